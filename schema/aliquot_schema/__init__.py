@@ -1,0 +1,1 @@
+"""The vocabulary of Aliquot: what things are. Standard library alone, but for `graphql`."""

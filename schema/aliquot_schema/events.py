@@ -1,0 +1,44 @@
+"""Events: what happened, in the one order in which it was committed."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from aliquot_schema.agents import Agent, KnownSlot
+from aliquot_schema.leases import Kernel, Lease
+from aliquot_schema.sessions import Session
+
+Record = Session | Kernel | Lease | Agent | KnownSlot
+"""Everything the store holds a row of, and events carry the full new state of."""
+
+EVENT_FORMAT = 1
+
+
+class Entity(StrEnum):
+    """What an event is about."""
+
+    SESSION = "session"
+    KERNEL = "kernel"
+    LEASE = "lease"
+    AGENT = "agent"
+    SLOT = "slot"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """One committed change. Numbers have no gaps, and number order is commit order."""
+
+    number: int
+    at_us: int
+    """When it was written, microseconds UTC."""
+    kind: str
+    """`session.queued`, `kernel.exited`, `lease.granted`, ...: the entity and what happened to it."""
+    entity: Entity
+    entity_id: str
+    entity_version: int
+    actor: str
+    """A user id, or `system:<part>`."""
+    request_id: str | None
+    epoch: int
+    pass_number: int | None
+    record: Record
+    """The entity's full new state."""

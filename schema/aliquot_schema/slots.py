@@ -1,0 +1,215 @@
+"""Slots: named resources, their amounts, and the algebra of `ResourceSlot`.
+
+Amounts are integers in a slot's base unit: bytes, whole counts, or milli for `*.shares` (1000 = one whole device of
+capacity 1). Text at the edges is decimal: `"0.2"` shares are 200.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from decimal import Decimal, InvalidOperation
+from enum import Enum, StrEnum
+from functools import lru_cache
+from typing import Final, Literal
+
+from aliquot_schema.errors import InvalidAmount, NotMultipleOfQuantum
+from aliquot_schema.ids import SlotName
+from aliquot_schema.sizes import format_size, parse_size
+
+MILLI: Final = 1000
+AMOUNT_MAX: Final = 2**63 - 1
+"""The largest amount the databases hold."""
+UNLIMITED_TEXT: Final = "unlimited"
+
+SLOT_NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,31}(\.[a-z0-9][a-z0-9_-]{0,31}){0,2}", re.ASCII)
+
+
+class SlotType(StrEnum):
+    """How amounts of a slot are counted and written."""
+
+    COUNT = "count"
+    BYTES = "bytes"
+    UNIQUE = "unique"
+    """At most one of it can be held by a kernel."""
+
+
+class Unlimited(Enum):
+    """An amount above every number. Adding to it or taking a number from it leaves it unlimited."""
+
+    UNLIMITED = UNLIMITED_TEXT
+
+
+UNLIMITED: Final = Unlimited.UNLIMITED
+Amount = int | Literal[Unlimited.UNLIMITED]
+
+
+def scale_of(slot: str) -> int:
+    """Base units in one written unit: 1000 for `*.shares`, 1 for everything else."""
+    return MILLI if slot.endswith(".shares") else 1
+
+
+def is_size(slot: str) -> bool:
+    """Whether amounts of this slot are bytes: `mem`, and accelerators' `*.mem`."""
+    return slot == "mem" or slot.endswith(".mem")
+
+
+def is_accelerator(slot: str) -> bool:
+    """Whether the slot belongs to an accelerator: `<kind>.<unit>`."""
+    return "." in slot
+
+
+@lru_cache(maxsize=4096)
+def parse_amount(slot: str, text: str) -> Amount:
+    """Read an amount of a slot into base units.
+
+    Raises:
+        InvalidAmount: not a number, not finite, negative, or too large.
+        NotMultipleOfQuantum: finer than the base unit.
+    """
+    written = text.strip()
+    if written.lower() == UNLIMITED_TEXT:
+        return UNLIMITED
+    amount = Decimal(parse_size(written)) if is_size(slot) else _decimal(slot, written) * scale_of(slot)
+    if amount != amount.to_integral_value():
+        step = format_amount(slot, 1)
+        raise NotMultipleOfQuantum(
+            f"{slot}: {written} is finer than the smallest step, {step}",
+            slot=slot,
+            amount=written,
+            quantum=step,
+        )
+    if amount > AMOUNT_MAX:
+        raise InvalidAmount(f"{slot}: {written[:40]} is too large", slot=slot, amount=written[:40])
+    return int(amount)
+
+
+def format_amount(slot: str, amount: Amount) -> str:
+    """Write an amount as plain decimal text, never in scientific notation; sizes get a binary suffix."""
+    if isinstance(amount, Unlimited):
+        return UNLIMITED_TEXT
+    if is_size(slot):
+        return format_size(amount)
+    if scale_of(slot) == 1:
+        return str(amount)
+    return format_milli(amount)
+
+
+def format_milli(amount: int) -> str:
+    """Write milli as a decimal with at least two places: 200 -> `0.20`, 125 -> `0.125`."""
+    whole, rest = divmod(amount, MILLI)
+    places = f"{rest:03d}"
+    return f"{whole}.{places[:2] if places[2] == '0' else places}"
+
+
+def _decimal(slot: str, text: str) -> Decimal:
+    if len(text) > 40:
+        raise InvalidAmount(f"{slot}: an amount has at most 40 characters", slot=slot, amount=text[:40])
+    try:
+        amount = Decimal(text)
+    except InvalidOperation:
+        raise InvalidAmount(f"{slot}: {text!r} is not a number", slot=slot, amount=text) from None
+    if not amount.is_finite():
+        raise InvalidAmount(f"{slot}: {text!r} is not a finite number", slot=slot, amount=text)
+    if amount < 0:
+        raise InvalidAmount(f"{slot}: {text} is negative", slot=slot, amount=text)
+    if amount.adjusted() > 24:
+        raise InvalidAmount(f"{slot}: {text} is too large", slot=slot, amount=text)
+    return amount
+
+
+class ResourceSlot(Mapping[SlotName, Amount]):
+    """Amounts by slot, in base units. A missing slot is zero, in comparison, addition and subtraction alike.
+
+    Immutable; zeros are dropped and names sorted, so that equal values print and hash the same. `<=` is the
+    component-wise partial order: neither of two may be `<=` the other.
+    """
+
+    __slots__ = ("_amounts", "_hash")
+
+    def __init__(self, amounts: Mapping[SlotName, Amount] | Mapping[str, Amount] | None = None) -> None:
+        kept: dict[SlotName, Amount] = {}
+        for name, amount in sorted((amounts or {}).items()):
+            if not isinstance(amount, Unlimited) and (type(amount) is not int or amount < 0):
+                raise InvalidAmount(f"{name}: {amount!r} is not a whole number >= 0", slot=name, amount=str(amount))
+            if amount != 0:
+                kept[SlotName(name)] = amount
+        self._amounts = kept
+        self._hash: int | None = None
+
+    @classmethod
+    def parse(cls, texts: Mapping[str, str]) -> "ResourceSlot":
+        """Read `{slot: decimal text}`; see `parse_amount` for what it refuses."""
+        return cls({SlotName(slot): parse_amount(slot, text) for slot, text in texts.items()})
+
+    def to_text(self) -> dict[str, str]:
+        """The inverse of `parse`."""
+        return {slot: format_amount(slot, amount) for slot, amount in self._amounts.items()}
+
+    def __getitem__(self, slot: str) -> Amount:
+        return self._amounts.get(SlotName(slot), 0)
+
+    def __iter__(self) -> Iterator[SlotName]:
+        return iter(self._amounts)
+
+    def __len__(self) -> int:
+        return len(self._amounts)
+
+    def __contains__(self, slot: object) -> bool:
+        return slot in self._amounts
+
+    def __eq__(self, other: object) -> bool:
+        return self._amounts == other._amounts if isinstance(other, ResourceSlot) else NotImplemented
+
+    def __hash__(self) -> int:
+        if self._hash is None:
+            self._hash = hash(tuple(self._amounts.items()))
+        return self._hash
+
+    def __repr__(self) -> str:
+        return f"ResourceSlot({self.to_text()!r})"
+
+    def __add__(self, other: "ResourceSlot") -> "ResourceSlot":
+        """Sum, slot by slot."""
+        return ResourceSlot({slot: _add(self[slot], other[slot]) for slot in {*self, *other}})
+
+    def __sub__(self, other: "ResourceSlot") -> "ResourceSlot":
+        """Difference, slot by slot.
+
+        Raises:
+            InvalidAmount: the result would be negative, or unlimited is taken away.
+        """
+        return ResourceSlot({slot: _subtract(slot, self[slot], other[slot]) for slot in {*self, *other}})
+
+    def __le__(self, other: "ResourceSlot") -> bool:
+        return all(_at_most(amount, other[slot]) for slot, amount in self._amounts.items())
+
+    def __lt__(self, other: "ResourceSlot") -> bool:
+        return self <= other and self != other
+
+    def __ge__(self, other: "ResourceSlot") -> bool:
+        return other <= self
+
+    def __gt__(self, other: "ResourceSlot") -> bool:
+        return other < self
+
+
+def _add(left: Amount, right: Amount) -> Amount:
+    if isinstance(left, Unlimited) or isinstance(right, Unlimited):
+        return UNLIMITED
+    return left + right
+
+
+def _subtract(slot: str, left: Amount, right: Amount) -> Amount:
+    if isinstance(right, Unlimited):
+        raise InvalidAmount(f"{slot}: unlimited cannot be taken away", slot=slot, amount=UNLIMITED_TEXT)
+    if isinstance(left, Unlimited):
+        return UNLIMITED
+    if right > left:
+        short = format_amount(slot, right - left)
+        raise InvalidAmount(f"{slot}: the difference would be negative by {short}", slot=slot, amount=f"-{short}")
+    return left - right
+
+
+def _at_most(left: Amount, right: Amount) -> bool:
+    if isinstance(right, Unlimited):
+        return True
+    return not isinstance(left, Unlimited) and left <= right

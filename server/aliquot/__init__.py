@@ -1,0 +1,1 @@
+"""Aliquot shares the GPUs of a cluster among people."""

@@ -1,0 +1,1 @@
+"""Agents and the transports that reach them."""

@@ -1,0 +1,1 @@
+"""The agent: owns devices of a node, starts kernels there and says what became of them."""

@@ -1,0 +1,1 @@
+"""Device plugins: what turns hardware, or a file that describes some, into devices."""

@@ -1,0 +1,52 @@
+"""What an agent asks of a device plugin. Found by entry point `aliquot.accelerators`, in the tree and out of it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from aliquot_schema.devices import Device, DeviceReading, ResourceSpec
+from aliquot_schema.ids import DeviceId, SlotName
+from aliquot_schema.slots import SlotType
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceUse:
+    """What the agent knows of one holder of a device; a plugin without sensors of its own can answer from it."""
+
+    device_id: DeviceId
+    share_milli: int
+    """Of the whole device, 0..1000 and above for a capacity over 1."""
+    cpu_s: float
+    """CPU time of the holder's processes so far, seconds."""
+    alive_s: float
+    """How long the holder has run, seconds."""
+
+
+class DevicePlugin(Protocol):
+    """One kind of device on one node. Made with the part of the agent's configuration that is meant for it."""
+
+    kind: str
+    """`cuda`, `rocm`, `cpu`, ...: the prefix of its slots."""
+
+    def discover(self) -> tuple[Device, ...]:
+        """The devices there are now, in natural order of their names. No hardware or no driver: an empty tuple.
+
+        Raises:
+            DeviceFileError: a configuration that names what does not exist.
+        """
+
+    def slot_types(self) -> Mapping[SlotName, SlotType]:
+        """The slots this plugin knows, devices or not."""
+
+    def attributes(self) -> Mapping[str, str]:
+        """What is worth knowing besides: driver version and the like."""
+
+    def readings(self, uses: Sequence[DeviceUse]) -> tuple[DeviceReading, ...]:
+        """Measure every device now. A device that cannot be asked is left out."""
+
+    def environment(self, spec: ResourceSpec) -> Mapping[str, str]:
+        """Variables for a kernel that was given `spec`; also called when none of this plugin's devices is in it, so
+        that the kernel sees none."""
+
+    def close(self) -> None:
+        """Let go of the driver."""
