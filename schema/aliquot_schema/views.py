@@ -252,16 +252,16 @@ class QueueEntryView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueUpdateView:
-    """One committed change of a session, and what the queue looked like then."""
+    """One committed change of a session, and how long the queue is."""
 
     event_number: int
     at: datetime
     kind: str
     """`session.queued`, `session.running`, ..."""
     session: SessionView
-    """As it was right after this event."""
+    """As it was right after this event; its kernels and its place in the queue are those of the moment it is sent."""
     pending: int
-    """Sessions queued or held right after this event."""
+    """Sessions queued or held when this is sent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,91 +1,16 @@
-"""What resolvers ask of the server. The server's `api` package answers."""
+"""What resolvers ask of the server. The server's `service` package answers."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from typing import Protocol
 
-from aliquot_schema.ids import UserId
-from aliquot_schema.states import AgentState, SessionState
-from aliquot_schema.views import (
-    AgentView,
-    LogChunkView,
-    Page,
-    QueueEntryView,
-    QueueUpdateView,
-    SessionView,
-)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Caller:
-    """Who asks."""
-
-    user: UserId
-    request_id: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PageRequest:
-    """Which piece of a list."""
-
-    first: int
-    after: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentFilter:
-    """Which agents. Empty tuples do not filter."""
-
-    ids: tuple[str, ...] = ()
-    states: tuple[AgentState, ...] = ()
-    node_id: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionFilter:
-    """Which sessions. Empty tuples and None do not filter."""
-
-    ids: tuple[str, ...] = ()
-    states: tuple[SessionState, ...] = ()
-    owners: tuple[str, ...] = ()
-    run_id: str | None = None
-    name: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewSession:
-    """A request as it came in: nothing is validated yet, amounts are text."""
-
-    argv: tuple[str, ...] | None
-    shell: str | None
-    slots: Sequence[tuple[str, str]]
-    cluster_size: int = 1
-    gpu_memory_gb: str | None = None
-    environment: Sequence[tuple[str, str]] = ()
-    working_directory: str | None = None
-    priority: str = "normal"
-    estimated_duration: float | None = None
-    time_limit: float | None = None
-    max_retries: int = 0
-    preemptible: bool = False
-    depends_on: Sequence[tuple[str, str]] = ()
-    """(session id, condition)."""
-    name: str | None = None
-    run_id: str | None = None
-    tags: Sequence[tuple[str, str]] = ()
-    idempotency_key: str | None = None
-    unsupported: Mapping[str, object] = field(default_factory=dict)
-    """Fields that were set and that nothing acts on yet."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionChanged:
-    """What a mutation did."""
-
-    session: SessionView
-    revision: int
-    created: bool = False
-    """False when an idempotency key answered with what was there."""
+from aliquot_schema.requests import AgentFilter as AgentFilter
+from aliquot_schema.requests import Caller as Caller
+from aliquot_schema.requests import NewSession as NewSession
+from aliquot_schema.requests import PageRequest as PageRequest
+from aliquot_schema.requests import SessionChanged as SessionChanged
+from aliquot_schema.requests import SessionFilter as SessionFilter
+from aliquot_schema.views import AgentView, LogChunkView, Page, QueueEntryView, QueueUpdateView, SessionView
 
 
 class Reader(Protocol):
@@ -125,7 +50,7 @@ class Writer(Protocol):
 
 
 class Watcher(Protocol):
-    """What happens from now on, or from an event number on."""
+    """What happens, from now on or from an event number on."""
 
     def queue_updates(self, caller: Caller, after: int | None) -> AsyncIterator[QueueUpdateView]:
         """Every committed change of a session, in order, without gaps or repeats.

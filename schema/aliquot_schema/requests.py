@@ -1,0 +1,80 @@
+"""What people ask for, as it came in: callers, filters, pages and new sessions, before anything is validated."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from aliquot_schema.ids import UserId
+from aliquot_schema.states import AgentState, SessionState
+from aliquot_schema.views import SessionView
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """Who asks."""
+
+    user: UserId
+    request_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageRequest:
+    """Which piece of a list."""
+
+    first: int
+    after: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentFilter:
+    """Which agents. Empty tuples do not filter."""
+
+    ids: tuple[str, ...] = ()
+    states: tuple[AgentState, ...] = ()
+    node_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionFilter:
+    """Which sessions. Empty tuples and None do not filter."""
+
+    ids: tuple[str, ...] = ()
+    states: tuple[SessionState, ...] = ()
+    owners: tuple[str, ...] = ()
+    run_id: str | None = None
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewSession:
+    """A request as it came in: nothing is validated yet, amounts are text."""
+
+    argv: tuple[str, ...] | None
+    shell: str | None
+    slots: Sequence[tuple[str, str]]
+    cluster_size: int = 1
+    gpu_memory_gb: str | None = None
+    environment: Sequence[tuple[str, str]] = ()
+    working_directory: str | None = None
+    priority: str = "normal"
+    estimated_duration: float | None = None
+    time_limit: float | None = None
+    max_retries: int = 0
+    preemptible: bool = False
+    depends_on: Sequence[tuple[str, str]] = ()
+    """(session id, condition)."""
+    name: str | None = None
+    run_id: str | None = None
+    tags: Sequence[tuple[str, str]] = ()
+    idempotency_key: str | None = None
+    unsupported: Mapping[str, object] = field(default_factory=dict)
+    """Fields that were set and that nothing acts on yet."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionChanged:
+    """What a mutation did."""
+
+    session: SessionView
+    revision: int
+    created: bool = False
+    """False when an idempotency key answered with what was there."""
