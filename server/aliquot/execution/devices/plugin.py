@@ -2,11 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
+from aliquot.errors import ConfigurationError
 from aliquot_schema.devices import Device, DeviceReading, ResourceSpec
 from aliquot_schema.ids import DeviceId, SlotName
 from aliquot_schema.slots import SlotType
+
+
+class DeviceFileError(ConfigurationError):
+    """A description of devices cannot be used; the message names the file and the key, and what would be right."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,8 +27,13 @@ class DeviceUse:
     """How long the holder has run, seconds."""
 
 
+@runtime_checkable
 class DevicePlugin(Protocol):
-    """One kind of device on one node. Made with the part of the agent's configuration that is meant for it."""
+    """One kind of device on one node. Made with the part of the agent's configuration that is meant for it.
+
+    The entry point names a callable that takes this part, a mapping as TOML gives it, and returns the plugin. It and
+    `discover` raise `DeviceFileError` when the operator has to change something. Calls come from one thread at a time.
+    """
 
     kind: str
     """`cuda`, `rocm`, `cpu`, ...: the prefix of its slots."""
