@@ -1,0 +1,61 @@
+"""Who may import whom, and what must not be imported before it is needed."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from architecture_sources import ROOT, SERVER, modules, place, tree
+
+SPAWNER = SERVER / "execution" / "agent" / "spawner"
+HEAVY = ("alembic", "asyncpg", "pynvml", "ray")
+
+
+def test_layers_and_contracts_hold() -> None:
+    lint = Path(sys.executable).parent / "lint-imports"
+    outcome = subprocess.run([lint, "--no-cache"], cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    assert outcome.returncode == 0, outcome.stdout + outcome.stderr
+
+
+def test_the_spawner_needs_the_standard_library_alone() -> None:
+    """It is run by `python -I -S -E`, where nothing else can be found."""
+    paths = modules(SPAWNER)
+    own = {path.stem for path in paths}
+    foreign = [
+        f"{place(path, node)} {name}"
+        for path in paths
+        for node in ast.walk(tree(path))
+        for name in _imported(node)
+        if name not in sys.stdlib_module_names and name not in own
+    ]
+    assert foreign == []
+
+
+def test_the_schema_needs_the_standard_library_alone_but_for_graphql() -> None:
+    folder = ROOT / "schema" / "aliquot_schema"
+    foreign = [
+        f"{place(path, node)} {name}"
+        for path in modules(folder)
+        if folder / "graphql" not in path.parents
+        for node in ast.walk(tree(path))
+        for name in _imported(node)
+        if name not in sys.stdlib_module_names and name != "aliquot_schema"
+    ]
+    assert foreign == []
+
+
+@pytest.mark.parametrize("module", ["aliquot.app", "aliquot.cli"])
+def test_start_up_does_not_import_what_it_may_not_need(module: str) -> None:
+    code = f"import sys, {module}; print(*[name for name in {HEAVY!r} if name in sys.modules])"
+    outcome = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert outcome.returncode == 0, outcome.stderr
+    assert outcome.stdout.split() == []
+
+
+def _imported(node: ast.AST) -> list[str]:
+    if isinstance(node, ast.Import):
+        return [alias.name.split(".")[0] for alias in node.names]
+    if isinstance(node, ast.ImportFrom):
+        return [(node.module or "").split(".")[0]]
+    return []

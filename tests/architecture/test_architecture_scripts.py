@@ -1,0 +1,25 @@
+"""The scripts are whole: bash can read them, and they can be run."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from architecture_sources import ROOT
+
+COMMANDS = [ROOT / "scripts" / name for name in ("up", "test", "check", "bench")] + [ROOT / ".ci" / "run"]
+
+
+@pytest.mark.parametrize("script", [*COMMANDS, ROOT / "scripts" / "setup"], ids=lambda path: path.name)
+def test_bash_can_read_it(script: Path) -> None:
+    bash = shutil.which("bash")
+    assert bash
+    outcome = subprocess.run([bash, "-n", script], capture_output=True, text=True, timeout=30, check=False)
+    assert outcome.returncode == 0, outcome.stderr
+
+
+@pytest.mark.parametrize("script", COMMANDS, ids=lambda path: path.name)
+def test_it_can_be_run(script: Path) -> None:
+    assert os.access(script, os.X_OK)
+    assert script.read_text().startswith("#!/usr/bin/env bash\n")

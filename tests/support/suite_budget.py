@@ -1,0 +1,65 @@
+"""A pytest plug-in: holds each suite (a folder under tests/) to a time budget, and prints what each took.
+
+Loaded by scripts/test. The budgets are limits for two slow cores, not measures of anything; they add up to less than an
+hour. When a suite has used its budget up, the rest of that suite fails instead of running.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+BUDGET_S: Final = {
+    "core": 360,
+    "schema": 60,
+    "service": 240,
+    "store": 420,
+    "execution": 540,
+    "api": 300,
+    "client": 120,
+    "cli": 120,
+    "e2e": 600,
+    "readme": 120,
+    "architecture": 120,
+    "benchmarks": 120,
+}
+BUDGET_S_OTHERS: Final = 120
+"""For each suite that is not named above."""
+
+_spent_s: Counter[str] = Counter()
+_over: set[str] = set()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Charge a test, with its fixtures, to its suite."""
+    suite = _suite(item)
+    began = time.monotonic()
+    try:
+        return (yield)
+    finally:
+        _spent_s[suite] += time.monotonic() - began
+        if _spent_s[suite] > BUDGET_S.get(suite, BUDGET_S_OTHERS):
+            _over.add(suite)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Fail what comes after its suite's budget was used up."""
+    suite = _suite(item)
+    if suite in _over:
+        pytest.fail(f"the suite {suite!r} is over its time budget of {BUDGET_S.get(suite, BUDGET_S_OTHERS)} s", False)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print what each suite took."""
+    terminalreporter.section("time by suite")
+    for suite, spent in _spent_s.most_common():
+        terminalreporter.line(f"{suite:<14}{spent:8.1f} s of {BUDGET_S.get(suite, BUDGET_S_OTHERS)}")
+
+
+def _suite(item: pytest.Item) -> str:
+    parts = Path(item.path).relative_to(item.config.rootpath).parts
+    return parts[1] if len(parts) > 2 else parts[0]
