@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from aliquot_schema.ids import UserId
 from aliquot_schema.states import AgentState, SessionState
@@ -22,6 +23,20 @@ class PageRequest:
 
     first: int
     after: str | None = None
+
+
+class AgentOrder(StrEnum):
+    """In which order agents are listed; natural order, node2 before node10."""
+
+    ID = "id"
+    HOSTNAME = "hostname"
+
+
+class SessionOrder(StrEnum):
+    """In which order sessions are listed, by their submission."""
+
+    NEWEST = "newest"
+    OLDEST = "oldest"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,12 +24,12 @@ class Reader(Protocol):
         """
 
     def agents(self, caller: Caller, where: AgentFilter, order: str, page: PageRequest) -> Page[AgentView]:
-        """Raises InvalidRequest for a bad cursor."""
+        """`order` is one of `AgentOrder`. Raises InvalidRequest for a bad cursor."""
 
     def agent(self, caller: Caller, agent_id: str) -> AgentView | None: ...
 
     async def sessions(self, caller: Caller, where: SessionFilter, order: str, page: PageRequest) -> Page[SessionView]:
-        """Raises InvalidRequest for a bad cursor."""
+        """`order` is one of `SessionOrder`. Raises InvalidRequest for a bad cursor."""
 
     async def session(self, caller: Caller, session_id: str) -> SessionView | None: ...
 
