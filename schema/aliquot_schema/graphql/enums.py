@@ -1,0 +1,47 @@
+"""The vocabulary's enumerations as GraphQL enums. Values keep their written form: `running`, `after_ok`."""
+
+from enum import Enum
+from typing import Final
+
+import strawberry
+from strawberry.schema.name_converter import NameConverter
+from strawberry.types.enum import EnumValue, StrawberryEnumDefinition
+
+from aliquot_schema.agents import AllocationMode
+from aliquot_schema.devices import DeviceAccess, DeviceHealth, Isolation
+from aliquot_schema.leases import LeaseKind
+from aliquot_schema.reasons import Reason
+from aliquot_schema.requests import AgentOrder, SessionOrder
+from aliquot_schema.sessions import DependencyCondition
+from aliquot_schema.states import AgentState, KernelState, SessionState
+
+DESCRIPTIONS: Final[dict[type[Enum], str]] = {
+    SessionState: "Where a session is on its way: queued or held, scheduled, allocating, running, preempting, "
+    "and for good completed, failed or canceled.",
+    KernelState: "Where one rank of an attempt is. Its devices are free when it is exited, and not before.",
+    AgentState: "How the server sees an agent. The devices of a lost one stay held: its jobs may still be running.",
+    AllocationMode: "How the devices of a node are divided among its agents.",
+    DeviceHealth: "Whether a device may be given to somebody new.",
+    DeviceAccess: "What keeps a kernel away from devices that it was not given: env is advisory, cgroup is enforced.",
+    Isolation: "What keeps two holders of one device apart; each promises more than the one before.",
+    LeaseKind: "By what right a device is held: a session's kernel, a person, or a booking.",
+    Reason: "Why a session is not placed. The first that holds, in this order, is given.",
+    DependencyCondition: "When a dependency is met: the other session ended well, ended at all, or failed.",
+    AgentOrder: "In which order agents are listed.",
+    SessionOrder: "In which order sessions are listed, by the time they were submitted.",
+}
+
+
+class SnakeNames(NameConverter):
+    """Names as Python writes them; an enum value is named by its text."""
+
+    def __init__(self) -> None:
+        super().__init__(auto_camel_case=False)
+
+    def from_enum_value(self, enum: StrawberryEnumDefinition, enum_value: EnumValue) -> str:  # noqa: ARG002
+        """`auto-split` -> `auto_split`: GraphQL names have no hyphen."""
+        return str(enum_value.value).replace("-", "_")
+
+
+for _enum, _description in DESCRIPTIONS.items():
+    strawberry.enum(_enum, description=_description)

@@ -1,0 +1,135 @@
+"""Inputs, and what they become for the service. Amounts stay text: the service reads them."""
+
+import strawberry
+
+from aliquot_schema.graphql.scalars import AnyPriority
+from aliquot_schema.requests import AgentFilter, NewSession, SessionFilter
+from aliquot_schema.sessions import DependencyCondition, Priority
+from aliquot_schema.states import AgentState, SessionState
+
+
+@strawberry.input(name="AgentFilter", description="Which agents; what is not given does not filter.")
+class AgentFilterInput:
+    ids: list[strawberry.ID] | None = strawberry.field(default=None, description="One of these.")
+    states: list[AgentState] | None = strawberry.field(default=None, description="In one of these states.")
+    node_id: str | None = strawberry.field(default=None, description="On this node.")
+
+    def to_filter(self) -> AgentFilter:
+        """For the reader."""
+        return AgentFilter(ids=tuple(self.ids or ()), states=tuple(self.states or ()), node_id=self.node_id)
+
+
+@strawberry.input(name="SessionFilter", description="Which sessions; what is not given does not filter.")
+class SessionFilterInput:
+    ids: list[strawberry.ID] | None = strawberry.field(default=None, description="One of these.")
+    states: list[SessionState] | None = strawberry.field(default=None, description="In one of these states.")
+    owners: list[str] | None = strawberry.field(default=None, description="Submitted by one of these.")
+    run_id: str | None = strawberry.field(default=None, description="With this id of the client's own.")
+    name: str | None = strawberry.field(default=None, description="With exactly this name.")
+
+    def to_filter(self) -> SessionFilter:
+        """For the reader."""
+        return SessionFilter(
+            ids=tuple(self.ids or ()),
+            states=tuple(self.states or ()),
+            owners=tuple(self.owners or ()),
+            run_id=self.run_id,
+            name=self.name,
+        )
+
+
+@strawberry.input(one_of=True, description="What to run: either a list of arguments or a shell string.")
+class CommandInput:
+    argv: list[str] | None = strawberry.field(
+        default=strawberry.UNSET, description="The program and its arguments; no shell is involved."
+    )
+    shell: str | None = strawberry.field(default=strawberry.UNSET, description="A string for /bin/sh -c.")
+
+
+@strawberry.input(description="How much of a slot each kernel needs.")
+class SlotAmountInput:
+    slot: str = strawberry.field(description="The slot's name, like `cpu` or `cuda.shares`.")
+    amount: str = strawberry.field(description="A decimal number, or a size with a binary suffix, like 32g.")
+
+
+@strawberry.input(description="A tag or an environment variable.")
+class NameValueInput:
+    name: str = strawberry.field(description="Its name.")
+    value: str = strawberry.field(description="Its value.")
+
+
+@strawberry.input(description="A session to wait for.")
+class DependencyInput:
+    session_id: strawberry.ID = strawberry.field(description="The session.")
+    condition: DependencyCondition = strawberry.field(
+        default=DependencyCondition.AFTER_OK, description="What it must come to."
+    )
+
+
+@strawberry.input(description="A session to submit.")
+class CreateSessionInput:
+    command: CommandInput = strawberry.field(description="What to run; at most 128 KiB.")
+    slots: list[SlotAmountInput] = strawberry.field(description="What each kernel needs.")
+    cluster_size: int = strawberry.field(default=1, description="How many kernels; all start or none.")
+    gpu_memory_gb: str | None = strawberry.field(
+        default=None, description="The least memory per device, in 10^9 bytes; filters devices and is no slot."
+    )
+    environment: list[NameValueInput] | None = strawberry.field(default=None, description="Variables to add.")
+    working_directory: str | None = strawberry.field(
+        default=None, description="Where to start; without it, in a folder of its own."
+    )
+    priority: AnyPriority = strawberry.field(default=AnyPriority(Priority.NORMAL), description="How urgent it is.")
+    estimated_duration: float | None = strawberry.field(default=None, description="Seconds, as you estimate.")
+    time_limit: float | None = strawberry.field(default=None, description="Seconds of wall time; then it is stopped.")
+    max_retries: int = strawberry.field(default=0, description="How often it may be run again.")
+    preemptible: bool = strawberry.field(default=False, description="Whether it may be asked to make room.")
+    depends_on: list[DependencyInput] | None = strawberry.field(default=None, description="Sessions to wait for.")
+    name: str | None = strawberry.field(default=None, description="What you call it.")
+    run_id: str | None = strawberry.field(default=None, description="Your own id for it; need not be unique.")
+    tags: list[NameValueInput] | None = strawberry.field(default=None, description="Your labels.")
+    idempotency_key: str | None = strawberry.field(
+        default=None, description="A retry with the same key and the same body answers with the first session."
+    )
+
+    def to_request(self) -> NewSession:
+        """For the writer."""
+        return NewSession(
+            argv=tuple(argv) if isinstance(argv := self.command.argv, list) else None,
+            shell=shell if isinstance(shell := self.command.shell, str) else None,
+            slots=tuple((item.slot, item.amount) for item in self.slots),
+            cluster_size=self.cluster_size,
+            gpu_memory_gb=self.gpu_memory_gb,
+            environment=_pairs(self.environment),
+            working_directory=self.working_directory,
+            priority=self.priority.name.lower(),
+            estimated_duration=self.estimated_duration,
+            time_limit=self.time_limit,
+            max_retries=self.max_retries,
+            preemptible=self.preemptible,
+            depends_on=tuple((item.session_id, item.condition.value) for item in self.depends_on or ()),
+            name=self.name,
+            run_id=self.run_id,
+            tags=_pairs(self.tags),
+            idempotency_key=self.idempotency_key,
+        )
+
+
+@strawberry.input(description="A session to cancel.")
+class CancelSessionInput:
+    id: strawberry.ID = strawberry.field(description="The session.")
+    expected_version: int | None = strawberry.field(
+        default=None, description="Refuse if the session is not at this version."
+    )
+
+
+@strawberry.input(description="A session that gets another priority.")
+class UpdateSessionPriorityInput:
+    id: strawberry.ID = strawberry.field(description="The session.")
+    priority: AnyPriority = strawberry.field(description="The new priority.")
+    expected_version: int | None = strawberry.field(
+        default=None, description="Refuse if the session is not at this version."
+    )
+
+
+def _pairs(items: list[NameValueInput] | None) -> tuple[tuple[str, str], ...]:
+    return tuple((item.name, item.value) for item in items or ())
