@@ -1,16 +1,20 @@
-"""Natural order of names: `cuda2` comes before `cuda10`."""
+"""Natural order of names: cuda2 before cuda10."""
 
 import re
 from typing import Final
 
-_RUNS: Final = re.compile(r"(\d+)", re.ASCII)
+NaturalKey = tuple[tuple[tuple[str, int, str], ...], str]
+
+_RUN: Final = re.compile(r"([^0-9]*)([0-9]*)")
 
 
-def natural_key(text: str) -> tuple[tuple[int, int, str], ...]:
-    """A sort key in which runs of digits count as numbers, and come before other characters.
+def natural_key(text: str) -> NaturalKey:
+    """A sort key that compares runs of the digits 0-9 as numbers of any length, and the rest as text.
 
-    The text itself breaks ties (`a1`, `a01`), so that different names never compare equal.
+    `a1` and `a01` are neighbours, ordered by their text; two different texts never have equal keys.
     """
-    runs = (part for part in _RUNS.split(text) if part)
-    key = tuple((0, int(run), "") if run.isdecimal() and run.isascii() else (1, 0, run) for run in runs)
-    return (*key, (2, 0, text))
+    runs = []
+    for letters, digits in _RUN.findall(text):
+        number = digits.lstrip("0")
+        runs.append((letters, len(number), number))
+    return tuple(runs), text

@@ -1,0 +1,1 @@
+"""What the server decides, as pure functions: no clock, no I/O, no randomness, no framework."""

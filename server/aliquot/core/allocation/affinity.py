@@ -1,0 +1,65 @@
+"""Which of equally good devices go together: linked ones, and those of one NUMA node."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from aliquot.core.allocation.options import NumaPolicy
+
+Group = int | None
+"""A NUMA node or an island of linked devices; None = not known, a group of its own."""
+
+
+def pick(
+    liked: Sequence[int],
+    *,
+    count: int,
+    nodes: Sequence[Group],
+    islands: Sequence[Group],
+    policy: NumaPolicy,
+) -> list[int]:
+    """Choose `count` of the devices.
+
+    Args:
+        liked: indices into `nodes` and `islands`, the most liked first; at least `count`.
+        nodes: the NUMA node of each device.
+        islands: the set of directly linked devices that each device is in.
+    Returns:
+        `prefer`: the smallest island that has enough, in it (or without one) the smallest NUMA node that has enough;
+        where no node has enough, the fullest nodes first, so that few are used. `interleave`: the nodes in turn.
+    """
+    if policy is NumaPolicy.INTERLEAVE:
+        return in_turn(liked, nodes=nodes)[:count]
+    narrowed = _smallest_enough(liked, count=count, groups=islands)
+    narrowed = _smallest_enough(narrowed, count=count, groups=nodes)
+    sizes = Counter(nodes[index] for index in narrowed)
+    if len(sizes) == 1:
+        return list(narrowed[:count])
+    return _by_group(narrowed, groups=nodes, sizes=sizes)[:count]
+
+
+def in_turn(liked: Sequence[int], *, nodes: Sequence[Group]) -> list[int]:
+    """Deal the devices out node by node: the first of each node, the second of each, and so on."""
+    seen: Counter[Group] = Counter()
+    rounds: list[int] = []
+    for index in liked:
+        rounds.append(seen[nodes[index]])
+        seen[nodes[index]] += 1
+    return [index for _, _, index in sorted(zip(rounds, range(len(liked)), liked, strict=True))]
+
+
+def _smallest_enough(liked: Sequence[int], *, count: int, groups: Sequence[Group]) -> Sequence[int]:
+    """Only the smallest group with `count` members, the most liked one among equals; all when no group has enough."""
+    sizes = Counter(groups[index] for index in liked)
+    enough = [group for group, size in sizes.items() if size >= count]
+    if not enough or len(sizes) == 1:
+        return liked
+    best = min(enough, key=lambda group: sizes[group])
+    return [index for index in liked if groups[index] == best]
+
+
+def _by_group(liked: Sequence[int], *, groups: Sequence[Group], sizes: Counter[Group]) -> list[int]:
+    """Keep groups together, the largest first, then the one whose first member is liked more."""
+    first = {}
+    for rank, index in enumerate(liked):
+        first.setdefault(groups[index], rank)
+    return sorted(liked, key=lambda index: (-sizes[groups[index]], first[groups[index]]))

@@ -1,0 +1,192 @@
+"""`DeviceMap`: what an agent has and how much of it is held, as an immutable value that can give and take back."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from aliquot.core.allocation import accelerators, host, refusals
+from aliquot.core.allocation.affinity import Group
+from aliquot.core.allocation.layout import DeviceLayout, SlotLayout
+from aliquot.core.allocation.occupancy import Occupancy, added, occupancy_of, removed
+from aliquot.core.allocation.options import DEFAULT_OPTIONS, AllocationOptions
+from aliquot_schema.devices import Device, ResourceSpec
+from aliquot_schema.errors import AllocationRefused, InvalidRequest
+from aliquot_schema.ids import DeviceId, SlotName
+from aliquot_schema.slots import Amount, SlotType, Unlimited, is_accelerator
+
+Refusal = AllocationRefused | InvalidRequest
+
+
+@dataclass(frozen=True, slots=True)
+class FreeAmount:
+    """What is free of a slot on one agent, in base units. A request above `total` is refused; one that may not be
+    split is refused above `largest` too. Room below that may still be refused: steps, NUMA and memory are not in it."""
+
+    total: int
+    largest: int
+    """The largest piece that one device can give."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceMap:
+    """The devices of an agent (shared with all other maps of them) and the budget units held of each."""
+
+    layout: DeviceLayout
+    used: Occupancy
+    """Devices that nobody holds are missing; ones that are not in the layout (any more) may be here."""
+
+    @classmethod
+    def of(
+        cls,
+        devices: Iterable[Device],
+        *,
+        specs: Iterable[ResourceSpec] = (),
+        slot_types: Mapping[SlotName, SlotType] | None = None,
+    ) -> "DeviceMap":
+        """The map of an agent on which `specs` are held. To be made anew when a device changed: costs may have too."""
+        devices = tuple(devices)
+        return cls(DeviceLayout.of(devices, slot_types=slot_types), occupancy_of(specs, devices))
+
+    def allocate(
+        self,
+        request: Mapping[SlotName, Amount],
+        *,
+        options: AllocationOptions = DEFAULT_OPTIONS,
+    ) -> ResourceSpec:
+        """Choose exact devices for one kernel; changes nothing, see `apply`.
+
+        Args:
+            request: amounts in base units; zeros do not count, even of slots that are not known here.
+        Returns:
+            The amounts given, which add up to the request exactly. The same for the same values, whatever the order
+            of the mappings. Accelerators are chosen first (see `accelerators.give`), then CPU cores near them, then
+            memory.
+        Raises:
+            NotMultipleOfQuantum, InsufficientResource, FractionalResourceFragmented, InvalidResourceCombination,
+            UnsupportedResource: refused here and now.
+            InvalidAmount: an amount is unlimited.
+        """
+        return allocate(request, slots=self.layout.slots, used=self.used, unique=self.layout.unique, options=options)
+
+    def refusal_when_empty(
+        self,
+        request: Mapping[SlotName, Amount],
+        *,
+        options: AllocationOptions = DEFAULT_OPTIONS,
+    ) -> Refusal | None:
+        """Why the request would be refused if nobody held anything and every broken device were healthy again."""
+        try:
+            allocate(request, slots=self.layout.repaired, used={}, unique=self.layout.unique, options=options)
+        except (AllocationRefused, InvalidRequest) as refusal:
+            return refusal
+        return None
+
+    def apply(self, spec: ResourceSpec) -> "DeviceMap":
+        """The map after a grant. Not checked: a device may be over-full after it shrank; see `check`."""
+        return DeviceMap(self.layout, added(self.used, self.budget_of(spec)))
+
+    def release(self, spec: ResourceSpec) -> "DeviceMap":
+        """The map after a grant that is in it ended."""
+        return DeviceMap(self.layout, removed(self.used, self.budget_of(spec)))
+
+    def budget_of(self, spec: ResourceSpec) -> Occupancy:
+        """What a spec holds, in budget units."""
+        return occupancy_of((spec,), self.layout.devices.values())
+
+    def check(self, spec: ResourceSpec) -> None:
+        """Whether a spec that was chosen elsewhere, or earlier, can be granted on this map.
+
+        Raises:
+            UnsupportedResource: a device is gone, broken, or does not offer the slot.
+            InsufficientResource: a device has less left, or its parent or slice is held.
+            NotMultipleOfQuantum: an amount is off the device's step.
+        """
+        used = dict(self.used)
+        for slot, amounts in spec.items():
+            layout = self.layout.slots.get(slot)
+            for device_id, amount in amounts.items():
+                if layout is None or device_id not in layout.ids:
+                    raise refusals.device_not_offered(slot, device_id=device_id, requested=amount)
+                index = layout.ids.index(device_id)
+                if amount % layout.quanta[index]:
+                    raise refusals.off_quantum(slot, requested=amount, quanta=layout.quanta[index : index + 1])
+                free = layout.free(index, used)
+                if free < amount:
+                    raise refusals.device_not_free(slot, device_id=device_id, requested=amount, available=free)
+                used[device_id] = used.get(device_id, 0) + amount * layout.costs[index]
+
+    def free(self, slot: SlotName) -> FreeAmount:
+        """What is free of a slot; a slice and its parent are counted once."""
+        layout = self.layout.slots.get(slot)
+        if layout is None:
+            return FreeAmount(0, 0)
+        room = {device_id: layout.free(index, self.used) for index, device_id in enumerate(layout.ids)}
+        total = sum(room[layout.ids[index]] for index in layout.wholes)
+        for index in layout.slices:
+            parent = self.layout.devices[layout.ids[index]].parent
+            if parent is None or not room.get(parent):
+                total += room[layout.ids[index]]
+        return FreeAmount(total, max(room.values(), default=0))
+
+
+def allocate(
+    request: Mapping[SlotName, Amount],
+    *,
+    slots: Mapping[SlotName, SlotLayout],
+    used: Occupancy,
+    unique: frozenset[SlotName] = frozenset(),
+    options: AllocationOptions = DEFAULT_OPTIONS,
+) -> ResourceSpec:
+    """What `DeviceMap.allocate` does, on its parts."""
+    wanted = _wanted(request, slots=slots, unique=unique)
+    spec: dict[SlotName, dict[DeviceId, int]] = {}
+    near: frozenset[Group] = frozenset()
+    for slot, amount in wanted:
+        layout = slots[slot]
+        if is_accelerator(slot):
+            given = accelerators.give(slot, amount=amount, layout=layout, used=used, options=options)
+        else:
+            given = host.gather(slot, amount=amount, layout=layout, used=used, near=near, numa=options.numa)
+        spec[slot] = given
+        if len(wanted) > 1:
+            costs = dict(zip(layout.ids, layout.costs, strict=True))
+            used = added(used, {device_id: part * costs[device_id] for device_id, part in given.items()})
+            near = (
+                near | _nodes_of(given, layout=layout)
+                if is_accelerator(slot)
+                else near or _nodes_of(given, layout=layout)
+            )
+    return spec
+
+
+def _wanted(
+    request: Mapping[SlotName, Amount],
+    *,
+    slots: Mapping[SlotName, SlotLayout],
+    unique: frozenset[SlotName],
+) -> Sequence[tuple[SlotName, int]]:
+    """The amounts above zero, accelerators first, then by name."""
+    wanted: list[tuple[SlotName, int]] = []
+    kinds: dict[str, SlotName] = {}
+    for slot, amount in sorted(request.items(), key=lambda item: (not is_accelerator(item[0]), item[0])):
+        if isinstance(amount, Unlimited):
+            raise refusals.unlimited(slot)
+        if amount == 0:
+            continue
+        if slot not in slots:
+            raise refusals.unsupported(slot, requested=amount)
+        if amount > 1 and slot in unique:
+            raise refusals.not_unique(slot, requested=amount)
+        if is_accelerator(slot):
+            first = kinds.setdefault(slot.partition(".")[0], slot)
+            if first != slot:
+                raise refusals.same_kind(first, slot, requested=amount)
+        wanted.append((slot, amount))
+    return wanted
+
+
+def _nodes_of(given: Mapping[DeviceId, int], *, layout: SlotLayout) -> frozenset[Group]:
+    return frozenset(
+        node
+        for device_id, node in zip(layout.ids, layout.nodes, strict=True)
+        if device_id in given and node is not None
+    )

@@ -1,0 +1,139 @@
+"""What never changes while an agent's devices stay the same, laid out per slot for fast allocation."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from aliquot.core.allocation.affinity import Group
+from aliquot_schema.devices import Device, DeviceHealth
+from aliquot_schema.ids import DeviceId, SlotName
+from aliquot_schema.natural_order import natural_key
+from aliquot_schema.slots import SlotType
+
+
+@dataclass(frozen=True, slots=True)
+class SlotLayout:
+    """The devices that offer a slot and may be given, in natural order of their names. Columns of equal length."""
+
+    ids: tuple[DeviceId, ...]
+    budgets: tuple[int, ...]
+    costs: tuple[int, ...]
+    """Budget units per base unit."""
+    quanta: tuple[int, ...]
+    memory_bytes: tuple[int, ...]
+    nodes: tuple[Group, ...]
+    islands: tuple[Group, ...]
+    """Number of the set of directly linked devices that the device is in, alone or with others."""
+    rivals: tuple[tuple[DeviceId, ...], ...]
+    """A slice's parent, a parent's slices: while one of them is held, the device is not free."""
+    wholes: tuple[int, ...]
+    """Indices of the devices that are no slices."""
+    slices: tuple[int, ...]
+
+    def free(self, index: int, used: Mapping[DeviceId, int]) -> int:
+        """What is left of a device, in base units of the slot."""
+        for rival in self.rivals[index]:
+            if rival in used:
+                return 0
+        return max(self.budgets[index] - used.get(self.ids[index], 0), 0) // self.costs[index]
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceLayout:
+    """All slots of an agent. Made once per change of its devices, shared by every map of them."""
+
+    devices: Mapping[DeviceId, Device]
+    slots: Mapping[SlotName, SlotLayout]
+    """Healthy devices only; a slot whose devices are all broken is here without devices."""
+    repaired: Mapping[SlotName, SlotLayout]
+    """As `slots`, as if every broken device were healthy again; devices that are gone stay out."""
+    unique: frozenset[SlotName]
+
+    @classmethod
+    def of(cls, devices: Iterable[Device], *, slot_types: Mapping[SlotName, SlotType] | None = None) -> "DeviceLayout":
+        """Lay out an agent's devices.
+
+        Args:
+            devices: in any order.
+            slot_types: needed for slots of type `unique` only.
+        """
+        ordered = sorted(devices, key=lambda device: (natural_key(device.name), device.id))
+        slots = _slots(ordered, usable=frozenset({DeviceHealth.HEALTHY}))
+        broken = any(device.health is not DeviceHealth.HEALTHY for device in ordered)
+        usable = frozenset({DeviceHealth.HEALTHY, DeviceHealth.UNHEALTHY})
+        return cls(
+            devices={device.id: device for device in ordered},
+            slots=slots,
+            repaired=_slots(ordered, usable=usable) if broken else slots,
+            unique=frozenset(slot for slot, kind in (slot_types or {}).items() if kind is SlotType.UNIQUE),
+        )
+
+
+def _slots(devices: Sequence[Device], *, usable: frozenset[DeviceHealth]) -> dict[SlotName, SlotLayout]:
+    names = sorted({slot for device in devices for slot in device.costs})
+    rivals = _rivals(devices)
+    islands = _islands(devices)
+    return {
+        slot: _slot(
+            slot,
+            devices=[device for device in devices if device.health in usable and device.capacity(slot)],
+            rivals=rivals,
+            islands=islands,
+        )
+        for slot in names
+    }
+
+
+def _slot(
+    slot: SlotName,
+    *,
+    devices: Sequence[Device],
+    rivals: Mapping[DeviceId, tuple[DeviceId, ...]],
+    islands: Mapping[DeviceId, Group],
+) -> SlotLayout:
+    return SlotLayout(
+        ids=tuple(device.id for device in devices),
+        budgets=tuple(device.budget for device in devices),
+        costs=tuple(device.costs[slot] for device in devices),
+        quanta=tuple(device.quanta.get(slot, 1) for device in devices),
+        memory_bytes=tuple(device.memory_bytes for device in devices),
+        nodes=tuple(device.numa_node for device in devices),
+        islands=tuple(islands[device.id] for device in devices),
+        rivals=tuple(rivals[device.id] for device in devices),
+        wholes=tuple(index for index, device in enumerate(devices) if device.parent is None),
+        slices=tuple(index for index, device in enumerate(devices) if device.parent is not None),
+    )
+
+
+def _rivals(devices: Sequence[Device]) -> dict[DeviceId, tuple[DeviceId, ...]]:
+    rivals: dict[DeviceId, list[DeviceId]] = {device.id: [] for device in devices}
+    for device in devices:
+        if device.parent is not None:
+            rivals[device.id].append(device.parent)
+            rivals.setdefault(device.parent, []).append(device.id)
+    return {device_id: tuple(others) for device_id, others in rivals.items()}
+
+
+def _islands(devices: Sequence[Device]) -> dict[DeviceId, Group]:
+    """Number the connected sets of linked devices; a link counts in both directions."""
+    neighbours: dict[DeviceId, set[DeviceId]] = {device.id: set() for device in devices}
+    for device in devices:
+        for other in device.linked_to:
+            if other in neighbours:
+                neighbours[device.id].add(other)
+                neighbours[other].add(device.id)
+    islands: dict[DeviceId, Group] = {}
+    for number, device in enumerate(devices):
+        if device.id not in islands:
+            islands.update(dict.fromkeys(_reach(device.id, neighbours=neighbours), number))
+    return islands
+
+
+def _reach(start: DeviceId, *, neighbours: Mapping[DeviceId, set[DeviceId]]) -> list[DeviceId]:
+    reached = {start: None}
+    frontier = [start]
+    while frontier:
+        for other in sorted(neighbours[frontier.pop()]):
+            if other not in reached:
+                reached[other] = None
+                frontier.append(other)
+    return list(reached)
