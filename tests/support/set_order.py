@@ -1,8 +1,8 @@
 """Finds code whose outcome may depend on the order in which a set is gone through.
 
 It knows sets by their syntax (displays, comprehensions, `set()`, `frozenset()`, operators on these) and by names that
-are annotated as sets or bound to one in the same scope. It does not know types; what it finds is wrong, what it does not
-find may be.
+are annotated as sets or bound to one in the same scope. It does not know types: what it finds is wrong, what it does
+not find may be.
 """
 
 import ast

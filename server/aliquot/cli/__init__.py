@@ -1,0 +1,15 @@
+"""The command line: one file, or package, per group of commands."""
+
+import typer
+
+from aliquot.cli.main_job.command import once
+
+main = typer.Typer(no_args_is_help=True, pretty_exceptions_show_locals=False)
+
+
+@main.callback()
+def describe() -> None:
+    """Share the GPUs of a cluster among people."""
+
+
+main.command("once")(once)

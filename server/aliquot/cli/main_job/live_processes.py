@@ -1,0 +1,81 @@
+"""What really runs on this machine, read from /proc and from nowhere else."""
+
+import json
+import os
+import signal
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from aliquot_schema.slots import parse_amount
+
+PROC: Final = Path("/proc")
+KERNEL_ID: Final = "ALIQUOT_KERNEL_ID"
+SHARES: Final = "ALIQUOT_GPU_SHARES"
+VISIBLE: Final = "CUDA_VISIBLE_DEVICES"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveKernel:
+    """A kernel that has at least one live process, as that process's environment tells it."""
+
+    kernel_id: str
+    pid: int
+    visible: tuple[str, ...]
+    """The ids in CUDA_VISIBLE_DEVICES."""
+    shares: Mapping[str, int]
+    """Milli of each device."""
+
+
+def live_kernels() -> dict[str, LiveKernel]:
+    """Every kernel of this machine with a live process that we may look into. Zombies have no environment: not live."""
+    found: dict[str, LiveKernel] = {}
+    for pid, environment in _environments():
+        kernel_id = environment.get(KERNEL_ID)
+        if kernel_id and kernel_id not in found:
+            found[kernel_id] = LiveKernel(
+                kernel_id=kernel_id,
+                pid=pid,
+                visible=tuple(id for id in environment.get(VISIBLE, "").split(",") if id),
+                shares=_shares(environment.get(SHARES, "{}")),
+            )
+    return found
+
+
+def kill_mentioning(text: str) -> int:
+    """Kill every process with the text in its command line or environment, and say how many there were.
+
+    Args:
+        text: something that is in no other process: the path of a temporary folder.
+    """
+    needle = text.encode()
+    pids = [pid for pid in _pids() if pid != os.getpid() and needle in _read(pid, "cmdline") + _read(pid, "environ")]
+    for pid in pids:
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGKILL)
+    return len(pids)
+
+
+def _shares(text: str) -> dict[str, int]:
+    amounts = {id: parse_amount("cuda.shares", amount) for id, amount in json.loads(text).items()}
+    return {id: amount for id, amount in amounts.items() if isinstance(amount, int)}
+
+
+def _environments() -> Iterator[tuple[int, dict[str, str]]]:
+    for pid in _pids():
+        pairs = (entry.partition(b"=") for entry in _read(pid, "environ").split(b"\0"))
+        yield pid, {os.fsdecode(name): os.fsdecode(value) for name, _, value in pairs if name}
+
+
+def _pids() -> list[int]:
+    return [int(entry) for entry in os.listdir(PROC) if entry.isdecimal()]
+
+
+def _read(pid: int, name: str) -> bytes:
+    """A file of /proc/PID; empty when the process is gone or not ours to see."""
+    try:
+        return (PROC / str(pid) / name).read_bytes()
+    except OSError:
+        return b""

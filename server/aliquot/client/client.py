@@ -1,0 +1,112 @@
+"""The client: one per server and token."""
+
+from collections.abc import AsyncGenerator, Mapping
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import urlsplit
+
+import httpx
+import orjson
+
+from aliquot.client.failures import GraphQLFault, Refused, ServerUnreachable, UnexpectedAnswer
+from aliquot.client.subscription import Subscription
+from aliquot_schema.errors import Unauthenticated
+
+LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+
+
+class Client:
+    """Asks one server. Use it as an async context manager, or call `close`."""
+
+    def __init__(self, url: str, token: str, *, timeout_s: float = 30.0) -> None:
+        """
+        Args:
+            url: where the server is, without a path: `http://127.0.0.1:8090`.
+            token: sent as `Authorization: Bearer`.
+            timeout_s: for one answer, and for a subscription to be accepted.
+        """
+        self._url = url.rstrip("/")
+        self._token = token
+        self._timeout_s = timeout_s
+        # A proxy from the environment cannot reach this machine's own loopback.
+        self._direct = urlsplit(self._url).hostname in LOOPBACK
+        self._http = httpx.AsyncClient(
+            base_url=self._url,
+            timeout=timeout_s,
+            trust_env=not self._direct,
+            headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
+        )
+
+    async def execute(self, query: str, variables: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Run a query or a mutation and return its `data`.
+
+        Raises:
+            GraphQLFault: the answer has errors.
+            Unauthenticated: the token is not valid here.
+            ServerUnreachable, UnexpectedAnswer: see there.
+        """
+        body = orjson.dumps({"query": query, "variables": dict(variables or {})})
+        try:
+            response = await self._http.post("/graphql", content=body)
+        except httpx.TransportError as error:
+            raise ServerUnreachable(f"{self._url}: {error or type(error).__name__}") from error
+        answer = _answer(response)
+        if answer.get("errors"):
+            raise GraphQLFault(answer["errors"])
+        data: dict[str, Any] = answer["data"]
+        return data
+
+    async def change(self, mutation: str, variables: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Run a mutation of one field and return the member of its result that says what was done.
+
+        Args:
+            mutation: asks for `__typename`, for the success's fields, and for `... on Error { code message }`.
+        Raises:
+            Refused: the result is one of the expected errors.
+            GraphQLFault, Unauthenticated, ServerUnreachable, UnexpectedAnswer: as for `execute`.
+        """
+        (answer,) = (await self.execute(mutation, variables)).values()
+        if not answer["__typename"].endswith("Success"):
+            raise Refused(answer)
+        return dict(answer)
+
+    async def subscribe(
+        self, query: str, variables: Mapping[str, Any] | None = None
+    ) -> AsyncGenerator[dict[str, Any], None]:
+        """Follow a subscription; each item is one `data`. It ends when the server says that it is complete.
+
+        Resuming is the caller's: remember the last number seen and ask again from there. Close the iterator
+        (`contextlib.aclosing`) to let go early.
+
+        Raises:
+            SubscriptionClosed: the connection ended before the subscription did.
+            GraphQLFault, Unauthenticated, ServerUnreachable, UnexpectedAnswer: as for `execute`.
+        """
+        url = f"ws{self._url.removeprefix('http')}/graphql"
+        async with Subscription(url, self._token, direct=self._direct, timeout_s=self._timeout_s) as socket:
+            async for data in socket.follow(query, dict(variables or {})):
+                yield data
+
+    async def close(self) -> None:
+        """Let go of the connections."""
+        await self._http.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+
+def _answer(response: httpx.Response) -> dict[str, Any]:
+    if response.status_code == httpx.codes.UNAUTHORIZED:
+        raise Unauthenticated(f"the server at {response.url.netloc.decode()} does not take this token")
+    try:
+        answer = orjson.loads(response.content)
+    except orjson.JSONDecodeError:
+        raise UnexpectedAnswer(response.status_code, response.text) from None
+    if not isinstance(answer, dict) or not ({"data", "errors"} & answer.keys()):
+        raise UnexpectedAnswer(response.status_code, response.text)
+    return answer
