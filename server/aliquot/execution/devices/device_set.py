@@ -31,6 +31,7 @@ class DeviceSet:
         """
         self._plugins = tuple(plugins)
         self._known: dict[str, dict[DeviceId, Device]] = {}
+        self._answered: set[str] = set()
         self._failures: dict[str, str] = {}
         for plugin in self._plugins:
             if plugin.kind in self._known:
@@ -46,7 +47,7 @@ class DeviceSet:
         """Look at every device again. Natural order of names.
 
         Raises:
-            DeviceFileError: a configuration that names what does not exist, or two plugins report one id.
+            DeviceFileError: a plugin that never answered refuses its configuration, or two plugins report one id.
         """
         owner: dict[DeviceId, str] = {}
         for plugin in self._plugins:
@@ -102,11 +103,12 @@ class DeviceSet:
         known = self._known[plugin.kind]
         try:
             found = {device.id: device for device in plugin.discover()}
-        except DeviceFileError:
-            raise
         except Exception as error:
+            if isinstance(error, DeviceFileError) and plugin.kind not in self._answered:
+                raise
             self._note(plugin.kind, error)
             return {id: replace(device, health=DeviceHealth.UNHEALTHY) for id, device in known.items()}
+        self._answered.add(plugin.kind)
         self._failures.pop(plugin.kind, None)
         lost = {id: replace(device, health=DeviceHealth.GONE) for id, device in known.items() if id not in found}
         return found | lost

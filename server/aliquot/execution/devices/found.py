@@ -1,0 +1,41 @@
+"""What this machine has to offer."""
+
+from collections import Counter
+from dataclasses import dataclass
+
+from aliquot.execution.devices.demo import demo_cluster
+from aliquot.execution.devices.node_devices import NodeDevices, node_of_machine
+from aliquot.execution.devices.nvml import NvmlPlugin
+from aliquot_schema.devices import Device
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """The accelerators of this machine, and a line about them for people."""
+
+    gpus: tuple[Device, ...]
+    """Empty: a demo cluster takes their place."""
+    words: str
+
+    def nodes(self) -> tuple[NodeDevices, ...]:
+        """The agents to start: one with the real GPUs, or the demo cluster."""
+        return (node_of_machine(),) if self.gpus else demo_cluster()
+
+
+def found() -> Found:
+    """Look for real GPUs through NVML, and let go of the driver again."""
+    plugin = NvmlPlugin()
+    try:
+        gpus = plugin.discover()
+        driver = plugin.attributes().get("nvidia.driver_version", "of unknown version")
+    finally:
+        plugin.close()
+    if gpus:
+        return Found(gpus=gpus, words=f"{_counted(gpus)} through NVML (driver {driver})")
+    demo = "a demo cluster of two mock nodes with 8 H100 each takes their place"
+    return Found(gpus=(), words=f"no real GPUs: {plugin.diagnosis}; {demo}")
+
+
+def _counted(gpus: tuple[Device, ...]) -> str:
+    models = Counter(gpu.model for gpu in gpus)
+    return ", ".join(f"{count} x {model}" for model, count in models.items())
