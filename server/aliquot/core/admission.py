@@ -1,0 +1,221 @@
+"""Admission: everything that can be known to be wrong with a request by looking at it alone."""
+
+import re
+from collections.abc import Sequence
+from decimal import Decimal, InvalidOperation
+from typing import Final
+
+from aliquot_schema.errors import InvalidAmount, InvalidRequest, LimitExceeded, UnsupportedField
+from aliquot_schema.ids import SessionId, SlotName
+from aliquot_schema.requests import NewSession
+from aliquot_schema.sessions import (
+    CLUSTER_SIZE_MAX,
+    COMMAND_BYTES_MAX,
+    DEPENDENCIES_MAX,
+    DURATION_S_MAX,
+    ENVIRONMENT_MAX,
+    RETRIES_MAX,
+    TAGS_MAX,
+    Dependency,
+    DependencyCondition,
+    Priority,
+    SessionSpec,
+)
+from aliquot_schema.slots import SLOT_NAME, ResourceSlot, parse_amount
+
+SHELL: Final = "/bin/sh"
+NAME_CHARS_MAX: Final = 256
+RESERVED_PREFIX: Final = "ALIQUOT_"
+GB: Final = 1_000_000_000
+"""`gpu_memory_gb` counts in 10^9 bytes, as cards are sold."""
+_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+
+
+def spec_of(request: NewSession) -> SessionSpec:
+    """Turn a request into a spec.
+
+    Raises:
+        InvalidRequest: or one of its kinds; the message names the field and the limit.
+    """
+    _refuse_unsupported(request)
+    return SessionSpec(
+        argv=argv_of(request),
+        slots=slots_of(request.slots),
+        cluster_size=_count(request.cluster_size, field="cluster_size", least=1, most=CLUSTER_SIZE_MAX),
+        gpu_memory_bytes=None if request.gpu_memory_gb is None else gb_of(request.gpu_memory_gb),
+        environment=environment_of(request.environment),
+        working_directory=_directory(request.working_directory),
+        estimated_duration_ms=_milliseconds(request.estimated_duration, field="estimated_duration"),
+        time_limit_ms=_milliseconds(request.time_limit, field="time_limit"),
+        max_retries=_count(request.max_retries, field="max_retries", least=0, most=RETRIES_MAX),
+        preemptible=request.preemptible,
+        depends_on=dependencies_of(request.depends_on),
+    )
+
+
+def argv_of(request: NewSession) -> tuple[str, ...]:
+    """The command as an argument list; a shell string is run by /bin/sh."""
+    if (request.argv is None) == (request.shell is None):
+        raise InvalidRequest("command: give either argv or shell, and not both", field="command")
+    argv = (SHELL, "-c", request.shell) if request.shell is not None else request.argv or ()
+    if not argv or not argv[0].strip() or (request.shell is not None and not request.shell.strip()):
+        raise InvalidRequest("command: it is empty; say what to run", field="command")
+    size = sum(len(part.encode("utf-8", "surrogatepass")) + 1 for part in argv)
+    if size > COMMAND_BYTES_MAX:
+        raise LimitExceeded(
+            f"command: {size} bytes are more than {COMMAND_BYTES_MAX}; put the script into a file and run that",
+            field="command",
+            limit=COMMAND_BYTES_MAX,
+            actual=size,
+        )
+    for part in argv:
+        _plain(part, field="command")
+    return argv
+
+
+def slots_of(pairs: Sequence[tuple[str, str]]) -> ResourceSlot:
+    """Amounts per kernel."""
+    texts: dict[str, str] = {}
+    for slot, amount in pairs:
+        if SLOT_NAME.fullmatch(slot) is None:
+            raise InvalidRequest(
+                f"slots: {slot[:64]!r} is no slot name; one looks like cpu or cuda.shares", field="slots"
+            )
+        if slot in texts:
+            raise InvalidRequest(f"slots: {slot} is given twice", field="slots")
+        texts[slot] = amount
+    amounts = {SlotName(slot): parse_amount(slot, text) for slot, text in texts.items()}
+    for slot, value in amounts.items():
+        if not isinstance(value, int):
+            raise InvalidAmount(
+                f"{slot}: a session asks for a number, not for unlimited", slot=slot, amount=texts[slot]
+            )
+    if not any(amounts.values()):
+        raise InvalidRequest("slots: ask for something, for example cpu 1", field="slots")
+    return ResourceSlot(amounts)
+
+
+def gb_of(text: str) -> int:
+    """`gpu_memory_gb` in bytes; 1 gb is 10^9 bytes."""
+    try:
+        amount = Decimal(text)
+    except InvalidOperation:
+        raise InvalidRequest(f"gpu_memory_gb: {text[:40]!r} is not a number", field="gpu_memory_gb") from None
+    if not amount.is_finite() or not 0 < amount <= 1_000_000:
+        raise InvalidRequest(f"gpu_memory_gb: {text[:40]} is not between 0 and 1000000", field="gpu_memory_gb")
+    return int(amount * GB)
+
+
+def environment_of(pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """The session's own variables."""
+    _limit(len(pairs), field="environment", most=ENVIRONMENT_MAX)
+    environment: dict[str, str] = {}
+    size = 0
+    for name, value in pairs:
+        if _VARIABLE.fullmatch(name) is None:
+            raise InvalidRequest(f"environment: {name[:64]!r} is no variable name", field="environment")
+        if name.startswith(RESERVED_PREFIX):
+            raise InvalidRequest(
+                f"environment: {name[:64]} is reserved; choose a name without {RESERVED_PREFIX}", field="environment"
+            )
+        environment[name] = _plain(value, field="environment")
+        size += len(name) + len(value.encode("utf-8", "surrogatepass")) + 2
+    if size > COMMAND_BYTES_MAX:
+        raise LimitExceeded(
+            f"environment: {size} bytes are more than {COMMAND_BYTES_MAX}",
+            field="environment",
+            limit=COMMAND_BYTES_MAX,
+            actual=size,
+        )
+    return environment
+
+
+def tags_of(pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """Tags, for people to filter by."""
+    _limit(len(pairs), field="tags", most=TAGS_MAX)
+    return {label(name, field="tags") or "": label(value, field="tags") or "" for name, value in pairs}
+
+
+def label(text: str | None, *, field: str) -> str | None:
+    """A short name that a user gave."""
+    if text is None:
+        return None
+    _limit(len(text), field=field, most=NAME_CHARS_MAX)
+    return _plain(text, field=field)
+
+
+def priority_of(text: str) -> Priority:
+    """A priority by its name or its number."""
+    by_name = {str(level.value): level for level in Priority} | {level.name.lower(): level for level in Priority}
+    found = by_name.get(text.strip().lower())
+    if found is None:
+        names = ", ".join(f"{level.name.lower()} ({level.value})" for level in Priority)
+        raise InvalidRequest(f"priority: {text[:40]!r} is none of {names}", field="priority")
+    return found
+
+
+def dependencies_of(pairs: Sequence[tuple[str, str]]) -> tuple[Dependency, ...]:
+    """The sessions to wait for; the same one twice counts once."""
+    _limit(len(pairs), field="depends_on", most=DEPENDENCIES_MAX)
+    links = (
+        Dependency(session_id=SessionId(session_id), condition=_condition(condition)) for session_id, condition in pairs
+    )
+    return tuple(dict.fromkeys(links))
+
+
+def _condition(text: str) -> DependencyCondition:
+    try:
+        return DependencyCondition(text)
+    except ValueError:
+        known = ", ".join(DependencyCondition)
+        raise InvalidRequest(f"depends_on: {text[:40]!r} is none of {known}", field="depends_on") from None
+
+
+def _refuse_unsupported(request: NewSession) -> None:
+    for name in request.unsupported:
+        raise UnsupportedField(f"{name}: nothing acts on this field yet; leave it out", field=name)
+    if request.preemptible:
+        raise UnsupportedField(
+            "preemptible: no policy preempts sessions yet; leave it out or say false", field="preemptible"
+        )
+
+
+def _count(value: int, *, field: str, least: int, most: int) -> int:
+    if value < least:
+        raise InvalidRequest(f"{field}: {value} is less than {least}", field=field)
+    _limit(value, field=field, most=most)
+    return value
+
+
+def _limit(value: int, *, field: str, most: int) -> None:
+    if value > most:
+        raise LimitExceeded(f"{field}: {value} is more than {most}", field=field, limit=most, actual=value)
+
+
+def _directory(path: str | None) -> str | None:
+    if path is None:
+        return None
+    if not path.startswith("/") or len(path) > 4096:
+        raise InvalidRequest(
+            "working_directory: give an absolute path of at most 4096 characters", field="working_directory"
+        )
+    return _plain(path, field="working_directory")
+
+
+def _milliseconds(seconds: float | None, *, field: str) -> int | None:
+    if seconds is None:
+        return None
+    if not 0 < seconds <= DURATION_S_MAX:
+        raise InvalidRequest(f"{field}: {seconds} s is not between 0 and {DURATION_S_MAX}", field=field)
+    return max(1, round(seconds * 1000))
+
+
+def _plain(text: str, *, field: str) -> str:
+    """Text that a process and a database can be given."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InvalidRequest(f"{field}: it holds half a surrogate pair, which is no text", field=field) from None
+    if "\0" in text:
+        raise InvalidRequest(f"{field}: it holds a NUL character", field=field)
+    return text

@@ -1,0 +1,53 @@
+"""Reasons in words: one sentence for a person, from the verdict's evidence alone."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from aliquot_schema.reasons import Evidence, Reason, Verdict
+
+
+def explain(verdict: Verdict) -> str:
+    """Say why a session waits."""
+    return _WORDS[verdict.reason](verdict.evidence)
+
+
+def _insufficient(evidence: Evidence) -> str:
+    return (
+        f"needs {evidence.requested} {evidence.slot} per kernel, "
+        f"and no agent has more than {evidence.available} free{_held_by(evidence)}"
+    )
+
+
+def _fragmented(evidence: Evidence) -> str:
+    return f"enough {evidence.slot or 'of each slot'} is free in sum, but not together in one place{_held_by(evidence)}"
+
+
+def _gang(evidence: Evidence) -> str:
+    fits = f"{evidence.fits_kernels} of its kernels would fit now"
+    return f"{fits}; they start all at once or not at all{_held_by(evidence)}"
+
+
+def _held_by(evidence: Evidence) -> str:
+    return f"; held by {_some(evidence.blocked_by)}" if evidence.blocked_by else ""
+
+
+def _some(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:3])
+    return f"{shown} and {len(names) - 3} more" if len(names) > 3 else shown
+
+
+_WORDS: Final[Mapping[Reason, Callable[[Evidence], str]]] = {
+    Reason.CLUSTER_UNAVAILABLE: lambda _: "no agent can be asked; it starts when one is back",
+    Reason.HELD: lambda _: "held back until somebody releases it",
+    Reason.DEPENDENCY: lambda evidence: f"waits for {_some(evidence.blocked_by)}",
+    Reason.NOT_BEFORE: lambda _: "its last launch failed; it is tried again after a pause",
+    Reason.NO_AGENT: lambda evidence: (
+        f"only {_some(evidence.agents)} could run it, and cannot be given anything now"
+        if evidence.agents
+        else "no agent that is left could run it"
+    ),
+    Reason.BEHIND_HEAD: lambda evidence: f"waits behind {_some(evidence.blocked_by)}, which is next",
+    Reason.INSUFFICIENT: _insufficient,
+    Reason.FRAGMENTED: _fragmented,
+    Reason.GANG_INCOMPLETE: _gang,
+}

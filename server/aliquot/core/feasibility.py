@@ -1,0 +1,140 @@
+"""Feasibility: whether a request could ever be met, by agents that nobody uses."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Final
+
+from aliquot.core.allocation.device_map import Refusal, allocate
+from aliquot.core.allocation.layout import DeviceLayout
+from aliquot.core.allocation.occupancy import added, occupancy_of
+from aliquot.core.allocation.options import AllocationOptions
+from aliquot.core.policy import Policy
+from aliquot.core.snapshot import AgentRow, PendingRow, Request, Snapshot
+from aliquot_schema.devices import ResourceSpec
+from aliquot_schema.errors import (
+    AliquotError,
+    AllocationRefused,
+    ImpossibleRequest,
+    InvalidRequest,
+    NotMultipleOfQuantum,
+)
+from aliquot_schema.ids import AgentId, DeviceId, NodeId, SlotName
+from aliquot_schema.reasons import Evidence, Reason, Verdict
+from aliquot_schema.sessions import SessionSpec
+from aliquot_schema.slots import Unlimited, format_amount
+
+NAMED_MAX: Final = 8
+"""Agents named as evidence, at most."""
+
+
+def impossible(spec: SessionSpec, agents: Iterable[AgentRow], options: AllocationOptions) -> AliquotError | None:
+    """Why no registered agent could ever run this, even when all of them are empty; None when they could.
+
+    Agents that are lost, drained or suspect count: they may come back.
+    """
+    request = tuple((slot, amount) for slot, amount in spec.slots.items() if not isinstance(amount, Unlimited))
+    options = replace(options, gpu_memory_bytes=spec.gpu_memory_bytes)
+    agents = list(agents)
+    refusals = [refusal for agent in agents if (refusal := _refusal(agent.layout, request, options)) is not None]
+    if len(refusals) == len(agents):
+        return _kindest(refusals, request, agents)
+    room = kernels_when_empty(agents, request, options, most=spec.cluster_size)
+    if room >= spec.cluster_size:
+        return None
+    return ImpossibleRequest(
+        f"cluster_size: all agents together, when empty, hold {room} such kernels at once, and {spec.cluster_size} "
+        "were asked; ask for fewer or smaller ones",
+        slot="cluster_size",
+        requested=str(spec.cluster_size),
+        limit=str(room),
+    )
+
+
+def feasible_agents(snapshot: Snapshot, policy: Policy) -> Callable[[PendingRow], Verdict | None]:
+    """A test for rows: None when the open agents could run it when empty, else why not. One look per request class."""
+    known: dict[tuple[Request, int, int | None, tuple[AgentId, ...]], Verdict | None] = {}
+
+    def could_run(row: PendingRow) -> Verdict | None:
+        key = (row.request, row.cluster_size, row.gpu_memory_bytes, row.excluded_agents)
+        if key not in known:
+            known[key] = _no_agent(row, snapshot.agents, policy.allocation)
+        return known[key]
+
+    return could_run
+
+
+def kernels_when_empty(agents: Iterable[AgentRow], request: Request, options: AllocationOptions, *, most: int) -> int:
+    """How many such kernels the agents hold at once when nobody else is there; counting stops at `most`."""
+    found = 0
+    used: dict[NodeId, Mapping[DeviceId, int]] = {}
+    for agent in agents:
+        held = used.get(agent.node_id, {})
+        while found < most and (spec := _when_held(agent.layout, request, options, held)) is not None:
+            held = added(held, occupancy_of((spec,), agent.layout.devices.values()))
+            found += 1
+        used[agent.node_id] = held
+    return found
+
+
+def _no_agent(row: PendingRow, agents: Iterable[AgentRow], options: AllocationOptions) -> Verdict | None:
+    options = replace(options, gpu_memory_bytes=row.gpu_memory_bytes)
+    allowed = [agent for agent in agents if agent.id not in row.excluded_agents]
+    is_open = [agent for agent in allowed if agent.is_open]
+    if kernels_when_empty(is_open, row.request, options, most=row.cluster_size) >= row.cluster_size:
+        return None
+    could = sorted(
+        agent.id for agent in allowed if not agent.is_open and not _refusal(agent.layout, row.request, options)
+    )
+    return Verdict(reason=Reason.NO_AGENT, evidence=Evidence(agents=tuple(could[:NAMED_MAX])))
+
+
+def _when_held(
+    layout: DeviceLayout, request: Request, options: AllocationOptions, used: Mapping[DeviceId, int]
+) -> ResourceSpec | None:
+    try:
+        return allocate(dict(request), slots=layout.repaired, used=used, unique=layout.unique, options=options)
+    except (AllocationRefused, InvalidRequest):
+        return None
+
+
+def _refusal(layout: DeviceLayout, request: Request, options: AllocationOptions) -> Refusal | None:
+    try:
+        allocate(dict(request), slots=layout.repaired, used={}, unique=layout.unique, options=options)
+    except (AllocationRefused, InvalidRequest) as refusal:
+        return refusal
+    return None
+
+
+def _kindest(refusals: list[Refusal], request: Request, agents: list[AgentRow]) -> AliquotError:
+    """The refusal that tells most: a wrong step or combination as it is, else the slot that is too small everywhere."""
+    for refusal in refusals:
+        if isinstance(refusal, NotMultipleOfQuantum):
+            return refusal
+    for slot, amount in request:
+        largest = max((_capacity(agent.layout, slot) for agent in agents), default=0)
+        if amount > largest:
+            return _too_large(slot, amount, largest)
+    last = refusals[-1]
+    slot = SlotName(last.slot) if isinstance(last, AllocationRefused) else request[0][0]
+    requested = format_amount(slot, dict(request).get(slot, 0))
+    return ImpossibleRequest(
+        f"no agent could run this even when it is empty: {last.message}", slot=slot, requested=requested, limit=""
+    )
+
+
+def _capacity(layout: DeviceLayout, slot: SlotName) -> int:
+    columns = layout.repaired.get(slot)
+    if columns is None:
+        return 0
+    return sum(columns.budgets[index] // columns.costs[index] for index in columns.wholes)
+
+
+def _too_large(slot: SlotName, amount: int, largest: int) -> ImpossibleRequest:
+    requested, limit = format_amount(slot, amount), format_amount(slot, largest)
+    return ImpossibleRequest(
+        f"{slot}: a kernel asks for {requested}, and the largest agent has {limit}; ask for less, "
+        "or for more kernels with cluster_size",
+        slot=slot,
+        requested=requested,
+        limit=limit,
+    )

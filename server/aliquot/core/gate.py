@@ -1,0 +1,88 @@
+"""The gate of a pass: who may be looked at now, and why the others may not."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from aliquot.core.feasibility import feasible_agents
+from aliquot.core.policy import Policy
+from aliquot.core.snapshot import PendingRow, Snapshot
+from aliquot_schema.ids import SessionId
+from aliquot_schema.reasons import Evidence, Reason, Verdict
+from aliquot_schema.sessions import Dependency, DependencyCondition, Failure
+from aliquot_schema.states import ENDED, SessionState
+
+MET_BY: Final[Mapping[DependencyCondition, frozenset[SessionState]]] = {
+    DependencyCondition.AFTER_OK: frozenset({SessionState.COMPLETED}),
+    DependencyCondition.AFTER_ANY: ENDED,
+    DependencyCondition.AFTER_FAIL: frozenset({SessionState.FAILED, SessionState.CANCELED}),
+}
+
+
+@dataclass(slots=True, kw_only=True)
+class Gated:
+    """The queue after the gate."""
+
+    ready: list[PendingRow] = field(default_factory=list)
+    verdicts: dict[SessionId, Verdict] = field(default_factory=dict)
+    failures: dict[SessionId, Failure] = field(default_factory=dict)
+    wake_at_us: int | None = None
+
+
+def gate(snapshot: Snapshot, policy: Policy, *, now_us: int) -> Gated:
+    """Look at every row by itself: dependencies, holds, pauses, and whether any open agent could run it when empty.
+
+    A row that no open agent could run stands aside: it does not block those behind it.
+    """
+    gated = Gated()
+    is_reachable = any(agent.is_open for agent in snapshot.agents)
+    could_run = feasible_agents(snapshot, policy)
+    for row in snapshot.queue:
+        failure = _broken_dependency(row, snapshot.dependencies)
+        if failure is not None:
+            gated.failures[row.session_id] = failure
+            continue
+        verdict = _own_reason(row, snapshot.dependencies, now_us=now_us)
+        if verdict is None:
+            verdict = could_run(row) if is_reachable else Verdict(reason=Reason.CLUSTER_UNAVAILABLE)
+        if verdict is None:
+            gated.ready.append(row)
+        else:
+            gated.verdicts[row.session_id] = verdict
+            gated.wake_at_us = _sooner(gated.wake_at_us, row, now_us=now_us)
+    return gated
+
+
+def _own_reason(row: PendingRow, dependencies: Mapping[SessionId, SessionState], *, now_us: int) -> Verdict | None:
+    if row.state is SessionState.HELD:
+        return Verdict(reason=Reason.HELD)
+    waits_for = tuple(link.session_id for link in row.depends_on if not _is_met(link, dependencies))
+    if waits_for:
+        return Verdict(reason=Reason.DEPENDENCY, evidence=Evidence(blocked_by=waits_for))
+    if row.not_before_us is not None and row.not_before_us > now_us:
+        return Verdict(reason=Reason.NOT_BEFORE, evidence=Evidence(until_us=row.not_before_us))
+    return None
+
+
+def _is_met(link: Dependency, dependencies: Mapping[SessionId, SessionState]) -> bool:
+    state = dependencies.get(link.session_id)
+    return state is not None and state in MET_BY[link.condition]
+
+
+def _broken_dependency(row: PendingRow, dependencies: Mapping[SessionId, SessionState]) -> Failure | None:
+    """A dependency that ended in the other way, or that is no longer kept, can never be met any more."""
+    for link in row.depends_on:
+        state = dependencies.get(link.session_id)
+        if state is None:
+            return Failure(code="dependency", message=f"{link.session_id}, which it waits for, is no longer kept")
+        if state in ENDED and state not in MET_BY[link.condition]:
+            return Failure(
+                code="dependency", message=f"{link.session_id} is {state}, and it was to start {link.condition} of it"
+            )
+    return None
+
+
+def _sooner(wake_at_us: int | None, row: PendingRow, *, now_us: int) -> int | None:
+    if row.not_before_us is None or row.not_before_us <= now_us:
+        return wake_at_us
+    return row.not_before_us if wake_at_us is None else min(wake_at_us, row.not_before_us)

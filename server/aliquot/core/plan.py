@@ -1,0 +1,43 @@
+"""A plan: what one pass decided. It changes nothing by itself."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from aliquot_schema.devices import ResourceSpec
+from aliquot_schema.ids import AgentId, NodeId, SessionId
+from aliquot_schema.reasons import Verdict
+from aliquot_schema.sessions import Failure
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelPlacement:
+    """Where one rank goes, and exactly what it gets there."""
+
+    rank: int
+    agent_id: AgentId
+    node_id: NodeId
+    spec: ResourceSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    """All ranks of a session. `version` is the session's when it was decided."""
+
+    session_id: SessionId
+    version: int
+    kernels: tuple[KernelPlacement, ...]
+    """In order of rank, one for each kernel of the session."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What one pass decided. Every pending session is in exactly one of `placements`, `failures` and `verdicts`."""
+
+    placements: tuple[Placement, ...] = ()
+    """In the order in which they are to start."""
+    failures: Mapping[SessionId, Failure] = field(default_factory=dict)
+    """Sessions that can never run any more."""
+    verdicts: Mapping[SessionId, Verdict] = field(default_factory=dict)
+    """Why each of the others waits, in queue order: what this pass looks at next stands first."""
+    wake_at_us: int | None = None
+    """When a pass is worth running even if nothing happens, microseconds UTC."""

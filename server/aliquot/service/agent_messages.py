@@ -1,0 +1,151 @@
+"""Agent messages: one loop that takes what agents say, in order, and commits what follows from it."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from aliquot.service.dispatch import Dispatch
+from aliquot.service.draft import Draft
+from aliquot.service.journal import Journal
+from aliquot.service.kernel_reports import apply_report
+from aliquot.service.launcher import Launcher
+from aliquot.service.ports import Clock, Executor
+from aliquot.service.reconcile import Repairs, of_agent, reconcile
+from aliquot.service.registration import leave, register
+from aliquot.service.state import State
+from aliquot_schema.agents import Agent
+from aliquot_schema.errors import Unavailable
+from aliquot_schema.ids import AgentId, DeviceId, KernelId
+from aliquot_schema.launching import (
+    AgentJoined,
+    AgentMessage,
+    AgentSilent,
+    DevicesChanged,
+    Inventory,
+    KernelChanged,
+    ReadingsTaken,
+)
+from aliquot_schema.leases import Kernel
+from aliquot_schema.states import AgentState
+
+ACTOR: Final = "system:agents"
+WAITING_MAX: Final = 10_000
+
+log: Final = logging.getLogger("aliquot.agents")
+
+
+class AgentMessages:
+    """Reports that arrive together are committed together."""
+
+    def __init__(
+        self,
+        *,
+        state: State,
+        journal: Journal,
+        executor: Executor,
+        dispatch: Dispatch,
+        launcher: Launcher,
+        clock: Clock,
+        grace_ms: int,
+        on_reachable: Callable[[], None],
+    ) -> None:
+        self._state = state
+        self._journal = journal
+        self._executor = executor
+        self._dispatch = dispatch
+        self._launcher = launcher
+        self._clock = clock
+        self._grace_ms = grace_ms
+        self._on_reachable = on_reachable
+        self._waiting: asyncio.Queue[AgentMessage] = asyncio.Queue(WAITING_MAX)
+
+    async def listen(self) -> None:
+        """Take messages from the executor for ever."""
+        async for message in self._executor.messages():
+            await self._waiting.put(message)
+
+    async def run(self) -> None:
+        """Act on messages for ever."""
+        while True:
+            batch = [await self._waiting.get()]
+            while not self._waiting.empty():
+                batch.append(self._waiting.get_nowait())
+            await self.run_once(batch)
+
+    async def run_once(self, batch: list[AgentMessage]) -> None:
+        """Act on some messages, in order; runs of kernel reports share a commit."""
+        reports: list[KernelChanged] = []
+        for message in batch:
+            if isinstance(message, KernelChanged):
+                reports.append(message)
+                continue
+            await self._take_reports(reports)
+            reports = []
+            await self._take(message)
+        await self._take_reports(reports)
+
+    async def _take_reports(self, reports: list[KernelChanged]) -> None:
+        def change(draft: Draft) -> list[Kernel]:
+            now_us = self._clock.now_us()
+            stops: list[Kernel] = []
+            for message in reports:
+                stops += apply_report(draft, message.report, agent_id=message.agent_id, now_us=now_us)
+            return stops
+
+        if reports:
+            self._dispatch.stop(await self._journal.transact(change, actor=ACTOR))
+
+    async def _take(self, message: AgentMessage) -> None:
+        match message:
+            case AgentJoined(inventory=inventory):
+                await self._join(inventory)
+            case DevicesChanged(inventory=inventory):
+                await self._journal.transact(lambda draft: self._register(draft, inventory.agent), actor=ACTOR)
+            case AgentSilent(agent_id=agent_id, gone=gone):
+                await self._silence(agent_id, gone=gone)
+            case ReadingsTaken(agent_id=agent_id, readings=readings):
+                self._state.readings.update(((agent_id, reading.device_id), reading) for reading in readings)
+
+    async def _join(self, inventory: Inventory) -> None:
+        repairs = await self._journal.transact(lambda draft: self._reconcile(draft, inventory), actor=ACTOR)
+        agent_id = inventory.agent.id
+        self._state.reachable.add(agent_id)
+        self._on_reachable()
+        self._dispatch.launch({agent_id: repairs.launch} if repairs.launch else {})
+        self._dispatch.stop(repairs.stop)
+        self._launcher.enqueue(repairs.unsent)
+        await self._stop_orphans(agent_id, repairs.orphans)
+
+    def _reconcile(self, draft: Draft, inventory: Inventory) -> Repairs:
+        known = draft.agent(inventory.agent.id)
+        self._register(draft, inventory.agent)
+        return reconcile(
+            draft,
+            inventory,
+            of_agent(self._state.kernels.values(), inventory.agent.id),
+            rebooted=known is not None and known.boot_id != inventory.agent.boot_id,
+            epoch=self._journal.epoch,
+            now_us=self._clock.now_us(),
+        )
+
+    def _register(self, draft: Draft, told: Agent) -> Agent:
+        held: frozenset[DeviceId] = frozenset(self._state.used.get(told.node_id, {}))
+        return register(draft, told, held=held, now_us=self._clock.now_us())
+
+    async def _silence(self, agent_id: AgentId, *, gone: bool) -> None:
+        self._state.reachable.discard(agent_id)
+        holds = any(
+            lease.agent_id == agent_id for on_node in self._state.open_leases.values() for lease in on_node.values()
+        )
+        to = AgentState.SUSPECT if not gone else AgentState.LOST if holds else AgentState.LEFT
+        now_us = self._clock.now_us()
+        await self._journal.transact(lambda draft: leave(draft, agent_id, to=to, now_us=now_us), actor=ACTOR)
+
+    async def _stop_orphans(self, agent_id: AgentId, orphans: list[KernelId]) -> None:
+        for kernel_id in orphans:
+            log.warning("agent %s runs %s, which nobody has a lease for; it is stopped", agent_id, kernel_id)
+            try:
+                await self._executor.stop(agent_id, kernel_id, epoch=self._journal.epoch, grace_ms=self._grace_ms)
+            except Unavailable as error:
+                log.warning("agent %s was not told to stop %s: %s", agent_id, kernel_id, error.message)

@@ -1,0 +1,154 @@
+"""Agents and devices as people see them: what each device is, how it is, and who holds which part of it."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from aliquot.core.allocation.alloc_map import gpu_alloc_json, gpu_alloc_map
+from aliquot.core.allocation.occupancy import budget_cost
+from aliquot.service.projection import kernel_view, moment, moment_or_none, pairs
+from aliquot.service.state import State
+from aliquot_schema.agents import Agent
+from aliquot_schema.devices import Device, DeviceHealth, DeviceReading
+from aliquot_schema.ids import DeviceId, SessionId, SlotName
+from aliquot_schema.leases import Lease
+from aliquot_schema.slots import format_amount
+from aliquot_schema.states import KernelState
+from aliquot_schema.views import AgentView, CapabilitiesView, DeviceView, HolderView, slot_amounts
+
+HOST_SLOTS: Final = frozenset({"cpu", "mem"})
+SHARES: Final = ".shares"
+
+
+def agent_view(state: State, agent: Agent) -> AgentView:
+    """An agent, its devices and what runs on it."""
+    leases = sorted(state.leases_on(agent.node_id), key=lambda lease: lease.id)
+    own = [lease for lease in leases if lease.agent_id == agent.id]
+    specs = [lease.spec for lease in own]
+    holders = _holders(state, leases, {device.id: device for device in agent.devices})
+    used = state.used.get(agent.node_id, {})
+    return AgentView(
+        id=agent.id,
+        version=agent.version,
+        node_id=agent.node_id,
+        hostname=agent.hostname,
+        state=agent.state,
+        schedulable=agent.schedulable,
+        capacity=slot_amounts(_texts(_capacity(agent))),
+        occupied=slot_amounts(_texts(_occupied(agent, own))),
+        devices=tuple(
+            device_view(device, used.get(device.id, 0), holders[device.id], state.readings.get((agent.id, device.id)))
+            for device in agent.devices
+        ),
+        kernels=tuple(
+            kernel_view(state, kernel)
+            for lease in own
+            if lease.kernel_id is not None and (kernel := state.kernels.get(lease.kernel_id)) is not None
+            if kernel.state is not KernelState.EXITED
+        ),
+        gpu_alloc_map=gpu_alloc_json(gpu_alloc_map(specs, agent.devices)),
+        allocation_mode=agent.allocation_mode,
+        scaling_factors=slot_amounts(sorted(agent.scaling_factor.items())),
+        attributes=pairs(agent.attributes),
+        capabilities=_capabilities(agent),
+        software_version=agent.software_version,
+        registered_at=moment(agent.registered_us),
+        state_changed_at=moment(agent.state_changed_us),
+    )
+
+
+def device_view(device: Device, used: int, holders: Iterable[HolderView], reading: DeviceReading | None) -> DeviceView:
+    """One device. Amounts are shares for accelerators, cores or bytes for the host's own."""
+    unit = _unit(device)
+    return DeviceView(
+        id=device.id,
+        name=device.name,
+        kind=device.kind,
+        model=device.model,
+        health=device.health,
+        isolation=device.isolation,
+        numa_node=device.numa_node,
+        parent_id=device.parent,
+        memory_bytes=device.memory_bytes,
+        capacity=format_amount(unit, device.budget),
+        used=format_amount(unit, used),
+        free=format_amount(unit, max(0, device.budget - used)),
+        holders=tuple(holders),
+        utilization_pct=reading.utilization_pct if reading else None,
+        memory_used_bytes=reading.memory_used_bytes if reading else None,
+        temperature_c=reading.temperature_c if reading else None,
+        power_w=reading.power_w if reading else None,
+    )
+
+
+def _unit(device: Device) -> str:
+    """The slot whose text form fits the device's budget units."""
+    return device.kind if device.kind in HOST_SLOTS else f"{device.kind}{SHARES}"
+
+
+def _capabilities(agent: Agent) -> CapabilitiesView:
+    told = agent.capabilities
+    return CapabilitiesView(
+        kill=told.kill, limits=told.limits, switches_user=told.switches_user, device_access=told.device_access
+    )
+
+
+def _capacity(agent: Agent) -> Mapping[SlotName, int]:
+    sums: dict[SlotName, int] = defaultdict(int)
+    for device in agent.devices:
+        if device.health is DeviceHealth.HEALTHY:
+            for slot in device.costs:
+                sums[slot] += device.capacity(slot)
+    return sums
+
+
+def _occupied(agent: Agent, leases: Iterable[Lease]) -> Mapping[SlotName, int]:
+    """Per slot what leases of this agent were given of it; a slot that is renamed since keeps its old name."""
+    sums: dict[SlotName, int] = dict.fromkeys(agent.slot_types, 0)
+    for lease in leases:
+        for slot, amounts in lease.spec.items():
+            sums[slot] = sums.get(slot, 0) + sum(amounts.values())
+    return sums
+
+
+def _texts(amounts: Mapping[SlotName, int]) -> list[tuple[str, str]]:
+    return [(slot, format_amount(slot, amount)) for slot, amount in sorted(amounts.items())]
+
+
+def _holders(
+    state: State, leases: Iterable[Lease], devices: Mapping[DeviceId, Device]
+) -> Mapping[DeviceId, list[HolderView]]:
+    found: dict[DeviceId, list[HolderView]] = defaultdict(list)
+    for lease in leases:
+        shares: dict[DeviceId, int] = defaultdict(int)
+        for slot, amounts in lease.spec.items():
+            for device_id, amount in amounts.items():
+                shares[device_id] += amount * budget_cost(slot, device=devices.get(device_id))
+        for device_id, share in shares.items():
+            if device_id in devices:
+                found[device_id].append(_holder(state, lease, devices[device_id], share))
+    return found
+
+
+def _holder(state: State, lease: Lease, device: Device, share: int) -> HolderView:
+    return HolderView(
+        lease_id=lease.id,
+        kind=lease.kind,
+        user=lease.owner,
+        session_id=lease.session_id,
+        kernel_id=lease.kernel_id,
+        agent_id=lease.agent_id,
+        share=format_amount(_unit(device), share),
+        since=moment(lease.granted_us),
+        until=moment_or_none(lease.until_us if lease.session_id is None else _expected_end_us(state, lease.session_id)),
+        isolation=device.isolation,
+    )
+
+
+def _expected_end_us(state: State, session_id: SessionId) -> int | None:
+    """When a session must end, or is said to; None when nobody said anything."""
+    session = state.sessions.get(session_id)
+    if session is None or session.started_us is None:
+        return None
+    lasts_ms = session.spec.time_limit_ms or session.spec.estimated_duration_ms
+    return None if lasts_ms is None else session.started_us + lasts_ms * 1000

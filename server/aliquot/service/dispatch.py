@@ -1,0 +1,60 @@
+"""Dispatch: hands orders and stops to agents in the background; what one did not get is sent again when it joins."""
+
+import asyncio
+import logging
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from aliquot.service.ports import Executor
+from aliquot_schema.errors import Unavailable
+from aliquot_schema.ids import AgentId
+from aliquot_schema.launching import LaunchOrder
+from aliquot_schema.leases import Kernel
+
+log: Final = logging.getLogger("aliquot.dispatch")
+
+
+class Dispatch:
+    """Fire and remember: tasks are kept until they end, and an agent that cannot be asked is no error."""
+
+    def __init__(self, executor: Executor, *, epoch: int, grace_ms: int) -> None:
+        self._executor = executor
+        self._epoch = epoch
+        self._grace_ms = grace_ms
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def launch(self, orders: Mapping[AgentId, Sequence[LaunchOrder]]) -> None:
+        """Send orders, all agents at once."""
+        for agent_id, batch in orders.items():
+            self._spawn(self._launch(agent_id, batch))
+
+    def stop(self, kernels: Iterable[Kernel]) -> None:
+        """Ask kernels to end, politely first."""
+        for kernel in kernels:
+            self._spawn(self._stop(kernel))
+
+    async def close(self) -> None:
+        """Wait for what is under way."""
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _launch(self, agent_id: AgentId, orders: Sequence[LaunchOrder]) -> None:
+        try:
+            await self._executor.launch(agent_id, orders)
+        except Unavailable as error:
+            log.warning("agent %s did not take %d orders: %s", agent_id, len(orders), error.message)
+
+    async def _stop(self, kernel: Kernel) -> None:
+        try:
+            await self._executor.stop(kernel.agent_id, kernel.id, epoch=self._epoch, grace_ms=self._grace_ms)
+        except Unavailable as error:
+            log.warning("agent %s was not told to stop %s: %s", kernel.agent_id, kernel.id, error.message)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("an order failed", exc_info=error)

@@ -1,0 +1,53 @@
+"""The feed: committed events in order, for whoever follows them from a number on."""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator
+from typing import Final
+
+from aliquot.service.ports import Store
+from aliquot_schema.events import Event
+
+KEPT: Final = 4096
+"""Events kept in memory; who is further behind reads the store."""
+PAGE: Final = 500
+
+
+class Feed:
+    """A ring of the newest events. A follower keeps only its own number, so a slow one costs nothing."""
+
+    def __init__(self, store: Store, *, revision: int) -> None:
+        self._store = store
+        self._ring: deque[Event] = deque(maxlen=KEPT)
+        self.revision = revision
+        self._news = asyncio.Event()
+
+    def publish(self, event: Event) -> None:
+        """Append the next event."""
+        self._ring.append(event)
+        self.revision = event.number
+        news, self._news = self._news, asyncio.Event()
+        news.set()
+
+    async def reached(self, number: int) -> None:
+        """Wait until an event number is in the state."""
+        while self.revision < number:
+            await self._news.wait()
+
+    async def follow(self, after: int) -> AsyncIterator[Event]:
+        """Events numbered above `after`, in order, without gaps or repeats, for ever."""
+        position = after
+        while True:
+            for event in await self._page(position):
+                position = event.number
+                yield event
+            await self.reached(position + 1)
+
+    async def _page(self, after: int) -> tuple[Event, ...]:
+        if after >= self.revision:
+            return ()
+        oldest = self._ring[0].number if self._ring else self.revision + 1
+        if after + 1 < oldest:
+            return await self._store.events_after(after, limit=PAGE)
+        skip = after + 1 - oldest
+        return tuple(self._ring[index] for index in range(skip, min(skip + PAGE, len(self._ring))))

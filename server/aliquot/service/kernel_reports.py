@@ -1,0 +1,119 @@
+"""Kernel reports: what an agent says of a kernel, folded into the kernel, its lease and its session."""
+
+from dataclasses import replace
+from typing import Final
+
+from aliquot.core import transitions
+from aliquot.service.draft import Draft
+from aliquot_schema.ids import AgentId, LeaseId
+from aliquot_schema.launching import KernelPhase, KernelReport
+from aliquot_schema.leases import EndEvidence, Kernel
+from aliquot_schema.sessions import Failure, Session
+from aliquot_schema.states import ACTIVE, KernelState, SessionState
+
+UNFIT: Final = frozenset({"unsupported_resource", "unknown_slot"})
+"""Refusals that the same agent would give again: it is not asked a second time."""
+
+
+def apply_report(draft: Draft, report: KernelReport, *, agent_id: AgentId, now_us: int) -> list[Kernel]:
+    """Write what follows from a report; returns kernels to be asked to stop. Late and repeated ones do nothing."""
+    kernel = draft.kernel(report.kernel_id)
+    if kernel is None or kernel.agent_id != agent_id or kernel.state is KernelState.EXITED:
+        return []
+    if report.phase is KernelPhase.STARTED:
+        return _started(draft, kernel, report, now_us=now_us)
+    if report.phase is KernelPhase.UNCERTAIN:
+        return _uncertain(draft, kernel, report)
+    return end_kernel(draft, kernel, report, now_us=now_us)
+
+
+def end_kernel(draft: Draft, kernel: Kernel, report: KernelReport, *, now_us: int) -> list[Kernel]:
+    """Its processes are gone: free the devices of this rank, and see what that means for the session."""
+    ended = draft.put(transitions.end_kernel(kernel, report, now_us=now_us), "exited")
+    lease = draft.lease(LeaseId(kernel.id))
+    if lease is not None and lease.released_us is None:
+        draft.put(transitions.release(lease, report.evidence or EndEvidence.EXIT_FILE, now_us=now_us), "released")
+    session = _active_session(draft, kernel)
+    if session is None:
+        return []
+    if report.phase is KernelPhase.REFUSED and report.code in UNFIT:
+        session = _exclude(draft, session, ended.agent_id)
+    return _fold(draft, session, now_us=now_us)
+
+
+def stop_kernels(draft: Draft, kernels: list[Kernel], *, now_us: int) -> list[Kernel]:
+    """Move kernels towards their end; returns those that an agent must be asked to stop."""
+    stopping = []
+    for kernel in kernels:
+        if kernel.state is KernelState.GRANTED:
+            never = KernelReport(
+                kernel_id=kernel.id, phase=KernelPhase.EXITED, at_us=now_us, evidence=EndEvidence.NEVER_SENT
+            )
+            end_kernel(draft, kernel, never, now_us=now_us)
+        elif kernel.state in (KernelState.STARTING, KernelState.RUNNING, KernelState.UNKNOWN):
+            stopping.append(draft.put(transitions.move_kernel(kernel, KernelState.STOPPING), "stopping"))
+        elif kernel.state is KernelState.STOPPING:
+            stopping.append(kernel)
+    return stopping
+
+
+def _started(draft: Draft, kernel: Kernel, report: KernelReport, *, now_us: int) -> list[Kernel]:
+    if kernel.state is KernelState.STOPPING:
+        return [kernel]
+    if kernel.state not in (KernelState.STARTING, KernelState.UNKNOWN):
+        return []
+    draft.put(transitions.start_kernel(kernel, report, now_us=now_us), "running")
+    session = _active_session(draft, kernel)
+    return _fold(draft, session, now_us=now_us) if session is not None else []
+
+
+def _uncertain(draft: Draft, kernel: Kernel, report: KernelReport) -> list[Kernel]:
+    if kernel.state in (KernelState.STARTING, KernelState.RUNNING, KernelState.STOPPING):
+        unknown = transitions.move_kernel(kernel, KernelState.UNKNOWN)
+        draft.put(replace(unknown, message=report.message), "unknown")
+    return []
+
+
+def _active_session(draft: Draft, kernel: Kernel) -> Session | None:
+    """The kernel's session, when this is its present attempt and it has not ended."""
+    session = draft.session(kernel.session_id)
+    if session is None or session.attempt != kernel.attempt or session.state not in ACTIVE:
+        return None
+    return session
+
+
+def _exclude(draft: Draft, session: Session, agent_id: AgentId) -> Session:
+    if agent_id in session.excluded_agents:
+        return session
+    return draft.put(replace(session, excluded_agents=(*session.excluded_agents, agent_id)), "agent_excluded")
+
+
+def _fold(draft: Draft, session: Session, *, now_us: int) -> list[Kernel]:
+    """The attempt is the fold of its ranks: all started, one failed, or all ended."""
+    kernels = draft.kernels_in(session)
+    left = [kernel for kernel in kernels if kernel.state is not KernelState.EXITED]
+    refused = [kernel for kernel in kernels if _was_refused(draft, kernel)]
+    if not left:
+        _end(draft, session, kernels, refused, now_us=now_us)
+        return []
+    if refused or transitions.first_failed(kernels) is not None:
+        return stop_kernels(draft, left, now_us=now_us)
+    if session.state is SessionState.ALLOCATING and all(kernel.state is KernelState.RUNNING for kernel in left):
+        draft.put(transitions.start(session, now_us=now_us), "running")
+    return []
+
+
+def _was_refused(draft: Draft, kernel: Kernel) -> bool:
+    lease = draft.lease(LeaseId(kernel.id))
+    return lease is not None and lease.evidence is EndEvidence.REFUSED
+
+
+def _end(draft: Draft, session: Session, kernels: list[Kernel], refused: list[Kernel], *, now_us: int) -> None:
+    if not refused:
+        ended = transitions.finish(session, kernels, now_us=now_us)
+        draft.put(ended, str(ended.state))
+        return
+    why = Failure(code="launch_refused", message=refused[0].message or f"{refused[0].agent_id} refused the launch")
+    unfit = refused[0].agent_id if refused[0].agent_id in session.excluded_agents else None
+    again = transitions.requeue(session, now_us=now_us, failure=why, without=unfit)
+    draft.put(again, "requeued" if again.state is SessionState.QUEUED else "failed")

@@ -1,0 +1,41 @@
+"""Launch orders: what an agent is told to run for one rank, from the session and its grant."""
+
+from typing import Final
+
+from aliquot.service.draft import Draft
+from aliquot_schema.ids import LeaseId
+from aliquot_schema.launching import LaunchOrder
+from aliquot_schema.leases import Kernel
+from aliquot_schema.sessions import Session
+
+GRACE_MS: Final = 10_000
+"""Between the polite signal and the last one."""
+
+
+def order_for(draft: Draft, session: Session, kernel: Kernel, *, epoch: int) -> LaunchOrder:
+    """The order for one rank. The same kernel always gets the same order, but for the epoch."""
+    lease = draft.lease(LeaseId(kernel.id))
+    assert lease is not None, f"{kernel.id} has no lease"
+    return LaunchOrder(
+        kernel_id=kernel.id,
+        epoch=epoch,
+        argv=session.spec.argv,
+        environment={**session.spec.environment, **gang_environment(kernel, draft.kernels_in(session))},
+        working_directory=session.spec.working_directory,
+        spec=lease.spec,
+        time_limit_ms=session.spec.time_limit_ms,
+        grace_ms=GRACE_MS,
+    )
+
+
+def gang_environment(kernel: Kernel, gang: list[Kernel]) -> dict[str, str]:
+    """RANK and its relatives, as distributed programs read them; agents count as nodes, by their lowest rank."""
+    agents = list(dict.fromkeys(member.agent_id for member in gang))
+    local = [member.rank for member in gang if member.agent_id == kernel.agent_id]
+    return {
+        "RANK": str(kernel.rank),
+        "WORLD_SIZE": str(len(gang)),
+        "LOCAL_RANK": str(local.index(kernel.rank)),
+        "LOCAL_WORLD_SIZE": str(len(local)),
+        "NODE_RANK": str(agents.index(kernel.agent_id)),
+    }

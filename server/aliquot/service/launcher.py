@@ -1,0 +1,58 @@
+"""The launcher: takes sessions that were given devices, commits that their orders go out, and sends them."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Final
+
+from aliquot.core import transitions
+from aliquot.service.dispatch import Dispatch
+from aliquot.service.draft import Draft
+from aliquot.service.journal import Journal
+from aliquot.service.launch_orders import order_for
+from aliquot_schema.ids import AgentId, SessionId
+from aliquot_schema.launching import LaunchOrder
+from aliquot_schema.states import KernelState, SessionState
+
+ACTOR: Final = "system:launcher"
+
+Orders = dict[AgentId, list[LaunchOrder]]
+
+
+class Launcher:
+    """Sessions wait here for a moment only; what is lost by a crash is found again when the agents join."""
+
+    def __init__(self, *, journal: Journal, dispatch: Dispatch) -> None:
+        self._journal = journal
+        self._dispatch = dispatch
+        self._waiting: asyncio.Queue[tuple[SessionId, ...]] = asyncio.Queue()
+
+    def enqueue(self, sessions: Iterable[SessionId]) -> None:
+        """Send these soon."""
+        self._waiting.put_nowait(tuple(sessions))
+
+    async def run(self) -> None:
+        """Send for ever."""
+        while True:
+            sessions = [*await self._waiting.get()]
+            while not self._waiting.empty():
+                sessions.extend(self._waiting.get_nowait())
+            await self.run_once(sessions)
+
+    async def run_once(self, sessions: Iterable[SessionId]) -> int:
+        """Send the orders of these sessions; returns how many kernels that were."""
+        orders = await self._journal.transact(lambda draft: self._write(draft, sessions), actor=ACTOR)
+        self._dispatch.launch(orders)
+        return sum(len(batch) for batch in orders.values())
+
+    def _write(self, draft: Draft, sessions: Iterable[SessionId]) -> Orders:
+        orders: Orders = defaultdict(list)
+        for session_id in sessions:
+            session = draft.session(session_id)
+            if session is None or session.state is not SessionState.SCHEDULED:
+                continue
+            for kernel in draft.kernels_in(session):
+                started = draft.put(transitions.move_kernel(kernel, KernelState.STARTING), "starting")
+                orders[kernel.agent_id].append(order_for(draft, session, started, epoch=self._journal.epoch))
+            draft.put(transitions.send(session), "allocating")
+        return orders

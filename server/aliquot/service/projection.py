@@ -1,0 +1,169 @@
+"""Projection: records and the state around them, as the read models that people see."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from aliquot.core.explain import explain
+from aliquot.service.state import State
+from aliquot_schema.devices import ResourceSpec
+from aliquot_schema.ids import LeaseId
+from aliquot_schema.leases import Kernel
+from aliquot_schema.natural_order import natural_key
+from aliquot_schema.reasons import Verdict
+from aliquot_schema.sessions import Session
+from aliquot_schema.slots import format_amount
+from aliquot_schema.states import KernelState
+from aliquot_schema.views import (
+    DependencyView,
+    DeviceAmountView,
+    FailureView,
+    KernelView,
+    NameValueView,
+    SessionView,
+    SlotGrantView,
+    VerdictView,
+    slot_amounts,
+)
+
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+GB: Final = 1_000_000_000
+
+
+def moment(at_us: int) -> datetime:
+    """Microseconds UTC as an aware time, exactly."""
+    return EPOCH + timedelta(microseconds=at_us)
+
+
+def moment_or_none(at_us: int | None) -> datetime | None:
+    """As `moment`, where there may be none."""
+    return None if at_us is None else moment(at_us)
+
+
+def pairs(mapping: Mapping[str, str]) -> tuple[NameValueView, ...]:
+    """Names and values, in order of the names."""
+    return tuple(NameValueView(name=name, value=value) for name, value in sorted(mapping.items()))
+
+
+def grants(spec: ResourceSpec) -> tuple[SlotGrantView, ...]:
+    """A resource spec, slots and devices in natural order."""
+    return tuple(
+        SlotGrantView(
+            slot=slot,
+            devices=tuple(
+                DeviceAmountView(device_id=device_id, amount=format_amount(slot, amounts[device_id]))
+                for device_id in sorted(amounts, key=natural_key)
+            ),
+        )
+        for slot, amounts in sorted(spec.items())
+    )
+
+
+def kernel_view(state: State, kernel: Kernel) -> KernelView:
+    """One rank, with what it was given."""
+    lease = state.leases.get(LeaseId(kernel.id))
+    return KernelView(
+        id=kernel.id,
+        session_id=kernel.session_id,
+        attempt=kernel.attempt,
+        rank=kernel.rank,
+        agent_id=kernel.agent_id,
+        state=kernel.state,
+        resource_spec=grants(lease.spec) if lease is not None else (),
+        holds_devices=kernel.state is not KernelState.EXITED,
+        granted_at=moment(kernel.granted_us),
+        started_at=moment_or_none(kernel.started_us),
+        ended_at=moment_or_none(kernel.ended_us),
+        exit_code=kernel.exit_code,
+        signal=kernel.signal,
+        timed_out=kernel.timed_out,
+        message=kernel.message,
+    )
+
+
+def verdict_view(verdict: Verdict) -> VerdictView:
+    """Why a session waits, in a code and in words."""
+    evidence = verdict.evidence
+    return VerdictView(
+        reason=verdict.reason,
+        message=explain(verdict),
+        slot=evidence.slot,
+        requested=evidence.requested,
+        available=evidence.available,
+        fits_kernels=evidence.fits_kernels,
+        blocked_by=tuple(evidence.blocked_by),
+        agents=tuple(evidence.agents),
+        devices=tuple(evidence.devices),
+        until=moment_or_none(evidence.until_us),
+    )
+
+
+def session_view(state: State, session: Session, *, position: int | None = None) -> SessionView:
+    """A session as it is now.
+
+    Args:
+        position: in the queue, from 1, when the caller knows it; looked up otherwise.
+    """
+    spec = session.spec
+    verdict = state.verdicts.get(session.id) if session.is_pending else None
+    return SessionView(
+        id=session.id,
+        version=session.version,
+        owner=session.owner,
+        project=session.project,
+        pool=session.pool,
+        name=session.name,
+        run_id=session.run_id,
+        tags=pairs(session.tags),
+        command=spec.argv,
+        slots=slot_amounts([(slot, format_amount(slot, amount)) for slot, amount in spec.slots.items()]),
+        cluster_size=spec.cluster_size,
+        gpu_memory_gb=None if spec.gpu_memory_bytes is None else _gb(spec.gpu_memory_bytes),
+        environment=pairs(spec.environment),
+        working_directory=spec.working_directory,
+        estimated_duration=_seconds(spec.estimated_duration_ms),
+        time_limit=_seconds(spec.time_limit_ms),
+        max_retries=spec.max_retries,
+        retry_count=session.retries,
+        preemptible=spec.preemptible,
+        depends_on=_dependencies(state, session),
+        priority=session.priority,
+        state=session.state,
+        attempt=session.attempt,
+        queue_position=position or state.position(session.id),
+        waits=None if verdict is None else verdict_view(verdict),
+        kernels=tuple(kernel_view(state, kernel) for kernel in state.kernels_in(session)),
+        holds_devices=state.holds_devices(session.id),
+        queued_at=moment(session.queued_us),
+        scheduled_at=moment_or_none(session.scheduled_us),
+        started_at=moment_or_none(session.started_us),
+        ended_at=moment_or_none(session.ended_us),
+        exit_code=session.exit_code,
+        signal=session.signal,
+        failure=None if session.failure is None else _failure(session),
+    )
+
+
+def _failure(session: Session) -> FailureView:
+    assert session.failure is not None
+    return FailureView(code=session.failure.code, message=session.failure.message)
+
+
+def _dependencies(state: State, session: Session) -> tuple[DependencyView, ...]:
+    return tuple(
+        DependencyView(
+            session_id=link.session_id,
+            condition=link.condition,
+            state=known.state if (known := state.sessions.get(link.session_id)) is not None else None,
+        )
+        for link in session.spec.depends_on
+    )
+
+
+def _seconds(milliseconds: int | None) -> float | None:
+    return None if milliseconds is None else milliseconds / 1000
+
+
+def _gb(size: int) -> str:
+    whole, rest = divmod(size, GB)
+    return f"{whole}.{rest:09d}".rstrip("0").rstrip(".") if rest else str(whole)

@@ -1,0 +1,181 @@
+"""Queries: answered from the state in memory, and from the store for sessions that are no longer kept there."""
+
+import asyncio
+from dataclasses import replace
+from typing import Final
+
+from aliquot.service.agent_projection import agent_view
+from aliquot.service.feed import Feed
+from aliquot.service.paging import cursor_of, cut, key_of
+from aliquot.service.ports import SessionQuery, Store
+from aliquot.service.projection import session_view
+from aliquot.service.state import State
+from aliquot_schema.agents import Agent
+from aliquot_schema.errors import InvalidRequest, Unavailable
+from aliquot_schema.ids import SESSION_PREFIX, AgentId, SessionId, UserId
+from aliquot_schema.natural_order import natural_key
+from aliquot_schema.requests import AgentFilter, AgentOrder, Caller, PageRequest, SessionFilter, SessionOrder
+from aliquot_schema.sessions import Session
+from aliquot_schema.states import ENDED, AgentState
+from aliquot_schema.views import AgentView, Page, QueueEntryView, SessionView
+
+REVISION_WAIT_S: Final = 5.0
+
+
+class Queries:
+    """Questions of people and programs."""
+
+    def __init__(self, *, state: State, store: Store, feed: Feed) -> None:
+        self._state = state
+        self._store = store
+        self._feed = feed
+
+    async def at_revision(self, min_revision: int | None) -> int:
+        """Wait until the state holds an event number.
+
+        Raises:
+            Unavailable: it did not get there in time.
+        """
+        if min_revision is not None and min_revision > self._state.revision:
+            try:
+                await asyncio.wait_for(self._feed.reached(min_revision), REVISION_WAIT_S)
+            except TimeoutError:
+                raise Unavailable(
+                    f"min_revision: {min_revision} is ahead of this server, which is at {self._state.revision}"
+                ) from None
+        return self._state.revision
+
+    def agents(self, caller: Caller, where: AgentFilter, order: str, page: PageRequest) -> Page[AgentView]:
+        """Agents; those that left are listed only when asked for by state or id."""
+        found = [agent for agent in self._state.agents.values() if _is_wanted(agent, where)]
+        if order == AgentOrder.HOSTNAME:
+            found.sort(key=lambda agent: (natural_key(agent.hostname), natural_key(agent.id)))
+        else:
+            found.sort(key=lambda agent: natural_key(agent.id))
+        return cut(
+            found,
+            page,
+            key=lambda agent: agent.id,
+            show=lambda agent: agent_view(self._state, agent),
+            revision=self._state.revision,
+        )
+
+    def agent(self, caller: Caller, agent_id: str) -> AgentView | None:
+        """One agent."""
+        agent = self._state.agents.get(AgentId(agent_id))
+        return None if agent is None else agent_view(self._state, agent)
+
+    async def sessions(self, caller: Caller, where: SessionFilter, order: str, page: PageRequest) -> Page[SessionView]:
+        """Sessions by the time of their submission."""
+        query = _query(where, order, page)
+        if self._state.ended_complete or _wants_live_only(where):
+            return self._from_state(query)
+        return await self._from_store(query)
+
+    async def session(self, caller: Caller, session_id: str) -> SessionView | None:
+        """One session, however old."""
+        known = self._state.sessions.get(SessionId(session_id))
+        if known is not None:
+            return session_view(self._state, known)
+        records = await self._store.session_records(SessionId(session_id))
+        if not records:
+            return None
+        old = State()
+        old.load([*self._state.agents.values(), *records], revision=self._state.revision, ended_complete=False)
+        return session_view(old, old.sessions[SessionId(session_id)])
+
+    def queue(self, caller: Caller, page: PageRequest) -> Page[QueueEntryView]:
+        """Pending sessions in the order in which the allocator looks."""
+        line = list(enumerate(self._state.queue(), start=1))
+        return cut(
+            line,
+            page,
+            key=lambda place: place[1],
+            show=lambda place: self._entry(position=place[0], session_id=place[1]),
+            revision=self._state.revision,
+        )
+
+    def _entry(self, *, position: int, session_id: SessionId) -> QueueEntryView:
+        session = self._state.sessions[session_id]
+        return QueueEntryView(position=position, session=session_view(self._state, session, position=position))
+
+    def _from_state(self, query: SessionQuery) -> Page[SessionView]:
+        found = [session for session in self._candidates(query) if _matches(session, query)]
+        found.sort(key=lambda session: session.id, reverse=not query.oldest_first)
+        after = query.after
+        rest = [session for session in found if after is None or _is_after(session, after, query)]
+        return self._page(rest[: query.limit], total=len(found), has_next=len(rest) > query.limit, after=after)
+
+    def _candidates(self, query: SessionQuery) -> list[Session]:
+        """Where to look: the sessions named, the pending ones, or all."""
+        if query.ids:
+            known = (self._state.sessions.get(session_id) for session_id in query.ids)
+            return [session for session in known if session is not None]
+        return list(self._state.sessions.values())
+
+    async def _from_store(self, query: SessionQuery) -> Page[SessionView]:
+        rows = await self._store.sessions(_longer(query))
+        total = await self._store.count_sessions(query)
+        return self._page(list(rows[: query.limit]), total=total, has_next=len(rows) > query.limit, after=query.after)
+
+    def _page(
+        self, sessions: list[Session], *, total: int, has_next: bool, after: SessionId | None
+    ) -> Page[SessionView]:
+        newest = [self._state.sessions.get(session.id, session) for session in sessions]
+        return Page(
+            items=tuple(session_view(self._state, session) for session in newest),
+            cursors=tuple(cursor_of(session.id) for session in newest),
+            has_next=has_next,
+            has_previous=after is not None,
+            total_count=total,
+            revision=self._state.revision,
+        )
+
+
+def _is_wanted(agent: Agent, where: AgentFilter) -> bool:
+    if where.ids and agent.id not in where.ids:
+        return False
+    if where.states and agent.state not in where.states:
+        return False
+    if where.node_id is not None and agent.node_id != where.node_id:
+        return False
+    return agent.state is not AgentState.LEFT or bool(where.ids or where.states)
+
+
+def _wants_live_only(where: SessionFilter) -> bool:
+    return bool(where.states) and not ENDED & frozenset(where.states)
+
+
+def _query(where: SessionFilter, order: str, page: PageRequest) -> SessionQuery:
+    after = None if page.after is None else SessionId(key_of(page.after))
+    if after is not None and not after.startswith(SESSION_PREFIX):
+        raise InvalidRequest("after: this is no cursor of this list; take one from pageInfo", field="after")
+    return SessionQuery(
+        ids=tuple(SessionId(text) for text in where.ids),
+        states=where.states,
+        owners=tuple(UserId(text) for text in where.owners),
+        run_id=where.run_id,
+        name=where.name,
+        after=after,
+        oldest_first=order == SessionOrder.OLDEST,
+        limit=page.first,
+    )
+
+
+def _longer(query: SessionQuery) -> SessionQuery:
+    """One row more, to see whether there is a next page."""
+    return replace(query, limit=query.limit + 1)
+
+
+def _matches(session: Session, query: SessionQuery) -> bool:
+    return (
+        (not query.ids or session.id in query.ids)
+        and (not query.states or session.state in query.states)
+        and (not query.owners or session.owner in query.owners)
+        and (query.run_id is None or session.run_id == query.run_id)
+        and (query.name is None or session.name == query.name)
+    )
+
+
+def _is_after(session: Session, after: SessionId, query: SessionQuery) -> bool:
+    return session.id > after if query.oldest_first else session.id < after

@@ -1,0 +1,70 @@
+"""Registration: what an agent says of itself, merged into what is known of it."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+from aliquot.core import transitions
+from aliquot.service.draft import Draft
+from aliquot_schema.agents import Agent, KnownSlot
+from aliquot_schema.devices import Device, DeviceHealth
+from aliquot_schema.ids import AgentId, DeviceId, SlotName
+from aliquot_schema.slots import SlotType
+from aliquot_schema.states import AgentState
+
+TOLD: Final = (
+    "node_id",
+    "hostname",
+    "devices",
+    "slot_types",
+    "attributes",
+    "capabilities",
+    "allocation_mode",
+    "scaling_factor",
+    "boot_id",
+    "software_version",
+)
+"""What an agent says of itself; the rest is the server's."""
+
+
+def register(draft: Draft, told: Agent, *, held: frozenset[DeviceId], now_us: int) -> Agent:
+    """Take in an agent that joins, or joins again.
+
+    Args:
+        told: as the agent describes itself.
+        held: devices that somebody holds a lease on; one of these that is no longer reported is kept as `gone`.
+    """
+    _remember_slots(draft, told.slot_types, now_us=now_us)
+    known = draft.agent(told.id)
+    if known is None:
+        return draft.put(replace(told, state=AgentState.ALIVE, registered_us=now_us, state_changed_us=now_us), "joined")
+    back = transitions.move_agent(_merged(known, told, held=held), AgentState.ALIVE, now_us=now_us)
+    if back == known:
+        return known
+    return draft.put(back, "changed" if known.state is AgentState.ALIVE else "back")
+
+
+def leave(draft: Draft, agent_id: AgentId, *, to: AgentState, now_us: int) -> None:
+    """An agent cannot be asked any more."""
+    agent = draft.agent(agent_id)
+    if agent is not None and agent.state is not to:
+        draft.put(transitions.move_agent(agent, to, now_us=now_us), str(to))
+
+
+def _merged(known: Agent, told: Agent, *, held: frozenset[DeviceId]) -> Agent:
+    devices = told.devices + tuple(_gone(known.devices, told.devices, held=held))
+    news = {name: getattr(told, name) for name in TOLD}
+    return replace(known, **{**news, "devices": devices})
+
+
+def _gone(before: tuple[Device, ...], now: tuple[Device, ...], *, held: frozenset[DeviceId]) -> list[Device]:
+    present = {device.id for device in now}
+    return [
+        replace(device, health=DeviceHealth.GONE) for device in before if device.id not in present and device.id in held
+    ]
+
+
+def _remember_slots(draft: Draft, types: Mapping[SlotName, SlotType], *, now_us: int) -> None:
+    for name, slot_type in types.items():
+        if draft.slot(name) is None:
+            draft.put(KnownSlot(id=name, version=0, type=slot_type, first_seen_us=now_us), "first_seen")

@@ -1,0 +1,130 @@
+"""Watching: what happens to the queue, and what sessions print, as it happens."""
+
+import codecs
+from collections.abc import AsyncIterator
+from typing import Final
+
+from aliquot.service.feed import Feed
+from aliquot.service.ports import Executor
+from aliquot.service.projection import moment, session_view
+from aliquot.service.state import State
+from aliquot_schema.errors import InvalidRequest, NotFound
+from aliquot_schema.events import Event
+from aliquot_schema.ids import KernelId, SessionId, kernel_id
+from aliquot_schema.launching import LogChunk
+from aliquot_schema.leases import Kernel
+from aliquot_schema.requests import Caller
+from aliquot_schema.sessions import Session
+from aliquot_schema.states import KernelState
+from aliquot_schema.views import LogChunkView, QueueUpdateView
+
+UTF8_BYTES_MAX: Final = 4
+
+
+class Watching:
+    """Followers; each holds only its own position."""
+
+    def __init__(self, *, state: State, feed: Feed, executor: Executor) -> None:
+        self._state = state
+        self._feed = feed
+        self._executor = executor
+
+    async def queue_updates(self, caller: Caller, after: int | None) -> AsyncIterator[QueueUpdateView]:
+        """Every committed change of a session, in order.
+
+        Raises:
+            InvalidRequest: the number is above the last event.
+        """
+        start = self._state.revision if after is None else after
+        if not 0 <= start <= self._state.revision:
+            raise InvalidRequest(f"after: {start} is not between 0 and {self._state.revision}", field="after")
+        async for event in self._feed.follow(start):
+            if isinstance(event.record, Session):
+                yield self._update(event, event.record)
+
+    async def session_logs(
+        self, caller: Caller, session_id: str, *, rank: int, attempt: int | None, offset: int
+    ) -> AsyncIterator[LogChunkView]:
+        """The output of one rank, followed until its end; a session that waits is waited for.
+
+        Raises:
+            NotFound: no such session, rank or attempt.
+        """
+        if offset < 0:
+            raise InvalidRequest("offset: it counts bytes from 0", field="offset")
+        kernel = await self._sent_kernel(SessionId(session_id), rank=rank, attempt=attempt)
+        if kernel is None:
+            yield _nothing(session_id, rank=rank, attempt=attempt or 0, offset=offset)
+            return
+        async for view in self._follow(kernel, offset=offset):
+            yield view
+
+    def _update(self, event: Event, session: Session) -> QueueUpdateView:
+        return QueueUpdateView(
+            event_number=event.number,
+            at=moment(event.at_us),
+            kind=event.kind,
+            session=session_view(self._state, session),
+            pending=len(self._state.pending),
+        )
+
+    async def _sent_kernel(self, session_id: SessionId, *, rank: int, attempt: int | None) -> Kernel | None:
+        """Wait until the rank's order went out; None when the session ended before that."""
+        while True:
+            seen = self._state.revision
+            session = self._state.sessions.get(session_id)
+            if session is None:
+                raise NotFound(f"there is no session {session_id[:80]}", kind="session", id=session_id[:80])
+            if not 0 <= rank < session.spec.cluster_size:
+                raise NotFound(
+                    f"{session_id} has ranks 0 to {session.spec.cluster_size - 1}", kind="rank", id=str(rank)
+                )
+            if attempt is not None and not 1 <= attempt <= session.attempt + (not session.is_ended):
+                raise NotFound(f"{session_id} has {session.attempt} attempts", kind="attempt", id=str(attempt))
+            kernel = self._kernel(session, rank=rank, attempt=attempt)
+            if kernel is not None and kernel.state is not KernelState.GRANTED:
+                return kernel
+            if session.is_ended:
+                return None
+            await self._feed.reached(seen + 1)
+
+    def _kernel(self, session: Session, *, rank: int, attempt: int | None) -> Kernel | None:
+        name = kernel_id(session.id, attempt=attempt or session.attempt, rank=rank)
+        return self._state.kernels.get(name)
+
+    async def _follow(self, kernel: Kernel, *, offset: int) -> AsyncIterator[LogChunkView]:
+        rest = b""
+        async for chunk in self._executor.follow_log(kernel.agent_id, kernel.id, offset=offset):
+            data = rest + chunk.data
+            keep = 0 if chunk.at_end else _unfinished(data)
+            rest = data[len(data) - keep :]
+            yield _view(kernel.id, kernel.session_id, kernel.rank, chunk, data=data, keep=keep)
+
+
+def _view(
+    kernel: KernelId, session_id: SessionId, rank: int, chunk: LogChunk, *, data: bytes, keep: int
+) -> LogChunkView:
+    next_offset = chunk.offset + len(chunk.data) - keep
+    return LogChunkView(
+        session_id=session_id,
+        kernel_id=kernel,
+        rank=rank,
+        offset=chunk.offset + len(chunk.data) - len(data),
+        next_offset=next_offset,
+        text=data[: len(data) - keep].decode("utf-8", "replace"),
+        at_end=chunk.at_end,
+    )
+
+
+def _nothing(session_id: str, *, rank: int, attempt: int, offset: int) -> LogChunkView:
+    name = kernel_id(SessionId(session_id), attempt=attempt, rank=rank)
+    return LogChunkView(
+        session_id=session_id, kernel_id=name, rank=rank, offset=offset, next_offset=offset, text="", at_end=True
+    )
+
+
+def _unfinished(data: bytes) -> int:
+    """How many bytes at the end begin a character whose rest is still to come."""
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    decoder.decode(data[-UTF8_BYTES_MAX:])
+    return len(decoder.getstate()[0])
