@@ -27,6 +27,8 @@ PROTOCOL: Final = Subprotocol("graphql-transport-ws")
 OPERATION: Final = "1"
 """One operation per socket needs one name."""
 CLOSED_UNAUTHENTICATED: Final = frozenset({4401, 4403})
+CLOSE_S_MAX: Final = 1.0
+"""Who leaves early may have unread messages in the way of the server's farewell, and need not wait for it."""
 MESSAGE_BYTES_MAX: Final = 64 * 1024 * 1024
 
 
@@ -42,6 +44,7 @@ class Subscription:
             compression=None,
             proxy=None if direct else True,
             open_timeout=timeout_s,
+            close_timeout=CLOSE_S_MAX,
             max_size=MESSAGE_BYTES_MAX,
         )
         self._socket: ClientConnection
