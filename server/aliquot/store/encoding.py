@@ -1,0 +1,33 @@
+"""Records as JSON text: amounts are integers in base units, unlimited is the word, enums are their values."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from aliquot_schema.slots import UNLIMITED, UNLIMITED_TEXT, ResourceSlot
+
+
+def encoder() -> msgspec.json.Encoder:
+    """An encoder for records and everything in them."""
+    return msgspec.json.Encoder(enc_hook=_to_builtins)
+
+
+def decoder(kind: Any) -> msgspec.json.Decoder[Any]:
+    """A decoder for one record type, or the type of one of its fields. Fields it does not know are skipped."""
+    return msgspec.json.Decoder(kind, dec_hook=_from_builtins)
+
+
+def _to_builtins(value: object) -> object:
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise NotImplementedError(f"{type(value).__name__} has no form in JSON")
+
+
+def _from_builtins(kind: type, value: Any) -> object:
+    if kind is ResourceSlot:
+        return ResourceSlot({slot: UNLIMITED if n == UNLIMITED_TEXT else n for slot, n in value.items()})
+    raise NotImplementedError(f"{kind.__name__} has no form in JSON")
+
+
+ENCODER: Final = encoder()

@@ -1,0 +1,76 @@
+"""What a server reads at its start: live rows and the newest ended sessions, never the log."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from sqlalchemy import CompoundSelect, Connection, Select, and_, func, or_, select, union, update
+
+from aliquot.service.ports import Loaded
+from aliquot.store.mapping import AGENT, KERNEL, LEASE, SESSION, SLOT, RecordMapping
+from aliquot.store.tables import COUNTER, KERNELS, LEASES, SESSIONS
+from aliquot_schema.events import Record
+from aliquot_schema.states import ENDED, SessionState
+
+_ENDED = sorted(state.value for state in ENDED)
+_LIVE = sorted(state.value for state in SessionState if state not in ENDED)
+_HELD = LEASES.c.released_us.is_(None)
+
+
+def raise_epoch(connection: Connection, *, now_us: int) -> int:
+    """Begin the next epoch and return it; whoever leads by an older one can commit no more."""
+    raised = update(COUNTER).values(epoch=COUNTER.c.epoch + 1, epoch_us=now_us).returning(COUNTER.c.epoch)
+    with connection.begin():
+        epoch: int = connection.execute(raised).scalar_one()
+    return epoch
+
+
+def load(connection: Connection, *, epoch: int, ended_limit: int) -> Loaded:
+    """Read the state as of one moment.
+
+    Args:
+        connection: in a transaction that sees one snapshot.
+        epoch: what this server raised it to.
+        ended_limit: how many ended sessions are kept at most.
+    """
+    counter = connection.execute(select(COUNTER)).one()
+    ended_count = connection.execute(select(func.count()).select_from(_ended(ended_limit + 1).subquery())).scalar_one()
+    return Loaded(
+        revision=counter.number,
+        epoch=epoch,
+        last_at_us=counter.at_us,
+        last_pass=counter.pass_number,
+        records=tuple(_records(connection, ended_limit=ended_limit)),
+        ended_complete=ended_count <= ended_limit,
+    )
+
+
+def _records(connection: Connection, *, ended_limit: int) -> Iterator[Record]:
+    kept = select(_kept(ended_limit).subquery().c.id)
+    newest_attempt = and_(KERNELS.c.session_id == SESSIONS.c.id, KERNELS.c.attempt == SESSIONS.c.attempt)
+    present = select(KERNELS).join(SESSIONS, newest_attempt).where(SESSIONS.c.id.in_(kept))
+    of_present = LEASES.c.kernel_id.in_(present.with_only_columns(KERNELS.c.id))
+    leases = select(LEASES).where(or_(_HELD, and_(LEASES.c.session_id.in_(kept), of_present)))
+    yield from _read(connection, AGENT, select(AGENT.table))
+    yield from _read(connection, SLOT, select(SLOT.table))
+    yield from _read(connection, SESSION, select(SESSIONS).where(SESSIONS.c.id.in_(kept)))
+    yield from _read(connection, KERNEL, present)
+    yield from _read(connection, LEASE, leases)
+
+
+def _read(connection: Connection, mapping: RecordMapping[Any], rows: Select[Any]) -> Iterator[Record]:
+    """Records by id, so that two servers and two databases load alike."""
+    for row in connection.execute(rows.order_by(mapping.table.c.id)):
+        yield mapping.from_row(row)
+
+
+def _kept(ended_limit: int) -> CompoundSelect[Any]:
+    """Ids of sessions that have not ended, hold devices, or are among the newest ended ones."""
+    live = select(SESSIONS.c.id).where(SESSIONS.c.state.in_(_LIVE))
+    holding = select(LEASES.c.session_id.label("id")).where(_HELD, LEASES.c.session_id.is_not(None))
+    return union(live, holding, select(_ended(ended_limit).subquery().c.id))
+
+
+def _ended(limit: int) -> Select[tuple[str]]:
+    """Ids of the newest ended sessions; what has ended always says when."""
+    ended = select(SESSIONS.c.id).where(SESSIONS.c.state.in_(_ENDED), SESSIONS.c.ended_us.is_not(None))
+    return ended.order_by(SESSIONS.c.ended_us.desc(), SESSIONS.c.id.desc()).limit(limit)

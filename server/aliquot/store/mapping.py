@@ -1,0 +1,94 @@
+"""Records to rows and back: numbers and text as they are, enums by value, everything nested as JSON text."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import fields
+from enum import Enum
+from operator import attrgetter
+from types import NoneType, UnionType
+from typing import Any, Final, Generic, TypeVar, get_args, get_origin, get_type_hints
+
+from sqlalchemy import Table
+
+from aliquot.store.encoding import ENCODER, decoder
+from aliquot.store.tables import AGENTS, KERNELS, LEASES, SESSIONS, SLOTS
+from aliquot_schema.agents import Agent, KnownSlot
+from aliquot_schema.events import Entity, Record
+from aliquot_schema.leases import Kernel, Lease
+from aliquot_schema.sessions import Session
+
+R = TypeVar("R", bound=Record)
+
+
+class RecordMapping(Generic[R]):
+    """How one record type lies in its table. Rows are tuples in the table's column order."""
+
+    def __init__(self, record: type[R], *, entity: Entity, table: Table) -> None:
+        self.record = record
+        self.entity = entity
+        self.table = table
+        self.names = tuple(field.name for field in fields(record))
+        if self.names != tuple(table.c.keys()):
+            raise TypeError(f"{table.name} and {record.__name__} do not have the same fields in the same order")
+        hints = get_type_hints(record)
+        codecs = [(index, _codec(hints[name])) for index, name in enumerate(self.names)]
+        self._codecs = [(index, codec) for index, codec in codecs if codec is not None]
+        self._values = attrgetter(*self.names)
+        self._decoder = decoder(record)
+
+    def to_row(self, record: R) -> tuple[Any, ...]:
+        """The record as plain numbers and text."""
+        row = list(self._values(record))
+        for index, (encode, _) in self._codecs:
+            if row[index] is not None:
+                row[index] = encode(row[index])
+        return tuple(row)
+
+    def from_row(self, row: Sequence[Any]) -> R:
+        """The inverse of `to_row`."""
+        values = list(row)
+        for index, (_, decode) in self._codecs:
+            if values[index] is not None:
+                values[index] = decode(values[index])
+        return self.record(**dict(zip(self.names, values, strict=True)))
+
+    def from_payload(self, payload: str) -> R:
+        """Read the record from an event's payload."""
+        record: R = self._decoder.decode(payload)
+        return record
+
+
+Codec = tuple[Callable[[Any], Any], Callable[[Any], Any]]
+
+
+def _codec(hint: Any) -> Codec | None:
+    """How a field of this type is written and read; None when the database holds it as it is."""
+    kind = _plain(hint)
+    if kind in (str, int, bool):
+        return None
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return attrgetter("value"), {member.value: member for member in kind}.__getitem__
+    return _to_json, decoder(hint).decode
+
+
+def _plain(hint: Any) -> Any:
+    """The type below `| None` and NewTypes."""
+    if get_origin(hint) is UnionType:
+        hint = next(part for part in get_args(hint) if part is not NoneType)
+    while hasattr(hint, "__supertype__"):
+        hint = hint.__supertype__
+    return hint
+
+
+def _to_json(value: object) -> str:
+    return ENCODER.encode(value).decode()
+
+
+SESSION: Final = RecordMapping(Session, entity=Entity.SESSION, table=SESSIONS)
+KERNEL: Final = RecordMapping(Kernel, entity=Entity.KERNEL, table=KERNELS)
+LEASE: Final = RecordMapping(Lease, entity=Entity.LEASE, table=LEASES)
+AGENT: Final = RecordMapping(Agent, entity=Entity.AGENT, table=AGENTS)
+SLOT: Final = RecordMapping(KnownSlot, entity=Entity.SLOT, table=SLOTS)
+
+MAPPINGS: Final[dict[type[Record], RecordMapping[Any]]] = {m.record: m for m in (AGENT, SLOT, SESSION, KERNEL, LEASE)}
+"""In the order in which tables are written and loaded; it is the same everywhere, so that writers do not deadlock."""
+BY_ENTITY: Final[dict[str, RecordMapping[Any]]] = {str(m.entity): m for m in MAPPINGS.values()}

