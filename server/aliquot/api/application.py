@@ -1,0 +1,77 @@
+"""The HTTP application, put together from what it depends on."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field
+
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.middleware.body_limit import RequestBodyLimitMiddleware
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.routing import Route, WebSocketRoute
+
+from aliquot.api.authentication import TokenAuth
+from aliquot.api.contexts import Contexts
+from aliquot.api.documents import Documents, document_cache
+from aliquot.api.endpoint import METHODS, GraphQLEndpoint
+from aliquot.api.envelope import Envelope
+from aliquot.api.faults import FaultLog, FaultMask
+from aliquot.api.guard import Guard
+from aliquot.api.health import Health, Ready
+from aliquot.api.limits import Limits
+from aliquot.api.page import StatusPage
+from aliquot.api.signing_in import LOGIN_PATH, SignIn
+from aliquot.api.sockets import GraphQLSocket
+from aliquot_schema.graphql.context import Reader, Watcher, Writer
+from aliquot_schema.graphql.schema import build_schema
+
+Lifespan = Callable[[Starlette], AbstractAsyncContextManager[None]]
+
+
+@asynccontextmanager
+async def _nothing(_app: Starlette) -> AsyncIterator[None]:
+    yield
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiDependencies:
+    """What the HTTP face asks of the rest of the server."""
+
+    reader: Reader
+    writer: Writer
+    watcher: Watcher
+    auth: TokenAuth
+    allowed_hosts: tuple[str, ...] = ("127.0.0.1", "localhost", "::1")
+    """Without ports; see `Guard`."""
+    allowed_origins: tuple[str, ...] = ()
+    limits: Limits = field(default_factory=Limits)
+    ready: Ready = lambda: None
+    lifespan: Lifespan = _nothing
+    """Entered before the first request, left after the last."""
+
+
+def create_app(deps: ApiDependencies) -> Starlette:
+    """Build the application. Several can live in one process."""
+    contexts = Contexts(reader=deps.reader, writer=deps.writer, watcher=deps.watcher, auth=deps.auth)
+    schema = build_schema(FaultLog, extensions=(document_cache(Documents(deps.limits)), FaultMask))
+    endpoint = GraphQLEndpoint(schema, context_of=contexts.of_request, request_s=deps.limits.request_s)
+    sign_in, health, page = SignIn(deps.auth), Health(deps.ready), StatusPage(contexts)
+    return Starlette(
+        routes=[
+            Route("/graphql", endpoint.answer, methods=METHODS),
+            WebSocketRoute("/graphql", GraphQLSocket(schema, contexts=contexts, limits=deps.limits)),
+            Route(LOGIN_PATH, sign_in.login, methods=["GET"]),
+            Route("/login-code", sign_in.login_code, methods=["POST"]),
+            Route("/healthz", health.healthz, methods=["GET"]),
+            Route("/readyz", health.readyz, methods=["GET"]),
+            Route("/page.css", page.style, methods=["GET"]),
+            Route("/", page.page, methods=["GET"]),
+        ],
+        middleware=[
+            Middleware(Envelope),
+            Middleware(Guard, hosts=deps.allowed_hosts, origins=deps.allowed_origins),
+            Middleware(GZipMiddleware, minimum_size=1024, compresslevel=1),
+            Middleware(RequestBodyLimitMiddleware, max_body_size=deps.limits.body_bytes),
+        ],
+        lifespan=deps.lifespan,
+    )

@@ -1,0 +1,117 @@
+"""Documents: query texts that are parsed, weighed and validated once, and then known by their text.
+
+Strawberry's ValidationCache is keyed by the document, whose hash walks the whole tree on every request; its
+ParserCache lets a syntax error escape over WebSockets. One cache keyed by the text does both, and carries the weights.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from graphql import DocumentNode, GraphQLError, GraphQLSchema, OperationDefinitionNode, parse
+from graphql.validation import recommended_rules, specified_rules
+from strawberry.extensions import SchemaExtension
+from strawberry.schema.schema import validate_document
+
+from aliquot.api.budget import excess, weigh
+from aliquot.api.limits import Limits
+
+KEPT: Final = 512
+TEXT_KEPT_MAX: Final = 16 * 1024
+"""Longer texts carry their values in themselves and hardly come again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """What is known of a query text."""
+
+    tree: DocumentNode
+    errors: list[GraphQLError]
+    costs: Mapping[str | None, int]
+    """By the operation's name."""
+
+
+class Documents:
+    """Prepares query texts for one schema, and keeps those that were used last."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._kept: OrderedDict[str, Document] = OrderedDict()
+
+    def prepare(self, text: str, schema: GraphQLSchema) -> Document:
+        """Parse, weigh and validate a text, or know it already."""
+        document = self._kept.get(text)
+        if document is None:
+            document = self._read(text, schema)
+            if len(text) <= TEXT_KEPT_MAX:
+                self._kept[text] = document
+            if len(self._kept) > KEPT:
+                self._kept.popitem(last=False)
+        elif len(text) <= TEXT_KEPT_MAX:
+            self._kept.move_to_end(text)
+        return document
+
+    def _read(self, text: str, schema: GraphQLSchema) -> Document:
+        if len(text) > self._limits.query_characters:
+            return _refused(
+                GraphQLError(
+                    f"A query has at most {self._limits.query_characters} characters; put values into variables.",
+                    extensions={"code": "budget_exceeded", "budget": "characters"},
+                )
+            )
+        try:
+            return self._check(parse(text, max_tokens=self._limits.tokens), schema)
+        except GraphQLError as error:
+            return _refused(error)
+        except RecursionError:
+            return _refused(GraphQLError("The query is nested too deeply.", extensions={"code": "budget_exceeded"}))
+
+    def _check(self, tree: DocumentNode, schema: GraphQLSchema) -> Document:
+        weights = weigh(tree, schema)
+        errors = [error for operation, weight in weights for error in excess(operation, weight, self._limits)]
+        # What is over its budget is not validated: validation's own cost grows with the square of the fields.
+        return Document(
+            tree=tree,
+            errors=errors or validate_document(schema, tree, (*specified_rules, *recommended_rules)),
+            costs={_name(operation): weight.cost for operation, weight in weights},
+        )
+
+
+def document_cache(documents: Documents) -> type[SchemaExtension]:
+    """Make the extension that hands prepared documents to Strawberry, and reports what an operation costs."""
+
+    class DocumentCache(SchemaExtension):
+        document: Document
+
+        def on_parse(self) -> Iterator[None]:
+            context = self.execution_context
+            self.document = documents.prepare(context.query or "", context.schema._schema)
+            context.graphql_document = self.document.tree
+            if self.document.tree is _UNREADABLE:
+                # Nothing is known of the operations of such a text, so none can be looked up by its name.
+                context.__post_init__(None)
+            yield
+
+        def on_validate(self) -> Iterator[None]:
+            self.execution_context.pre_execution_errors = self.document.errors
+            yield
+
+        def get_results(self) -> dict[str, Any]:
+            if self.document.errors:
+                return {}
+            return {"cost": self.document.costs[self.execution_context.operation_name]}
+
+    return DocumentCache
+
+
+_UNREADABLE: Final = parse("{__typename}")
+"""Stands for a text that could not be read. It has errors, so it is never executed."""
+
+
+def _refused(error: GraphQLError) -> Document:
+    return Document(tree=_UNREADABLE, errors=[error], costs={})
+
+
+def _name(operation: OperationDefinitionNode) -> str | None:
+    return operation.name.value if operation.name else None

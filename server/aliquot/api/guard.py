@@ -1,0 +1,80 @@
+"""The guard: which hosts may be asked for, and which sites' pages may ask.
+
+A page of another site can point its own name at this machine (DNS rebinding) or send requests with a browser's
+cookies. The Host header gives the first away, the Origin header the second.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.websockets import WebSocketClose
+
+from aliquot.api.encoding import json_response
+
+OPEN_PATHS: Final = frozenset({"/healthz", "/readyz"})
+"""Asked by whatever watches the server, under whatever name; they tell nothing that is worth guarding."""
+
+
+class Guard:
+    """Refuses requests for other hosts with 421, and those from other sites with 403.
+
+    Args:
+        hosts: names and addresses without a port; `*.example.org` takes every name below it, `*` takes all.
+        origins: sites beside the server itself whose pages may ask, like `http://localhost:5173`.
+    """
+
+    def __init__(self, app: ASGIApp, *, hosts: Sequence[str], origins: Iterable[str] = ()) -> None:
+        self._app = app
+        self._hosts = tuple(host.lower().strip("[]") for host in hosts)
+        self._origins = frozenset(origin.lower().rstrip("/") for origin in origins)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass on, or refuse."""
+        refusal = None
+        if scope["type"] in ("http", "websocket") and scope["path"] not in OPEN_PATHS:
+            refusal = self._refusal(Headers(scope=scope))
+        if refusal is None:
+            await self._app(scope, receive, send)
+            return
+        status, message = refusal
+        if scope["type"] == "websocket" and "websocket.http.response" not in scope.get("extensions", {}):
+            await WebSocketClose(1008, message)(scope, receive, send)
+            return
+        body = {"errors": [{"message": message, "extensions": {"code": "forbidden"}}]}
+        await json_response(body, status=status)(scope, receive, send)
+
+    def _refusal(self, headers: Headers) -> tuple[int, str] | None:
+        asked = headers.getlist("host")
+        host = _hostname(f"//{asked[0]}") if len(asked) == 1 else None
+        if host is None:
+            return 400, "The request must name one host."
+        if not any(_matches(host, allowed) for allowed in self._hosts):
+            return 421, f"{host} is not a name of this server. Start it with that name among its allowed hosts."
+        origin = headers.get("origin")
+        if origin is None or origin.lower() in self._origins or _is_same(origin, asked[0]):
+            return None
+        return (
+            403,
+            f"Pages of {origin[:200]} may not use this server. Start it with that origin among its allowed ones.",
+        )
+
+
+def _matches(host: str, allowed: str) -> bool:
+    return allowed in ("*", host) or (allowed.startswith("*.") and host.endswith(allowed[1:]))
+
+
+def _is_same(origin: str, host: str) -> bool:
+    return urlsplit(origin.lower()).netloc == host.lower()
+
+
+def _hostname(url: str) -> str | None:
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError:
+        return None
+    plain = not (parts.path or parts.query or parts.username)
+    return parts.hostname if plain else None

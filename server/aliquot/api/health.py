@@ -1,0 +1,27 @@
+"""Health: whether the process is up, and whether it can serve. Asked without a token, and says no more than that."""
+
+from collections.abc import Callable
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from aliquot.api.encoding import json_response
+
+Ready = Callable[[], str | None]
+"""None when everything is there, else what is missing, in words."""
+
+
+class Health:
+    """`/healthz` and `/readyz`."""
+
+    def __init__(self, ready: Ready) -> None:
+        self._ready = ready
+
+    async def healthz(self, _request: Request) -> Response:
+        """The process answers."""
+        return json_response({"ok": True})
+
+    async def readyz(self, _request: Request) -> Response:
+        """200 when it can serve, else 503 with what is missing."""
+        missing = self._ready()
+        return json_response({"ready": missing is None, "missing": missing}, status=503 if missing else 200)

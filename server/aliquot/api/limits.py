@@ -1,0 +1,23 @@
+"""Limits of the HTTP face. Everything that a caller can make large has one."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What is taken. Sizes in bytes, times in seconds."""
+
+    body_bytes: int = 16 * 1024 * 1024
+    query_characters: int = 256 * 1024
+    """Of a query's text; long values belong into variables."""
+    tokens: int = 10_000
+    depth: int = 16
+    aliases: int = 100
+    cost: int = 20_000
+    request_s: float = 30.0
+    """Until a query or mutation is given up. Subscriptions have no end."""
+    connection_init_s: float = 10.0
+    """Until a WebSocket must have said who it is."""
+    slow_client_s: float = 10.0
+    """How long a subscriber may leave one message unread before it is cut off."""
+    operations_per_socket: int = 100

@@ -1,0 +1,125 @@
+"""The page at `/`: who holds which part of which device, and who waits. Read only, whole without a script."""
+
+from pathlib import Path
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+
+from aliquot.api.contexts import Contexts
+from aliquot.api.markup import Content, Html, element, joined, table
+from aliquot_schema.errors import AliquotError, Unauthenticated
+from aliquot_schema.graphql.context import Context
+from aliquot_schema.requests import AgentFilter, AgentOrder, PageRequest
+from aliquot_schema.views import AgentView, DeviceView, HolderView, QueueEntryView
+
+ROWS_MAX: Final = 100
+_STYLE: Final = Path(__file__).with_name("page.css").read_bytes()
+_QUERY: Final = "{ agents { edges { node { id gpu_alloc_map } } } }"
+
+
+class StatusPage:
+    """Renders what the reader has now."""
+
+    def __init__(self, contexts: Contexts) -> None:
+        self._contexts = contexts
+
+    async def page(self, request: Request) -> Response:
+        """The page, or how to sign in."""
+        try:
+            context = self._contexts.of_request(request)
+        except Unauthenticated as error:
+            return _document(element("p", "You are not signed in."), element("p", error.message), status=401)
+        try:
+            content = await _overview(context)
+        except AliquotError as error:
+            return _document(element("p", error.message), status=503)
+        return _document(element("p", f"Signed in as {context.caller.user}."), content, _example(request))
+
+    async def style(self, _request: Request) -> Response:
+        """The style sheet."""
+        return Response(_STYLE, media_type="text/css", headers={"cache-control": "public, max-age=3600"})
+
+
+async def _overview(context: Context) -> Html:
+    revision = await context.reader.at_revision(None)
+    page = PageRequest(first=ROWS_MAX)
+    agents = context.reader.agents(context.caller, AgentFilter(), AgentOrder.ID, page)
+    queue = context.reader.queue(context.caller, page)
+    return joined(
+        element("h2", "Devices"),
+        _devices(agents.items),
+        _rest(agents.total_count, "agents"),
+        element("h2", "Queue"),
+        _queue(queue.items),
+        _rest(queue.total_count, "waiting sessions"),
+        element("p", f"As of event {revision}. Reload the page for news.", kind="quiet"),
+    )
+
+
+def _devices(agents: tuple[AgentView, ...]) -> Html:
+    rows: list[tuple[Content, ...]] = [
+        (agent.id, agent.state, device.name, device.model, device.capacity, device.free, _holders(device.holders))
+        for agent in agents
+        for device in agent.devices
+        if _is_shown(device)
+    ]
+    if not rows:
+        return element("p", "No accelerator is registered." if agents else "No agent is registered.")
+    return table(("Agent", "State", "Device", "Model", "Capacity", "Free", "Held by"), rows)
+
+
+def _is_shown(device: DeviceView) -> bool:
+    return device.kind not in ("cpu", "mem")
+
+
+def _holders(holders: tuple[HolderView, ...]) -> Html:
+    pieces: list[Content] = []
+    for holder in holders:
+        what = holder.session_id or holder.lease_id
+        until = f", until {holder.until:%Y-%m-%d %H:%M} UTC" if holder.until else ""
+        pieces.append(element("div", f"{holder.user}: {holder.share} ({what}{until})"))
+    return joined(*pieces) if pieces else element("span", "nobody", kind="quiet")
+
+
+def _queue(entries: tuple[QueueEntryView, ...]) -> Html:
+    if not entries:
+        return element("p", "Nobody waits.")
+    rows: list[tuple[Content, ...]] = []
+    for entry in entries:
+        session = entry.session
+        slots = ", ".join(f"{item.slot} {item.amount}" for item in session.slots)
+        size = f"{session.cluster_size} x ({slots})" if session.cluster_size > 1 else slots
+        why = session.waits.message if session.waits else "not judged yet"
+        rows.append(
+            (entry.position, session.name or session.id, session.owner, size, session.priority.name.lower(), why)
+        )
+    return table(("Place", "Session", "Owner", "Asks for", "Priority", "Waits because"), rows)
+
+
+def _rest(total: int, what: str) -> Html:
+    return element("p", f"The first {ROWS_MAX} of {total} {what}.", kind="quiet") if total > ROWS_MAX else Html()
+
+
+def _example(request: Request) -> Html:
+    command = (
+        f"curl -s {request.url.scheme}://{request.url.netloc}/graphql -H 'content-type: application/json' "
+        f'-H "authorization: Bearer $TOKEN" \\\n  -d \'{{"query": "{_QUERY}"}}\''
+    )
+    return joined(element("h2", "The same for programs"), element("pre", command))
+
+
+def _document(*content: Content, status: int = 200) -> Response:
+    head = joined(
+        Html('<meta charset="utf-8"><meta name="viewport" content="width=device-width">'),
+        Html('<link rel="stylesheet" href="/page.css">'),
+        element("title", "Aliquot"),
+    )
+    body = joined(
+        element("h1", "Aliquot"),
+        element("p", "Shares the GPUs of this cluster among people: who holds which part of which, and who waits why."),
+        *content,
+    )
+    return HTMLResponse(
+        f'<!doctype html><html lang="en">{element("head", head)}{element("body", body)}</html>', status_code=status
+    )

@@ -1,0 +1,117 @@
+"""The GraphQL endpoint over WebSocket, by the protocol graphql-transport-ws.
+
+Each operation holds at most one message: its source is asked for the next only when the socket took the last. A client
+that does not read for too long is cut off, so nothing piles up for it. It reconnects, and goes on from its number.
+"""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any, Final
+
+import strawberry
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.websockets import WebSocket
+from strawberry.asgi import ASGIWebSocketAdapter, GraphQL
+from strawberry.exceptions import ConnectionRejectionError
+from strawberry.http.exceptions import WebSocketDisconnected
+from strawberry.subscriptions import GRAPHQL_TRANSPORT_WS_PROTOCOL
+from strawberry.subscriptions.protocols.graphql_transport_ws.handlers import BaseGraphQLTransportWSHandler, Operation
+
+from aliquot.api.contexts import Contexts, SocketContext
+from aliquot.api.encoding import json_text, json_value
+from aliquot.api.limits import Limits
+from aliquot_schema.errors import Unauthenticated
+
+log: Final = logging.getLogger("aliquot.api")
+
+SLOW_CLIENT: Final = 4429
+"""The code with which a client that does not read is closed."""
+
+
+class SocketAdapter(ASGIWebSocketAdapter):
+    """Sends with an end to its patience."""
+
+    def __init__(self, view: Any, request: WebSocket, response: WebSocket) -> None:
+        super().__init__(view, request, response)
+        self._slow_client_s: float = view.limits.slow_client_s
+        self._closing: asyncio.Task[None] | None = None
+
+    async def send_json(self, message: Mapping[str, object]) -> None:
+        """Send, or cut the client off.
+
+        Raises:
+            WebSocketDisconnected: the client is gone, or was cut off.
+        """
+        if self._closing is not None:
+            raise WebSocketDisconnected
+        try:
+            async with asyncio.timeout(self._slow_client_s):
+                await super().send_json(message)
+        except TimeoutError:
+            # Closing waits for room, as sending did. If the client never reads again, the server's ping ends it.
+            self._closing = asyncio.create_task(self.close(SLOW_CLIENT, "Too slow to read"))
+            self._closing.add_done_callback(_note)
+            raise WebSocketDisconnected from None
+
+
+class SocketHandler(BaseGraphQLTransportWSHandler[SocketContext, None]):
+    """A client that goes away in the middle of a message is a normal end, not a failure."""
+
+    async def run_operation(self, operation: Operation[SocketContext, None]) -> None:
+        """Run one operation to its end, or to the client's."""
+        try:
+            await super().run_operation(operation)
+        except WebSocketDisconnected:
+            return
+
+    async def handle_task_exception(self, error: Exception) -> None:
+        """Log what is not the client's leaving."""
+        if not isinstance(error, WebSocketDisconnected):
+            log.error("%s: a WebSocket operation failed", self.context.caller.request_id, exc_info=error)
+
+
+class GraphQLSocket(GraphQL[SocketContext, None]):
+    """The WebSocket side of the endpoint, as an ASGI application."""
+
+    websocket_adapter_class = SocketAdapter
+    graphql_transport_ws_handler_class = SocketHandler
+
+    def __init__(self, schema: strawberry.Schema, *, contexts: Contexts, limits: Limits) -> None:
+        super().__init__(
+            schema,
+            graphql_ide=None,
+            subscription_protocols=(GRAPHQL_TRANSPORT_WS_PROTOCOL,),
+            connection_init_wait_timeout=timedelta(seconds=limits.connection_init_s),
+            max_subscriptions_per_connection=limits.operations_per_socket,
+            allowed_origins=("*",),  # the guard has looked at the origin of every request
+        )
+        self.limits = limits
+        self._contexts = contexts
+
+    async def get_context(self, request: Request | WebSocket, response: Response | WebSocket) -> SocketContext:  # noqa: ARG002
+        """The context of this socket; one for all of its operations."""
+        return self._contexts.of_socket(request)
+
+    async def on_ws_connect(self, context: SocketContext) -> Any:
+        """Let the client in, or have it closed with 4403."""
+        try:
+            self._contexts.admit(context)
+        except Unauthenticated as error:
+            raise ConnectionRejectionError from error
+        return await super().on_ws_connect(context)
+
+    def encode_json(self, data: object) -> str:
+        """Encode a message."""
+        return json_text(data)
+
+    def decode_json(self, data: str | bytes) -> object:
+        """Decode a message."""
+        return json_value(data)
+
+
+def _note(task: "asyncio.Task[None]") -> None:
+    if not task.cancelled() and task.exception() is not None:
+        log.debug("a slow client was gone before it could be closed", exc_info=task.exception())
