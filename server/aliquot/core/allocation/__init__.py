@@ -5,12 +5,14 @@
 
 from aliquot.core.allocation.alloc_map import gpu_alloc_json, gpu_alloc_map
 from aliquot.core.allocation.device_map import DeviceMap, FreeAmount, Refusal
+from aliquot.core.allocation.layout import DeviceLayout
 from aliquot.core.allocation.occupancy import Occupancy, budget_cost, occupancy_of
 from aliquot.core.allocation.options import DEFAULT_OPTIONS, AllocationOptions, NumaPolicy, Strategy
 
 __all__ = [
     "DEFAULT_OPTIONS",
     "AllocationOptions",
+    "DeviceLayout",
     "DeviceMap",
     "FreeAmount",
     "NumaPolicy",

@@ -42,18 +42,22 @@ def give(
     One device that can hold the amount takes all of it: with `evenly` the one with least room, the last among
     equals; with `fill` the one with most room, the first among equals. Whole devices are idle ones; among equals they
     come from the smallest island of linked devices, or NUMA node, that has enough, so that large groups stay
-    together; then the same order decides. A split follows `portions`. Slices are tried before whole devices, and a
-    grant never has both.
+    together; then the same order decides. A split follows `portions`. A grant never has both slices and whole devices:
+    slices are tried first when the memory that is needed is known, and last when it is not.
 
     Raises:
         NotMultipleOfQuantum, InsufficientResource, FractionalResourceFragmented.
     """
-    fitting = _on_quantum(slot, amount=amount, layout=layout)
+    fitting = layout.on_step(amount)
+    if layout.ids and not fitting:
+        raise refusals.off_quantum(slot, requested=amount, quanta=layout.quanta)
+    free = layout.free(used)
     refusal: AllocationRefused | None = None
-    for group in (layout.slices, layout.wholes):
-        members = [index for index in group if index in fitting] if group else ()
+    groups = (layout.slices, layout.wholes) if options.gpu_memory_bytes else (layout.wholes, layout.slices)
+    for group in groups:
+        members = [index for index in group if index in fitting]
         if members:
-            offer = _offer(slot, layout=layout, members=members, used=used, options=options)
+            offer = _offer(slot, layout=layout, members=members, free=free, options=options)
             outcome = _split(slot, amount=amount, offer=offer, options=options)
             if isinstance(outcome, dict):
                 return {offer.ids[index]: outcome[index] * offer.step for index in sorted(outcome)}
@@ -80,20 +84,12 @@ class _Offer:
         return pick(liked, count=count, nodes=self.nodes, islands=self.islands, policy=self.numa)
 
 
-def _on_quantum(slot: SlotName, *, amount: int, layout: SlotLayout) -> Sequence[int]:
-    """The devices whose step the amount is a multiple of."""
-    fitting = [index for index, quantum in enumerate(layout.quanta) if amount % quantum == 0]
-    if layout.quanta and not fitting:
-        raise refusals.off_quantum(slot, requested=amount, quanta=layout.quanta)
-    return fitting
-
-
 def _offer(
     slot: SlotName,
     *,
     layout: SlotLayout,
     members: Sequence[int],
-    used: Occupancy,
+    free: Sequence[int],
     options: AllocationOptions,
 ) -> _Offer:
     step = lcm(*[layout.quanta[index] for index in members])
@@ -105,7 +101,7 @@ def _offer(
         capacity = [held if part < NEVER else 0 for held, part in zip(capacity, least, strict=True)]
     return _Offer(
         ids=[layout.ids[index] for index in members],
-        room=[layout.free(index, used) // step for index in members],
+        room=[free[index] // step for index in members],
         least=least,
         largest=max(capacity),
         step=step,

@@ -24,13 +24,13 @@ def pick(
         nodes: the NUMA node of each device.
         islands: the set of directly linked devices that each device is in.
     Returns:
-        `prefer`: the smallest island that has enough, in it (or without one) the smallest NUMA node that has enough;
-        where no node has enough, the fullest nodes first, so that few are used. `interleave`: the nodes in turn.
+        `prefer`: from the smallest island that has enough, in it (or without one) the smallest NUMA node that has
+        enough; where no node has enough, the fullest nodes first, so that few are used. `interleave`: the nodes in turn.
     """
     if policy is NumaPolicy.INTERLEAVE:
         return in_turn(liked, nodes=nodes)[:count]
-    narrowed = _smallest_enough(liked, count=count, groups=islands)
-    narrowed = _smallest_enough(narrowed, count=count, groups=nodes)
+    narrowed = _smallest_enough(liked, count=count, groups=islands, nodes=nodes)
+    narrowed = _smallest_enough(narrowed, count=count, groups=nodes, nodes=nodes)
     sizes = Counter(nodes[index] for index in narrowed)
     if len(sizes) == 1:
         return list(narrowed[:count])
@@ -47,19 +47,32 @@ def in_turn(liked: Sequence[int], *, nodes: Sequence[Group]) -> list[int]:
     return [index for _, _, index in sorted(zip(rounds, range(len(liked)), liked, strict=True))]
 
 
-def _smallest_enough(liked: Sequence[int], *, count: int, groups: Sequence[Group]) -> Sequence[int]:
-    """Only the smallest group with `count` members, the most liked one among equals; all when no group has enough."""
+def _smallest_enough(
+    liked: Sequence[int],
+    *,
+    count: int,
+    groups: Sequence[Group],
+    nodes: Sequence[Group],
+) -> Sequence[int]:
+    """Only the smallest group with `count` members; all when no group has enough.
+
+    Among equals it is the one in the smallest NUMA node, then the most liked one.
+    """
     sizes = Counter(groups[index] for index in liked)
-    enough = [group for group, size in sizes.items() if size >= count]
-    if not enough or len(sizes) == 1:
+    if len(sizes) == 1:
         return liked
-    best = min(enough, key=lambda group: sizes[group])
-    return [index for index in liked if groups[index] == best]
+    crowd = Counter(nodes[index] for index in liked)
+    best = min(
+        (index for index in liked if sizes[groups[index]] >= count),
+        key=lambda index: (sizes[groups[index]], crowd[nodes[index]]),
+        default=None,
+    )
+    return liked if best is None else [index for index in liked if groups[index] == groups[best]]
 
 
 def _by_group(liked: Sequence[int], *, groups: Sequence[Group], sizes: Counter[Group]) -> list[int]:
     """Keep groups together, the largest first, then the one whose first member is liked more."""
-    first = {}
+    first: dict[Group, int] = {}
     for rank, index in enumerate(liked):
         first.setdefault(groups[index], rank)
     return sorted(liked, key=lambda index: (-sizes[groups[index]], first[groups[index]]))

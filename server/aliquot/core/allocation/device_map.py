@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from aliquot.core.allocation import accelerators, host, refusals
 from aliquot.core.allocation.affinity import Group
 from aliquot.core.allocation.layout import DeviceLayout, SlotLayout
-from aliquot.core.allocation.occupancy import Occupancy, added, occupancy_of, removed
+from aliquot.core.allocation.occupancy import Occupancy, added, occupancy_of, occupancy_on, removed
 from aliquot.core.allocation.options import DEFAULT_OPTIONS, AllocationOptions
 from aliquot_schema.devices import Device, ResourceSpec
 from aliquot_schema.errors import AllocationRefused, InvalidRequest
@@ -90,7 +90,7 @@ class DeviceMap:
 
     def budget_of(self, spec: ResourceSpec) -> Occupancy:
         """What a spec holds, in budget units."""
-        return occupancy_of((spec,), self.layout.devices.values())
+        return occupancy_on((spec,), self.layout.devices)
 
     def check(self, spec: ResourceSpec) -> None:
         """Whether a spec that was chosen elsewhere, or earlier, can be granted on this map.
@@ -103,15 +103,17 @@ class DeviceMap:
         used = dict(self.used)
         for slot, amounts in spec.items():
             layout = self.layout.slots.get(slot)
+            places = {device_id: index for index, device_id in enumerate(layout.ids)} if layout else {}
+            free = layout.free(used) if layout else []
             for device_id, amount in amounts.items():
-                if layout is None or device_id not in layout.ids:
+                if layout is None or device_id not in places:
                     raise refusals.device_not_offered(slot, device_id=device_id, requested=amount)
-                index = layout.ids.index(device_id)
+                index = places[device_id]
                 if amount % layout.quanta[index]:
                     raise refusals.off_quantum(slot, requested=amount, quanta=layout.quanta[index : index + 1])
-                free = layout.free(index, used)
-                if free < amount:
-                    raise refusals.device_not_free(slot, device_id=device_id, requested=amount, available=free)
+                available = 0 if any(used.get(rival) for rival in layout.rivals[index]) else free[index]
+                if available < amount:
+                    raise refusals.device_not_free(slot, device_id=device_id, requested=amount, available=available)
                 used[device_id] = used.get(device_id, 0) + amount * layout.costs[index]
 
     def free(self, slot: SlotName) -> FreeAmount:
@@ -119,7 +121,7 @@ class DeviceMap:
         layout = self.layout.slots.get(slot)
         if layout is None:
             return FreeAmount(0, 0)
-        room = {device_id: layout.free(index, self.used) for index, device_id in enumerate(layout.ids)}
+        room = dict(zip(layout.ids, layout.free(self.used), strict=True))
         total = sum(room[layout.ids[index]] for index in layout.wholes)
         for index in layout.slices:
             parent = self.layout.devices[layout.ids[index]].parent

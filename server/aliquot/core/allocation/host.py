@@ -30,13 +30,14 @@ def gather(
     Raises:
         NotMultipleOfQuantum, InsufficientResource.
     """
-    fitting = [index for index, quantum in enumerate(layout.quanta) if amount % quantum == 0]
-    if layout.quanta and not fitting:
+    fitting = layout.on_step(amount)
+    if layout.ids and not fitting:
         raise refusals.off_quantum(slot, requested=amount, quanta=layout.quanta)
-    step = lcm(*[layout.quanta[index] for index in fitting])
-    room = [0] * len(layout.ids)
+    step = layout.quantum or lcm(*[layout.quanta[index] for index in fitting])
+    free = layout.free(used)
+    room = [0] * len(free)
     for index in fitting:
-        room[index] = layout.free(index, used) // step * step
+        room[index] = free[index] // step * step
     given: dict[int, int] = {}
     rest = amount
     for index in _order(room, amount=amount, nodes=layout.nodes, near=near, numa=numa):
@@ -61,11 +62,16 @@ def _order(
         return in_turn(open_to_use, nodes=nodes)
     if not near:
         return _node_by_node(open_to_use, room=room, amount=amount, nodes=nodes)
-    local = in_turn([index for index in open_to_use if nodes[index] in near], nodes=nodes)
+    local = [index for index in open_to_use if nodes[index] in near]
     remote = [index for index in open_to_use if nodes[index] not in near]
-    return sorted(local, key=lambda index: room[index] < amount) + sorted(
-        remote, key=lambda index: room[index] < amount
-    )
+    if len(near) > 1:
+        local = in_turn(local, nodes=nodes)
+    return [*_whole_first(local, room=room, amount=amount), *_whole_first(remote, room=room, amount=amount)]
+
+
+def _whole_first(indices: Sequence[int], *, room: Sequence[int], amount: int) -> list[int]:
+    whole = [index for index in indices if room[index] >= amount]
+    return [*whole, *(index for index in indices if room[index] < amount)] if whole else list(indices)
 
 
 def _node_by_node(open_to_use: Sequence[int], *, room: Sequence[int], amount: int, nodes: Sequence[Group]) -> list[int]:
@@ -74,10 +80,11 @@ def _node_by_node(open_to_use: Sequence[int], *, room: Sequence[int], amount: in
     for index in open_to_use:
         sums[nodes[index]] += room[index]
     best = min((total for total in sums.values() if total >= amount), default=None)
-    return sorted(
-        open_to_use,
-        key=lambda index: (sums[nodes[index]] != best, -sums[nodes[index]], _rank(nodes[index]), room[index] < amount),
-    )
+    ranked = sorted(sums, key=lambda node: (sums[node] != best, -sums[node], _rank(node)))
+    order: list[int] = []
+    for node in ranked:
+        order += _whole_first([index for index in open_to_use if nodes[index] == node], room=room, amount=amount)
+    return order
 
 
 def _rank(node: Group) -> int:

@@ -23,18 +23,32 @@ class SlotLayout:
     nodes: tuple[Group, ...]
     islands: tuple[Group, ...]
     """Number of the set of directly linked devices that the device is in, alone or with others."""
+    quantum: int
+    """The step of all devices; 0 = they differ."""
     rivals: tuple[tuple[DeviceId, ...], ...]
     """A slice's parent, a parent's slices: while one of them is held, the device is not free."""
+    has_rivals: bool
     wholes: tuple[int, ...]
     """Indices of the devices that are no slices."""
     slices: tuple[int, ...]
 
-    def free(self, index: int, used: Mapping[DeviceId, int]) -> int:
-        """What is left of a device, in base units of the slot."""
-        for rival in self.rivals[index]:
-            if rival in used:
-                return 0
-        return max(self.budgets[index] - used.get(self.ids[index], 0), 0) // self.costs[index]
+    def free(self, used: Mapping[DeviceId, int]) -> list[int]:
+        """What is left of each device, in base units of the slot; nothing of one that is over-full."""
+        free = [
+            (budget - used.get(device_id, 0)) // cost
+            for device_id, budget, cost in zip(self.ids, self.budgets, self.costs, strict=True)
+        ]
+        if self.has_rivals:
+            for index, rivals in enumerate(self.rivals):
+                if any(used.get(rival) for rival in rivals):
+                    free[index] = 0
+        return [amount if amount > 0 else 0 for amount in free]
+
+    def on_step(self, amount: int) -> Sequence[int]:
+        """Indices of the devices whose quantum the amount is a multiple of."""
+        if self.quantum:
+            return range(len(self.ids)) if amount % self.quantum == 0 else ()
+        return [index for index, quantum in enumerate(self.quanta) if amount % quantum == 0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,15 +104,18 @@ def _slot(
     rivals: Mapping[DeviceId, tuple[DeviceId, ...]],
     islands: Mapping[DeviceId, Group],
 ) -> SlotLayout:
+    quanta = tuple(device.quanta.get(slot, 1) for device in devices)
     return SlotLayout(
         ids=tuple(device.id for device in devices),
         budgets=tuple(device.budget for device in devices),
         costs=tuple(device.costs[slot] for device in devices),
-        quanta=tuple(device.quanta.get(slot, 1) for device in devices),
+        quanta=quanta,
+        quantum=quanta[0] if len(set(quanta)) == 1 else 0,
         memory_bytes=tuple(device.memory_bytes for device in devices),
         nodes=tuple(device.numa_node for device in devices),
         islands=tuple(islands[device.id] for device in devices),
         rivals=tuple(rivals[device.id] for device in devices),
+        has_rivals=any(rivals[device.id] for device in devices),
         wholes=tuple(index for index, device in enumerate(devices) if device.parent is None),
         slices=tuple(index for index, device in enumerate(devices) if device.parent is not None),
     )

@@ -29,12 +29,16 @@ def budget_cost(slot: SlotName, *, device: Device | None) -> int:
 
 def occupancy_of(specs: Iterable[ResourceSpec], devices: Iterable[Device]) -> dict[DeviceId, int]:
     """Sum what the specs hold; devices that are not in `devices` are counted too."""
-    known = {device.id: device for device in devices}
+    return occupancy_on(specs, {device.id: device for device in devices})
+
+
+def occupancy_on(specs: Iterable[ResourceSpec], devices: Mapping[DeviceId, Device]) -> dict[DeviceId, int]:
+    """`occupancy_of`, for devices that are at hand by id."""
     held: dict[DeviceId, int] = {}
     for spec in specs:
         for slot, amounts in spec.items():
             for device_id, amount in amounts.items():
-                cost = budget_cost(slot, device=known.get(device_id))
+                cost = budget_cost(slot, device=devices.get(device_id))
                 held[device_id] = held.get(device_id, 0) + amount * cost
     return held
 
