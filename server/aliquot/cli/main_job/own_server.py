@@ -12,10 +12,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from aliquot.cli.main_job.live_processes import kill_mentioning
-from aliquot.client import Client, ClientFailure
-from aliquot_schema.errors import Unauthenticated
+import httpx
 
+from aliquot.cli.main_job.live_processes import kill_mentioning
+from aliquot.client import Client
+
+POLL_S: Final = 0.01
 READY_S_MAX: Final = 60.0
 STOP_S_MAX: Final = 30.0
 LOG_TAIL_BYTES: Final = 4000
@@ -52,6 +54,7 @@ class OwnServer:
             self._process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-m", "aliquot", "serve", "--port", str(self.port)),
                 *("--data-folder", str(self.data_folder), *self._options),
+                env={name: value for name, value in os.environ.items() if not name.startswith("ALIQUOT_")},
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -117,15 +120,13 @@ class OwnServer:
 
     async def _until_it_answers(self) -> None:
         assert self._process is not None
-        while True:
-            if self._process.returncode is not None:
-                raise ServerFailed(f"the server ended with {self._process.returncode}:\n{self.log_tail()}")
-            # Until it is up there is no token, no listener, or a token of the run before.
-            with suppress(OSError, ClientFailure, Unauthenticated):
-                async with self.client() as client:
-                    await client.execute("{ __typename }")
-                    return
-            await asyncio.sleep(0.02)
+        async with httpx.AsyncClient(base_url=self.url, trust_env=False) as probe:
+            while self._process.returncode is None:
+                with suppress(httpx.TransportError):
+                    if (await probe.get("/readyz")).status_code == httpx.codes.OK:
+                        return
+                await asyncio.sleep(POLL_S)
+        raise ServerFailed(f"the server ended with {self._process.returncode}:\n{self.log_tail()}")
 
     async def _end(self, number: signal.Signals) -> int:
         if self._process is None:

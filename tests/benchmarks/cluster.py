@@ -1,0 +1,106 @@
+"""The measured server: 64 mock GPUs on eight agents, the local executor, SQLite in a temporary folder."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from http_load import Connection, request
+
+from aliquot.cli.main_job.own_server import OwnServer
+from aliquot.cli.main_job.queries import CREATE
+
+AGENTS: Final = 8
+GPUS: Final = 8
+WAIT_S_MAX: Final = 300.0
+POLL_S: Final = 0.02
+
+COUNT: Final = """
+query ($run: String!, $states: [SessionState!]) {
+  sessions(filter: { run_id: $run, states: $states }, first: 1) { total_count }
+}
+"""
+
+
+@asynccontextmanager
+async def cluster() -> AsyncIterator[OwnServer]:
+    """A server with nothing in its queue."""
+    with TemporaryDirectory(prefix="aliquot-bench-") as folder:
+        options = [f"--accelerators={_agent_file(Path(folder), number)}" for number in range(AGENTS)]
+        async with OwnServer(*options, "--log-level=warning") as server:
+            yield server
+
+
+def creation(*, argv: list[str], run: str, gpus: int = 1, name: str | None = None) -> bytes:
+    """The body of a request for a session with whole devices."""
+    wanted = {
+        "command": {"argv": argv},
+        "slots": [{"slot": "cuda.device", "amount": str(gpus)}],
+        "run_id": run,
+        "name": name,
+    }
+    return request(CREATE, {"input": wanted})
+
+
+async def submit(server: OwnServer, bodies: Iterable[bytes], *, clients: int) -> list[float]:
+    """Post all bodies over so many connections, and return the seconds each took to be acknowledged."""
+    waiting = iter(bodies)
+    took: list[float] = []
+
+    async def work() -> None:
+        async with Connection(server.port, server.token) as connection:
+            for body in waiting:
+                began = time.perf_counter()
+                answer = await connection.post(body)
+                took.append(time.perf_counter() - began)
+                assert b"CreateSessionSuccess" in answer, answer[:500]
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(clients):
+            group.create_task(work())
+    return took
+
+
+async def count(connection: Connection, *, run: str, states: list[str] | None = None) -> int:
+    """How many sessions of a run are in one of the states."""
+    data = await connection.ask(COUNT, {"run": run, "states": states})
+    total: int = data["sessions"]["total_count"]
+    return total
+
+
+async def until_count(connection: Connection, at_least: int, *, run: str, states: list[str]) -> None:
+    """Wait until so many sessions of a run are in one of the states."""
+    async with asyncio.timeout(WAIT_S_MAX):
+        while True:
+            if await count(connection, run=run, states=states) >= at_least:
+                return
+            await asyncio.sleep(POLL_S)
+
+
+async def occupy(server: OwnServer) -> None:
+    """Give every GPU to a session of its own that never ends by itself."""
+    bodies = [creation(argv=["sleep", "3600"], run="occupy") for _ in range(AGENTS * GPUS)]
+    await submit(server, bodies, clients=8)
+    async with Connection(server.port, server.token) as connection:
+        await until_count(connection, AGENTS * GPUS, run="occupy", states=["running"])
+
+
+def percentile(values: list[float], part: float) -> float:
+    """The value below which that part of the values lies, nearest rank."""
+    return sorted(values)[min(len(values) - 1, int(len(values) * part))]
+
+
+def _agent_file(folder: Path, number: int) -> Path:
+    devices = ",\n".join(
+        f'  {{ mother_uuid = "be9c0000-{number:04x}-4000-8000-{index:012x}", model_name = "Mock", numa_node = '
+        f'{index * 2 // GPUS}, subproc_count = 132, memory_size = "80g", is_mig_device = false }}'
+        for index in range(GPUS)
+    )
+    path = folder / f"bench-{number}.toml"
+    path.write_text(
+        f'slot_name = "cuda"\ndevice_plugin_name = "CUDADevice"\ndevices = [\n{devices},\n]\n', encoding="utf-8"
+    )
+    return path

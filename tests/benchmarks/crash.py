@@ -1,0 +1,93 @@
+"""kill -9 of the server while sessions are submitted and run: what was acknowledged must be there afterwards."""
+
+import asyncio
+import json
+from contextlib import suppress
+
+from cluster import WAIT_S_MAX, cluster, creation
+from http_load import Connection
+from registry import Key, scenario
+
+from aliquot.cli.main_job.live_processes import live_kernels
+from aliquot.cli.main_job.map_check import MapCheck
+from aliquot.cli.main_job.own_server import OwnServer
+
+CRASHES = 3
+CLIENTS = 16
+ACKNOWLEDGED = 200
+"""Per crash, before the kill."""
+
+PAGE = """
+query ($run: String!, $after: String) {
+  sessions(filter: { run_id: $run }, first: 100, after: $after) {
+    pageInfo { hasNextPage endCursor }
+    edges { node { id name } }
+  }
+}
+"""
+
+
+@scenario(
+    Key(name="crash_lost", what="acknowledged sessions missing after kill -9", reach="= 0"),
+    Key(name="crash_id_reused", what="ids given to two sessions", reach="= 0"),
+    Key(name="crash_orphans", what="processes running without devices, or held devices without a process", reach="= 0"),
+)
+async def crash() -> dict[str, float]:
+    """Sessions end by themselves after a while, so that some start, run and end around each crash."""
+    acknowledged: list[tuple[str, str]] = []
+    async with cluster() as server:
+        for number in range(CRASHES):
+            acknowledged += await _crash_while_submitting(server, number)
+            await server.start()
+        async with server.client() as client, Connection(server.port, server.token) as connection:
+            kept = [pair for number in range(CRASHES) for pair in await _sessions(connection, _run(number))]
+            check = MapCheck(client=client)
+            await check.compare()
+            orphans = len(check.differences)
+            assert live_kernels()
+    ids = [session_id for session_id, _ in acknowledged]
+    names = dict(kept)
+    reused = len(ids) - len(set(ids)) + sum(names.get(session_id, name) != name for session_id, name in acknowledged)
+    return {
+        "crash_lost": sum(session_id not in names for session_id in ids),
+        "crash_id_reused": reused,
+        "crash_orphans": orphans,
+    }
+
+
+async def _crash_while_submitting(server: OwnServer, number: int) -> list[tuple[str, str]]:
+    """(id, name) of every session that was acknowledged before the server was killed."""
+    acknowledged: list[tuple[str, str]] = []
+    enough = asyncio.Event()
+
+    async def work(client: int) -> None:
+        with suppress(OSError, asyncio.IncompleteReadError):
+            async with Connection(server.port, server.token) as connection:
+                for count in range(10**6):
+                    name = f"{number}-{client}-{count}"
+                    answer = await connection.post(creation(argv=["sleep", "2"], run=_run(number), name=name))
+                    acknowledged.append((json.loads(answer)["data"]["create_session"]["session"]["id"], name))
+                    if len(acknowledged) >= ACKNOWLEDGED:
+                        enough.set()
+
+    async with asyncio.timeout(WAIT_S_MAX), asyncio.TaskGroup() as group:
+        for client in range(CLIENTS):
+            group.create_task(work(client))
+        await enough.wait()
+        await server.kill()
+    return acknowledged
+
+
+async def _sessions(connection: Connection, run: str) -> list[tuple[str, str]]:
+    found: list[tuple[str, str]] = []
+    after = None
+    while True:
+        page = (await connection.ask(PAGE, {"run": run, "after": after}))["sessions"]
+        found += [(edge["node"]["id"], edge["node"]["name"]) for edge in page["edges"]]
+        if not page["pageInfo"]["hasNextPage"]:
+            return found
+        after = page["pageInfo"]["endCursor"]
+
+
+def _run(number: int) -> str:
+    return f"crash-{number}"

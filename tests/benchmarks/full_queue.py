@@ -1,0 +1,65 @@
+"""A server with 10,000 sessions pending and 64 running: its memory, its lists, and how soon it is back."""
+
+import time
+from pathlib import Path
+from statistics import median
+
+from cluster import cluster, count, creation, occupy, submit
+from http_load import Connection, request
+from registry import Key, scenario
+
+PENDING = 10_000
+ROUNDS = 50
+
+FIRST_100 = """
+query {
+  queue(first: 100) {
+    total_count
+    edges { node { position session {
+      id name owner state priority cluster_size queued_at slots { slot amount } waits { reason message }
+    } } }
+  }
+}
+"""
+
+
+@scenario(
+    Key(name="list_first_100_s", what="first 100 of 10,000 pending", reach="<= 0.015"),
+    Key(name="rss_10k_bytes", what="server memory, 10,000 pending", reach="<= 262144000"),
+    Key(name="restart_s", what="10,000 pending and 64 running, until it answers", reach="<= 1.5"),
+)
+async def full_queue() -> dict[str, float]:
+    """The restart is timed from the start of the new process."""
+    async with cluster() as server:
+        await occupy(server)
+        bodies = (creation(argv=["true"], run="pending", name=f"job {number}") for number in range(PENDING))
+        await submit(server, bodies, clients=64)
+        async with Connection(server.port, server.token) as connection:
+            list_s = await _list_s(connection)
+        rss = _rss_bytes(server.pid)
+        await server.stop()
+        began = time.perf_counter()
+        await server.start()
+        restart_s = time.perf_counter() - began
+        async with Connection(server.port, server.token) as connection:
+            assert await count(connection, run="pending") == PENDING
+            assert await count(connection, run="occupy", states=["running"]) == 64
+    return {"list_first_100_s": list_s, "rss_10k_bytes": rss, "restart_s": restart_s}
+
+
+async def _list_s(connection: Connection) -> float:
+    body = request(FIRST_100)
+    assert (await connection.ask(FIRST_100))["queue"]["total_count"] == PENDING
+    took = []
+    for _ in range(ROUNDS):
+        began = time.perf_counter()
+        await connection.post(body)
+        took.append(time.perf_counter() - began)
+    return median(took)
+
+
+def _rss_bytes(pid: int) -> int:
+    for line in Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) * 1024
+    raise RuntimeError(f"process {pid} has no memory")

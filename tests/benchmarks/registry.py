@@ -1,0 +1,61 @@
+"""What can be measured: scenarios, and the keys each of them gives."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Key:
+    """One number, and what it should reach on two slow cores."""
+
+    name: str
+    what: str
+    reach: str
+    """`<= 0.050`, `>= 100`, or `= 0`."""
+
+    def is_reached(self, value: float) -> bool:
+        """Whether the number is good enough."""
+        sign, _, limit = self.reach.partition(" ")
+        return {"<=": value <= float(limit), ">=": value >= float(limit), "=": value == float(limit)}[sign]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """One setting that gives one or more numbers."""
+
+    keys: tuple[Key, ...]
+    run: Callable[[], Awaitable[dict[str, float]]]
+    """Gives at least the keys, in seconds, counts or bytes."""
+
+
+_scenarios: Final[list[Scenario]] = []
+
+
+def scenario(
+    *keys: Key,
+) -> Callable[[Callable[[], Awaitable[dict[str, float]]]], Callable[[], Awaitable[dict[str, float]]]]:
+    """Register an async function as a scenario."""
+
+    def register(run: Callable[[], Awaitable[dict[str, float]]]) -> Callable[[], Awaitable[dict[str, float]]]:
+        _scenarios.append(Scenario(keys=keys, run=run))
+        return run
+
+    return register
+
+
+def scenarios() -> tuple[Scenario, ...]:
+    """All of them, in the order in which they were registered."""
+    return tuple(_scenarios)
+
+
+def chosen(names: frozenset[str]) -> tuple[Scenario, ...]:
+    """The scenarios that give any of these keys; all of them for no names.
+
+    Raises:
+        KeyError: a key that nothing gives; the message names those that there are.
+    """
+    known = {key.name for scenario in _scenarios for key in scenario.keys}
+    if unknown := names - known:
+        raise KeyError(f"no such key: {', '.join(sorted(unknown))}; there are {', '.join(sorted(known))}")
+    return tuple(scenario for scenario in _scenarios if not names or any(key.name in names for key in scenario.keys))

@@ -1,0 +1,31 @@
+"""From submitting to the first line of the job, on an idle cluster."""
+
+import json
+import time
+from statistics import median
+
+from cluster import cluster, creation, until_count
+from http_load import Connection
+from registry import Key, scenario
+
+ROUNDS = 30
+PRINT_TIME = ["date", "+%s%N"]
+FIRST_LINE = "subscription ($id: ID!) { session_logs(id: $id) { text at_end } }"
+
+
+@scenario(Key(name="start_latency_p50_s", what="submit -> first line of the job, idle cluster", reach="<= 0.050"))
+async def start_latency() -> dict[str, float]:
+    """The job prints the time at which it runs; both times are of this machine's clock."""
+    took = []
+    async with cluster() as server, Connection(server.port, server.token) as connection, server.client() as client:
+        for number in range(ROUNDS):
+            run = f"latency-{number}"
+            began_ns = time.time_ns()
+            answer = json.loads(await connection.post(creation(argv=PRINT_TIME, run=run)))
+            session_id = answer["data"]["create_session"]["session"]["id"]
+            text = ""
+            async for data in client.subscribe(FIRST_LINE, {"id": session_id}):
+                text += data["session_logs"]["text"]
+            took.append((int(text) - began_ns) / 1e9)
+            await until_count(connection, 1, run=run, states=["completed"])
+    return {"start_latency_p50_s": median(took)}
