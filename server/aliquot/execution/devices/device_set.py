@@ -4,11 +4,10 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from aliquot.execution.devices.grant import grant_variables, holds_any
+from aliquot.execution.devices.grant import device_order, grant_variables, holds_any
 from aliquot.execution.devices.plugin import DeviceFileError, DevicePlugin, DeviceUse
 from aliquot_schema.devices import Device, DeviceHealth, DeviceReading, ResourceSpec
 from aliquot_schema.ids import DeviceId, SlotName
-from aliquot_schema.natural_order import natural_key
 from aliquot_schema.slots import SlotType
 
 _log = logging.getLogger(__name__)
@@ -31,6 +30,7 @@ class DeviceSet:
         """
         self._plugins = tuple(plugins)
         self._known: dict[str, dict[DeviceId, Device]] = {}
+        self._devices: tuple[Device, ...] = ()
         self._answered: set[str] = set()
         self._failures: dict[str, str] = {}
         for plugin in self._plugins:
@@ -56,12 +56,13 @@ class DeviceSet:
                 other = owner.setdefault(device.id, plugin.kind)
                 if other != plugin.kind:
                     raise DeviceFileError(f"device {device.id} is reported by two plugins: {other} and {plugin.kind}")
-        return self.devices()
+        found = (device for known in self._known.values() for device in known.values())
+        self._devices = tuple(sorted(found, key=device_order))
+        return self._devices
 
     def devices(self) -> tuple[Device, ...]:
         """What `discover` answered last; nothing is asked."""
-        found = (device for known in self._known.values() for device in known.values())
-        return tuple(sorted(found, key=lambda device: (natural_key(device.name), natural_key(device.id))))
+        return self._devices
 
     def slot_types(self) -> Mapping[SlotName, SlotType]:
         """The slots of all plugins, devices or not."""
@@ -89,7 +90,7 @@ class DeviceSet:
         """
         ordered = sorted(self._plugins, key=lambda plugin: holds_any(spec, self._known[plugin.kind]))
         variables = {name: text for plugin in ordered for name, text in plugin.environment(spec).items()}
-        return variables | grant_variables(spec, self.devices())
+        return variables | grant_variables(spec, self._devices)
 
     def close(self) -> None:
         """Let go of every driver."""

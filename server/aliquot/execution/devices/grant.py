@@ -1,28 +1,33 @@
 """What a kernel is told about the devices that it was given."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Sequence
 from typing import Final
 
 from aliquot_schema.devices import Device, ResourceSpec
 from aliquot_schema.ids import DeviceId
-from aliquot_schema.natural_order import natural_key
+from aliquot_schema.natural_order import NaturalKey, natural_key
 from aliquot_schema.slots import format_milli, is_accelerator
 
 SHARES: Final = "ALIQUOT_GPU_SHARES"
 MEMORY: Final = "ALIQUOT_GPU_MEMORY_BYTES"
 
 
-def holds_any(spec: ResourceSpec, ids: Iterable[DeviceId]) -> bool:
+def device_order(device: Device) -> tuple[NaturalKey, str]:
+    """The sort key of devices: natural order of names, ids for a tie."""
+    return natural_key(device.name), device.id
+
+
+def holds_any(spec: ResourceSpec, ids: Container[DeviceId]) -> bool:
     """Whether the spec has an amount of one of these devices."""
-    return any(amounts.get(id, 0) > 0 for amounts in spec.values() for id in ids)
+    return any(id in ids for amounts in spec.values() for id in amounts)
 
 
 def held(spec: ResourceSpec, devices: Sequence[Device]) -> dict[DeviceId, int]:
     """Budget units that the spec takes of each device, idle ones left out, in natural order of the devices' names."""
-    ordered = sorted(devices, key=lambda device: (natural_key(device.name), natural_key(device.id)))
-    units = {device.id: _units(spec, device) for device in ordered}
-    return {id: taken for id, taken in units.items() if taken > 0}
+    given = {id for amounts in spec.values() for id in amounts}
+    taken = [(device, _units(spec, device)) for device in devices if device.id in given]
+    return {device.id: units for device, units in sorted(taken, key=lambda one: device_order(one[0])) if units > 0}
 
 
 def grant_variables(spec: ResourceSpec, devices: Sequence[Device]) -> dict[str, str]:

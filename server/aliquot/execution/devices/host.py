@@ -62,13 +62,8 @@ class HostPlugin:
         config = self._config
         facts = host_facts(self._root)
         cpus = _declared(config) if config.cpu else _measured(config, facts)
-        memory = config.mem or facts.memory_bytes - config.reserved_mem
-        if memory <= 0:
-            raise DeviceFileError(
-                f"host: reserved-mem {config.reserved_mem} leaves nothing of {facts.memory_bytes} bytes"
-            )
         model = "declared" if config.cpu else facts.cpu_model
-        self._devices = (*(_cpu(number, node, model) for number, node in cpus.items()), _pool(memory))
+        self._devices = (*_cpus(cpus, model=model), _pool(config.mem or _unreserved(config, facts)))
         return self._devices
 
     def slot_types(self) -> Mapping[SlotName, SlotType]:
@@ -119,18 +114,27 @@ def _measured(config: HostConfig, facts: HostFacts) -> dict[int, int | None]:
     return {number: facts.numa_nodes.get(number) for number in kept}
 
 
-def _cpu(number: int, node: int | None, model: str) -> Device:
-    name = f"cpu{number}"
-    return Device(
-        id=DeviceId(name),
-        name=name,
-        kind="cpu",
-        model=model,
-        budget=1,
-        costs={CPU: 1},
-        quanta={},
-        memory_bytes=0,
-        numa_node=node,
+def _unreserved(config: HostConfig, facts: HostFacts) -> int:
+    memory = facts.memory_bytes - config.reserved_mem
+    if memory <= 0:
+        raise DeviceFileError(f"host: reserved-mem {config.reserved_mem} leaves nothing of {facts.memory_bytes} bytes")
+    return memory
+
+
+def _cpus(numa_nodes: Mapping[int, int | None], *, model: str) -> tuple[Device, ...]:
+    return tuple(
+        Device(
+            id=DeviceId(f"cpu{number}"),
+            name=f"cpu{number}",
+            kind="cpu",
+            model=model,
+            budget=1,
+            costs={CPU: 1},
+            quanta={},
+            memory_bytes=0,
+            numa_node=node,
+        )
+        for number, node in numa_nodes.items()
     )
 
 

@@ -4,13 +4,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from aliquot.execution.devices.grant import held
+from aliquot.execution.devices.grant import device_order, held
 from aliquot.execution.devices.mock_file import MockDescription, MockDevice, SlotFormat, read_mock_file
 from aliquot.execution.devices.plugin import DeviceUse
 from aliquot.execution.devices.visibility import family_of, visible_devices
 from aliquot_schema.devices import Device, DeviceReading, Isolation, ResourceSpec
 from aliquot_schema.ids import DeviceId, SlotName
-from aliquot_schema.natural_order import natural_key
 from aliquot_schema.slots import MILLI, SlotType
 
 SHARE_QUANTUM: Final = 10
@@ -93,7 +92,7 @@ def _devices(description: MockDescription) -> tuple[Device, ...]:
             number = slices.get(entry.mother_uuid, 0)
             slices[entry.mother_uuid] = number + 1
         found.append(_device(entry, kind=description.slot_name, index=index, slice_number=number))
-    return tuple(sorted(found, key=lambda device: natural_key(device.name)))
+    return tuple(sorted(found, key=device_order))
 
 
 def _device(entry: MockDevice, *, kind: str, index: int, slice_number: int | None) -> Device:

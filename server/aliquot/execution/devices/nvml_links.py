@@ -45,5 +45,5 @@ def _link_ends(driver: NvmlDriver, handle: Any) -> tuple[set[str], bool]:
 def _address(info: Any) -> str | None:
     if info is None:
         return None
-    domain, _, rest = info.busId.decode(errors="replace").lower().partition(":")
-    return f"{domain[-4:]:0>4}:{rest}" if rest else None
+    domain, _, rest = str(info.busId).lower().partition(":")
+    return f"{domain.lstrip('0'):0>4}:{rest}" if rest else None
