@@ -50,12 +50,14 @@ def kill_mentioning(text: str) -> int:
     Args:
         text: something that is in no other process: the path of a temporary folder.
     """
-    needle = text.encode()
-    pids = [pid for pid in _pids() if pid != os.getpid() and needle in _read(pid, "cmdline") + _read(pid, "environ")]
-    for pid in pids:
-        with suppress(ProcessLookupError, PermissionError):
-            os.kill(pid, signal.SIGKILL)
-    return len(pids)
+    killed: set[int] = set()
+    # Again until a look finds nobody new: who was killed may have started another one just before.
+    while pids := _mentioning(text) - killed:
+        for pid in pids:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        killed |= pids
+    return len(killed)
 
 
 def _shares(text: str) -> dict[str, int]:
@@ -67,6 +69,12 @@ def _environments() -> Iterator[tuple[int, dict[str, str]]]:
     for pid in _pids():
         pairs = (entry.partition(b"=") for entry in _read(pid, "environ").split(b"\0"))
         yield pid, {os.fsdecode(name): os.fsdecode(value) for name, _, value in pairs if name}
+
+
+def _mentioning(text: str) -> set[int]:
+    needle = text.encode()
+    found = {pid for pid in _pids() if needle in _read(pid, "cmdline") or needle in _read(pid, "environ")}
+    return found - {os.getpid()}
 
 
 def _pids() -> list[int]:

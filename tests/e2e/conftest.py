@@ -1,0 +1,29 @@
+"""Real servers, each with a folder and a port of its own."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from aliquot.cli.main_job.own_server import OwnServer
+
+ACCELERATORS = Path(__file__).parents[1] / "data" / "accelerators"
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+async def two_gpus(anyio_backend: str) -> AsyncIterator[OwnServer]:
+    """One agent with the two mock GPUs of the README."""
+    async with OwnServer("--accelerators", str(ACCELERATORS / "two_gpus.toml")) as server:
+        yield server
+
+
+@pytest.fixture
+async def demo(anyio_backend: str) -> AsyncIterator[OwnServer]:
+    """Two mock nodes with eight H100 each."""
+    async with OwnServer("--demo") as server:
+        yield server

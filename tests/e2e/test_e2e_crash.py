@@ -1,0 +1,53 @@
+"""kill -9 of the server: what ran goes on, is adopted, and ends with its own exit code."""
+
+import pytest
+from e2e_sessions import submit, until, until_state
+
+from aliquot.cli.main_job.cluster_view import read_cluster
+from aliquot.cli.main_job.live_processes import live_kernels
+from aliquot.cli.main_job.map_check import MapCheck
+from aliquot.cli.main_job.own_server import OwnServer
+
+pytestmark = pytest.mark.anyio
+
+EXIT_CODES = (0, 3, 7, 0, 255)
+WAIT_AND_EXIT = 'while [ ! -e "{flag}" ]; do sleep 0.05; done; exit {code}'
+
+
+async def test_sessions_outlive_the_server(demo: OwnServer) -> None:
+    flag = demo.folder / "go-on"
+    async with demo.client() as client:
+        ids = [
+            await submit(client, WAIT_AND_EXIT.format(flag=flag, code=code), {"cuda.device": "2"})
+            for code in EXIT_CODES
+        ]
+        for session_id in ids:
+            await until_state(client, session_id, "running")
+    before = own(ids)
+    assert len(before) == len(ids)
+    await demo.kill()
+    assert own(ids) == before
+    await demo.start()
+    async with demo.client() as client:
+        for session_id in ids:
+            assert (await until_state(client, session_id, "running"))["attempt"] == 1
+        check = MapCheck(client=client)
+        await check.compare()
+        assert check.differences == []
+        assert check.from_processes_alone == 1
+        assert own(ids) == before
+        flag.touch()
+        for session_id, code in zip(ids, EXIT_CODES, strict=True):
+            ended = await until_state(client, session_id, "completed", "failed")
+            assert (ended["exit_code"], ended["attempt"]) == (code, 1)
+
+        async def is_idle() -> bool:
+            return (await read_cluster(client)).is_idle
+
+        await until(is_idle)
+    assert own(ids) == {}
+
+
+def own(ids: list[str]) -> dict[str, int]:
+    """Process by kernel, of these sessions."""
+    return {name: live.pid for name, live in live_kernels().items() if name.split(".")[0] in ids}

@@ -1,0 +1,97 @@
+"""Two sessions share two GPUs by fractions that no single device holds, and give them back."""
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+from e2e_sessions import alloc_map, session, submit, until_map, until_state
+
+from aliquot.cli.main_job.own_server import OwnServer
+from aliquot.client import Client
+
+pytestmark = pytest.mark.anyio
+
+FIRST = "c59395cd-ac91-4cd3-a1b0-3d2568aa2d01"
+SECOND = "c59395cd-ac91-4cd3-a1b0-3d2568aa2d02"
+HELD = {SECOND: "0.80", FIRST: "0.60"}
+IDLE = {SECOND: "0.00", FIRST: "0.00"}
+
+UNTIL_TOLD = 'while [ ! -e "{flag}" ]; do sleep 0.05; done'
+
+
+async def test_the_case_to_the_digit(two_gpus: OwnServer) -> None:
+    async with two_gpus.client() as client:
+        agent_id = await only_agent(client)
+        await hold_and_release(two_gpus, client, agent_id, round_number=1)
+        await hold_and_release(two_gpus, client, agent_id, round_number=2)
+
+
+@pytest.mark.parametrize("how", ["stop", "kill"])
+async def test_again_after_a_restart(two_gpus: OwnServer, how: str) -> None:
+    async with two_gpus.client() as client:
+        agent_id = await only_agent(client)
+        await hold_and_release(two_gpus, client, agent_id, round_number=1)
+    await (two_gpus.stop() if how == "stop" else two_gpus.kill())
+    await two_gpus.start()
+    async with two_gpus.client() as client:
+        await until_map(client, agent_id, IDLE)
+        await hold_and_release(two_gpus, client, agent_id, round_number=2)
+
+
+@pytest.mark.parametrize("how", ["stop", "kill"])
+async def test_held_through_a_restart(two_gpus: OwnServer, how: str) -> None:
+    async with two_gpus.client() as client:
+        agent_id = await only_agent(client)
+        ids = await hold(two_gpus, client, agent_id, round_number=1)
+    await (two_gpus.stop() if how == "stop" else two_gpus.kill())
+    await two_gpus.start()
+    async with two_gpus.client() as client:
+        assert await alloc_map(client, agent_id) == HELD
+        await release(two_gpus, client, agent_id, ids, round_number=1)
+
+
+async def test_again_after_the_agents_spawner_was_killed(two_gpus: OwnServer) -> None:
+    async with two_gpus.client() as client:
+        agent_id = await only_agent(client)
+        await hold_and_release(two_gpus, client, agent_id, round_number=1)
+        for pid in spawners(two_gpus.pid):
+            os.kill(pid, signal.SIGKILL)
+        await hold_and_release(two_gpus, client, agent_id, round_number=2)
+
+
+def spawners(server_pid: int) -> list[int]:
+    """The server's own children that start kernels; there is at least one."""
+    tasks = Path(f"/proc/{server_pid}/task").iterdir()
+    children = [int(pid) for task in tasks for pid in (task / "children").read_text().split()]
+    found = [pid for pid in children if b"spawner" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    assert found
+    return found
+
+
+async def only_agent(client: Client) -> str:
+    (edge,) = (await client.execute("{ agents { edges { node { id } } } }"))["agents"]["edges"]
+    return str(edge["node"]["id"])
+
+
+async def hold_and_release(server: OwnServer, client: Client, agent_id: str, *, round_number: int) -> None:
+    ids = await hold(server, client, agent_id, round_number=round_number)
+    await release(server, client, agent_id, ids, round_number=round_number)
+
+
+async def hold(server: OwnServer, client: Client, agent_id: str, *, round_number: int) -> list[str]:
+    waiting = UNTIL_TOLD.format(flag=server.folder / f"flag-{round_number}")
+    ids = []
+    for shares in ("0.2", "1.2"):
+        ids.append(await submit(client, waiting, {"cuda.shares": shares}))
+        await until_state(client, ids[-1], "running")
+    assert await alloc_map(client, agent_id) == HELD
+    return ids
+
+
+async def release(server: OwnServer, client: Client, agent_id: str, ids: list[str], *, round_number: int) -> None:
+    (server.folder / f"flag-{round_number}").touch()
+    for session_id in ids:
+        await until_state(client, session_id, "completed")
+        assert (await session(client, session_id))["exit_code"] == 0
+    await until_map(client, agent_id, IDLE)
