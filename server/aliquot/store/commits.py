@@ -56,10 +56,23 @@ def commit_group(connection: Connection, batches: Sequence[Batch]) -> list[Outco
     raise AssertionError("the last try returns or raises")
 
 
+def write_batches(connection: Connection, batches: Sequence[Batch]) -> list[tuple[Event, ...]]:
+    """Write batches in the transaction that is open; from here to its end the log is locked for others.
+
+    Raises:
+        StaleVersion, DuplicateKey, NotLeader, or the database's error: the transaction must be rolled back.
+    """
+    changes = _changes([write for batch in batches for write in batch.writes])
+    for kind, mapping in MAPPINGS.items():
+        if mine := changes.get(kind):
+            _write_rows(connection, mapping, mine)
+    return _append_events(connection, batches)
+
+
 def _commit(connection: Connection, batches: Sequence[Batch]) -> list[Outcome]:
     try:
         with connection.begin():
-            return list(_write(connection, batches))
+            return list(write_batches(connection, batches))
     except Exception as error:
         if is_conflict(error) or unavailability(error):
             raise
@@ -72,19 +85,11 @@ def _commit(connection: Connection, batches: Sequence[Batch]) -> list[Outcome]:
 def _write_alone(connection: Connection, batch: Batch) -> Outcome:
     try:
         with connection.begin_nested():
-            return _write(connection, [batch])[0]
+            return write_batches(connection, [batch])[0]
     except Exception as error:
         if is_conflict(error) or unavailability(error):
             raise
         return rejection(error)
-
-
-def _write(connection: Connection, batches: Sequence[Batch]) -> list[tuple[Event, ...]]:
-    changes = _changes([write for batch in batches for write in batch.writes])
-    for kind, mapping in MAPPINGS.items():
-        if mine := changes.get(kind):
-            _write_rows(connection, mapping, mine)
-    return _append_events(connection, batches)
 
 
 def _changes(writes: Sequence[Write]) -> dict[type[Record], list[_Change]]:

@@ -5,7 +5,7 @@ from dataclasses import fields
 from enum import Enum
 from operator import attrgetter
 from types import NoneType, UnionType
-from typing import Any, Final, Generic, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Final, Generic, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from sqlalchemy import Table
 
@@ -72,7 +72,7 @@ def _codec(hint: Any) -> Codec | None:
 
 def _plain(hint: Any) -> Any:
     """The type below `| None` and NewTypes."""
-    if get_origin(hint) is UnionType:
+    if get_origin(hint) in (UnionType, Union):
         hint = next(part for part in get_args(hint) if part is not NoneType)
     while hasattr(hint, "__supertype__"):
         hint = hint.__supertype__

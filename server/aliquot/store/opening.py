@@ -24,10 +24,13 @@ def open_store(
     Raises:
         StoreUnavailable: the URL names no database that Aliquot can use.
     """
-    return DatabaseStore(_database(database_url, data_folder, now_us), now_us=now_us, ended_limit=ended_limit)
+    return DatabaseStore(
+        choose_database(database_url, data_folder=data_folder, now_us=now_us), now_us=now_us, ended_limit=ended_limit
+    )
 
 
-def _database(database_url: str, data_folder: Path, now_us: Callable[[], int]) -> Database:
+def choose_database(database_url: str, *, data_folder: Path, now_us: Callable[[], int]) -> Database:
+    """The database that a URL names; arguments and errors as of `open_store`."""
     if not database_url:
         return SqliteDatabase(data_folder / SQLITE_FILE, now_us=now_us)
     try:

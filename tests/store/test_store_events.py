@@ -1,0 +1,137 @@
+"""The event log: gap-free numbers in commit order, a chain that shows tampering, and a fold that is the state."""
+
+import asyncio
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import pytest
+import store_records as make
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sqlalchemy import Connection, delete, select, update
+from store_places import Place
+
+from aliquot.service.ports import Batch, NotLeader, Store
+from aliquot.store.chain import CHAIN_START, ChainBroken, verify
+from aliquot.store.commits import commit_group
+from aliquot.store.mapping import MAPPINGS
+from aliquot.store.queries import events_after
+from aliquot.store.store import Database
+from aliquot.store.tables import COUNTER, EVENTS
+from aliquot_schema.events import Record
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_numbers_have_no_gaps_and_follow_the_commits(store: Store) -> None:
+    seen: list[int] = []
+
+    async def client() -> None:
+        for _ in range(25):
+            events = await store.commit(make.batch(make.session(), make.session()))
+            seen.extend(event.number for event in events)
+
+    await asyncio.gather(*(client() for _ in range(16)))
+    assert seen == list(range(1, 801))
+    pages = [await store.events_after(after, limit=300) for after in (0, 300, 600)]
+    assert [event.number for page in pages for event in page] == seen
+
+
+async def test_a_failed_batch_takes_no_number(store: Store) -> None:
+    await store.commit(make.batch(make.session()))
+    with pytest.raises(NotLeader):
+        await store.commit(make.batch(make.session(), epoch=99))
+    (event,) = await store.commit(make.batch(make.session()))
+    assert event.number == 2
+
+
+async def test_each_opening_begins_an_epoch_and_goes_on_with_the_log(place: Place) -> None:
+    first = place.store()
+    loaded = await first.open()
+    assert (loaded.epoch, loaded.revision, loaded.records) == (1, 0, ())
+    await first.commit(make.batch(make.session(), epoch=1, at_us=70, pass_number=9))
+    await first.commit(make.batch(make.session(), at_us=60, pass_number=None))
+    await first.close()
+
+    second = place.store()
+    loaded = await second.open()
+    assert (loaded.epoch, loaded.revision, loaded.last_at_us, loaded.last_pass) == (2, 2, 70, 9)
+    with pytest.raises(NotLeader):
+        await second.commit(make.batch(make.session(), epoch=1))
+    (event,) = await second.commit(make.batch(make.session(), epoch=2))
+    assert (event.number, event.epoch) == (3, 2)
+    await second.close()
+
+
+async def test_the_chain_covers_every_event(database: Database) -> None:
+    await _write(database, *(make.batch(make.session(), make.session()) for _ in range(3)))
+    await _write(database, make.batch(make.session(version=5)), make.batch(make.agent()))
+    assert await database.read(verify) == 7
+
+
+@pytest.mark.parametrize(
+    ("tampering", "what"),
+    [
+        (update(EVENTS).where(EVENTS.c.number == 3).values(actor="mallory"), "event 3 was changed"),
+        (update(EVENTS).where(EVENTS.c.number == 3).values(payload="{}"), "event 3 was changed"),
+        (update(EVENTS).where(EVENTS.c.number == 3).values(hash=bytes(32)), "event 3 was changed"),
+        (delete(EVENTS).where(EVENTS.c.number == 3), "event 3 is missing"),
+        (delete(EVENTS).where(EVENTS.c.number == 6), "ends at event 5, the counter at 6"),
+    ],
+)
+async def test_the_chain_shows_what_was_changed(database: Database, tampering: Any, what: str) -> None:
+    await _write(database, make.batch(*(make.session() for _ in range(6))))
+
+    def tamper(connection: Connection) -> None:
+        with connection.begin():
+            connection.execute(tampering)
+
+    await database.write(tamper)
+    with pytest.raises(ChainBroken, match=what):
+        await database.read(verify)
+
+
+STEPS = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 2), st.booleans()), max_size=12)
+
+
+@settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(groups=st.lists(STEPS, max_size=5))
+async def test_the_fold_of_the_log_is_the_state(database: Database, groups: list[list[tuple[int, int, bool]]]) -> None:
+    await database.write(_empty)
+    newest: dict[int, Record] = {}
+    for steps in groups:
+        await _write(database, *(_step(newest, *step) for step in steps))
+    log = await database.read(partial(events_after, number=0, limit=10_000))
+    assert make.fold(log) == await database.read(_state)
+    assert await database.read(verify) == len(log)
+
+
+def _step(newest: dict[int, Record], row: int, skew: int, with_bystander: bool) -> Batch:
+    """Move one of six rows to its next version, or to a wrong one that must be refused."""
+    known = newest.get(row)
+    version = (known.version if known else 0) + 1
+    record = replace(make.session(id=f"ses_row{row}"), version=version + skew)
+    if skew == 0:
+        newest[row] = record
+    return make.batch(record, make.session()) if with_bystander else make.batch(record)
+
+
+async def _write(database: Database, *batches: Batch) -> None:
+    if batches:
+        await database.write(partial(commit_group, batches=batches))
+
+
+def _empty(connection: Connection) -> None:
+    with connection.begin():
+        for table in (EVENTS, *(mapping.table for mapping in MAPPINGS.values())):
+            connection.execute(delete(table))
+        connection.execute(update(COUNTER).values(number=0, hash=CHAIN_START))
+
+
+def _state(connection: Connection) -> dict[str, Record]:
+    return {
+        f"{mapping.entity}/{row.id}": mapping.from_row(row)
+        for mapping in MAPPINGS.values()
+        for row in connection.execute(select(mapping.table))
+    }

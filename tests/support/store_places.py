@@ -1,0 +1,37 @@
+"""Where a test's database is."""
+
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+
+from aliquot.service.ports import Store
+from aliquot.store.opening import SQLITE_FILE, choose_database, open_store
+from aliquot.store.store import Database
+
+_times = count(1_700_000_000_000_000)
+
+
+def now_us() -> int:
+    """A later time with every call."""
+    return next(_times)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A database that any number of stores may be made for, one after another or beside each other."""
+
+    url: str
+    folder: Path
+
+    @property
+    def sqlite_file(self) -> Path:
+        """Where the file is when `url` is empty."""
+        return self.folder / SQLITE_FILE
+
+    def store(self, *, ended_limit: int = 10_000) -> Store:
+        """A store that is not yet open."""
+        return open_store(self.url, data_folder=self.folder, now_us=now_us, ended_limit=ended_limit)
+
+    def database(self) -> Database:
+        """The database below the store, not yet open."""
+        return choose_database(self.url, data_folder=self.folder, now_us=now_us)

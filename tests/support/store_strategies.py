@@ -1,0 +1,40 @@
+"""Hypothesis strategies for records, made from their field types, so that a new field is covered by itself."""
+
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from types import NoneType, UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+from hypothesis import strategies as st
+
+from aliquot_schema.slots import AMOUNT_MAX, UNLIMITED, ResourceSlot
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=12)
+NUMBERS = st.integers(0, AMOUNT_MAX) | st.integers(0, 3)
+SLOTS = st.sampled_from(["cpu", "mem", "cuda.device", "cuda.shares"])
+
+
+def of_type(kind: Any) -> st.SearchStrategy[Any]:
+    """Values of a type that occurs in a record."""
+    while hasattr(kind, "__supertype__"):
+        kind = kind.__supertype__
+    if get_origin(kind) in (UnionType, Union):
+        return st.one_of([st.none() if part is NoneType else of_type(part) for part in get_args(kind)])
+    if get_origin(kind) is tuple:
+        return st.lists(of_type(get_args(kind)[0]), max_size=2).map(tuple)
+    if get_origin(kind) is Mapping:
+        key, value = get_args(kind)
+        return st.dictionaries(of_type(key), of_type(value), max_size=2)
+    return _of_class(kind)
+
+
+def _of_class(kind: type) -> st.SearchStrategy[Any]:
+    if is_dataclass(kind):
+        hints = get_type_hints(kind)
+        return st.builds(kind, **{field.name: of_type(hints[field.name]) for field in fields(kind)})
+    if kind is ResourceSlot:
+        return st.dictionaries(SLOTS, NUMBERS | st.just(UNLIMITED), max_size=3).map(ResourceSlot)
+    if issubclass(kind, Enum):
+        return st.sampled_from(list(kind))
+    return {str: TEXTS, int: NUMBERS, bool: st.booleans()}[kind]
