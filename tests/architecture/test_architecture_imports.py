@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from architecture_sources import ROOT, SERVER, modules, place, tree
 
 SPAWNER = SERVER / "execution" / "agent" / "spawner"

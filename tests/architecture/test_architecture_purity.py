@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from architecture_sources import CORE, SCHEMA, SERVER, modules, place, tree
 from set_order import set_iterations
 

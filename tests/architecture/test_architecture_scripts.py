@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+
 from architecture_sources import ROOT
 
 COMMANDS = [ROOT / "scripts" / name for name in ("up", "test", "check", "bench")] + [ROOT / ".ci" / "run"]

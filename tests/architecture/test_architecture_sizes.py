@@ -4,6 +4,7 @@ from pathlib import Path
 from statistics import median
 
 import pytest
+
 from architecture_sources import ROOT, SCHEMA, SERVER, functions, modules, place
 
 FILE_LINES_MAX = 400

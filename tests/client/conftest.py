@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 import uvicorn
+
 from client_scripted_server import app
 
 

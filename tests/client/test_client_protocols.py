@@ -3,7 +3,6 @@
 from contextlib import aclosing
 
 import pytest
-from client_scripted_server import TOKEN
 
 from aliquot.client import (
     Client,
@@ -15,6 +14,7 @@ from aliquot.client import (
     UnexpectedAnswer,
 )
 from aliquot_schema.errors import Unauthenticated
+from client_scripted_server import TOKEN
 
 pytestmark = pytest.mark.anyio
 

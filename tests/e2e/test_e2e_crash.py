@@ -1,12 +1,12 @@
 """kill -9 of the server: what ran goes on, is adopted, and ends with its own exit code."""
 
 import pytest
-from e2e_sessions import submit, until, until_state
 
 from aliquot.cli.main_job.cluster_view import read_cluster
 from aliquot.cli.main_job.live_processes import live_kernels
 from aliquot.cli.main_job.map_check import MapCheck
 from aliquot.cli.main_job.own_server import OwnServer
+from e2e_sessions import submit, until, until_state
 
 pytestmark = pytest.mark.anyio
 

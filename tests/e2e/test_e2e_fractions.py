@@ -5,10 +5,10 @@ import signal
 from pathlib import Path
 
 import pytest
-from e2e_sessions import alloc_map, session, submit, until_map, until_state
 
 from aliquot.cli.main_job.own_server import OwnServer
 from aliquot.client import Client
+from e2e_sessions import alloc_map, session, submit, until_map, until_state
 
 pytestmark = pytest.mark.anyio
 

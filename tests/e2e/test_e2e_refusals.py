@@ -3,9 +3,9 @@
 from typing import Any
 
 import pytest
-from e2e_sessions import submit, until_state
 
 from aliquot.cli.main_job.own_server import OwnServer
+from e2e_sessions import submit, until_state
 
 pytestmark = pytest.mark.anyio
 
