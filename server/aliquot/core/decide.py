@@ -12,7 +12,7 @@ from aliquot_schema.ids import SessionId
 from aliquot_schema.reasons import Evidence, Reason, Verdict
 
 
-def decide(snapshot: Snapshot, policy: Policy, *, now_us: int, seed: int) -> Plan:
+def decide(snapshot: Snapshot, policy: Policy, *, now_us: int, seed: int) -> Plan:  # noqa: ARG001 # nothing draws lots yet
     """Decide who starts where, and why the others wait.
 
     Args:

@@ -1,0 +1,95 @@
+"""Settings: from flags, then the environment (`ALIQUOT_*`), then `aliquot.toml`, then defaults; all checked at start."""
+
+import os
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, ValidationError, field_validator
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
+
+from aliquot.errors import ConfigurationError
+
+LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
+FILE_VARIABLE = "ALIQUOT_CONFIG"
+
+
+def kebab(name: str) -> str:
+    """How a setting is written in the file and as a flag."""
+    return name.replace("_", "-")
+
+
+def default_data_folder() -> Path:
+    """`/var/lib/aliquot` for root, `~/.local/share/aliquot` for everybody else."""
+    return Path("/var/lib/aliquot") if os.geteuid() == 0 else Path.home() / ".local" / "share" / "aliquot"
+
+
+class Settings(BaseSettings):
+    """Everything that can be set. Names are kebab-case in `aliquot.toml`, `ALIQUOT_UPPER_SNAKE` in the environment."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="ALIQUOT_", extra="forbid", frozen=True, alias_generator=kebab, populate_by_name=True
+    )
+
+    host: str = Field("127.0.0.1", description="The address to listen on. Only loopback is possible without accounts.")
+    port: int = Field(8090, ge=0, le=65535, description="The port to listen on; 0 takes a free one.")
+    data_folder: Path = Field(default_factory=default_data_folder, description="Where state, token and job files are.")
+    database: str | None = Field(
+        None, description="A database URL, postgresql+asyncpg://...; without one, SQLite in the data folder."
+    )
+    accelerators: tuple[Path, ...] = Field(
+        (), description="Files that describe mock accelerators, one agent each, instead of the real ones."
+    )
+    demo: bool = Field(False, description="Take the demo cluster even where there are real GPUs.")
+    job_user: str | None = Field(None, description="The Unix account that jobs run as, when the server is root.")
+    allow_root_jobs: bool = Field(False, description="Let jobs run as root.")
+    allowed_hosts: tuple[str, ...] = Field(
+        (), description="Host names, besides loopback, under which requests are answered."
+    )
+    grace_s: float = Field(10.0, gt=0, le=3600, description="Seconds between the polite stop signal and the last one.")
+    readings_interval_s: float = Field(2.0, gt=0.05, le=3600, description="Seconds between device measurements.")
+    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="How much to log.")
+
+    @field_validator("host")
+    @classmethod
+    def _loopback_only(cls, host: str) -> str:
+        if host not in LOOPBACK:
+            raise ValueError("without accounts the server answers on loopback only; use 127.0.0.1 and a tunnel")
+        return host
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 # the signature is pydantic's
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Flags first, then the environment, then the file that `ALIQUOT_CONFIG` names."""
+        file = os.environ.get(FILE_VARIABLE)
+        sources: tuple[PydanticBaseSettingsSource, ...] = (init_settings, env_settings)
+        return (*sources, TomlConfigSettingsSource(settings_cls, Path(file))) if file else sources
+
+
+def read_settings(**flags: Any) -> Settings:
+    """Settings from all sources; flags that are None or empty do not count.
+
+    Raises:
+        ConfigurationError: something is wrong, unknown or cannot be read; the message says what.
+    """
+    given = {name: value for name, value in flags.items() if value not in (None, (), [], False)}
+    file = os.environ.get(FILE_VARIABLE)
+    if file and not Path(file).is_file():
+        raise ConfigurationError(f"{FILE_VARIABLE}: there is no file {file}")
+    try:
+        return Settings(**given)
+    except ValidationError as error:
+        raise ConfigurationError("\n".join(_words(problem) for problem in error.errors())) from None
+
+
+def _words(problem: Any) -> str:
+    name = ".".join(kebab(str(part)) for part in problem["loc"])
+    if problem["type"] == "extra_forbidden":
+        known = ", ".join(sorted(kebab(field) for field in Settings.model_fields))
+        return f"{name}: there is no such setting; there are {known}"
+    return f"{name}: {problem['msg']} (got {problem['input']!r})"

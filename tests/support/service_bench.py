@@ -1,0 +1,98 @@
+"""The whole service over a real SQLite store and a fake executor, for tests."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from aliquot.clock import RandomIds, SystemClock
+from aliquot.core.policy import Policy
+from aliquot.service.orchestrator import Orchestrator, Ports, load_state
+from aliquot.service.state import State
+from aliquot.store.opening import open_store
+from aliquot_schema.devices import Device
+from aliquot_schema.ids import AgentId, DeviceId, SessionId, SlotName, UserId
+from aliquot_schema.requests import Caller, NewSession
+from aliquot_schema.sessions import Session
+from aliquot_schema.states import SessionState
+from service_fakes import FakeAgent, FakeExecutor
+
+WAIT_S = 20.0
+CALLER = Caller(user=UserId("ann"), request_id="req_test")
+
+
+@dataclass
+class Bench:
+    """A running service."""
+
+    service: Orchestrator
+    executor: FakeExecutor
+    running: asyncio.Task[None]
+
+    @property
+    def state(self) -> State:
+        return self.service.state
+
+    async def submit(self, *, shares: str | None = None, devices: int | None = None, **more: object) -> SessionId:
+        """Create a session of `shares` or `devices` per kernel."""
+        slot = ("cuda.shares", shares) if shares is not None else ("cuda.device", str(devices))
+        request = NewSession(argv=("true",), shell=None, slots=[slot], **more)  # type: ignore[arg-type]  # by name
+        return SessionId((await self.service.sessions.create_session(CALLER, request)).session.id)
+
+    def session(self, session_id: SessionId) -> Session:
+        return self.state.sessions[session_id]
+
+    async def until(self, fact: Callable[[], bool]) -> None:
+        """Wait until a fact is true of the state."""
+        async with asyncio.timeout(WAIT_S):
+            while not fact():
+                assert not self.running.done(), self.running.exception()
+                await asyncio.sleep(0.005)
+
+    async def until_state(self, session_id: SessionId, state: SessionState) -> Session:
+        await self.until(lambda: self.session(session_id).state is state)
+        return self.session(session_id)
+
+
+@asynccontextmanager
+async def service_on(folder: Path, executor: FakeExecutor) -> AsyncIterator[Bench]:
+    """Run the service over the database in a folder."""
+    clock = SystemClock()
+    store = open_store("", data_folder=folder, now_us=clock.now_us)
+    state, loaded = await load_state(store)
+    ports = Ports(store=store, executor=executor, clock=clock, ids=RandomIds())
+    service = Orchestrator(ports, state=state, loaded=loaded, policy=Policy(), grace_ms=1000)
+    running = asyncio.create_task(service.run())
+    try:
+        await executor.start()
+        yield Bench(service=service, executor=executor, running=running)
+        assert not running.done(), running.exception()
+    finally:
+        running.cancel()
+        with suppress(asyncio.CancelledError):
+            await running
+        await service.close()
+        await store.close()
+
+
+def gpus(count: int, *, agent: str = "a") -> tuple[Device, ...]:
+    """Whole GPUs of capacity 1."""
+    return tuple(
+        Device(
+            id=DeviceId(f"{agent}-gpu-{index}"),
+            name=f"cuda{index}",
+            kind="cuda",
+            model="H100",
+            budget=1000,
+            costs={SlotName("cuda.device"): 1000, SlotName("cuda.shares"): 1},
+            quanta={SlotName("cuda.shares"): 10},
+            memory_bytes=80 * 10**9,
+        )
+        for index in range(count)
+    )
+
+
+def agent(name: str, *, devices: int) -> FakeAgent:
+    """A fake agent with so many GPUs."""
+    return FakeAgent(id=AgentId(name), devices=gpus(devices, agent=name))

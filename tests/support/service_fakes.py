@@ -1,0 +1,168 @@
+"""A fake executor that mirrors the local one: agents with real device plugins, kernels that end when a test says so.
+
+It fails on anything an agent would not do: an order for devices that another order holds, a stop of what it never got.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+
+from aliquot_schema.agents import Agent
+from aliquot_schema.devices import Device
+from aliquot_schema.errors import NotFound, Unavailable
+from aliquot_schema.ids import AgentId, KernelId, NodeId
+from aliquot_schema.launching import (
+    AgentJoined,
+    AgentMessage,
+    AgentSilent,
+    Inventory,
+    KernelChanged,
+    KernelPhase,
+    KernelReport,
+    LaunchOrder,
+    LogChunk,
+)
+from aliquot_schema.leases import EndEvidence
+from aliquot_schema.slots import SlotType
+
+
+@dataclass
+class FakeAgent:
+    """An agent that keeps its kernels over restarts of the server."""
+
+    id: AgentId
+    devices: tuple[Device, ...]
+    boot_id: str = "boot-1"
+    orders: dict[KernelId, LaunchOrder] = field(default_factory=dict)
+    running: set[KernelId] = field(default_factory=set)
+    ended: dict[KernelId, KernelReport] = field(default_factory=dict)
+    stopped: list[KernelId] = field(default_factory=list)
+    starts: list[KernelId] = field(default_factory=list)
+    refuse: KernelReport | None = None
+
+    def describe(self) -> Agent:
+        types = {slot: SlotType.BYTES if slot == "mem" else SlotType.COUNT for d in self.devices for slot in d.costs}
+        return Agent(
+            id=self.id,
+            version=0,
+            node_id=NodeId(f"node-{self.id}"),
+            hostname=str(self.id),
+            devices=self.devices,
+            slot_types=types,
+            boot_id=self.boot_id,
+            registered_us=0,
+            state_changed_us=0,
+        )
+
+    def inventory(self) -> Inventory:
+        alive = [KernelReport(kernel_id=k, phase=KernelPhase.STARTED, at_us=1) for k in sorted(self.running)]
+        return Inventory(agent=self.describe(), kernels=(*alive, *self.ended.values()))
+
+
+class FakeExecutor:
+    """Answers the port `Executor`."""
+
+    def __init__(self, agents: Sequence[FakeAgent]) -> None:
+        self.agents = {agent.id: agent for agent in agents}
+        self.silent: set[AgentId] = set()
+        self.start_by_itself = True
+        self._messages: asyncio.Queue[AgentMessage] = asyncio.Queue()
+
+    async def start(self) -> None:
+        for agent in self.agents.values():
+            self._messages.put_nowait(AgentJoined(inventory=agent.inventory()))
+
+    async def close(self) -> None:
+        return None
+
+    async def messages(self) -> AsyncIterator[AgentMessage]:
+        while True:
+            yield await self._messages.get()
+
+    async def launch(self, agent_id: AgentId, orders: Sequence[LaunchOrder]) -> None:
+        agent = self._reachable(agent_id)
+        for order in orders:
+            if order.kernel_id in agent.orders:
+                continue
+            agent.orders[order.kernel_id] = order
+            if agent.refuse is not None:
+                self._report(agent, _as_refusal(agent.refuse, order.kernel_id))
+            elif self.start_by_itself:
+                self.started(order.kernel_id)
+
+    async def stop(self, agent_id: AgentId, kernel_id: KernelId, *, epoch: int, grace_ms: int) -> None:
+        self._reachable(agent_id).stopped.append(kernel_id)
+
+    async def send_signal(self, agent_id: AgentId, kernel_id: KernelId, *, epoch: int, signal: int) -> None:
+        if kernel_id not in self._reachable(agent_id).running:
+            raise NotFound("it does not run", kind="kernel", id=kernel_id)
+
+    async def inventory(self, agent_id: AgentId) -> Inventory:
+        return self._reachable(agent_id).inventory()
+
+    async def follow_log(self, agent_id: AgentId, kernel_id: KernelId, *, offset: int) -> AsyncIterator[LogChunk]:
+        text = f"output of {kernel_id}\n".encode()
+        yield LogChunk(offset=offset, data=text[offset:], at_end=False)
+        yield LogChunk(offset=len(text), data=b"", at_end=True)
+
+    def started(self, kernel_id: KernelId) -> None:
+        """The kernel starts."""
+        agent = self._holder(kernel_id)
+        assert kernel_id not in agent.starts, f"{kernel_id} was started twice"
+        agent.starts.append(kernel_id)
+        agent.running.add(kernel_id)
+        self._report(agent, KernelReport(kernel_id=kernel_id, phase=KernelPhase.STARTED, at_us=1))
+
+    def ends(self, kernel_id: KernelId, *, code: int | None = 0, signal: int | None = None) -> None:
+        """The kernel's processes are gone."""
+        agent = self._holder(kernel_id)
+        agent.running.discard(kernel_id)
+        report = KernelReport(
+            kernel_id=kernel_id,
+            phase=KernelPhase.EXITED,
+            at_us=2,
+            exit_code=code,
+            signal=signal,
+            ran_ms=5,
+            evidence=EndEvidence.EXIT_FILE,
+        )
+        agent.ended[kernel_id] = report
+        self._report(agent, report)
+
+    def falls_silent(self, agent_id: AgentId, *, gone: bool = False) -> None:
+        """The agent cannot be asked."""
+        self.silent.add(agent_id)
+        self._messages.put_nowait(AgentSilent(agent_id=agent_id, gone=gone))
+
+    def comes_back(self, agent_id: AgentId) -> None:
+        """The agent can be asked again."""
+        self.silent.discard(agent_id)
+        self._messages.put_nowait(AgentJoined(inventory=self.agents[agent_id].inventory()))
+
+    def repeat(self, kernel_id: KernelId) -> None:
+        """The agent says again what it said last."""
+        agent = self._holder(kernel_id)
+        self._report(agent, agent.ended[kernel_id])
+
+    def _holder(self, kernel_id: KernelId) -> FakeAgent:
+        return next(agent for agent in self.agents.values() if kernel_id in agent.orders)
+
+    def _report(self, agent: FakeAgent, report: KernelReport) -> None:
+        if agent.id not in self.silent:
+            self._messages.put_nowait(KernelChanged(agent_id=agent.id, report=report))
+
+    def _reachable(self, agent_id: AgentId) -> FakeAgent:
+        if agent_id in self.silent or agent_id not in self.agents:
+            raise Unavailable(f"{agent_id} cannot be asked")
+        return self.agents[agent_id]
+
+
+def _as_refusal(report: KernelReport, kernel_id: KernelId) -> KernelReport:
+    return KernelReport(
+        kernel_id=kernel_id,
+        phase=KernelPhase.REFUSED,
+        at_us=1,
+        evidence=EndEvidence.REFUSED,
+        code=report.code,
+        message=report.message,
+    )
