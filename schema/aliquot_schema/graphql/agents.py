@@ -4,12 +4,10 @@ from datetime import datetime
 
 import strawberry
 
-from aliquot_schema.agents import AllocationMode
-from aliquot_schema.devices import DeviceAccess
 from aliquot_schema.graphql.amounts import NameValue, SlotAmount
 from aliquot_schema.graphql.devices import Device
+from aliquot_schema.graphql.enums import AgentState, AllocationMode, DeviceAccess
 from aliquot_schema.graphql.kernels import Kernel
-from aliquot_schema.states import AgentState
 
 
 @strawberry.type(description="What an agent can really do on its node; reported, never pretended.")

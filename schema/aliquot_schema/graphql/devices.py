@@ -4,9 +4,8 @@ from datetime import datetime
 
 import strawberry
 
-from aliquot_schema.devices import DeviceHealth, Isolation
+from aliquot_schema.graphql.enums import DeviceHealth, Isolation, LeaseKind
 from aliquot_schema.graphql.scalars import BigInt
-from aliquot_schema.leases import LeaseKind
 
 
 @strawberry.type(description="Who holds a part of a device.")

@@ -1,4 +1,7 @@
-"""The vocabulary's enumerations as GraphQL enums. Values keep their written form: `running`, `after_ok`."""
+"""The vocabulary's enumerations as GraphQL enums. Values keep their written form: `running`, `after_ok`.
+
+Types take their enumerations from here: Strawberry publishes one that it meets before it was described here bare.
+"""
 
 from enum import Enum
 from typing import Final
@@ -7,13 +10,18 @@ import strawberry
 from strawberry.schema.name_converter import NameConverter
 from strawberry.types.enum import EnumValue, StrawberryEnumDefinition
 
-from aliquot_schema.agents import AllocationMode
-from aliquot_schema.devices import DeviceAccess, DeviceHealth, Isolation
-from aliquot_schema.leases import LeaseKind
-from aliquot_schema.reasons import Reason
-from aliquot_schema.requests import AgentOrder, SessionOrder
-from aliquot_schema.sessions import DependencyCondition
-from aliquot_schema.states import AgentState, KernelState, SessionState
+from aliquot_schema.agents import AllocationMode as AllocationMode
+from aliquot_schema.devices import DeviceAccess as DeviceAccess
+from aliquot_schema.devices import DeviceHealth as DeviceHealth
+from aliquot_schema.devices import Isolation as Isolation
+from aliquot_schema.leases import LeaseKind as LeaseKind
+from aliquot_schema.reasons import Reason as Reason
+from aliquot_schema.requests import AgentOrder as AgentOrder
+from aliquot_schema.requests import SessionOrder as SessionOrder
+from aliquot_schema.sessions import DependencyCondition as DependencyCondition
+from aliquot_schema.states import AgentState as AgentState
+from aliquot_schema.states import KernelState as KernelState
+from aliquot_schema.states import SessionState as SessionState
 
 DESCRIPTIONS: Final[dict[type[Enum], str]] = {
     SessionState: "Where a session is on its way: queued or held, scheduled, allocating, running, preempting, "

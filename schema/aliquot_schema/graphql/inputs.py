@@ -2,10 +2,10 @@
 
 import strawberry
 
+from aliquot_schema.graphql.enums import AgentState, DependencyCondition, SessionState
 from aliquot_schema.graphql.scalars import AnyPriority
 from aliquot_schema.requests import AgentFilter, NewSession, SessionFilter
-from aliquot_schema.sessions import DependencyCondition, Priority
-from aliquot_schema.states import AgentState, SessionState
+from aliquot_schema.sessions import Priority
 
 
 @strawberry.input(name="AgentFilter", description="Which agents; what is not given does not filter.")

@@ -5,7 +5,7 @@ from datetime import datetime
 import strawberry
 
 from aliquot_schema.graphql.amounts import SlotGrant
-from aliquot_schema.states import KernelState
+from aliquot_schema.graphql.enums import KernelState
 
 
 @strawberry.type(description="One rank of one attempt of a session: one process tree on one agent.")

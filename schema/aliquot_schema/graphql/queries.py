@@ -9,12 +9,13 @@ from aliquot_schema.errors import InvalidRequest
 from aliquot_schema.graphql.agents import Agent
 from aliquot_schema.graphql.connections import Connection, connection_of
 from aliquot_schema.graphql.context import Context
+from aliquot_schema.graphql.enums import AgentOrder, SessionOrder
 from aliquot_schema.graphql.inputs import AgentFilterInput, SessionFilterInput
 from aliquot_schema.graphql.queue import QueueEntry
 from aliquot_schema.graphql.roots import root_field
 from aliquot_schema.graphql.scalars import BigInt
 from aliquot_schema.graphql.sessions import Session
-from aliquot_schema.requests import AgentFilter, AgentOrder, PageRequest, SessionFilter, SessionOrder
+from aliquot_schema.requests import AgentFilter, PageRequest, SessionFilter
 from aliquot_schema.views import AgentView, QueueEntryView, SessionView
 
 PAGE_DEFAULT: Final = 20

@@ -5,11 +5,9 @@ from datetime import datetime
 import strawberry
 
 from aliquot_schema.graphql.amounts import NameValue, SlotAmount
+from aliquot_schema.graphql.enums import DependencyCondition, Reason, SessionState
 from aliquot_schema.graphql.kernels import Kernel
 from aliquot_schema.graphql.scalars import AnyPriority
-from aliquot_schema.reasons import Reason
-from aliquot_schema.sessions import DependencyCondition
-from aliquot_schema.states import SessionState
 
 
 @strawberry.type(description="A session that another one waits for.")

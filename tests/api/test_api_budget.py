@@ -1,0 +1,137 @@
+"""The budget: what one operation may ask for, and that finding it out stays cheap."""
+
+import time
+
+import pytest
+import strawberry
+from graphql import get_introspection_query, parse
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from aliquot.api.budget import Weight, weigh
+from aliquot.api.documents import KEPT, TEXT_KEPT_MAX, Documents
+from aliquot.api.limits import Limits
+from aliquot_schema.graphql.schema import build_schema
+from api_server import ApiServer, api_server
+
+SCHEMA = build_schema(strawberry.Schema)._schema
+
+
+def weight(text: str) -> Weight:
+    [(_, found)] = weigh(parse(text), SCHEMA)
+    return found
+
+
+def nested_fragments(levels: int) -> str:
+    """Each level spreads the one below twice: 2 ** levels fields for whoever walks every spread."""
+    spreads = [f"fragment f{n} on Query {{ ...f{n + 1} ...f{n + 1} }}" for n in range(levels)]
+    return "\n".join(["{ ...f0 }", *spreads, f"fragment f{levels} on Query {{ __typename }}"])
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('{ agent(agent_id: "a") { id } }', Weight(2, 0, 2)),
+        ('{ x: agent(agent_id: "a") { y: id id } }', Weight(2, 2, 3)),
+        ("{ queue { total_count } }", Weight(2, 0, 21)),
+        ("{ queue(first: 5) { edges { cursor } } }", Weight(3, 0, 11)),
+        ("query ($n: Int!) { queue(first: $n) { total_count } }", Weight(2, 0, 101)),
+        ("{ queue(first: 99999999999999999999) { total_count } }", Weight(2, 0, 101)),
+        ("{ queue(first: 0) { total_count } }", Weight(2, 0, 2)),
+        ("{ ...f ...f } fragment f on Query { queue(first: 2) { revision } }", Weight(2, 0, 6)),
+        ("{ ... on Query { queue(first: 2) { revision } } }", Weight(2, 0, 3)),
+        ("{ ...a } fragment a on Query { ...b } fragment b on Query { ...a __typename }", Weight(1, 0, 1)),
+        ("{ nothing(first: 50) { of { this } } ...gone }", Weight(3, 0, 3)),
+    ],
+)
+def test_weights(text: str, expected: Weight) -> None:
+    assert weight(text) == expected
+
+
+def test_every_operation_of_a_document_is_weighed() -> None:
+    document = parse("query A { queue { revision } } query B { __typename }")
+    assert [found.cost for _, found in weigh(document, SCHEMA)] == [21, 1]
+
+
+def test_sixty_levels_of_fragments_are_weighed_in_one_pass() -> None:
+    assert weight(nested_fragments(60)).cost == 2**60
+
+
+def fields(parts: list[str]) -> str:
+    return " ".join(f"queue(first: 3) {{ edges {{ node {{ {part} }} }} }}" for part in parts)
+
+
+@settings(deadline=None)
+@given(st.recursive(st.just("__typename"), lambda inner: st.lists(inner, min_size=1, max_size=4).map(fields)))
+def test_a_fragment_weighs_what_its_text_weighs(selection: str) -> None:
+    inline = weight(f"{{ {selection} }}")
+    assert weight(f"{{ ...f }} fragment f on Query {{ {selection} }}") == inline
+    assert weight(f"{{ ... {{ {selection} }} }}") == inline
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        (nested_fragments(60), "cost"),
+        ("{ " + " ".join(f"a{n}: __typename" for n in range(2000)) + " }", "aliases"),
+        ("{ queue { edges { node { " + "session { " * 20 + "id" + " }" * 24, "depth"),
+        ("{ " + " ".join("sessions(first: 100) { edges { node { id } } }" for _ in range(70)) + " }", "cost"),
+        ("{ " + "__schema { types { fields { name } } } " * 400 + " }", "cost"),
+    ],
+)
+@pytest.mark.anyio
+async def test_what_is_too_much_is_refused_before_it_is_run(server: ApiServer, text: str, what: str) -> None:
+    started = time.process_time()
+    body = await server.post(text)
+    assert time.process_time() - started < 5
+    assert "data" not in body
+    assert what in {error["extensions"]["budget"] for error in body["errors"]}
+    assert {error["extensions"]["code"] for error in body["errors"]} == {"budget_exceeded"}
+
+
+@pytest.mark.anyio
+async def test_tokens_are_counted_before_anything_is_built(server: ApiServer) -> None:
+    body = await server.post("{ " + "a " * 10_001 + "}")
+    assert "tokens" in body["errors"][0]["message"]
+
+
+@pytest.mark.parametrize("text", ["{a(b:" + "[" * 4000 + "]" * 4000 + ")}", "{a" * 3000, "{a(b:{c:" + "{c:" * 2000])
+@pytest.mark.anyio
+async def test_nesting_beyond_the_stack_is_an_error_like_others(server: ApiServer, text: str) -> None:
+    body = await server.post(text)
+    assert body["errors"]
+    assert "data" not in body
+
+
+@pytest.mark.anyio
+async def test_a_text_longer_than_the_limit_is_refused() -> None:
+    async with api_server(query_characters=1000) as server:
+        body = await server.post("{ __typename }" + " " * 1000)
+        assert body["errors"][0]["extensions"]["code"] == "budget_exceeded"
+
+
+@pytest.mark.anyio
+async def test_introspection_fits_the_budget(server: ApiServer) -> None:
+    assert (await server.post(get_introspection_query()))["extensions"]["cost"] < 5000
+
+
+@pytest.mark.anyio
+async def test_introspection_in_circles_is_refused(server: ApiServer) -> None:
+    circles = "fields { type { " * 5 + "name" + " } }" * 5
+    body = await server.post(f"{{ __schema {{ types {{ {circles} }} }} }}")
+    assert "introspection depth" in body["errors"][0]["message"]
+
+
+def test_a_text_is_read_once_and_the_oldest_is_forgotten() -> None:
+    documents = Documents(Limits())
+    first = documents.prepare("{ __typename }", SCHEMA)
+    assert documents.prepare("{ __typename }", SCHEMA) is first
+    for number in range(KEPT):
+        documents.prepare(f"{{ a{number}: __typename }}", SCHEMA)
+    assert documents.prepare("{ __typename }", SCHEMA) is not first
+
+
+def test_a_long_text_is_not_kept() -> None:
+    documents = Documents(Limits())
+    text = "{ __typename }" + "#" * TEXT_KEPT_MAX
+    assert documents.prepare(text, SCHEMA) is not documents.prepare(text, SCHEMA)

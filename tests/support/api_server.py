@@ -1,0 +1,111 @@
+"""The HTTP application over the fakes, behind a real uvicorn on a free loopback port of the test's event loop."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import orjson
+import uvicorn
+from websockets.asyncio.client import ClientConnection, connect
+
+from aliquot.api.application import ApiDependencies, create_app
+from aliquot.api.authentication import TokenAuth
+from aliquot.api.limits import Limits
+from aliquot_schema.ids import UserId
+from api_fakes import FakeCluster, FakeReader, FakeWatcher, FakeWriter
+
+TOKEN = "a-token-of-the-tests-0123456789"
+BEARER = {"authorization": f"Bearer {TOKEN}"}
+SUBPROTOCOL = "graphql-transport-ws"
+
+
+@dataclass
+class ApiServer:
+    """A running server, its parts, and a client that has the token."""
+
+    port: int
+    cluster: FakeCluster
+    reader: FakeReader
+    writer: FakeWriter
+    watcher: FakeWatcher
+    auth: TokenAuth
+    http: httpx.AsyncClient
+    missing: str | None = None
+
+    async def post(self, query: str, /, **variables: Any) -> dict[str, Any]:
+        """Send one operation, expect 200, and give the whole body."""
+        response = await self.http.post("/graphql", json={"query": query, "variables": variables})
+        assert response.status_code == 200, response.text
+        body: dict[str, Any] = response.json()
+        return body
+
+    async def data(self, query: str, /, **variables: Any) -> dict[str, Any]:
+        """Send one operation that has no errors, and give its data."""
+        body = await self.post(query, **variables)
+        assert "errors" not in body, body["errors"]
+        data: dict[str, Any] = body["data"]
+        return data
+
+    def connect(self, **options: Any) -> connect:
+        """Open a WebSocket; nothing is said yet."""
+        return connect(f"ws://127.0.0.1:{self.port}/graphql", subprotocols=[SUBPROTOCOL], **options)
+
+
+@asynccontextmanager
+async def api_server(**limits: Any) -> AsyncIterator[ApiServer]:
+    """Run a server with these limits until the block ends."""
+    cluster = FakeCluster()
+    parts = (FakeReader(cluster), FakeWriter(cluster), FakeWatcher(cluster))
+    auth = TokenAuth(TOKEN, UserId("ada"), source="the file /run/token")
+    listener = socket.create_server(("127.0.0.1", 0))
+    port = listener.getsockname()[1]
+    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", headers=BEARER, timeout=60) as http:
+        running = ApiServer(port, cluster, *parts, auth, http)
+        app = create_app(
+            ApiDependencies(
+                reader=parts[0],
+                writer=parts[1],
+                watcher=parts[2],
+                auth=auth,
+                allowed_origins=("http://localhost:5173",),
+                limits=Limits(**limits),
+                ready=lambda: running.missing,
+            )
+        )
+        server = uvicorn.Server(
+            uvicorn.Config(app, log_config=None, ws_per_message_deflate=False, timeout_graceful_shutdown=5)
+        )
+        serving = asyncio.create_task(server.serve(sockets=[listener]))
+        try:
+            yield running
+        finally:
+            server.should_exit = True
+            await serving
+            listener.close()
+
+
+async def send(socket_: ClientConnection, message: dict[str, Any]) -> None:
+    """Send one message of the protocol."""
+    await socket_.send(orjson.dumps(message).decode())
+
+
+async def receive(socket_: ClientConnection) -> dict[str, Any]:
+    """Await one message of the protocol."""
+    async with asyncio.timeout(30):
+        message: dict[str, Any] = orjson.loads(await socket_.recv())
+    return message
+
+
+async def sign_in(socket_: ClientConnection, payload: dict[str, Any] | None = None) -> None:
+    """Say who we are, and await that it was taken."""
+    await send(socket_, {"type": "connection_init", "payload": {"token": TOKEN} if payload is None else payload})
+    assert (await receive(socket_))["type"] == "connection_ack"
+
+
+async def subscribe(socket_: ClientConnection, query: str, /, **variables: Any) -> None:
+    """Begin the operation `1`."""
+    await send(socket_, {"id": "1", "type": "subscribe", "payload": {"query": query, "variables": variables}})
