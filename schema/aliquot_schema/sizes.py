@@ -1,11 +1,15 @@
 """Binary sizes as people write them: `2g`, `512m`, `1.5GiB`, plain bytes. Always 1024-based."""
 
 import re
-from decimal import Decimal
+from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal
 from typing import Final
 
 from aliquot_schema.errors import InvalidAmount
 
+TEXT_CHARS_MAX: Final = 40
+"""An amount longer than this is refused unread."""
+EXACT: Final = Context(prec=80, Emin=MIN_EMIN, Emax=MAX_EMAX)
+"""Wide enough for TEXT_CHARS_MAX digits times every scale: nothing is rounded away."""
 _SUFFIX: Final = {"": 0, "b": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5, "e": 6}
 _SIZE: Final = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>[bkmgtpe]?)(?:i?b)?", re.IGNORECASE | re.ASCII)
 
@@ -18,6 +22,8 @@ def parse_size(text: str) -> int:
     Raises:
         InvalidAmount: not a size, negative, or not a whole number of bytes.
     """
+    if len(text) > TEXT_CHARS_MAX:
+        raise InvalidAmount(f"a size has at most {TEXT_CHARS_MAX} characters", slot="", amount=text[:40])
     match = _SIZE.fullmatch(text.strip())
     if match is None:
         raise InvalidAmount(
@@ -25,7 +31,7 @@ def parse_size(text: str) -> int:
             slot="",
             amount=text[:40],
         )
-    size = Decimal(match["number"]) * 1024 ** _SUFFIX[match["unit"].lower()]
+    size = EXACT.multiply(Decimal(match["number"]), Decimal(1024 ** _SUFFIX[match["unit"].lower()]))
     if size != int(size):
         raise InvalidAmount(f"{text[:40]!r} is not a whole number of bytes", slot="", amount=text[:40])
     return int(size)

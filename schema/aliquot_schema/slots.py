@@ -6,19 +6,22 @@ capacity 1). Text at the edges is decimal: `"0.2"` shares are 200.
 
 import re
 from collections.abc import Iterator, Mapping
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from enum import Enum, StrEnum
 from functools import lru_cache
 from typing import Final, Literal
 
 from aliquot_schema.errors import InvalidAmount, NotMultipleOfQuantum
 from aliquot_schema.ids import SlotName
-from aliquot_schema.sizes import format_size, parse_size
+from aliquot_schema.sizes import EXACT, TEXT_CHARS_MAX, format_size, parse_size
 
 MILLI: Final = 1000
 AMOUNT_MAX: Final = 2**63 - 1
 """The largest amount the databases hold."""
 UNLIMITED_TEXT: Final = "unlimited"
+
+_NUMBER: Final = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d{1,4})?", re.ASCII | re.IGNORECASE)
+"""Decimal reads more: digits of every script, underscores, NaN, exponents that become zero in silence."""
 
 SLOT_NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,31}(\.[a-z0-9][a-z0-9_-]{0,31}){0,2}", re.ASCII)
 
@@ -65,10 +68,12 @@ def parse_amount(slot: str, text: str) -> Amount:
         InvalidAmount: not a number, not finite, negative, or too large.
         NotMultipleOfQuantum: finer than the base unit.
     """
+    if len(text) > TEXT_CHARS_MAX:
+        raise InvalidAmount(f"{slot}: an amount has at most {TEXT_CHARS_MAX} characters", slot=slot, amount=text[:40])
     written = text.strip()
     if written.lower() == UNLIMITED_TEXT:
         return UNLIMITED
-    amount = Decimal(parse_size(written)) if is_size(slot) else _decimal(slot, written) * scale_of(slot)
+    amount = _size(slot, written) if is_size(slot) else _decimal(slot, written, scale=scale_of(slot))
     if amount != amount.to_integral_value():
         step = format_amount(slot, 1)
         raise NotMultipleOfQuantum(
@@ -100,20 +105,22 @@ def format_milli(amount: int) -> str:
     return f"{whole}.{places[:2] if places[2] == '0' else places}"
 
 
-def _decimal(slot: str, text: str) -> Decimal:
-    if len(text) > 40:
-        raise InvalidAmount(f"{slot}: an amount has at most 40 characters", slot=slot, amount=text[:40])
+def _size(slot: str, text: str) -> Decimal:
     try:
-        amount = Decimal(text)
-    except InvalidOperation:
-        raise InvalidAmount(f"{slot}: {text!r} is not a number", slot=slot, amount=text) from None
-    if not amount.is_finite():
-        raise InvalidAmount(f"{slot}: {text!r} is not a finite number", slot=slot, amount=text)
+        return Decimal(parse_size(text))
+    except InvalidAmount as refusal:
+        raise InvalidAmount(f"{slot}: {refusal.message}", slot=slot, amount=refusal.amount) from None
+
+
+def _decimal(slot: str, text: str, *, scale: int) -> Decimal:
+    if _NUMBER.fullmatch(text) is None:
+        raise InvalidAmount(f"{slot}: {text!r} is not a finite decimal number", slot=slot, amount=text)
+    amount = Decimal(text)
     if amount < 0:
         raise InvalidAmount(f"{slot}: {text} is negative", slot=slot, amount=text)
     if amount.adjusted() > 24:
         raise InvalidAmount(f"{slot}: {text} is too large", slot=slot, amount=text)
-    return amount
+    return EXACT.multiply(amount, Decimal(scale))
 
 
 class ResourceSlot(Mapping[SlotName, Amount]):
