@@ -1,0 +1,24 @@
+"""The server that the README's examples are run against."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from aliquot.cli.main_job.own_server import OwnServer
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def accelerators() -> Path:
+    return Path(__file__).parents[1] / "data" / "accelerators" / "two_gpus.toml"
+
+
+@pytest.fixture
+async def server(anyio_backend: str, accelerators: Path) -> AsyncIterator[OwnServer]:
+    async with OwnServer("--accelerators", str(accelerators)) as running:
+        yield running
