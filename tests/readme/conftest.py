@@ -1,7 +1,9 @@
 """The server that the README's examples are run against."""
 
+import tomllib
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,6 +18,12 @@ def anyio_backend() -> str:
 @pytest.fixture
 def accelerators() -> Path:
     return Path(__file__).parents[1] / "data" / "accelerators" / "two_gpus.toml"
+
+
+@pytest.fixture
+def described(accelerators: Path) -> dict[str, Any]:
+    """What the file says."""
+    return tomllib.loads(accelerators.read_text(encoding="utf-8"))
 
 
 @pytest.fixture
