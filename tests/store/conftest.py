@@ -2,11 +2,11 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
-from store_places import Place
-from store_postgres import PostgresCluster, postgres_cluster
 
 from aliquot.service.ports import Store
 from aliquot.store.store import Database
+from store_places import Place
+from store_postgres import PostgresCluster, postgres_cluster
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ import asyncio
 from dataclasses import replace
 
 import pytest
-import store_records as make
 
+import store_records as make
 from aliquot.service.ports import DuplicateKey, NotLeader, SessionQuery, StaleVersion, Store, StoreUnavailable
 from aliquot_schema.events import Entity
 from aliquot_schema.states import SessionState

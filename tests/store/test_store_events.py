@@ -6,12 +6,11 @@ from functools import partial
 from typing import Any
 
 import pytest
-import store_records as make
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Connection, delete, select, update
-from store_places import Place
 
+import store_records as make
 from aliquot.service.ports import Batch, NotLeader, Store
 from aliquot.store.chain import CHAIN_START, ChainBroken, verify
 from aliquot.store.commits import commit_group
@@ -20,6 +19,7 @@ from aliquot.store.queries import events_after
 from aliquot.store.store import Database
 from aliquot.store.tables import COUNTER, EVENTS
 from aliquot_schema.events import Record
+from store_places import Place
 
 pytestmark = pytest.mark.anyio
 

@@ -6,17 +6,17 @@ from itertools import count
 from typing import Any
 
 import pytest
-import store_records as make
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Connection, select
-from store_strategies import of_type
 
+import store_records as make
 from aliquot.store.commits import commit_group
 from aliquot.store.mapping import MAPPINGS, RecordMapping
 from aliquot.store.queries import events_after
 from aliquot.store.store import Database
 from aliquot_schema.events import Record
+from store_strategies import of_type
 
 pytestmark = pytest.mark.anyio
 

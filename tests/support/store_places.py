@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
+import asyncpg
+
 from aliquot.service.ports import Store
 from aliquot.store.opening import SQLITE_FILE, choose_database, open_store
 from aliquot.store.store import Database
@@ -35,3 +37,11 @@ class Place:
     def database(self) -> Database:
         """The database below the store, not yet open."""
         return choose_database(self.url, data_folder=self.folder, now_us=now_us)
+
+    async def execute(self, statement: str) -> None:
+        """Change a PostgreSQL database behind the store's back."""
+        connection = await asyncpg.connect(self.url)
+        try:
+            await connection.execute(statement)
+        finally:
+            await connection.close()

@@ -37,7 +37,7 @@ def session_records(connection: Connection, session_id: SessionId) -> tuple[Reco
     mine = and_(KERNELS.c.session_id == session_id, KERNELS.c.attempt == row.attempt)
     kernels = connection.execute(select(KERNELS).where(mine).order_by(KERNELS.c.rank))
     held = select(LEASES).where(LEASES.c.kernel_id.in_(select(KERNELS.c.id).where(mine)))
-    leases = connection.execute(held.where(LEASES.c.session_id == session_id).order_by(LEASES.c.id))
+    leases = connection.execute(held.order_by(LEASES.c.id))
     return (
         SESSION.from_row(row),
         *(KERNEL.from_row(kernel) for kernel in kernels),

@@ -104,7 +104,7 @@ class LeaseRow(Row, table=True):
 
     __tablename__ = "leases"
     __table_args__ = (
-        Index("ix_leases_session", "session_id"),
+        Index("ix_leases_kernel", "kernel_id"),
         Index("ix_leases_held", "id", **_where("released_us IS NULL")),
     )
 

@@ -118,7 +118,7 @@ def _leases() -> None:
         sa.PrimaryKeyConstraint("id", name="pk_leases"),
     )
     _index("ix_leases_held", "leases", ["id"], where="released_us IS NULL")
-    _index("ix_leases_session", "leases", ["session_id"])
+    _index("ix_leases_kernel", "leases", ["kernel_id"])
 
 
 def _agents() -> None:

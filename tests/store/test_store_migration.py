@@ -1,0 +1,131 @@
+"""The schema: what the migrations make is what the models say, and a database of another sort is left alone."""
+
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from typing import Any
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, text
+
+import store_records as make
+from aliquot.service.ports import StoreUnavailable
+from aliquot.store.migration import REVISIONS
+from aliquot.store.sqlite import back_up
+from aliquot.store.store import Database
+from aliquot.store.tables import METADATA
+from store_places import Place
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_the_migrated_schema_is_the_models(database: Database) -> None:
+    def differences(connection: Connection) -> list[Any]:
+        return compare_metadata(MigrationContext.configure(connection, opts={"compare_type": True}), METADATA)
+
+    assert await database.read(differences) == []
+
+
+async def test_a_difference_would_be_seen(database: Database) -> None:
+    def alter(connection: Connection) -> None:
+        with connection.begin():
+            connection.execute(text("DROP INDEX ix_sessions_owner"))
+            connection.execute(text("ALTER TABLE agents ADD COLUMN extra TEXT"))
+
+    def differences(connection: Connection) -> list[str]:
+        return [change[0] for change in compare_metadata(MigrationContext.configure(connection), METADATA)]
+
+    await database.write(alter)
+    assert sorted(await database.read(differences)) == ["add_index", "remove_column"]
+
+
+def test_the_revisions_are_named() -> None:
+    config = Config()
+    config.set_main_option("script_location", "aliquot.store:migrations")
+    scripts = ScriptDirectory.from_config(config).walk_revisions()
+    assert tuple(script.revision for script in scripts)[::-1] == REVISIONS
+
+
+async def test_a_newer_schema_is_refused(place: Place) -> None:
+    await _open_and_run(place, "UPDATE alembic_version SET version_num = '9999'")
+    with pytest.raises(StoreUnavailable, match="schema 9999, this version of Aliquot knows"):
+        await place.store().open()
+    await _run_below(place, "UPDATE alembic_version SET version_num = '0001'")
+    store = place.store()
+    await store.open()
+    await store.close()
+
+
+async def test_the_tables_of_another_program_are_left_alone(place: Place) -> None:
+    await _open_and_run(place, "DROP TABLE alembic_version")
+    with pytest.raises(StoreUnavailable, match="another program"):
+        await place.store().open()
+
+
+def test_the_second_start_does_not_import_alembic(sqlite_place: Place) -> None:
+    program = (
+        "import asyncio, sys; from pathlib import Path; from aliquot.store.opening import open_store\n"
+        "async def main():\n"
+        "    store = open_store('', data_folder=Path(sys.argv[1]), now_us=lambda: 1)\n"
+        "    await store.open(); await store.close()\n"
+        "asyncio.run(main())\n"
+        "print([name for name in ('alembic', 'asyncpg') if name in sys.modules])"
+    )
+    printed = [
+        subprocess.run(
+            [sys.executable, "-c", program, sqlite_place.folder], check=True, capture_output=True, text=True, timeout=60
+        ).stdout.strip()
+        for _ in range(2)
+    ]
+    assert printed == ["['alembic']", "[]"]
+
+
+async def test_a_backup_is_a_database(sqlite_place: Place) -> None:
+    store = sqlite_place.store()
+    await store.open()
+    await store.commit(make.batch(make.session()))
+    await store.close()
+    copy = sqlite_place.folder / "copy.db"
+    database = sqlite_place.database()
+    await database.open()
+    await database.write(lambda connection: back_up(connection, copy))
+    await database.close()
+    with closing(sqlite3.connect(copy)) as connection:
+        assert connection.execute("SELECT count(*) FROM sessions").fetchone() == (1,)
+
+
+async def test_an_older_schema_is_copied_before_it_is_changed(
+    sqlite_place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = sqlite_place.store()
+    await store.open()
+    await store.close()
+    for module in ("migration", "sqlite"):
+        monkeypatch.setattr(f"aliquot.store.{module}.HEAD", "0002")
+    with pytest.raises(Exception, match="0002"):
+        await sqlite_place.store().open()
+    (copy,) = sqlite_place.sqlite_file.parent.glob("aliquot.db.0001.*.backup")
+    with closing(sqlite3.connect(copy)) as connection:
+        assert connection.execute("SELECT version_num FROM alembic_version").fetchone() == ("0001",)
+
+
+async def _open_and_run(place: Place, statement: str) -> None:
+    store = place.store()
+    await store.open()
+    await store.close()
+    await _run_below(place, statement)
+
+
+async def _run_below(place: Place, statement: str) -> None:
+    """Change the database without opening it as Aliquot does."""
+    if not place.url:
+        with closing(sqlite3.connect(place.sqlite_file)) as connection:
+            connection.execute(statement)
+            connection.commit()
+        return
+    await place.execute(statement)
