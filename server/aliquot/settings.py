@@ -1,4 +1,4 @@
-"""Settings: from flags, then the environment (`ALIQUOT_*`), then `aliquot.toml`, then defaults; all checked at start."""
+"""Settings: from flags, then the environment (`ALIQUOT_*`), then `aliquot.toml`, then defaults; checked at start."""
 
 import os
 from pathlib import Path

@@ -3,6 +3,7 @@
 import typer
 
 from aliquot.cli.main_job.command import once
+from aliquot.cli.serve import serve
 
 main = typer.Typer(no_args_is_help=True, pretty_exceptions_show_locals=False)
 
@@ -13,3 +14,4 @@ def describe() -> None:
 
 
 main.command("once")(once)
+main.command("serve")(serve)

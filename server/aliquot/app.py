@@ -1,0 +1,183 @@
+"""The composition root: joins settings, store, agents, use cases and the HTTP face. Only this file names them all."""
+
+import asyncio
+import getpass
+import logging
+import os
+import secrets
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from starlette.applications import Starlette
+
+from aliquot.api.application import ApiDependencies, create_app
+from aliquot.api.authentication import TokenAuth
+from aliquot.clock import RandomIds, SystemClock
+from aliquot.core.policy import Policy
+from aliquot.errors import ConfigurationError
+from aliquot.execution.agent.config import AgentConfig
+from aliquot.execution.agent.core import AgentCore
+from aliquot.execution.agent.job_user import JobUserPolicy
+from aliquot.execution.devices.demo import demo_cluster
+from aliquot.execution.devices.found import found
+from aliquot.execution.devices.node_devices import NodeDevices, node_of_file
+from aliquot.execution.devices.plugin import DeviceFileError
+from aliquot.execution.local import LocalExecutor
+from aliquot.service.orchestrator import Orchestrator, Ports, load_state
+from aliquot.service.ports import Executor, Store
+from aliquot.settings import LOOPBACK, Settings
+from aliquot.store.opening import open_store
+from aliquot_schema.ids import UserId
+
+TOKEN_FILE: Final = "token"
+SWITCH_INTERVAL_S: Final = 0.0005
+"""How often Python threads take turns: with the default of 5 ms a pass would hold up every request that long."""
+
+log: Final = logging.getLogger("aliquot.app")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Server:
+    """Everything that is running."""
+
+    app: Starlette
+    auth: TokenAuth
+    executor: Executor
+    orchestrator: Orchestrator
+    devices_found: str
+    """A line for people: which devices there are."""
+    token_file: Path
+    failed: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when a loop ended that must not: the process has to be started again."""
+
+
+@asynccontextmanager
+async def serving(settings: Settings) -> AsyncIterator[Server]:
+    """Start everything but the listener, in order; stop it in reverse. Kernels run on.
+
+    Raises:
+        ConfigurationError: a setting or a device file is wrong.
+        StoreUnavailable: the database cannot be opened; the message says why.
+    """
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    make_folders(settings.data_folder)
+    nodes, words = agents_of(settings)
+    clock = SystemClock()
+    store = open_store(settings.database or "", data_folder=settings.data_folder, now_us=clock.now_us)
+    state, loaded = await load_state(store)
+    executor = LocalExecutor([agent_factory(settings, node, clock.now_us) for node in nodes])
+    ports = Ports(store=store, executor=executor, clock=clock, ids=RandomIds())
+    grace_ms = round(settings.grace_s * 1000)
+    orchestrator = Orchestrator(ports, state=state, loaded=loaded, policy=Policy(), grace_ms=grace_ms)
+    await orchestrator.forget_agents(frozenset(node.agent_id for node in nodes))
+    token_file = settings.data_folder / TOKEN_FILE
+    auth = TokenAuth(read_token(token_file), UserId(getpass.getuser()), source=f"the file {token_file}")
+    failed = asyncio.Event()
+    loops = asyncio.create_task(orchestrator.run())
+    loops.add_done_callback(lambda task: _note_end(task, failed))
+    try:
+        await executor.start()
+        yield Server(
+            app=make_app(settings, orchestrator, auth, failed),
+            auth=auth,
+            executor=executor,
+            orchestrator=orchestrator,
+            devices_found=words,
+            token_file=token_file,
+            failed=failed,
+        )
+    finally:
+        await stop(loops, orchestrator, executor, store)
+
+
+def make_app(settings: Settings, orchestrator: Orchestrator, auth: TokenAuth, failed: asyncio.Event) -> Starlette:
+    """The HTTP face of a running orchestrator."""
+    return create_app(
+        ApiDependencies(
+            reader=orchestrator.queries,
+            writer=orchestrator.sessions,
+            watcher=orchestrator.watching,
+            auth=auth,
+            allowed_hosts=(*sorted(LOOPBACK), *settings.allowed_hosts),
+            ready=lambda: "a loop of the server has failed" if failed.is_set() else None,
+        )
+    )
+
+
+def agents_of(settings: Settings) -> tuple[tuple[NodeDevices, ...], str]:
+    """The agents to run in this process, and a line for people on what they have.
+
+    Raises:
+        ConfigurationError: a device file cannot be used.
+    """
+    try:
+        if settings.accelerators:
+            nodes = tuple(node_of_file(path) for path in settings.accelerators)
+            return nodes, "mock accelerators of " + ", ".join(str(path) for path in settings.accelerators)
+        if settings.demo:
+            return demo_cluster(), "a demo cluster of two mock nodes with 8 H100 each"
+        here = found()
+        return here.nodes(), here.words
+    except DeviceFileError as error:
+        raise ConfigurationError(str(error)) from error
+
+
+def agent_factory(settings: Settings, node: NodeDevices, now_us: Callable[[], int]) -> Callable[[], AgentCore]:
+    """How to make one agent, and make it again."""
+    config = AgentConfig(
+        id=node.agent_id,
+        node=node.node,
+        folder=settings.data_folder / "agents" / node.agent_id,
+        job_user=JobUserPolicy(name=settings.job_user, allow_root=settings.allow_root_jobs),
+        readings_interval_s=settings.readings_interval_s,
+    )
+    return lambda: AgentCore(config, devices=node.devices, now_us=now_us)
+
+
+def make_folders(data_folder: Path) -> None:
+    """The data folder, which job users may pass through, with the part inside that is the server's alone.
+
+    Raises:
+        ConfigurationError: it cannot be made or written.
+    """
+    try:
+        data_folder.mkdir(parents=True, exist_ok=True)
+        data_folder.chmod(0o711)
+        for name, mode in (("server", 0o700), ("agents", 0o711)):
+            (data_folder / name).mkdir(exist_ok=True)
+            (data_folder / name).chmod(mode)
+    except OSError as error:
+        raise ConfigurationError(
+            f"data-folder: {data_folder} cannot be used ({error.strerror}); give another with --data-folder"
+        ) from error
+
+
+def read_token(path: Path) -> str:
+    """The server's token; made at the first start, readable by its owner alone."""
+    with suppress(FileExistsError):
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            file.write(secrets.token_urlsafe(32) + "\n")
+    path.chmod(0o600)
+    return path.read_text().strip()
+
+
+async def stop(loops: asyncio.Task[None], orchestrator: Orchestrator, executor: Executor, store: Store) -> None:
+    """Stop in the reverse order of starting."""
+    loops.cancel()
+    with suppress(asyncio.CancelledError, Exception):
+        await loops
+    await orchestrator.close()
+    await executor.close()
+    await store.close()
+
+
+def _note_end(task: asyncio.Task[None], failed: asyncio.Event) -> None:
+    if task.cancelled():
+        return
+    log.critical("a loop of the server failed; it has to be started again", exc_info=task.exception())
+    failed.set()

@@ -1,0 +1,82 @@
+"""`aliquot serve`: the server, in the foreground."""
+
+import asyncio
+import logging
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from aliquot.app import Server
+    from aliquot.settings import Settings
+
+
+def serve(
+    host: Annotated[str | None, typer.Option(help="The address to listen on; loopback only.")] = None,
+    port: Annotated[
+        int | None, typer.Option(help="The port to listen on; 0 takes a free one.  [default: 8090]")
+    ] = None,
+    data_folder: Annotated[Path | None, typer.Option(help="Where state, token and job files are.")] = None,
+    database: Annotated[
+        str | None, typer.Option(help="A PostgreSQL URL, instead of SQLite in the data folder.")
+    ] = None,
+    accelerators: Annotated[
+        list[Path] | None, typer.Option(help="A file of mock accelerators; several make several agents.")
+    ] = None,
+    demo: Annotated[bool, typer.Option("--demo", help="Two mock nodes with eight H100 each.")] = False,
+    job_user: Annotated[str | None, typer.Option(help="The Unix account that jobs run as.")] = None,
+    allow_root_jobs: Annotated[bool, typer.Option("--allow-root-jobs", help="Let jobs run as root.")] = False,
+    log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
+) -> None:
+    """Run the server until it is told to stop. Jobs go on without it, and are found again at the next start."""
+    from aliquot.errors import ConfigurationError
+    from aliquot.service.ports import StoreUnavailable
+    from aliquot.settings import read_settings
+
+    try:
+        settings = read_settings(
+            host=host,
+            port=port,
+            data_folder=data_folder,
+            database=database,
+            accelerators=tuple(accelerators or ()),
+            demo=demo,
+            job_user=job_user,
+            allow_root_jobs=allow_root_jobs,
+            log_level=log_level,
+        )
+        code = _run(settings)
+    except (ConfigurationError, StoreUnavailable) as error:
+        print(f"aliquot cannot start: {error}", file=sys.stderr)
+        raise typer.Exit(2) from None
+    raise typer.Exit(code)
+
+
+def _run(settings: "Settings") -> int:
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.run(_serve(settings))
+    return uvloop.run(_serve(settings))
+
+
+async def _serve(settings: "Settings") -> int:
+    from aliquot.app import serving
+    from aliquot.cli.listener import Listener
+
+    logging.basicConfig(level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    async with serving(settings) as server:
+        listener = Listener(server, settings, on_started=lambda port: _greet(port, server, settings))
+        await listener.serve_until(server.failed)
+        return 1 if server.failed.is_set() or not listener.started else 0
+
+
+def _greet(port: int, server: "Server", settings: "Settings") -> None:
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    address = f"http://{host}:{port}"
+    print(f"Aliquot is up, with {server.devices_found}.")
+    print(f"  in a browser   {address}/login?code={server.auth.new_login_code()}   (works once)")
+    print(f"  GraphQL        {address}/graphql   (Authorization: Bearer and the token in {server.token_file})")
+    print(f"  data           {settings.data_folder}", flush=True)
