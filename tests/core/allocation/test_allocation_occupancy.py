@@ -96,6 +96,13 @@ def test_what_is_free_in_sum_and_in_one_piece() -> None:
     assert (state.free(CPU).total, state.free(CPU).largest) == (0, 0)
 
 
+def test_a_device_and_its_slices_are_free_once() -> None:
+    state = DeviceMap.of((gpu(0), slice_of(gpu(0), 0), slice_of(gpu(0), 1)))
+    assert state.free(WHOLE).total == 2
+    assert state.apply({SHARES: {FIRST: 10}}).free(WHOLE).total == 0
+    assert state.apply({SHARES: {DeviceId("cuda0/0"): 10}}).free(SHARES).total == 1990
+
+
 def test_the_map_has_every_accelerator_in_natural_order() -> None:
     devices = (*gpus(11), *cores(range(2)))
     state = DeviceMap.of(devices)

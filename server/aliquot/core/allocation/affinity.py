@@ -25,7 +25,8 @@ def pick(
         islands: the set of directly linked devices that each device is in.
     Returns:
         `prefer`: from the smallest island that has enough, in it (or without one) the smallest NUMA node that has
-        enough; where no node has enough, the fullest nodes first, so that few are used. `interleave`: the nodes in turn.
+        enough; where no node has enough, the fullest nodes first, so that few are used. `interleave`: the nodes in
+        turn.
     """
     if policy is NumaPolicy.INTERLEAVE:
         return in_turn(liked, nodes=nodes)[:count]

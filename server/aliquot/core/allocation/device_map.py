@@ -1,5 +1,6 @@
 """`DeviceMap`: what an agent has and how much of it is held, as an immutable value that can give and take back."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -117,17 +118,16 @@ class DeviceMap:
                 used[device_id] = used.get(device_id, 0) + amount * layout.costs[index]
 
     def free(self, slot: SlotName) -> FreeAmount:
-        """What is free of a slot; a slice and its parent are counted once."""
+        """What is free of a slot; a device and its slices count as much as the larger of the two."""
         layout = self.layout.slots.get(slot)
         if layout is None:
             return FreeAmount(0, 0)
-        room = dict(zip(layout.ids, layout.free(self.used), strict=True))
-        total = sum(room[layout.ids[index]] for index in layout.wholes)
+        room = layout.free(self.used)
+        cut: Counter[DeviceId] = Counter()
         for index in layout.slices:
-            parent = self.layout.devices[layout.ids[index]].parent
-            if parent is None or not room.get(parent):
-                total += room[layout.ids[index]]
-        return FreeAmount(total, max(room.values(), default=0))
+            cut[self.layout.devices[layout.ids[index]].parent or layout.ids[index]] += room[index]
+        whole = sum(max(room[index], cut.pop(layout.ids[index], 0)) for index in layout.wholes)
+        return FreeAmount(whole + cut.total(), max(room, default=0))
 
 
 def allocate(
