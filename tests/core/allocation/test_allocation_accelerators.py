@@ -3,7 +3,6 @@
 from typing import Any
 
 import pytest
-from allocation_devices import GB, SHARES, WHOLE, amounts_of, ask, give, gpu, gpus, slice_of
 
 from aliquot.core.allocation import AllocationOptions, DeviceMap, Strategy, gpu_alloc_json, gpu_alloc_map
 from aliquot_schema.devices import Device, DeviceHealth
@@ -18,6 +17,7 @@ from aliquot_schema.errors import (
 )
 from aliquot_schema.ids import DeviceId, SlotName
 from aliquot_schema.slots import UNLIMITED, SlotType
+from allocation_devices import GB, SHARES, WHOLE, amounts_of, ask, give, gpu, gpus, slice_of
 
 FILL = AllocationOptions(strategy=Strategy.FILL)
 SPLIT = AllocationOptions(allow_fragmentation=True)

@@ -1,12 +1,12 @@
 """Which devices go together: linked ones, NUMA nodes, and the host's own near the accelerators."""
 
 import pytest
-from allocation_devices import CPU, GB, MEM, SHARES, WHOLE, amounts_of, ask, cores, gpu, gpus, pool
 
 from aliquot.core.allocation import AllocationOptions, DeviceMap, NumaPolicy, Strategy
 from aliquot_schema.devices import Device
 from aliquot_schema.errors import InsufficientResource, NotMultipleOfQuantum
 from aliquot_schema.ids import DeviceId
+from allocation_devices import CPU, GB, MEM, SHARES, WHOLE, amounts_of, ask, cores, gpu, gpus, pool
 
 INTERLEAVE = AllocationOptions(numa=NumaPolicy.INTERLEAVE)
 

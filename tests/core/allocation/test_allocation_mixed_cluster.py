@@ -3,11 +3,11 @@
 from dataclasses import replace
 
 import pytest
-from allocation_devices import CPU, SHARES, WHOLE, ask, cores, gpus
 
 from aliquot.core.allocation import DeviceMap, gpu_alloc_map
 from aliquot_schema.devices import DeviceHealth
 from aliquot_schema.errors import AllocationRefused, InsufficientResource, UnsupportedResource
+from allocation_devices import CPU, SHARES, WHOLE, ask, cores, gpus
 
 JOINED = (*(replace(device, costs={SHARES: 1}) for device in gpus(2)), *cores(range(2)))
 PLUGIN_LOST = tuple(replace(device, health=DeviceHealth.GONE) if device.kind == "cuda" else device for device in JOINED)

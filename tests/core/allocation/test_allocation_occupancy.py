@@ -3,12 +3,12 @@
 import json
 
 import pytest
-from allocation_devices import CPU, SHARES, WHOLE, ask, cores, gpu, gpus, slice_of
 
 from aliquot.core.allocation import DeviceMap, budget_cost, gpu_alloc_json, gpu_alloc_map, occupancy_of
 from aliquot_schema.devices import Device, DeviceHealth, ResourceSpec
 from aliquot_schema.errors import InsufficientResource, NotMultipleOfQuantum, UnsupportedResource
 from aliquot_schema.ids import DeviceId, SlotName
+from allocation_devices import CPU, SHARES, WHOLE, ask, cores, gpu, gpus, slice_of
 
 FIRST, SECOND = DeviceId("cuda0"), DeviceId("cuda1")
 ONLY_WHOLE = gpu(0, costs={WHOLE: 1000})

@@ -4,7 +4,6 @@ import random
 from collections.abc import Mapping
 from typing import Any
 
-from allocation_devices import CPU, GB, MEM, SHARES, WHOLE, cores, gpu, pool, slice_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -12,6 +11,7 @@ from aliquot.core.allocation import AllocationOptions, DeviceMap, NumaPolicy, St
 from aliquot_schema.devices import Device, DeviceHealth, ResourceSpec
 from aliquot_schema.errors import AllocationRefused, NotMultipleOfQuantum
 from aliquot_schema.ids import SlotName
+from allocation_devices import CPU, GB, MEM, SHARES, WHOLE, cores, gpu, pool, slice_of
 
 KNOWN_REFUSALS = (AllocationRefused, NotMultipleOfQuantum)
 

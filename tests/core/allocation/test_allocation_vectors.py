@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from allocation_devices import gpu
 
 from aliquot.core.allocation import AllocationOptions, DeviceMap, Strategy
 from aliquot_schema.devices import ResourceSpec
 from aliquot_schema.errors import AllocationRefused
 from aliquot_schema.ids import DeviceId, SlotName
 from aliquot_schema.slots import parse_amount
+from allocation_devices import gpu
 
 VECTORS = Path(os.environ.get("ALIQUOT_VECTORS") or Path(__file__).parents[2] / "data" / "alloc_maps.jsonl")
 STEP = {"fraction": 10, "discrete": 1}
