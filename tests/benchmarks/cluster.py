@@ -10,6 +10,7 @@ from typing import Final
 
 from http_load import Connection, request
 
+from aliquot.cli.main_job.cluster_view import until_joined
 from aliquot.cli.main_job.own_server import OwnServer
 from aliquot.cli.main_job.queries import CREATE
 
@@ -31,6 +32,8 @@ async def cluster() -> AsyncIterator[OwnServer]:
     with TemporaryDirectory(prefix="aliquot-bench-") as folder:
         options = [f"--accelerators={_agent_file(Path(folder), number)}" for number in range(AGENTS)]
         async with OwnServer(*options, "--log-level=warning") as server:
+            async with server.client() as client:
+                await until_joined(client, agents=AGENTS)
             yield server
 
 

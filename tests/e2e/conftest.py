@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from aliquot.cli.main_job.cluster_view import until_joined
 from aliquot.cli.main_job.own_server import OwnServer
 
 ACCELERATORS = Path(__file__).parents[1] / "data" / "accelerators"
@@ -19,6 +20,7 @@ def anyio_backend() -> str:
 async def two_gpus(anyio_backend: str) -> AsyncIterator[OwnServer]:
     """One agent with the two mock GPUs of the README."""
     async with OwnServer("--accelerators", str(ACCELERATORS / "two_gpus.toml")) as server:
+        await joined(server, agents=1)
         yield server
 
 
@@ -26,4 +28,10 @@ async def two_gpus(anyio_backend: str) -> AsyncIterator[OwnServer]:
 async def demo(anyio_backend: str) -> AsyncIterator[OwnServer]:
     """Two mock nodes with eight H100 each."""
     async with OwnServer("--demo") as server:
+        await joined(server, agents=2)
         yield server
+
+
+async def joined(server: OwnServer, *, agents: int) -> None:
+    async with server.client() as client:
+        await until_joined(client, agents=agents)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from aliquot.cli.main_job.cluster_view import until_joined
 from aliquot.cli.main_job.own_server import OwnServer
 
 
@@ -29,4 +30,6 @@ def described(accelerators: Path) -> dict[str, Any]:
 @pytest.fixture
 async def server(anyio_backend: str, accelerators: Path) -> AsyncIterator[OwnServer]:
     async with OwnServer("--accelerators", str(accelerators)) as running:
+        async with running.client() as client:
+            await until_joined(client, agents=1)
         yield running

@@ -1,5 +1,6 @@
 """What the server says about its agents: one answer, read at one revision."""
 
+import asyncio
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,6 +22,10 @@ query {
   }
 }
 """
+
+JOINED: Final = "query { agents(filter: { states: [alive] }, first: 1) { total_count } }"
+JOIN_S_MAX: Final = 60.0
+JOIN_POLL_S: Final = 0.01
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +65,20 @@ async def read_cluster(client: Client) -> ClusterNow:
     """Ask the server."""
     page = (await client.execute(QUERY))["agents"]
     return ClusterNow(revision=page["revision"], agents=tuple(_agent(edge["node"]) for edge in page["edges"]))
+
+
+async def until_joined(client: Client, *, agents: int) -> None:
+    """Wait until so many agents can be asked.
+
+    Raises:
+        TimeoutError: they did not come.
+    """
+    async with asyncio.timeout(JOIN_S_MAX):
+        while True:
+            page = (await client.execute(JOINED))["agents"]
+            if page["total_count"] >= agents:
+                return
+            await asyncio.sleep(JOIN_POLL_S)
 
 
 def granted_shares(grants: list[dict[str, Any]]) -> dict[str, int]:

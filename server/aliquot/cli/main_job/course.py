@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from aliquot.cli.main_job import queries
-from aliquot.cli.main_job.cluster_view import read_cluster
+from aliquot.cli.main_job.cluster_view import read_cluster, until_joined
 from aliquot.cli.main_job.map_check import AGAIN_S, MapCheck
 from aliquot.cli.main_job.tasks import READY, RESISTING, TASKS, Task
 from aliquot.client import Client, SubscriptionClosed
@@ -37,6 +37,7 @@ class Course:
 async def run_course(client: Client) -> Course:
     """Run all tasks until the cluster is idle again."""
     course = Course(check=MapCheck(client=client))
+    await until_joined(client, agents=2)
     revision = (await read_cluster(client)).revision
     updates: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
     async with asyncio.TaskGroup() as group:
