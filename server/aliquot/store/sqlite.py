@@ -4,7 +4,7 @@ import asyncio
 import sqlite3
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar, cast
@@ -86,18 +86,18 @@ class SqliteDatabase:
         return connection
 
     def _write(self, connection: Connection, *, work: Callable[[Connection], T]) -> T:
-        try:
-            return work(connection)
-        finally:
-            if self._wal.stat().st_size > WAL_BYTES_MAX:
-                connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+        done = work(connection)
+        if self._wal.stat().st_size > WAL_BYTES_MAX:
+            # What was committed stays so if this fails; the next write tries it again.
+            with suppress(sqlite3.OperationalError):
+                _driver(connection).execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        return done
 
 
 def back_up(connection: Connection, path: Path) -> None:
     """Copy the database to a new file, as it is now."""
-    source = connection.connection.driver_connection
     with closing(sqlite3.connect(path)) as copy:
-        cast(sqlite3.Connection, source).backup(copy)  # SQLAlchemy types the driver's connection as Any | None
+        _driver(connection).backup(copy)
 
 
 class ConnectionThread:
@@ -121,6 +121,11 @@ class ConnectionThread:
             connection, self._connection = self._connection, None
             await asyncio.get_running_loop().run_in_executor(self._executor, connection.close)
         self._executor.shutdown()
+
+
+def _driver(connection: Connection) -> sqlite3.Connection:
+    """The driver's own connection, for what cannot run in a transaction."""
+    return cast(sqlite3.Connection, connection.connection.driver_connection)  # SQLAlchemy types it as Any | None
 
 
 def _read(connection: Connection, *, work: Callable[[Connection], T]) -> T:

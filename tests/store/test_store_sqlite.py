@@ -1,0 +1,193 @@
+"""SQLite's own: one server per file, a disk that fails, files that are not what they should be, a bounded log file."""
+
+import asyncio
+import os
+import resource
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from functools import partial
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Connection
+
+import store_records as make
+from aliquot.service.ports import SessionQuery, Store, StoreUnavailable
+from aliquot.store import sqlite
+from aliquot.store.commits import commit_group
+from aliquot.store.groups import GroupCommits
+from aliquot.store.opening import open_store
+from store_places import Place
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def place(sqlite_place: Place) -> Place:
+    return sqlite_place
+
+
+async def test_a_second_server_is_refused_by_name(place: Place, store: Store) -> None:
+    with pytest.raises(StoreUnavailable, match=rf"process {os.getpid()}\) uses .*aliquot\.db; stop it"):
+        await place.store().open()
+    await store.commit(make.batch(make.session()))
+    await store.close()
+    second = place.store()
+    assert len((await second.open()).records) == 1
+    await second.close()
+
+
+async def test_a_closed_store_says_so(place: Place) -> None:
+    store = place.store()
+    await store.open()
+    last = asyncio.create_task(store.commit(make.batch(make.session())))
+    await asyncio.sleep(0)
+    await store.close()
+    assert len(await last) == 1, "what was accepted before the close is finished"
+    with pytest.raises(StoreUnavailable):
+        await store.commit(make.batch(make.session()))
+    with pytest.raises(StoreUnavailable):
+        await store.events_after(0, limit=1)
+    await store.close()
+
+
+async def test_nothing_is_damaged_when_the_disk_takes_no_more(place: Place, store: Store) -> None:
+    written = make.session()
+    await store.commit(make.batch(written))
+    wal = place.sqlite_file.with_name("aliquot.db-wal")
+    with _file_size_limit(wal.stat().st_size + 8192):
+        with pytest.raises(StoreUnavailable, match="disk"):
+            await store.commit(make.batch(make.session(name="x" * 100_000)))
+        assert await store.sessions(SessionQuery()) == (written,)
+    (event,) = await store.commit(make.batch(make.session()))
+    assert event.number == 2
+
+
+async def test_a_full_disk_fails_every_caller_of_the_group(place: Place) -> None:
+    database = place.database()
+    await database.open()
+    await database.write(_limit_pages)
+    commit = GroupCommits(lambda batches: database.write(partial(commit_group, batches=batches))).commit
+    large = [make.batch(make.session(name="x" * 200_000)) for _ in range(4)]
+    outcomes = await asyncio.gather(*map(commit, large), return_exceptions=True)
+    assert [type(outcome) for outcome in outcomes] == [StoreUnavailable] * 4
+    assert "the disk is full" in str(outcomes[0])
+    (event,) = await commit(make.batch(make.session()))
+    assert event.number == 1
+    await database.close()
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (lambda data: b"GIF89a" + data[6:], "is no database of Aliquot"),
+        (lambda data: data[:4096] + bytes(len(data) - 4096), "damaged"),
+    ],
+)
+async def test_a_damaged_file_is_refused_and_left_as_it_is(
+    place: Place, damage: Callable[[bytes], bytes], words: str
+) -> None:
+    store = place.store()
+    await store.open()
+    await store.close()
+    damaged = damage(place.sqlite_file.read_bytes())
+    place.sqlite_file.write_bytes(damaged)
+    with pytest.raises(StoreUnavailable, match=words):
+        await place.store().open()
+    assert place.sqlite_file.read_bytes() == damaged
+
+
+async def test_a_folder_without_rights_is_named() -> None:
+    folder = Path(tempfile.mkdtemp(prefix="aliquot-store-"))
+    try:
+        with _without_rights(folder), pytest.raises(StoreUnavailable, match=r"Permission denied: .*server"):
+            await Place("", folder).store().open()
+    finally:
+        shutil.rmtree(folder)
+
+
+async def test_a_file_that_can_only_be_read_is_refused_in_words() -> None:
+    folder = Path(tempfile.mkdtemp(prefix="aliquot-store-"))
+    place = Place("", folder)
+    store = place.store()
+    await store.open()
+    await store.close()
+    place.sqlite_file.with_name("aliquot.db.lock").chmod(0o666)
+    place.sqlite_file.parent.chmod(0o755)
+    place.sqlite_file.chmod(0o444)
+    try:
+        with _without_rights(folder), pytest.raises(StoreUnavailable, match="can only be read"):
+            await place.store().open()
+    finally:
+        shutil.rmtree(folder)
+
+
+async def test_the_log_file_is_bounded_though_somebody_reads(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite, "WAL_BYTES_MAX", 2**20)
+    store = place.store()
+    await store.open()
+    reading = asyncio.Event()
+
+    async def read() -> None:
+        while not reading.is_set():
+            await store.sessions(SessionQuery())
+
+    reader = asyncio.create_task(read())
+    sizes = []
+    for _ in range(40):
+        await store.commit(make.batch(make.session(name="x" * 100_000)))
+        sizes.append(place.sqlite_file.with_name("aliquot.db-wal").stat().st_size)
+    reading.set()
+    await reader
+    await store.close()
+    assert max(sizes) < 2 * 2**20
+    assert sum(size == 0 for size in sizes) > 2
+
+
+@pytest.mark.parametrize("url", ["sqlite://", "sqlite:///:memory:", "mysql://host/name", "nonsense"])
+def test_other_databases_are_refused(place: Place, url: str) -> None:
+    with pytest.raises(StoreUnavailable, match="sqlite:///PATH or postgresql://HOST/NAME"):
+        open_store(url, data_folder=place.folder, now_us=lambda: 1)
+
+
+async def test_a_url_names_a_file(place: Place) -> None:
+    path = place.folder / "odd name?#%" / "a.db"
+    store = open_store(f"sqlite:///{str(path).replace('?', '%3F')}", data_folder=place.folder, now_us=lambda: 1)
+    await store.open()
+    await store.commit(make.batch(make.session()))
+    await store.close()
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("SELECT count(*) FROM sessions").fetchone() == (1,)
+
+
+def _limit_pages(connection: Connection) -> None:
+    with connection.begin():
+        connection.exec_driver_sql("PRAGMA max_page_count = 60")
+
+
+@contextmanager
+def _file_size_limit(limit: int) -> Iterator[None]:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@contextmanager
+def _without_rights(folder: Path) -> Iterator[None]:
+    """A folder that may be read and entered only; root, who may do everything, becomes somebody else for a while."""
+    folder.chmod(0o555)
+    was_root = os.geteuid() == 0
+    if was_root:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        if was_root:
+            os.seteuid(0)
+        folder.chmod(0o755)
