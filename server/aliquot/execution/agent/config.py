@@ -1,0 +1,38 @@
+"""What an agent is told when it is made."""
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from aliquot.execution.agent.job_user import JobUserPolicy
+from aliquot.execution.devices.identity import NodeIdentity
+from aliquot_schema.agents import AllocationMode
+from aliquot_schema.ids import AgentId, DeviceId, SlotName
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentConfig:
+    """One agent. Two agents never share a folder."""
+
+    id: AgentId
+    node: NodeIdentity
+    folder: Path
+    """Holds the kernels' folders; job users must be able to pass through the folders above it."""
+    job_user: JobUserPolicy = field(default_factory=JobUserPolicy)
+    device_ids: frozenset[DeviceId] | None = None
+    """The agent's part of the node's devices; None = all that its plugins find."""
+    allocation_mode: AllocationMode = AllocationMode.SHARED
+    scaling_factor: Mapping[SlotName, str] = field(default_factory=dict)
+    software_version: str = ""
+    limit_memory: bool = True
+    """Hold each process of a kernel that was given `mem` to that much private writable memory (RLIMIT_DATA)."""
+    readings_interval_s: float = 2.0
+    devices_interval_s: float = 10.0
+    """How often the plugins are asked which devices there are."""
+    end_patience_s: float = 5.0
+    """How long to try to end what a killed shim left behind, before saying that it is still there."""
+    start_patience_s: float = 2.0
+    """How long an order may go unanswered before the kernel's folder is looked at."""
+    python: str = sys.executable
+    """Runs the spawner; any Python of at least 3.11."""

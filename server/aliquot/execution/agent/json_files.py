@@ -1,0 +1,74 @@
+"""JSON files that are read whole or not at all, and written durably."""
+
+import os
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+FORMAT: Final = 1
+_SIZE_MAX: Final = 32 << 20
+
+
+def write_file(path: Path, fields: object, *, mode: int = 0o644) -> None:
+    """Write a new file and flush it; the folder is the caller's to flush."""
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
+    try:
+        text = memoryview(orjson.dumps(fields))
+        while text:
+            text = text[os.write(file, text) :]
+        os.fsync(file)
+    finally:
+        os.close(file)
+
+
+def replace_file(path: Path, fields: object, *, mode: int = 0o644) -> None:
+    """Write a file in the place of an older one, durably."""
+    draft = _draft(path)
+    write_file(draft, fields, mode=mode)
+    draft.rename(path)
+    flush_folder(path.parent)
+
+
+def claim_file(path: Path, fields: object) -> bool:
+    """Write a file durably unless there is one; False when somebody else was first."""
+    draft = _draft(path)
+    write_file(draft, fields)
+    try:
+        os.link(draft, path)
+    except FileExistsError:
+        return False
+    finally:
+        draft.unlink()
+    flush_folder(path.parent)
+    return True
+
+
+def read_file(path: Path) -> dict[str, Any] | None:
+    """Read an object; None when the file is not there.
+
+    Raises:
+        ValueError: it holds something else, or is of a newer format.
+    """
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except FileNotFoundError:
+        return None
+    with os.fdopen(file, "rb") as stream:
+        fields = orjson.loads(stream.read(_SIZE_MAX))
+    if not isinstance(fields, dict) or fields.get("format") != FORMAT:
+        raise ValueError(f"{path} is not of format {FORMAT}")
+    return fields
+
+
+def flush_folder(path: Path) -> None:
+    """Make the folder's entries durable."""
+    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def _draft(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{os.urandom(8).hex()}")

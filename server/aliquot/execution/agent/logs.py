@@ -1,0 +1,45 @@
+"""A kernel's output, followed from any byte."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Final
+
+from aliquot_schema.errors import InvalidRequest
+from aliquot_schema.launching import LogChunk
+
+CHUNK_BYTES: Final = 64 * 1024
+_LOOK_S_MIN: Final = 0.002
+_LOOK_S_MAX: Final = 0.05
+"""While somebody follows a quiet kernel, its file is looked at this often. An inotify watch would save that, but has a
+limit per user that many followers of many kernels reach."""
+
+
+async def follow(path: Path, *, offset: int, has_ended: Callable[[], bool]) -> AsyncIterator[LogChunk]:
+    """Read a file that grows until the kernel has ended; the last chunk is `at_end`, and may be empty.
+
+    Raises:
+        InvalidRequest: the offset is negative.
+        FileNotFoundError: there is no such file.
+    """
+    if offset < 0:
+        raise InvalidRequest("an offset is at least 0", field="offset")
+    file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        pause_s = _LOOK_S_MIN
+        while True:
+            ended = has_ended()  # asked before the read: what is read afterwards is all there is
+            data = os.pread(file, CHUNK_BYTES, offset)
+            at_end = ended and offset + len(data) >= os.fstat(file).st_size
+            if data or at_end:
+                yield LogChunk(offset=offset, data=data, at_end=at_end)
+                offset += len(data)
+                pause_s = _LOOK_S_MIN
+            if at_end:
+                return
+            if not data:
+                await asyncio.sleep(pause_s)
+                pause_s = min(pause_s * 1.5, _LOOK_S_MAX)
+    finally:
+        os.close(file)

@@ -1,0 +1,76 @@
+"""Measures the devices again and again, and notices when they change."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+
+from aliquot.execution.agent.config import AgentConfig
+from aliquot.execution.agent.held_kernel import HeldKernel
+from aliquot.execution.agent.owned_devices import OwnedDevices
+from aliquot.execution.agent.usage import device_uses, kernel_cpu_s
+from aliquot.execution.agent.worker import Worker
+from aliquot.execution.devices.plugin import DeviceUse
+from aliquot_schema.devices import DeviceReading
+from aliquot_schema.launching import AgentMessage, DevicesChanged, Inventory, ReadingsTaken
+
+_log = logging.getLogger(__name__)
+
+
+class Measuring:
+    """One agent's loop."""
+
+    def __init__(
+        self,
+        config: AgentConfig,
+        *,
+        devices: OwnedDevices,
+        worker: Worker,
+        running: Callable[[], Iterable[HeldKernel]],
+        inventory: Callable[[], Awaitable[Inventory]],
+        now_us: Callable[[], int],
+        tell: Callable[[AgentMessage], None],
+    ) -> None:
+        self._config = config
+        self._devices = devices
+        self._worker = worker
+        self._running = running
+        self._inventory = inventory
+        self._now_us = now_us
+        self._tell = tell
+
+    async def run(self) -> None:
+        """Until it is cancelled. What fails is logged, and tried again the next time."""
+        looked_at = time.monotonic()
+        while True:
+            await asyncio.sleep(self._config.readings_interval_s)
+            try:
+                await self.measure()
+                if time.monotonic() - looked_at >= self._config.devices_interval_s:
+                    looked_at = time.monotonic()
+                    await self.look()
+            except Exception:
+                _log.exception("agent %s could not measure its devices", self._config.id)
+
+    async def measure(self) -> None:
+        """Take one reading of every device."""
+        kernels = [kernel for kernel in self._running() if kernel.shim_pid is not None]
+        readings = await self._worker.run(self._read, kernels)
+        self._tell(ReadingsTaken(agent_id=self._config.id, at_us=self._now_us(), readings=readings))
+
+    async def look(self) -> None:
+        """Tell when a device came, went, or changed its health."""
+        before = self._devices.known()
+        await self._worker.run(self._devices.discover)
+        if self._devices.known() != before:
+            self._tell(DevicesChanged(inventory=await self._inventory()))
+
+    def _read(self, kernels: Sequence[HeldKernel]) -> tuple[DeviceReading, ...]:
+        known = self._devices.known()
+        now = time.monotonic()
+        uses: list[DeviceUse] = []
+        for kernel in kernels:
+            assert kernel.shim_pid is not None
+            cpu_s = kernel_cpu_s(group=kernel.group, shim_pid=kernel.shim_pid)
+            uses += device_uses(kernel.spec, devices=known, cpu_s=cpu_s, alive_s=now - kernel.seen_at)
+        return self._devices.readings(uses)

@@ -1,0 +1,100 @@
+"""Turns an order into what is on disk and what the spawner is asked for. Blocks on the disk."""
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from aliquot.execution.agent.agent_folder import AgentFolder
+from aliquot.execution.agent.cgroups import Groups, find_groups
+from aliquot.execution.agent.config import AgentConfig
+from aliquot.execution.agent.environment import job_environment
+from aliquot.execution.agent.held_kernel import HeldKernel
+from aliquot.execution.agent.job_user import JobUser, resolve_user
+from aliquot.execution.agent.start_request import start_request
+from aliquot_schema.agents import Capabilities
+from aliquot_schema.devices import DeviceAccess, ResourceSpec
+from aliquot_schema.ids import KernelId
+
+
+class Preparation:
+    """What is the same for every kernel of an agent."""
+
+    def __init__(
+        self,
+        config: AgentConfig,
+        *,
+        folder: AgentFolder,
+        device_environment: Callable[[ResourceSpec], Mapping[str, str]],
+    ) -> None:
+        self._config = config
+        self._folder = folder
+        self._groups: Groups | None = None
+        self._device_environment = device_environment
+
+    def look_around(self) -> None:
+        """Find out what this host offers, and whether there is an account for jobs.
+
+        Raises:
+            InvalidRequest, Forbidden: see `resolve_user`.
+        """
+        self._groups = find_groups(self._config.folder)
+        self.user_for(None)
+
+    def capabilities(self) -> Capabilities:
+        """What was found, in the words of the protocol."""
+        return Capabilities(
+            kill="subreaper" if self._groups is None else "cgroup_v2",
+            limits="rlimits" if self._config.limit_memory else "none",
+            switches_user=os.geteuid() == 0,
+            device_access=DeviceAccess.ENV,
+        )
+
+    def group_of(self, kernel_id: KernelId) -> str | None:
+        """The cgroup for a kernel."""
+        return None if self._groups is None else self._groups.of_kernel(kernel_id)
+
+    def user_for(self, asked: str | None) -> JobUser:
+        """The account for an order.
+
+        Raises:
+            InvalidRequest, Forbidden: see `resolve_user`.
+        """
+        return resolve_user(self._config.job_user, asked=asked, uid=os.geteuid(), environment=os.environ)
+
+    def write(self, kernel: HeldKernel) -> bool:
+        """Write a new kernel's folder durably, but for its entry in the folder above; False when there is one."""
+        assert kernel.order is not None
+        return kernel.folder.create(
+            kernel.order,
+            agent_id=self._config.id,
+            boot_id=self._config.node.boot_id,
+            group=kernel.group,
+            user=self.user_for(kernel.order.user),
+            drafts=self._folder.drafts,
+        )
+
+    def request(self, kernel: HeldKernel, *, pause_at: str | None) -> dict[str, object]:
+        """What to ask the spawner for, once the kernel's folder is there."""
+        order = kernel.order
+        assert order is not None
+        user = self.user_for(order.user)
+        session: Path = self._folder.session(kernel.session_id, user=user)
+        environment = job_environment(
+            order,
+            user=user,
+            devices=self._device_environment(order.spec),
+            agent_id=self._config.id,
+            work=kernel.folder.work,
+            session=session,
+            resource_file=kernel.folder.resource,
+        )
+        return start_request(
+            order,
+            folder=kernel.folder,
+            boot_id=self._config.node.boot_id,
+            group=kernel.group,
+            user=user,
+            environment=environment,
+            limit_memory=self._config.limit_memory,
+            pause_at=pause_at,
+        )

@@ -1,0 +1,42 @@
+"""What an agent says about itself when it joins."""
+
+from collections.abc import Sequence
+
+from aliquot.execution.agent.config import AgentConfig
+from aliquot.execution.agent.held_kernel import HeldKernel
+from aliquot.execution.agent.owned_devices import OwnedDevices
+from aliquot_schema.agents import Agent, Capabilities
+from aliquot_schema.launching import Inventory, SpecOnDisk
+
+
+def describe(
+    config: AgentConfig, *, devices: OwnedDevices, capabilities: Capabilities, kernels: Sequence[HeldKernel]
+) -> Inventory:
+    """Ask the devices afresh and read the kernels' spec files. Blocks on both.
+
+    A kernel that was stopped before its order came has no spec; a spec file that should be there and cannot be read is
+    told as None.
+    """
+    agent = Agent(
+        id=config.id,
+        version=0,
+        node_id=config.node.node_id,
+        hostname=config.node.hostname,
+        devices=devices.discover(),
+        slot_types=devices.slot_types(),
+        attributes=devices.attributes(),
+        capabilities=capabilities,
+        allocation_mode=config.allocation_mode,
+        scaling_factor=config.scaling_factor,
+        boot_id=config.node.boot_id,
+        software_version=config.software_version,
+        registered_us=0,
+        state_changed_us=0,
+    )
+    reports = tuple(kernel.report for kernel in kernels if kernel.report is not None)
+    specs = tuple(
+        SpecOnDisk(kernel_id=kernel.kernel_id, spec=kernel.folder.read_spec(), ended=kernel.has_ended)
+        for kernel in kernels
+        if kernel.folder.order.exists()
+    )
+    return Inventory(agent=agent, kernels=reports, specs=specs)

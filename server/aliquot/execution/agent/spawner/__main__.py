@@ -1,0 +1,81 @@
+"""The spawner: forks one shim for each request. Run as `python -I -S -E FOLDER` with an empty environment.
+
+Everything is imported before the first fork, so that shims share the memory, need no file of the Python they run on
+later, and start in a millisecond. Requests come on stdin: four bytes of length (little endian) and a marshalled
+dictionary with the attributes of `Order`. What became of them goes to stdout, see `shim.run`. At the end of stdin the
+spawner ends; shims stay.
+"""
+
+import gc
+import marshal
+import os
+import signal
+import sys
+
+from order import Order  # type: ignore[import-not-found] # siblings: the folder is run as a program
+from shim import run  # type: ignore[import-not-found]
+
+REQUESTS = 0
+REPORT = 1
+
+
+def main() -> None:
+    signal.signal(signal.SIGCHLD, _reap)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+    # A frozen agent must not freeze its shims: a line that cannot be written is dropped.
+    os.set_blocking(REPORT, False)
+    os.umask(0o077)
+    gc.disable()
+    gc.freeze()
+    while (length := _read(4)) is not None:
+        request = _read(int.from_bytes(length, "little"))
+        if request is None:
+            return
+        _spawn(request)
+
+
+def _spawn(request: bytes) -> None:
+    """Fork, and do everything else in the shim: a page that the spawner writes to is shared with no later shim."""
+    try:
+        pid = os.fork()
+    except OSError:
+        return  # the agent misses the report, and asks again
+    if pid == 0:
+        try:
+            _replace_stdin()
+            run(Order(marshal.loads(request)), REPORT)
+        except BaseException:
+            sys.excepthook(*sys.exc_info())
+        finally:
+            os._exit(0)
+
+
+def _reap(_number: int, _frame: object) -> None:
+    """Wait for shims that have ended; those of a dead spawner are reaped by the system."""
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0] != 0:
+            pass
+    except ChildProcessError:
+        pass
+
+
+def _replace_stdin() -> None:
+    nothing = os.open("/dev/null", os.O_RDONLY)
+    os.dup2(nothing, REQUESTS, inheritable=False)
+    os.close(nothing)
+
+
+def _read(length: int) -> bytes | None:
+    """Exactly so many bytes; None at the end of the input."""
+    parts: list[bytes] = []
+    while length > 0:
+        part = os.read(REQUESTS, min(length, 1 << 20))
+        if not part:
+            return None
+        parts.append(part)
+        length -= len(part)
+    return b"".join(parts)
+
+
+main()

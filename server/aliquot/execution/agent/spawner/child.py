@@ -1,0 +1,149 @@
+"""From the fork to the job's own program: the last steps that are ours, and the first that may fail as the user's."""
+
+# ruff: noqa: SIM105 -- importing contextlib would cost each shim memory
+
+import ctypes
+import errno
+import os
+import resource
+import signal
+
+from order import Order  # type: ignore[import-not-found] # a sibling: the folder is run as a program
+
+NOT_RUNNABLE = 126
+NOT_FOUND = 127
+"""The shell's exit codes for a program that cannot be run, and for one that is not there."""
+
+_PR_GET_DUMPABLE = 3
+_PR_SET_CHILD_SUBREAPER = 36
+_PR_SET_NO_NEW_PRIVS = 38
+_PATH = b"/usr/local/bin:/usr/bin:/bin"
+
+_call_prctl = ctypes.PyDLL(None).prctl
+_call_prctl.argtypes = [ctypes.c_int] + [ctypes.c_ulong] * 4
+# The first call binds the symbol and fills ctypes' caches; done before the fork, shims share these pages.
+_call_prctl(_PR_GET_DUMPABLE, 0, 0, 0, 0)
+
+
+class Child:
+    """A forked process that waits at a gate: opened, its program begins; closed unopened, it ends without."""
+
+    def __init__(self, pid: int, gate: int, complaint: int) -> None:
+        self.pid = pid
+        self.complaint = complaint
+        """Ends without a byte when the program has begun; else has `<exit code> <message>`."""
+        self._gate = gate
+
+    def open_gate(self) -> None:
+        """Let the program begin."""
+        try:
+            os.write(self._gate, b"\n")
+        except BrokenPipeError:
+            pass  # it failed before the gate, and has said so
+        os.close(self._gate)
+
+    def close_gate(self) -> None:
+        """Let it end without having begun."""
+        os.close(self._gate)
+
+
+def become_subreaper() -> None:
+    """Make orphans below this process its children."""
+    _prctl(_PR_SET_CHILD_SUBREAPER)
+
+
+def fork_child(order: Order, folder: int) -> Child:
+    """Fork the job's process and prepare it as far as the gate.
+
+    When the shim dies the gate closes, and the process ends without having begun.
+    """
+    complaint, complain = os.pipe()
+    gate, opener = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(opener)
+        _become_job(order, folder=folder, gate=gate, complain=complain)
+    os.close(complain)
+    os.close(gate)
+    return Child(pid, opener, complaint)
+
+
+def _become_job(order: Order, *, folder: int, gate: int, complain: int) -> None:
+    """Never returns."""
+    code = NOT_RUNNABLE
+    try:
+        _prepare(order, folder)
+        order.reached("child")
+        if os.read(gate, 1):
+            _execute(order.argv, order.environment)
+        code = 0
+    except FileNotFoundError as error:
+        code = NOT_FOUND if error.filename == order.argv[0] else NOT_RUNNABLE
+        os.write(complain, _words(code, error))
+    except BaseException as error:
+        os.write(complain, _words(code, error))
+    finally:
+        os._exit(code)
+
+
+def _prepare(order: Order, folder: int) -> None:
+    os.setsid()
+    if order.group is not None:
+        with open(f"{order.group}/cgroup.procs", "wb", buffering=0) as members:
+            members.write(b"0")
+    for limit, soft, hard in order.limits:
+        resource.setrlimit(limit, (soft, hard))
+    nothing = os.open("/dev/null", os.O_RDONLY)
+    output = os.open("output.log", os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW, dir_fd=folder)
+    os.dup2(nothing, 0)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    os.umask(0o022)
+    if order.user is not None:
+        uid, gid, groups = order.user
+        os.setgroups(groups)
+        os.setresgid(gid, gid, gid)
+        os.setresuid(uid, uid, uid)
+    _prctl(_PR_SET_NO_NEW_PRIVS)
+    os.chdir(order.working_directory)
+    for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD, signal.SIGINT):
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
+def _execute(argv: list[bytes], environment: dict[bytes, bytes]) -> None:
+    """Replace this process; comes back only by an exception. Every descriptor above 2 closes by itself."""
+    if b"/" in argv[0]:
+        _execute_file(argv[0], argv, environment)
+    denied: PermissionError | None = None
+    for place in environment.get(b"PATH", _PATH).split(b":"):
+        try:
+            os.execve(os.path.join(place or b".", argv[0]), argv, environment)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except PermissionError as error:
+            denied = error
+    raise denied or FileNotFoundError(errno.ENOENT, "no such program in PATH", argv[0])
+
+
+def _execute_file(path: bytes, argv: list[bytes], environment: dict[bytes, bytes]) -> None:
+    try:
+        os.execve(path, argv, environment)
+    except FileNotFoundError as error:
+        # A script whose interpreter is missing fails like a script that is missing.
+        reason = "its interpreter does not exist" if os.path.exists(path) else os.strerror(errno.ENOENT)
+        raise FileNotFoundError(errno.ENOENT, reason, path) from error
+
+
+def _words(code: int, error: BaseException) -> bytes:
+    if isinstance(error, OSError):
+        name = error.filename.decode(errors="replace") if isinstance(error.filename, bytes) else error.filename
+        text = f"cannot run: {name}: {error.strerror}" if name else f"cannot run: {error.strerror}"
+    else:
+        text = f"cannot run: {error}"
+    return f"{code} {text}".encode(errors="replace")[:2000]
+
+
+def _prctl(option: int) -> None:
+    if _call_prctl(option, 1, 0, 0, 0) != 0:
+        raise OSError(errno.EINVAL, f"the system refuses prctl {option}")

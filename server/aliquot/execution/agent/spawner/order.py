@@ -1,0 +1,40 @@
+"""What the agent asks the spawner for."""
+
+import os
+import signal
+
+
+class Order:
+    """One kernel to start, as the agent sent it; the attributes are the keys of the marshalled request.
+
+    Texts that are handed to the operating system are bytes, so that no locale can change them.
+    """
+
+    kernel_id: str
+    folder: str
+    """The kernel's own, absolute."""
+    boot_id: str
+    argv: list[bytes]
+    environment: dict[bytes, bytes]
+    working_directory: bytes
+    user: tuple[int, int, list[int]] | None
+    """uid, gid and supplementary groups to change to; None = stay who we are."""
+    limits: list[tuple[int, int, int]]
+    """(RLIMIT_*, soft, hard)."""
+    group: str | None
+    """The cgroup v2 folder to make for the kernel; None = the host offers none."""
+    time_limit_ms: int | None
+    grace_ms: int
+    not_after_us: int | None
+    pause_at: str | None
+    """For tests alone: stop oneself (SIGSTOP) at this step, so that a kill can hit it there. The steps in order:
+    `forked`, `locked`, `claimed`, `child_forked`, `pid_written`, `gate_open`, and `child`
+    (the job's process, before it waits at the gate)."""
+
+    def __init__(self, fields: dict[str, object]) -> None:
+        self.__dict__.update(fields)
+
+    def reached(self, step: str) -> None:
+        """Pause here when asked to."""
+        if self.pause_at == step:
+            os.kill(os.getpid(), signal.SIGSTOP)

@@ -1,0 +1,67 @@
+"""Small JSON files of a kernel's folder, written so that a reader sees all of one or nothing."""
+
+import os
+
+FORMAT = 1
+
+Fields = dict[str, "int | bool | str | None"]
+
+
+def write_record(folder: int, name: str, fields: Fields) -> None:
+    """Write a file durably and put it in the place of an older one.
+
+    Args:
+        folder: an open descriptor of the folder.
+    """
+    draft = _write_draft(folder, name, fields)
+    os.rename(draft, name, src_dir_fd=folder, dst_dir_fd=folder)
+    os.fsync(folder)
+
+
+def claim_record(folder: int, name: str, fields: Fields) -> bool:
+    """Write a file durably unless there is one; False when somebody else was first.
+
+    A link is as exclusive as O_EXCL, and the file is never seen half written.
+    """
+    draft = _write_draft(folder, name, fields)
+    try:
+        os.link(draft, name, src_dir_fd=folder, dst_dir_fd=folder)
+    except FileExistsError:
+        return False
+    finally:
+        os.unlink(draft, dir_fd=folder)
+    os.fsync(folder)
+    return True
+
+
+def to_json(fields: Fields) -> str:
+    """A flat object as JSON text; importing `json` would cost each shim as much memory as all of its own code."""
+    members = ", ".join(f'"{name}": {_to_json(field)}' for name, field in {"format": FORMAT, **fields}.items())
+    return "{" + members + "}\n"
+
+
+def _to_json(field: int | bool | str | None) -> str:
+    if field is None:
+        return "null"
+    if isinstance(field, bool):
+        return "true" if field else "false"
+    if isinstance(field, int):
+        return str(field)
+    return '"' + "".join(_escape(character) for character in field) + '"'
+
+
+def _escape(character: str) -> str:
+    if " " <= character <= "~" and character not in '"\\':
+        return character
+    return f"\\u{ord(character):04x}" if ord(character) <= 0xFFFF else "?"
+
+
+def _write_draft(folder: int, name: str, fields: Fields) -> str:
+    draft = f".{name}.{os.getpid()}"
+    file = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o644, dir_fd=folder)
+    try:
+        os.write(file, to_json(fields).encode())
+        os.fsync(file)
+    finally:
+        os.close(file)
+    return draft

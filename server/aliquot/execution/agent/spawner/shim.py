@@ -1,0 +1,269 @@
+"""A shim: the one process that owns a kernel's process tree, from its claim until the whole tree is gone.
+
+It survives whoever asked for it. Its lock says that it lives; its files say the rest: `claim` (this start won),
+`pid.json` (the job's process; written before it may begin) and `exit.json` (everything has ended). It wakes up for a
+signal or at a deadline and never polls. SIGTERM asks it to stop the kernel, with the grace in `request.json` or else
+the order's own; a real-time signal passes a signal on to the job's main process, see `FORWARD_FROM`.
+"""
+
+# ruff: noqa: SIM105 -- importing contextlib would cost each shim memory
+
+import os
+import select
+import signal
+import time
+
+import ofd_lock  # type: ignore[import-not-found] # siblings: the folder is run as a program
+from child import NOT_RUNNABLE, Child, become_subreaper, fork_child  # type: ignore[import-not-found]
+from descendants import kill_tree, signal_tree, start_time  # type: ignore[import-not-found]
+from order import Order  # type: ignore[import-not-found]
+from records import claim_record, write_record  # type: ignore[import-not-found]
+
+FORWARD_FROM = 33
+"""Signal 33 + n is passed on as signal n, 1..31: the real-time signals 34..64 are queued and cannot overtake."""
+LEFTOVER_GRACE_MS = 1_000
+"""For what the main process left behind when it ended by itself."""
+KILL_AGAIN_MS = 1_000
+EXEC_LOOK_MS = 200
+"""How often signals are looked for while the program is being executed, which takes long only on a dead file system."""
+
+_BLOCKED = tuple(int(number) for number in signal.valid_signals())
+_WOKEN_BY = (int(signal.SIGCHLD), int(signal.SIGTERM), *range(FORWARD_FROM + 1, FORWARD_FROM + 32))
+
+
+def run(order: Order, report: int) -> None:
+    """Start the kernel unless somebody was faster, and stay with it until its end.
+
+    Args:
+        report: a pipe to the agent; one line `<outcome> <kernel> <shim's pid> <its start time>` is written to it, with
+            the outcome `started`, `failed` (exit.json follows), `late` or `withdrew` (nothing was claimed).
+    """
+    # From here on signals are taken by `_take_signal` alone, the spawner's handler for SIGCHLD included.
+    signal.pthread_sigmask(signal.SIG_SETMASK, _BLOCKED)
+    os.setsid()
+    become_subreaper()
+    order.reached("forked")
+    outcome = _claim(order)
+    if outcome is not None:
+        _tell(order, report, outcome)
+        return
+    folder = os.open(order.folder, os.O_RDONLY | os.O_DIRECTORY)
+    _Life(order, folder, report).live()
+
+
+def _claim(order: Order) -> str | None:
+    """Take the lock and the claim; None when both are ours. The lock is let go by the end of the process."""
+    folder = os.open(order.folder, os.O_RDONLY | os.O_DIRECTORY)
+    lock = os.open("lock", os.O_RDWR | os.O_NOFOLLOW, dir_fd=folder)
+    if not ofd_lock.take(lock):
+        return "withdrew"
+    order.reached("locked")
+    if order.not_after_us is not None and time.time_ns() // 1000 > order.not_after_us:
+        return "late"
+    pid = os.getpid()
+    fields = {"by": "shim", "boot_id": order.boot_id, "pid": pid, "start_time": start_time(pid)}
+    if not claim_record(folder, "claim", fields):
+        return "withdrew"
+    order.reached("claimed")
+    os.close(folder)
+    return None
+
+
+def _tell(order: Order, report: int, outcome: str) -> None:
+    """Tell the agent, if it is there and listens; it also finds out by itself, only later."""
+    pid = os.getpid()
+    try:
+        os.write(report, f"{outcome} {order.kernel_id} {pid} {start_time(pid)}\n".encode())
+    except OSError:
+        pass
+
+
+class _Life:
+    """The kernel while it lives. Moments are milliseconds of CLOCK_BOOTTIME."""
+
+    def __init__(self, order: Order, folder: int, report: int) -> None:
+        self._order = order
+        self._folder = folder
+        self._report = report
+        self._began = _now()
+        self._pid: int | None = None
+        """The main process, until it was waited for."""
+        self._status: int | None = None
+        self._failure: tuple[int, str] | None = None
+        self._alone = False
+        self._kill_at: int | None = None
+        self._killing = False
+        self._stop_asked = False
+        self._timed_out = False
+
+    def live(self) -> None:
+        try:
+            self._start()
+        except OSError as error:
+            self._failure = (NOT_RUNNABLE, f"cannot start: {error.filename or ''} {error.strerror}")
+            _tell(self._order, self._report, "failed")
+        self._let_go_of_agent()
+        self._reap()
+        while not self._alone:
+            self._keep_time()
+            self._take_signal(self._wait_s())
+            self._reap()
+        self._finish()
+
+    def _start(self) -> None:
+        self._make_group()
+        child = fork_child(self._order, self._folder)
+        self._pid = child.pid
+        self._order.reached("child_forked")
+        try:
+            self._write_pid(child.pid)
+        except OSError:
+            child.close_gate()
+            raise
+        self._order.reached("pid_written")
+        self._began = _now()
+        child.open_gate()
+        self._order.reached("gate_open")
+        self._failure = self._see_it_begin(child)
+        _tell(self._order, self._report, "failed" if self._failure else "started")
+
+    def _make_group(self) -> None:
+        if self._order.group is not None:
+            try:
+                os.mkdir(self._order.group)
+            except FileExistsError:
+                pass
+
+    def _write_pid(self, pid: int) -> None:
+        shim = os.getpid()
+        fields = {
+            "kernel_id": self._order.kernel_id,
+            "boot_id": self._order.boot_id,
+            "shim_pid": shim,
+            "shim_start_time": start_time(shim),
+            "pid": pid,
+            "start_time": start_time(pid),
+            "began_ms": _now(),
+            "at_us": time.time_ns() // 1000,
+        }
+        write_record(self._folder, "pid.json", fields)
+
+    def _see_it_begin(self, child: Child) -> tuple[int, str] | None:
+        """Wait until the program was executed; None when it was, else an exit code and a message."""
+        poll = select.poll()
+        poll.register(child.complaint, select.POLLIN)
+        while not poll.poll(EXEC_LOOK_MS):
+            self._keep_time()
+            self._take_signal(0)
+        complaint = os.read(child.complaint, 4096)
+        os.close(child.complaint)
+        if not complaint:
+            return None
+        code, _, message = complaint.decode(errors="replace").partition(" ")
+        return int(code), message
+
+    def _let_go_of_agent(self) -> None:
+        nothing = os.open("/dev/null", os.O_RDWR)
+        os.dup2(nothing, self._report, inheritable=False)
+        os.close(nothing)
+
+    def _reap(self) -> None:
+        """Wait for every child that has ended; alone when there is none left."""
+        reaped = False
+        try:
+            while (ended := os.waitpid(-1, os.WNOHANG))[0] != 0:
+                reaped = True
+                if ended[0] == self._pid:
+                    self._status = ended[1]
+                    self._pid = None
+        except ChildProcessError:
+            self._alone = True
+            return
+        if self._pid is None:
+            self._end(LEFTOVER_GRACE_MS)
+        if reaped and self._killing:
+            kill_tree(os.getpid(), self._order.group)
+
+    def _keep_time(self) -> None:
+        limit = self._order.time_limit_ms
+        if limit is not None and not self._timed_out and _now() >= self._began + limit:
+            # What ends within the grace of an earlier stop was stopped, not timed out.
+            self._timed_out = not self._stop_asked and self._pid is not None
+            self._end(self._order.grace_ms)
+        if self._kill_at is not None and _now() >= self._kill_at:
+            self._killing = True
+            self._kill_at = _now() + KILL_AGAIN_MS
+            kill_tree(os.getpid(), self._order.group)
+
+    def _end(self, grace_ms: int) -> None:
+        """Ask everything to end, and see to it after the grace. Of several graces the first to run out counts."""
+        kill_at = _now() + grace_ms
+        if self._kill_at is None:
+            self._kill_at = kill_at
+            if grace_ms > 0:
+                signal_tree(os.getpid(), signal.SIGTERM)
+                signal_tree(os.getpid(), signal.SIGCONT)
+        elif not self._killing:
+            self._kill_at = min(self._kill_at, kill_at)
+
+    def _wait_s(self) -> float | None:
+        """Until the next deadline; None when there is none."""
+        moment = self._kill_at
+        if moment is None and self._order.time_limit_ms is not None:
+            moment = self._began + self._order.time_limit_ms
+        return None if moment is None else max(0, moment - _now()) / 1000
+
+    def _take_signal(self, wait_s: float | None) -> None:
+        found = signal.sigwaitinfo(_WOKEN_BY) if wait_s is None else signal.sigtimedwait(_WOKEN_BY, wait_s)
+        if found is None or found.si_signo == signal.SIGCHLD:
+            return
+        if found.si_signo == signal.SIGTERM:
+            self._stop_asked = True
+            self._end(self._requested_grace_ms())
+        elif self._pid is not None:
+            os.kill(self._pid, found.si_signo - FORWARD_FROM)
+
+    def _requested_grace_ms(self) -> int:
+        """The grace in `request.json`; the order's own when somebody else sent the signal."""
+        try:
+            file = os.open("request.json", os.O_RDONLY | os.O_NOFOLLOW, dir_fd=self._folder)
+            text = os.read(file, 4096).decode()
+            os.close(file)
+            return int(text.partition('"grace_ms":')[2].replace("}", ",").partition(",")[0])
+        except (OSError, ValueError):
+            return int(self._order.grace_ms)
+
+    def _finish(self) -> None:
+        if self._order.group is not None:
+            try:
+                os.rmdir(self._order.group)
+            except OSError:
+                pass  # it is empty of processes, which is what counts
+        code, number, message = self._verdict()
+        fields = {
+            "kernel_id": self._order.kernel_id,
+            "boot_id": self._order.boot_id,
+            "evidence": "exit_file",
+            "exit_code": code,
+            "signal": number,
+            "timed_out": self._timed_out,
+            "stop_asked": self._stop_asked,
+            "ran_ms": max(0, _now() - self._began),
+            "cpu_ms": int((os.times().children_user + os.times().children_system) * 1000),
+            "at_us": time.time_ns() // 1000,
+            "message": message,
+        }
+        write_record(self._folder, "exit.json", fields)
+
+    def _verdict(self) -> tuple[int | None, int | None, str | None]:
+        """(exit code, signal, message): one of the first two is set."""
+        if self._failure is not None:
+            return self._failure[0], None, self._failure[1]
+        assert self._status is not None
+        if os.WIFSIGNALED(self._status):
+            return None, os.WTERMSIG(self._status), None
+        return os.WEXITSTATUS(self._status), None, None
+
+
+def _now() -> int:
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000

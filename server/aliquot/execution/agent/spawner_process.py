@@ -1,0 +1,163 @@
+"""The spawner, seen from the agent: started, asked, listened to, and started again when it dies."""
+
+import asyncio
+import fcntl
+import logging
+import marshal
+import os
+import select
+import subprocess
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from aliquot_schema.ids import KernelId
+
+PROGRAM: Final = Path(__file__).parent / "spawner"
+_PIPE_BYTES: Final = 1 << 20
+_WRITE_PATIENCE_MS: Final = 10_000
+_END_PATIENCE_S: Final = 5.0
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShimOutcome:
+    """What a shim said of its start: `started`, `failed`, `late` or `withdrew`."""
+
+    kernel_id: KernelId
+    outcome: str
+    pid: int
+    start_time: int
+
+
+class SpawnerProcess:
+    """One spawner at a time. `send` may be called in any thread, everything else in the event loop's."""
+
+    def __init__(
+        self, *, python: str, log: Path, on_outcome: Callable[[ShimOutcome], None], on_restart: Callable[[], None]
+    ) -> None:
+        self._python = python
+        self._log = log
+        self._on_outcome = on_outcome
+        self._process: subprocess.Popen[bytes] | None = None
+        self._rest = b""
+        self._sending = threading.Lock()
+        self._on_restart = on_restart
+
+    @property
+    def pid(self) -> int | None:
+        """The spawner's process id; None when there is none."""
+        return None if self._process is None else self._process.pid
+
+    def start(self) -> None:
+        """Start a spawner, and another whenever it dies; then `on_restart` is called."""
+        log = os.open(self._log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            self._process = subprocess.Popen(
+                [self._python, "-I", "-S", "-E", str(PROGRAM)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                env={},
+                cwd="/",
+                start_new_session=True,
+                bufsize=0,
+            )
+        finally:
+            os.close(log)
+        requests, outcomes = self._pipes(self._process)
+        fcntl.fcntl(requests, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+        os.set_blocking(requests, False)
+        os.set_blocking(outcomes, False)
+        self._rest = b""
+        asyncio.get_running_loop().add_reader(outcomes, self._listen)
+
+    async def close(self) -> None:
+        """Let the spawner end; shims stay."""
+        process, self._process = self._process, None
+        if process is not None:
+            self._let_go(process)
+            await asyncio.to_thread(_see_end, process)
+
+    def send(self, requests: Sequence[dict[str, object]]) -> bool:
+        """Ask for shims, see `spawner.order`; False when the spawner cannot take all of them now. Blocks."""
+        with self._sending:
+            process = self._process
+            if process is None:
+                return False
+            pipe, _ = self._pipes(process)
+            try:
+                return all(_write(pipe, _frame(request)) for request in requests)
+            except (BrokenPipeError, OSError, ValueError):
+                return False
+
+    def _listen(self) -> None:
+        assert self._process is not None
+        _, outcomes = self._pipes(self._process)
+        try:
+            text = os.read(outcomes, 65_536)
+        except BlockingIOError:
+            return
+        if not text:
+            self._start_again()
+            return
+        *lines, self._rest = (self._rest + text).split(b"\n")
+        for line in lines:
+            outcome, kernel_id, pid, start_time = line.decode().split(" ")
+            self._on_outcome(
+                ShimOutcome(kernel_id=KernelId(kernel_id), outcome=outcome, pid=int(pid), start_time=int(start_time))
+            )
+
+    def _start_again(self) -> None:
+        assert self._process is not None
+        dead = self._process
+        _log.warning("the spawner (pid %d) has ended; starting another", dead.pid)
+        with self._sending:
+            self._let_go(dead)
+            dead.kill()
+            dead.wait()
+            self.start()
+        self._on_restart()
+
+    def _let_go(self, process: subprocess.Popen[bytes]) -> None:
+        _, outcomes = self._pipes(process)
+        asyncio.get_running_loop().remove_reader(outcomes)
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.close()
+        process.stdout.close()
+
+    @staticmethod
+    def _pipes(process: subprocess.Popen[bytes]) -> tuple[int, int]:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        return process.stdin.fileno(), process.stdout.fileno()
+
+
+def _see_end(process: subprocess.Popen[bytes]) -> None:
+    try:
+        process.wait(_END_PATIENCE_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _frame(request: dict[str, object]) -> memoryview:
+    body = marshal.dumps(request, 2)
+    return memoryview(len(body).to_bytes(4, "little") + body)
+
+
+def _write(pipe: int, frame: memoryview) -> bool:
+    poll = select.poll()
+    poll.register(pipe, select.POLLOUT)
+    while frame:
+        if not poll.poll(_WRITE_PATIENCE_MS):
+            return False
+        try:
+            frame = frame[os.write(pipe, frame) :]
+        except BlockingIOError:
+            continue
+    return True
