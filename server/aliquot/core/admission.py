@@ -21,7 +21,7 @@ from aliquot_schema.sessions import (
     Priority,
     SessionSpec,
 )
-from aliquot_schema.slots import SLOT_NAME, ResourceSlot, parse_amount
+from aliquot_schema.slots import SLOT_NAME, ResourceSlot, is_accelerator, parse_amount
 
 SHELL: Final = "/bin/sh"
 NAME_CHARS_MAX: Final = 256
@@ -38,9 +38,12 @@ def spec_of(request: NewSession) -> SessionSpec:
         InvalidRequest: or one of its kinds; the message names the field and the limit.
     """
     _refuse_unsupported(request)
+    slots = slots_of(request.slots)
+    if request.gpu_memory_gb is not None and not any(is_accelerator(slot) for slot in slots):
+        raise InvalidRequest("gpu_memory_gb: no accelerator is asked for; add one to slots", field="gpu_memory_gb")
     return SessionSpec(
         argv=argv_of(request),
-        slots=slots_of(request.slots),
+        slots=slots,
         cluster_size=_count(request.cluster_size, field="cluster_size", least=1, most=CLUSTER_SIZE_MAX),
         gpu_memory_bytes=None if request.gpu_memory_gb is None else gb_of(request.gpu_memory_gb),
         environment=environment_of(request.environment),
