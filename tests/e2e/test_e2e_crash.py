@@ -23,19 +23,19 @@ async def test_sessions_outlive_the_server(demo: OwnServer) -> None:
         ]
         for session_id in ids:
             await until_state(client, session_id, "running")
-    before = own(ids)
+    before = own(demo)
     assert len(before) == len(ids)
     await demo.kill()
-    assert own(ids) == before
+    assert own(demo) == before
     await demo.start()
     async with demo.client() as client:
         for session_id in ids:
             assert (await until_state(client, session_id, "running"))["attempt"] == 1
-        check = MapCheck(client=client)
+        check = MapCheck(client=client, data_folder=demo.data_folder)
         await check.compare()
         assert check.differences == []
         assert check.from_processes_alone == 1
-        assert own(ids) == before
+        assert own(demo) == before
         flag.touch()
         for session_id, code in zip(ids, EXIT_CODES, strict=True):
             ended = await until_state(client, session_id, "completed", "failed")
@@ -45,9 +45,9 @@ async def test_sessions_outlive_the_server(demo: OwnServer) -> None:
             return (await read_cluster(client)).is_idle
 
         await until(is_idle)
-    assert own(ids) == {}
+    assert own(demo) == {}
 
 
-def own(ids: list[str]) -> dict[str, int]:
-    """Process by kernel, of these sessions."""
-    return {name: live.pid for name, live in live_kernels().items() if name.split(".")[0] in ids}
+def own(server: OwnServer) -> dict[str, int]:
+    """Process by kernel."""
+    return {name: live.pid for name, live in live_kernels(server.data_folder).items()}

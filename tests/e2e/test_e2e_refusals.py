@@ -14,7 +14,7 @@ mutation ($input: CreateSessionInput!) {
   create_session(input: $input) {
     __typename
     ... on Error { code message }
-    ... on ImpossibleRequest { slot requested limit }
+    ... on ImpossibleRequest { slot requested most: limit }
     ... on NotMultipleOfQuantum { slot amount quantum }
     ... on UnknownSlot { slot known }
     ... on InvalidAmount { slot amount }
@@ -36,7 +36,7 @@ def asking(slot: str, amount: str) -> dict[str, Any]:
 CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "nine devices of eight": (
         asking("cuda.device", "9"),
-        {"__typename": "ImpossibleRequest", "slot": "cuda.device", "requested": "9", "limit": "8"},
+        {"__typename": "ImpossibleRequest", "slot": "cuda.device", "requested": "9", "most": "8"},
     ),
     "finer than the step": (
         asking("cuda.shares", "0.005"),

@@ -49,7 +49,7 @@ async def _run(*, as_json: bool) -> bool:
         progress.print(f"Running {len(TASKS)} sessions ({kernels} processes) on {server.url} ...")
         try:
             async with asyncio.timeout(RUN_S_MAX):
-                course = await run_course(client)
+                course = await run_course(client, data_folder=server.data_folder)
         except TimeoutError:
             raise ServerFailed(f"it was not done in {RUN_S_MAX:g} s; the server said:\n{server.log_tail()}") from None
         found = findings(course)

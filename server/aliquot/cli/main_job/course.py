@@ -3,7 +3,8 @@
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from aliquot.cli.main_job import queries
@@ -34,9 +35,9 @@ class Course:
     """How the server describes the session in the end, by task name."""
 
 
-async def run_course(client: Client) -> Course:
+async def run_course(client: Client, *, data_folder: Path) -> Course:
     """Run all tasks until the cluster is idle again."""
-    course = Course(check=MapCheck(client=client))
+    course = Course(check=MapCheck(client=client, data_folder=data_folder))
     await until_joined(client, agents=2)
     revision = (await read_cluster(client)).revision
     updates: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
@@ -115,7 +116,7 @@ async def _cancel(client: Client, course: Course) -> None:
             if READY in seen:
                 break
     await client.change(queries.CANCEL, {"id": session_id})
-    watch = MapCheck(client=client, differences=course.check.differences)
+    watch = replace(course.check, compared=0, from_processes_alone=0)
     while True:
         _, live = await watch.compare()
         if not any(kernel_id.startswith(f"{session_id}.") for kernel_id in live):

@@ -81,8 +81,7 @@ def _held(course: Course) -> Finding:
 
 
 def _nothing_left(course: Course) -> Finding:
-    own = tuple(f"{session_id}." for session_id in course.ids.values())
-    left = sorted(kernel_id for kernel_id in live_kernels() if kernel_id.startswith(own))
+    left = sorted(live_kernels(course.check.data_folder))
     detail = f"left: {', '.join(left)}" if left else "every map is at 0.00 and no process is left"
     return Finding(promise="nothing is left over", kept=not left, detail=detail)
 

@@ -13,6 +13,7 @@ from aliquot_schema.slots import parse_amount
 
 PROC: Final = Path("/proc")
 KERNEL_ID: Final = "ALIQUOT_KERNEL_ID"
+RESOURCE_FILE: Final = "ALIQUOT_RESOURCE_FILE"
 SHARES: Final = "ALIQUOT_GPU_SHARES"
 VISIBLE: Final = "CUDA_VISIBLE_DEVICES"
 
@@ -29,12 +30,17 @@ class LiveKernel:
     """Milli of each device."""
 
 
-def live_kernels() -> dict[str, LiveKernel]:
-    """Every kernel of this machine with a live process that we may look into. Zombies have no environment: not live."""
+def live_kernels(data_folder: Path) -> dict[str, LiveKernel]:
+    """Every kernel with a live process that was started by the agents of one server.
+
+    Zombies have no environment, and are not live. Another server may run on this machine: its kernels are told apart by
+    where their resource file is.
+    """
     found: dict[str, LiveKernel] = {}
     for pid, environment in _environments():
         kernel_id = environment.get(KERNEL_ID)
-        if kernel_id and kernel_id not in found:
+        is_ours = environment.get(RESOURCE_FILE, "").startswith(f"{data_folder}/")
+        if kernel_id and is_ours and kernel_id not in found:
             found[kernel_id] = LiveKernel(
                 kernel_id=kernel_id,
                 pid=pid,

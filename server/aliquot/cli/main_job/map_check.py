@@ -10,6 +10,7 @@ that holds devices but is granted, starting or stopping may have no process: the
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final
 
 from aliquot.cli.main_job.cluster_view import AgentNow, ClusterNow, HoldingKernel, read_cluster
@@ -28,6 +29,8 @@ class MapCheck:
     """Compares, and counts what it compared."""
 
     client: Client
+    data_folder: Path
+    """The server's: its kernels are known by it."""
     compared: int = 0
     from_processes_alone: int = 0
     """Comparisons in which every share came from a live process, and there was at least one."""
@@ -47,7 +50,7 @@ class MapCheck:
         deadline = asyncio.get_running_loop().time() + QUIET_S_MAX
         before = await read_cluster(self.client)
         while True:
-            live = live_kernels()
+            live = live_kernels(self.data_folder)
             after = await read_cluster(self.client)
             settled = before.revision == after.revision and not _missing(after, live)
             if settled or asyncio.get_running_loop().time() > deadline:
