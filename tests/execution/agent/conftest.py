@@ -1,0 +1,49 @@
+"""Agents with real processes; whatever a test leaves running is killed by its id."""
+
+import contextlib
+import os
+import shutil
+import signal
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from agent_stand import Stand, agent_config, marked, shims
+from aliquot_schema.ids import KernelId
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def agent_home() -> Iterator[Path]:
+    """A folder that job users can reach, which pytest's own is not."""
+    home = Path(tempfile.mkdtemp(prefix="aliquot-agent-"))
+    home.chmod(0o711)
+    folder = home / "agent"
+    yield folder
+    for pid in shims(folder):
+        _kill(pid)
+    kernels = folder / "kernels"
+    for name in os.listdir(kernels) if kernels.is_dir() else ():
+        for pid in marked(KernelId(name)):
+            _kill(pid)
+    shutil.rmtree(home)
+
+
+@pytest.fixture
+async def stand(agent_home: Path, anyio_backend: str) -> AsyncIterator[Stand]:
+    """An open agent."""
+    stand = Stand(agent_config(agent_home))
+    await stand.open()
+    yield stand
+    await stand.close()
+
+
+def _kill(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)

@@ -1,0 +1,306 @@
+"""One kernel from its order to its end, with real processes."""
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from agent_stand import SHARES, TOYS, Stand, is_running, marked, new_kernel, order, shell, until
+from aliquot.execution.agent.cgroups import members
+from aliquot_schema.errors import InvalidRequest, NotFound
+from aliquot_schema.ids import DeviceId, SlotName
+from aliquot_schema.launching import KernelPhase, KernelReport
+from aliquot_schema.leases import EndEvidence
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.parametrize("code", [0, 1, 7, 126, 255])
+async def test_exit_codes_are_exact(stand: Stand, code: int) -> None:
+    report = await stand.run(shell(f"exit {code}"))
+    assert (report.exit_code, report.signal, report.evidence) == (code, None, EndEvidence.EXIT_FILE)
+    assert not report.timed_out
+    assert report.ran_ms is not None
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV, signal.SIGPIPE, signal.SIGXFSZ])
+async def test_signals_are_exact(stand: Stand, number: signal.Signals) -> None:
+    report = await stand.run(shell(f"kill -{int(number)} $$"))
+    assert (report.exit_code, report.signal) == (None, int(number))
+
+
+async def test_a_start_is_told_before_its_end(stand: Stand) -> None:
+    asked = order("true")
+    await stand.run(asked)
+    assert [report.phase for report in stand.reports(asked.kernel_id)] == [KernelPhase.STARTED, KernelPhase.EXITED]
+
+
+@pytest.mark.parametrize(
+    ("argv", "code", "words"),
+    [
+        (("no-such-program",), 127, "no such program in PATH"),
+        (("/no/such/program",), 127, "No such file or directory"),
+        (("/etc/passwd",), 126, "Permission denied"),
+        (("/",), 126, "Permission denied"),
+        (("true", "x" * 200_000), 126, "Argument list too long"),
+    ],
+)
+async def test_a_program_that_cannot_be_run_is_told_in_words(
+    stand: Stand, argv: tuple[str, ...], code: int, words: str
+) -> None:
+    asked = order(*argv)
+    report = await stand.run(asked)
+    assert report.exit_code == code
+    assert words in (report.message or "")
+    assert [each.phase for each in stand.reports(asked.kernel_id)] == [KernelPhase.EXITED]
+
+
+async def test_a_missing_working_directory_is_told_in_words(stand: Stand) -> None:
+    report = await stand.run(order("true", working_directory="/no/such/folder"))
+    assert (report.exit_code, "/no/such/folder" in (report.message or "")) == (126, True)
+
+
+async def test_a_script_without_its_interpreter(stand: Stand, agent_home: Path) -> None:
+    script = agent_home.parent / "script"
+    script.write_text("#!/no/such/interpreter\n")
+    script.chmod(0o755)
+    report = await stand.run(order(str(script)))
+    assert (report.exit_code, "interpreter" in (report.message or "")) == (127, True)
+
+
+async def test_a_daemonised_grandchild_is_stopped(stand: Stand) -> None:
+    asked = shell("(setsid sh -c 'setsid sleep 1000 & sleep 1000' >/dev/null 2>&1 &) ; sleep 1000")
+    await stand.core.launch([asked])
+    await until(lambda: len(marked(asked.kernel_id)) >= 4)
+    await stand.core.stop(asked.kernel_id, epoch=1, grace_ms=2000)
+    report = await stand.ended(asked.kernel_id)
+    assert (report.signal, report.evidence) == (signal.SIGTERM, EndEvidence.EXIT_FILE)
+    assert marked(asked.kernel_id) == []
+
+
+async def test_what_the_main_process_left_behind_is_stopped_before_the_exit_is_told(stand: Stand) -> None:
+    asked = shell("(trap '' TERM; setsid sleep 1000 &) ; exit 3")
+    report = await stand.run(asked)
+    assert report.exit_code == 3
+    assert marked(asked.kernel_id) == []
+
+
+async def test_grace_lets_a_child_finish_after_its_shell_has_ended(stand: Stand) -> None:
+    text = "(trap 'echo saving; echo saved; exit 0' TERM; echo ready; while :; do sleep 0.05; done) & wait"
+    asked = shell(text)
+    await stand.core.launch([asked])
+    await until(lambda: "ready" in stand.output(asked.kernel_id))
+    await stand.core.stop(asked.kernel_id, epoch=1, grace_ms=20_000)
+    await stand.ended(asked.kernel_id)
+    assert "saved" in stand.output(asked.kernel_id)
+
+
+async def test_a_job_that_ignores_sigterm_is_killed_after_the_grace(stand: Stand) -> None:
+    asked = shell("trap '' TERM; echo ready; while :; do sleep 0.05; done")
+    await stand.core.launch([asked])
+    await until(lambda: "ready" in stand.output(asked.kernel_id))
+    await stand.core.stop(asked.kernel_id, epoch=1, grace_ms=300)
+    report = await stand.ended(asked.kernel_id)
+    assert (report.signal, report.ran_ms is not None and report.ran_ms >= 300) == (signal.SIGKILL, True)
+
+
+async def test_a_second_stop_can_shorten_the_grace(stand: Stand) -> None:
+    asked = shell("trap '' TERM; echo ready; while :; do sleep 0.05; done")
+    await stand.core.launch([asked])
+    await until(lambda: "ready" in stand.output(asked.kernel_id))
+    await stand.core.stop(asked.kernel_id, epoch=1, grace_ms=3_600_000)
+    await stand.core.stop(asked.kernel_id, epoch=1, grace_ms=0)
+    assert (await stand.ended(asked.kernel_id)).signal == signal.SIGKILL
+
+
+async def test_the_time_limit_is_the_shims_own(stand: Stand) -> None:
+    report = await stand.run(order("sleep", "1000", time_limit_ms=300))
+    assert (report.timed_out, report.signal) == (True, signal.SIGTERM)
+    assert report.ran_ms is not None
+    assert report.ran_ms >= 300
+
+
+async def test_a_time_limit_ends_what_ignores_sigterm(stand: Stand) -> None:
+    report = await stand.run(shell("trap '' TERM; while :; do sleep 0.05; done", time_limit_ms=200, grace_ms=200))
+    assert (report.timed_out, report.signal) == (True, signal.SIGKILL)
+
+
+async def test_a_signal_reaches_the_main_process_alone(stand: Stand) -> None:
+    asked = shell("trap 'echo got; exit 5' USR1; echo ready; while :; do sleep 0.05; done")
+    await stand.core.launch([asked])
+    await until(lambda: "ready" in stand.output(asked.kernel_id))
+    await stand.core.send_signal(asked.kernel_id, epoch=1, signal=signal.SIGUSR1)
+    assert (await stand.ended(asked.kernel_id)).exit_code == 5
+    with pytest.raises(NotFound):
+        await stand.core.send_signal(asked.kernel_id, epoch=1, signal=signal.SIGUSR1)
+    with pytest.raises(InvalidRequest):
+        await stand.core.send_signal(asked.kernel_id, epoch=1, signal=64)
+
+
+async def test_a_job_sees_its_own_environment_and_nothing_of_ours(
+    stand: Stand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ALIQUOT_SECRET", "server")
+    monkeypatch.setenv("RAY_ADDRESS", "server")
+    own = {"MINE": "a=b\nc ü", "ALIQUOT_ATTEMPT": "forged", "TOY_VISIBLE": "forged", "RESULT_DIR": "/"}
+    asked = shell("tr '\\0' '\\n' < /proc/self/environ > all; env -0", environment=own)
+    await stand.run(asked)
+    seen = dict(pair.partition("=")[::2] for pair in stand.output(asked.kernel_id).split("\0") if pair)
+    session = stand.config.folder / "sessions" / asked.kernel_id.split(".")[0]
+    work = str(stand.folder(asked.kernel_id) / "work")
+    assert seen.pop("PWD") == work
+    seen.pop("SHLVL", None), seen.pop("_", None), seen.pop("OLDPWD", None)
+    user = {name: seen.pop(name) for name in ("HOME", "USER", "LOGNAME", "SHELL", "PATH")}
+    assert user["USER"] == ("nobody" if os.geteuid() == 0 else user["LOGNAME"])
+    assert seen == {
+        "MINE": "a=b\nc ü",
+        "LANG": "C.UTF-8",
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+        "TOY_VISIBLE": "toy-a",
+        "CHECKPOINT_DIR": str(session / "checkpoint"),
+        "RESULT_DIR": str(session / "result"),
+        "ALIQUOT_ATTEMPT": asked.kernel_id,
+        "ALIQUOT_KERNEL_ID": asked.kernel_id,
+        "ALIQUOT_SESSION_ID": asked.kernel_id.split(".")[0],
+        "ALIQUOT_RANK": "0",
+        "ALIQUOT_AGENT_ID": "agent-1",
+        "ALIQUOT_SLOTS": '{"toy.shares": "0.20"}',
+        "ALIQUOT_RESOURCE_FILE": str(stand.folder(asked.kernel_id) / "resource.json"),
+        "ALIQUOT_GPU_SHARES": '{"toy-a": "0.20"}',
+        "ALIQUOT_GPU_MEMORY_BYTES": json.dumps({"toy-a": (1 << 30) // 5}),
+    }
+
+
+async def test_a_job_gets_no_descriptor_no_privilege_and_no_blocked_signal(stand: Stand) -> None:
+    asked = shell("ls /proc/$$/fd; grep -E '^(NoNewPrivs|SigBlk|SigIgn|Uid|Groups|CapEff):' /proc/self/status; umask")
+    await stand.run(asked)
+    lines = stand.output(asked.kernel_id).splitlines()
+    assert lines[:4] == ["0", "1", "2", lines[3]]
+    facts = {name: text.split() for name, _, text in (line.partition(":") for line in lines) if text}
+    assert facts["NoNewPrivs"] == ["1"]
+    assert int(facts["SigBlk"][0], 16) == 0
+    assert int(facts["SigIgn"][0], 16) == 0
+    if os.geteuid() == 0:
+        assert set(facts["Uid"]) == {"65534"}
+        assert int(facts["CapEff"][0], 16) == 0
+    assert "0022" in lines
+
+
+async def test_checkpoints_survive_attempts_and_output_is_the_kernels_own(stand: Stand) -> None:
+    first = shell("echo one > $CHECKPOINT_DIR/state; echo mine > file; echo to-stderr > /dev/stderr")
+    await stand.run(first)
+    second = new_kernel()
+    session = first.kernel_id.split(".")[0]
+    again = shell("cat $CHECKPOINT_DIR/state; ls", kernel=type(second)(f"{session}.2.0"))
+    await stand.run(again)
+    assert stand.output(again.kernel_id) == "one\n"
+    assert stand.output(first.kernel_id) == "to-stderr\n"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="without root, jobs run as the agent's own user")
+async def test_a_job_cannot_touch_what_the_agent_believes(stand: Stand) -> None:
+    asked = shell(
+        "cd ..; for f in claim exit.json lock order.json pid.json; do echo x > $f; rm -f $f; done; cat order.json"
+    )
+    report = await stand.run(asked)
+    assert report.exit_code == 1
+    assert set(os.listdir(stand.folder(asked.kernel_id))) >= {"claim", "exit.json", "lock", "order.json", "pid.json"}
+
+
+async def test_the_resource_spec_is_on_disk_and_in_the_inventory(stand: Stand) -> None:
+    spec = {SHARES: {TOYS[0]: 600, TOYS[1]: 120}}
+    asked = order("sleep", "1000", spec=spec, epoch=3)
+    await stand.core.launch([asked])
+    session = asked.kernel_id.split(".")[0]
+    assert json.loads((stand.folder(asked.kernel_id) / "resource.json").read_text()) == {
+        "format": 1,
+        "session": session,
+        "attempt": 1,
+        "rank": 0,
+        "agent": "agent-1",
+        "epoch": 3,
+        "slots": {"toy.shares": {"toy-a": "0.60", "toy-b": "0.12"}},
+    }
+    await stand.told(asked.kernel_id, KernelPhase.STARTED)
+    inventory = await stand.core.inventory()
+    assert [(each.kernel_id, each.spec, each.ended) for each in inventory.specs] == [(asked.kernel_id, spec, False)]
+    (stand.folder(asked.kernel_id) / "resource.json").write_text("{")
+    inventory = await stand.core.inventory()
+    assert [each.spec for each in inventory.specs] == [None]
+    await stand.core.stop(asked.kernel_id, epoch=3, grace_ms=0)
+    await stand.ended(asked.kernel_id)
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({"spec": {SlotName("warp.device"): {TOYS[0]: 1}}}, "unsupported_resource"),
+        ({"spec": {SHARES: {DeviceId("toy-c"): 100}}}, "unsupported_resource"),
+        ({"spec": {SHARES: {TOYS[0]: 1010}}}, "unsupported_resource"),
+        ({"not_after_us": 1}, "too_late"),
+        ({"user": "root"}, "forbidden"),
+        ({"user": "no-such-account"}, "invalid_request"),
+        ({"argv": ()}, "invalid_request"),
+        ({"argv": ("echo", "a\0b")}, "invalid_request"),
+        ({"argv": ("echo", "\ud800")}, "invalid_request"),
+        ({"environment": {"A=B": "c"}}, "invalid_request"),
+    ],
+)
+async def test_an_order_is_refused_for_good(stand: Stand, fields: dict[str, object], code: str) -> None:
+    asked = order("true", **fields)  # type: ignore[arg-type] # fields of several types
+    report = await stand.run(asked)
+    assert (report.phase, report.code, report.evidence) == (KernelPhase.REFUSED, code, EndEvidence.REFUSED)
+    await stand.reopen()
+    again = await stand.run(order("true", kernel=asked.kernel_id))
+    assert (again.phase, again.code) == (KernelPhase.REFUSED, code)
+
+
+async def test_an_unknown_slot_with_nothing_of_it_is_no_obstacle(stand: Stand) -> None:
+    spec = {SlotName("warp.device"): {DeviceId("warp0"): 0}, SHARES: {TOYS[0]: 10}}
+    assert (await stand.run(order("true", spec=spec))).exit_code == 0
+
+
+async def test_memory_is_limited_for_each_process(stand: Stand) -> None:
+    spec = {SHARES: {TOYS[0]: 10}}
+    text = "ulimit -d; ulimit -c"
+    plain = shell(text, spec=spec)
+    await stand.run(plain)
+    assert stand.output(plain.kernel_id).split() == ["unlimited", "0"]
+
+
+async def test_the_group_of_a_kernel_is_gone_after_its_end(stand: Stand) -> None:
+    asked = order("sleep", "1000")
+    await stand.core.launch([asked])
+    await stand.told(asked.kernel_id, KernelPhase.STARTED)
+    group = json.loads((stand.folder(asked.kernel_id) / "order.json").read_text())["group"]
+    kill = stand.inventory.agent.capabilities.kill
+    assert kill == ("subreaper" if group is None else "cgroup_v2")
+    if group is not None:
+        assert members(group) == marked(asked.kernel_id)
+    await stand.core.stop(asked.kernel_id, epoch=1, grace_ms=0)
+    await stand.ended(asked.kernel_id)
+    assert group is None or os.path.basename(group) not in os.listdir(os.path.dirname(group))
+
+
+async def test_a_kernel_is_forgotten_after_its_end(stand: Stand) -> None:
+    asked = order("true")
+    report: KernelReport = await stand.run(asked)
+    assert report.exit_code == 0
+    await stand.core.forget(asked.kernel_id)
+    assert not stand.folder(asked.kernel_id).exists()
+    assert (await stand.core.inventory()).kernels == ()
+
+
+async def test_readings_follow_what_kernels_use(stand: Stand) -> None:
+    asked = shell("while :; do :; done", spec={SHARES: {TOYS[1]: 250}})
+    await stand.core.launch([asked])
+    await until(lambda: any(use.cpu_s > 0 for use in stand.plugin.uses))
+    use = stand.plugin.uses[0]
+    assert (use.device_id, use.share_milli) == (TOYS[1], 250)
+    assert use.alive_s > 0
+    await stand.core.stop(asked.kernel_id, epoch=1, grace_ms=0)
+    await stand.ended(asked.kernel_id)
+    pid = json.loads((stand.folder(asked.kernel_id) / "pid.json").read_text())["pid"]
+    assert not is_running(pid)

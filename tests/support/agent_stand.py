@@ -1,0 +1,214 @@
+"""An agent with real processes for tests: two small devices, a folder of its own, and a record of what it told."""
+
+import asyncio
+import os
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from aliquot.execution.agent.config import AgentConfig
+from aliquot.execution.agent.core import AgentCore
+from aliquot.execution.devices.device_set import DeviceSet
+from aliquot.execution.devices.identity import node_identity
+from aliquot.execution.devices.plugin import DeviceUse
+from aliquot_schema.devices import Device, DeviceReading, ResourceSpec
+from aliquot_schema.ids import AgentId, DeviceId, KernelId, SessionId, SlotName, kernel_id
+from aliquot_schema.launching import AgentMessage, KernelChanged, KernelPhase, KernelReport, LaunchOrder
+from aliquot_schema.slots import SlotType
+
+PATIENCE_S: Final = 30.0
+SHARES: Final = SlotName("toy.shares")
+TOYS: Final = (DeviceId("toy-a"), DeviceId("toy-b"))
+
+
+class ToyPlugin:
+    """Two devices that answer from what the agent knows of their holders."""
+
+    kind = "toy"
+
+    def __init__(self) -> None:
+        self.uses: tuple[DeviceUse, ...] = ()
+        self.present = TOYS
+
+    def discover(self) -> tuple[Device, ...]:
+        return tuple(
+            Device(
+                id=id,
+                name=f"toy{TOYS.index(id)}",
+                kind="toy",
+                model="Toy",
+                budget=1000,
+                costs={SHARES: 1},
+                quanta={SHARES: 10},
+                memory_bytes=1 << 30,
+            )
+            for id in self.present
+        )
+
+    def slot_types(self) -> Mapping[SlotName, SlotType]:
+        return {SHARES: SlotType.COUNT}
+
+    def attributes(self) -> Mapping[str, str]:
+        return {"toy.version": "1"}
+
+    def readings(self, uses: Sequence[DeviceUse]) -> tuple[DeviceReading, ...]:
+        self.uses = tuple(uses)
+        return tuple(DeviceReading(device_id=use.device_id, utilization_pct=use.cpu_s) for use in uses)
+
+    def environment(self, spec: ResourceSpec) -> Mapping[str, str]:
+        return {"TOY_VISIBLE": ",".join(sorted(spec.get(SHARES, {})))}
+
+    def close(self) -> None:
+        pass
+
+
+def new_kernel(*, attempt: int = 1, rank: int = 0) -> KernelId:
+    """A kernel of a session that nobody has seen."""
+    return kernel_id(SessionId(f"ses_{uuid.uuid4()}"), attempt=attempt, rank=rank)
+
+
+def order(*argv: str, kernel: KernelId | None = None, **fields: object) -> LaunchOrder:
+    """An order for a kernel with 0.2 of the first toy, and little patience when it is stopped."""
+    plain = LaunchOrder(
+        kernel_id=kernel or new_kernel(),
+        epoch=1,
+        argv=argv,
+        environment={},
+        working_directory=None,
+        spec={SHARES: {TOYS[0]: 200}},
+        grace_ms=300,
+    )
+    return replace(plain, **fields)  # type: ignore[arg-type] # the fields' own types
+
+
+def shell(text: str, **fields: object) -> LaunchOrder:
+    """An order that runs a shell string."""
+    return order("/bin/sh", "-c", text, **fields)  # type: ignore[arg-type] # the fields' own types
+
+
+class Stand:
+    """One agent, opened, and everything it said."""
+
+    def __init__(self, config: AgentConfig) -> None:
+        self.config = config
+        self.plugin = ToyPlugin()
+        self.said: list[AgentMessage] = []
+        self.news = asyncio.Condition()
+        self._new_core()
+
+    def _new_core(self) -> None:
+        self.core = AgentCore(self.config, devices=DeviceSet([self.plugin]), now_us=lambda: time.time_ns() // 1000)
+
+    async def open(self) -> None:
+        self.inventory = await self.core.open()
+        self._reader = asyncio.create_task(self._read(self.core))
+
+    async def close(self) -> None:
+        await self.core.close()
+        await self._reader
+
+    async def reopen(self) -> None:
+        """What a restart of the agent's process does, but for the process."""
+        await self.close()
+        self.said.clear()
+        self._new_core()
+        await self.open()
+
+    async def _read(self, core: AgentCore) -> None:
+        async for message in core.reports():
+            async with self.news:
+                self.said.append(message)
+                self.news.notify_all()
+
+    def reports(self, kernel: KernelId) -> list[KernelReport]:
+        """What was said of a kernel, oldest first."""
+        return [m.report for m in self.said if isinstance(m, KernelChanged) and m.report.kernel_id == kernel]
+
+    async def told(self, kernel: KernelId, *phases: KernelPhase) -> KernelReport:
+        """Wait until one of the phases was told, and take the newest such report."""
+
+        def found() -> list[KernelReport]:
+            return [report for report in self.reports(kernel) if report.phase in phases]
+
+        async with self.news:
+            await asyncio.wait_for(self.news.wait_for(found), PATIENCE_S)
+        return found()[-1]
+
+    async def ended(self, kernel: KernelId) -> KernelReport:
+        return await self.told(kernel, KernelPhase.EXITED, KernelPhase.REFUSED)
+
+    async def run(self, asked: LaunchOrder) -> KernelReport:
+        """Launch, and wait for the end."""
+        await self.core.launch([asked])
+        return await self.ended(asked.kernel_id)
+
+    def folder(self, kernel: KernelId) -> Path:
+        return self.config.folder / "kernels" / kernel
+
+    def output(self, kernel: KernelId) -> str:
+        return (self.folder(kernel) / "output.log").read_text()
+
+
+def agent_config(folder: Path, **fields: object) -> AgentConfig:
+    """A quick agent in a folder."""
+    plain = AgentConfig(
+        id=AgentId("agent-1"),
+        node=node_identity(),
+        folder=folder,
+        readings_interval_s=0.1,
+        devices_interval_s=0.1,
+        start_patience_s=0.2,
+    )
+    return replace(plain, **fields)  # type: ignore[arg-type] # the fields' own types
+
+
+async def until(fact: Callable[[], bool]) -> None:
+    """Wait until something outside of the event loop has become true."""
+
+    async def watch() -> None:
+        while not fact():  # noqa: ASYNC110 -- the fact is another process's, and wakes nobody
+            await asyncio.sleep(0.01)
+
+    await asyncio.wait_for(watch(), PATIENCE_S)
+
+
+def is_running(pid: int) -> bool:
+    """Whether a process exists and has not ended."""
+    return process_state(pid) not in ("", "Z", "X")
+
+
+def process_state(pid: int) -> str:
+    """The letter of /proc/PID/stat; empty when there is no such process."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0]
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+
+
+def marked(kernel: KernelId) -> list[int]:
+    """The living processes that carry a kernel's mark."""
+    mark = f"ALIQUOT_ATTEMPT={kernel}".encode()
+    return [pid for pid in map(int, filter(str.isdecimal, os.listdir("/proc"))) if mark in _environment(pid)]
+
+
+def shims(folder: Path) -> list[int]:
+    """The living processes that have a file of this folder open as a lock: the shims below it."""
+    return [pid for pid in map(int, filter(str.isdecimal, os.listdir("/proc"))) if _holds(pid, str(folder))]
+
+
+def _environment(pid: int) -> list[bytes]:
+    try:
+        return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return []
+
+
+def _holds(pid: int, folder: str) -> bool:
+    try:
+        links = [os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")]
+    except OSError:
+        return False
+    return any(link.startswith(f"{folder}/kernels/") and link.endswith("/lock") for link in links)
