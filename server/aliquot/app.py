@@ -46,7 +46,7 @@ class Server:
 
     app: Starlette
     auth: TokenAuth
-    executor: Executor
+    executor: LocalExecutor
     orchestrator: Orchestrator
     devices_found: str
     """A line for people: which devices there are."""
@@ -69,7 +69,7 @@ async def serving(settings: Settings) -> AsyncIterator[Server]:
     clock = SystemClock()
     store = open_store(settings.database or "", data_folder=settings.data_folder, now_us=clock.now_us)
     state, loaded = await load_state(store)
-    executor = LocalExecutor([agent_factory(settings, node, clock.now_us) for node in nodes])
+    executor = LocalExecutor({node.agent_id: agent_factory(settings, node, clock.now_us) for node in nodes})
     ports = Ports(store=store, executor=executor, clock=clock, ids=RandomIds())
     grace_ms = round(settings.grace_s * 1000)
     orchestrator = Orchestrator(ports, state=state, loaded=loaded, policy=Policy(), grace_ms=grace_ms)

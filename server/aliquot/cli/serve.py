@@ -34,6 +34,7 @@ def serve(
     from aliquot.errors import ConfigurationError
     from aliquot.service.ports import StoreUnavailable
     from aliquot.settings import read_settings
+    from aliquot_schema.errors import AliquotError
 
     try:
         settings = read_settings(
@@ -48,7 +49,7 @@ def serve(
             log_level=log_level,
         )
         code = _run(settings)
-    except (ConfigurationError, StoreUnavailable) as error:
+    except (ConfigurationError, StoreUnavailable, AliquotError) as error:
         print(f"aliquot cannot start: {error}", file=sys.stderr)
         raise typer.Exit(2) from None
     raise typer.Exit(code)
@@ -67,6 +68,7 @@ async def _serve(settings: "Settings") -> int:
     from aliquot.cli.listener import Listener
 
     logging.basicConfig(level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logging.getLogger("alembic").setLevel(logging.WARNING)
     async with serving(settings) as server:
         listener = Listener(server, settings, on_started=lambda port: _greet(port, server, settings))
         await listener.serve_until(server.failed)
