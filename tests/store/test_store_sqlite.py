@@ -5,6 +5,7 @@ import os
 import resource
 import shutil
 import sqlite3
+import stat
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -15,11 +16,13 @@ import pytest
 from sqlalchemy import Connection
 
 import store_records as make
-from aliquot.service.ports import SessionQuery, Store, StoreUnavailable
+from aliquot.service.ports import DuplicateKey, SessionQuery, Store, StoreUnavailable
 from aliquot.store import sqlite
 from aliquot.store.commits import commit_group
 from aliquot.store.groups import GroupCommits
+from aliquot.store.migration import migrate
 from aliquot.store.opening import open_store
+from aliquot.store.sqlite import connect_writer
 from store_places import Place
 
 pytestmark = pytest.mark.anyio
@@ -31,7 +34,7 @@ def place(sqlite_place: Place) -> Place:
 
 
 async def test_a_second_server_is_refused_by_name(place: Place, store: Store) -> None:
-    with pytest.raises(StoreUnavailable, match=rf"process {os.getpid()}\) uses .*aliquot\.db; stop it"):
+    with pytest.raises(StoreUnavailable, match=rf"aliquot\.db: another server \(process {os.getpid()}\) uses it"):
         await place.store().open()
     await store.commit(make.batch(make.session()))
     await store.close()
@@ -52,6 +55,32 @@ async def test_a_closed_store_says_so(place: Place) -> None:
     with pytest.raises(StoreUnavailable):
         await store.events_after(0, limit=1)
     await store.close()
+
+
+async def test_a_store_may_be_opened_again(place: Place, store: Store) -> None:
+    second = place.store()
+    with pytest.raises(StoreUnavailable):
+        await second.open()
+    await store.close()
+    assert (await second.open()).epoch == 2
+    await second.close()
+    assert (await second.open()).epoch == 3
+    await second.close()
+
+
+async def test_the_files_are_for_their_owner_alone(place: Place, store: Store) -> None:
+    await store.commit(make.batch(make.session()))
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in place.sqlite_file.parent.iterdir()}
+    assert modes == dict.fromkeys(["aliquot.db", "aliquot.db-shm", "aliquot.db-wal", "aliquot.db.lock"], 0o600)
+    assert stat.S_IMODE(place.sqlite_file.parent.stat().st_mode) == 0o700
+
+
+def test_commits_run_without_a_thread_or_a_loop(place: Place) -> None:
+    with closing(connect_writer(place.folder / "inline.db")) as connection:
+        migrate(connection)
+        session = make.session()
+        outcomes = commit_group(connection, [make.batch(session), make.batch(session), make.batch(make.session())])
+    assert [type(outcome) for outcome in outcomes] == [tuple, DuplicateKey, tuple]
 
 
 async def test_nothing_is_damaged_when_the_disk_takes_no_more(place: Place, store: Store) -> None:

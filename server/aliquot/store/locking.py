@@ -28,8 +28,8 @@ class FileLock:
             holder = os.pread(descriptor, 32, 0).decode(errors="replace").strip()
             os.close(descriptor)
             raise StoreUnavailable(
-                f"another server (process {holder or 'unknown'}) uses {path.with_suffix('')}; "
-                "stop it, or start this one with a data folder of its own"
+                f"another server (process {holder or 'unknown'}) uses it; "
+                "stop that one, or start this one with a data folder of its own"
             ) from None
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)

@@ -1,6 +1,7 @@
 """SQLite: one writing connection in a thread of its own, and one that reads beside it."""
 
 import asyncio
+import os
 import sqlite3
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -14,6 +15,7 @@ from sqlalchemy import Connection, create_engine, event
 from sqlalchemy.pool import NullPool
 
 from aliquot.service.ports import StoreUnavailable
+from aliquot.store.faults import unavailability
 from aliquot.store.locking import FileLock
 from aliquot.store.migration import HEAD, migrate, stored_revision
 
@@ -54,10 +56,15 @@ class SqliteDatabase:
         self._reader = ConnectionThread("store-reader", connect=lambda: connect_reader(path))
 
     async def open(self) -> None:
-        self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._lock = FileLock.take(self._path.with_name(f"{self._path.name}.lock"))
-        await self._writer.open()
-        await self._reader.open()
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._lock = FileLock.take(self._path.with_name(f"{self._path.name}.lock"))
+            await self._writer.open()
+            await self._reader.open()
+        except Exception as error:
+            if unavailable := unavailability(error):
+                raise StoreUnavailable(f"{self._path}: {unavailable}") from error
+            raise
 
     async def write(self, work: Callable[[Connection], T]) -> T:
         return await self._writer.run(partial(self._write, work=work))
@@ -73,6 +80,7 @@ class SqliteDatabase:
             self._lock = None
 
     def _open_writer(self) -> Connection:
+        _create_private(self._path)
         connection = connect_writer(self._path)
         try:
             with connection.begin():
@@ -96,6 +104,7 @@ class SqliteDatabase:
 
 def back_up(connection: Connection, path: Path) -> None:
     """Copy the database to a new file, as it is now."""
+    _create_private(path)
     with closing(sqlite3.connect(path)) as copy:
         _driver(connection).backup(copy)
 
@@ -105,10 +114,12 @@ class ConnectionThread:
 
     def __init__(self, name: str, *, connect: Callable[[], Connection]) -> None:
         self._connect = connect
+        self._name = name
         self._connection: Connection | None = None
-        self._executor = ThreadPoolExecutor(1, thread_name_prefix=name)
+        self._executor: ThreadPoolExecutor | None = None
 
     async def open(self) -> None:
+        self._executor = ThreadPoolExecutor(1, thread_name_prefix=self._name)
         self._connection = await asyncio.get_running_loop().run_in_executor(self._executor, self._connect)
 
     async def run(self, work: Callable[[Connection], T]) -> T:
@@ -120,7 +131,14 @@ class ConnectionThread:
         if self._connection is not None:
             connection, self._connection = self._connection, None
             await asyncio.get_running_loop().run_in_executor(self._executor, connection.close)
-        self._executor.shutdown()
+        if self._executor is not None:
+            self._executor.shutdown()
+            self._executor = None
+
+
+def _create_private(path: Path) -> None:
+    """Make the file before SQLite does, for its owner alone: sessions carry their environment."""
+    os.close(os.open(path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
 
 
 def _driver(connection: Connection) -> sqlite3.Connection:
