@@ -19,14 +19,15 @@ from aliquot_schema.requests import SessionChanged
 
 T = TypeVar("T")
 
-_ALWAYS: Final = (
+_ALWAYS: Final[tuple[type[errors.Error], ...]] = (
     errors.InvalidRequest,
     errors.LimitExceeded,
     errors.Unauthenticated,
     errors.Forbidden,
     errors.Unavailable,
 )
-_ON_CREATE: Final = (
+_ON_CREATE: Final[tuple[type[errors.Error], ...]] = (
+    *_ALWAYS,
     errors.InvalidAmount,
     errors.NotMultipleOfQuantum,
     errors.UnsupportedField,
@@ -40,7 +41,12 @@ _ON_CREATE: Final = (
     errors.InvalidResourceCombination,
     errors.UnsupportedResource,
 )
-_ON_CHANGE: Final = (errors.NotFound, errors.StateConflict, errors.VersionConflict)
+_ON_CHANGE: Final[tuple[type[errors.Error], ...]] = (
+    *_ALWAYS,
+    errors.NotFound,
+    errors.StateConflict,
+    errors.VersionConflict,
+)
 
 
 class _OfSessionChanged:
@@ -75,9 +81,9 @@ def _union(name: str, *members: type) -> Any:
     return Annotated[Union.__getitem__(members), strawberry.union(name, description=description)]
 
 
-CreateSessionResult = _union("CreateSessionResult", CreateSessionSuccess, *_ALWAYS, *_ON_CREATE)
-CancelSessionResult = _union("CancelSessionResult", CancelSessionSuccess, *_ALWAYS, *_ON_CHANGE)
-UpdateSessionPriorityResult = _union("UpdateSessionPriorityResult", UpdateSessionPrioritySuccess, *_ALWAYS, *_ON_CHANGE)
+CreateSessionResult = _union("CreateSessionResult", CreateSessionSuccess, *_ON_CREATE)
+CancelSessionResult = _union("CancelSessionResult", CancelSessionSuccess, *_ON_CHANGE)
+UpdateSessionPriorityResult = _union("UpdateSessionPriorityResult", UpdateSessionPrioritySuccess, *_ON_CHANGE)
 
 
 @strawberry.type(description="Changes. Each answers after it is durable.")
@@ -89,7 +95,7 @@ class Mutation:
         input: Annotated[CreateSessionInput, strawberry.argument(description="What to run, with what.")],
     ) -> SessionChanged | errors.Error:
         context = info.context
-        return await _answer(context.writer.create_session(context.caller, input.to_request()))
+        return await _answer(context.writer.create_session(context.caller, input.to_request()), _ON_CREATE)
 
     @root_field(CancelSessionResult, "Cancel a session that has not ended.")
     async def cancel_session(
@@ -98,7 +104,9 @@ class Mutation:
         input: Annotated[CancelSessionInput, strawberry.argument(description="Which one.")],
     ) -> SessionChanged | errors.Error:
         context = info.context
-        return await _answer(context.writer.cancel_session(context.caller, input.id, input.expected_version))
+        return await _answer(
+            context.writer.cancel_session(context.caller, input.id, input.expected_version), _ON_CHANGE
+        )
 
     @root_field(UpdateSessionPriorityResult, "Give a session another priority.")
     async def update_session_priority(
@@ -109,17 +117,20 @@ class Mutation:
         context = info.context
         priority = input.priority.name.lower()
         return await _answer(
-            context.writer.update_session_priority(context.caller, input.id, priority, input.expected_version)
+            context.writer.update_session_priority(context.caller, input.id, priority, input.expected_version),
+            _ON_CHANGE,
         )
 
 
-async def _answer(change: Coroutine[Any, Any, SessionChanged]) -> SessionChanged | errors.Error:
+async def _answer(
+    change: Coroutine[Any, Any, SessionChanged], members: tuple[type[errors.Error], ...]
+) -> SessionChanged | errors.Error:
     try:
         return await _finish(change)
     except AliquotError as error:
         value = errors.error_value(error)
-        if value is None:
-            raise
+        if not isinstance(value, members):
+            raise  # leaves as an entry of `errors`, with its code
         return value
 
 
@@ -130,5 +141,11 @@ async def _finish(change: Coroutine[Any, Any, T]) -> T:
     """Carry a change through even if whoever asked for it goes away in between: half a commit helps nobody."""
     task = asyncio.ensure_future(change)
     _unfinished.add(task)
-    task.add_done_callback(_unfinished.discard)
+    task.add_done_callback(_let_go)
     return await asyncio.shield(task)
+
+
+def _let_go(task: asyncio.Task[Any]) -> None:
+    _unfinished.discard(task)
+    if not task.cancelled():
+        task.exception()  # asked for, so that asyncio does not report it when nobody waits any more

@@ -8,11 +8,14 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.middleware.body_limit import RequestBodyLimitMiddleware
 from starlette.middleware.gzip import GZipMiddleware
+from starlette.requests import Request
+from starlette.responses import Response
 from starlette.routing import Route, WebSocketRoute
 
 from aliquot.api.authentication import TokenAuth
 from aliquot.api.contexts import Contexts
 from aliquot.api.documents import Documents, document_cache
+from aliquot.api.encoding import json_response
 from aliquot.api.endpoint import METHODS, GraphQLEndpoint
 from aliquot.api.envelope import Envelope
 from aliquot.api.faults import FaultLog, FaultMask
@@ -73,5 +76,18 @@ def create_app(deps: ApiDependencies) -> Starlette:
             Middleware(GZipMiddleware, minimum_size=1024, compresslevel=1),
             Middleware(RequestBodyLimitMiddleware, max_body_size=deps.limits.body_bytes),
         ],
+        exception_handlers={413: _body_too_large(deps.limits)},
         lifespan=deps.lifespan,
     )
+
+
+def _body_too_large(limits: Limits) -> Callable[[Request, Exception], Response]:
+    def refuse(_request: Request, _error: Exception) -> Response:
+        message = f"A body has at most {limits.body_bytes} bytes."
+        response = json_response(
+            {"errors": [{"message": message, "extensions": {"code": "limit_exceeded"}}]}, status=413
+        )
+        response.headers["connection"] = "close"  # or the rest would be read only to be thrown away
+        return response
+
+    return refuse

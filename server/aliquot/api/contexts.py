@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from starlette.requests import HTTPConnection
 
 from aliquot.api.authentication import TokenAuth
+from aliquot.api.envelope import REQUEST_ID
 from aliquot_schema.graphql.context import Context, Reader, Watcher, Writer
 from aliquot_schema.ids import UserId
 from aliquot_schema.requests import Caller
@@ -73,5 +74,5 @@ class Contexts:
 
 def request_id_of(request: HTTPConnection) -> str:
     """The id that the envelope gave this request."""
-    request_id: str = request.scope["aliquot.request_id"]
+    request_id: str = request.scope[REQUEST_ID]
     return request_id

@@ -63,7 +63,8 @@ class Documents:
         try:
             return self._check(parse(text, max_tokens=self._limits.tokens), schema)
         except GraphQLError as error:
-            return _refused(error)
+            # Not as the parser's own class of error, or Strawberry would close a whole WebSocket for one wrong text.
+            return _refused(GraphQLError(error.message, source=error.source, positions=error.positions))
         except RecursionError:
             return _refused(GraphQLError("The query is nested too deeply.", extensions={"code": "budget_exceeded"}))
 

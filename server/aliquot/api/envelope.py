@@ -43,9 +43,11 @@ class Envelope:
 
         async def send_marked(message: Message) -> None:
             nonlocal status
-            if message["type"] in ("http.response.start", "websocket.http.response.start", "websocket.accept"):
+            if message["type"] in ("http.response.start", "websocket.accept"):
                 status = message.get("status", 101)
                 _mark(message, request_id)
+            elif message["type"] == "websocket.close":
+                status = status or 403
             await send(message)
 
         try:

@@ -5,7 +5,9 @@ from typing import Final
 
 import strawberry
 from graphql import GraphQLError
+from strawberry.exceptions import MissingQueryError
 from strawberry.extensions import MaskErrors
+from strawberry.schema.exceptions import CannotGetOperationTypeError, InvalidOperationTypeError
 from strawberry.types.execution import ExecutionContext
 
 from aliquot_schema.errors import AliquotError
@@ -13,6 +15,9 @@ from aliquot_schema.graphql.context import Context
 from aliquot_schema.graphql.errors import error_fields
 
 log: Final = logging.getLogger("aliquot.api")
+
+_OF_THE_REQUEST: Final = (GraphQLError, MissingQueryError, CannotGetOperationTypeError, InvalidOperationTypeError)
+"""What Strawberry raises about a request itself; their messages hold nothing but the request."""
 
 
 class FaultLog(strawberry.Schema):
@@ -33,7 +38,7 @@ class FaultMask(MaskErrors):
     def anonymise_error(self, error: GraphQLError) -> GraphQLError:
         """Replace an error by what may be seen of it."""
         cause = _cause(error)
-        if isinstance(cause, GraphQLError):
+        if isinstance(cause, _OF_THE_REQUEST):
             return error
         if isinstance(cause, AliquotError):
             return _shown(error, cause.message, error_fields(cause))
@@ -45,7 +50,7 @@ class FaultMask(MaskErrors):
 def is_fault(error: GraphQLError) -> bool:
     """Whether an error is the server's own, rather than the caller's or the cluster's."""
     cause = _cause(error)
-    return cause is not None and not isinstance(cause, AliquotError | GraphQLError)
+    return cause is not None and not isinstance(cause, (AliquotError, *_OF_THE_REQUEST))
 
 
 def _cause(error: GraphQLError) -> Exception | None:

@@ -4,6 +4,7 @@ A page of another site can point its own name at this machine (DNS rebinding) or
 cookies. The Host header gives the first away, the Origin header the second.
 """
 
+import logging
 from collections.abc import Iterable, Sequence
 from typing import Final
 from urllib.parse import urlsplit
@@ -13,13 +14,16 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.websockets import WebSocketClose
 
 from aliquot.api.encoding import json_response
+from aliquot.api.envelope import REQUEST_ID
+
+log: Final = logging.getLogger("aliquot.api")
 
 OPEN_PATHS: Final = frozenset({"/healthz", "/readyz"})
 """Asked by whatever watches the server, under whatever name; they tell nothing that is worth guarding."""
 
 
 class Guard:
-    """Refuses requests for other hosts with 421, and those from other sites with 403.
+    """Refuses requests for other hosts with 421, and those from other sites with 403; WebSockets with 403 alone.
 
     Args:
         hosts: names and addresses without a port; `*.example.org` takes every name below it, `*` takes all.
@@ -40,7 +44,9 @@ class Guard:
             await self._app(scope, receive, send)
             return
         status, message = refusal
-        if scope["type"] == "websocket" and "websocket.http.response" not in scope.get("extensions", {}):
+        if scope["type"] == "websocket":
+            # Before the handshake this becomes a bare 403, and no browser would show the words: they are for the log.
+            log.warning("%s: %s", scope[REQUEST_ID], message)
             await WebSocketClose(1008, message)(scope, receive, send)
             return
         body = {"errors": [{"message": message, "extensions": {"code": "forbidden"}}]}

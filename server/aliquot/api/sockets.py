@@ -58,7 +58,14 @@ class SocketAdapter(ASGIWebSocketAdapter):
 
 
 class SocketHandler(BaseGraphQLTransportWSHandler[SocketContext, None]):
-    """A client that goes away in the middle of a message is a normal end, not a failure."""
+    """Takes messages of the right shape alone. A client that goes away in the middle of one is no failure."""
+
+    async def handle_message(self, message: Any) -> None:
+        """Act on one message, or close with 4400."""
+        if _is_message(message):
+            await super().handle_message(message)
+        else:
+            await self.handle_invalid_message("The message has not the shape that the protocol gives it")
 
     async def run_operation(self, operation: Operation[SocketContext, None]) -> None:
         """Run one operation to its end, or to the client's."""
@@ -110,6 +117,24 @@ class GraphQLSocket(GraphQL[SocketContext, None]):
     def decode_json(self, data: str | bytes) -> object:
         """Decode a message."""
         return json_value(data)
+
+
+def _is_message(message: object) -> bool:
+    if not isinstance(message, dict):
+        return False
+    kind = message.get("type")
+    if kind not in ("subscribe", "complete"):
+        return isinstance(kind, str)
+    return isinstance(message.get("id"), str) and (kind == "complete" or _is_request(message.get("payload")))
+
+
+def _is_request(payload: object) -> bool:
+    return (
+        isinstance(payload, dict)
+        and isinstance(payload.get("query"), str)
+        and isinstance(payload.get("variables"), dict | None)
+        and isinstance(payload.get("operationName"), str | None)
+    )
 
 
 def _note(task: "asyncio.Task[None]") -> None:
