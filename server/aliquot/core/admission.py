@@ -161,7 +161,8 @@ def dependencies_of(pairs: Sequence[tuple[str, str]]) -> tuple[Dependency, ...]:
     """The sessions to wait for; the same one twice counts once."""
     _limit(len(pairs), field="depends_on", most=DEPENDENCIES_MAX)
     links = (
-        Dependency(session_id=SessionId(session_id), condition=_condition(condition)) for session_id, condition in pairs
+        Dependency(session_id=SessionId(_plain(session_id, field="depends_on")), condition=_condition(condition))
+        for session_id, condition in pairs
     )
     return tuple(dict.fromkeys(links))
 

@@ -25,7 +25,7 @@ def decide(snapshot: Snapshot, policy: Policy, *, now_us: int, seed: int) -> Pla
     gated = gate(snapshot, policy, now_us=now_us)
     line = ORDERS[policy.order](gated.ready)
     room = Room(snapshot, policy)
-    placements, waiting = _place(line, room, snapshot, policy)
+    placements, waiting = _place(line, room, policy)
     aside = ORDERS[policy.order](row for row in snapshot.queue if row.session_id in gated.verdicts)
     verdicts = waiting | {row.session_id: gated.verdicts[row.session_id] for row in aside}
     failures = {session_id: gated.failures[session_id] for session_id in sorted(gated.failures)}
@@ -33,16 +33,16 @@ def decide(snapshot: Snapshot, policy: Policy, *, now_us: int, seed: int) -> Pla
 
 
 def _place(
-    line: list[PendingRow], room: Room, snapshot: Snapshot, policy: Policy
+    line: list[PendingRow], room: Room, policy: Policy
 ) -> tuple[tuple[Placement, ...], dict[SessionId, Verdict]]:
     """Serve the line in order, until one does not fit: those behind it wait for it."""
     placements: list[Placement] = []
     for index, row in enumerate(line):
         kernels = PLACEMENTS[policy.placement](row, room)
         if len(kernels) < row.cluster_size:
-            head = shortage(row, room, snapshot, fits_kernels=len(kernels))
+            head = shortage(row, room, fits_kernels=len(kernels))
             return tuple(placements), {row.session_id: head} | _behind(row, line[index + 1 :])
-        room.take(kernels)
+        room.take(row.session_id, kernels)
         placements.append(Placement(session_id=row.session_id, version=row.version, kernels=kernels))
     return tuple(placements), {}
 

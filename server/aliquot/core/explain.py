@@ -27,6 +27,13 @@ def _gang(evidence: Evidence) -> str:
     return f"{fits}; they start all at once or not at all{_held_by(evidence)}"
 
 
+def _no_agent(evidence: Evidence) -> str:
+    if not evidence.agents:
+        return "no agent that is left could run it"
+    why = f"{_some(evidence.devices)} there is broken" if evidence.devices else "cannot be given anything now"
+    return f"only {_some(evidence.agents)} could run it, and {why}"
+
+
 def _held_by(evidence: Evidence) -> str:
     return f"; held by {_some(evidence.blocked_by)}" if evidence.blocked_by else ""
 
@@ -41,11 +48,7 @@ _WORDS: Final[Mapping[Reason, Callable[[Evidence], str]]] = {
     Reason.HELD: lambda _: "held back until somebody releases it",
     Reason.DEPENDENCY: lambda evidence: f"waits for {_some(evidence.blocked_by)}",
     Reason.NOT_BEFORE: lambda _: "its last launch failed; it is tried again after a pause",
-    Reason.NO_AGENT: lambda evidence: (
-        f"only {_some(evidence.agents)} could run it, and cannot be given anything now"
-        if evidence.agents
-        else "no agent that is left could run it"
-    ),
+    Reason.NO_AGENT: _no_agent,
     Reason.BEHIND_HEAD: lambda evidence: f"waits behind {_some(evidence.blocked_by)}, which is next",
     Reason.INSUFFICIENT: _insufficient,
     Reason.FRAGMENTED: _fragmented,

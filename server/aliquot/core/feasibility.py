@@ -5,12 +5,12 @@ from dataclasses import replace
 from typing import Final
 
 from aliquot.core.allocation.device_map import Refusal, allocate
-from aliquot.core.allocation.layout import DeviceLayout
+from aliquot.core.allocation.layout import DeviceLayout, SlotLayout
 from aliquot.core.allocation.occupancy import added, occupancy_of
 from aliquot.core.allocation.options import AllocationOptions
 from aliquot.core.policy import Policy
 from aliquot.core.snapshot import AgentRow, PendingRow, Request, Snapshot
-from aliquot_schema.devices import ResourceSpec
+from aliquot_schema.devices import DeviceHealth, ResourceSpec
 from aliquot_schema.errors import (
     AliquotError,
     AllocationRefused,
@@ -19,6 +19,7 @@ from aliquot_schema.errors import (
     NotMultipleOfQuantum,
 )
 from aliquot_schema.ids import AgentId, DeviceId, NodeId, SlotName
+from aliquot_schema.natural_order import NaturalKey, natural_key
 from aliquot_schema.reasons import Evidence, Reason, Verdict
 from aliquot_schema.sessions import SessionSpec
 from aliquot_schema.slots import Unlimited, format_amount
@@ -35,12 +36,12 @@ def impossible(spec: SessionSpec, agents: Iterable[AgentRow], options: Allocatio
     request = tuple((slot, amount) for slot, amount in spec.slots.items() if not isinstance(amount, Unlimited))
     options = replace(options, gpu_memory_bytes=spec.gpu_memory_bytes)
     agents = list(agents)
-    refusals = [refusal for agent in agents if (refusal := _refusal(agent.layout, request, options)) is not None]
-    if len(refusals) == len(agents):
-        return _kindest(refusals, request, agents)
-    room = kernels_when_empty(agents, request, options, most=spec.cluster_size)
+    room = kernels_when_empty(agents, request, options, most=spec.cluster_size, repaired=True)
     if room >= spec.cluster_size:
         return None
+    if not room:
+        refusals = [_refusal(agent.layout, request, options) for agent in agents]
+        return _kindest([refusal for refusal in refusals if refusal is not None], request, agents)
     return ImpossibleRequest(
         f"cluster_size: all agents together, when empty, hold {room} such kernels at once, and {spec.cluster_size} "
         "were asked; ask for fewer or smaller ones",
@@ -63,13 +64,22 @@ def feasible_agents(snapshot: Snapshot, policy: Policy) -> Callable[[PendingRow]
     return could_run
 
 
-def kernels_when_empty(agents: Iterable[AgentRow], request: Request, options: AllocationOptions, *, most: int) -> int:
-    """How many such kernels the agents hold at once when nobody else is there; counting stops at `most`."""
+def kernels_when_empty(
+    agents: Iterable[AgentRow], request: Request, options: AllocationOptions, *, most: int, repaired: bool
+) -> int:
+    """How many such kernels the agents hold at once when nobody else is there; counting stops at `most`.
+
+    Args:
+        repaired: whether devices that are broken now count as if they were healthy again.
+    """
     found = 0
     used: dict[NodeId, Mapping[DeviceId, int]] = {}
-    for agent in agents:
+    for agent in sorted(agents, key=_by_name):
+        if found == most:
+            break
         held = used.get(agent.node_id, {})
-        while found < most and (spec := _when_held(agent.layout, request, options, held)) is not None:
+        slots = agent.layout.repaired if repaired else agent.layout.slots
+        while found < most and (spec := _when_held(agent.layout, slots, request, options, held)) is not None:
             held = added(held, occupancy_of((spec,), agent.layout.devices.values()))
             found += 1
         used[agent.node_id] = held
@@ -80,19 +90,35 @@ def _no_agent(row: PendingRow, agents: Iterable[AgentRow], options: AllocationOp
     options = replace(options, gpu_memory_bytes=row.gpu_memory_bytes)
     allowed = [agent for agent in agents if agent.id not in row.excluded_agents]
     is_open = [agent for agent in allowed if agent.is_open]
-    if kernels_when_empty(is_open, row.request, options, most=row.cluster_size) >= row.cluster_size:
+    if kernels_when_empty(is_open, row.request, options, most=row.cluster_size, repaired=False) >= row.cluster_size:
         return None
-    could = sorted(
-        agent.id for agent in allowed if not agent.is_open and not _refusal(agent.layout, row.request, options)
+    missing = [agent for agent in sorted(allowed, key=_by_name) if not agent.is_open or _broken(agent)]
+    could = [agent for agent in missing if not _refusal(agent.layout, row.request, options)]
+    broken = [device_id for agent in could if agent.is_open for device_id in _broken(agent)]
+    evidence = Evidence(
+        agents=tuple(agent.id for agent in could[:NAMED_MAX]), devices=tuple(dict.fromkeys(broken))[:NAMED_MAX]
     )
-    return Verdict(reason=Reason.NO_AGENT, evidence=Evidence(agents=tuple(could[:NAMED_MAX])))
+    return Verdict(reason=Reason.NO_AGENT, evidence=evidence)
+
+
+def _by_name(agent: AgentRow) -> NaturalKey:
+    return natural_key(agent.id)
+
+
+def _broken(agent: AgentRow) -> list[DeviceId]:
+    devices = agent.layout.devices.values()
+    return [device.id for device in devices if device.health is DeviceHealth.UNHEALTHY]
 
 
 def _when_held(
-    layout: DeviceLayout, request: Request, options: AllocationOptions, used: Mapping[DeviceId, int]
+    layout: DeviceLayout,
+    slots: Mapping[SlotName, SlotLayout],
+    request: Request,
+    options: AllocationOptions,
+    used: Mapping[DeviceId, int],
 ) -> ResourceSpec | None:
     try:
-        return allocate(dict(request), slots=layout.repaired, used=used, unique=layout.unique, options=options)
+        return allocate(dict(request), slots=slots, used=used, unique=layout.unique, options=options)
     except (AllocationRefused, InvalidRequest):
         return None
 
@@ -123,10 +149,12 @@ def _kindest(refusals: list[Refusal], request: Request, agents: list[AgentRow]) 
 
 
 def _capacity(layout: DeviceLayout, slot: SlotName) -> int:
+    """The most that one grant can have: whole devices, or slices, never both."""
     columns = layout.repaired.get(slot)
     if columns is None:
         return 0
-    return sum(columns.budgets[index] // columns.costs[index] for index in columns.wholes)
+    held = [budget // cost for budget, cost in zip(columns.budgets, columns.costs, strict=True)]
+    return max(sum(held[index] for index in group) for group in (columns.wholes, columns.slices))
 
 
 def _too_large(slot: SlotName, amount: int, largest: int) -> ImpossibleRequest:

@@ -1,16 +1,17 @@
 """Room: what is still free while a pass places one session after the other."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 
 from aliquot.core.allocation.device_map import allocate
-from aliquot.core.allocation.occupancy import added, occupancy_of
+from aliquot.core.allocation.occupancy import added, occupancy_on
 from aliquot.core.plan import KernelPlacement
 from aliquot.core.policy import Policy
 from aliquot.core.snapshot import AgentRow, PendingRow, Snapshot
 from aliquot_schema.devices import ResourceSpec
 from aliquot_schema.errors import AllocationRefused, InvalidRequest
-from aliquot_schema.ids import DeviceId, NodeId
+from aliquot_schema.ids import DeviceId, NodeId, SessionId
 from aliquot_schema.natural_order import natural_key
 
 
@@ -21,6 +22,9 @@ class Room:
         self.agents = tuple(sorted(snapshot.agents, key=lambda agent: natural_key(agent.id)))
         self._used: dict[NodeId, dict[DeviceId, int]] = {node: dict(used) for node, used in snapshot.used.items()}
         self._options = policy.allocation
+        self._holders = snapshot.holders
+        self._taken: dict[tuple[NodeId, DeviceId], list[SessionId]] = defaultdict(list)
+        self._by_id = {agent.id: agent for agent in self.agents}
 
     def open_agents(self, row: PendingRow) -> list[AgentRow]:
         """Agents that this session may be given something on now, in natural order of their ids."""
@@ -41,11 +45,17 @@ class Room:
 
     def with_spec(self, agent: AgentRow, used: dict[DeviceId, int], spec: ResourceSpec) -> dict[DeviceId, int]:
         """`used` after a grant on that agent."""
-        return added(used, occupancy_of((spec,), agent.layout.devices.values()))
+        return added(used, occupancy_on((spec,), agent.layout.devices))
 
-    def take(self, kernels: Sequence[KernelPlacement]) -> None:
-        """Count placements as held."""
-        agents = {agent.id: agent for agent in self.agents}
+    def holders_of(self, node_id: NodeId, device_id: DeviceId) -> list[SessionId]:
+        """Sessions that hold a part of a device, those placed in this pass included."""
+        return [*self._holders.get((node_id, device_id), ()), *self._taken.get((node_id, device_id), ())]
+
+    def take(self, session_id: SessionId, kernels: Sequence[KernelPlacement]) -> None:
+        """Count a session's kernels as placed."""
         for kernel in kernels:
             used = self.used_on(kernel.node_id)
-            self._used[kernel.node_id] = self.with_spec(agents[kernel.agent_id], used, kernel.spec)
+            self._used[kernel.node_id] = self.with_spec(self._by_id[kernel.agent_id], used, kernel.spec)
+            for amounts in kernel.spec.values():
+                for device_id in amounts:
+                    self._taken[kernel.node_id, device_id].append(session_id)

@@ -96,6 +96,8 @@ def _failure_of(kernel: Kernel) -> Failure:
         return Failure(code="kernel_lost" if kernel.exit_code is None else "exec_failed", message=kernel.message)
     if kernel.signal is not None:
         return Failure(code="signal", message=f"{where} was ended by signal {kernel.signal}")
+    if kernel.exit_code is None:
+        return Failure(code="kernel_lost", message=f"{where} is gone, and left no exit code")
     return Failure(code="exit_code", message=f"{where} exited with code {kernel.exit_code}")
 
 
@@ -106,8 +108,9 @@ def move_kernel(kernel: Kernel, to: KernelState) -> Kernel:
 
 
 def start_kernel(kernel: Kernel, report: KernelReport, *, now_us: int) -> Kernel:
-    """Its agent says that it runs."""
-    return replace(move_kernel(kernel, KernelState.RUNNING), started_us=min(report.at_us, now_us))
+    """Its agent says that it runs. The first such report tells since when; an agent's clock may be off."""
+    began_us = max(kernel.granted_us, min(report.at_us, now_us)) if kernel.started_us is None else kernel.started_us
+    return replace(move_kernel(kernel, KernelState.RUNNING), started_us=began_us)
 
 
 def end_kernel(kernel: Kernel, report: KernelReport, *, now_us: int) -> Kernel:

@@ -15,7 +15,7 @@ from aliquot.service.reconcile import Repairs, of_agent, reconcile
 from aliquot.service.registration import leave, register
 from aliquot.service.state import State
 from aliquot_schema.agents import Agent
-from aliquot_schema.errors import Unavailable
+from aliquot_schema.errors import AliquotError
 from aliquot_schema.ids import AgentId, DeviceId, KernelId
 from aliquot_schema.launching import (
     AgentJoined,
@@ -130,22 +130,23 @@ class AgentMessages:
         )
 
     def _register(self, draft: Draft, told: Agent) -> Agent:
-        held: frozenset[DeviceId] = frozenset(self._state.used.get(told.node_id, {}))
+        known = draft.agent(told.id)
+        node_id = told.node_id if known is None else known.node_id
+        held: frozenset[DeviceId] = frozenset(self._state.used.get(node_id, {}))
         return register(draft, told, held=held, now_us=self._clock.now_us())
 
     async def _silence(self, agent_id: AgentId, *, gone: bool) -> None:
+        def change(draft: Draft) -> None:
+            to = AgentState.LOST if self._state.is_held(agent_id) else AgentState.LEFT
+            leave(draft, agent_id, to=to if gone else AgentState.SUSPECT, now_us=self._clock.now_us())
+
         self._state.reachable.discard(agent_id)
-        holds = any(
-            lease.agent_id == agent_id for on_node in self._state.open_leases.values() for lease in on_node.values()
-        )
-        to = AgentState.SUSPECT if not gone else AgentState.LOST if holds else AgentState.LEFT
-        now_us = self._clock.now_us()
-        await self._journal.transact(lambda draft: leave(draft, agent_id, to=to, now_us=now_us), actor=ACTOR)
+        await self._journal.transact(change, actor=ACTOR)
 
     async def _stop_orphans(self, agent_id: AgentId, orphans: list[KernelId]) -> None:
         for kernel_id in orphans:
             log.warning("agent %s runs %s, which nobody has a lease for; it is stopped", agent_id, kernel_id)
             try:
                 await self._executor.stop(agent_id, kernel_id, epoch=self._journal.epoch, grace_ms=self._grace_ms)
-            except Unavailable as error:
+            except AliquotError as error:
                 log.warning("agent %s was not told to stop %s: %s", agent_id, kernel_id, error.message)

@@ -36,6 +36,9 @@ WAKING: Final = frozenset(
         "agent.joined",
         "agent.changed",
         "agent.back",
+        "agent.suspect",
+        "agent.lost",
+        "agent.left",
     }
 )
 """Kinds of events after which a pass may decide something new."""

@@ -83,6 +83,8 @@ class Creation:
         assert session.idempotency_key is not None, "an id made here was there before"
         known = await self._store.session_by_key(session.owner, session.idempotency_key)
         assert known is not None, "a key was taken, and nobody has it"
+        if known.id not in self._state.sessions:
+            await self._journal.catch_up()
         return _same(known, session)
 
     async def _check(self, spec: SessionSpec) -> None:
@@ -95,10 +97,15 @@ class Creation:
             if refusal is not None:
                 raise refusal
         for link in spec.depends_on:
-            if link.session_id not in self._state.sessions and not await self._store.session_records(link.session_id):
-                raise UnknownDependency(
-                    f"depends_on: there is no session {link.session_id[:80]}", session_id=link.session_id[:80]
-                )
+            if link.session_id not in self._state.sessions:
+                await self._recall(link.session_id)
+
+    async def _recall(self, session_id: SessionId) -> None:
+        """Have an old session in memory that a new one waits for: passes look there alone."""
+        records = await self._store.session_records(session_id)
+        if not records:
+            raise UnknownDependency(f"depends_on: there is no session {session_id[:80]}", session_id=session_id[:80])
+        self._state.recall(records)
 
     def _check_slots(self, spec: SessionSpec) -> None:
         known = tuple(sorted(slot.id for slot in self._state.slots.values() if not slot.retired))

@@ -30,7 +30,7 @@ class Draft:
         self._own: dict[tuple[type, str], Record] = {}
         self.writes: list[Write] = []
         self.afterwards: list[Callable[[], None]] = []
-        """Called once the draft is committed and in the state."""
+        """Called once the draft is committed and in the state, even when the caller was canceled meanwhile."""
 
     def session(self, session_id: SessionId) -> Session | None:
         """A session as this draft has it."""

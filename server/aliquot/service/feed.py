@@ -16,9 +16,9 @@ PAGE: Final = 500
 class Feed:
     """A ring of the newest events. A follower keeps only its own number, so a slow one costs nothing."""
 
-    def __init__(self, store: Store, *, revision: int) -> None:
+    def __init__(self, store: Store, *, revision: int, kept: int = KEPT) -> None:
         self._store = store
-        self._ring: deque[Event] = deque(maxlen=KEPT)
+        self._ring: deque[Event] = deque(maxlen=kept)
         self.revision = revision
         self._news = asyncio.Event()
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final, TypeVar
 
 from aliquot.service.draft import Draft
@@ -15,6 +16,8 @@ T = TypeVar("T")
 
 TRIES_MAX: Final = 64
 STALE_WAIT_S: Final = 1.0
+PAGE: Final = 1000
+"""Events read from the store at once; the state of a server that works is never that far behind."""
 
 
 class Journal:
@@ -26,6 +29,8 @@ class Journal:
         self._feed = feed
         self._clock = clock
         self._early: dict[int, Event] = {}
+        self._overtaken = asyncio.Lock()
+        """Changes that were overtaken once are tried again one by one: they cannot overtake each other for ever."""
         self.epoch = epoch
         self.listeners: list[Callable[[Event], None]] = []
         """Called for every event once it is in the state."""
@@ -46,21 +51,25 @@ class Journal:
             DuplicateKey, NotLeader, StoreUnavailable: as the store says.
             Whatever `change` raises; nothing is written then.
         """
-        for _ in range(TRIES_MAX):
+
+        async def attempt() -> T:
             draft = Draft(self._state)
             result = change(draft)
-            if not draft.writes:
-                return result
-            seen = self._state.revision
-            try:
+            if draft.writes:
                 await self._commit(draft, actor=actor, request_id=request_id, pass_number=pass_number)
-            except StaleVersion:
-                await self._catch_up(seen)
-                continue
-            for call in draft.afterwards:
-                call()
             return result
+
+        with suppress(StaleVersion):
+            return await attempt()
+        async with self._overtaken:
+            for _ in range(TRIES_MAX):
+                with suppress(StaleVersion):
+                    return await attempt()
         raise AssertionError(f"a change by {actor} was overtaken {TRIES_MAX} times")
+
+    async def catch_up(self) -> None:
+        """Take in what the store has committed and the state does not have yet, at most `PAGE` events of it."""
+        self._absorb(await self._store.events_after(self._state.revision, limit=PAGE))
 
     async def _commit(self, draft: Draft, *, actor: str, request_id: RequestId | None, pass_number: int | None) -> None:
         batch = Batch(
@@ -71,15 +80,21 @@ class Journal:
             pass_number=pass_number,
             epoch=self.epoch,
         )
-        events = await asyncio.shield(asyncio.ensure_future(self._commit_and_absorb(batch)))
-        while self._feed.revision < events[-1].number:
-            await self._catch_up(self._feed.revision)
+        seen = self._state.revision
+        try:
+            await asyncio.shield(asyncio.ensure_future(self._finish(batch, draft.afterwards)))
+        except StaleVersion:
+            await self._newer_than(seen)
+            raise
 
-    async def _commit_and_absorb(self, batch: Batch) -> tuple[Event, ...]:
-        """Shielded from cancellation: what is committed must reach the state even when nobody waits for it."""
+    async def _finish(self, batch: Batch, afterwards: list[Callable[[], None]]) -> None:
+        """Shielded from cancellation: what is committed must reach the state, and have its effects, all the same."""
         events = await self._store.commit(batch)
         self._absorb(events)
-        return events
+        while self._feed.revision < events[-1].number:
+            await self._newer_than(self._feed.revision)
+        for call in afterwards:
+            call()
 
     def _absorb(self, events: tuple[Event, ...]) -> None:
         self._early.update((event.number, event) for event in events if event.number > self._state.revision)
@@ -89,9 +104,9 @@ class Journal:
             for listener in self.listeners:
                 listener(event)
 
-    async def _catch_up(self, seen: int) -> None:
+    async def _newer_than(self, seen: int) -> None:
         """Wait until the state is newer than `seen`; what another server committed is read from the store."""
         try:
             await asyncio.wait_for(self._feed.reached(seen + 1), STALE_WAIT_S)
         except TimeoutError:
-            self._absorb(await self._store.events_after(self._state.revision, limit=1000))
+            await self.catch_up()

@@ -13,12 +13,17 @@ from aliquot_schema.states import ACTIVE, KernelState, SessionState
 
 UNFIT: Final = frozenset({"unsupported_resource", "unknown_slot"})
 """Refusals that the same agent would give again: it is not asked a second time."""
+UNTOLD: Final = frozenset({KernelState.GRANTED, KernelState.EXITED})
+"""Kernels of which no agent has anything to say, not yet or not any more."""
 
 
 def apply_report(draft: Draft, report: KernelReport, *, agent_id: AgentId, now_us: int) -> list[Kernel]:
-    """Write what follows from a report; returns kernels to be asked to stop. Late and repeated ones do nothing."""
+    """Write what follows from a report; returns kernels to be asked to stop. Late and repeated ones do nothing.
+
+    Nor does one about a kernel that was never sent: the store may be older than the agent, after it was restored.
+    """
     kernel = draft.kernel(report.kernel_id)
-    if kernel is None or kernel.agent_id != agent_id or kernel.state is KernelState.EXITED:
+    if kernel is None or kernel.agent_id != agent_id or kernel.state in UNTOLD:
         return []
     if report.phase is KernelPhase.STARTED:
         return _started(draft, kernel, report, now_us=now_us)
@@ -62,9 +67,11 @@ def _started(draft: Draft, kernel: Kernel, report: KernelReport, *, now_us: int)
         return [kernel]
     if kernel.state not in (KernelState.STARTING, KernelState.UNKNOWN):
         return []
-    draft.put(transitions.start_kernel(kernel, report, now_us=now_us), "running")
+    running = draft.put(transitions.start_kernel(kernel, report, now_us=now_us), "running")
     session = _active_session(draft, kernel)
-    return _fold(draft, session, now_us=now_us) if session is not None else []
+    return (
+        _fold(draft, session, now_us=now_us) if session is not None else stop_kernels(draft, [running], now_us=now_us)
+    )
 
 
 def _uncertain(draft: Draft, kernel: Kernel, report: KernelReport) -> list[Kernel]:

@@ -68,9 +68,7 @@ class Orchestrator:
             grace_ms=grace_ms,
             on_reachable=self.allocator.wake,
         )
-        creation = Creation(
-            state=state, journal=self.journal, store=store, clock=clock, ids=ports.ids, policy=policy
-        )
+        creation = Creation(state=state, journal=self.journal, store=store, clock=clock, ids=ports.ids, policy=policy)
         self.queries = Queries(state=state, store=store, feed=self.feed)
         self.sessions = Sessions(
             state=state, journal=self.journal, dispatch=self._dispatch, creation=creation, clock=clock
@@ -92,8 +90,7 @@ class Orchestrator:
         def change(draft: Draft) -> None:
             for agent in list(self.state.agents.values()):
                 if agent.id not in configured:
-                    held = any(lease.agent_id == agent.id for lease in self.state.leases_on(agent.node_id))
-                    to = AgentState.LOST if held else AgentState.LEFT
+                    to = AgentState.LOST if self.state.is_held(agent.id) else AgentState.LEFT
                     leave(draft, agent.id, to=to, now_us=self._clock.now_us())
 
         await self.journal.transact(change, actor=ACTOR)

@@ -13,6 +13,7 @@ from aliquot.service.state import State
 from aliquot_schema.agents import Agent
 from aliquot_schema.errors import InvalidRequest, Unavailable
 from aliquot_schema.ids import SESSION_PREFIX, AgentId, SessionId, UserId
+from aliquot_schema.leases import Lease
 from aliquot_schema.natural_order import natural_key
 from aliquot_schema.requests import AgentFilter, AgentOrder, Caller, PageRequest, SessionFilter, SessionOrder
 from aliquot_schema.sessions import Session
@@ -70,19 +71,14 @@ class Queries:
         query = _query(where, order, page)
         if self._state.ended_complete or _wants_live_only(where):
             return self._from_state(query)
-        return await self._from_store(query)
+        return await self._from_store(caller, query)
 
     async def session(self, caller: Caller, session_id: str) -> SessionView | None:
         """One session, however old."""
         known = self._state.sessions.get(SessionId(session_id))
         if known is not None:
             return session_view(self._state, known)
-        records = await self._store.session_records(SessionId(session_id))
-        if not records:
-            return None
-        old = State()
-        old.load([*self._state.agents.values(), *records], revision=self._state.revision, ended_complete=False)
-        return session_view(old, old.sessions[SessionId(session_id)])
+        return await self._old_view(SessionId(session_id))
 
     def queue(self, caller: Caller, page: PageRequest) -> Page[QueueEntryView]:
         """Pending sessions in the order in which the allocator looks."""
@@ -104,27 +100,40 @@ class Queries:
         found.sort(key=lambda session: session.id, reverse=not query.oldest_first)
         after = query.after
         rest = [session for session in found if after is None or _is_after(session, after, query)]
-        return self._page(rest[: query.limit], total=len(found), has_next=len(rest) > query.limit, after=after)
+        views = [session_view(self._state, session) for session in rest[: query.limit]]
+        return self._page(views, total=len(found), has_next=len(rest) > query.limit, after=after)
 
     def _candidates(self, query: SessionQuery) -> list[Session]:
         """Where to look: the sessions named, the pending ones, or all."""
         if query.ids:
-            known = (self._state.sessions.get(session_id) for session_id in query.ids)
+            known = (self._state.sessions.get(session_id) for session_id in dict.fromkeys(query.ids))
             return [session for session in known if session is not None]
         return list(self._state.sessions.values())
 
-    async def _from_store(self, query: SessionQuery) -> Page[SessionView]:
+    async def _from_store(self, caller: Caller, query: SessionQuery) -> Page[SessionView]:
         rows = await self._store.sessions(_longer(query))
         total = await self._store.count_sessions(query)
-        return self._page(list(rows[: query.limit]), total=total, has_next=len(rows) > query.limit, after=query.after)
+        found = [await self.session(caller, row.id) for row in rows[: query.limit]]
+        views = [view for view in found if view is not None]
+        return self._page(views, total=total, has_next=len(rows) > query.limit, after=query.after)
+
+    async def _old_view(self, session_id: SessionId) -> SessionView | None:
+        """A session that is no longer in memory, with its kernels and what they were given."""
+        records = await self._store.session_records(session_id)
+        if not records:
+            return None
+        leases = [record for record in records if isinstance(record, Lease)]
+        agents = {lease.agent_id: self._state.agents[lease.agent_id] for lease in leases}
+        old = State()
+        old.load([*agents.values(), *records], revision=self._state.revision, ended_complete=False)
+        return session_view(old, old.sessions[session_id])
 
     def _page(
-        self, sessions: list[Session], *, total: int, has_next: bool, after: SessionId | None
+        self, views: list[SessionView], *, total: int, has_next: bool, after: SessionId | None
     ) -> Page[SessionView]:
-        newest = [self._state.sessions.get(session.id, session) for session in sessions]
         return Page(
-            items=tuple(session_view(self._state, session) for session in newest),
-            cursors=tuple(cursor_of(session.id) for session in newest),
+            items=tuple(views),
+            cursors=tuple(cursor_of(view.id) for view in views),
             has_next=has_next,
             has_previous=after is not None,
             total_count=total,

@@ -41,9 +41,10 @@ def reconcile(
     """
     repairs = Repairs()
     reports = {report.kernel_id: report for report in inventory.kernels}
-    for kernel in sorted(kernels, key=lambda kernel: kernel.id):
-        report = reports.pop(kernel.id, None)
-        if report is not None:
+    for known in sorted(kernels, key=lambda kernel: kernel.id):
+        report = reports.pop(known.id, None)
+        kernel = draft.kernel(known.id) or known  # one before it may have moved it
+        if report is not None and kernel.state is not KernelState.GRANTED:
             repairs.stop += apply_report(draft, report, agent_id=inventory.agent.id, now_us=now_us)
         else:
             _unreported(draft, kernel, repairs, rebooted=rebooted, epoch=epoch, now_us=now_us)
@@ -59,7 +60,7 @@ def _unreported(draft: Draft, kernel: Kernel, repairs: Repairs, *, rebooted: boo
         session = draft.session(kernel.session_id)
         assert session is not None, f"{kernel.id} has no session"
         repairs.launch.append(order_for(draft, session, kernel, epoch=epoch))
-    elif rebooted:
+    elif kernel.state is not KernelState.EXITED and rebooted:
         gone = KernelReport(
             kernel_id=kernel.id,
             phase=KernelPhase.EXITED,

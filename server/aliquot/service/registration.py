@@ -10,7 +10,7 @@ from aliquot_schema.agents import Agent, KnownSlot
 from aliquot_schema.devices import Device, DeviceHealth
 from aliquot_schema.ids import AgentId, DeviceId, SlotName
 from aliquot_schema.slots import SlotType
-from aliquot_schema.states import AgentState
+from aliquot_schema.states import AGENT_MOVES, AgentState
 
 TOLD: Final = (
     "node_id",
@@ -45,9 +45,9 @@ def register(draft: Draft, told: Agent, *, held: frozenset[DeviceId], now_us: in
 
 
 def leave(draft: Draft, agent_id: AgentId, *, to: AgentState, now_us: int) -> None:
-    """An agent cannot be asked any more."""
+    """An agent cannot be asked any more. One that left, or is lost, does not become a suspect by being silent."""
     agent = draft.agent(agent_id)
-    if agent is not None and agent.state is not to:
+    if agent is not None and to in AGENT_MOVES[agent.state]:
         draft.put(transitions.move_agent(agent, to, now_us=now_us), str(to))
 
 

@@ -15,7 +15,6 @@ from aliquot.service.projection import session_view
 from aliquot.service.state import State
 from aliquot_schema.errors import NotFound, StateConflict, VersionConflict
 from aliquot_schema.ids import RequestId, SessionId
-from aliquot_schema.leases import Kernel
 from aliquot_schema.requests import Caller, NewSession, SessionChanged
 from aliquot_schema.sessions import Session
 from aliquot_schema.states import KernelState, SessionState
@@ -47,10 +46,10 @@ class Sessions:
             NotFound, VersionConflict, StateConflict: it ended in another way before.
         """
 
-        def change(draft: Draft) -> tuple[Session, list[Kernel]]:
+        def change(draft: Draft) -> Session:
             session = self._found(draft, session_id, expected_version)
             if session.state is SessionState.CANCELED:
-                return session, []
+                return session
             if session.is_ended:
                 raise StateConflict(
                     f"{session.id} is {session.state}; it cannot be canceled any more",
@@ -60,12 +59,11 @@ class Sessions:
             now_us = self._clock.now_us()
             canceled = draft.put(transitions.cancel(session, now_us=now_us), "canceled")
             left = [kernel for kernel in draft.kernels_in(session) if kernel.state is not KernelState.EXITED]
-            return canceled, stop_kernels(draft, left, now_us=now_us)
+            stopping = stop_kernels(draft, left, now_us=now_us)
+            draft.afterwards.append(lambda: self._dispatch.stop(stopping))
+            return canceled
 
-        session, stopping = await self._journal.transact(
-            change, actor=caller.user, request_id=RequestId(caller.request_id)
-        )
-        self._dispatch.stop(stopping)
+        session = await self._journal.transact(change, actor=caller.user, request_id=RequestId(caller.request_id))
         return self._changed(session)
 
     async def update_session_priority(

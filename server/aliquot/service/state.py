@@ -1,5 +1,6 @@
 """The state in memory: the fold of everything committed so far, with the indexes that decisions and questions need."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Final
@@ -43,6 +44,8 @@ class State:
         self.verdicts: Mapping[SessionId, Verdict] = {}
         """Of the last pass, in queue order; see `judge`."""
         self._positions: dict[SessionId, int] = {}
+        self._waited_for: Counter[SessionId] = Counter()
+        """How many pending sessions depend on each: these are kept in memory after their end."""
         self._by_key: dict[tuple[UserId, str], SessionId] = {}
         self._ended: dict[SessionId, None] = {}
         self._ended_kept = ended_kept
@@ -54,6 +57,12 @@ class State:
             self._put(record)
         self.revision = revision
         self.ended_complete = ended_complete and self.ended_complete
+
+    def recall(self, records: Iterable[Record]) -> None:
+        """Take an ended session back into memory, with what belongs to it; nothing happens to one that is there."""
+        records = tuple(records)
+        if not any(isinstance(record, Session) and record.id in self.sessions for record in records):
+            self.load(records, revision=self.revision, ended_complete=self.ended_complete)
 
     def apply(self, event: Event) -> None:
         """Take in the next event."""
@@ -94,6 +103,11 @@ class State:
         """Whether any kernel of any attempt still holds its devices."""
         return any(kernel.state is not KernelState.EXITED for kernel in self.kernels_of.get(session_id, {}).values())
 
+    def is_held(self, agent_id: AgentId) -> bool:
+        """Whether anybody holds something of an agent."""
+        agent = self.agents.get(agent_id)
+        return agent is not None and any(lease.agent_id == agent_id for lease in self.leases_on(agent.node_id))
+
     def leases_on(self, node_id: NodeId) -> Iterable[Lease]:
         """Leases on a node that are not released."""
         return self.open_leases.get(node_id, {}).values()
@@ -107,20 +121,25 @@ class State:
         if session.idempotency_key is not None:
             self._by_key[session.owner, session.idempotency_key] = session.id
         if session.is_pending:
+            if session.id not in self.pending:
+                self._waited_for.update(link.session_id for link in session.spec.depends_on)
             self.pending[session.id] = PendingRow.of(session)
-        else:
-            self.pending.pop(session.id, None)
+        elif self.pending.pop(session.id, None) is not None:
+            self._waited_for.subtract(link.session_id for link in session.spec.depends_on)
         if session.is_ended:
             self._ended[session.id] = None
             self._evict()
 
     def _evict(self) -> None:
         while len(self._ended) > self._ended_kept:
-            oldest = next((known for known in self._ended if not self.holds_devices(known)), None)
+            oldest = next((known for known in self._ended if self._is_done_with(known)), None)
             if oldest is None:
                 return
             del self._ended[oldest]
             self._forget(self.sessions.pop(oldest))
+
+    def _is_done_with(self, session_id: SessionId) -> bool:
+        return not self._waited_for[session_id] and not self.holds_devices(session_id)
 
     def _forget(self, session: Session) -> None:
         self.ended_complete = False
@@ -156,10 +175,21 @@ class State:
 
     def _put_agent(self, agent: Agent) -> None:
         known = self.agents.get(agent.id)
+        moved = {} if known is None or known.node_id == agent.node_id else self._take_leases(known)
         if known is None or known.devices != agent.devices or known.slot_types != agent.slot_types:
             self.layouts[agent.id] = DeviceLayout.of(agent.devices, slot_types=agent.slot_types)
         self.agents[agent.id] = agent
+        self.open_leases.setdefault(agent.node_id, {}).update(moved)
         self.count_node(agent.node_id)
+
+    def _take_leases(self, agent: Agent) -> dict[LeaseId, Lease]:
+        """The open leases of an agent that goes to another node: what it holds goes with it."""
+        on_node = self.open_leases.get(agent.node_id, {})
+        moved = {lease.id: lease for lease in on_node.values() if lease.agent_id == agent.id}
+        for lease_id in moved:
+            del on_node[lease_id]
+        self.count_node(agent.node_id)
+        return moved
 
     def _put_slot(self, slot: KnownSlot) -> None:
         self.slots[slot.id] = slot

@@ -10,15 +10,16 @@ from aliquot.service.projection import moment, session_view
 from aliquot.service.state import State
 from aliquot_schema.errors import InvalidRequest, NotFound
 from aliquot_schema.events import Event
-from aliquot_schema.ids import KernelId, SessionId, kernel_id
+from aliquot_schema.ids import KernelId, LeaseId, SessionId, kernel_id
 from aliquot_schema.launching import LogChunk
-from aliquot_schema.leases import Kernel
+from aliquot_schema.leases import EndEvidence, Kernel
 from aliquot_schema.requests import Caller
 from aliquot_schema.sessions import Session
 from aliquot_schema.states import KernelState
 from aliquot_schema.views import LogChunkView, QueueUpdateView
 
 UTF8_BYTES_MAX: Final = 4
+NEVER_STARTED: Final = frozenset({EndEvidence.NEVER_SENT, EndEvidence.TOMBSTONE, EndEvidence.REFUSED})
 
 
 class Watching:
@@ -52,7 +53,7 @@ class Watching:
         """
         if offset < 0:
             raise InvalidRequest("offset: it counts bytes from 0", field="offset")
-        kernel = await self._sent_kernel(SessionId(session_id), rank=rank, attempt=attempt)
+        kernel = await self._begun_kernel(SessionId(session_id), rank=rank, attempt=attempt)
         if kernel is None:
             yield _nothing(session_id, rank=rank, attempt=attempt or 0, offset=offset)
             return
@@ -68,29 +69,42 @@ class Watching:
             pending=len(self._state.pending),
         )
 
-    async def _sent_kernel(self, session_id: SessionId, *, rank: int, attempt: int | None) -> Kernel | None:
-        """Wait until the rank's order went out; None when the session ended before that."""
+    async def _begun_kernel(self, session_id: SessionId, *, rank: int, attempt: int | None) -> Kernel | None:
+        """Wait until the rank was started, or ended; None when it never was started, and never will be."""
         while True:
             seen = self._state.revision
-            session = self._state.sessions.get(session_id)
-            if session is None:
-                raise NotFound(f"there is no session {session_id[:80]}", kind="session", id=session_id[:80])
-            if not 0 <= rank < session.spec.cluster_size:
-                raise NotFound(
-                    f"{session_id} has ranks 0 to {session.spec.cluster_size - 1}", kind="rank", id=str(rank)
-                )
-            if attempt is not None and not 1 <= attempt <= session.attempt + (not session.is_ended):
-                raise NotFound(f"{session_id} has {session.attempt} attempts", kind="attempt", id=str(attempt))
+            session = self._session(session_id, rank=rank, attempt=attempt)
             kernel = self._kernel(session, rank=rank, attempt=attempt)
-            if kernel is not None and kernel.state is not KernelState.GRANTED:
+            if kernel is not None and kernel.state is KernelState.EXITED:
+                return None if self._never_started(kernel) else kernel
+            if kernel is not None and kernel.started_us is not None:
                 return kernel
-            if session.is_ended:
+            if kernel is None and session.is_ended:
                 return None
             await self._feed.reached(seen + 1)
 
+    def _session(self, session_id: SessionId, *, rank: int, attempt: int | None) -> Session:
+        session = self._state.sessions.get(session_id)
+        if session is None:
+            raise NotFound(f"there is no session {session_id[:80]}", kind="session", id=session_id[:80])
+        if not 0 <= rank < session.spec.cluster_size:
+            raise NotFound(f"{session_id} has ranks 0 to {session.spec.cluster_size - 1}", kind="rank", id=str(rank))
+        if attempt is not None and not 1 <= attempt <= session.attempt + (not session.is_ended):
+            raise NotFound(f"{session_id} has {session.attempt} attempts", kind="attempt", id=str(attempt))
+        return session
+
     def _kernel(self, session: Session, *, rank: int, attempt: int | None) -> Kernel | None:
-        name = kernel_id(session.id, attempt=attempt or session.attempt, rank=rank)
-        return self._state.kernels.get(name)
+        """Of the attempt that is named, else of the newest one, which for a pending session is still to come."""
+        if attempt is None and session.is_pending:
+            return None
+        found = self._state.kernels.get(kernel_id(session.id, attempt=attempt or session.attempt, rank=rank))
+        if found is None and attempt is not None and attempt < session.attempt:
+            raise NotFound(f"attempt {attempt} of {session.id} is no longer kept", kind="attempt", id=str(attempt))
+        return found
+
+    def _never_started(self, kernel: Kernel) -> bool:
+        lease = self._state.leases.get(LeaseId(kernel.id))
+        return lease is not None and lease.evidence in NEVER_STARTED
 
     async def _follow(self, kernel: Kernel, *, offset: int) -> AsyncIterator[LogChunkView]:
         rest = b""
