@@ -188,6 +188,14 @@ def process_state(pid: int) -> str:
         return ""
 
 
+def parent(pid: int) -> int:
+    """The parent's process id; 0 when there is no such process."""
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()[1])
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
+
+
 def marked(kernel: KernelId) -> list[int]:
     """The living processes that carry a kernel's mark."""
     mark = f"ALIQUOT_ATTEMPT={kernel}".encode()

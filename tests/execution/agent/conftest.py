@@ -26,12 +26,12 @@ def agent_home() -> Iterator[Path]:
     home.chmod(0o711)
     folder = home / "agent"
     yield folder
-    for pid in shims(folder):
-        _kill(pid)
-    kernels = folder / "kernels"
-    for name in os.listdir(kernels) if kernels.is_dir() else ():
-        for pid in marked(KernelId(name)):
+    for path in (path for path in home.iterdir() if (path / "kernels").is_dir()):
+        for pid in shims(path):
             _kill(pid)
+        for name in os.listdir(path / "kernels"):
+            for pid in marked(KernelId(name)):
+                _kill(pid)
     shutil.rmtree(home)
 
 

@@ -1,0 +1,26 @@
+"""What a shim may cost. Memory and CPU time are asserted, time on the clock is not."""
+
+import asyncio
+
+import pytest
+
+from agent_figures import idle_shims, pss_kib, stop_all, switches, trivial_cpu_ms
+from agent_stand import Stand
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_shim_is_small_and_sleeps(stand: Stand) -> None:
+    (one,) = await idle_shims(stand, 1)
+    assert pss_kib(one) <= 5 * 1024
+    many = await idle_shims(stand, 63)
+    assert len(many) == 64
+    assert sum(map(pss_kib, many)) / 64 <= 1.1 * 1024
+    before = {pid: switches(pid) for pid in many}
+    await asyncio.sleep(3)  # what is looked at is that nothing happens in this time
+    assert {pid: switches(pid) for pid in many} == before
+    await stop_all(stand)
+
+
+async def test_a_start_and_an_exit_take_little_cpu_time(stand: Stand) -> None:
+    assert await trivial_cpu_ms(stand, 100) <= 10

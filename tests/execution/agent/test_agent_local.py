@@ -1,0 +1,110 @@
+"""The local executor: several agents of this process behind the port."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from agent_stand import PATIENCE_S, ToyPlugin, agent_config, marked, order, shell
+from aliquot.execution.agent.core import AgentCore
+from aliquot.execution.devices.device_set import DeviceSet
+from aliquot.execution.local import LocalExecutor
+from aliquot.service.ports import Executor
+from aliquot_schema.errors import Unavailable
+from aliquot_schema.ids import AgentId, KernelId
+from aliquot_schema.launching import (
+    AgentJoined,
+    AgentMessage,
+    AgentSilent,
+    DevicesChanged,
+    KernelChanged,
+    KernelPhase,
+    ReadingsTaken,
+)
+
+pytestmark = pytest.mark.anyio
+AGENTS = (AgentId("one"), AgentId("two"))
+
+
+@pytest.fixture
+def plugins() -> dict[AgentId, ToyPlugin]:
+    return {agent: ToyPlugin() for agent in AGENTS}
+
+
+@pytest.fixture
+async def executor(
+    agent_home: Path, plugins: dict[AgentId, ToyPlugin], anyio_backend: str
+) -> AsyncIterator[LocalExecutor]:
+    def make(agent: AgentId) -> AgentCore:
+        config = replace(agent_config(agent_home.with_name(agent)), id=agent)
+        return AgentCore(config, devices=DeviceSet([plugins[agent]]), now_us=lambda: time.time_ns() // 1000)
+
+    executor = LocalExecutor({agent: lambda agent=agent: make(agent) for agent in AGENTS})
+    await executor.start()
+    yield executor
+    await executor.close()
+
+
+async def wait_for(messages: AsyncIterator[AgentMessage], kind: type[AgentMessage]) -> AgentMessage:
+    async def look() -> AgentMessage:
+        async for message in messages:
+            if isinstance(message, kind):
+                return message
+        raise AssertionError("the messages have ended")
+
+    return await asyncio.wait_for(look(), PATIENCE_S)
+
+
+async def reports_until(messages: AsyncIterator[AgentMessage], kernel: KernelId, phase: KernelPhase) -> AgentId:
+    while True:
+        message = await wait_for(messages, KernelChanged)
+        assert isinstance(message, KernelChanged)
+        if (message.report.kernel_id, message.report.phase) == (kernel, phase):
+            return message.agent_id
+
+
+async def test_it_is_the_port(executor: LocalExecutor) -> None:
+    port: Executor = executor
+    with pytest.raises(Unavailable):
+        await port.launch(AgentId("three"), [order("true")])
+    with pytest.raises(Unavailable):
+        await port.inventory(AgentId("three"))
+    with pytest.raises(Unavailable):
+        await executor.restart_agent(AgentId("three"))
+
+
+async def test_agents_join_run_and_are_restarted(executor: LocalExecutor) -> None:
+    messages = executor.messages()
+    joined = [await wait_for(messages, AgentJoined) for _ in AGENTS]
+    assert [each.inventory.agent.id for each in joined if isinstance(each, AgentJoined)] == list(AGENTS)
+    asked = shell("echo hello; sleep 1000")
+    await executor.launch(AGENTS[1], [asked])
+    assert await reports_until(messages, asked.kernel_id, KernelPhase.STARTED) == AGENTS[1]
+    await executor.restart_agent(AGENTS[1])
+    assert isinstance(await wait_for(messages, AgentSilent), AgentSilent)
+    again = await wait_for(messages, AgentJoined)
+    assert isinstance(again, AgentJoined)
+    assert [report.phase for report in again.inventory.kernels] == [KernelPhase.STARTED]
+    async for chunk in executor.follow_log(AGENTS[1], asked.kernel_id, offset=0):
+        assert chunk.data == b"hello\n"
+        break
+    await executor.send_signal(AGENTS[1], asked.kernel_id, epoch=1, signal=9)
+    await reports_until(messages, asked.kernel_id, KernelPhase.EXITED)
+    assert marked(asked.kernel_id) == []
+
+
+async def test_devices_that_go_are_told(executor: LocalExecutor, plugins: dict[AgentId, ToyPlugin]) -> None:
+    messages = executor.messages()
+    assert isinstance(await wait_for(messages, ReadingsTaken), ReadingsTaken)
+    plugins[AGENTS[0]].present = plugins[AGENTS[0]].present[:1]
+    changed = await wait_for(messages, DevicesChanged)
+    assert isinstance(changed, DevicesChanged)
+    assert [device.health for device in changed.inventory.agent.devices] == ["healthy", "gone"]
+
+
+async def test_messages_end_when_it_is_closed(executor: LocalExecutor) -> None:
+    await executor.close()
+    assert isinstance((await anext(executor.messages())), AgentJoined)

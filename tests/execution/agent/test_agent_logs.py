@@ -1,0 +1,81 @@
+"""Output, followed from any byte, while it is written and after."""
+
+import asyncio
+from itertools import pairwise
+
+import pytest
+
+from agent_stand import Stand, new_kernel, order, shell
+from aliquot_schema.errors import InvalidRequest, NotFound
+from aliquot_schema.ids import KernelId
+from aliquot_schema.launching import KernelPhase, LogChunk
+
+pytestmark = pytest.mark.anyio
+
+
+async def read(stand: Stand, kernel: KernelId, *, offset: int = 0) -> list[LogChunk]:
+    return [chunk async for chunk in stand.core.follow_log(kernel, offset=offset)]
+
+
+async def test_output_is_followed_while_it_is_written(stand: Stand) -> None:
+    asked = shell("echo one; while ! [ -e go ]; do sleep 0.01; done; echo two; exit 0")
+    await stand.core.launch([asked])
+    chunks = []
+    async for chunk in stand.core.follow_log(asked.kernel_id, offset=0):
+        chunks.append(chunk)
+        if b"".join(each.data for each in chunks) == b"one\n":
+            (stand.folder(asked.kernel_id) / "work" / "go").touch()
+    assert b"".join(each.data for each in chunks) == b"one\ntwo\n"
+    assert [each.at_end for each in chunks] == [False] * (len(chunks) - 1) + [True]
+    for before, after in pairwise(chunks):
+        assert after.offset == before.offset + len(before.data)
+
+
+@pytest.mark.parametrize("offset", [0, 1, 70_000, 199_999, 200_000, 200_001])
+async def test_output_is_read_from_any_byte_after_the_end(stand: Stand, offset: int) -> None:
+    asked = shell("head -c 200000 /dev/zero | tr '\\0' x")
+    await stand.run(asked)
+    chunks = await read(stand, asked.kernel_id, offset=offset)
+    assert sum(len(chunk.data) for chunk in chunks) == max(0, 200_000 - offset)
+    assert chunks[0].offset == offset
+    assert chunks[-1].at_end
+    await stand.reopen()
+    assert await read(stand, asked.kernel_id, offset=offset) == chunks
+
+
+async def test_many_follow_one_kernel(stand: Stand) -> None:
+    asked = shell("for i in 1 2 3 4 5; do echo $i; sleep 0.02; done")
+    await stand.core.launch([asked])
+    readers = [read(stand, asked.kernel_id) for _ in range(20)]
+    texts = [b"".join(chunk.data for chunk in chunks) for chunks in await asyncio.gather(*readers)]
+    assert set(texts) == {b"1\n2\n3\n4\n5\n"}
+
+
+async def test_a_silent_kernel_ends_with_an_empty_chunk(stand: Stand) -> None:
+    asked = order("true")
+    await stand.run(asked)
+    assert await read(stand, asked.kernel_id) == [LogChunk(offset=0, data=b"", at_end=True)]
+
+
+async def test_what_is_not_there_is_told(stand: Stand) -> None:
+    with pytest.raises(NotFound):
+        await read(stand, new_kernel())
+    stopped = new_kernel()
+    await stand.core.stop(stopped, epoch=1, grace_ms=0)
+    with pytest.raises(NotFound):
+        await read(stand, stopped)
+    asked = order("true")
+    await stand.run(asked)
+    with pytest.raises(InvalidRequest):
+        await read(stand, asked.kernel_id, offset=-1)
+
+
+async def test_a_link_in_the_place_of_the_output_is_not_followed(stand: Stand) -> None:
+    asked = shell("echo secret")
+    report = await stand.run(asked)
+    assert report.phase is KernelPhase.EXITED
+    path = stand.folder(asked.kernel_id) / "output.log"
+    path.unlink()
+    path.symlink_to("/etc/passwd")
+    with pytest.raises(OSError, match="symbolic links"):
+        await read(stand, asked.kernel_id)

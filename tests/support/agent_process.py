@@ -1,0 +1,27 @@
+"""Run as a program: an agent in a process of its own, that tests kill.
+
+Arguments: the agent's folder, a shell text, and the kernels to start with it. Prints `started <kernel>` for each.
+"""
+
+import asyncio
+import sys
+from pathlib import Path
+
+from agent_stand import Stand, agent_config, shell
+from aliquot_schema.ids import KernelId
+from aliquot_schema.launching import KernelPhase
+
+
+async def main(folder: Path, text: str, *names: str) -> None:
+    stand = Stand(agent_config(folder))
+    await stand.open()
+    kernels = [KernelId(name) for name in names]
+    await stand.core.launch([shell(text, kernel=kernel) for kernel in kernels])
+    for kernel in kernels:
+        await stand.told(kernel, KernelPhase.STARTED)
+        print("started", kernel, flush=True)
+    await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(Path(sys.argv[1]), *sys.argv[2:]))
