@@ -92,7 +92,7 @@ async def throughput(stand: Stand, count: int, *, at_once: int) -> tuple[float, 
 
 async def _print_all(count: int) -> None:
     with tempfile.TemporaryDirectory(prefix="aliquot-figures-") as home:
-        Path(home).chmod(0o711)
+        os.chmod(home, 0o711)
         stand = Stand(agent_config(Path(home) / "agent"))
         await stand.open()
         await _print_idle(stand)

@@ -65,6 +65,32 @@ class ToyPlugin:
         pass
 
 
+class MemoryPlugin(ToyPlugin):
+    """One gigabyte of the host's memory."""
+
+    kind = "mem"
+
+    def discover(self) -> tuple[Device, ...]:
+        size = 1 << 30
+        device = Device(
+            id=DeviceId("mem0"),
+            name="mem0",
+            kind="mem",
+            model="Memory",
+            budget=size,
+            costs={SlotName("mem"): 1},
+            quanta={},
+            memory_bytes=size,
+        )
+        return (device,)
+
+    def slot_types(self) -> Mapping[SlotName, SlotType]:
+        return {SlotName("mem"): SlotType.BYTES}
+
+    def environment(self, spec: ResourceSpec) -> Mapping[str, str]:
+        return {}
+
+
 def new_kernel(*, attempt: int = 1, rank: int = 0) -> KernelId:
     """A kernel of a session that nobody has seen."""
     return kernel_id(SessionId(f"ses_{uuid.uuid4()}"), attempt=attempt, rank=rank)
@@ -100,7 +126,9 @@ class Stand:
         self._new_core()
 
     def _new_core(self) -> None:
-        self.core = AgentCore(self.config, devices=DeviceSet([self.plugin]), now_us=lambda: time.time_ns() // 1000)
+        self.core = AgentCore(
+            self.config, devices=DeviceSet([self.plugin, MemoryPlugin()]), now_us=lambda: time.time_ns() // 1000
+        )
 
     async def open(self) -> None:
         self.inventory = await self.core.open()

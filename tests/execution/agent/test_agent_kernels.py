@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_stand import SHARES, TOYS, Stand, is_running, marked, new_kernel, order, shell, until
+from agent_stand import SHARES, TOYS, Stand, agent_config, is_running, marked, new_kernel, order, shell, until
 from aliquot.execution.agent.cgroups import members
 from aliquot_schema.errors import InvalidRequest, NotFound
 from aliquot_schema.ids import DeviceId, SlotName
@@ -263,11 +263,25 @@ async def test_an_unknown_slot_with_nothing_of_it_is_no_obstacle(stand: Stand) -
 
 
 async def test_memory_is_limited_for_each_process(stand: Stand) -> None:
-    spec = {SHARES: {TOYS[0]: 10}}
     text = "ulimit -d; ulimit -c"
-    plain = shell(text, spec=spec)
+    plain, limited = shell(text), shell(text, spec={SlotName("mem"): {DeviceId("mem0"): 1 << 20}})
     await stand.run(plain)
+    await stand.run(limited)
     assert stand.output(plain.kernel_id).split() == ["unlimited", "0"]
+    assert stand.output(limited.kernel_id).split() == ["1024", "0"]
+
+
+async def test_a_strict_umask_of_the_agent_does_not_lock_the_job_out(agent_home: Path) -> None:
+    umask = os.umask(0o077)
+    stand = Stand(agent_config(agent_home))
+    try:
+        await stand.open()
+        asked = shell("cat $ALIQUOT_RESOURCE_FILE && touch $CHECKPOINT_DIR/x $RESULT_DIR/x y")
+        report = await stand.run(asked)
+        await stand.close()
+    finally:
+        os.umask(umask)
+    assert (report.exit_code, stand.output(asked.kernel_id)[:11]) == (0, '{"format":1')
 
 
 async def test_the_group_of_a_kernel_is_gone_after_its_end(stand: Stand) -> None:

@@ -22,6 +22,7 @@ from agent_stand import (
     shims,
     until,
 )
+from aliquot.execution.agent import spawner_process
 from aliquot.execution.agent.kernel_watch import NOT_CLAIMED
 from aliquot_schema.errors import StateConflict
 from aliquot_schema.ids import KernelId
@@ -268,6 +269,24 @@ async def test_orders_in_a_spawner_that_is_killed_are_started_once(stand: Stand)
     for each in asked:
         await end(stand, each)
     assert [starts(stand, each) for each in asked] == [1] * 5
+
+
+async def test_a_spawner_that_is_frozen_is_replaced_and_starts_each_order_once(
+    stand: Stand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spawner_process, "_WRITE_PATIENCE_MS", 100)
+    spawner = stand.core.spawner_pid
+    assert spawner is not None
+    os.kill(spawner, signal.SIGSTOP)
+    much = {f"MUCH_{number}": "x" * 100_000 for number in range(5)}
+    asked = [shell(COUNTED, environment=much) for _ in range(5)]
+    await stand.core.launch(asked)
+    for each in asked:
+        await stand.told(each.kernel_id, KernelPhase.STARTED)
+    await until(lambda: all(starts(stand, each) == 1 for each in asked))
+    assert not is_running(spawner)
+    for each in asked:
+        await end(stand, each)
 
 
 async def test_an_order_that_was_written_and_never_started_is_told_and_can_be_taken_up(stand: Stand) -> None:

@@ -82,7 +82,8 @@ class AgentFolder:
     def session(self, session_id: SessionId, *, user: JobUser) -> Path:
         """The folder that all attempts of a session share; made when it is missing."""
         path = self.sessions / session_id
-        path.mkdir(mode=0o711, exist_ok=True)
+        path.mkdir(exist_ok=True)
+        path.chmod(0o711)  # whatever the umask of the process is
         for part in (path / "checkpoint", path / "result"):
             try:
                 part.mkdir(mode=0o700)

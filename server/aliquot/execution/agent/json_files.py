@@ -10,10 +10,11 @@ FORMAT: Final = 1
 _SIZE_MAX: Final = 32 << 20
 
 
-def write_file(path: Path, fields: object, *, mode: int = 0o644) -> None:
+def write_file(path: Path, fields: object, *, mode: int = 0o600) -> None:
     """Write a new file and flush it; the folder is the caller's to flush."""
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
     try:
+        os.fchmod(file, mode)  # whatever the umask of the process is
         text = memoryview(orjson.dumps(fields))
         while text:
             text = text[os.write(file, text) :]
@@ -22,7 +23,7 @@ def write_file(path: Path, fields: object, *, mode: int = 0o644) -> None:
         os.close(file)
 
 
-def replace_file(path: Path, fields: object, *, mode: int = 0o644) -> None:
+def replace_file(path: Path, fields: object, *, mode: int = 0o600) -> None:
     """Write a file in the place of an older one, durably."""
     draft = _draft(path)
     write_file(draft, fields, mode=mode)

@@ -3,10 +3,10 @@
     order.json     what was ordered, with the boot id and the cgroup        0600, the agent's
     resource.json  the resource spec, see `spec_fields`                     0644
     lock           held by the shim for life                                0600
-    claim          who was first: the shim (it started) or a stop           0644
-    pid.json       the shim and the job's process                           0644
-    request.json   what the shim is asked to do: {"what", "grace_ms"}       0644
-    exit.json      everything has ended                                     0644
+    claim          who was first: the shim (it started) or a stop           0600
+    pid.json       the shim and the job's process                           0600
+    request.json   what the shim is asked to do: {"what", "grace_ms"}       0600
+    exit.json      everything has ended                                     0600
     output.log     what the job wrote to stdout and stderr                  0600, the job user's
     work/          where the job starts                                     0700, the job user's
 
@@ -53,11 +53,10 @@ class KernelFolder:
 
         The folder above is the caller's to flush.
         """
-        draft = KernelFolder(drafts / f"{self.kernel_id}.{os.urandom(8).hex()}")
-        draft.path.mkdir(mode=0o711)
+        draft = self._draft(drafts)
         fields = {"format": FORMAT, "boot_id": boot_id, "group": group, "order": msgspec.to_builtins(order)}
-        write_file(draft.order, fields, mode=0o600)
-        write_file(draft.resource, spec_fields(order, agent_id=agent_id))
+        write_file(draft.order, fields)
+        write_file(draft.resource, spec_fields(order, agent_id=agent_id), mode=0o644)
         draft.work.mkdir(mode=0o700)
         for path in (draft.lock, draft.output):
             path.touch(mode=0o600)
@@ -75,8 +74,7 @@ class KernelFolder:
         """
         claim = {"format": FORMAT, **fields}
         if not self.path.exists():
-            draft = KernelFolder(drafts / f"{self.kernel_id}.{os.urandom(8).hex()}")
-            draft.path.mkdir(mode=0o711)
+            draft = self._draft(drafts)
             write_file(draft.claim, claim)
             if self._appear(draft.path):
                 flush_folder(self.path.parent)
@@ -101,6 +99,12 @@ class KernelFolder:
             return None if fields is None else _spec_from(fields)
         except (OSError, ValueError, KeyError, TypeError, AttributeError, AliquotError):
             return None
+
+    def _draft(self, drafts: Path) -> "KernelFolder":
+        draft = KernelFolder(drafts / f"{self.kernel_id}.{os.urandom(8).hex()}")
+        draft.path.mkdir()
+        draft.path.chmod(0o711)  # whatever the umask of the process is
+        return draft
 
     def _appear(self, draft: Path) -> bool:
         try:

@@ -8,6 +8,7 @@ import os
 import select
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,8 @@ PROGRAM: Final = Path(__file__).parent / "spawner"
 _PIPE_BYTES: Final = 1 << 20
 _WRITE_PATIENCE_MS: Final = 10_000
 _END_PATIENCE_S: Final = 5.0
+_LIFE_S_MIN: Final = 1.0
+"""One that dies sooner is replaced only after this time: something is wrong that a restart does not mend."""
 
 _log = logging.getLogger(__name__)
 
@@ -44,6 +47,8 @@ class SpawnerProcess:
         self._on_outcome = on_outcome
         self._process: subprocess.Popen[bytes] | None = None
         self._rest = b""
+        self._began = 0.0
+        self._alarm: asyncio.TimerHandle | None = None
         self._sending = threading.Lock()
         self._on_restart = on_restart
 
@@ -73,10 +78,13 @@ class SpawnerProcess:
         os.set_blocking(requests, False)
         os.set_blocking(outcomes, False)
         self._rest = b""
+        self._began = time.monotonic()
         asyncio.get_running_loop().add_reader(outcomes, self._listen)
 
     async def close(self) -> None:
         """Let the spawner end; shims stay."""
+        if self._alarm is not None:
+            self._alarm.cancel()
         process, self._process = self._process, None
         if process is not None:
             self._let_go(process)
@@ -90,9 +98,13 @@ class SpawnerProcess:
                 return False
             pipe, _ = self._pipes(process)
             try:
-                return all(_write(pipe, _frame(request)) for request in requests)
-            except (BrokenPipeError, OSError, ValueError):
-                return False
+                if all(_write(pipe, _frame(request)) for request in requests):
+                    return True
+            except OSError:
+                pass
+            # A frozen one may have taken half a request; another begins with a whole one.
+            process.kill()
+            return False
 
     def _listen(self) -> None:
         assert self._process is not None
@@ -116,10 +128,18 @@ class SpawnerProcess:
         dead = self._process
         _log.warning("the spawner (pid %d) has ended; starting another", dead.pid)
         with self._sending:
+            self._process = None
             self._let_go(dead)
             dead.kill()
             dead.wait()
-            self.start()
+        if time.monotonic() - self._began >= _LIFE_S_MIN:
+            self._replace()
+        else:
+            self._alarm = asyncio.get_running_loop().call_later(_LIFE_S_MIN, self._replace)
+
+    def _replace(self) -> None:
+        self._alarm = None
+        self.start()
         self._on_restart()
 
     def _let_go(self, process: subprocess.Popen[bytes]) -> None:

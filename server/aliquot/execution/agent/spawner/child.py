@@ -91,8 +91,6 @@ def _prepare(order: Order, folder: int) -> None:
     if order.group is not None:
         with open(f"{order.group}/cgroup.procs", "wb", buffering=0) as members:
             members.write(b"0")
-    for limit, soft, hard in order.limits:
-        resource.setrlimit(limit, (soft, hard))
     nothing = os.open("/dev/null", os.O_RDONLY)
     output = os.open("output.log", os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW, dir_fd=folder)
     os.dup2(nothing, 0)
@@ -106,6 +104,9 @@ def _prepare(order: Order, folder: int) -> None:
         os.setresuid(uid, uid, uid)
     _prctl(_PR_SET_NO_NEW_PRIVS)
     os.chdir(order.working_directory)
+    # Late, so that a small limit on memory is not hit by this interpreter.
+    for limit, soft, hard in order.limits:
+        resource.setrlimit(limit, (soft, hard))
     for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD, signal.SIGINT):
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())

@@ -24,6 +24,7 @@ FORWARD_FROM = 33
 LEFTOVER_GRACE_MS = 1_000
 """For what the main process left behind when it ended by itself."""
 KILL_AGAIN_MS = 1_000
+EXIT_AGAIN_S = 1
 EXEC_LOOK_MS = 200
 """How often signals are looked for while the program is being executed, which takes long only on a dead file system."""
 
@@ -253,7 +254,18 @@ class _Life:
             "at_us": time.time_ns() // 1000,
             "message": message,
         }
-        write_record(self._folder, "exit.json", fields)
+        while not self._write_exit(fields):
+            time.sleep(EXIT_AGAIN_S)
+
+    def _write_exit(self, fields: dict[str, int | bool | str | None]) -> bool:
+        """False when the disk is full or the like: the lock is kept until the exit is written."""
+        try:
+            write_record(self._folder, "exit.json", fields)
+        except FileNotFoundError:
+            return True  # the folder was deleted: nobody will ask
+        except OSError:
+            return False
+        return True
 
     def _verdict(self) -> tuple[int | None, int | None, str | None]:
         """(exit code, signal, message): one of the first two is set."""
