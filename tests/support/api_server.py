@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import orjson
 import uvicorn
+from starlette.types import ASGIApp, Receive, Scope, Send
 from websockets.asyncio.client import ClientConnection, connect
 
 from aliquot.api.application import ApiDependencies, create_app
@@ -55,17 +56,45 @@ class ApiServer:
         return connect(f"ws://127.0.0.1:{self.port}/graphql", subprotocols=[SUBPROTOCOL], **options)
 
 
+class Stage:
+    """An ASGI application that is whichever is on. A listener takes long to start and to end, an application not."""
+
+    def __init__(self) -> None:
+        self.application: ASGIApp | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass on."""
+        assert self.application is not None
+        await self.application(scope, receive, send)
+
+
 @asynccontextmanager
-async def api_server(**limits: Any) -> AsyncIterator[ApiServer]:
-    """Run a server with these limits until the block ends."""
+async def listening(application: ASGIApp, **options: Any) -> AsyncIterator[int]:
+    """Serve on a free loopback port, which is given, until the block ends."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    port: int = listener.getsockname()[1]
+    config = uvicorn.Config(
+        application, log_config=None, ws_per_message_deflate=False, timeout_graceful_shutdown=5, **options
+    )
+    server = uvicorn.Server(config)
+    serving = asyncio.create_task(server.serve(sockets=[listener]))
+    try:
+        yield port
+    finally:
+        server.should_exit = True
+        await serving
+        listener.close()
+
+
+@asynccontextmanager
+async def on_stage(stage: Stage, port: int, **limits: Any) -> AsyncIterator[ApiServer]:
+    """Put a fresh application on, over fresh fakes."""
     cluster = FakeCluster()
     parts = (FakeReader(cluster), FakeWriter(cluster), FakeWatcher(cluster))
     auth = TokenAuth(TOKEN, UserId("ada"), source="the file /run/token")
-    listener = socket.create_server(("127.0.0.1", 0))
-    port = listener.getsockname()[1]
     async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", headers=BEARER, timeout=60) as http:
         running = ApiServer(port, cluster, *parts, auth, http)
-        app = create_app(
+        stage.application = create_app(
             ApiDependencies(
                 reader=parts[0],
                 writer=parts[1],
@@ -76,16 +105,16 @@ async def api_server(**limits: Any) -> AsyncIterator[ApiServer]:
                 ready=lambda: running.missing,
             )
         )
-        server = uvicorn.Server(
-            uvicorn.Config(app, log_config=None, ws_per_message_deflate=False, timeout_graceful_shutdown=5)
-        )
-        serving = asyncio.create_task(server.serve(sockets=[listener]))
-        try:
-            yield running
-        finally:
-            server.should_exit = True
-            await serving
-            listener.close()
+        yield running
+        stage.application = None
+
+
+@asynccontextmanager
+async def api_server(**limits: Any) -> AsyncIterator[ApiServer]:
+    """A listener and an application of one's own, with these limits."""
+    stage = Stage()
+    async with listening(stage, lifespan="off") as port, on_stage(stage, port, **limits) as running:
+        yield running
 
 
 async def send(socket_: ClientConnection, message: dict[str, Any]) -> None:

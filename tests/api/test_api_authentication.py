@@ -1,0 +1,147 @@
+"""Who may come in: the token, the cookie, the one-time address, and how each is refused."""
+
+import httpx
+import pytest
+
+from aliquot.api.authentication import CODES_MAX, COOKIE, COOKIE_S, TokenAuth
+from aliquot_schema.errors import Unauthenticated
+from aliquot_schema.ids import UserId
+from api_server import TOKEN, ApiServer
+
+pytestmark = pytest.mark.anyio
+
+QUERY = {"query": "{ agents { total_count } }"}
+
+
+async def post(server: ApiServer, headers: dict[str, str | bytes]) -> httpx.Response:
+    async with httpx.AsyncClient(base_url=server.http.base_url) as client:
+        return await client.post("/graphql", json=QUERY, headers=headers)
+
+
+@pytest.mark.parametrize("value", [f"Bearer {TOKEN}", f"bearer {TOKEN}", f"BEARER  {TOKEN}"])
+async def test_the_token_lets_in(server: ApiServer, value: str) -> None:
+    assert (await post(server, {"authorization": value})).json()["data"] == {"agents": {"total_count": 2}}
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"authorization": TOKEN},
+        {"authorization": "Bearer"},
+        {"authorization": "Bearer wrong"},
+        {"authorization": f"Bearer {TOKEN}x"},
+        {"authorization": f"Bearer {TOKEN[:-1]}"},
+        {"authorization": f"Basic {TOKEN}"},
+        {"authorization": "Bearer \u00e4".encode()},
+        {"cookie": f"{COOKIE}="},
+        {"cookie": f"{COOKIE}={TOKEN}"},
+        {"cookie": f"{COOKIE}=99999999999.{'0' * 64}"},
+        {"cookie": f"{COOKIE}=-1.x"},
+    ],
+)
+async def test_everything_else_is_401_and_says_how_to_come_in(
+    server: ApiServer, headers: dict[str, str | bytes]
+) -> None:
+    response = await post(server, headers)
+    assert response.status_code == 401
+    assert response.headers["www-authenticate"] == "Bearer"
+    [error] = response.json()["errors"]
+    assert error["extensions"] == {"code": "unauthenticated"}
+    assert "/run/token" in error["message"]
+    assert TOKEN not in response.text
+    assert server.cluster.callers == []
+
+
+async def test_introspection_needs_the_token_too(server: ApiServer) -> None:
+    async with httpx.AsyncClient(base_url=server.http.base_url) as client:
+        assert (await client.get("/graphql", params={"query": "{ __schema { types { name } } }"})).status_code == 401
+
+
+async def test_a_one_time_address_signs_a_browser_in(server: ApiServer) -> None:
+    made = (await server.http.post("/login-code")).json()
+    assert made["path"] == f"/login?code={made['code']}"
+    async with httpx.AsyncClient(base_url=server.http.base_url) as browser:
+        landed = await browser.get(made["path"])
+        assert (landed.status_code, landed.headers["location"]) == (303, "/")
+        cookie = landed.headers["set-cookie"]
+        assert {"HttpOnly", "SameSite=strict", "Path=/"} <= {part.strip() for part in cookie.split(";")}
+        assert TOKEN not in cookie
+        assert (await browser.get("/")).status_code == 200
+        assert (await browser.post("/graphql", json=QUERY)).json()["data"]
+        assert (await browser.get(made["path"])).status_code == 401  # used
+
+
+async def test_a_cookie_cannot_make_more_of_itself(server: ApiServer) -> None:
+    cookies = {COOKIE: server.auth.redeem(server.auth.new_login_code())}
+    async with httpx.AsyncClient(base_url=server.http.base_url, cookies=cookies) as browser:
+        assert (await browser.post("/login-code")).status_code == 401
+        assert (await browser.get("/login-code")).status_code == 405
+
+
+@pytest.mark.parametrize("code", ["", "x", "\x00"])
+async def test_a_wrong_code_signs_nobody_in(server: ApiServer, code: str) -> None:
+    response = await server.http.get("/login", params={"code": code})
+    assert response.status_code == 401
+    assert "set-cookie" not in response.headers
+
+
+async def test_a_code_is_not_in_the_log(server: ApiServer, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", logger="aliquot.api.access")
+    code = server.auth.new_login_code()
+    await server.http.get("/login", params={"code": code})
+    own = [record.getMessage() for record in caplog.records if record.name.startswith("aliquot")]
+    assert any("/login 303" in line for line in own)
+    assert not any(code in line for line in own)
+
+
+def test_a_cookie_ends_and_dies_with_its_token() -> None:
+    now = 1000.0
+    auth = TokenAuth(TOKEN, UserId("ada"), now=lambda: now)
+    cookies = {COOKIE: auth.redeem(auth.new_login_code())}
+    assert auth.of_headers(None, cookies) == "ada"
+    other = TokenAuth(TOKEN[::-1], UserId("ada"), now=lambda: now)
+    with pytest.raises(Unauthenticated):
+        other.of_headers(None, cookies)
+    restarted = TokenAuth(TOKEN, UserId("ada"), now=lambda: now + COOKIE_S - 1)
+    assert restarted.of_headers(None, cookies) == "ada"
+    later = TokenAuth(TOKEN, UserId("ada"), now=lambda: now + COOKIE_S)
+    with pytest.raises(Unauthenticated):
+        later.of_headers(None, cookies)
+
+
+def test_a_cookies_end_cannot_be_moved() -> None:
+    auth = TokenAuth(TOKEN, UserId("ada"))
+    end, _, signature = auth.redeem(auth.new_login_code()).partition(".")
+    with pytest.raises(Unauthenticated):
+        auth.of_headers(None, {COOKIE: f"{int(end) + 1}.{signature}"})
+
+
+def test_codes_are_few_the_oldest_goes_first() -> None:
+    auth = TokenAuth(TOKEN, UserId("ada"))
+    codes = [auth.new_login_code() for _ in range(CODES_MAX + 1)]
+    with pytest.raises(Unauthenticated):
+        auth.redeem(codes[0])
+    assert auth.redeem(codes[-1])
+
+
+def test_a_code_is_too_old_after_a_quarter_of_an_hour(monkeypatch: pytest.MonkeyPatch) -> None:
+    auth = TokenAuth(TOKEN, UserId("ada"))
+    code = auth.new_login_code()
+    from aliquot.api import authentication
+
+    now = authentication.time.monotonic()
+    monkeypatch.setattr(authentication.time, "monotonic", lambda: now + authentication.CODE_S)
+    with pytest.raises(Unauthenticated):
+        auth.redeem(code)
+
+
+def test_a_token_is_not_short() -> None:
+    with pytest.raises(ValueError, match="16"):
+        TokenAuth("short", UserId("ada"))
+
+
+async def test_a_wrong_token_is_not_made_good_by_a_cookie(server: ApiServer) -> None:
+    cookie = server.auth.redeem(server.auth.new_login_code())
+    response = await post(server, {"authorization": "Bearer wrong", "cookie": f"{COOKIE}={cookie}"})
+    assert response.status_code == 401

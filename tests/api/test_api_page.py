@@ -1,0 +1,123 @@
+"""The page at `/`, health, and the printed schema."""
+
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import httpx
+import pytest
+from starlette.applications import Starlette
+
+import api_views as views
+from aliquot.api.application import ApiDependencies, create_app
+from aliquot.api.authentication import TokenAuth
+from aliquot.api.markup import Html, element, joined, table
+from aliquot_schema.errors import Unavailable
+from aliquot_schema.graphql.sdl import schema_text
+from aliquot_schema.ids import UserId
+from api_fakes import FakeCluster, FakeReader, FakeWatcher, FakeWriter
+from api_server import TOKEN, ApiServer, listening
+
+pytestmark = pytest.mark.anyio
+
+NASTY = "<script>alert('x')</script>\"&"
+
+
+async def test_a_stranger_is_told_how_to_sign_in_and_nothing_else(server: ApiServer) -> None:
+    async with httpx.AsyncClient(base_url=server.http.base_url) as stranger:
+        response = await stranger.get("/")
+    assert response.status_code == 401
+    assert "not signed in" in response.text
+    assert "/run/token" in response.text
+    assert "GPU" not in response.text.replace("GPUs", "")
+    assert server.cluster.callers == []
+
+
+async def test_devices_holders_and_the_queue_are_shown(server: ApiServer) -> None:
+    server.cluster.sessions = [views.session(1)]
+    page = await server.http.get("/")
+    assert page.status_code == 200
+    assert page.headers["content-type"] == "text/html; charset=utf-8"
+    for text in ("Signed in as ada", "agent-2", "cuda1", "H100", "ada: 0.50 (ses_1)", "nobody", "job 1", "is free"):
+        assert text in page.text
+    assert TOKEN not in page.text
+
+
+async def test_an_empty_cluster_says_so(server: ApiServer) -> None:
+    server.cluster.agents = []
+    page = (await server.http.get("/")).text
+    assert "No agent is registered." in page
+    assert "Nobody waits." in page
+
+
+async def test_text_from_outside_is_only_ever_text(server: ApiServer) -> None:
+    device = replace(views.device(0), model=NASTY, holders=(replace(views.holder(), user=NASTY),))
+    server.cluster.agents = [replace(views.agent(1), id=NASTY, devices=(device,))]
+    server.cluster.sessions = [replace(views.session(1), name=NASTY, owner=NASTY)]
+    page = (await server.http.get("/")).text
+    assert "<script" not in page
+    assert page.count("&lt;script&gt;") == 5
+
+
+async def test_the_page_is_whole_by_itself(server: ApiServer) -> None:
+    page = (await server.http.get("/")).text
+    links = re.findall(r'(?:href|src|action)="([^"]*)"', page)
+    assert links == ["/page.css"]
+    assert "style=" not in page
+    style = await server.http.get("/page.css")
+    assert style.headers["content-type"].startswith("text/css")
+    assert "http" not in style.text
+    assert "url(" not in style.text
+
+
+async def test_a_server_that_cannot_answer_says_why(server: ApiServer) -> None:
+    server.reader.fault = Unavailable("the view is not loaded yet")
+    page = await server.http.get("/")
+    assert page.status_code == 503
+    assert "not loaded yet" in page.text
+
+
+def test_markup_escapes_all_but_markup() -> None:
+    assert element("p", "<b>", Html("<i></i>"), 5) == "<p>&lt;b&gt;<i></i>5</p>"
+    assert joined("&") == "&amp;"
+    assert '<td class="amount">1</td>' in table(("a",), [("1",)])
+
+
+async def test_health_needs_no_token(server: ApiServer) -> None:
+    async with httpx.AsyncClient(base_url=server.http.base_url) as stranger:
+        assert (await stranger.get("/healthz")).json() == {"ok": True}
+        assert (await stranger.get("/readyz")).json() == {"ready": True, "missing": None}
+        server.missing = "the store is not open"
+        response = await stranger.get("/readyz")
+    assert response.status_code == 503
+    assert response.json() == {"ready": False, "missing": "the store is not open"}
+
+
+async def test_what_the_application_lives_in_is_entered_and_left(anyio_backend: str) -> None:
+    steps: list[str] = []
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        steps.append("entered")
+        yield
+        steps.append("left")
+
+    cluster = FakeCluster()
+    deps = ApiDependencies(
+        reader=FakeReader(cluster),
+        writer=FakeWriter(cluster),
+        watcher=FakeWatcher(cluster),
+        auth=TokenAuth(TOKEN, UserId("ada")),
+        lifespan=lifespan,
+    )
+    async with listening(create_app(deps)) as port, httpx.AsyncClient() as client:
+        assert (await client.get(f"http://127.0.0.1:{port}/healthz")).status_code == 200
+        assert steps == ["entered"]
+    assert steps == ["entered", "left"]
+
+
+def test_the_printed_schema_is_fresh() -> None:
+    printed = Path(__file__).parents[2] / "schema" / "schema.graphql"
+    assert printed.read_text() == schema_text(), "run: python -m aliquot_schema.graphql.sdl > schema/schema.graphql"
