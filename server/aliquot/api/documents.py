@@ -1,7 +1,7 @@
 """Documents: query texts that are parsed, weighed and validated once, and then known by their text.
 
-Strawberry's ValidationCache is keyed by the document, whose hash walks the whole tree on every request; its
-ParserCache lets a syntax error escape over WebSockets. One cache keyed by the text does both, and carries the weights.
+Strawberry's ParserCache lets a syntax error escape over WebSockets, and neither it nor the ValidationCache asks how
+long a text is that it keeps, or weighs it before it is validated. One cache, keyed by the text, does all of it.
 """
 
 from collections import OrderedDict
