@@ -1,0 +1,127 @@
+"""Snapshots in a few words, for tests of the decision: agents, rows of the queue, and what is held already."""
+
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from aliquot.core.allocation.device_map import DeviceMap
+from aliquot.core.allocation.layout import DeviceLayout
+from aliquot.core.allocation.occupancy import added, occupancy_of
+from aliquot.core.decide import decide
+from aliquot.core.plan import Plan
+from aliquot.core.policy import Policy
+from aliquot.core.snapshot import AgentRow, PendingRow, Snapshot
+from aliquot_schema.devices import Device
+from aliquot_schema.ids import AgentId, DeviceId, NodeId, SessionId
+from aliquot_schema.reasons import Verdict
+from aliquot_schema.sessions import Dependency, DependencyCondition, Priority
+from aliquot_schema.states import SessionState
+from allocation_devices import ask, gpus
+
+NOW_US = 1_000_000_000
+
+
+def on(name: str, devices: Sequence[Device] = (), *, node: str = "", is_open: bool = True) -> AgentRow:
+    """An agent, on a node of its own unless one is named."""
+    return AgentRow(
+        id=AgentId(name),
+        node_id=NodeId(node or f"node-{name}"),
+        layout=DeviceLayout.of(devices or gpus(2)),
+        is_open=is_open,
+    )
+
+
+def row(name: str, *, at: int = 0, kernels: int = 1, after: Sequence[tuple[str, str]] = (), **more: Any) -> PendingRow:
+    """A row that asks for what is named like a slot: `row("a", cuda_device="1", cpu="2")`."""
+    fields = {key: more.pop(key) for key in tuple(more) if key in PendingRow.__dataclass_fields__}
+    request = ask(**(more or {"cuda_device": "1"}))
+    plain = PendingRow(
+        session_id=SessionId(name),
+        version=1,
+        state=SessionState.QUEUED,
+        request=tuple(sorted(request.items())),
+        cluster_size=kernels,
+        gpu_memory_bytes=None,
+        priority=Priority.NORMAL,
+        queued_us=at,
+        not_before_us=None,
+        excluded_agents=(),
+        depends_on=tuple(
+            Dependency(session_id=SessionId(other), condition=DependencyCondition(condition))
+            for other, condition in after
+        ),
+    )
+    return replace(plain, **fields)
+
+
+def snapshot(agents: Iterable[AgentRow], queue: Iterable[PendingRow], **more: Any) -> Snapshot:
+    """Nobody holds anything unless `used` and `holders` say so."""
+    return Snapshot(revision=1, agents=tuple(agents), queue=tuple(queue), **({"used": {}} | more))
+
+
+def decided(agents: Iterable[AgentRow], queue: Iterable[PendingRow], *, now_us: int = NOW_US, **more: Any) -> Plan:
+    """One pass with the default policy."""
+    return decide(snapshot(agents, queue, **more), Policy(), now_us=now_us, seed=0)
+
+
+def placed(plan: Plan) -> list[str]:
+    """Sessions that start, in order."""
+    return [str(placement.session_id) for placement in plan.placements]
+
+
+def places(plan: Plan) -> dict[str, list[tuple[str, dict[str, dict[str, int]]]]]:
+    """Agent and plain spec of every rank, by session."""
+    return {
+        str(placement.session_id): [
+            (str(kernel.agent_id), {str(slot): dict(amounts) for slot, amounts in kernel.spec.items()})
+            for kernel in placement.kernels
+        ]
+        for placement in plan.placements
+    }
+
+
+def waits(plan: Plan, name: str) -> Verdict:
+    """Why a session waits."""
+    return plan.verdicts[SessionId(name)]
+
+
+def after(before: Snapshot, plan: Plan, *, queue: Iterable[PendingRow] = ()) -> Snapshot:
+    """The state once a plan was carried out."""
+    layouts = {agent.id: agent.layout for agent in before.agents}
+    used: dict[NodeId, Mapping[DeviceId, int]] = dict(before.used)
+    holders = {key: list(sessions) for key, sessions in before.holders.items()}
+    for placement in plan.placements:
+        for kernel in placement.kernels:
+            more = occupancy_of((kernel.spec,), layouts[kernel.agent_id].devices.values())
+            used[kernel.node_id] = added(used.get(kernel.node_id, {}), more)
+            for device_id in more:
+                holders.setdefault((kernel.node_id, device_id), []).append(placement.session_id)
+    kept = {key: tuple(sessions) for key, sessions in holders.items()}
+    return replace(before, queue=tuple(queue), used=used, holders=kept)
+
+
+def free_map(agent: AgentRow, state: Snapshot) -> DeviceMap:
+    """What an agent has left."""
+    return DeviceMap(agent.layout, state.used.get(agent.node_id, {}))
+
+
+def shuffled(state: Snapshot, dice: random.Random) -> Snapshot:
+    """The same snapshot with every collection whose order means nothing in another order."""
+    agents = [
+        replace(agent, layout=DeviceLayout.of(_mixed(agent.layout.devices.values(), dice))) for agent in state.agents
+    ]
+    return Snapshot(
+        revision=state.revision,
+        agents=tuple(_mixed(agents, dice)),
+        used={node_id: dict(_mixed(used.items(), dice)) for node_id, used in _mixed(state.used.items(), dice)},
+        queue=tuple(_mixed(state.queue, dice)),
+        dependencies=dict(_mixed(state.dependencies.items(), dice)),
+        holders={key: tuple(_mixed(held, dice)) for key, held in _mixed(state.holders.items(), dice)},
+    )
+
+
+def _mixed(items: Iterable[Any], dice: random.Random) -> list[Any]:
+    mixed = list(items)
+    dice.shuffle(mixed)
+    return mixed
