@@ -77,7 +77,7 @@ def read_settings(**flags: Any) -> Settings:
     Raises:
         ConfigurationError: something is wrong, unknown or cannot be read; the message says what.
     """
-    given = {name: value for name, value in flags.items() if value not in (None, (), [], False)}
+    given = {name: value for name, value in flags.items() if value is not None and value is not False and value != ()}
     file = os.environ.get(FILE_VARIABLE)
     if file and not Path(file).is_file():
         raise ConfigurationError(f"{FILE_VARIABLE}: there is no file {file}")
