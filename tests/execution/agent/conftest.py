@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from agent_stand import Stand, agent_config, marked, shims
+from agent_stand import PATIENCE_S, Stand, agent_config, shims
+from aliquot.execution.agent.cgroups import find_groups
+from aliquot.execution.agent.remains import end_remains
 from aliquot_schema.ids import KernelId
 
 
@@ -30,8 +32,8 @@ def agent_home() -> Iterator[Path]:
         for pid in shims(path):
             _kill(pid)
         for name in os.listdir(path / "kernels"):
-            for pid in marked(KernelId(name)):
-                _kill(pid)
+            if not (path / "kernels" / name / "exit.json").exists():
+                _clean_up(path, KernelId(name))
     shutil.rmtree(home)
 
 
@@ -42,6 +44,11 @@ async def stand(agent_home: Path, anyio_backend: str) -> AsyncIterator[Stand]:
     await stand.open()
     yield stand
     await stand.close()
+
+
+def _clean_up(folder: Path, kernel: KernelId) -> None:
+    groups = find_groups(folder)
+    assert end_remains(kernel, group=groups and groups.of_kernel(kernel), patience_s=PATIENCE_S)
 
 
 def _kill(pid: int) -> None:
