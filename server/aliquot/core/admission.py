@@ -104,8 +104,8 @@ def gb_of(text: str) -> int:
         amount = Decimal(text)
     except InvalidOperation:
         raise InvalidRequest(f"gpu_memory_gb: {text[:40]!r} is not a number", field="gpu_memory_gb") from None
-    if not amount.is_finite() or not 0 < amount <= 1_000_000:
-        raise InvalidRequest(f"gpu_memory_gb: {text[:40]} is not between 0 and 1000000", field="gpu_memory_gb")
+    if not amount.is_finite() or not 1 <= amount * GB <= 1_000_000 * GB:
+        raise InvalidRequest(f"gpu_memory_gb: {text[:40]} is not between one byte and 1000000", field="gpu_memory_gb")
     return int(amount * GB)
 
 

@@ -1,0 +1,142 @@
+"""What could never run is refused by name and limit; reasons have words."""
+
+from typing import Any
+
+import pytest
+
+from aliquot.core.explain import explain
+from aliquot.core.feasibility import impossible
+from aliquot.core.policy import Policy
+from aliquot.core.snapshot import AgentRow
+from aliquot_schema.devices import DeviceHealth
+from aliquot_schema.errors import AliquotError, ImpossibleRequest, NotMultipleOfQuantum
+from aliquot_schema.ids import AgentId, DeviceId, SessionId
+from aliquot_schema.reasons import Evidence, Reason, Verdict
+from aliquot_schema.sessions import SessionSpec
+from aliquot_schema.slots import ResourceSlot
+from allocation_devices import GB, cores, gpu, gpus, pool, slice_of
+from core_cluster import on
+
+TWO_NODES = [on("x", [*gpus(8), *cores(range(4)), pool(0, size=8 * 2**30)]), on("y", gpus(4), is_open=False)]
+
+
+def refusal(
+    slots: dict[str, str], agents: list[AgentRow] = TWO_NODES, *, kernels: int = 1, memory_gb: int | None = None
+) -> AliquotError | None:
+    spec = SessionSpec(
+        argv=("true",),
+        slots=ResourceSlot.parse(slots),
+        cluster_size=kernels,
+        gpu_memory_bytes=None if memory_gb is None else memory_gb * GB,
+    )
+    return impossible(spec, agents, Policy().allocation)
+
+
+@pytest.mark.parametrize(
+    ("slots", "more"),
+    [
+        ({"cuda.device": "8"}, {}),
+        ({"cuda.device": "4"}, {"kernels": 3}),
+        ({"cuda.shares": "8"}, {}),
+        ({"cpu": "4", "mem": "8g", "cuda.device": "8"}, {}),
+        ({"cuda.device": "1"}, {"memory_gb": 80}),
+    ],
+    ids=str,
+)
+def test_what_an_empty_cluster_could_run_is_possible_closed_agents_included(
+    slots: dict[str, str], more: dict[str, Any]
+) -> None:
+    assert refusal(slots, **more) is None
+
+
+@pytest.mark.parametrize(
+    ("slots", "more", "slot", "requested", "limit"),
+    [
+        ({"cuda.device": "9"}, {}, "cuda.device", "9", "8"),
+        ({"cuda.shares": "8.5"}, {}, "cuda.shares", "8.50", "8.00"),
+        ({"mem": "9g"}, {}, "mem", "9g", "8g"),
+        ({"cpu": "5", "cuda.device": "1"}, {}, "cpu", "5", "4"),
+        ({"cuda.device": "4"}, {"kernels": 4}, "cluster_size", "4", "3"),
+        ({"tpu.device": "1"}, {}, "tpu.device", "1", "0"),
+    ],
+    ids=str,
+)
+def test_what_could_never_run_is_refused_with_the_limit_in_words(
+    slots: dict[str, str], more: dict[str, Any], slot: str, requested: str, limit: str
+) -> None:
+    refused = refusal(slots, **more)
+    assert isinstance(refused, ImpossibleRequest)
+    assert (refused.slot, refused.requested, refused.limit) == (slot, requested, limit)
+    assert all(part in refused.message for part in (slot, requested, limit))
+
+
+def test_a_wrong_step_is_told_as_such() -> None:
+    refused = refusal({"cuda.shares": "0.005"})
+    assert isinstance(refused, NotMultipleOfQuantum)
+    assert "0.01" in refused.message
+
+
+def test_memory_that_no_device_has_is_named() -> None:
+    refused = refusal({"cuda.device": "1"}, memory_gb=96)
+    assert isinstance(refused, ImpossibleRequest)
+    assert "memory" in refused.message
+
+
+def test_slots_that_no_one_agent_has_together_are_impossible() -> None:
+    agents = [on("x", gpus(1)), on("y", cores(range(2)))]
+    refused = refusal({"cuda.device": "1", "cpu": "1"}, agents)
+    assert isinstance(refused, ImpossibleRequest)
+    assert refusal({"cuda.device": "1"}, agents) is None
+
+
+def test_broken_devices_count_since_they_may_be_repaired_and_gone_ones_do_not() -> None:
+    agents = [on("x", [gpu(0), gpu(1, health=DeviceHealth.UNHEALTHY), gpu(2, health=DeviceHealth.GONE)])]
+    assert refusal({"cuda.device": "2"}, agents) is None
+    refused = refusal({"cuda.device": "3"}, agents)
+    assert isinstance(refused, ImpossibleRequest)
+    assert refused.limit == "2"
+
+
+def test_agents_of_one_node_count_a_device_once() -> None:
+    agents = [on("x", gpus(2), node="n"), on("y", gpus(2), node="n")]
+    refused = refusal({"cuda.device": "1"}, agents, kernels=3)
+    assert isinstance(refused, ImpossibleRequest)
+    assert refused.limit == "2"
+
+
+def test_the_limit_of_a_node_with_slices_alone_is_their_number() -> None:
+    parent = gpu(0)
+    refused = refusal({"cuda.device": "4"}, [on("x", [slice_of(parent, number) for number in range(3)])])
+    assert isinstance(refused, ImpossibleRequest)
+    assert refused.limit == "3"
+
+
+FULL = Evidence(
+    slot="cuda.device",
+    requested="2",
+    available="1",
+    fits_kernels=3,
+    blocked_by=tuple(SessionId(f"ses_{number}") for number in range(5)),
+    agents=(AgentId("x"), AgentId("y")),
+    devices=(DeviceId("cuda0"),),
+    until_us=5,
+)
+
+
+@pytest.mark.parametrize("evidence", [FULL, Evidence()], ids=["full", "empty"])
+@pytest.mark.parametrize("reason", Reason)
+def test_every_reason_has_words_with_or_without_evidence(reason: Reason, evidence: Evidence) -> None:
+    words = explain(Verdict(reason=reason, evidence=evidence))
+    assert len(words) > 9
+    assert "<" not in words
+
+
+def test_words_hold_the_evidence() -> None:
+    def words(reason: Reason) -> str:
+        return explain(Verdict(reason=reason, evidence=FULL))
+
+    assert "2 cuda.device" in words(Reason.INSUFFICIENT)
+    assert "more than 1 free; held by ses_0, ses_1, ses_2 and 2 more" in words(Reason.INSUFFICIENT)
+    assert "ses_0, ses_1, ses_2 and 2 more" in words(Reason.DEPENDENCY)
+    assert "3 of its kernels" in words(Reason.GANG_INCOMPLETE)
+    assert words(Reason.NO_AGENT) == "only x, y could run it, and cuda0 there is broken"
