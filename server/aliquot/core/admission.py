@@ -28,6 +28,7 @@ NAME_CHARS_MAX: Final = 256
 RESERVED_PREFIX: Final = "ALIQUOT_"
 GB: Final = 1_000_000_000
 """`gpu_memory_gb` counts in 10^9 bytes, as cards are sold."""
+BYTE_GB: Final = Decimal(1) / GB
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 
@@ -104,7 +105,7 @@ def gb_of(text: str) -> int:
         amount = Decimal(text)
     except InvalidOperation:
         raise InvalidRequest(f"gpu_memory_gb: {text[:40]!r} is not a number", field="gpu_memory_gb") from None
-    if not amount.is_finite() or not 1 <= amount * GB <= 1_000_000 * GB:
+    if not amount.is_finite() or not BYTE_GB <= amount <= 1_000_000:
         raise InvalidRequest(f"gpu_memory_gb: {text[:40]} is not between one byte and 1000000", field="gpu_memory_gb")
     return int(amount * GB)
 
