@@ -39,6 +39,8 @@ class FakeAgent:
     stopped: list[KernelId] = field(default_factory=list)
     starts: list[KernelId] = field(default_factory=list)
     refuse: KernelReport | None = None
+    loses_orders: bool = False
+    """Writes orders down and crashes: they are neither started nor stopped."""
 
     def describe(self) -> Agent:
         types = {slot: SlotType.BYTES if slot == "mem" else SlotType.COUNT for d in self.devices for slot in d.costs}
@@ -56,6 +58,7 @@ class FakeAgent:
 
     def inventory(self) -> Inventory:
         alive = [KernelReport(kernel_id=k, phase=KernelPhase.STARTED, at_us=1) for k in sorted(self.running)]
+        alive += [_unclaimed(k) for k in sorted(self.orders.keys() - self.running - self.ended.keys())]
         return Inventory(agent=self.describe(), kernels=(*alive, *self.ended.values()))
 
 
@@ -82,9 +85,11 @@ class FakeExecutor:
     async def launch(self, agent_id: AgentId, orders: Sequence[LaunchOrder]) -> None:
         agent = self._reachable(agent_id)
         for order in orders:
-            if order.kernel_id in agent.orders:
+            if order.kernel_id in agent.starts or order.kernel_id in agent.ended:
                 continue
             agent.orders[order.kernel_id] = order
+            if agent.loses_orders:
+                continue
             if agent.refuse is not None:
                 self._report(agent, _as_refusal(agent.refuse, order.kernel_id))
             elif self.start_by_itself:
@@ -155,6 +160,10 @@ class FakeExecutor:
         if agent_id in self.silent or agent_id not in self.agents:
             raise Unavailable(f"{agent_id} cannot be asked")
         return self.agents[agent_id]
+
+
+def _unclaimed(kernel_id: KernelId) -> KernelReport:
+    return KernelReport(kernel_id=kernel_id, phase=KernelPhase.UNCERTAIN, at_us=1, code="not_claimed")
 
 
 def _as_refusal(report: KernelReport, kernel_id: KernelId) -> KernelReport:

@@ -6,7 +6,7 @@ from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from aliquot.service.ports import Executor
-from aliquot_schema.errors import Unavailable
+from aliquot_schema.errors import AliquotError, Unavailable
 from aliquot_schema.ids import AgentId
 from aliquot_schema.launching import LaunchOrder
 from aliquot_schema.leases import Kernel
@@ -46,7 +46,7 @@ class Dispatch:
     async def _stop(self, kernel: Kernel) -> None:
         try:
             await self._executor.stop(kernel.agent_id, kernel.id, epoch=self._epoch, grace_ms=self._grace_ms)
-        except Unavailable as error:
+        except AliquotError as error:
             log.warning("agent %s was not told to stop %s: %s", kernel.agent_id, kernel.id, error.message)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:

@@ -14,6 +14,8 @@ from aliquot_schema.leases import EndEvidence, Kernel
 from aliquot_schema.states import KernelState
 
 ALIVE: Final = frozenset({KernelPhase.STARTED, KernelPhase.UNCERTAIN})
+NOT_CLAIMED: Final = "not_claimed"
+"""The code with which an agent tells of an order that it wrote down, and that nobody has started or stopped yet."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -44,7 +46,7 @@ def reconcile(
     for known in sorted(kernels, key=lambda kernel: kernel.id):
         report = reports.pop(known.id, None)
         kernel = draft.kernel(known.id) or known  # one before it may have moved it
-        if report is not None and kernel.state is not KernelState.GRANTED:
+        if report is not None and report.code != NOT_CLAIMED and kernel.state is not KernelState.GRANTED:
             repairs.stop += apply_report(draft, report, agent_id=inventory.agent.id, now_us=now_us)
         else:
             _unreported(draft, kernel, repairs, rebooted=rebooted, epoch=epoch, now_us=now_us)
@@ -53,10 +55,11 @@ def reconcile(
 
 
 def _unreported(draft: Draft, kernel: Kernel, repairs: Repairs, *, rebooted: bool, epoch: int, now_us: int) -> None:
-    """The agent has nothing of this kernel. Sending the order again starts it once, whatever happened before."""
+    """The agent started nothing of this kernel. Sending the order again starts it once, whatever happened before."""
+    is_unsure = kernel.state is KernelState.UNKNOWN and kernel.started_us is None
     if kernel.state is KernelState.GRANTED:
         repairs.unsent.append(kernel.session_id)
-    elif kernel.state is KernelState.STARTING:
+    elif kernel.state is KernelState.STARTING or is_unsure:
         session = draft.session(kernel.session_id)
         assert session is not None, f"{kernel.id} has no session"
         repairs.launch.append(order_for(draft, session, kernel, epoch=epoch))
