@@ -73,7 +73,8 @@ async def serving(settings: Settings) -> AsyncIterator[Server]:
     ports = Ports(store=store, executor=executor, clock=clock, ids=RandomIds())
     grace_ms = round(settings.grace_s * 1000)
     orchestrator = Orchestrator(ports, state=state, loaded=loaded, policy=Policy(), grace_ms=grace_ms)
-    await orchestrator.forget_agents(frozenset(node.agent_id for node in nodes))
+    agents = frozenset(node.agent_id for node in nodes)
+    await orchestrator.forget_agents(agents)
     token_file = settings.data_folder / TOKEN_FILE
     auth = TokenAuth(read_token(token_file), UserId(getpass.getuser()), source=f"the file {token_file}")
     failed = asyncio.Event()
@@ -81,6 +82,9 @@ async def serving(settings: Settings) -> AsyncIterator[Server]:
     loops.add_done_callback(lambda task: _note_end(task, failed))
     try:
         await executor.start()
+        joining = asyncio.create_task(orchestrator.until_reachable(agents))
+        await asyncio.wait({joining, loops}, return_when=asyncio.FIRST_COMPLETED)
+        joining.cancel()
         yield Server(
             app=make_app(settings, orchestrator, auth, failed),
             auth=auth,
@@ -114,6 +118,8 @@ def agents_of(settings: Settings) -> tuple[tuple[NodeDevices, ...], str]:
     Raises:
         ConfigurationError: a device file cannot be used.
     """
+    if not settings.local_agents:
+        return (), "no agents of its own"
     try:
         if settings.accelerators:
             nodes = tuple(node_of_file(path) for path in settings.accelerators)

@@ -26,6 +26,7 @@ def serve(
         list[Path] | None, typer.Option(help="A file of mock accelerators; several make several agents.")
     ] = None,
     demo: Annotated[bool, typer.Option("--demo", help="Two mock nodes with eight H100 each.")] = False,
+    no_local_agents: Annotated[bool, typer.Option("--no-local-agents", help="Run no agents in the server.")] = False,
     job_user: Annotated[str | None, typer.Option(help="The Unix account that jobs run as.")] = None,
     allow_root_jobs: Annotated[bool, typer.Option("--allow-root-jobs", help="Let jobs run as root.")] = False,
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
@@ -44,6 +45,7 @@ def serve(
             database=database,
             accelerators=tuple(accelerators or ()),
             demo=demo,
+            local_agents=None if not no_local_agents else "no",
             job_user=job_user,
             allow_root_jobs=allow_root_jobs,
             log_level=log_level,

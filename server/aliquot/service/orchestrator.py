@@ -18,7 +18,7 @@ from aliquot.service.ports import Clock, Executor, Ids, Loaded, Store
 from aliquot.service.queries import Queries
 from aliquot.service.registration import leave
 from aliquot.service.sessions import Sessions
-from aliquot.service.state import State
+from aliquot.service.state import ENDED_KEPT, State
 from aliquot.service.watching import Watching
 from aliquot_schema.ids import AgentId
 from aliquot_schema.states import AgentState
@@ -47,6 +47,7 @@ class Orchestrator:
         self.feed = Feed(store, revision=state.revision)
         self.journal = Journal(store=store, state=state, feed=self.feed, clock=clock, epoch=loaded.epoch)
         self._clock = clock
+        self._reached = asyncio.Event()
         self._dispatch = Dispatch(executor, epoch=loaded.epoch, grace_ms=grace_ms)
         self._launcher = Launcher(journal=self.journal, dispatch=self._dispatch)
         self.allocator = Allocator(
@@ -66,7 +67,7 @@ class Orchestrator:
             launcher=self._launcher,
             clock=clock,
             grace_ms=grace_ms,
-            on_reachable=self.allocator.wake,
+            on_reachable=self._note_reachable,
         )
         creation = Creation(state=state, journal=self.journal, store=store, clock=clock, ids=ports.ids, policy=policy)
         self.queries = Queries(state=state, store=store, feed=self.feed)
@@ -84,6 +85,11 @@ class Orchestrator:
             loops.create_task(self._messages.listen(), name="agent messages in")
             loops.create_task(self._messages.run(), name="agent messages")
 
+    async def until_reachable(self, agents: frozenset[AgentId]) -> None:
+        """Wait until all of these agents have joined."""
+        while not agents <= self.state.reachable:
+            await self._reached.wait()
+
     async def forget_agents(self, configured: frozenset[AgentId]) -> None:
         """Agents that this server no longer runs have left, or are lost while something holds their devices."""
 
@@ -100,11 +106,16 @@ class Orchestrator:
         await self._dispatch.close()
         self.allocator.close()
 
+    def _note_reachable(self) -> None:
+        self.allocator.wake()
+        reached, self._reached = self._reached, asyncio.Event()
+        reached.set()
 
-async def load_state(store: Store) -> tuple[State, Loaded]:
+
+async def load_state(store: Store, *, ended_kept: int = ENDED_KEPT) -> tuple[State, Loaded]:
     """Open the store and build the state, ended sessions that pending ones depend on included."""
     loaded = await store.open()
-    state = State()
+    state = State(ended_kept=ended_kept)
     state.load(loaded.records, revision=loaded.revision, ended_complete=loaded.ended_complete)
     wanted = {link.session_id for row in state.pending.values() for link in row.depends_on}
     for session_id in sorted(wanted - state.sessions.keys()):

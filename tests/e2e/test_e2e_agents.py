@@ -1,0 +1,71 @@
+"""What a server says without agents, and when one of its agents is restarted under it."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from aliquot.app import Server, serving
+from aliquot.cli.listener import Listener
+from aliquot.cli.main_job.own_server import OwnServer
+from aliquot.client import Client
+from aliquot.settings import read_settings
+from e2e_sessions import alloc_map, session, submit, until, until_map, until_state
+
+pytestmark = pytest.mark.anyio
+
+TWO_GPUS = Path(__file__).parents[1] / "data" / "accelerators" / "two_gpus.toml"
+FIRST = "c59395cd-ac91-4cd3-a1b0-3d2568aa2d01"
+SECOND = "c59395cd-ac91-4cd3-a1b0-3d2568aa2d02"
+IDLE = {FIRST: "0.00", SECOND: "0.00"}
+
+
+async def test_without_agents_a_session_is_accepted_and_says_that_it_waits_for_one() -> None:
+    async with OwnServer("--no-local-agents") as server, server.client() as client:
+        waiting = await submit(client, "true", {"cuda.shares": "0.5"})
+
+        async def reason() -> str | None:
+            waits = (await session(client, waiting))["waits"]
+            return waits["reason"] if waits else None
+
+        assert await until(reason) == "cluster_unavailable"
+
+
+async def test_the_map_is_the_same_after_an_agent_was_restarted() -> None:
+    async with served() as (server, client):
+        (agent_id,) = server.orchestrator.state.agents
+        ids = [await submit(client, "exec sleep 600", {"cuda.shares": shares}) for shares in ("0.2", "1.2")]
+        for session_id in ids:
+            await until_state(client, session_id, "running")
+        held = await alloc_map(client, agent_id)
+        assert held == {FIRST: "0.60", SECOND: "0.80"}
+        await server.executor.restart_agent(agent_id)
+        await until_map(client, agent_id, held)
+        third = await submit(client, "true", {"cuda.shares": "0.4"})
+        await until_state(client, third, "completed")
+        for session_id in ids:
+            assert (await session(client, session_id))["state"] == "running"
+            await client.execute(f'mutation {{ cancel_session(input: {{id: "{session_id}"}}) {{ __typename }} }}')
+        await until_map(client, agent_id, IDLE)
+
+
+@asynccontextmanager
+async def served() -> AsyncIterator[tuple[Server, Client]]:
+    """A server in this process, so that its agents can be got at, behind a real listener."""
+    with TemporaryDirectory() as folder:
+        os.chmod(folder, 0o711)  # jobs may run as another account
+        settings = read_settings(data_folder=Path(folder), port=0, accelerators=(TWO_GPUS,))
+        async with serving(settings) as server:
+            port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+            listener = Listener(server, settings, on_started=port.set_result)
+            listening = asyncio.create_task(listener.serve_until(server.failed))
+            try:
+                async with Client(f"http://127.0.0.1:{await port}", server.token_file.read_text().strip()) as client:
+                    yield server, client
+            finally:
+                listener.should_exit = True
+                await listening
