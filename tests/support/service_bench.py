@@ -9,14 +9,16 @@ from pathlib import Path
 from aliquot.clock import RandomIds, SystemClock
 from aliquot.core.policy import Policy
 from aliquot.service.orchestrator import Orchestrator, Ports, load_state
-from aliquot.service.state import State
+from aliquot.service.state import ENDED_KEPT, State
 from aliquot.store.opening import open_store
 from aliquot_schema.devices import Device
+from aliquot_schema.events import Event
 from aliquot_schema.ids import AgentId, DeviceId, SessionId, SlotName, UserId
 from aliquot_schema.requests import Caller, NewSession
 from aliquot_schema.sessions import Session
 from aliquot_schema.states import SessionState
 from service_fakes import FakeAgent, FakeExecutor
+from service_stage import broken
 
 WAIT_S = 20.0
 CALLER = Caller(user=UserId("ann"), request_id="req_test")
@@ -56,24 +58,38 @@ class Bench:
 
 
 @asynccontextmanager
-async def service_on(folder: Path, executor: FakeExecutor) -> AsyncIterator[Bench]:
-    """Run the service over the database in a folder."""
+async def service_on(folder: Path, executor: FakeExecutor, *, ended_kept: int = ENDED_KEPT) -> AsyncIterator[Bench]:
+    """Run the service over the database in a folder. Whatever is wrong with the state at any time fails the test."""
     clock = SystemClock()
     store = open_store("", data_folder=folder, now_us=clock.now_us)
-    state, loaded = await load_state(store)
+    state, loaded = await load_state(store, ended_kept=ended_kept)
     ports = Ports(store=store, executor=executor, clock=clock, ids=RandomIds())
     service = Orchestrator(ports, state=state, loaded=loaded, policy=Policy(), grace_ms=1000)
+    wrong = _watched(service)
     running = asyncio.create_task(service.run())
     try:
         await executor.start()
         yield Bench(service=service, executor=executor, running=running)
         assert not running.done(), running.exception()
+        assert wrong == []
     finally:
         running.cancel()
         with suppress(asyncio.CancelledError):
             await running
         await service.close()
         await store.close()
+
+
+def _watched(service: Orchestrator) -> list[str]:
+    """What was found wrong after any commit; the events of one commit are in the state before the loop runs on."""
+    wrong: list[str] = []
+    loop = asyncio.get_running_loop()
+
+    def look(event: Event) -> None:
+        loop.call_soon(lambda: wrong.extend(broken(service.state)))
+
+    service.journal.listeners.append(look)
+    return wrong
 
 
 def gpus(count: int, *, agent: str = "a") -> tuple[Device, ...]:
@@ -93,6 +109,6 @@ def gpus(count: int, *, agent: str = "a") -> tuple[Device, ...]:
     )
 
 
-def agent(name: str, *, devices: int) -> FakeAgent:
-    """A fake agent with so many GPUs."""
-    return FakeAgent(id=AgentId(name), devices=gpus(devices, agent=name))
+def agent(name: str, *, devices: int, node: str = "") -> FakeAgent:
+    """A fake agent with so many GPUs; agents of one node see the same ones."""
+    return FakeAgent(id=AgentId(name), devices=gpus(devices, agent=node or name), node=node)

@@ -15,6 +15,7 @@ from aliquot_schema.launching import (
     AgentJoined,
     AgentMessage,
     AgentSilent,
+    DevicesChanged,
     Inventory,
     KernelChanged,
     KernelPhase,
@@ -33,6 +34,8 @@ class FakeAgent:
     id: AgentId
     devices: tuple[Device, ...]
     boot_id: str = "boot-1"
+    node: str = ""
+    """Shared with the agents that name the same one; empty = a node of its own."""
     orders: dict[KernelId, LaunchOrder] = field(default_factory=dict)
     running: set[KernelId] = field(default_factory=set)
     ended: dict[KernelId, KernelReport] = field(default_factory=dict)
@@ -47,7 +50,7 @@ class FakeAgent:
         return Agent(
             id=self.id,
             version=0,
-            node_id=NodeId(f"node-{self.id}"),
+            node_id=NodeId(self.node or f"node-{self.id}"),
             hostname=str(self.id),
             devices=self.devices,
             slot_types=types,
@@ -69,6 +72,8 @@ class FakeExecutor:
         self.agents = {agent.id: agent for agent in agents}
         self.silent: set[AgentId] = set()
         self.start_by_itself = True
+        self.logs: dict[KernelId, list[LogChunk]] = {}
+        """What kernels print; one that is not here prints a line."""
         self._messages: asyncio.Queue[AgentMessage] = asyncio.Queue()
 
     async def start(self) -> None:
@@ -106,6 +111,12 @@ class FakeExecutor:
         return self._reachable(agent_id).inventory()
 
     async def follow_log(self, agent_id: AgentId, kernel_id: KernelId, *, offset: int) -> AsyncIterator[LogChunk]:
+        if kernel_id not in self._reachable(agent_id).orders:
+            raise NotFound(f"{kernel_id} is not known here", kind="kernel", id=kernel_id)
+        for chunk in self.logs.get(kernel_id, []):
+            yield chunk
+        if kernel_id in self.logs:
+            return
         text = f"output of {kernel_id}\n".encode()
         yield LogChunk(offset=offset, data=text[offset:], at_end=False)
         yield LogChunk(offset=len(text), data=b"", at_end=True)
@@ -143,6 +154,29 @@ class FakeExecutor:
         """The agent can be asked again."""
         self.silent.discard(agent_id)
         self._messages.put_nowait(AgentJoined(inventory=self.agents[agent_id].inventory()))
+
+    def joins(self, agent: FakeAgent) -> None:
+        """An agent that was not there before joins, or one that was closed is there again with other news."""
+        self.agents[agent.id] = agent
+        self.comes_back(agent.id)
+
+    def boots(self, agent_id: AgentId) -> None:
+        """The node is booted: what ran is gone, and the agent knows nothing of it any more."""
+        agent = self.agents[agent_id]
+        agent.boot_id += "+"
+        agent.running.clear()
+        agent.orders.clear()
+        agent.ended.clear()
+        self.comes_back(agent_id)
+
+    def changes(self, agent_id: AgentId, devices: tuple[Device, ...]) -> None:
+        """The agent's plugins find other devices from now on."""
+        self.agents[agent_id].devices = devices
+        self._messages.put_nowait(DevicesChanged(inventory=self.agents[agent_id].inventory()))
+
+    def take_messages(self) -> list[AgentMessage]:
+        """What was said since, for a test that delivers it by itself."""
+        return [self._messages.get_nowait() for _ in range(self._messages.qsize())]
 
     def repeat(self, kernel_id: KernelId) -> None:
         """The agent says again what it said last."""

@@ -6,12 +6,13 @@ from typing import Final
 
 from aliquot.core import transitions
 from aliquot.service.draft import Draft
-from aliquot.service.kernel_reports import apply_report, end_kernel
+from aliquot.service.kernel_reports import apply_report, end_kernel, stop_kernels
 from aliquot.service.launch_orders import order_for
 from aliquot_schema.ids import AgentId, KernelId, SessionId
 from aliquot_schema.launching import Inventory, KernelPhase, KernelReport, LaunchOrder
 from aliquot_schema.leases import EndEvidence, Kernel
-from aliquot_schema.states import KernelState
+from aliquot_schema.sessions import Session
+from aliquot_schema.states import ACTIVE, KernelState
 
 ALIVE: Final = frozenset({KernelPhase.STARTED, KernelPhase.UNCERTAIN})
 NOT_CLAIMED: Final = "not_claimed"
@@ -62,7 +63,10 @@ def _unreported(draft: Draft, kernel: Kernel, repairs: Repairs, *, rebooted: boo
     elif kernel.state is KernelState.STARTING or is_unsure:
         session = draft.session(kernel.session_id)
         assert session is not None, f"{kernel.id} has no session"
-        repairs.launch.append(order_for(draft, session, kernel, epoch=epoch))
+        if _is_wanted(draft, session, kernel):
+            repairs.launch.append(order_for(draft, session, kernel, epoch=epoch))
+        else:
+            repairs.stop += stop_kernels(draft, [kernel], now_us=now_us)
     elif kernel.state is not KernelState.EXITED and rebooted:
         gone = KernelReport(
             kernel_id=kernel.id,
@@ -76,6 +80,12 @@ def _unreported(draft: Draft, kernel: Kernel, repairs: Repairs, *, rebooted: boo
         repairs.stop.append(kernel)
     elif kernel.state is KernelState.RUNNING:
         draft.put(transitions.move_kernel(kernel, KernelState.UNKNOWN), "unknown")
+
+
+def _is_wanted(draft: Draft, session: Session, kernel: Kernel) -> bool:
+    """Whether its attempt is still to run: nobody canceled it, and no rank of it has failed."""
+    is_present = session.state in ACTIVE and session.attempt == kernel.attempt
+    return is_present and transitions.first_failed(draft.kernels_in(session)) is None
 
 
 def of_agent(kernels: Iterable[Kernel], agent_id: AgentId) -> list[Kernel]:

@@ -1,0 +1,106 @@
+"""A store in memory that keeps the promises of the port: versions, unique keys, numbers without gaps, one epoch."""
+
+import asyncio
+from collections.abc import Callable
+
+from aliquot.service.ports import Batch, DuplicateKey, Loaded, NotLeader, SessionQuery, StaleVersion
+from aliquot_schema.agents import Agent, KnownSlot
+from aliquot_schema.events import Entity, Event, Record
+from aliquot_schema.ids import SessionId, UserId
+from aliquot_schema.leases import Kernel, Lease
+from aliquot_schema.sessions import Session
+
+ENTITIES: dict[type, Entity] = {
+    Session: Entity.SESSION,
+    Kernel: Entity.KERNEL,
+    Lease: Entity.LEASE,
+    Agent: Entity.AGENT,
+    KnownSlot: Entity.SLOT,
+}
+
+
+class MemoryStore:
+    """Answers the port `Store`. Every answer lets others run first, as a real one does."""
+
+    def __init__(self) -> None:
+        self.rows: dict[tuple[type, str], Record] = {}
+        self.log: list[Event] = []
+        self.epoch = 1
+
+    async def open(self) -> Loaded:
+        records = tuple(self.rows.values())
+        return Loaded(
+            revision=len(self.log), epoch=self.epoch, last_at_us=0, last_pass=0, records=records, ended_complete=True
+        )
+
+    async def close(self) -> None:
+        return None
+
+    async def commit(self, batch: Batch) -> tuple[Event, ...]:
+        await asyncio.sleep(0)
+        if batch.epoch is not None and batch.epoch != self.epoch:
+            raise NotLeader(f"epoch {batch.epoch}")
+        changed = dict(self.rows)
+        for write in batch.writes:
+            self._write(changed, write.record)
+        self.rows = changed
+        first = len(self.log) + 1
+        events = tuple(
+            Event(
+                number=first + place,
+                at_us=batch.at_us,
+                kind=write.kind,
+                entity=ENTITIES[type(write.record)],
+                entity_id=write.record.id,
+                entity_version=write.record.version,
+                actor=batch.actor,
+                request_id=batch.request_id,
+                epoch=self.epoch,
+                pass_number=batch.pass_number,
+                record=write.record,
+            )
+            for place, write in enumerate(batch.writes)
+        )
+        self.log.extend(events)
+        return events
+
+    async def events_after(self, number: int, *, limit: int) -> tuple[Event, ...]:
+        await asyncio.sleep(0)
+        return tuple(self.log[number : number + limit])
+
+    async def sessions(self, query: SessionQuery) -> tuple[Session, ...]:
+        raise NotImplementedError("lists are tested over a real store")
+
+    async def count_sessions(self, query: SessionQuery) -> int:
+        raise NotImplementedError("lists are tested over a real store")
+
+    async def session_records(self, session_id: SessionId) -> tuple[Record, ...]:
+        await asyncio.sleep(0)
+        session = self.rows.get((Session, session_id))
+        if not isinstance(session, Session):
+            return ()
+        rows = self.rows.values()
+        kernels = [row for row in rows if isinstance(row, Kernel) and row.session_id == session_id]
+        newest = [kernel for kernel in kernels if kernel.attempt == session.attempt]
+        names = {kernel.id for kernel in newest}
+        return (session, *newest, *(row for row in rows if isinstance(row, Lease) and row.kernel_id in names))
+
+    async def session_by_key(self, owner: UserId, key: str) -> Session | None:
+        await asyncio.sleep(0)
+        return self._find(lambda row: row.owner == owner and row.idempotency_key == key)
+
+    def _write(self, rows: dict[tuple[type, str], Record], record: Record) -> None:
+        before = rows.get((type(record), record.id))
+        if record.version == 1:
+            if before is not None:
+                raise DuplicateKey(record.id)
+            if isinstance(record, Session) and record.idempotency_key is not None:
+                key = (record.owner, record.idempotency_key)
+                if self._find(lambda row: (row.owner, row.idempotency_key) == key):
+                    raise DuplicateKey(record.idempotency_key)
+        elif before is None or before.version != record.version - 1:
+            raise StaleVersion(record.id)
+        rows[type(record), record.id] = record
+
+    def _find(self, is_wanted: Callable[[Session], bool]) -> Session | None:
+        return next((row for row in self.rows.values() if isinstance(row, Session) and is_wanted(row)), None)

@@ -1,0 +1,177 @@
+"""The service without its loops: a test makes every step by hand, in the order it likes; each is checked."""
+
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from aliquot.clock import RandomIds
+from aliquot.core.invariants import violations
+from aliquot.core.policy import Policy
+from aliquot.service.agent_messages import AgentMessages
+from aliquot.service.allocator import Allocator
+from aliquot.service.creation import Creation
+from aliquot.service.dispatch import Dispatch
+from aliquot.service.feed import Feed
+from aliquot.service.journal import Journal
+from aliquot.service.launcher import Launcher
+from aliquot.service.ports import Store
+from aliquot.service.queries import Queries
+from aliquot.service.sessions import Sessions
+from aliquot.service.state import State
+from aliquot.service.watching import Watching
+from aliquot_schema.ids import AgentId, SessionId, UserId
+from aliquot_schema.launching import AgentMessage
+from aliquot_schema.requests import Caller, NewSession
+from aliquot_schema.sessions import Session
+from aliquot_schema.states import KernelState
+from service_fakes import FakeAgent, FakeExecutor
+from service_memory_store import MemoryStore
+
+CALLER = Caller(user=UserId("ann"), request_id="req_test")
+EPOCH = 1
+
+
+class StepClock:
+    """A clock that moves by a microsecond whenever somebody looks."""
+
+    def __init__(self) -> None:
+        self._now_us = 1_000_000
+
+    def now_us(self) -> int:
+        self._now_us += 1
+        return self._now_us
+
+    def passes(self, seconds: float) -> None:
+        """Let time pass."""
+        self._now_us += round(seconds * 1e6)
+
+    def monotonic(self) -> float:
+        return self._now_us / 1e6
+
+    async def sleep(self, seconds: float) -> None:
+        self.passes(seconds)
+
+
+class HandLauncher(Launcher):
+    """Sends when it is told to."""
+
+    waiting: tuple[SessionId, ...] = ()
+
+    def enqueue(self, sessions: Iterable[SessionId]) -> None:
+        self.waiting = (*self.waiting, *sessions)
+
+    async def send(self) -> None:
+        """Send what waits."""
+        waiting, self.waiting = self.waiting, ()
+        await self.run_once(waiting)
+
+
+class Stage:
+    """All parts of the service, over one state."""
+
+    def __init__(self, store: Store, executor: FakeExecutor, *, ended_kept: int, feed_kept: int) -> None:
+        self.executor = executor
+        self.clock = clock = StepClock()
+        self.state = state = State(ended_kept=ended_kept)
+        self.feed = feed = Feed(store, revision=0, kept=feed_kept)
+        self.journal = journal = Journal(store=store, state=state, feed=feed, clock=clock, epoch=EPOCH)
+        self.dispatch = dispatch = Dispatch(executor, epoch=EPOCH, grace_ms=100)
+        self.launcher = HandLauncher(journal=journal, dispatch=dispatch)
+        self.allocator = Allocator(
+            state=state,
+            journal=journal,
+            clock=clock,
+            policy=Policy(),
+            last_pass=0,
+            last_at_us=0,
+            on_scheduled=self.launcher.enqueue,
+        )
+        self.messages = AgentMessages(
+            state=state,
+            journal=journal,
+            executor=executor,
+            dispatch=dispatch,
+            launcher=self.launcher,
+            clock=clock,
+            grace_ms=100,
+            on_reachable=self.allocator.wake,
+        )
+        creation = Creation(state=state, journal=journal, store=store, clock=clock, ids=RandomIds(), policy=Policy())
+        self.sessions = Sessions(state=state, journal=journal, dispatch=dispatch, creation=creation, clock=clock)
+        self.queries = Queries(state=state, store=store, feed=feed)
+        self.watching = Watching(state=state, feed=feed, executor=executor)
+
+    async def submit(self, *, devices: int = 1, kernels: int = 1, **more: Any) -> SessionId:
+        """Create a session of whole devices."""
+        request = {"argv": ("true",), "shell": None, "slots": [("cuda.device", str(devices))], "cluster_size": kernels}
+        changed = await self.sessions.create_session(CALLER, NewSession(**(request | more)))
+        return SessionId(changed.session.id)
+
+    async def cancel(self, session_id: SessionId) -> None:
+        """Cancel a session."""
+        await self.sessions.cancel_session(CALLER, session_id, None)
+
+    async def hear(self, *messages: AgentMessage) -> None:
+        """Act on messages, and on nothing else."""
+        await self.messages.run_once(list(messages))
+        self.check()
+
+    async def settle(self) -> None:
+        """Deliver orders and stops, and act on what agents say, until nobody says anything."""
+        while True:
+            await self.dispatch.close()
+            heard = self.executor.take_messages()
+            if not heard:
+                return
+            await self.hear(*heard)
+
+    async def advance(self) -> None:
+        """One pass, the launches that follow, and what agents say."""
+        await self.allocator.run_once()
+        self.check()
+        await self.launcher.send()
+        self.check()
+        await self.settle()
+
+    def session(self, session_id: SessionId) -> Session:
+        return self.state.sessions[session_id]
+
+    def held(self) -> dict[str, int]:
+        """Budget units held, of every device that is."""
+        return {str(device): amount for used in self.state.used.values() for device, amount in used.items() if amount}
+
+    def live(self) -> list[str]:
+        """Kernels that have not exited."""
+        return sorted(kernel.id for kernel in self.state.kernels.values() if kernel.state is not KernelState.EXITED)
+
+    def check(self) -> None:
+        """Nothing is wrong with the state."""
+        assert broken(self.state) == []
+
+
+def broken(state: State) -> list[str]:
+    """What is wrong with a state."""
+    return violations(
+        state.agents.values(),
+        sessions=state.sessions.values(),
+        kernels=state.kernels.values(),
+        leases=state.leases.values(),
+    )
+
+
+@asynccontextmanager
+async def stage(
+    agents: Sequence[FakeAgent], *, ended_kept: int = 1000, feed_kept: int = 1000, store: Store | None = None
+) -> AsyncIterator[Stage]:
+    """A stage on which these agents have joined."""
+    executor = FakeExecutor(agents)
+    found = Stage(store or MemoryStore(), executor, ended_kept=ended_kept, feed_kept=feed_kept)
+    try:
+        await executor.start()
+        await found.settle()
+        assert found.state.reachable == {AgentId(agent.id) for agent in agents}
+        yield found
+        await found.settle()
+    finally:
+        await found.dispatch.close()
+        found.allocator.close()
