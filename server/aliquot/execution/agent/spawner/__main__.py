@@ -12,7 +12,8 @@ import os
 import signal
 import sys
 
-from order import Order  # type: ignore[import-not-found] # siblings: the folder is run as a program
+from file_pages import clean_mappings  # type: ignore[import-not-found] # siblings: the folder is run as a program
+from order import Order  # type: ignore[import-not-found]
 from shim import run  # type: ignore[import-not-found]
 
 REQUESTS = 0
@@ -26,16 +27,17 @@ def main() -> None:
     # A frozen agent must not freeze its shims: a line that cannot be written is dropped.
     os.set_blocking(REPORT, False)
     os.umask(0o077)
+    mappings = clean_mappings()
     gc.disable()
     gc.freeze()
     while (length := _read(4)) is not None:
         request = _read(int.from_bytes(length, "little"))
         if request is None:
             return
-        _spawn(request)
+        _spawn(request, mappings)
 
 
-def _spawn(request: bytes) -> None:
+def _spawn(request: bytes, mappings: list[tuple[int, int]]) -> None:
     """Fork, and do everything else in the shim: a page that the spawner writes to is shared with no later shim."""
     try:
         pid = os.fork()
@@ -44,7 +46,7 @@ def _spawn(request: bytes) -> None:
     if pid == 0:
         try:
             _replace_stdin()
-            run(Order(marshal.loads(request)), REPORT)
+            run(Order(marshal.loads(request)), REPORT, mappings)
         except BaseException:
             sys.excepthook(*sys.exc_info())
         finally:

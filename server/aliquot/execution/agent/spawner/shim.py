@@ -16,6 +16,7 @@ import time
 import ofd_lock  # type: ignore[import-not-found] # siblings: the folder is run as a program
 from child import NOT_RUNNABLE, Child, become_subreaper, fork_child  # type: ignore[import-not-found]
 from descendants import kill_tree, signal_tree, start_time  # type: ignore[import-not-found]
+from file_pages import let_go  # type: ignore[import-not-found]
 from order import Order  # type: ignore[import-not-found]
 from records import claim_record, write_record  # type: ignore[import-not-found]
 
@@ -32,12 +33,13 @@ _BLOCKED = tuple(int(number) for number in signal.valid_signals())
 _WOKEN_BY = (int(signal.SIGCHLD), int(signal.SIGTERM), *range(FORWARD_FROM + 1, FORWARD_FROM + 32))
 
 
-def run(order: Order, report: int) -> None:
+def run(order: Order, report: int, mappings: list[tuple[int, int]]) -> None:
     """Start the kernel unless somebody was faster, and stay with it until its end.
 
     Args:
         report: a pipe to the agent; one line `<outcome> <kernel> <shim's pid> <its start time>` is written to it, with
             the outcome `started`, `failed` (exit.json follows), `late` or `withdrew` (nothing was claimed).
+        mappings: of files, that need not stay in memory while the kernel runs.
     """
     # From here on signals are taken by `_take_signal` alone, the spawner's handler for SIGCHLD included.
     signal.pthread_sigmask(signal.SIG_SETMASK, _BLOCKED)
@@ -49,7 +51,7 @@ def run(order: Order, report: int) -> None:
         _tell(order, report, outcome)
         return
     folder = os.open(order.folder, os.O_RDONLY | os.O_DIRECTORY)
-    _Life(order, folder, report).live()
+    _Life(order, folder, report).live(mappings)
 
 
 def _claim(order: Order) -> str | None:
@@ -97,7 +99,7 @@ class _Life:
         self._stop_asked = False
         self._timed_out = False
 
-    def live(self) -> None:
+    def live(self, mappings: list[tuple[int, int]]) -> None:
         try:
             self._start()
         except OSError as error:
@@ -105,6 +107,7 @@ class _Life:
             _tell(self._order, self._report, "failed")
         self._let_go_of_agent()
         self._reap()
+        let_go(mappings)
         while not self._alone:
             self._keep_time()
             self._take_signal(self._wait_s())
