@@ -107,10 +107,12 @@ class _Life:
             _tell(self._order, self._report, "failed")
         self._let_go_of_agent()
         self._reap()
-        let_go(mappings)
         while not self._alone:
             self._keep_time()
-            self._take_signal(self._wait_s())
+            wait_s = self._wait_s()
+            # The last thing before the sleep: what runs in between would have the pages brought back.
+            let_go(mappings)
+            self._take_signal(wait_s)
             self._reap()
         self._finish()
 
