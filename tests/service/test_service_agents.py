@@ -1,0 +1,325 @@
+"""Agents that go and come: what they had stays held until there is evidence, and nothing is started twice."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from aliquot_schema.devices import Device, DeviceHealth
+from aliquot_schema.errors import ImpossibleRequest, UnknownSlot
+from aliquot_schema.ids import AgentId, KernelId, LeaseId, SessionId, SlotName
+from aliquot_schema.launching import AgentSilent, KernelPhase, KernelReport
+from aliquot_schema.leases import EndEvidence
+from aliquot_schema.reasons import Reason
+from aliquot_schema.states import AgentState, KernelState, SessionState
+from aliquot_schema.views import AgentView
+from service_bench import agent, gpus
+from service_fakes import FakeAgent
+from service_stage import CALLER, Stage, stage
+
+pytestmark = pytest.mark.anyio
+
+K = KernelState
+S = SessionState
+A = AgentId("a")
+B = AgentId("b")
+
+
+def rank(session_id: SessionId, number: int = 0, *, attempt: int = 1) -> KernelId:
+    return KernelId(f"{session_id}.{attempt}.{number}")
+
+
+def shown(on: Stage, name: str = "a") -> AgentView:
+    view = on.queries.agent(CALLER, name)
+    assert view is not None
+    return view
+
+
+async def running(on: Stage, **asked: Any) -> SessionId:
+    session_id = await on.submit(**asked)
+    await on.advance()
+    assert on.session(session_id).state is S.RUNNING
+    return session_id
+
+
+def renamed(devices: Sequence[Device], *, kind: str) -> tuple[Device, ...]:
+    """The same devices after their slots got other names."""
+    return tuple(
+        replace(
+            device,
+            kind=kind,
+            costs={SlotName(f"{kind}.device"): 1000, SlotName(f"{kind}.shares"): 1},
+            quanta={SlotName(f"{kind}.shares"): 10},
+        )
+        for device in devices
+    )
+
+
+@pytest.mark.parametrize(
+    ("gone", "holds", "state"),
+    [
+        (False, False, AgentState.SUSPECT),
+        (False, True, AgentState.SUSPECT),
+        (True, False, AgentState.LEFT),
+        (True, True, AgentState.LOST),
+    ],
+)
+async def test_a_silent_agent_gets_nothing_new_and_keeps_what_it_has(
+    gone: bool, holds: bool, state: AgentState
+) -> None:
+    async with stage([agent("a", devices=2)]) as on:
+        session = await running(on) if holds else None
+        on.executor.falls_silent(A, gone=gone)
+        await on.settle()
+        assert on.state.agents[A].state is state
+        waiting = await on.submit()
+        await on.advance()
+        assert on.state.verdicts[waiting].reason is Reason.CLUSTER_UNAVAILABLE
+        assert on.held() == ({"a-gpu-1": 1000} if holds else {})
+        on.executor.comes_back(A)
+        await on.settle()
+        assert on.state.agents[A].state is AgentState.ALIVE
+        await on.advance()
+        assert on.session(waiting).state is S.RUNNING
+        if session is not None:
+            assert on.session(session).state is S.RUNNING
+            assert on.executor.agents[A].starts.count(rank(session)) == 1
+
+
+async def test_silence_after_a_good_bye_means_nothing() -> None:
+    async with stage([agent("a", devices=1), agent("b", devices=1)]) as on:
+        await running(on)
+        for name, state in ((A, AgentState.LOST), (B, AgentState.LEFT)):
+            on.executor.falls_silent(name, gone=True)
+            on.executor.falls_silent(name)
+            await on.settle()
+            assert on.state.agents[name].state is state
+        await on.hear(AgentSilent(agent_id=AgentId("nobody")), AgentSilent(agent_id=AgentId("nobody"), gone=True))
+
+
+async def test_a_good_bye_that_meets_a_pass_leaves_nothing_half_done() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        first = await on.submit()
+        on.executor.falls_silent(A, gone=True)
+        await asyncio.gather(on.allocator.run_once(), on.settle())
+        on.check()
+        assert on.state.agents[A].state in (AgentState.LEFT, AgentState.LOST)
+        await on.launcher.send()
+        on.executor.comes_back(A)
+        await on.settle()
+        await on.advance()
+        assert on.session(first).state is S.RUNNING
+
+
+async def test_what_ended_while_the_agent_was_silent_is_told_when_it_is_back() -> None:
+    async with stage([agent("a", devices=2)]) as on:
+        first, second = await running(on), await running(on)
+        on.executor.falls_silent(A)
+        await on.settle()
+        on.executor.ends(rank(first), code=7)
+        await on.settle()
+        assert on.session(first).state is S.RUNNING
+        on.executor.comes_back(A)
+        await on.settle()
+        assert (on.session(first).state, on.session(first).exit_code) == (S.FAILED, 7)
+        assert on.session(second).state is S.RUNNING
+        assert len(on.held()) == 1
+
+
+async def test_after_another_boot_what_ran_is_gone_and_what_was_only_sent_is_sent_again() -> None:
+    async with stage([agent("a", devices=3)]) as on:
+        ran = await running(on)
+        canceled = await running(on)
+        await on.cancel(canceled)
+        on.executor.start_by_itself = False
+        sent = await on.submit()
+        await on.advance()
+        on.executor.start_by_itself = True
+        on.executor.boots(A)
+        await on.settle()
+        assert on.session(ran).state is S.FAILED
+        assert on.session(ran).failure is not None
+        assert on.session(ran).failure.code == "kernel_lost"  # type: ignore[union-attr]  # said one line above
+        assert on.state.leases[LeaseId(rank(ran))].evidence is EndEvidence.BOOT_ID
+        assert on.state.leases[LeaseId(rank(canceled))].evidence is EndEvidence.BOOT_ID
+        assert on.session(canceled).state is S.CANCELED
+        assert on.session(sent).state is S.RUNNING
+
+
+async def test_an_agent_of_the_same_boot_that_lost_sight_of_a_kernel_does_not_free_its_devices() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        first = await running(on)
+        on.executor.agents[A].running.clear()
+        on.executor.comes_back(A)
+        await on.settle()
+        assert on.state.kernels[rank(first)].state is K.UNKNOWN
+        assert on.session(first).state is S.RUNNING
+        assert on.held() == {"a-gpu-0": 1000}
+        on.executor.agents[A].running.add(rank(first))
+        on.executor.comes_back(A)
+        await on.settle()
+        assert on.state.kernels[rank(first)].state is K.RUNNING
+
+
+async def test_grants_that_were_not_sent_are_sent_when_the_agent_joins_even_if_it_knows_the_kernel() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        first = await on.submit()
+        await on.allocator.run_once()
+        on.launcher.waiting = ()
+        known = KernelReport(kernel_id=rank(first), phase=KernelPhase.STARTED, at_us=1)
+        inventory = on.executor.agents[A].inventory()
+        on.executor.comes_back(A)
+        (joined,) = on.executor.take_messages()
+        await on.hear(replace(joined, inventory=replace(inventory, kernels=(known,))))
+        assert on.launcher.waiting == (first,)
+        await on.launcher.send()
+        await on.settle()
+        assert on.session(first).state is S.RUNNING
+
+
+async def test_a_gang_of_which_one_rank_failed_meanwhile_is_not_started_any_further() -> None:
+    async with stage([agent("a", devices=3)]) as on:
+        on.executor.start_by_itself = False
+        gang = await on.submit(kernels=3)
+        await on.advance()
+        fake = on.executor.agents[A]
+        fake.ended[rank(gang, 0)] = KernelReport(
+            kernel_id=rank(gang, 0), phase=KernelPhase.EXITED, at_us=2, exit_code=5, evidence=EndEvidence.EXIT_FILE
+        )
+        fake.orders.clear()
+        on.executor.start_by_itself = True
+        on.executor.comes_back(A)
+        await on.settle()
+        assert fake.starts == []
+        assert set(fake.stopped) == {rank(gang, 1), rank(gang, 2)}
+        assert {on.state.kernels[rank(gang, number)].state for number in (1, 2)} == {K.STOPPING}
+
+
+async def test_kernels_that_nobody_has_a_lease_for_are_stopped() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        on.executor.agents[A].running.add(KernelId("ses_old.1.0"))
+        on.executor.comes_back(A)
+        await on.settle()
+        assert on.executor.agents[A].stopped == ["ses_old.1.0"]
+
+
+async def test_a_device_that_disappears_while_it_is_held_is_kept_as_gone_until_it_is_free() -> None:
+    async with stage([agent("a", devices=2)]) as on:
+        first = await running(on)
+        on.executor.changes(A, gpus(1))
+        await on.settle()
+        assert [(d.id, d.health) for d in shown(on).devices] == [
+            ("a-gpu-0", DeviceHealth.HEALTHY),
+            ("a-gpu-1", DeviceHealth.GONE),
+        ]
+        assert shown(on).gpu_alloc_map == '{"a-gpu-0": "0.00", "a-gpu-1": "1.00"}'
+        with pytest.raises(ImpossibleRequest):
+            await on.submit(devices=2)
+        on.executor.ends(rank(first))
+        await on.settle()
+        on.executor.changes(A, gpus(1))
+        await on.settle()
+        assert [device.id for device in shown(on).devices] == ["a-gpu-0"]
+        on.executor.changes(A, gpus(2))
+        await on.settle()
+        await running(on, devices=2)
+
+
+async def test_a_broken_device_gets_nobody_new_and_whoever_holds_it_keeps_it() -> None:
+    async with stage([agent("a", devices=2)]) as on:
+        first = await running(on)
+        good, held = gpus(2)
+        on.executor.changes(A, (good, replace(held, health=DeviceHealth.UNHEALTHY)))
+        await on.settle()
+        assert on.session(first).state is S.RUNNING
+        wide, small = await on.submit(devices=2), await on.submit()
+        await on.advance()
+        assert on.state.verdicts[wide].reason is Reason.NO_AGENT
+        assert on.state.verdicts[wide].evidence.devices == ("a-gpu-1",)
+        assert on.session(small).state is S.RUNNING
+
+
+async def test_what_an_agent_holds_goes_with_it_to_another_node_id() -> None:
+    async with stage([agent("a", devices=2)]) as on:
+        first = await running(on)
+        on.executor.agents[A].node = "elsewhere"
+        on.executor.comes_back(A)
+        await on.settle()
+        assert dict(on.state.used) == {"node-a": {}, "elsewhere": {"a-gpu-1": 1000}}
+        second = await running(on)
+        waiting = await on.submit()
+        await on.advance()
+        assert on.session(waiting).state is S.QUEUED
+        on.executor.ends(rank(first))
+        on.executor.ends(rank(second))
+        await on.settle()
+        assert on.held() == {}
+
+
+async def test_two_agents_of_a_node_never_oversubscribe_a_device_and_both_show_who_holds_it() -> None:
+    async with stage([agent("a", devices=2, node="n"), agent("b", devices=2, node="n")]) as on:
+        gang = await running(on, kernels=2)
+        waiting = await on.submit()
+        await on.advance()
+        assert on.state.verdicts[waiting].reason is Reason.INSUFFICIENT
+        assert {holder.session_id for device in shown(on, "b").devices for holder in device.holders} == {gang}
+        assert shown(on, "a").gpu_alloc_map == '{"n-gpu-0": "1.00", "n-gpu-1": "1.00"}'
+        assert shown(on, "b").gpu_alloc_map == '{"n-gpu-0": "0.00", "n-gpu-1": "0.00"}'
+
+
+async def test_a_mixed_cluster_over_its_life() -> None:
+    """An agent joins, loses its plugin, is restarted with a renamed slot while kernels run, and leaves."""
+    async with stage([agent("b", devices=1)]) as on:
+        with pytest.raises(ImpossibleRequest):
+            await on.submit(devices=2)
+        on.executor.joins(agent("a", devices=2))
+        await on.settle()
+        both = await running(on, devices=2)
+        on.executor.changes(A, ())
+        await on.settle()
+        assert shown(on).capacity == ()
+        assert shown(on).gpu_alloc_map == '{"a-gpu-0": "1.00", "a-gpu-1": "1.00"}'
+        assert on.session(both).state is S.RUNNING
+
+        fake = on.executor.agents[A]
+        fake.devices = renamed(gpus(2), kind="gpu")
+        on.executor.comes_back(A)
+        await on.settle()
+        assert on.held() == {"a-gpu-0": 1000, "a-gpu-1": 1000}
+        assert set(on.state.slots) == {"cuda.device", "cuda.shares", "gpu.device", "gpu.shares"}
+        waiting = await on.submit(slots=[("gpu.shares", "0.5")])
+        await on.advance()
+        assert on.state.verdicts[waiting].reason is Reason.INSUFFICIENT
+        with pytest.raises(UnknownSlot):
+            await on.submit(slots=[("tpu.device", "1")])
+        with pytest.raises(ImpossibleRequest):
+            await on.submit(devices=2)
+        on.executor.ends(rank(both))
+        await on.settle()
+        await on.advance()
+        assert on.session(waiting).state is S.RUNNING
+        assert shown(on).gpu_alloc_map == '{"a-gpu-0": "0.00", "a-gpu-1": "0.50"}'
+
+        on.executor.falls_silent(A, gone=True)
+        await on.settle()
+        assert on.state.agents[A].state is AgentState.LOST
+        on.executor.comes_back(A)
+        on.executor.ends(rank(waiting))
+        await on.settle()
+        on.executor.falls_silent(A, gone=True)
+        await on.settle()
+        assert on.state.agents[A].state is AgentState.LEFT
+        with pytest.raises(ImpossibleRequest):
+            await on.submit(slots=[("gpu.shares", "0.5")])
+        assert await running(on)
+
+
+async def test_a_joining_agent_that_says_nothing_new_writes_nothing() -> None:
+    async with stage([FakeAgent(id=A, devices=gpus(1))]) as on:
+        before = on.state.revision
+        on.executor.comes_back(A)
+        on.executor.changes(A, gpus(1))
+        await on.settle()
+        assert on.state.revision == before

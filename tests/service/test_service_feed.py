@@ -1,0 +1,126 @@
+"""Followers see every event once and in order, from whatever number they begin at and however slow they are."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from aliquot.clock import RandomIds, SystemClock
+from aliquot.service.feed import Feed
+from aliquot.service.journal import Journal
+from aliquot.service.state import State
+from aliquot.store.opening import open_store
+from aliquot_schema.errors import InvalidRequest
+from aliquot_schema.events import Event
+from aliquot_schema.ids import KernelId
+from core_records import session
+from service_bench import agent
+from service_stage import CALLER, stage
+
+pytestmark = pytest.mark.anyio
+
+KEPT = 4
+
+
+class Written:
+    """A journal over a real store, whose feed keeps few events."""
+
+    def __init__(self, folder: Path) -> None:
+        self._clock = SystemClock()
+        self.store = open_store("", data_folder=folder, now_us=self._clock.now_us)
+        self.state = State()
+        self.feed = Feed(self.store, revision=0, kept=KEPT)
+        self._ids = RandomIds()
+
+    async def open(self) -> None:
+        loaded = await self.store.open()
+        self.journal = Journal(
+            store=self.store, state=self.state, feed=self.feed, clock=self._clock, epoch=loaded.epoch
+        )
+
+    async def write(self, count: int) -> None:
+        """Commit so many sessions, all at once."""
+        new = [session(id=self._ids.new("ses_"), version=0) for _ in range(count)]
+        await asyncio.gather(*(self.journal.transact(lambda d, s=s: d.put(s, "queued"), actor="ann") for s in new))
+
+
+@pytest.fixture
+async def written(tmp_path: Path) -> AsyncIterator[Written]:
+    made = Written(tmp_path)
+    await made.open()
+    yield made
+    await made.store.close()
+
+
+async def take(events: AsyncIterator[Event], count: int) -> list[int]:
+    async with asyncio.timeout(20):
+        return [(await anext(events)).number for _ in range(count)]
+
+
+@pytest.mark.parametrize("after", range(13))
+async def test_a_follower_from_any_number_sees_the_rest_once_also_beyond_what_is_in_memory(
+    written: Written, after: int
+) -> None:
+    await written.write(12)
+    follower = written.feed.follow(after)
+    assert await take(follower, 12 - after) == list(range(after + 1, 13))
+    waiting = asyncio.create_task(take(follower, 2))
+    await written.write(2)
+    assert await waiting == [13, 14]
+
+
+async def test_a_slow_follower_falls_behind_the_memory_and_misses_nothing(written: Written) -> None:
+    await written.write(2)
+    follower = written.feed.follow(0)
+    assert await take(follower, 1) == [1]
+    await written.write(20)
+    assert await take(follower, 10) == list(range(2, 12))
+    await written.write(3)
+    assert await take(follower, 14) == list(range(12, 26))
+
+
+async def test_followers_do_not_disturb_each_other_while_events_are_written(written: Written) -> None:
+    followers = [asyncio.create_task(take(written.feed.follow(0), 60)) for _ in range(5)]
+    for _ in range(6):
+        await written.write(10)
+    assert [await follower for follower in followers] == [list(range(1, 61))] * 5
+
+
+async def test_the_updates_of_a_queue_are_its_sessions_in_order_from_a_number_on() -> None:
+    async with stage([agent("a", devices=1)], feed_kept=3) as on:
+        before = on.state.revision
+        first = await on.submit()
+        await on.advance()
+        on.executor.ends(KernelId(f"{first}.1.0"))
+        await on.settle()
+        updates = on.watching.queue_updates(CALLER, before)
+        async with asyncio.timeout(20):
+            seen = [await anext(updates) for _ in range(5)]
+        assert [update.kind for update in seen] == [
+            "session.queued",
+            "session.scheduled",
+            "session.allocating",
+            "session.running",
+            "session.completed",
+        ]
+        assert [update.session.state for update in seen] == [
+            "queued",
+            "scheduled",
+            "allocating",
+            "running",
+            "completed",
+        ]
+        numbers = [update.event_number for update in seen]
+        again = on.watching.queue_updates(CALLER, numbers[2])
+        async with asyncio.timeout(20):
+            assert [(await anext(again)).event_number for _ in range(2)] == numbers[3:]
+        for stream in (updates, again):
+            await stream.aclose()
+
+
+@pytest.mark.parametrize("after", [-1, 10**9])
+async def test_a_number_that_is_not_there_yet_is_refused(after: int) -> None:
+    async with stage([]) as on:
+        with pytest.raises(InvalidRequest):
+            await anext(on.watching.queue_updates(CALLER, after))

@@ -1,0 +1,212 @@
+"""Changes that meet each other: one of them wins, both are told the truth, and nothing is half done."""
+
+import asyncio
+
+import pytest
+
+from aliquot.service.draft import Draft
+from aliquot.service.ports import Batch
+from aliquot_schema.errors import IdempotencyMismatch, StateConflict, VersionConflict
+from aliquot_schema.events import Event
+from aliquot_schema.ids import AgentId, KernelId
+from aliquot_schema.requests import SessionChanged
+from aliquot_schema.states import KernelState, SessionState
+from service_bench import agent
+from service_memory_store import MemoryStore
+from service_stage import CALLER, stage
+
+pytestmark = pytest.mark.anyio
+
+S = SessionState
+A = AgentId("a")
+
+
+async def test_fifty_creations_with_one_key_make_one_session() -> None:
+    store = MemoryStore()
+    async with stage([agent("a", devices=1)], store=store) as on:
+
+        async def create() -> tuple[str, int]:
+            session_id = await on.submit(idempotency_key="k")
+            return session_id, on.state.revision
+
+        answers = await asyncio.gather(*(create() for _ in range(50)))
+        assert len({session_id for session_id, _ in answers}) == 1
+        assert list(on.state.sessions) == [answers[0][0]]
+        born = next(event.number for event in store.log if event.entity_id == answers[0][0])
+        assert all(revision >= born for _, revision in answers)
+
+
+async def test_of_two_requests_with_one_key_at_once_one_is_told_of_the_other() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        answers = await asyncio.gather(
+            on.submit(idempotency_key="k"),
+            on.submit(idempotency_key="k", slots=[("cuda.shares", "0.5")]),
+            return_exceptions=True,
+        )
+        assert [type(answer) for answer in answers] == [str, IdempotencyMismatch]
+
+
+async def test_a_cancellation_and_the_last_report_at_once_agree_on_one_end() -> None:
+    async with stage([agent("a", devices=8)]) as on:
+        sessions = [await on.submit() for _ in range(8)]
+        await on.advance()
+        for session_id in sessions:
+            on.executor.ends(KernelId(f"{session_id}.1.0"))
+        messages = on.executor.take_messages()
+        answers = await asyncio.gather(
+            *(on.cancel(session_id) for session_id in sessions), on.hear(*messages), return_exceptions=True
+        )
+        await on.settle()
+        for session_id, answer in zip(sessions, answers, strict=False):
+            is_late = isinstance(answer, StateConflict)
+            assert is_late or answer is None
+            assert on.session(session_id).state is (S.COMPLETED if is_late else S.CANCELED)
+        assert on.held() == {}
+
+
+async def test_a_cancellation_that_meets_the_launch_stops_what_was_sent_or_keeps_it_from_being_sent() -> None:
+    async with stage([agent("a", devices=2)]) as on:
+        on.executor.start_by_itself = False
+        gang = await on.submit(kernels=2)
+        await on.allocator.run_once()
+        await asyncio.gather(on.launcher.send(), on.cancel(gang))
+        await on.settle()
+        fake = on.executor.agents[A]
+        kernels = [kernel.state for kernel in on.state.kernels.values()]
+        assert on.session(gang).state is S.CANCELED
+        if fake.orders:
+            assert kernels == [KernelState.STOPPING] * 2
+            assert sorted(fake.stopped) == sorted(fake.orders)
+        else:
+            assert kernels == [KernelState.EXITED] * 2
+
+
+async def test_a_priority_that_changes_during_a_pass_delays_the_placement_and_nothing_else() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        first = await on.submit()
+        _, (counts, _) = await asyncio.gather(
+            on.sessions.update_session_priority(CALLER, first, "high", None), on.allocator.run_once()
+        )
+        on.check()
+        assert counts.placed + counts.overtaken == 1
+        await on.advance()
+        assert (on.session(first).state, on.session(first).priority) == (S.RUNNING, 3)
+        assert on.held() == {"a-gpu-0": 1000}
+
+
+async def test_a_session_that_is_cancelled_during_a_pass_is_not_placed() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        first = await on.submit()
+        await asyncio.gather(on.cancel(first), on.allocator.run_once())
+        await on.launcher.send()
+        await on.settle()
+        assert on.session(first).state is S.CANCELED
+        assert on.held() == {}
+        assert on.executor.agents[A].starts == []
+
+
+async def test_a_hundred_changes_of_one_session_at_once_all_come_through() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        first = await on.submit()
+
+        async def change(number: int) -> SessionChanged:
+            level = ("low", "normal", "high", "critical")[number % 4]
+            return await on.sessions.update_session_priority(CALLER, first, level, None)
+
+        answers = await asyncio.gather(*(change(number) for number in range(100)))
+        assert on.session(first).version == 1 + len({answer.session.version for answer in answers} - {1})
+
+
+async def test_of_changes_that_expect_the_same_version_one_wins() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        first = await on.submit()
+        answers = await asyncio.gather(
+            *(on.sessions.update_session_priority(CALLER, first, level, 1) for level in ("low", "high", "critical")),
+            return_exceptions=True,
+        )
+        assert [isinstance(answer, VersionConflict) for answer in answers] == [False, True, True]
+
+
+async def test_a_cancellation_whose_caller_went_away_still_stops_the_kernel() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        first = await on.submit()
+        await on.advance()
+        asked = asyncio.create_task(on.cancel(first))
+        await asyncio.sleep(0)
+        asked.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asked
+        while not on.session(first).is_ended:
+            await on.feed.reached(on.state.revision + 1)
+        await on.settle()
+        assert on.executor.agents[A].stopped == [f"{first}.1.0"]
+
+
+async def test_a_change_that_raises_writes_nothing_and_harms_nobody() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        before = on.state.revision
+
+        def change(draft: Draft) -> None:
+            draft.put(on.state.agents[A], "changed")
+            raise StateConflict("not so", id="a", state="alive")
+
+        with pytest.raises(StateConflict):
+            await on.journal.transact(change, actor="ann")
+        assert (on.state.revision, on.state.agents[A].version) == (before, 1)
+        await on.submit()
+
+
+class LateStore(MemoryStore):
+    """Answers commits only when it is told to, in any order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.answers: list[asyncio.Event] = []
+        self.arrived = asyncio.Semaphore(0)
+        self.is_late = False
+
+    async def commit(self, batch: Batch) -> tuple[Event, ...]:
+        events = await super().commit(batch)
+        if self.is_late:
+            self.answers.append(asyncio.Event())
+            self.arrived.release()
+            await self.answers[-1].wait()
+        return events
+
+
+async def test_the_state_follows_the_numbers_even_if_commits_are_answered_in_another_order() -> None:
+    store = LateStore()
+    async with stage([agent("a", devices=1)], store=store) as on:
+        store.is_late = True
+        before = on.state.revision
+        creating = [asyncio.create_task(on.submit()) for _ in range(5)]
+        for _ in creating:
+            await asyncio.wait_for(store.arrived.acquire(), 20)
+        store.answers[4].set()
+        store.answers[2].set()
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert on.state.revision == before
+        assert not any(task.done() for task in creating)
+        store.answers[0].set()
+        await asyncio.wait_for(creating[0], 20)
+        assert on.state.revision == before + 1
+        store.answers[1].set()
+        await asyncio.wait_for(asyncio.gather(creating[1], creating[2]), 20)
+        assert on.state.revision == before + 3
+        store.answers[3].set()
+        ids = await asyncio.wait_for(asyncio.gather(*creating), 20)
+        assert [event.number for event in store.log] == list(range(1, before + 6))
+        assert set(ids) == set(on.state.sessions)
+
+
+async def test_what_another_server_committed_is_read_when_it_is_in_the_way() -> None:
+    store = MemoryStore()
+    async with stage([agent("a", devices=1)], store=store) as on:
+        first = await on.submit()
+        async with stage([], store=store) as other:
+            await other.journal.catch_up()
+            await other.sessions.update_session_priority(CALLER, first, "low", None)
+        changed = await on.sessions.update_session_priority(CALLER, first, "high", None)
+        assert (changed.session.version, on.session(first).version) == (3, 3)
+        assert on.state.revision == len(store.log)
