@@ -6,10 +6,10 @@ dictionary with the attributes of `Order`. What became of them goes to stdout, s
 spawner ends; shims stay.
 """
 
+import _signal as signal  # type: ignore[import-not-found] # without the enumerations: they cost a shim 0.7 MiB
 import gc
 import marshal
 import os
-import signal
 import sys
 
 from file_pages import clean_mappings  # type: ignore[import-not-found] # siblings: the folder is run as a program
