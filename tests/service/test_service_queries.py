@@ -163,7 +163,8 @@ async def test_an_old_session_can_still_be_depended_on_and_answers_for_its_key(t
         never = await bench.submit(devices=1, depends_on=[(old, "after_fail")])
         executor.ends(KernelId(f"{waiting}.1.0"))
         await bench.until_state(late, S.RUNNING)
-        failed = await bench.until_state(never, S.FAILED)
+        failed = await bench.service.queries.session(CALLER, never)
+        assert failed is not None
         assert failed.failure is not None
         assert "completed" in failed.failure.message
 
