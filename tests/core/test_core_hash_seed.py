@@ -25,7 +25,7 @@ def test_the_plan_does_not_depend_on_hashes_or_order() -> None:
 
 def _elsewhere(hash_seed: str) -> str:
     program = Path(core_plan_probe.__file__)
-    environment = os.environ | {"PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(program.parent)}
+    environment = os.environ | {"PYTHONHASHSEED": hash_seed, "PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, str(program), hash_seed]
     return subprocess.run(
         command, env=environment, check=True, capture_output=True, text=True, timeout=120
