@@ -12,7 +12,7 @@ class Policy:
     version: int = 1
     order: str = "fcfs"
     """Name of an order policy, see `ordering`."""
-    placement: str = "first_fit"
-    """Name of a placement strategy, see `placement`."""
+    placement: str = "least_waste"
+    """Name of a placement strategy, see `placement.strategies`."""
     allocation: AllocationOptions = field(default_factory=AllocationOptions)
     """How devices are chosen inside an agent."""

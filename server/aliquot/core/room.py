@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from aliquot.core.allocation.device_map import allocate
-from aliquot.core.allocation.occupancy import added, occupancy_on
+from aliquot.core.allocation.occupancy import Occupancy, added, occupancy_on
 from aliquot.core.plan import KernelPlacement
 from aliquot.core.policy import Policy
 from aliquot.core.snapshot import AgentRow, PendingRow, Snapshot
@@ -34,7 +34,7 @@ class Room:
         """Budget units held on a node."""
         return self._used.get(node_id, {})
 
-    def try_kernel(self, row: PendingRow, agent: AgentRow, used: dict[DeviceId, int]) -> ResourceSpec | None:
+    def try_kernel(self, row: PendingRow, agent: AgentRow, used: Occupancy) -> ResourceSpec | None:
         """What one kernel would be given on an agent whose node is held to `used`; None when it is refused."""
         options = replace(self._options, gpu_memory_bytes=row.gpu_memory_bytes)
         layout = agent.layout
@@ -43,7 +43,7 @@ class Room:
         except (AllocationRefused, InvalidRequest):
             return None
 
-    def with_spec(self, agent: AgentRow, used: dict[DeviceId, int], spec: ResourceSpec) -> dict[DeviceId, int]:
+    def with_spec(self, agent: AgentRow, used: Occupancy, spec: ResourceSpec) -> dict[DeviceId, int]:
         """`used` after a grant on that agent."""
         return added(used, occupancy_on((spec,), agent.layout.devices))
 

@@ -78,3 +78,5 @@ class Snapshot:
     """States of the sessions that rows of the queue depend on; one that is no longer kept is missing."""
     holders: Mapping[tuple[NodeId, DeviceId], tuple[SessionId, ...]] = field(default_factory=dict)
     """Sessions that hold a part of a device, for evidence."""
+    asked: Mapping[Request, int] = field(default_factory=dict)
+    """How often each request was made, by sessions in the queue and by those before; empty = nothing is known."""

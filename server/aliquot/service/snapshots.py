@@ -22,6 +22,7 @@ def take(state: State) -> Snapshot:
         queue=tuple(state.pending.values()),
         dependencies=_dependencies(state),
         holders=_holders(state),
+        asked=dict(state.asked),
     )
 
 

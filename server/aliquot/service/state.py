@@ -7,7 +7,7 @@ from typing import Final
 
 from aliquot.core.allocation.layout import DeviceLayout
 from aliquot.core.allocation.occupancy import occupancy_of
-from aliquot.core.snapshot import PendingRow
+from aliquot.core.snapshot import PendingRow, Request, request_of
 from aliquot_schema.agents import Agent, KnownSlot
 from aliquot_schema.devices import DeviceReading
 from aliquot_schema.events import Event, Record
@@ -38,6 +38,8 @@ class State:
         self.open_leases: dict[NodeId, dict[LeaseId, Lease]] = {}
         self.used: dict[NodeId, Mapping[DeviceId, int]] = {}
         """Budget units held on each physical device; a node's mapping is replaced, never changed."""
+        self.asked: Counter[Request] = Counter()
+        """How often each request was made, by the sessions in memory."""
         self.ended_complete = True
         self.reachable: set[AgentId] = set()
         self.readings: dict[tuple[AgentId, DeviceId], DeviceReading] = {}
@@ -117,6 +119,8 @@ class State:
         writer(self, record)
 
     def _put_session(self, session: Session) -> None:
+        if session.id not in self.sessions:
+            self.asked[request_of(session)] += 1
         self.sessions[session.id] = session
         if session.idempotency_key is not None:
             self._by_key[session.owner, session.idempotency_key] = session.id
@@ -143,6 +147,10 @@ class State:
 
     def _forget(self, session: Session) -> None:
         self.ended_complete = False
+        request = request_of(session)
+        self.asked[request] -= 1
+        if not self.asked[request]:
+            del self.asked[request]
         if session.idempotency_key is not None:
             del self._by_key[session.owner, session.idempotency_key]
         for kernel_id in self.kernels_of.pop(session.id, {}):

@@ -1,0 +1,95 @@
+"""The cluster as arrays: one row an agent, in a fixed pseudo-random order, with a clock of changes."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from aliquot_schema.natural_order import natural_key
+
+IntArray = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeRow:
+    """What a row begins with: all of it is free unless `free_milli` says otherwise."""
+
+    name: str
+    cpu: int
+    """Milli-cores free."""
+    mem: int
+    devices: tuple[int, ...]
+    """The size of each accelerator, in milli."""
+    free_milli: tuple[int, ...] | None = None
+    """What is free of each accelerator; None = all of it."""
+
+
+class Cluster:
+    """Free amounts by row. All rows change through `set_row`, `take` and `give_back`."""
+
+    def __init__(self, nodes: Sequence[NodeRow]) -> None:
+        self.nodes: Final = tuple(sorted(nodes, key=lambda node: (lot(node.name), node.name)))
+        width = max((len(node.devices) for node in self.nodes), default=0)
+        shape = (len(self.nodes), max(width, 1))
+        self.cpu_free: Final = _column(node.cpu for node in self.nodes)
+        self.mem_free: Final = _column(node.mem for node in self.nodes)
+        self.dev_size: Final = np.zeros(shape, dtype=np.int64)
+        """Milli; 0 where a row has no such device."""
+        self.dev_free: Final = np.zeros(shape, dtype=np.int64)
+        for row, node in enumerate(self.nodes):
+            self.dev_size[row, : len(node.devices)] = node.devices
+            self.dev_free[row, : len(node.devices)] = node.devices if node.free_milli is None else node.free_milli
+        self.row_of: Final = {node.name: row for row, node in enumerate(self.nodes)}
+        self.name_rank: Final = _ranks([node.name for node in self.nodes])
+        """The place of each row in the natural order of the names."""
+        self.changed_at: Final = np.zeros(len(self.nodes), dtype=np.int64)
+        """The clock's reading when each row was changed last."""
+        self.clock = 0
+        self.freed_at = 0
+        """The clock's reading when something became free last."""
+
+    def take(self, row: int, *, cpu: int, mem: int, milli: int, columns: Sequence[int] | IntArray) -> None:
+        """Hold an amount; `milli` on each of the columns."""
+        self.cpu_free[row] -= cpu
+        self.mem_free[row] -= mem
+        self.dev_free[row, columns] -= milli
+        self._tick(row)
+
+    def give_back(self, row: int, *, cpu: int, mem: int, milli: int, columns: Sequence[int] | IntArray) -> None:
+        """Undo a `take`."""
+        self.take(row, cpu=-cpu, mem=-mem, milli=-milli, columns=columns)
+        self.freed_at = self.clock
+
+    def set_row(self, row: int, *, cpu: int, mem: int, free_milli: IntArray) -> None:
+        """Write down anew what is free."""
+        devices = self.dev_free[row, : len(free_milli)]
+        is_freed = cpu > self.cpu_free[row] or mem > self.mem_free[row] or bool((free_milli > devices).any())
+        self.cpu_free[row] = cpu
+        self.mem_free[row] = mem
+        devices[:] = free_milli
+        self._tick(row)
+        if is_freed:
+            self.freed_at = self.clock
+
+    def _tick(self, row: int) -> None:
+        self.clock += 1
+        self.changed_at[row] = self.clock
+
+
+def lot(name: str) -> int:
+    """A fixed pseudo-random number: rows sorted by names, sizes or models would favour some of them."""
+    return int.from_bytes(blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big")
+
+
+def _column(amounts: Iterable[int]) -> IntArray:
+    return np.fromiter(amounts, dtype=np.int64)
+
+
+def _ranks(names: Sequence[str]) -> IntArray:
+    ranks = np.empty(len(names), dtype=np.int64)
+    ranks[sorted(range(len(names)), key=lambda row: natural_key(names[row]))] = np.arange(len(names))
+    return ranks

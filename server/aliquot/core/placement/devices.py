@@ -1,0 +1,109 @@
+"""The devices of agents, in the columns of the cluster's rows."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from aliquot.core.allocation.layout import DeviceLayout
+from aliquot.core.placement.cluster import BoolArray, IntArray, NodeRow
+from aliquot.core.placement.requests import WHOLE_MILLI
+from aliquot_schema.devices import Device, DeviceHealth
+from aliquot_schema.ids import DeviceId, SlotName
+from aliquot_schema.slots import MILLI, is_accelerator, scale_of
+
+CPU: Final = SlotName("cpu")
+MEM: Final = SlotName("mem")
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """What never changes of one agent: its healthy accelerators, the last in natural order in column 0.
+
+    So the first of equal columns is the last device, which is the one that the allocation takes.
+    """
+
+    layout: DeviceLayout
+    accelerators: tuple[Device, ...]
+    rivals: Mapping[DeviceId, tuple[DeviceId, ...]]
+
+    @classmethod
+    def of(cls, layout: DeviceLayout) -> "Columns":
+        """The columns of an agent."""
+        found = [
+            device
+            for device in layout.devices.values()
+            if device.health is DeviceHealth.HEALTHY and any(is_accelerator(slot) for slot in device.costs)
+        ]
+        rivals = {
+            device_id: others
+            for slot in layout.slots.values()
+            if slot.has_rivals
+            for device_id, others in zip(slot.ids, slot.rivals, strict=True)
+        }
+        return cls(layout, tuple(reversed(found)), rivals)
+
+    def free_milli(self, used: Mapping[DeviceId, int]) -> list[int]:
+        """What is left of each accelerator; nothing while a slice of it, or its parent, is held."""
+        return [
+            0
+            if any(used.get(rival) for rival in self.rivals.get(device.id, ()))
+            else max(device.budget - used.get(device.id, 0), 0)
+            for device in self.accelerators
+        ]
+
+    def free_host(self, slot: SlotName, used: Mapping[DeviceId, int]) -> int:
+        """What is left of CPU cores or memory."""
+        offered = self.layout.slots.get(slot)
+        return sum(offered.free(used)) if offered is not None else 0
+
+    def row(self, name: str, used: Mapping[DeviceId, int]) -> NodeRow:
+        """The agent as a row of the cluster."""
+        return NodeRow(
+            name=name,
+            cpu=1000 * self.free_host(CPU, used),
+            mem=self.free_host(MEM, used),
+            devices=tuple(device.budget for device in self.accelerators),
+            free_milli=tuple(self.free_milli(used)),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Offers:
+    """Which devices offer a slot. Arrays [rows, D]."""
+
+    has_slot: BoolArray
+    quantum: IntArray
+    is_plain: BoolArray
+    """Whether it is a device of capacity 1 whose budget the slot draws on in milli."""
+
+
+class DeviceTable:
+    """The accelerators of all agents, row by row as in the cluster."""
+
+    def __init__(self, rows: Sequence[Columns], *, width: int) -> None:
+        self._rows = rows
+        self._shape = (len(rows), width)
+        self._offers: dict[SlotName, Offers] = {}
+        self.memory_bytes: Final = self._array(lambda device: device.memory_bytes)
+        self.size: Final = self._array(lambda device: device.budget)
+
+    def offers(self, slot: SlotName) -> Offers:
+        """Who offers a slot."""
+        if slot not in self._offers:
+            plain_cost = MILLI // scale_of(slot)
+            cost = self._array(lambda device: device.costs.get(slot, 0))
+            self._offers[slot] = Offers(
+                has_slot=cost > 0,
+                quantum=np.maximum(self._array(lambda device: device.quanta.get(slot, 1)), 1),
+                is_plain=(cost == plain_cost) & (self.size == WHOLE_MILLI),
+            )
+        return self._offers[slot]
+
+    def _array(self, value: Callable[[Device], int]) -> IntArray:
+        array = np.zeros(self._shape, dtype=np.int64)
+        for row, columns in enumerate(self._rows):
+            if columns.accelerators:
+                array[row, : len(columns.accelerators)] = [value(device) for device in columns.accelerators]
+        return array

@@ -1,0 +1,93 @@
+"""Fragmentation gradient descent: where the devices that typical requests cannot use grow least."""
+
+from math import ceil, log
+from typing import Final
+
+import numpy as np
+
+from aliquot.core.placement.cluster import IntArray
+from aliquot.core.placement.requests import PRIOR_SHARES, WHOLE_MILLI, Mix, RequestClass
+from aliquot.core.placement.strategy import Candidates, Scores
+
+TYPICAL_PART: Final = 0.95
+"""Typical classes are the most frequent ones that cover so much of all requests."""
+STEPS: Final = np.array([1000 * log(percent / (100 - percent)) for percent in range(1, 100)])
+"""int(100 * sigmoid(x / 1000)) is how many of these x has reached."""
+
+
+class Fgd:
+    """score = int(100 * sigmoid((F(before) - F(after)) / 1000)).
+
+    F(node) = sum over typical classes of their frequency * what they cannot use of the node: all that is free when
+    the class cannot run there or wants no device, else what is free on devices with less than its part of one.
+    Ties go to the last name.
+
+    Source: Weng et al., Beware of Fragmentation, USENIX ATC 2023.
+    """
+
+    draws_lots: Final = False
+
+    def __init__(self, mix: Mix, *, size_max: int) -> None:
+        typical = _typical(mix)
+        self._weight = np.array([count for _, count in typical], dtype=np.int64)
+        self._cpu = np.array([request.cpu for request, _ in typical], dtype=np.int64)
+        self._devices = np.array([request.devices for request, _ in typical], dtype=np.int64)
+        milli = np.array([request.milli for request, _ in typical], dtype=np.int64)
+        left = np.arange(size_max + 1)[:, None]
+        self._can_use = ((left >= milli) & (milli > 0)).astype(np.int64)
+        """[milli left, class]"""
+        self._useless = np.where(self._can_use, 0, left)
+        """[milli left, class]"""
+
+    def score(self, candidates: Candidates, request: RequestClass) -> Scores:
+        """Of the devices that can take a share, the first one with the best score."""
+        free = candidates.dev_free
+        can_use, useless, total = self._can_use[free], self._useless[free], free.sum(axis=1)
+        count, lost = can_use.sum(axis=1), useless.sum(axis=1)
+        before = self._fragments(count, lost, total, cpu_free=candidates.cpu_free)
+        cpu_left = candidates.cpu_free - request.cpu
+        if request.devices == 1:
+            left = np.where(candidates.usable, free - request.milli, free)
+            after = self._fragments(
+                count[:, None] - can_use + self._can_use[left],
+                lost[:, None] - useless + self._useless[left],
+                (total - request.milli)[:, None],
+                cpu_free=cpu_left[:, None],
+            )
+            options = np.where(candidates.usable, self._percent(before[:, None] - after), -1)
+            return Scores(_named(options.max(axis=1), candidates), options.argmax(axis=1))
+        chosen = candidates.usable & (candidates.usable.cumsum(axis=1) <= request.devices)
+        left = np.where(chosen, free - request.milli, free)
+        after = self._fragments(
+            self._can_use[left].sum(axis=1), self._useless[left].sum(axis=1), left.sum(axis=1), cpu_free=cpu_left
+        )
+        return Scores(_named(self._percent(before - after), candidates), np.zeros(len(total), dtype=np.int64))
+
+    def _fragments(self, count: IntArray, lost: IntArray, total: IntArray, *, cpu_free: IntArray) -> IntArray:
+        """F, times the number of typical requests. `count` and `lost` have one more dimension, that of the classes."""
+        runs = (count >= self._devices) & (cpu_free[..., None] >= self._cpu) & (self._devices > 0)
+        fragments: IntArray = np.where(runs, lost, total[..., None]) @ self._weight
+        return fragments
+
+    def _percent(self, gained: IntArray) -> IntArray:
+        percent: IntArray = np.searchsorted(STEPS, gained / self._weight.sum(), side="right")
+        return percent
+
+
+def _named(percent: IntArray, candidates: Candidates) -> IntArray:
+    return percent * candidates.row_count + candidates.name_rank
+
+
+def _typical(mix: Mix) -> list[tuple[RequestClass, int]]:
+    """The most frequent classes; before anything was asked, one of each size."""
+    if not mix.counts:
+        sizes = (*PRIOR_SHARES, WHOLE_MILLI)
+        return [(RequestClass(cpu=0, mem=0, devices=1, milli=milli), 1) for milli in sizes]
+    wanted = ceil(TYPICAL_PART * sum(count for _, count in mix.counts))
+    typical = []
+    for request, count in mix.counts:
+        if wanted <= 0:
+            break
+        typical.append((request, count))
+        wanted -= count
+    return typical

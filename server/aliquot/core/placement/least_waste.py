@@ -1,0 +1,77 @@
+"""Least waste: where the expected final waste of devices and of CPU grows least."""
+
+from typing import Final
+
+import numpy as np
+
+from aliquot.core.placement.cluster import IntArray
+from aliquot.core.placement.requests import Mix, RequestClass
+from aliquot.core.placement.strategy import Candidates, Scores
+from aliquot.core.placement.waste import waste_table
+
+FIXED: Final = 2**40
+"""One milli of waste, as scores count it."""
+SOON: Final = 0.05
+SOON_WEIGHT: Final = 0.1153
+LATE: Final = 0.002
+LATE_WEIGHT: Final = 0.4119
+STRANDED_WEIGHT: Final = 0.0077
+SURPLUS_WEIGHT: Final = 0.0375
+ORDER_WEIGHT: Final = 3.2902
+CPU_PER_DEVICE: Final = 16_800
+"""Micro-cores that one milli of a device is expected to need."""
+
+
+class LeastWaste:
+    """score = V(before) - V(after) - order * 100 * row / rows, in integers.
+
+    V of a node is the expected waste of its devices, plus that of devices for which no CPU is left (stranded), or of
+    CPU for which no device is left (surplus).
+    """
+
+    draws_lots: Final = False
+
+    def __init__(self, mix: Mix, *, size_max: int) -> None:
+        soon = waste_table(mix, ending=SOON, size_max=size_max)
+        late = waste_table(mix, ending=LATE, size_max=size_max)
+        waste = [round((SOON_WEIGHT * a + LATE_WEIGHT * b) * FIXED) for a, b in zip(soon, late, strict=True)]
+        self._waste = np.array(waste, dtype=np.int64)
+        self._cpu_per_device = CPU_PER_DEVICE
+        self._stranded = round(STRANDED_WEIGHT * FIXED / self._cpu_per_device)
+        self._surplus = round(SURPLUS_WEIGHT * FIXED / self._cpu_per_device)
+        self._gains: dict[int, tuple[IntArray, IntArray]] = {}
+
+    def score(self, candidates: Candidates, request: RequestClass) -> Scores:
+        """Of the devices that can take a share, the one that loses least, then the tightest, then the first."""
+        left = candidates.dev_free.sum(axis=1)
+        columns = np.zeros(len(left), dtype=np.int64)
+        scores = self._balance(left, candidates.cpu_free)
+        scores -= self._balance(left - request.devices * request.milli, candidates.cpu_free - request.cpu)
+        scores -= candidates.rows * (round(ORDER_WEIGHT * 100 * FIXED) // candidates.row_count)
+        if request.devices:
+            gain, rank = self._gain(request.milli)
+            liking = np.where(candidates.usable, rank[candidates.dev_free], -1)
+            columns = liking.argmax(axis=1)
+            if request.devices == 1:
+                scores += gain[candidates.dev_free[np.arange(len(left)), columns]]
+            else:
+                gains = np.where(candidates.usable, gain[candidates.dev_free], np.iinfo(np.int64).min)
+                scores += np.sort(gains, axis=1)[:, -request.devices :].sum(axis=1)
+        return Scores(scores, columns)
+
+    def _balance(self, left: IntArray, cpu_free: IntArray) -> IntArray:
+        """The waste of what does not match: `left` milli of devices want `cpu_per_device` micro-cores each."""
+        missing = self._cpu_per_device * left - 1000 * cpu_free
+        cost: IntArray = np.where(missing > 0, missing * self._stranded, -missing * self._surplus)
+        return cost
+
+    def _gain(self, milli: int) -> tuple[IntArray, IntArray]:
+        """By milli left: the waste that a part of `milli` takes away, and the rank of a device with so much left."""
+        known = self._gains.get(milli)
+        if known is None:
+            gain = np.zeros_like(self._waste)
+            gain[milli:] = self._waste[milli:] - self._waste[: len(self._waste) - milli]
+            rank = np.empty_like(gain)
+            rank[np.lexsort((-np.arange(len(gain)), gain))] = np.arange(len(gain))
+            known = self._gains[milli] = gain, rank
+        return known

@@ -1,0 +1,134 @@
+"""The placer: puts sessions where a strategy likes them most, and lets the allocation choose exact devices there."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+
+from aliquot.core.allocation.occupancy import Occupancy
+from aliquot.core.allocation.options import Strategy as Spreading
+from aliquot.core.placement.asks import Asks, accelerator_of, mix_of
+from aliquot.core.placement.cluster import Cluster
+from aliquot.core.placement.devices import Columns, DeviceTable
+from aliquot.core.placement.requests import WHOLE_MILLI
+from aliquot.core.placement.scoreboard import NOWHERE, Ask, Choice, Scoreboard
+from aliquot.core.placement.strategies import making
+from aliquot.core.plan import KernelPlacement
+from aliquot.core.policy import Policy
+from aliquot.core.room import Room
+from aliquot.core.snapshot import AgentRow, PendingRow, Snapshot
+from aliquot_schema.devices import ResourceSpec
+from aliquot_schema.ids import AgentId, NodeId, SessionId
+from aliquot_schema.slots import MILLI, scale_of
+
+
+class Placer:
+    """Places one session after the other into a room; its arrays follow what the room gives away."""
+
+    def __init__(self, snapshot: Snapshot, policy: Policy, *, room: Room, seed: int) -> None:
+        make = making(policy.placement)
+        self._room = room
+        self._takes_tightest = policy.allocation.strategy is Spreading.EVENLY
+        agents = {agent.id: agent for agent in room.agents if agent.is_open}
+        columns = {agent.id: Columns.of(agent.layout) for agent in agents.values()}
+        self._cluster: Final = Cluster(
+            [columns[agent.id].row(agent.id, room.used_on(agent.node_id)) for agent in agents.values()]
+        )
+        self._agents: Final = [agents[AgentId(node.name)] for node in self._cluster.nodes]
+        self._columns: Final = [columns[agent.id] for agent in self._agents]
+        self._rows_on: dict[NodeId, list[int]] = {}
+        for row, agent in enumerate(self._agents):
+            self._rows_on.setdefault(agent.node_id, []).append(row)
+        size_max = int(self._cluster.dev_size.max(initial=WHOLE_MILLI))
+        self._board = Scoreboard(self._cluster, make(mix_of(snapshot.asked), size_max=size_max), seed=seed)
+        self._asks = Asks(DeviceTable(self._columns, width=self._cluster.dev_free.shape[1]), policy.allocation)
+
+    def place(self, row: PendingRow) -> tuple[KernelPlacement, ...]:
+        """Place as many kernels as fit together, in order of rank; takes nothing from the room.
+
+        A gang uses as few agents as it can; ranks follow the natural order of the agents.
+        """
+        ask = self._asks.of(row)
+        closed = [self._cluster.row_of[name] for name in row.excluded_agents if name in self._cluster.row_of]
+        used: dict[NodeId, Occupancy] = {}
+        given: dict[int, list[ResourceSpec]] = {}
+        left = row.cluster_size
+        while left and (choice := self._next(ask, closed=closed, left=left)) is not None:
+            node_id = self._agents[choice.row].node_id
+            is_untouched = node_id not in used
+            specs = self._fill(row, ask, choice, used=used, most=left)
+            if specs or not is_untouched:
+                given[choice.row] = specs
+                closed.append(choice.row)
+                left -= len(specs)
+            else:
+                self._board.refuse(ask, choice.row)
+        return self._ranked(given)
+
+    def take(self, session_id: SessionId, kernels: Sequence[KernelPlacement]) -> None:
+        """Count a session's kernels as placed."""
+        self._room.take(session_id, kernels)
+        for node_id in dict.fromkeys(kernel.node_id for kernel in kernels):
+            used = self._room.used_on(node_id)
+            for row in self._rows_on[node_id]:
+                now = self._columns[row].row(self._agents[row].id, used)
+                self._cluster.set_row(
+                    row, cpu=now.cpu, mem=now.mem, free_milli=np.array(now.free_milli, dtype=np.int64)
+                )
+
+    def _next(self, ask: Ask, *, closed: Sequence[int], left: int) -> Choice | None:
+        """The best agent of those that hold all kernels that are left, or else of those that hold most of them."""
+        if left == 1:
+            return self._board.best(ask, without=closed)
+        scores = self._board.scores(ask)
+        is_open = scores != NOWHERE
+        is_open[closed] = False
+        if not is_open.any():
+            return None
+        counts = np.where(is_open, self._board.counts(ask), -1)
+        pool = is_open & (counts >= min(left, counts.max()))
+        return self._board.choice(ask, int(np.where(pool, scores, NOWHERE).argmax()))
+
+    def _fill(
+        self, row: PendingRow, ask: Ask, choice: Choice, *, used: dict[NodeId, Occupancy], most: int
+    ) -> list[ResourceSpec]:
+        """Put up to `most` kernels on one agent; `used` is what is held on nodes that the session has a part of."""
+        agent, columns = self._agents[choice.row], self._columns[choice.row]
+        held = used.get(agent.node_id, self._room.used_on(agent.node_id))
+        column = choice.column if agent.node_id not in used else self._column(ask, choice.row, held)
+        specs: list[ResourceSpec] = []
+        while (spec := self._grant(row, agent, columns, held=held, column=column)) is not None:
+            specs.append(spec)
+            held = used[agent.node_id] = self._room.with_spec(agent, held, spec)
+            if len(specs) == most:
+                break
+            column = self._column(ask, choice.row, held)
+        return specs
+
+    def _column(self, ask: Ask, row: int, held: Occupancy) -> int | None:
+        return self._board.column_when(ask, row, self._columns[row].row(self._agents[row].id, held))
+
+    def _grant(
+        self, row: PendingRow, agent: AgentRow, columns: Columns, *, held: Occupancy, column: int | None
+    ) -> ResourceSpec | None:
+        """Exact devices for one kernel: a share goes on the column that was found best, if the allocation takes it."""
+        slot = accelerator_of(row.request)
+        is_share = slot is not None and scale_of(slot) == MILLI
+        if column is not None and slot is not None and is_share and self._takes_tightest and not columns.rivals:
+            chosen = columns.accelerators[column]
+            others = {
+                device.id: device.budget for device in columns.accelerators if slot in device.costs and device != chosen
+            }
+            spec = self._room.try_kernel(row, agent, {**held, **others})
+            if spec is not None:
+                return spec
+        return self._room.try_kernel(row, agent, held)
+
+    def _ranked(self, given: Mapping[int, Sequence[ResourceSpec]]) -> tuple[KernelPlacement, ...]:
+        kernels: list[KernelPlacement] = []
+        for row in sorted(given, key=lambda row: int(self._cluster.name_rank[row])):
+            agent = self._agents[row]
+            for spec in given[row]:
+                rank = len(kernels)
+                kernels.append(KernelPlacement(rank=rank, agent_id=agent.id, node_id=agent.node_id, spec=spec))
+        return tuple(kernels)

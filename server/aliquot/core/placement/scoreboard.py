@@ -1,0 +1,175 @@
+"""The scoreboard: a row of scores for each request class, in which only rows that changed are scored again."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from aliquot.core.placement.cluster import BoolArray, Cluster, IntArray, NodeRow
+from aliquot.core.placement.requests import RequestClass
+from aliquot.core.placement.strategy import Candidates, Strategy
+
+NOWHERE: Final = np.iinfo(np.int64).min
+"""The score of a row that a request does not fit on."""
+LAST: Final = NOWHERE + 1
+"""The score of a row that may hold the request in another shape than its class says."""
+MIX_A: Final = 0xBF58476D1CE4E5B9
+MIX_B: Final = 0x94D049BB133111EB
+MASK: Final = 2**64 - 1
+
+
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
+class Ask:
+    """A request class as it is asked again and again; made once, known by identity."""
+
+    request: RequestClass
+    usable: BoolArray | None = None
+    """[rows, D] devices that may be given at all; None = all of them."""
+    is_loose: bool = False
+    """Whether it may be spread in another way than its class says, so that only the sums are binding."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Where a request goes."""
+
+    row: int
+    column: int | None
+    """The device of a request for one device; None = the strategy likes none of them most."""
+
+
+@dataclass(slots=True)
+class _Scored:
+    scores: IntArray
+    columns: IntArray
+    seen: int
+    """The cluster's clock when the scores were made; -1 = never."""
+    is_nowhere: bool
+
+
+class Scoreboard:
+    """Keeps the scores of one strategy on one cluster."""
+
+    def __init__(self, cluster: Cluster, strategy: Strategy, *, seed: int) -> None:
+        self._cluster = cluster
+        self._strategy = strategy
+        self._seed = seed
+        self._scored: dict[Ask, _Scored] = {}
+
+    def best(self, ask: Ask, *, without: Sequence[int] = ()) -> Choice | None:
+        """The row with the best score; None when the request fits nowhere.
+
+        A request that fitted nowhere costs one look until something becomes free.
+        """
+        scored = self._scored.get(ask)
+        if scored is not None and scored.is_nowhere and self._cluster.freed_at <= scored.seen:
+            return None
+        scores = self.scores(ask)
+        if without:
+            scores = scores.copy()
+            scores[list(without)] = NOWHERE
+        row = int(scores.argmax()) if len(scores) else -1
+        if row < 0 or scores[row] == NOWHERE:
+            self._scored[ask].is_nowhere = not without
+            return None
+        if self._strategy.draws_lots:
+            tied = np.flatnonzero(scores == scores[row])
+            row = int(tied[_drawn(self._seed, self._cluster.clock) % len(tied)])
+        return self.choice(ask, row)
+
+    def scores(self, ask: Ask) -> IntArray:
+        """[rows] the scores of all rows as they are now; to be read only."""
+        cluster = self._cluster
+        scored = self._scored.get(ask)
+        if scored is None:
+            count = len(cluster.nodes)
+            scored = _Scored(np.full(count, NOWHERE), np.zeros(count, dtype=np.int64), -1, False)
+            self._scored[ask] = scored
+        if scored.seen < cluster.clock:
+            self._score(ask, scored, np.flatnonzero(cluster.changed_at > scored.seen))
+            scored.seen = cluster.clock
+            scored.is_nowhere = False
+        return scored.scores
+
+    def choice(self, ask: Ask, row: int) -> Choice:
+        """A row that was scored, with the device that was found best there."""
+        scored = self._scored[ask]
+        knows = ask.request.devices == 1 and scored.scores[row] > LAST
+        return Choice(row, int(scored.columns[row]) if knows else None)
+
+    def counts(self, ask: Ask) -> IntArray:
+        """[rows] about how many such kernels would fit side by side; 0 = not one."""
+        cluster, request = self._cluster, ask.request
+        scores = self.scores(ask)
+        counts = np.where(scores == NOWHERE, 0, np.iinfo(np.int64).max)
+        if request.cpu:
+            counts = np.minimum(counts, cluster.cpu_free // request.cpu)
+        if request.mem:
+            counts = np.minimum(counts, cluster.mem_free // request.mem)
+        if request.devices:
+            parts = cluster.dev_free // request.milli
+            if ask.usable is not None:
+                parts = np.where(ask.usable, parts, 0)
+            counts = np.minimum(counts, parts.sum(axis=1) // request.devices)
+        return np.where(scores == LAST, 1, counts)
+
+    def refuse(self, ask: Ask, row: int) -> None:
+        """The row was tried and did not hold the request: it is left out until it changes."""
+        self._scored[ask].scores[row] = NOWHERE
+
+    def column_when(self, ask: Ask, row: int, now: NodeRow) -> int | None:
+        """The best device of a row for a request for one device, if the row stood as `now`."""
+        free = np.zeros((1, self._cluster.dev_free.shape[1]), dtype=np.int64)
+        free[0, : len(now.devices)] = now.devices if now.free_milli is None else now.free_milli
+        rows = np.array([row])
+        usable = self._usable(ask, rows, free)
+        if ask.request.devices != 1 or not usable.any():
+            return None
+        cpu, mem = np.array([now.cpu]), np.array([now.mem])
+        made = self._strategy.score(self._candidates(rows, cpu=cpu, mem=mem, free=free, usable=usable), ask.request)
+        return int(made.columns[0])
+
+    def _score(self, ask: Ask, scored: _Scored, rows: IntArray) -> None:
+        cluster, request = self._cluster, ask.request
+        free = cluster.dev_free[rows]
+        usable = self._usable(ask, rows, free)
+        cpu, mem = cluster.cpu_free[rows], cluster.mem_free[rows]
+        has_host = (cpu >= request.cpu) & (mem >= request.mem)
+        fits = has_host & (np.count_nonzero(usable, axis=1) >= request.devices)
+        scored.scores[rows] = NOWHERE
+        if ask.is_loose:
+            allowed = free if ask.usable is None else np.where(ask.usable[rows], free, 0)
+            scored.scores[rows[has_host & (allowed.sum(axis=1) > 0)]] = LAST
+        chosen = rows[fits]
+        candidates = self._candidates(chosen, cpu=cpu[fits], mem=mem[fits], free=free[fits], usable=usable[fits])
+        made = self._strategy.score(candidates, request)
+        scored.scores[chosen] = made.scores
+        scored.columns[chosen] = made.columns
+
+    def _usable(self, ask: Ask, rows: IntArray, free: IntArray) -> BoolArray:
+        usable = free >= max(ask.request.milli, 1)
+        return usable if ask.usable is None else usable & ask.usable[rows]
+
+    def _candidates(
+        self, rows: IntArray, *, cpu: IntArray, mem: IntArray, free: IntArray, usable: BoolArray
+    ) -> Candidates:
+        cluster = self._cluster
+        return Candidates(
+            rows=rows,
+            row_count=len(cluster.nodes),
+            name_rank=cluster.name_rank[rows],
+            cpu_free=cpu,
+            mem_free=mem,
+            dev_free=free,
+            dev_size=cluster.dev_size[rows],
+            usable=usable,
+        )
+
+
+def _drawn(seed: int, number: int) -> int:
+    """A pseudo-random number of 64 bits (SplitMix64): the same for the same seed and number."""
+    mixed = (seed * 0x9E3779B97F4A7C15 + (number + 1) * 0xD1B54A32D192ED03) & MASK
+    mixed = ((mixed ^ (mixed >> 30)) * MIX_A) & MASK
+    mixed = ((mixed ^ (mixed >> 27)) * MIX_B) & MASK
+    return mixed ^ (mixed >> 31)

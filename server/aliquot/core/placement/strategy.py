@@ -1,0 +1,64 @@
+"""The interface of all strategies: a score for each row that a request fits on, and how ties are settled."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from aliquot.core.placement.cluster import BoolArray, IntArray
+from aliquot.core.placement.requests import Mix, RequestClass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidates:
+    """Rows on which a request fits: n rows of up to D devices."""
+
+    rows: IntArray
+    """[n] numbers of the rows."""
+    row_count: int
+    """Rows of the whole cluster."""
+    name_rank: IntArray
+    """[n] the place of each row in the natural order of the names."""
+    cpu_free: IntArray
+    """[n] milli-cores."""
+    mem_free: IntArray
+    """[n]"""
+    dev_free: IntArray
+    """[n, D] milli."""
+    dev_size: IntArray
+    """[n, D] milli; 0 = no such device."""
+    usable: BoolArray
+    """[n, D] devices that can take one part of the request; at least as many as it wants."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """The higher the better; integers, so that equal is equal on every machine."""
+
+    scores: IntArray
+    """[n]"""
+    columns: IntArray
+    """[n] the device of a request for one device; of no meaning for others."""
+
+
+class Strategy(Protocol):
+    """A score that depends on the candidate's own row and on the request alone, so that it can be kept."""
+
+    @property
+    def draws_lots(self) -> bool:
+        """Whether the seed settles ties, anew for every placement, instead of the lower row."""
+
+    def score(self, candidates: Candidates, request: RequestClass) -> Scores: ...
+
+
+class Making(Protocol):
+    """Makes a strategy for a mix of requests and devices of at most `size_max` milli."""
+
+    def __call__(self, mix: Mix, /, *, size_max: int) -> Strategy: ...
+
+
+def tightest(candidates: Candidates) -> IntArray:
+    """[n] the usable device with the least room, the first among equals."""
+    blocked = np.iinfo(np.int64).max
+    columns: IntArray = np.where(candidates.usable, candidates.dev_free, blocked).argmin(axis=1)
+    return columns
