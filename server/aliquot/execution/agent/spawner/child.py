@@ -3,11 +3,11 @@
 # ruff: noqa: SIM105 -- importing contextlib would cost each shim memory
 
 import _signal as signal  # type: ignore[import-not-found] # without the enumerations: they cost a shim 0.7 MiB
-import ctypes
 import errno
 import os
 import resource
 
+from libc import prctl  # type: ignore[import-not-found] # siblings: the folder is run as a program
 from order import Order  # type: ignore[import-not-found] # a sibling: the folder is run as a program
 
 NOT_RUNNABLE = 126
@@ -19,10 +19,8 @@ _PR_SET_CHILD_SUBREAPER = 36
 _PR_SET_NO_NEW_PRIVS = 38
 _PATH = b"/usr/local/bin:/usr/bin:/bin"
 
-_call_prctl = ctypes.PyDLL(None).prctl
-_call_prctl.argtypes = [ctypes.c_int] + [ctypes.c_ulong] * 4
-# The first call binds the symbol and fills ctypes' caches; done before the fork, shims share these pages.
-_call_prctl(_PR_GET_DUMPABLE, 0, 0, 0, 0)
+# The first call fills caches; done before the fork, shims share these pages.
+prctl(_PR_GET_DUMPABLE, 0, 0, 0, 0)
 
 
 class Child:
@@ -146,5 +144,5 @@ def _words(code: int, error: BaseException) -> bytes:
 
 
 def _prctl(option: int) -> None:
-    if _call_prctl(option, 1, 0, 0, 0) != 0:
+    if prctl(option, 1, 0, 0, 0) != 0:
         raise OSError(errno.EINVAL, f"the system refuses prctl {option}")

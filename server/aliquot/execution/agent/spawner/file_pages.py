@@ -1,12 +1,9 @@
 """Pages of the files that the program runs from. A process that sleeps need not keep them: the page cache has them, and
 the ones that are touched again come back by themselves."""
 
-import ctypes
+from libc import madvise  # type: ignore[import-not-found] # a sibling: the folder is run as a program
 
 _MADV_DONTNEED = 4
-
-_madvise = ctypes.PyDLL(None).madvise
-_madvise.argtypes = [ctypes.c_size_t, ctypes.c_size_t, ctypes.c_int]
 
 
 def clean_mappings() -> list[tuple[int, int]]:
@@ -30,7 +27,7 @@ def clean_mappings() -> list[tuple[int, int]]:
 def let_go(mappings: list[tuple[int, int]]) -> None:
     """Give their pages back; one that cannot be given back stays."""
     for address, length in mappings:
-        _madvise(address, length, _MADV_DONTNEED)
+        madvise(address, length, _MADV_DONTNEED)
 
 
 def _span(fields: list[bytes]) -> tuple[int, int] | None:

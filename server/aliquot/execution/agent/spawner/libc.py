@@ -1,0 +1,26 @@
+"""Functions of the C library, by the built-in part of `ctypes`: all of it would cost each shim 250 KiB.
+
+The result of each is an int.
+"""
+
+import _ctypes
+
+
+class _Int(_ctypes._SimpleCData):  # type: ignore[type-arg]
+    _type_ = "i"
+
+
+class _Long(_ctypes._SimpleCData):  # type: ignore[type-arg]
+    _type_ = "L"
+
+
+class _Function(_ctypes.CFuncPtr):
+    _flags_ = _ctypes.FUNCFLAG_CDECL | _ctypes.FUNCFLAG_PYTHONAPI
+    _restype_ = _Int
+
+
+_library = _ctypes.dlopen(None, 0)  # type: ignore[arg-type] # None is the program itself, see dlopen(3)
+prctl = _Function(_ctypes.dlsym(_library, "prctl"))
+prctl.argtypes = [_Int, *[_Long] * 4]
+madvise = _Function(_ctypes.dlsym(_library, "madvise"))
+madvise.argtypes = [_Long, _Long, _Int]
