@@ -69,6 +69,7 @@ async def serving(settings: Settings) -> AsyncIterator[Server]:
     clock = SystemClock()
     store = open_store(settings.database or "", data_folder=settings.data_folder, now_us=clock.now_us)
     state, loaded = await load_state(store)
+    clock.not_before(loaded.last_at_us)
     executor = LocalExecutor({node.agent_id: agent_factory(settings, node, clock.now_us) for node in nodes})
     ports = Ports(store=store, executor=executor, clock=clock, ids=RandomIds())
     grace_ms = round(settings.grace_s * 1000)
@@ -122,14 +123,19 @@ def agents_of(settings: Settings) -> tuple[tuple[NodeDevices, ...], str]:
         return (), "no agents of its own"
     try:
         if settings.accelerators:
-            nodes = tuple(node_of_file(path) for path in settings.accelerators)
+            nodes = tuple(node_of_file(path, host=host_table(settings)) for path in settings.accelerators)
             return nodes, "mock accelerators of " + ", ".join(str(path) for path in settings.accelerators)
         if settings.demo:
             return demo_cluster(), "a demo cluster of two mock nodes with 8 H100 each"
         here = found()
-        return here.nodes(), here.words
+        return here.nodes(host=host_table(settings)), here.words
     except DeviceFileError as error:
         raise ConfigurationError(str(error)) from error
+
+
+def host_table(settings: Settings) -> dict[str, object]:
+    """What of the host's own CPUs and memory is not handed out."""
+    return {"reserved-cpu": settings.reserved_cpu, "reserved-mem": settings.reserved_mem}
 
 
 def agent_factory(settings: Settings, node: NodeDevices, now_us: Callable[[], int]) -> Callable[[], AgentCore]:

@@ -17,6 +17,10 @@ class SystemClock:
         self._last_us = max(self._last_us, time.time_ns() // 1000)
         return self._last_us
 
+    def not_before(self, at_us: int) -> None:
+        """Never tell a time before this one: what an earlier process wrote down, before the wall clock was set back."""
+        self._last_us = max(self._last_us, at_us)
+
     def monotonic(self) -> float:
         """Seconds from some start."""
         return time.monotonic()

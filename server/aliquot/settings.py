@@ -40,6 +40,8 @@ class Settings(BaseSettings):
         (), description="Files that describe mock accelerators, one agent each, instead of the real ones."
     )
     demo: bool = Field(False, description="Take the demo cluster even where there are real GPUs.")
+    reserved_cpu: int = Field(0, ge=0, description="CPUs of this host that are not handed out.")
+    reserved_mem: str = Field("512m", description="Memory of this host that is not handed out, like 512m or 2g.")
     local_agents: bool = Field(True, description="Whether this server runs agents itself, for the devices of its host.")
     job_user: str | None = Field(None, description="The Unix account that jobs run as, when the server is root.")
     allow_root_jobs: bool = Field(False, description="Let jobs run as root.")

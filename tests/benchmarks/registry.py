@@ -12,12 +12,15 @@ class Key:
     name: str
     what: str
     reach: str
-    """`<= 0.050`, `>= 100`, or `= 0`."""
+    """`<= 0.050`, `>= 100`, `> 0`, `= 0`, or `= 95.39 +- 1`."""
 
     def is_reached(self, value: float) -> bool:
         """Whether the number is good enough."""
-        sign, _, limit = self.reach.partition(" ")
-        return {"<=": value <= float(limit), ">=": value >= float(limit), "=": value == float(limit)}[sign]
+        sign, _, rest = self.reach.partition(" ")
+        text, _, slack = rest.partition(" +- ")
+        limit = float(text)
+        reached = {"<=": value <= limit, ">=": value >= limit, ">": value > limit}
+        return reached[sign] if sign in reached else abs(value - limit) <= float(slack or 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

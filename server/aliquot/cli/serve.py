@@ -33,7 +33,6 @@ def serve(
 ) -> None:
     """Run the server until it is told to stop. Jobs go on without it, and are found again at the next start."""
     from aliquot.errors import ConfigurationError
-    from aliquot.service.ports import StoreUnavailable
     from aliquot.settings import read_settings
     from aliquot_schema.errors import AliquotError
 
@@ -51,7 +50,7 @@ def serve(
             log_level=log_level,
         )
         code = _run(settings)
-    except (ConfigurationError, StoreUnavailable, AliquotError) as error:
+    except (ConfigurationError, AliquotError) as error:
         print(f"aliquot cannot start: {error}", file=sys.stderr)
         raise typer.Exit(2) from None
     raise typer.Exit(code)

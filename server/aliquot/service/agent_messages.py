@@ -94,21 +94,21 @@ class AgentMessages:
             return stops
 
         if reports:
-            self._dispatch.stop(await self._journal.transact(change, actor=ACTOR))
+            self._dispatch.stop(await self._journal.persist(change, actor=ACTOR))
 
     async def _take(self, message: AgentMessage) -> None:
         match message:
             case AgentJoined(inventory=inventory):
                 await self._join(inventory)
             case DevicesChanged(inventory=inventory):
-                await self._journal.transact(lambda draft: self._register(draft, inventory.agent), actor=ACTOR)
+                await self._journal.persist(lambda draft: self._register(draft, inventory.agent), actor=ACTOR)
             case AgentSilent(agent_id=agent_id, gone=gone):
                 await self._silence(agent_id, gone=gone)
             case ReadingsTaken(agent_id=agent_id, readings=readings):
                 self._state.readings.update(((agent_id, reading.device_id), reading) for reading in readings)
 
     async def _join(self, inventory: Inventory) -> None:
-        repairs = await self._journal.transact(lambda draft: self._reconcile(draft, inventory), actor=ACTOR)
+        repairs = await self._journal.persist(lambda draft: self._reconcile(draft, inventory), actor=ACTOR)
         agent_id = inventory.agent.id
         self._state.reachable.add(agent_id)
         self._on_reachable()
@@ -141,7 +141,7 @@ class AgentMessages:
             leave(draft, agent_id, to=to if gone else AgentState.SUSPECT, now_us=self._clock.now_us())
 
         self._state.reachable.discard(agent_id)
-        await self._journal.transact(change, actor=ACTOR)
+        await self._journal.persist(change, actor=ACTOR)
 
     async def _stop_orphans(self, agent_id: AgentId, orphans: list[KernelId]) -> None:
         for kernel_id in orphans:

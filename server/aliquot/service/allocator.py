@@ -133,7 +133,7 @@ class Allocator:
 
         if not plan.placements and not plan.failures:
             return (), 0
-        placed = await self._journal.transact(change, actor=ACTOR, pass_number=self._pass_number)
+        placed = await self._journal.persist(change, actor=ACTOR, pass_number=self._pass_number)
         return tuple(placed), len(plan.placements) - len(placed)
 
     def _write_failures(self, draft: Draft, plan: Plan) -> None:

@@ -1,21 +1,26 @@
 """The journal: commits drafts, and lets the state follow in the order of the event numbers."""
 
 import asyncio
+import logging
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, TypeVar
 
 from aliquot.service.draft import Draft
 from aliquot.service.feed import Feed
-from aliquot.service.ports import Batch, Clock, StaleVersion, Store
+from aliquot.service.ports import Batch, Clock, StaleVersion, Store, StoreUnavailable
 from aliquot.service.state import State
 from aliquot_schema.events import Event
 from aliquot_schema.ids import RequestId
 
 T = TypeVar("T")
 
+log: Final = logging.getLogger("aliquot.journal")
+
 TRIES_MAX: Final = 64
 STALE_WAIT_S: Final = 1.0
+RETRY_S_FIRST: Final = 0.1
+RETRY_S_MAX: Final = 5.0
 PAGE: Final = 1000
 """Events read from the store at once; the state of a server that works is never that far behind."""
 
@@ -66,6 +71,20 @@ class Journal:
                 with suppress(StaleVersion):
                     return await attempt()
         raise AssertionError(f"a change by {actor} was overtaken {TRIES_MAX} times")
+
+    async def persist(self, change: Callable[[Draft], T], *, actor: str, pass_number: int | None = None) -> T:
+        """As `transact`, for what the server itself has to do: while the store cannot be written it waits and tries
+        again. What was written without its saying so is read back first, and so is not written twice."""
+        wait_s = RETRY_S_FIRST
+        while True:
+            try:
+                return await self.transact(change, actor=actor, pass_number=pass_number)
+            except StoreUnavailable as error:
+                log.error("%s waits, for the store cannot be written: %s", actor, error)
+            await self._clock.sleep(wait_s)
+            wait_s = min(2 * wait_s, RETRY_S_MAX)
+            with suppress(StoreUnavailable):
+                await self.catch_up()
 
     async def catch_up(self) -> None:
         """Take in what the store has committed and the state does not have yet, at most `PAGE` events of it."""

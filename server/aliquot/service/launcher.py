@@ -41,7 +41,7 @@ class Launcher:
 
     async def run_once(self, sessions: Iterable[SessionId]) -> int:
         """Send the orders of these sessions; returns how many kernels that were."""
-        orders = await self._journal.transact(lambda draft: self._write(draft, sessions), actor=ACTOR)
+        orders = await self._journal.persist(lambda draft: self._write(draft, sessions), actor=ACTOR)
         self._dispatch.launch(orders)
         return sum(len(batch) for batch in orders.values())
 

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from aliquot_schema.errors import Unavailable
 from aliquot_schema.events import Event, Record
 from aliquot_schema.ids import AgentId, KernelId, RequestId, SessionId, UserId
 from aliquot_schema.launching import AgentMessage, Inventory, LaunchOrder, LogChunk
@@ -87,7 +88,7 @@ class NotLeader(Exception):
     """The batch's epoch is not the present one; nothing of it was written."""
 
 
-class StoreUnavailable(Exception):
+class StoreUnavailable(Unavailable):
     """The database cannot be reached or written now; whether the batch was written is not known."""
 
 

@@ -1,6 +1,7 @@
 """What this machine has to offer."""
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from aliquot.execution.devices.demo import demo_cluster
@@ -17,9 +18,13 @@ class Found:
     """Empty: a demo cluster takes their place."""
     words: str
 
-    def nodes(self) -> tuple[NodeDevices, ...]:
-        """The agents to start: one with the real GPUs, or the demo cluster."""
-        return (node_of_machine(),) if self.gpus else demo_cluster()
+    def nodes(self, *, host: Mapping[str, object] | None = None) -> tuple[NodeDevices, ...]:
+        """The agents to start: one with the real GPUs, or the demo cluster.
+
+        Args:
+            host: configuration of the host plugin, for the real ones.
+        """
+        return (node_of_machine(host=host),) if self.gpus else demo_cluster()
 
 
 def found() -> Found:

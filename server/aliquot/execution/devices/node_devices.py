@@ -21,17 +21,23 @@ class NodeDevices:
     devices: DeviceSet
 
 
-def node_of_machine(tables: Mapping[str, Mapping[str, object]] | None = None) -> NodeDevices:
+def node_of_machine(
+    tables: Mapping[str, Mapping[str, object]] | None = None, *, host: Mapping[str, object] | None = None
+) -> NodeDevices:
     """This machine as it is.
 
     Args:
         tables: which plugins to load, and the configuration of each; None = every installed one but `mock`, without
             configuration. A plugin that cannot be loaded is logged and left out.
+        host: configuration of the host plugin, where `tables` does not name it.
     Raises:
         DeviceFileError: a table cannot be used, or two plugins are of one kind.
     """
     node = node_identity()
-    wanted = {name: {} for name in installed_plugins() if name != "mock"} if tables is None else tables
+    installed: dict[str, Mapping[str, object]] = {name: {} for name in installed_plugins() if name != "mock"} | {
+        "host": host or {}
+    }
+    wanted = installed if tables is None else tables
     plugins = load_plugins(wanted).plugins
     return NodeDevices(agent_id=AgentId(node.hostname), node=node, devices=DeviceSet(plugins))
 
