@@ -1,0 +1,88 @@
+"""The published protocol: jobs arrive one by one and never leave; one that fits nowhere is dropped."""
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from aliquot.core.placement.cluster import Cluster
+from aliquot.core.placement.requests import Mix, RequestClass
+from aliquot.core.placement.scoreboard import Ask, Scoreboard
+from aliquot.core.placement.strategies import making
+from placement_traces import Job, Trace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What one replay came to. Percent are of all accelerators."""
+
+    pct_at_100: float
+    """Allocated when 100 % of the capacity had arrived."""
+    pct_at_end: float
+    placed: int
+    seconds: float
+
+
+def replay(trace: Trace, order: Sequence[int], *, strategy: str, seed: int = 0) -> Outcome:
+    """Let the jobs arrive in this order."""
+    cluster = Cluster(trace.nodes)
+    mix = Mix.of(Counter(job.request for job in trace.jobs.values()))
+    board = Scoreboard(cluster, making(strategy)(mix, size_max=int(cluster.dev_size.max())), seed=seed)
+    asks = {job: _ask(job, cluster, trace) for job in set(trace.jobs.values())}
+    capacity = trace.capacity_milli
+    arrived = allocated = placed = 0
+    at_100: int | None = None
+    began = time.perf_counter()
+    for number in order:
+        job = trace.jobs[number]
+        milli = job.request.devices * job.request.milli
+        arrived += milli
+        if _put(board, cluster, asks[job]):
+            allocated += milli
+            placed += 1
+        if at_100 is None and arrived >= capacity:
+            at_100 = allocated
+    seconds = time.perf_counter() - began
+    check(cluster, trace, allocated=allocated)
+    return Outcome(
+        pct_at_100=100 * (allocated if at_100 is None else at_100) / capacity,
+        pct_at_end=100 * allocated / capacity,
+        placed=placed,
+        seconds=seconds,
+    )
+
+
+def columns_for(cluster: Cluster, row: int, request: RequestClass, *, column: int | None) -> list[int]:
+    """The devices of a row that a request gets: the one that was chosen, or the tightest that are enough."""
+    if request.devices == 1 and column is not None:
+        return [column]
+    free = cluster.dev_free[row]
+    fitting = [int(index) for index in np.argsort(free, kind="stable") if free[index] >= request.milli]
+    return fitting[: request.devices]
+
+
+def check(cluster: Cluster, trace: Trace, *, allocated: int) -> None:
+    """Nothing was given twice, and what was given is what was counted."""
+    assert (cluster.dev_free >= 0).all()
+    assert (cluster.cpu_free >= 0).all()
+    assert (cluster.mem_free >= 0).all()
+    assert int(cluster.dev_free.sum()) == trace.capacity_milli - allocated
+
+
+def _ask(job: Job, cluster: Cluster, trace: Trace) -> Ask:
+    if not job.models:
+        return Ask(request=job.request)
+    allowed = np.array([trace.model_of[node.name] in job.models for node in cluster.nodes])
+    return Ask(request=job.request, usable=np.broadcast_to(allowed[:, None], cluster.dev_free.shape))
+
+
+def _put(board: Scoreboard, cluster: Cluster, ask: Ask) -> bool:
+    choice = board.best(ask)
+    if choice is None:
+        return False
+    request = ask.request
+    columns = columns_for(cluster, choice.row, request, column=choice.column)
+    cluster.take(choice.row, cpu=request.cpu, mem=request.mem, milli=request.milli, columns=columns)
+    return True
