@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from statistics import fmean, stdev
@@ -12,7 +13,7 @@ from registry import Key, scenario
 # The replay is shared with the tests, whose support folder pytest alone knows.
 sys.path.append(str(Path(__file__).parents[1] / "support"))
 
-from placement_replay import Outcome, replay
+from placement_replay import Outcome, mix_of, replay
 from placement_traces import ABSENT, Trace, is_present, openb, published
 
 REACH: Final = {
@@ -26,6 +27,7 @@ REACH: Final = {
     "first_fit": ">= 0",
 }
 """By strategy; the baselines against what was published for them."""
+CPU_DIVISOR: Final = 8
 
 
 def _key(strategy: str) -> str:
@@ -54,6 +56,33 @@ async def min_gain() -> dict[str, float]:
         return _skip()
     ours, theirs = _outcomes("least_waste"), _outcomes("fgd")
     return {"placement_min_gain": min(ours[seed].pct_at_end - theirs[seed].pct_at_end for seed in ours)}
+
+
+@scenario(
+    Key(
+        name="placement_own_cpu_gain",
+        what="least_waste, jobs with an eighth of the CPU: gain of their own CPU per GPU over the default, points",
+        reach="> 0",
+    )
+)
+async def own_cpu_gain() -> dict[str, float]:
+    """The same sizes of shares with the CPU of the original mix make the strategy keep its default."""
+    if not is_present():
+        return _skip()
+    trace = _trace()
+    frugal = replace(
+        trace,
+        jobs={
+            number: replace(job, request=replace(job.request, cpu=job.request.cpu // CPU_DIVISOR))
+            for number, job in trace.jobs.items()
+        },
+    )
+    gains = [
+        replay(frugal, order, strategy="least_waste").pct_at_end
+        - replay(frugal, order, strategy="least_waste", mix=mix_of(trace)).pct_at_end
+        for order in trace.arrivals.values()
+    ]
+    return {"placement_own_cpu_gain": fmean(gains)}
 
 
 @scenario(Key(name="placements_per_s", what="least_waste on 1,213 nodes with 6,212 GPUs", reach=">= 8000"))

@@ -25,10 +25,15 @@ class Outcome:
     seconds: float
 
 
-def replay(trace: Trace, order: Sequence[int], *, strategy: str, seed: int = 0) -> Outcome:
-    """Let the jobs arrive in this order."""
+def mix_of(trace: Trace) -> Mix:
+    """How often each class is among the jobs."""
+    return Mix.of(Counter(job.request for job in trace.jobs.values()))
+
+
+def replay(trace: Trace, order: Sequence[int], *, strategy: str, seed: int = 0, mix: Mix | None = None) -> Outcome:
+    """Let the jobs arrive in this order; the strategy expects `mix`, that of the trace unless another is given."""
     cluster = Cluster(trace.nodes)
-    mix = Mix.of(Counter(job.request for job in trace.jobs.values()))
+    mix = mix or mix_of(trace)
     board = Scoreboard(cluster, making(strategy)(mix, size_max=int(cluster.dev_size.max())), seed=seed)
     asks = {job: _ask(job, cluster, trace) for job in set(trace.jobs.values())}
     capacity = trace.capacity_milli

@@ -69,7 +69,7 @@ def openb() -> Trace:
 
 
 def published(column: str) -> dict[str, float]:
-    """A column of the published results by our names of the strategies."""
+    """A column of the published results by our names of the strategies; empty when other data has none."""
     names = {
         "01-Random": "random",
         "02-DotProd": "dot_product",

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -9,12 +10,15 @@ import numpy as np
 from aliquot.core.allocation.layout import DeviceLayout
 from aliquot.core.placement.cluster import BoolArray, IntArray, NodeRow
 from aliquot.core.placement.requests import WHOLE_MILLI
-from aliquot_schema.devices import Device, DeviceHealth
+from aliquot_schema.devices import Device
 from aliquot_schema.ids import DeviceId, SlotName
+from aliquot_schema.natural_order import natural_key
 from aliquot_schema.slots import MILLI, is_accelerator, scale_of
 
 CPU: Final = SlotName("cpu")
 MEM: Final = SlotName("mem")
+MILLI_MAX: Final = 16 * WHOLE_MILLI
+"""Scores know devices up to this size; of a larger one the rest is left to the allocation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,32 +35,34 @@ class Columns:
     @classmethod
     def of(cls, layout: DeviceLayout) -> "Columns":
         """The columns of an agent."""
-        found = [
-            device
-            for device in layout.devices.values()
-            if device.health is DeviceHealth.HEALTHY and any(is_accelerator(slot) for slot in device.costs)
-        ]
+        slots = [columns for slot, columns in sorted(layout.slots.items()) if is_accelerator(slot)]
+        ids = dict.fromkeys(device_id for columns in slots for device_id in columns.ids)
+        found = [layout.devices[device_id] for device_id in ids]
+        if len(slots) > 1 and any(columns.ids != slots[0].ids for columns in slots):
+            found.sort(key=lambda device: (natural_key(device.name), device.id))
         rivals = {
             device_id: others
-            for slot in layout.slots.values()
-            if slot.has_rivals
-            for device_id, others in zip(slot.ids, slot.rivals, strict=True)
+            for columns in slots
+            if columns.has_rivals
+            for device_id, others in zip(columns.ids, columns.rivals, strict=True)
         }
         return cls(layout, tuple(reversed(found)), rivals)
 
     def free_milli(self, used: Mapping[DeviceId, int]) -> list[int]:
         """What is left of each accelerator; nothing while a slice of it, or its parent, is held."""
-        return [
-            0
-            if any(used.get(rival) for rival in self.rivals.get(device.id, ()))
-            else max(device.budget - used.get(device.id, 0), 0)
-            for device in self.accelerators
-        ]
+        free = [min(max(device.budget - used.get(device.id, 0), 0), MILLI_MAX) for device in self.accelerators]
+        if self.rivals:
+            for column, device in enumerate(self.accelerators):
+                if any(used.get(rival) for rival in self.rivals.get(device.id, ())):
+                    free[column] = 0
+        return free
 
     def free_host(self, slot: SlotName, used: Mapping[DeviceId, int]) -> int:
         """What is left of CPU cores or memory."""
         offered = self.layout.slots.get(slot)
-        return sum(offered.free(used)) if offered is not None else 0
+        if offered is None:
+            return 0
+        return sum(offered.free(used) if used else offered.budgets)
 
     def row(self, name: str, used: Mapping[DeviceId, int]) -> NodeRow:
         """The agent as a row of the cluster."""
@@ -64,7 +70,7 @@ class Columns:
             name=name,
             cpu=1000 * self.free_host(CPU, used),
             mem=self.free_host(MEM, used),
-            devices=tuple(device.budget for device in self.accelerators),
+            devices=tuple(min(device.budget, MILLI_MAX) for device in self.accelerators),
             free_milli=tuple(self.free_milli(used)),
         )
 
@@ -86,7 +92,6 @@ class DeviceTable:
         self._rows = rows
         self._shape = (len(rows), width)
         self._offers: dict[SlotName, Offers] = {}
-        self.memory_bytes: Final = self._array(lambda device: device.memory_bytes)
         self.size: Final = self._array(lambda device: device.budget)
 
     def offers(self, slot: SlotName) -> Offers:
@@ -100,6 +105,11 @@ class DeviceTable:
                 is_plain=(cost == plain_cost) & (self.size == WHOLE_MILLI),
             )
         return self._offers[slot]
+
+    @cached_property
+    def memory_bytes(self) -> IntArray:
+        """[rows, D] memory of each device."""
+        return self._array(lambda device: device.memory_bytes)
 
     def _array(self, value: Callable[[Device], int]) -> IntArray:
         array = np.zeros(self._shape, dtype=np.int64)

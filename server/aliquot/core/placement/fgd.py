@@ -11,6 +11,8 @@ from aliquot.core.placement.strategy import Candidates, Scores
 
 TYPICAL_PART: Final = 0.95
 """Typical classes are the most frequent ones that cover so much of all requests."""
+TYPICAL_MAX: Final = 128
+"""Where nearly every request is of its own kind, so many have to do."""
 STEPS: Final = np.array([1000 * log(percent / (100 - percent)) for percent in range(1, 100)])
 """int(100 * sigmoid(x / 1000)) is how many of these x has reached."""
 
@@ -85,7 +87,7 @@ def _typical(mix: Mix) -> list[tuple[RequestClass, int]]:
         return [(RequestClass(cpu=0, mem=0, devices=1, milli=milli), 1) for milli in sizes]
     wanted = ceil(TYPICAL_PART * sum(count for _, count in mix.counts))
     typical = []
-    for request, count in mix.counts:
+    for request, count in mix.counts[:TYPICAL_MAX]:
         if wanted <= 0:
             break
         typical.append((request, count))

@@ -20,6 +20,9 @@ SURPLUS_WEIGHT: Final = 0.0375
 ORDER_WEIGHT: Final = 3.2902
 CPU_PER_DEVICE: Final = 16_800
 """Micro-cores that one milli of a device is expected to need."""
+CPU_FACTOR_MIN: Final = 4
+CPU_FACTOR_MAX: Final = 64
+"""A mix whose own CPU per device is off by a factor between these two goes by its own."""
 
 
 class LeastWaste:
@@ -36,7 +39,7 @@ class LeastWaste:
         late = waste_table(mix, ending=LATE, size_max=size_max)
         waste = [round((SOON_WEIGHT * a + LATE_WEIGHT * b) * FIXED) for a, b in zip(soon, late, strict=True)]
         self._waste = np.array(waste, dtype=np.int64)
-        self._cpu_per_device = CPU_PER_DEVICE
+        self._cpu_per_device = cpu_per_device(mix)
         self._stranded = round(STRANDED_WEIGHT * FIXED / self._cpu_per_device)
         self._surplus = round(SURPLUS_WEIGHT * FIXED / self._cpu_per_device)
         self._gains: dict[int, tuple[IntArray, IntArray]] = {}
@@ -75,3 +78,16 @@ class LeastWaste:
             rank[np.lexsort((-np.arange(len(gain)), gain))] = np.arange(len(gain))
             known = self._gains[milli] = gain, rank
         return known
+
+
+def cpu_per_device(mix: Mix) -> int:
+    """Micro-cores per milli of a device.
+
+    The weights were found with a value above their mix's own, so that a small difference is no reason to leave it.
+    Where hardly any CPU is asked for, or hardly any devices, the mix says nothing about the balance of the two.
+    """
+    cpu, milli = mix.cpu_and_milli
+    own = 1000 * cpu // milli if milli else 0
+    far_off = max(own, CPU_PER_DEVICE) > CPU_FACTOR_MIN * min(own, CPU_PER_DEVICE)
+    is_telling = max(own, CPU_PER_DEVICE) <= CPU_FACTOR_MAX * min(own, CPU_PER_DEVICE)
+    return own if far_off and is_telling else CPU_PER_DEVICE

@@ -60,7 +60,7 @@ class Mix:
         return wholes / self._total
 
     @cached_property
-    def cpu_per_device(self) -> tuple[int, int]:
+    def cpu_and_milli(self) -> tuple[int, int]:
         """Milli-cores and milli of devices that the requests for accelerators ask for, in sum."""
         cpu = sum(request.cpu * count for request, count in self.counts if request.devices)
         milli = sum(request.devices * request.milli * count for request, count in self.counts)

@@ -1,0 +1,110 @@
+"""Each strategy's own rule, on clusters small enough to see what is best."""
+
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from aliquot.core.placement.cluster import Cluster, NodeRow
+from aliquot.core.placement.least_waste import CPU_PER_DEVICE, cpu_per_device
+from aliquot.core.placement.requests import Mix, RequestClass
+from aliquot.core.placement.scoreboard import Ask
+from aliquot.core.placement.strategies import making
+from aliquot.core.placement.waste import waste_table
+from aliquot_schema.errors import InvalidRequest
+from placement_clusters import SIZES, board_of
+
+
+def asked(milli: int, *, devices: int = 1, cpu: int = 0) -> RequestClass:
+    return RequestClass(cpu=cpu, mem=0, devices=devices, milli=milli)
+
+
+def at(name: str, *free: int, cpu: int = 96_000) -> NodeRow:
+    """A node of whole devices with so much left of each."""
+    return NodeRow(name=name, cpu=cpu, mem=0, devices=(1000,) * len(free), free_milli=free)
+
+
+def chosen(strategy: str, rows: list[NodeRow], request: RequestClass, *, mix: Mix | None = None) -> str:
+    cluster = Cluster(rows)
+    choice = board_of(cluster, strategy, mix=mix).best(Ask(request=request))
+    assert choice is not None
+    return cluster.nodes[choice.row].name
+
+
+def test_an_unknown_name_is_refused_with_those_that_there_are() -> None:
+    with pytest.raises(InvalidRequest, match=r"'wurst'.*best_fit.*fgd.*least_waste.*spread") as refusal:
+        making("wurst")
+    assert refusal.value.field == "placement"
+
+
+@pytest.mark.parametrize(
+    ("strategy", "rows", "request_", "best"),
+    [
+        ("best_fit", [at("tight", 400, 0), at("wide", 1000, 1000)], asked(300), "tight"),
+        ("best_fit", [at("few_cores", 1000, cpu=8000), at("many", 1000)], asked(300, cpu=1000), "few_cores"),
+        ("dot_product", [at("small", 1000, 0), at("large", 1000, 1000, 1000, 1000)], asked(1000), "small"),
+        ("pack", [at("in_use", 500, 1000), at("idle", 1000)], asked(300), "in_use"),
+        ("pack", [at("in_use", 500, 1000), at("idle", 1000)], asked(1000), "in_use"),
+        ("pack", [at("idle2", 1000, 1000), at("idle1", 1000)], asked(1000), "idle1"),
+        ("spread", [at("in_use", 500, 1000), at("idle", 1000)], asked(300), "idle"),
+        ("first_fit", [at("n10", 1000), at("n9", 1000)], asked(300), "n9"),
+        ("fgd", [at("n10", 300, 1000), at("n9", 1000, 1000)], asked(300), "n10"),
+        ("fgd", [at("n10", 1000), at("n9", 1000)], asked(1000), "n10"),
+    ],
+)
+def test_the_rule_of(strategy: str, rows: list[NodeRow], request_: RequestClass, best: str) -> None:
+    for order in (rows, rows[::-1]):
+        assert chosen(strategy, order, request_) == best
+
+
+def test_fgd_keeps_what_typical_requests_can_use() -> None:
+    """With halves and wholes, a half that is left is of use; nobody can use what 0.3 leaves of a half."""
+    mix = Mix.of(Counter({asked(500): 50, asked(1000): 50}))
+    rows = [at("half", 500, 1000), at("rest", 300, 1000)]
+    assert chosen("fgd", rows, asked(300), mix=mix) == "rest"
+
+
+@pytest.mark.parametrize(
+    ("free", "best"), [((400, 500, 1000), 500), ((400, 600), 600), ((400, 1000), 1000), ((300, 500), 300)]
+)
+def test_least_waste_takes_the_device_that_is_of_least_use_to_others(free: tuple[int, ...], best: int) -> None:
+    """Shares of 0.2 and 0.3: of 0.4 a 0.3 would leave 0.1, which nobody asks for, so the tightest is not the best."""
+    mix = Mix.of(Counter({asked(300): 30, asked(200): 30, asked(1000): 1}))
+    cluster = Cluster([at("n", *free)])
+    choice = board_of(cluster, "least_waste", mix=mix).best(Ask(request=asked(300)))
+    tightest = board_of(cluster, "best_fit").best(Ask(request=asked(300)))
+    assert choice is not None
+    assert tightest is not None
+    assert cluster.dev_free[choice.row, choice.column] == best
+    assert cluster.dev_free[tightest.row, tightest.column] == min(free)
+
+
+@settings(deadline=None)
+@given(st.dictionaries(st.sampled_from([*SIZES, 1000]), st.integers(1, 9), min_size=1), st.sampled_from([0.002, 0.05]))
+def test_the_waste_table_is_the_formula(counts: dict[int, int], ending: float) -> None:
+    mix = Mix.of({asked(milli): count for milli, count in counts.items()})
+    table = waste_table(mix, ending=ending, size_max=2500)
+    total = sum(counts.values())
+    for left in range(1, 1001):
+        fitting = {milli: count / total for milli, count in counts.items() if milli <= left and milli < 1000}
+        weight = ending + sum(fitting.values()) + (counts.get(1000, 0) / total if left == 1000 else 0)
+        waste = sum(part * table[left - milli] for milli, part in fitting.items()) + ending * left
+        assert table[left] == pytest.approx(waste / weight)
+        assert 0 <= table[left] <= left + 1e-6
+    assert table[0] == 0
+    assert table[2300] == pytest.approx(2 * table[1000] + table[300])
+
+
+@pytest.mark.parametrize(
+    ("cpu", "expected"),
+    [(0, CPU_PER_DEVICE), (10_000, CPU_PER_DEVICE), (2_000, 2_000), (100_000, 100_000), (10, CPU_PER_DEVICE)],
+)
+def test_a_mix_far_off_goes_by_its_own_cpu_per_device(cpu: int, expected: int) -> None:
+    assert cpu_per_device(Mix.of({asked(1000, cpu=cpu): 3, asked(0, devices=0, cpu=9000): 2})) == expected
+
+
+def test_before_any_history_every_tenth_is_as_likely() -> None:
+    assert Mix.of({}).share_frequencies == tuple((milli, 0.1) for milli in range(100, 1000, 100))
+    assert Mix.of({}).whole_frequency == 0.1
+    assert cpu_per_device(Mix.of({})) == CPU_PER_DEVICE

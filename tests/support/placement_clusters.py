@@ -1,0 +1,48 @@
+"""Random clusters as arrays, and requests for them."""
+
+from typing import Final
+
+from hypothesis import strategies as st
+
+from aliquot.core.placement.cluster import Cluster, NodeRow
+from aliquot.core.placement.requests import Mix, RequestClass
+from aliquot.core.placement.scoreboard import Ask, Scoreboard
+from aliquot.core.placement.strategies import making
+
+SIZES: Final = (100, 250, 300, 470, 500, 810)
+NAMES: Final = ("least_waste", "fgd", "best_fit", "dot_product", "pack", "spread", "random", "first_fit")
+
+
+@st.composite
+def nodes(draw: st.DrawFn) -> list[NodeRow]:
+    """Up to eight nodes, some without devices, one size of device or two."""
+    return [
+        NodeRow(
+            name=f"n{number}",
+            cpu=draw(st.sampled_from([0, 4000, 16000, 64000])),
+            mem=draw(st.sampled_from([0, 100, 1000])),
+            devices=tuple(draw(st.lists(st.sampled_from([1000, 1000, 1000, 2000]), max_size=4))),
+        )
+        for number in range(draw(st.integers(1, 8)))
+    ]
+
+
+@st.composite
+def requests(draw: st.DrawFn) -> RequestClass:
+    """A part of a device, whole ones, or none."""
+    devices = draw(st.sampled_from([0, 1, 1, 1, 2, 3]))
+    milli = draw(st.sampled_from([*SIZES, 1000])) if devices else 0
+    return RequestClass(
+        cpu=draw(st.sampled_from([0, 1000, 6000])), mem=draw(st.sampled_from([0, 10, 90])), devices=devices, milli=milli
+    )
+
+
+def board_of(cluster: Cluster, name: str, *, mix: Mix | None = None, seed: int = 0) -> Scoreboard:
+    """A scoreboard that has seen nothing yet."""
+    size_max = int(cluster.dev_size.max(initial=1000))
+    return Scoreboard(cluster, making(name)(mix or Mix(counts=()), size_max=size_max), seed=seed)
+
+
+def asks_of(kinds: list[RequestClass]) -> list[Ask]:
+    """One for each class."""
+    return [Ask(request=kind) for kind in dict.fromkeys(kinds)]
