@@ -1,6 +1,7 @@
 """`aliquot serve`: the server, in the foreground."""
 
 import asyncio
+import gc
 import logging
 import sys
 from pathlib import Path
@@ -32,6 +33,8 @@ def serve(
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
 ) -> None:
     """Run the server until it is told to stop. Jobs go on without it, and are found again at the next start."""
+    # What is made while the server starts stays: looking through it for garbage takes a fifth of the time.
+    gc.disable()
     from aliquot.errors import ConfigurationError
     from aliquot.settings import read_settings
     from aliquot_schema.errors import AliquotError
@@ -71,6 +74,8 @@ async def _serve(settings: "Settings") -> int:
     logging.basicConfig(level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     logging.getLogger("alembic").setLevel(logging.WARNING)
     async with serving(settings) as server:
+        gc.freeze()
+        gc.enable()
         listener = Listener(server, settings, on_started=lambda port: _greet(port, server, settings))
         await listener.serve_until(server.failed)
         return 1 if server.failed.is_set() or not listener.started else 0

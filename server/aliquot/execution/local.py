@@ -26,14 +26,18 @@ class LocalExecutor:
         self._messages: asyncio.Queue[AgentMessage | None] = asyncio.Queue()
 
     async def start(self) -> None:
-        """Open every agent.
+        """Open every agent, all at once.
 
         Raises:
             AliquotError: an agent cannot be opened; those opened before are closed again.
         """
         try:
-            for agent_id in self._factories:
-                await self._open(agent_id)
+            async with asyncio.TaskGroup() as opening:
+                for agent_id in self._factories:
+                    opening.create_task(self._open(agent_id))
+        except BaseExceptionGroup as failures:
+            await self.close()
+            raise failures.exceptions[0] from None
         except BaseException:
             await self.close()
             raise
