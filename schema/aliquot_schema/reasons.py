@@ -21,6 +21,8 @@ class Reason(StrEnum):
     """Agents that could run it exist, but all of them are suspect, lost, drained or excluded after a refusal."""
     BEHIND_HEAD = "behind_head"
     """The policy serves the queue in order, and an earlier session is waiting."""
+    RESERVED = "reserved"
+    """It would fit now, and would take from the head of the queue what that is promised."""
     INSUFFICIENT = "insufficient"
     """Not enough of a slot is free on any agent."""
     FRAGMENTED = "fragmented"
@@ -46,7 +48,7 @@ class Evidence:
     agents: tuple[AgentId, ...] = ()
     devices: tuple[DeviceId, ...] = ()
     until_us: int | None = None
-    """The known time at which it is looked at again, microseconds UTC."""
+    """The known time at which it is looked at again, or at which the head is to start, microseconds UTC."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -50,6 +50,7 @@ _WORDS: Final[Mapping[Reason, Callable[[Evidence], str]]] = {
     Reason.NOT_BEFORE: lambda _: "its last launch failed; it is tried again after a pause",
     Reason.NO_AGENT: _no_agent,
     Reason.BEHIND_HEAD: lambda evidence: f"waits behind {_some(evidence.blocked_by)}, which is next",
+    Reason.RESERVED: lambda evidence: f"would fit now, and would delay {_some(evidence.blocked_by)}, which is next",
     Reason.INSUFFICIENT: _insufficient,
     Reason.FRAGMENTED: _fragmented,
     Reason.GANG_INCOMPLETE: _gang,

@@ -9,6 +9,7 @@ from aliquot.core.allocation.layout import DeviceLayout, SlotLayout
 from aliquot.core.allocation.occupancy import added, occupancy_of
 from aliquot.core.allocation.options import AllocationOptions
 from aliquot.core.policy import Policy
+from aliquot.core.queue import Kind, kind_of
 from aliquot.core.snapshot import AgentRow, PendingRow, Request, Snapshot
 from aliquot_schema.devices import DeviceHealth, ResourceSpec
 from aliquot_schema.errors import (
@@ -18,7 +19,7 @@ from aliquot_schema.errors import (
     InvalidRequest,
     NotMultipleOfQuantum,
 )
-from aliquot_schema.ids import AgentId, DeviceId, NodeId, SlotName
+from aliquot_schema.ids import DeviceId, NodeId, SlotName
 from aliquot_schema.natural_order import NaturalKey, natural_key
 from aliquot_schema.reasons import Evidence, Reason, Verdict
 from aliquot_schema.sessions import SessionSpec
@@ -26,6 +27,8 @@ from aliquot_schema.slots import Unlimited, format_amount
 
 NAMED_MAX: Final = 8
 """Agents named as evidence, at most."""
+KINDS_MAX: Final = 10_000
+"""Kinds of rows remembered, at most."""
 
 
 def impossible(spec: SessionSpec, agents: Iterable[AgentRow], options: AllocationOptions) -> AliquotError | None:
@@ -51,15 +54,32 @@ def impossible(spec: SessionSpec, agents: Iterable[AgentRow], options: Allocatio
     )
 
 
-def feasible_agents(snapshot: Snapshot, policy: Policy) -> Callable[[PendingRow], Verdict | None]:
-    """A test for rows: None when the open agents could run it when empty, else why not. One look per request class."""
-    known: dict[tuple[Request, int, int | None, tuple[AgentId, ...]], Verdict | None] = {}
+class FeasibilityMemo:
+    """What was found for the open agents of an earlier pass; forgotten when any of them, or the policy, changes."""
+
+    def __init__(self) -> None:
+        self._agents: tuple[AgentRow, ...] = ()
+        self._options: AllocationOptions | None = None
+        self._found: dict[Kind, Verdict | None] = {}
+
+    def found(self, agents: tuple[AgentRow, ...], options: AllocationOptions) -> dict[Kind, Verdict | None]:
+        """What is known, to be added to."""
+        if self._options != options or not _are_same(self._agents, agents) or len(self._found) > KINDS_MAX:
+            self._agents, self._options, self._found = agents, options, {}
+        return self._found
+
+
+def feasible_agents(
+    snapshot: Snapshot, policy: Policy, *, known: FeasibilityMemo | None = None
+) -> Callable[[PendingRow], Verdict | None]:
+    """A test for rows: None when the open agents could run it when empty, else why not. One look per kind of rows."""
+    found = (known or FeasibilityMemo()).found(snapshot.agents, policy.allocation)
 
     def could_run(row: PendingRow) -> Verdict | None:
-        key = (row.request, row.cluster_size, row.gpu_memory_bytes, row.excluded_agents)
-        if key not in known:
-            known[key] = _no_agent(row, snapshot.agents, policy.allocation)
-        return known[key]
+        kind = kind_of(row)
+        if kind not in found:
+            found[kind] = _no_agent(row, snapshot.agents, policy.allocation)
+        return found[kind]
 
     return could_run
 
@@ -84,6 +104,15 @@ def kernels_when_empty(
             found += 1
         used[agent.node_id] = held
     return found
+
+
+def _are_same(before: tuple[AgentRow, ...], agents: tuple[AgentRow, ...]) -> bool:
+    if before is agents:
+        return True
+    return len(before) == len(agents) and all(
+        (old.id, old.node_id, old.is_open) == (new.id, new.node_id, new.is_open) and old.layout is new.layout
+        for old, new in zip(before, agents, strict=True)
+    )
 
 
 def _no_agent(row: PendingRow, agents: Iterable[AgentRow], options: AllocationOptions) -> Verdict | None:

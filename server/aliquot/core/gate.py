@@ -4,8 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from aliquot.core.feasibility import feasible_agents
+import numpy as np
+
+from aliquot.core.feasibility import FeasibilityMemo, feasible_agents
 from aliquot.core.policy import Policy
+from aliquot.core.queue import IS_PLAIN, KIND, IntArray, Queue
 from aliquot.core.snapshot import PendingRow, Snapshot
 from aliquot_schema.ids import SessionId
 from aliquot_schema.reasons import Evidence, Reason, Verdict
@@ -23,34 +26,50 @@ MET_BY: Final[Mapping[DependencyCondition, frozenset[SessionState]]] = {
 class Gated:
     """The queue after the gate."""
 
-    ready: list[PendingRow] = field(default_factory=list)
+    ready: IntArray
+    """[rows] 1 = may be looked at now."""
     verdicts: dict[SessionId, Verdict] = field(default_factory=dict)
     failures: dict[SessionId, Failure] = field(default_factory=dict)
     wake_at_us: int | None = None
 
 
-def gate(snapshot: Snapshot, policy: Policy, *, now_us: int) -> Gated:
+def gate(
+    snapshot: Snapshot, policy: Policy, *, queue: Queue, now_us: int, known: FeasibilityMemo | None = None
+) -> Gated:
     """Look at every row by itself: dependencies, holds, pauses, and whether any open agent could run it when empty.
 
     A row that no open agent could run stands aside: it does not block those behind it.
     """
-    gated = Gated()
+    gated = Gated(ready=np.ones(len(queue), dtype=np.int64))
+    for position in np.flatnonzero(queue.column(IS_PLAIN) == 0).tolist():
+        _look_at(queue[position], gated, snapshot.dependencies, position=position, now_us=now_us)
     is_reachable = any(agent.is_open for agent in snapshot.agents)
-    could_run = feasible_agents(snapshot, policy)
-    for row in snapshot.queue:
-        failure = _broken_dependency(row, snapshot.dependencies)
-        if failure is not None:
-            gated.failures[row.session_id] = failure
-            continue
-        verdict = _own_reason(row, snapshot.dependencies, now_us=now_us)
-        if verdict is None:
-            verdict = could_run(row) if is_reachable else Verdict(reason=Reason.CLUSTER_UNAVAILABLE)
-        if verdict is None:
-            gated.ready.append(row)
-        else:
-            gated.verdicts[row.session_id] = verdict
-            gated.wake_at_us = _sooner(gated.wake_at_us, row, now_us=now_us)
+    could_run = feasible_agents(snapshot, policy, known=known)
+    kinds = queue.column(KIND)
+    waiting = np.flatnonzero(gated.ready)
+    for first in np.unique(kinds[waiting], return_index=True)[1].tolist():
+        row = queue[int(waiting[first])]
+        verdict = could_run(row) if is_reachable else Verdict(reason=Reason.CLUSTER_UNAVAILABLE)
+        if verdict is not None:
+            alike = waiting[kinds[waiting] == kinds[waiting[first]]]
+            gated.ready[alike] = 0
+            gated.verdicts |= {queue[position].session_id: verdict for position in alike.tolist()}
     return gated
+
+
+def _look_at(
+    row: PendingRow, gated: Gated, dependencies: Mapping[SessionId, SessionState], *, position: int, now_us: int
+) -> None:
+    failure = _broken_dependency(row, dependencies)
+    verdict = _own_reason(row, dependencies, now_us=now_us)
+    if failure is not None:
+        gated.failures[row.session_id] = failure
+    elif verdict is not None:
+        gated.verdicts[row.session_id] = verdict
+        gated.wake_at_us = _sooner(gated.wake_at_us, row, now_us=now_us)
+    else:
+        return
+    gated.ready[position] = 0
 
 
 def _own_reason(row: PendingRow, dependencies: Mapping[SessionId, SessionState], *, now_us: int) -> Verdict | None:

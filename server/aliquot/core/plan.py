@@ -30,6 +30,17 @@ class Placement:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Reservation:
+    """What the head of the queue is promised: it starts at this time on these devices, or sooner."""
+
+    session_id: SessionId
+    at_us: int | None
+    """When the last of those it waits for has to be gone, microseconds UTC; None = they are overdue, and it starts as
+    soon as they end."""
+    kernels: tuple[KernelPlacement, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """What one pass decided. Every pending session is in exactly one of `placements`, `failures` and `verdicts`."""
 
@@ -41,3 +52,5 @@ class Plan:
     """Why each of the others waits, in queue order: what this pass looks at next stands first."""
     wake_at_us: int | None = None
     """When a pass is worth running even if nothing happens, microseconds UTC."""
+    reservation: Reservation | None = None
+    """The promise to the head, under a policy that lets others pass it."""

@@ -1,7 +1,7 @@
 """Room: what is still free while a pass places one session after the other."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from aliquot.core.allocation.device_map import allocate
@@ -13,6 +13,7 @@ from aliquot_schema.devices import ResourceSpec
 from aliquot_schema.errors import AllocationRefused, InvalidRequest
 from aliquot_schema.ids import DeviceId, NodeId, SessionId
 from aliquot_schema.natural_order import natural_key
+from aliquot_schema.slots import is_accelerator
 
 
 class Room:
@@ -29,6 +30,23 @@ class Room:
     def open_agents(self, row: PendingRow) -> list[AgentRow]:
         """Agents that this session may be given something on now, in natural order of their ids."""
         return [agent for agent in self.agents if agent.is_open and agent.id not in row.excluded_agents]
+
+    @property
+    def used(self) -> Mapping[NodeId, Mapping[DeviceId, int]]:
+        """Budget units held, by node. Not to be changed."""
+        return self._used
+
+    def free_milli(self) -> int:
+        """The budget that is left of all accelerators that can be given; slices count beside what they are cut from."""
+        found: dict[tuple[NodeId, DeviceId], int] = {}
+        for agent in self.agents:
+            if agent.is_open:
+                used = self.used_on(agent.node_id)
+                for slot, columns in agent.layout.slots.items():
+                    if is_accelerator(slot):
+                        for device_id, budget in zip(columns.ids, columns.budgets, strict=True):
+                            found[agent.node_id, device_id] = max(budget - used.get(device_id, 0), 0)
+        return sum(found.values())
 
     def used_on(self, node_id: NodeId) -> dict[DeviceId, int]:
         """Budget units held on a node."""

@@ -1,16 +1,22 @@
 """A snapshot: everything `decide` reads, frozen at one event number."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from aliquot.core.allocation.layout import DeviceLayout
-from aliquot_schema.ids import AgentId, DeviceId, NodeId, SessionId, SlotName
-from aliquot_schema.sessions import Dependency, Priority, Session
-from aliquot_schema.slots import Unlimited
+from aliquot.core.allocation.occupancy import occupancy_on
+from aliquot.core.fairshare import Usage
+from aliquot.core.plan import KernelPlacement
+from aliquot_schema.ids import AgentId, DeviceId, NodeId, ProjectId, SessionId, SlotName, UserId
+from aliquot_schema.sessions import DEFAULT_PROJECT, Dependency, Priority, Session
+from aliquot_schema.slots import Unlimited, is_accelerator
 from aliquot_schema.states import SessionState
 
 Request = tuple[tuple[SlotName, int], ...]
 """Amounts per kernel in base units, sorted by slot, none zero."""
+NOBODY: Final = UserId("")
+"""Owns what nobody in particular does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +45,12 @@ class PendingRow:
     not_before_us: int | None
     excluded_agents: tuple[AgentId, ...]
     depends_on: tuple[Dependency, ...]
+    owner: UserId = NOBODY
+    project: ProjectId = DEFAULT_PROJECT
+    estimate_ms: int | None = None
+    """How long it is expected to run: what it is ordered by, never what is reserved for it."""
+    limit_ms: int | None = None
+    """The wall time that its owner set; the most it can hold its devices."""
 
     @classmethod
     def of(cls, session: Session) -> "PendingRow":
@@ -55,12 +67,43 @@ class PendingRow:
             not_before_us=session.not_before_us,
             excluded_agents=session.excluded_agents,
             depends_on=session.spec.depends_on,
+            owner=session.owner,
+            project=session.project,
+            estimate_ms=session.spec.estimated_duration_ms,
+            limit_ms=session.spec.time_limit_ms,
         )
 
 
 def request_of(session: Session) -> Request:
     """What each kernel of a session asks for; a session never asks for the unlimited."""
     return tuple((slot, amount) for slot, amount in session.spec.slots.items() if not isinstance(amount, Unlimited))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningRow:
+    """A session that holds devices, and when it is reckoned to give them back."""
+
+    session_id: SessionId
+    ends_us: int
+    """Its guard's end, see `guards`. Once that has passed, it is reckoned to end at any moment."""
+    kernels: tuple[KernelPlacement, ...]
+    """Those that still hold something."""
+    milli: int
+    """Budget of accelerators that they hold in sum."""
+
+    @classmethod
+    def of(
+        cls, session_id: SessionId, kernels: Iterable[KernelPlacement], *, ends_us: int, agents: Iterable[AgentRow]
+    ) -> "RunningRow":
+        """A session that was given this."""
+        kernels = tuple(kernels)
+        wanted = {kernel.agent_id for kernel in kernels}
+        devices = {agent.id: agent.layout.devices for agent in agents if agent.id in wanted}
+        milli = 0
+        for kernel in kernels:
+            spec = {slot: amounts for slot, amounts in kernel.spec.items() if is_accelerator(slot)}
+            milli += sum(occupancy_on((spec,), devices.get(kernel.agent_id, {})).values())
+        return cls(session_id=session_id, ends_us=ends_us, kernels=kernels, milli=milli)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,11 +115,15 @@ class Snapshot:
     agents: tuple[AgentRow, ...]
     used: Mapping[NodeId, Mapping[DeviceId, int]]
     """Budget units held, per physical device of a node; devices that are idle may be missing."""
-    queue: tuple[PendingRow, ...]
-    """Every session that is queued or held, in any order."""
+    queue: Sequence[PendingRow]
+    """Every session that is queued or held, in any order; a `Queue` is not sorted and counted anew."""
     dependencies: Mapping[SessionId, SessionState] = field(default_factory=dict)
     """States of the sessions that rows of the queue depend on; one that is no longer kept is missing."""
     holders: Mapping[tuple[NodeId, DeviceId], tuple[SessionId, ...]] = field(default_factory=dict)
     """Sessions that hold a part of a device, for evidence."""
     asked: Mapping[Request, int] = field(default_factory=dict)
     """How often each request was made, by sessions in the queue and by those before; empty = nothing is known."""
+    running: Sequence[RunningRow] = ()
+    """Sessions that hold devices, in any order. What is held by nobody named here is reckoned to be held for ever."""
+    usage: Usage = field(default_factory=Usage)
+    """What users and projects have used."""

@@ -1,14 +1,11 @@
 """First come, first served, by the time of submission; the id, which holds a time too, breaks ties."""
 
-from collections.abc import Iterable
+import numpy as np
 
-from aliquot.core.snapshot import PendingRow
-
-
-def order(rows: Iterable[PendingRow]) -> list[PendingRow]:
-    """Oldest first. A session that is queued again after a failed launch keeps its first time, and so its place."""
-    return sorted(rows, key=_key)
+from aliquot.core.ordering.score import Standing
+from aliquot.core.queue import IntArray
 
 
-def _key(row: PendingRow) -> tuple[int, str]:
-    return row.queued_us, row.session_id
+def score(standing: Standing) -> IntArray:
+    """All alike. A session that is queued again after a failed launch keeps its first time, and so its place."""
+    return np.zeros(len(standing.queue), dtype=np.int64)

@@ -1,0 +1,205 @@
+"""EASY backfill: the first session that does not fit is promised a time and devices, and nobody may take these from it.
+
+Source: Lifka, The ANL/IBM SP scheduling system, JSSPP 1995; here on exact devices instead of counts.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from aliquot.core.allocation.layout import DeviceLayout
+from aliquot.core.allocation.occupancy import occupancy_on
+from aliquot.core.placement.placer import Placer
+from aliquot.core.plan import KernelPlacement, Reservation
+from aliquot.core.policy import Policy
+from aliquot.core.room import Room
+from aliquot.core.snapshot import PendingRow, RunningRow, Snapshot
+from aliquot_schema.ids import AgentId, DeviceId, NodeId, SessionId
+from aliquot_schema.slots import is_accelerator
+
+Found = TypeVar("Found")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """What does not change during a pass."""
+
+    snapshot: Snapshot
+    policy: Policy
+    now_us: int
+    seed: int
+
+    def room(self, used: Mapping[NodeId, Mapping[DeviceId, int]]) -> tuple[Room, Placer]:
+        """The cluster, when so much is held."""
+        snapshot = replace(self.snapshot, used=used, holders={})
+        room = Room(snapshot, self.policy)
+        return room, Placer(snapshot, self.policy, room=room, seed=self.seed)
+
+
+class Headroom:
+    """What others may take: until the head starts, all that is free; for longer, what it leaves them then."""
+
+    def __init__(self, head: PendingRow, reservation: Reservation, *, now: Room, base: Room, scene: Scene) -> None:
+        """`base` is the room at the start of the head, without the head."""
+        self.reservation = reservation
+        self._head = head
+        self._now = now
+        self._base = base
+        self._scene = scene
+        self._settle()
+
+    def place(self, row: PendingRow, kernels: tuple[KernelPlacement, ...]) -> tuple[KernelPlacement, ...]:
+        """As many kernels as fit beside the head for as long as they like.
+
+        Args:
+            kernels: all kernels of the row, as they fit now. If nothing else helps, the head goes elsewhere then.
+        """
+        beside = self._placer.place(row)
+        if len(beside) == row.cluster_size or not self._moves_for(row, kernels):
+            return beside
+        return kernels
+
+    def take(self, row: PendingRow, kernels: Sequence[KernelPlacement], *, outlasts: bool) -> None:
+        """Count a session as placed, once the room of now has it."""
+        if outlasts:
+            self._base.take(row.session_id, kernels)
+            self._later.take(row.session_id, kernels)
+        self._placer.take(row.session_id, kernels)
+
+    def _moves_for(self, row: PendingRow, kernels: tuple[KernelPlacement, ...]) -> bool:
+        """Whether the head could start at its time on other devices, beside these kernels; if so it is promised them.
+
+        What is free now is free then, so the kernels themselves fit.
+        """
+        needs = RunningRow.of(row.session_id, kernels, ends_us=0, agents=self._scene.snapshot.agents).milli
+        if needs > self._later.free_milli():
+            return False
+        beside, _ = self._scene.room(self._base.used)
+        beside.take(row.session_id, kernels)
+        _, placer = self._scene.room(beside.used)
+        moved = placer.place(self._head)
+        if len(moved) < self._head.cluster_size:
+            return False
+        self.reservation = replace(self.reservation, kernels=moved)
+        self._settle()
+        return True
+
+    def _settle(self) -> None:
+        """Take the head's devices from what is free when it starts."""
+        scene, now = self._scene, self._now
+        self._later, _ = scene.room(self._base.used)
+        self._later.take(self._head.session_id, self.reservation.kernels)
+        nodes = dict.fromkeys(agent.node_id for agent in now.agents)
+        used = {node_id: _most(now.used_on(node_id), self._later.used_on(node_id)) for node_id in nodes}
+        snapshot = replace(scene.snapshot, used=used, holders={})
+        both = _BothRoom(snapshot, scene.policy, now=now, later=self._later)
+        self._placer = Placer(snapshot, scene.policy, room=both, seed=scene.seed)
+
+
+class _BothRoom(Room):
+    """On every device, the larger of what is held now and what will be held when the head has started."""
+
+    def __init__(self, snapshot: Snapshot, policy: Policy, *, now: Room, later: Room) -> None:
+        super().__init__(snapshot, policy)
+        self._now = now
+        self._later = later
+
+    def take(self, session_id: SessionId, kernels: Sequence[KernelPlacement]) -> None:  # noqa: ARG002 # see `Room`
+        """Follow the two rooms, which have taken it already."""
+        for node_id in dict.fromkeys(kernel.node_id for kernel in kernels):
+            self._used[node_id] = _most(self._now.used_on(node_id), self._later.used_on(node_id))
+
+
+def reserve(head: PendingRow, *, room: Room, running: Iterable[RunningRow], scene: Scene) -> Headroom | None:
+    """Find the first time at which the head fits if everybody keeps to his guard, and the devices that it gets then.
+
+    Args:
+        room: as it is now, with all that this pass has placed.
+        running: everybody who holds something in it, in any order.
+    Returns:
+        What is left to others; None when the head does not fit even after all of them have ended.
+    """
+    ending = sorted(running, key=lambda row: (max(row.ends_us, scene.now_us), row.session_id))
+    times = [max(row.ends_us, scene.now_us) for row in ending]
+    # Everybody who ends at one moment is gone together.
+    steps = [index for index in range(1, len(times) + 1) if index == len(times) or times[index] > times[index - 1]]
+    layouts = {agent.id: agent.layout for agent in room.agents}
+
+    def fit(step: int) -> tuple[Room, tuple[KernelPlacement, ...]] | None:
+        base, placer = scene.room(_without(ending[: steps[step]], room=room, layouts=layouts))
+        kernels = placer.place(head)
+        return (base, kernels) if len(kernels) == head.cluster_size else None
+
+    found = _search(fit, first=_first_step(head, room=room, ending=ending, steps=steps), end=len(steps))
+    if found is None:
+        return None
+    step, (base, kernels) = found
+    at_us = times[steps[step] - 1]
+    # Whoever has outstayed his guard may end at any moment, and nobody else can be sure to end before him.
+    reservation = Reservation(
+        session_id=head.session_id, at_us=at_us if at_us > scene.now_us else None, kernels=kernels
+    )
+    return Headroom(head, reservation, now=room, base=base, scene=scene)
+
+
+def _search(fit: Callable[[int], Found | None], *, first: int, end: int) -> tuple[int, Found] | None:
+    """The first step at which something is found, and what; in growing strides, since most often it is the first."""
+    low, stride = first, 1
+    step, found = first, None
+    while low < end:
+        step = min(low + stride - 1, end - 1)
+        found = fit(step)
+        if found is not None:
+            break
+        low, stride = step + 1, stride * 2
+    if found is None:
+        return None
+    while low < step:
+        middle = (low + step) // 2
+        earlier = fit(middle)
+        if earlier is None:
+            low = middle + 1
+        else:
+            step, found = middle, earlier
+    return step, found
+
+
+def _first_step(head: PendingRow, *, room: Room, ending: Sequence[RunningRow], steps: Sequence[int]) -> int:
+    """The first step after which so much is free in sum that the head could fit: before it, it need not be tried."""
+    short = _milli_least(head, room) - room.free_milli()
+    gone = 0
+    for step, count in enumerate(steps):
+        while gone < count:
+            short -= ending[gone].milli
+            gone += 1
+        if short <= 0:
+            return step
+    return len(steps)
+
+
+def _milli_least(row: PendingRow, room: Room) -> int:
+    """Milli of accelerators that a session takes at least, whichever agents it goes to."""
+    milli = 0
+    for slot, amount in row.request:
+        if is_accelerator(slot):
+            offers = [agent.layout.slots[slot].costs for agent in room.agents if slot in agent.layout.slots]
+            milli += amount * min((cost for costs in offers for cost in costs), default=0)
+    return milli * row.cluster_size
+
+
+def _without(
+    rows: Iterable[RunningRow], *, room: Room, layouts: Mapping[AgentId, DeviceLayout]
+) -> dict[NodeId, dict[DeviceId, int]]:
+    """What is held once these have ended."""
+    used = {node_id: dict(held) for node_id, held in room.used.items()}
+    for row in rows:
+        for kernel in row.kernels:
+            layout = layouts.get(kernel.agent_id)
+            held = used.get(kernel.node_id, {})
+            for device_id, amount in occupancy_on((kernel.spec,), layout.devices if layout else {}).items():
+                held[device_id] = max(held.get(device_id, 0) - amount, 0)
+    return used
+
+
+def _most(held: Mapping[DeviceId, int], other: Mapping[DeviceId, int]) -> dict[DeviceId, int]:
+    return {device_id: max(held.get(device_id, 0), other.get(device_id, 0)) for device_id in {**held, **other}}

@@ -1,0 +1,148 @@
+"""The queue as columns: sessions in the order of their submission, with the numbers that policies compute on."""
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, Generic, NamedTuple, TypeVar, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from aliquot.core.snapshot import PendingRow, Request
+from aliquot_schema.ids import AgentId, ProjectId, SessionId, UserId
+from aliquot_schema.states import SessionState
+
+IntArray = npt.NDArray[np.int64]
+
+UNKNOWN: Final = -1
+"""Stands for a duration that nobody knows."""
+QUEUED_US, PRIORITY, ESTIMATE_MS, LIMIT_MS, KIND, OWNER, PROJECT, IS_PLAIN = range(8)
+
+
+Kind = tuple[Request, int, int | None, tuple[AgentId, ...]]
+"""Rows of one kind are placed alike: request, kernels, least memory, agents that are left out."""
+Key = TypeVar("Key")
+
+
+class Codes(Generic[Key]):
+    """Numbers for keys, in the order in which they came. Only grows, so versions of a queue may share it."""
+
+    __slots__ = ("_numbers", "keys")
+
+    def __init__(self) -> None:
+        self.keys: list[Key] = []
+        self._numbers: dict[Key, int] = {}
+
+    def of(self, key: Key) -> int:
+        """The number of a key, a new one if it is new."""
+        number = self._numbers.setdefault(key, len(self.keys))
+        if number == len(self.keys):
+            self.keys.append(key)
+        return number
+
+
+def kind_of(row: PendingRow) -> Kind:
+    """What decides where a row can be placed."""
+    return row.request, row.cluster_size, row.gpu_memory_bytes, row.excluded_agents
+
+
+class _AllCodes(NamedTuple):
+    kinds: Codes[Kind]
+    owners: Codes[UserId]
+    projects: Codes[ProjectId]
+
+
+class Queue(Sequence[PendingRow]):
+    """Rows sorted by (queued_us, session_id). Immutable; `changed` makes the next version from this one.
+
+    Two queues of the same rows lead to the same decisions, whatever versions they came from: the numbers of kinds,
+    owners and projects may differ, and are used for grouping alone.
+    """
+
+    __slots__ = ("_codes", "_table", "rows")
+
+    def __init__(self, rows: tuple[PendingRow, ...], table: IntArray, codes: _AllCodes, /) -> None:
+        self.rows = rows
+        self._table = table
+        self._codes = codes
+
+    @classmethod
+    def of(cls, rows: Iterable[PendingRow]) -> "Queue":
+        """The queue of these rows, which stand in any order; a queue is given back as it is."""
+        if isinstance(rows, Queue):
+            return rows
+        ordered = tuple(sorted(rows, key=_place))
+        codes = _AllCodes(Codes(), Codes(), Codes())
+        return cls(ordered, _table(ordered, codes), codes)
+
+    def changed(self, *, left: Iterable[PendingRow] = (), joined: Iterable[PendingRow] = ()) -> "Queue":
+        """The queue after rows left it and others joined it."""
+        rows, table = list(self.rows), self._table
+        gone = sorted((self._position(row) for row in left), reverse=True)
+        for position in gone:
+            del rows[position]
+        if gone:
+            table = np.delete(table, gone, axis=1)
+        arrived = sorted(joined, key=_place)
+        if arrived:
+            places = [bisect_left(rows, _place(row), key=_place) for row in arrived]
+            table = np.insert(table, places, _table(arrived, self._codes), axis=1)
+            for shift, (position, row) in enumerate(zip(places, arrived, strict=True)):
+                rows.insert(position + shift, row)
+        return Queue(tuple(rows), table, self._codes)
+
+    def column(self, number: int) -> IntArray:
+        """[rows] one of the columns named above; times in microseconds, durations in milliseconds. Not to be changed.
+
+        `KIND` numbers rows whose kernels are placed alike; `IS_PLAIN` is 1 where nothing of its own holds a row back.
+        """
+        column: IntArray = self._table[number]
+        return column
+
+    def owners(self) -> Sequence[UserId]:
+        """Users by the numbers in `OWNER`; some of them may have no row any more."""
+        return self._codes.owners.keys
+
+    def projects(self) -> Sequence[ProjectId]:
+        """Projects by the numbers in `PROJECT`."""
+        return self._codes.projects.keys
+
+    @overload
+    def __getitem__(self, index: int) -> PendingRow: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[PendingRow]: ...
+    def __getitem__(self, index: int | slice) -> PendingRow | Sequence[PendingRow]:
+        return self.rows[index]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[PendingRow]:
+        return iter(self.rows)
+
+    def _position(self, row: PendingRow) -> int:
+        position = bisect_left(self.rows, _place(row), key=_place)
+        assert self.rows[position].session_id == row.session_id, f"{row.session_id} is not in the queue"
+        return position
+
+
+def _place(row: PendingRow) -> tuple[int, SessionId]:
+    return row.queued_us, row.session_id
+
+
+def _table(rows: Sequence[PendingRow], codes: _AllCodes) -> IntArray:
+    """[columns, rows]"""
+    table = np.array([_numbers(row, codes) for row in rows], dtype=np.int64)
+    return np.ascontiguousarray(table.reshape(len(rows), IS_PLAIN + 1).T)
+
+
+def _numbers(row: PendingRow, codes: _AllCodes) -> tuple[int, ...]:
+    return (
+        row.queued_us,
+        row.priority,
+        UNKNOWN if row.estimate_ms is None else row.estimate_ms,
+        UNKNOWN if row.limit_ms is None else row.limit_ms,
+        codes.kinds.of(kind_of(row)),
+        codes.owners.of(row.owner),
+        codes.projects.of(row.project),
+        row.state is SessionState.QUEUED and not row.depends_on and row.not_before_us is None,
+    )

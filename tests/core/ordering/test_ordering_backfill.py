@@ -1,0 +1,130 @@
+"""EASY backfill: what the head is promised, and who may pass it."""
+
+from aliquot.core.policy import Backfill, Policy
+from aliquot_schema.ids import DeviceId, NodeId
+from aliquot_schema.reasons import Reason
+from allocation_devices import gpus
+from core_cluster import NOW_US, on, placed, row, waits
+from ordering_scenes import EASY, SECOND_US, busy, passed, runs
+
+HOUR_MS = 3_600_000
+TWO = on("x", gpus(2))
+FOUR = on("x", gpus(4))
+
+
+def holds(*devices: int) -> dict[str, dict[str, int]]:
+    return {"cuda.device": {f"cuda{index}": 1 for index in devices}}
+
+
+def test_the_head_is_promised_the_time_at_which_the_last_it_needs_has_to_be_gone() -> None:
+    running = [runs("a", FOUR, holds(0, 1), ends_in_s=50), runs("b", FOUR, holds(2), ends_in_s=20)]
+    state = busy([FOUR], running, [row("head", cuda_device="2")])
+    promise = passed(state).reservation
+    assert promise is not None
+    assert (promise.session_id, promise.at_us) == ("head", NOW_US + 20 * SECOND_US)
+    assert [kernel.spec for kernel in promise.kernels] == [{"cuda.device": {"cuda2": 1, "cuda3": 1}}]
+
+
+def test_who_is_gone_by_then_passes_and_who_is_not_takes_only_what_the_head_leaves() -> None:
+    running = [runs("a", FOUR, holds(0, 1), ends_in_s=50)]
+    queue = [
+        row("head", at=0, cuda_device="3"),
+        row("long", at=1, limit_ms=60_000),
+        row("longer", at=2, limit_ms=61_000),
+        row("short", at=3, limit_ms=50_000),
+    ]
+    plan = passed(busy([FOUR], running, queue))
+    assert placed(plan) == ["long", "short"]
+    assert waits(plan, "head").reason is Reason.INSUFFICIENT
+    assert waits(plan, "longer").reason is Reason.INSUFFICIENT
+
+
+def test_who_would_fit_and_would_delay_the_head_is_told_so() -> None:
+    running = [runs("a", TWO, holds(0), ends_in_s=50)]
+    queue = [row("head", cuda_device="2"), row("late", at=1, limit_ms=51_000)]
+    plan = passed(busy([TWO], running, queue))
+    assert placed(plan) == []
+    verdict = waits(plan, "late")
+    assert verdict.reason is Reason.RESERVED
+    assert verdict.evidence.blocked_by == ("head",)
+    assert verdict.evidence.until_us == NOW_US + 50 * SECOND_US
+
+
+def test_while_somebody_is_overdue_nothing_is_short() -> None:
+    running = [runs("a", TWO, holds(0), ends_in_s=-5)]
+    queue = [row("head", cuda_device="2"), row("tiny", at=1, limit_ms=1)]
+    plan = passed(busy([TWO], running, queue))
+    assert placed(plan) == []
+    assert waits(plan, "tiny").evidence.until_us is None
+    assert plan.reservation is not None
+    assert plan.reservation.at_us is None
+
+
+def test_without_a_limit_the_guard_is_ten_estimates_and_an_hour_at_least() -> None:
+    running = [runs("a", TWO, holds(0), ends_in_s=3600)]
+    for estimate_ms, passes in ((1000, True), (360_000, True), (360_001, False), (None, False)):
+        queue = [row("head", cuda_device="2"), row("next", at=1, estimate_ms=estimate_ms)]
+        assert placed(passed(busy([TWO], running, queue))) == (["next"] if passes else [])
+
+
+def test_a_default_limit_stands_for_the_users() -> None:
+    running = [runs("a", TWO, holds(0), ends_in_s=50)]
+    queue = [row("head", cuda_device="2"), row("next", at=1, estimate_ms=HOUR_MS)]
+    policy = Policy(backfill=Backfill.EASY, default_limit_ms=50_000)
+    assert placed(passed(busy([TWO], running, queue), policy)) == ["next"]
+
+
+def test_sessions_placed_in_the_same_pass_are_waited_for_too() -> None:
+    queue = [
+        row("first", at=0, limit_ms=10_000),
+        row("head", at=1, cuda_device="2"),
+        row("short", at=2, limit_ms=10_000),
+        row("long", at=3, limit_ms=10_001),
+    ]
+    assert placed(passed(busy([TWO], [], queue))) == ["first", "short"]
+
+
+def test_shares_pass_on_devices_that_the_head_does_not_get() -> None:
+    running = [
+        runs("a", TWO, {"cuda.shares": {"cuda0": 500}}, ends_in_s=50),
+        runs("b", TWO, {"cuda.shares": {"cuda1": 700}}, ends_in_s=90),
+    ]
+    queue = [
+        row("head", cuda_device="1"),
+        *(row(f"s{i}", at=1 + i, cuda_shares="0.3", limit_ms=99_000) for i in (1, 2)),
+    ]
+    plan = passed(busy([TWO], running, queue))
+    assert [kernel.spec for placement in plan.placements for kernel in placement.kernels] == [
+        {"cuda.shares": {"cuda1": 300}}
+    ]
+    assert waits(plan, "s2").reason is Reason.RESERVED
+
+
+def test_a_gang_holds_its_promise_on_several_agents() -> None:
+    agents = [on("x", gpus(2)), on("y", gpus(2))]
+    running = [runs("a", agents[0], holds(0, 1), ends_in_s=50)]
+    queue = [row("head", kernels=3), row("long", at=1, limit_ms=51_000), row("longer", at=2, limit_ms=51_000)]
+    plan = passed(busy(agents, running, queue))
+    assert placed(plan) == ["long"]
+    assert waits(plan, "head").reason is Reason.GANG_INCOMPLETE
+    assert waits(plan, "longer").reason is Reason.RESERVED
+
+
+def test_what_is_held_without_an_end_promises_nothing_and_stops_nobody() -> None:
+    state = busy(
+        [TWO], [], [row("head", cuda_device="2"), row("next", at=1)], used={NodeId("node-x"): {DeviceId("cuda0"): 1000}}
+    )
+    plan = passed(state)
+    assert placed(plan) == ["next"]
+    assert plan.reservation is None
+    assert waits(plan, "head").reason is Reason.INSUFFICIENT
+
+
+def test_everybody_who_ends_at_one_moment_is_gone_together() -> None:
+    running = [runs("a", FOUR, holds(0, 1), ends_in_s=50), runs("b", FOUR, holds(2, 3), ends_in_s=50)]
+    queue = [row("head", cuda_device="2")]
+    assert passed(busy([FOUR], running, queue), EASY).reservation is not None
+    queue.append(row("beside", at=1, cuda_device="2"))
+    running[1] = runs("b", FOUR, holds(2), ends_in_s=50)
+    queue = [row("head", cuda_device="3"), row("beside", at=1, limit_ms=HOUR_MS)]
+    assert placed(passed(busy([FOUR], running, queue))) == ["beside"]
