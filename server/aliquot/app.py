@@ -15,7 +15,7 @@ from typing import Final
 from starlette.applications import Starlette
 
 from aliquot.api.application import ApiDependencies, create_app
-from aliquot.api.authentication import TokenAuth
+from aliquot.api.authentication import TOKEN_CHARS_MIN, TokenAuth
 from aliquot.clock import RandomIds, SystemClock
 from aliquot.core.policy import Policy
 from aliquot.errors import ConfigurationError
@@ -66,6 +66,8 @@ async def serving(settings: Settings) -> AsyncIterator[Server]:
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     make_folders(settings.data_folder)
     nodes, words = agents_of(settings)
+    token_file = settings.data_folder / TOKEN_FILE
+    auth = TokenAuth(read_token(token_file), UserId(getpass.getuser()), source=f"the file {token_file}")
     clock = SystemClock()
     store = open_store(settings.database or "", data_folder=settings.data_folder, now_us=clock.now_us)
     state, loaded = await load_state(store)
@@ -76,8 +78,6 @@ async def serving(settings: Settings) -> AsyncIterator[Server]:
     orchestrator = Orchestrator(ports, state=state, loaded=loaded, policy=Policy(), grace_ms=grace_ms)
     agents = frozenset(node.agent_id for node in nodes)
     await orchestrator.forget_agents(agents)
-    token_file = settings.data_folder / TOKEN_FILE
-    auth = TokenAuth(read_token(token_file), UserId(getpass.getuser()), source=f"the file {token_file}")
     failed = asyncio.Event()
     loops = asyncio.create_task(orchestrator.run())
     loops.add_done_callback(lambda task: _note_end(task, failed))
@@ -124,6 +124,7 @@ def agents_of(settings: Settings) -> tuple[tuple[NodeDevices, ...], str]:
     try:
         if settings.accelerators:
             nodes = tuple(node_of_file(path, host=host_table(settings)) for path in settings.accelerators)
+            _refuse_namesakes(nodes)
             return nodes, "mock accelerators of " + ", ".join(str(path) for path in settings.accelerators)
         if settings.demo:
             return demo_cluster(), "a demo cluster of two mock nodes with 8 H100 each"
@@ -169,13 +170,26 @@ def make_folders(data_folder: Path) -> None:
 
 
 def read_token(path: Path) -> str:
-    """The server's token; made at the first start, readable by its owner alone."""
-    with suppress(FileExistsError):
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-        with os.fdopen(descriptor, "w") as file:
-            file.write(secrets.token_urlsafe(32) + "\n")
-    path.chmod(0o600)
-    return path.read_text().strip()
+    """The server's token; made at the first start, readable by its owner alone.
+
+    Raises:
+        ConfigurationError: the file holds no token, or cannot be read.
+    """
+    try:
+        with suppress(FileExistsError):
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+            with os.fdopen(descriptor, "w") as file:
+                file.write(secrets.token_urlsafe(32) + "\n")
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW)) as file:
+            os.fchmod(file.fileno(), 0o600)
+            token = file.read().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"the token file {path} cannot be read: {error}") from None
+    if len(token) < TOKEN_CHARS_MIN or not token.isascii():
+        raise ConfigurationError(
+            f"the token file {path} must hold at least {TOKEN_CHARS_MIN} ASCII characters; delete it to have one made"
+        )
+    return token
 
 
 async def stop(loops: asyncio.Task[None], orchestrator: Orchestrator, executor: Executor, store: Store) -> None:
@@ -186,6 +200,15 @@ async def stop(loops: asyncio.Task[None], orchestrator: Orchestrator, executor: 
     await orchestrator.close()
     await executor.close()
     await store.close()
+
+
+def _refuse_namesakes(nodes: tuple[NodeDevices, ...]) -> None:
+    names = [node.agent_id for node in nodes]
+    for name in dict.fromkeys(names):
+        if names.count(name) > 1:
+            raise ConfigurationError(
+                f"accelerators: two files would both be the agent {name}; each needs a file name of its own"
+            )
 
 
 def _note_end(task: asyncio.Task[None], failed: asyncio.Event) -> None:

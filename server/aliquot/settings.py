@@ -1,6 +1,7 @@
 """Settings: from flags, then the environment (`ALIQUOT_*`), then `aliquot.toml`, then defaults; checked at start."""
 
 import os
+import tomllib
 from pathlib import Path
 from typing import Any, Literal
 
@@ -88,6 +89,8 @@ def read_settings(**flags: Any) -> Settings:
         return Settings(**given)
     except ValidationError as error:
         raise ConfigurationError("\n".join(_words(problem) for problem in error.errors())) from None
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ConfigurationError(f"{FILE_VARIABLE}: {file} cannot be read: {error}") from None
 
 
 def _words(problem: Any) -> str:

@@ -151,7 +151,9 @@ async def test_a_subscription_by_plain_post_is_refused_in_words(server: ApiServe
 
 async def test_a_body_above_the_limit_is_413_while_it_is_read() -> None:
     async with api_server(body_bytes=1000) as server:
-        assert (await ask(server, {"query": QUERY, "extensions": {"x": "y" * 1000}})).status_code == 413
+        response = await ask(server, {"query": QUERY, "extensions": {"x": "y" * 1000}})
+        assert response.status_code == 413
+        assert "1000 bytes" in response.json()["errors"][0]["message"]
 
 
 async def test_a_body_without_an_end_is_cut_off() -> None:

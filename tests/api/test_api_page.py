@@ -31,6 +31,7 @@ async def test_a_stranger_is_told_how_to_sign_in_and_nothing_else(server: ApiSer
     assert response.status_code == 401
     assert "not signed in" in response.text
     assert "/run/token" in response.text
+    assert f"{server.http.base_url}/login-code" in response.text
     assert "GPU" not in response.text.replace("GPUs", "")
     assert server.cluster.callers == []
 
@@ -40,7 +41,17 @@ async def test_devices_holders_and_the_queue_are_shown(server: ApiServer) -> Non
     page = await server.http.get("/")
     assert page.status_code == 200
     assert page.headers["content-type"] == "text/html; charset=utf-8"
-    for text in ("Signed in as ada", "agent-2", "cuda1", "H100", "ada: 0.50 (ses_1)", "nobody", "job 1", "is free"):
+    for text in (
+        "Signed in as ada",
+        "agent-2",
+        "cuda1",
+        "H100",
+        "ada: 0.50, job 1 <code>ses_1</code>",
+        "0.50 of 1.00",
+        "nobody",
+        "job 1",
+        "is free",
+    ):
         assert text in page.text
     assert TOKEN not in page.text
 
@@ -58,7 +69,7 @@ async def test_text_from_outside_is_only_ever_text(server: ApiServer) -> None:
     server.cluster.sessions = [replace(views.session(1), name=NASTY, owner=NASTY)]
     page = (await server.http.get("/")).text
     assert "<script" not in page
-    assert page.count("&lt;script&gt;") == 5
+    assert page.count("&lt;script&gt;") == 6
 
 
 async def test_the_page_is_whole_by_itself(server: ApiServer) -> None:

@@ -6,16 +6,13 @@ from dataclasses import dataclass, field
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
-from starlette.middleware.body_limit import RequestBodyLimitMiddleware
 from starlette.middleware.gzip import GZipMiddleware
-from starlette.requests import Request
-from starlette.responses import Response
 from starlette.routing import Route, WebSocketRoute
 
 from aliquot.api.authentication import TokenAuth
+from aliquot.api.body_limit import BodyLimit, BodyRefusal
 from aliquot.api.contexts import Contexts
 from aliquot.api.documents import Documents, document_cache
-from aliquot.api.encoding import json_response
 from aliquot.api.endpoint import METHODS, GraphQLEndpoint
 from aliquot.api.envelope import Envelope
 from aliquot.api.faults import FaultLog, FaultMask
@@ -74,20 +71,8 @@ def create_app(deps: ApiDependencies) -> Starlette:
             Middleware(Envelope),
             Middleware(Guard, hosts=deps.allowed_hosts, origins=deps.allowed_origins),
             Middleware(GZipMiddleware, minimum_size=1024, compresslevel=1),
-            Middleware(RequestBodyLimitMiddleware, max_body_size=deps.limits.body_bytes),
+            Middleware(BodyLimit, body_bytes=deps.limits.body_bytes),
         ],
-        exception_handlers={413: _body_too_large(deps.limits)},
+        exception_handlers={413: BodyRefusal(deps.limits.body_bytes)},
         lifespan=deps.lifespan,
     )
-
-
-def _body_too_large(limits: Limits) -> Callable[[Request, Exception], Response]:
-    def refuse(_request: Request, _error: Exception) -> Response:
-        message = f"A body has at most {limits.body_bytes} bytes."
-        response = json_response(
-            {"errors": [{"message": message, "extensions": {"code": "limit_exceeded"}}]}, status=413
-        )
-        response.headers["connection"] = "close"  # or the rest would be read only to be thrown away
-        return response
-
-    return refuse

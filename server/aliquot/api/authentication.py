@@ -18,6 +18,7 @@ COOKIE: Final = "aliquot_session"
 COOKIE_S: Final = 30 * 86_400
 CODE_S: Final = 15 * 60.0
 CODES_MAX: Final = 64
+TOKEN_CHARS_MIN: Final = 16
 
 
 class TokenAuth:
@@ -33,8 +34,8 @@ class TokenAuth:
     def __init__(
         self, token: str, user: UserId, *, source: str = "the server's token file", now: Callable[[], float] = time.time
     ) -> None:
-        if len(token) < 16:
-            raise ValueError("a token has at least 16 characters")
+        if len(token) < TOKEN_CHARS_MIN:
+            raise ValueError(f"a token has at least {TOKEN_CHARS_MIN} characters")
         self._token = token.encode()
         self._user = user
         self._source = source

@@ -23,11 +23,16 @@ def joined(*content: Content) -> Html:
     return Html("".join(piece if isinstance(piece, Html) else escape(str(piece)) for piece in content))
 
 
+def meter(value: str, *, most: str) -> Html:
+    """A bar of one amount out of another; both are decimal numbers."""
+    return Html(f'<meter value="{escape(value)}" max="{escape(most)}">{escape(value)}</meter>')
+
+
 def table(heads: tuple[str, ...], rows: list[tuple[Content, ...]]) -> Html:
-    """A table; a cell that begins with a digit is an amount."""
+    """A table, which scrolls where it is too wide; a cell that begins with a digit is an amount."""
     head = element("tr", *(element("th", text) for text in heads))
     body = [element("tr", *(element("td", cell, kind=_kind(cell)) for cell in row)) for row in rows]
-    return element("table", element("thead", head), element("tbody", *body))
+    return element("div", element("table", element("thead", head), element("tbody", *body)), kind="scroll")
 
 
 def _kind(cell: Content) -> str | None:

@@ -69,16 +69,26 @@ def _run(settings: "Settings") -> int:
 
 async def _serve(settings: "Settings") -> int:
     from aliquot.app import serving
-    from aliquot.cli.listener import Listener
+    from aliquot.cli.listener import Listener, bound_socket
 
     logging.basicConfig(level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    logging.getLogger("alembic").setLevel(logging.WARNING)
-    async with serving(settings) as server:
-        gc.freeze()
-        gc.enable()
-        listener = Listener(server, settings, on_started=lambda port: _greet(port, server, settings))
-        await listener.serve_until(server.failed)
-        return 1 if server.failed.is_set() or not listener.started else 0
+    for chatty in ("alembic", "uvicorn"):
+        logging.getLogger(chatty).setLevel(logging.WARNING)
+    logging.getLogger("uvicorn.error").addFilter(_is_no_farewell)
+    with bound_socket(settings) as taken:
+        async with serving(settings) as server:
+            gc.freeze()
+            gc.enable()
+            listener = Listener(server, on_started=lambda port: _greet(port, server, settings))
+            await listener.serve_until(server.failed, taken=taken)
+            code = 1 if server.failed.is_set() or not listener.started else 0
+    print("Aliquot has stopped. Sessions that run go on, and are found again at the next start.", flush=True)
+    return code
+
+
+def _is_no_farewell(record: logging.LogRecord) -> bool:
+    """False for a request that was cut off because the server stops, which is no error."""
+    return not (record.exc_info and isinstance(record.exc_info[1], asyncio.CancelledError))
 
 
 def _greet(port: int, server: "Server", settings: "Settings") -> None:

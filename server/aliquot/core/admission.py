@@ -144,7 +144,7 @@ def label(text: str | None, *, field: str) -> str | None:
     """A short name that a user gave."""
     if text is None:
         return None
-    _limit(len(text), field=field, most=NAME_CHARS_MAX)
+    _limit(len(text), field=field, most=NAME_CHARS_MAX, unit="characters")
     return _plain(text, field=field)
 
 
@@ -192,9 +192,10 @@ def _count(value: int, *, field: str, least: int, most: int) -> int:
     return value
 
 
-def _limit(value: int, *, field: str, most: int) -> None:
+def _limit(value: int, *, field: str, most: int, unit: str = "") -> None:
     if value > most:
-        raise LimitExceeded(f"{field}: {value} is more than {most}", field=field, limit=most, actual=value)
+        amount = f"{value} {unit} are" if unit else f"{value} is"
+        raise LimitExceeded(f"{field}: {amount} more than {most}", field=field, limit=most, actual=value)
 
 
 def _directory(path: str | None) -> str | None:

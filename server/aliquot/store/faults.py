@@ -20,7 +20,7 @@ _ADVICE = {
     sqlite3.SQLITE_NOTADB: "the file is no database of Aliquot; name another one, or restore a backup",
     sqlite3.SQLITE_CANTOPEN: "the database file cannot be opened; check that its folder exists and may be written",
     sqlite3.SQLITE_BUSY: "the database is locked by another program; close what has it open",
-    sqlite3.SQLITE_IOERR: "the disk reported an error",
+    sqlite3.SQLITE_IOERR: "the disk reported an error, or is full",
 }
 
 

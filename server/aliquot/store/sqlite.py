@@ -120,7 +120,7 @@ class ConnectionThread:
 
     async def open(self) -> None:
         self._executor = ThreadPoolExecutor(1, thread_name_prefix=self._name)
-        self._connection = await asyncio.get_running_loop().run_in_executor(self._executor, self._connect)
+        await asyncio.get_running_loop().run_in_executor(self._executor, self._take_connection)
 
     async def run(self, work: Callable[[Connection], T]) -> T:
         if self._connection is None:
@@ -128,12 +128,20 @@ class ConnectionThread:
         return await asyncio.get_running_loop().run_in_executor(self._executor, work, self._connection)
 
     async def close(self) -> None:
+        if self._executor is None:
+            return
+        executor, self._executor = self._executor, None
+        await asyncio.get_running_loop().run_in_executor(executor, self._close_connection)
+        executor.shutdown()
+
+    def _take_connection(self) -> None:
+        # In the thread, so that `close` finds it even when nobody waited for `open` any more.
+        self._connection = self._connect()
+
+    def _close_connection(self) -> None:
         if self._connection is not None:
-            connection, self._connection = self._connection, None
-            await asyncio.get_running_loop().run_in_executor(self._executor, connection.close)
-        if self._executor is not None:
-            self._executor.shutdown()
-            self._executor = None
+            self._connection.close()
+            self._connection = None
 
 
 def _create_private(path: Path) -> None:

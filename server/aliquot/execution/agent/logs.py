@@ -10,6 +10,8 @@ from aliquot_schema.errors import InvalidRequest
 from aliquot_schema.launching import LogChunk
 
 CHUNK_BYTES: Final = 64 * 1024
+_OFFSET_MAX: Final = 2**62
+"""No file is longer; the system refuses offsets near 2**63, which are none for a reader."""
 _LOOK_S_MIN: Final = 0.002
 _LOOK_S_MAX: Final = 0.05
 """While somebody follows a quiet kernel, its file is looked at this often. An inotify watch would save that, but has a
@@ -30,7 +32,7 @@ async def follow(path: Path, *, offset: int, has_ended: Callable[[], bool]) -> A
         pause_s = _LOOK_S_MIN
         while True:
             ended = has_ended()  # asked before the read: what is read afterwards is all there is
-            data = os.pread(file, CHUNK_BYTES, offset)
+            data = os.pread(file, CHUNK_BYTES, min(offset, _OFFSET_MAX))
             at_end = ended and offset + len(data) >= os.fstat(file).st_size
             if data or at_end:
                 yield LogChunk(offset=offset, data=data, at_end=at_end)

@@ -101,7 +101,10 @@ def _prepare(order: Order, folder: int) -> None:
         os.setresgid(gid, gid, gid)
         os.setresuid(uid, uid, uid)
     _prctl(_PR_SET_NO_NEW_PRIVS)
-    os.chdir(order.working_directory)
+    try:
+        os.chdir(order.working_directory)
+    except OSError as error:
+        raise OSError(error.errno, f"the working directory: {error.strerror}", order.working_directory) from error
     # Late, so that a small limit on memory is not hit by this interpreter.
     for limit, soft, hard in order.limits:
         resource.setrlimit(limit, (soft, hard))

@@ -1,0 +1,135 @@
+"""`aliquot serve` as somebody meets it who does not know it yet: it stops when told, and says what is wrong."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from aliquot.client import Client
+
+pytestmark = pytest.mark.anyio
+
+TWO_GPUS = Path(__file__).resolve().parents[1] / "data" / "accelerators" / "two_gpus.toml"
+END_S_MAX = 60.0
+
+Serve = Callable[..., subprocess.Popen[str]]
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Iterator[Serve]:
+    """Starts `aliquot serve` with a data folder of its own; all are stopped afterwards."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start(*options: str, **variables: str) -> subprocess.Popen[str]:
+        command = [sys.executable, "-m", "aliquot", "serve", "--data-folder", str(tmp_path / "data"), *options]
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=os.environ | variables
+        )
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait(END_S_MAX)
+        assert process.stdout
+        process.stdout.close()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_a_signal_ends_the_server_in_order(serve: Serve, tmp_path: Path, number: signal.Signals) -> None:
+    process = serve("--port", "0", "--accelerators", str(TWO_GPUS))
+    _port(process)
+    process.send_signal(number)
+    output, _ = process.communicate(timeout=END_S_MAX)
+    assert process.returncode == 0
+    assert "Traceback" not in output
+    assert "has stopped" in output
+    assert not (tmp_path / "data" / "server" / "aliquot.db-wal").exists(), "the database was not closed"
+
+
+async def test_a_follower_is_cut_off_without_a_stack_trace(serve: Serve, tmp_path: Path) -> None:
+    process = serve("--port", "0", "--accelerators", str(TWO_GPUS))
+    port = _port(process)
+    token = (tmp_path / "data" / "token").read_text().strip()
+    headers = {"Authorization": f"Bearer {token}", "Accept": "text/event-stream"}
+    body = {"query": "subscription { queue_updates(after: 0) { event_number } }"}
+    url = f"http://127.0.0.1:{port}/graphql"
+    async with httpx.AsyncClient() as http, http.stream("POST", url, json=body, headers=headers) as response:
+        assert response.status_code == 200
+        process.send_signal(signal.SIGTERM)
+        output, _ = process.communicate(timeout=END_S_MAX)
+    assert process.returncode == 0
+    assert "Traceback" not in output
+
+
+async def test_a_port_in_use_is_named_before_anything_is_started(serve: Serve) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        assert f"port: {port} on 127.0.0.1" in _refusal(serve("--port", port, "--accelerators", str(TWO_GPUS)))
+
+
+def test_two_files_of_one_name_are_refused(serve: Serve, tmp_path: Path) -> None:
+    other = tmp_path / TWO_GPUS.name
+    other.write_text(TWO_GPUS.read_text().replace("aa2d", "bb2d"))
+    output = _refusal(serve("--port", "0", "--accelerators", str(TWO_GPUS), "--accelerators", str(other)))
+    assert "two files" in output
+    assert "-two_gpus" in output
+
+
+def test_a_settings_file_that_is_no_toml_is_refused(serve: Serve, tmp_path: Path) -> None:
+    file = tmp_path / "aliquot.toml"
+    file.write_text("{{{")
+    assert str(file) in _refusal(serve(ALIQUOT_CONFIG=str(file)))
+
+
+@pytest.mark.parametrize("content", [b"", b"short\n", b"\xff\xfe" * 20])
+def test_a_token_file_without_a_token_is_refused(serve: Serve, tmp_path: Path, content: bytes) -> None:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    (folder / "token").write_bytes(content)
+    assert str(folder / "token") in _refusal(serve("--port", "0", "--accelerators", str(TWO_GPUS)))
+
+
+async def test_an_offset_beyond_every_file_is_the_end(serve: Serve, tmp_path: Path) -> None:
+    port = _port(serve("--port", "0", "--accelerators", str(TWO_GPUS)))
+    token = (tmp_path / "data" / "token").read_text().strip()
+    async with Client(f"http://127.0.0.1:{port}", token) as client:
+        created = await client.change(
+            """mutation { create_session(input: {
+                 command: { argv: ["true"] }, slots: [{ slot: "cuda.shares", amount: "0.1" }]
+               }) { __typename ... on CreateSessionSuccess { session { id } } ... on Error { code message } } }"""
+        )
+        query = "subscription ($id: ID!, $from: BigInt!) { session_logs(id: $id, offset: $from) { offset at_end } }"
+        variables = {"id": created["session"]["id"], "from": 2**63 - 1}
+        found = [item["session_logs"] async for item in client.subscribe(query, variables)]
+    assert found == [{"offset": 2**63 - 1, "at_end": True}]
+
+
+def _port(process: subprocess.Popen[str]) -> int:
+    """Read until the server has said where it is, and said all that it says then."""
+    assert process.stdout
+    port = None
+    for line in process.stdout:
+        found = re.search(r"http://127\.0\.0\.1:(\d+)/graphql", line)
+        port = int(found[1]) if found else port
+        if line.startswith("  data"):
+            assert port
+            return port
+    raise AssertionError("the server ended before it was up")
+
+
+def _refusal(process: subprocess.Popen[str]) -> str:
+    """All that a server said that did not start."""
+    output, _ = process.communicate(timeout=END_S_MAX)
+    assert process.returncode == 2, output
+    assert output.startswith("aliquot cannot start: "), output
+    assert "Traceback" not in output
+    return output
