@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from aliquot.app import Server, serving
-from aliquot.cli.listener import Listener
+from aliquot.cli.listener import Listener, bound_socket
 from aliquot.cli.main_job.own_server import OwnServer
 from aliquot.client import Client
 from aliquot.settings import read_settings
@@ -61,8 +61,8 @@ async def served() -> AsyncIterator[tuple[Server, Client]]:
         settings = read_settings(data_folder=Path(folder), port=0, accelerators=(TWO_GPUS,))
         async with serving(settings) as server:
             port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-            listener = Listener(server, settings, on_started=port.set_result)
-            listening = asyncio.create_task(listener.serve_until(server.failed))
+            listener = Listener(server, on_started=port.set_result)
+            listening = asyncio.create_task(listener.serve_until(server.failed, taken=bound_socket(settings)))
             try:
                 async with Client(f"http://127.0.0.1:{await port}", server.token_file.read_text().strip()) as client:
                     yield server, client

@@ -141,6 +141,10 @@ class Stand:
     async def reopen(self) -> None:
         """What a restart of the agent's process does, but for the process."""
         await self.close()
+        await self.renew()
+
+    async def renew(self) -> None:
+        """The second half of that."""
         self.said.clear()
         self._new_core()
         await self.open()

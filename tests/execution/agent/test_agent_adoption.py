@@ -1,6 +1,7 @@
 """kill -9 of the process that the agent lives in, and what the next one finds."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -108,6 +109,20 @@ async def test_a_closed_agent_leaves_its_kernels_running(stand: Stand) -> None:
     assert [report.phase for report in stand.inventory.kernels] == [KernelPhase.STARTED]
     await stand.core.stop(asked.kernel_id, epoch=1, grace_ms=0)
     assert (await stand.ended(asked.kernel_id)).signal == signal.SIGKILL
+
+
+async def test_a_kernel_whose_folder_was_deleted_is_ended_before_it_counts_as_over(stand: Stand) -> None:
+    asked = shell("sleep 1000")
+    await stand.core.launch([asked])
+    await stand.told(asked.kernel_id, KernelPhase.STARTED)
+    await stand.close()
+    shutil.rmtree(stand.folder(asked.kernel_id))
+    await stand.renew()
+    assert stand.inventory.kernels == ()
+    assert marked(asked.kernel_id) != []
+    await stand.core.stop(asked.kernel_id, epoch=1, grace_ms=0)
+    await stand.ended(asked.kernel_id)
+    assert marked(asked.kernel_id) == []
 
 
 def _spawners() -> list[int]:

@@ -14,6 +14,7 @@ from aliquot.execution.agent.logs import follow
 from aliquot.execution.agent.measuring import Measuring
 from aliquot.execution.agent.owned_devices import OwnedDevices
 from aliquot.execution.agent.preparation import Preparation
+from aliquot.execution.agent.remains import end_remains, find_remains
 from aliquot.execution.agent.self_description import describe
 from aliquot.execution.agent.spawner_process import ShimOutcome, SpawnerProcess
 from aliquot.execution.agent.stopping import close_or_ask, forward
@@ -146,16 +147,15 @@ class AgentCore:
         """Make a kernel end, or never begin. Whether it did is told by `reports`.
 
         Raises:
-            Unavailable: the agent is closed, or cannot write to its disk.
+            Unavailable: the agent is closed, cannot write to its disk, or cannot end what it finds of a kernel whose
+                folder is gone.
             StateConflict: the epoch is over.
         """
         self._check_open()
         await self._launching.check_epoch(kernel_id, epoch)
         kernel = self._book.get(kernel_id)
         if kernel is None:
-            kernel = HeldKernel(folder=self._folder.kernel(kernel_id))
-            kernel.prepared.set()
-            self._book.add(kernel)
+            kernel = await self._unknown(kernel_id)
         await kernel.prepared.wait()
         try:
             asked = await self._worker.run(
@@ -241,6 +241,21 @@ class AgentCore:
     def _check_open(self) -> None:
         if not self._is_open:
             raise Unavailable(f"agent {self.config.id} is not open")
+
+    async def _unknown(self, kernel_id: KernelId) -> HeldKernel:
+        """A kernel that no folder tells of. Somebody may have deleted it, so that proves nothing: processes count."""
+        group = self._preparation.group_of(kernel_id)
+        if await self._worker.run(find_remains, kernel_id, group=group):
+            patience_s = self.config.end_patience_s
+            if not await self._worker.run(end_remains, kernel_id, group=group, patience_s=patience_s):
+                raise Unavailable(f"kernel {kernel_id} has no folder any more, and processes of it cannot be ended")
+        known = self._book.get(kernel_id)
+        if known is not None:  # it was launched meanwhile
+            return known
+        kernel = HeldKernel(folder=self._folder.kernel(kernel_id))
+        kernel.prepared.set()
+        self._book.add(kernel)
+        return kernel
 
     def _heard(self, outcome: ShimOutcome) -> None:
         kernel = self._book.get(outcome.kernel_id)
