@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+
 from devices_files import write
 
 DATA = Path(__file__).parents[2] / "data" / "accelerators"

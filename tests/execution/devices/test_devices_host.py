@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from devices_files import write
 
 from aliquot.execution.devices.cgroup_limits import cgroup_limits
 from aliquot.execution.devices.host import HostPlugin
@@ -15,6 +14,7 @@ from aliquot.execution.devices.host_facts import cpu_numbers, host_facts
 from aliquot.execution.devices.plugin import DeviceFileError
 from aliquot_schema.devices import Device
 from aliquot_schema.ids import DeviceId, SlotName
+from devices_files import write
 
 GIB = 1024**3
 CPU, MEM = SlotName("cpu"), SlotName("mem")

@@ -4,9 +4,9 @@ import socket
 from pathlib import Path
 
 import pytest
-from devices_files import write
 
 from aliquot.execution.devices.identity import node_identity
+from devices_files import write
 
 MACHINE_ID = "0123456789abcdef0123456789abcdef"
 

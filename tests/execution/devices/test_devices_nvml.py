@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pynvml
 import pytest
-from devices_files import write
 
 from aliquot.execution.devices.device_set import DeviceSet, changed
 from aliquot.execution.devices.found import found
@@ -18,6 +17,7 @@ from aliquot.execution.devices.nvml import NvmlPlugin
 from aliquot.execution.devices.plugin import DeviceFileError
 from aliquot_schema.devices import DeviceHealth, DeviceProcess, Isolation
 from aliquot_schema.ids import DeviceId, SlotName
+from devices_files import write
 
 ONE = DeviceId("GPU-00000000-aaaa-0000-0000-000000000000")
 TWO = DeviceId("GPU-11111111-bbbb-0000-0000-000000000000")

@@ -5,11 +5,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from devices_files import write
 
 from aliquot.execution.devices.node_devices import node_of_machine
 from aliquot.execution.devices.plugin import DeviceFileError
 from aliquot.execution.devices.registry import installed_plugins, load_plugins
+from devices_files import write
 
 PLUGIN = '''
 from aliquot_schema.devices import Device
