@@ -13,9 +13,8 @@ from aliquot.core.placement.placer import Placer
 from aliquot.core.plan import KernelPlacement, Reservation
 from aliquot.core.policy import Policy
 from aliquot.core.room import Room
-from aliquot.core.snapshot import PendingRow, RunningRow, Snapshot
+from aliquot.core.snapshot import PendingRow, RunningRow, Snapshot, milli_of
 from aliquot_schema.ids import AgentId, DeviceId, NodeId, SessionId
-from aliquot_schema.slots import is_accelerator
 
 Found = TypeVar("Found")
 
@@ -166,7 +165,7 @@ def _search(fit: Callable[[int], Found | None], *, first: int, end: int) -> tupl
 
 def _first_step(head: PendingRow, *, room: Room, ending: Sequence[RunningRow], steps: Sequence[int]) -> int:
     """The first step after which so much is free in sum that the head could fit: before it, it need not be tried."""
-    short = _milli_least(head, room) - room.free_milli()
+    short = sum(amount * milli_of(slot) for slot, amount in head.request) * head.cluster_size - room.free_milli()
     gone = 0
     for step, count in enumerate(steps):
         while gone < count:
@@ -175,16 +174,6 @@ def _first_step(head: PendingRow, *, room: Room, ending: Sequence[RunningRow], s
         if short <= 0:
             return step
     return len(steps)
-
-
-def _milli_least(row: PendingRow, room: Room) -> int:
-    """Milli of accelerators that a session takes at least, whichever agents it goes to."""
-    milli = 0
-    for slot, amount in row.request:
-        if is_accelerator(slot):
-            offers = [agent.layout.slots[slot].costs for agent in room.agents if slot in agent.layout.slots]
-            milli += amount * min((cost for costs in offers for cost in costs), default=0)
-    return milli * row.cluster_size
 
 
 def _without(

@@ -1,6 +1,6 @@
 """Fair share: what each user and project has used, forgotten by halves, in whole numbers."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import isqrt
 from typing import Final
@@ -11,8 +11,10 @@ HALF_LIFE_MS: Final = 7 * 86_400_000
 """After this time a use counts half."""
 PARTS_PER_ONE: Final = 1_000_000
 _BITS: Final = 62
-_STEPS: Final = 40
-"""Halvings of the half-life: down to less than a microsecond of it."""
+_FRACTION_BITS: Final = 40
+"""Of the half-life: down to less than a microsecond of it."""
+_DIGIT_BITS: Final = 8
+_DIGIT_MAX: Final = 2**_DIGIT_BITS - 1
 _LN2_E18: Final = 693_147_180_559_945_309
 
 
@@ -73,20 +75,32 @@ def fairness(account: Account | None, *, total: Account, accounts: int, now_us: 
 def decay(elapsed_us: int) -> int:
     """2 ** -(elapsed / half-life), as a part of 2**62. Whole numbers alone: the same on every machine."""
     halvings, rest = divmod(elapsed_us, HALF_LIFE_MS * 1000)
+    fraction = (rest << _FRACTION_BITS) // (HALF_LIFE_MS * 1000)
     kept = 1 << _BITS
-    fraction = (rest << _STEPS) // (HALF_LIFE_MS * 1000)
-    for step, root in enumerate(_ROOTS, start=1):
-        if fraction >> (_STEPS - step) & 1:
-            kept = kept * root >> _BITS
+    for table in _DECAYS:
+        kept = kept * table[fraction & _DIGIT_MAX] >> _BITS
+        fraction >>= _DIGIT_BITS
     return kept >> halvings
 
 
-def _roots() -> tuple[int, ...]:
-    """2 ** -(1/2), 2 ** -(1/4), ... as parts of 2**62."""
+def _decays() -> tuple[tuple[int, ...], ...]:
+    """For each digit of the fraction, the lowest first, and each of its values: what is kept, as parts of 2**62."""
     roots = [isqrt(1 << (2 * _BITS - 1))]
-    while len(roots) < _STEPS:
+    while len(roots) < _FRACTION_BITS:
         roots.append(isqrt(roots[-1] << _BITS))
-    return tuple(roots)
+    digits: list[list[int]] = []
+    for start in range(0, _FRACTION_BITS, _DIGIT_BITS):
+        lowest_first = roots[::-1][start : start + _DIGIT_BITS]
+        digits.append([_product(value, lowest_first) for value in range(_DIGIT_MAX + 1)])
+    return tuple(tuple(digit) for digit in digits)
 
 
-_ROOTS: Final = _roots()
+def _product(value: int, roots: Sequence[int]) -> int:
+    kept = 1 << _BITS
+    for bit, root in enumerate(roots):
+        if value >> bit & 1:
+            kept = kept * root >> _BITS
+    return kept
+
+
+_DECAYS: Final = _decays()

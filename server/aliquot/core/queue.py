@@ -7,7 +7,7 @@ from typing import Final, Generic, NamedTuple, TypeVar, overload
 import numpy as np
 import numpy.typing as npt
 
-from aliquot.core.snapshot import PendingRow, Request
+from aliquot.core.snapshot import PendingRow, Request, milli_of
 from aliquot_schema.ids import AgentId, ProjectId, SessionId, UserId
 from aliquot_schema.states import SessionState
 
@@ -15,7 +15,7 @@ IntArray = npt.NDArray[np.int64]
 
 UNKNOWN: Final = -1
 """Stands for a duration that nobody knows."""
-QUEUED_US, PRIORITY, ESTIMATE_MS, LIMIT_MS, KIND, OWNER, PROJECT, IS_PLAIN = range(8)
+QUEUED_US, PRIORITY, ESTIMATE_MS, LIMIT_MS, KIND, OWNER, PROJECT, IS_PLAIN, LEAST_MILLI = range(9)
 
 
 Kind = tuple[Request, int, int | None, tuple[AgentId, ...]]
@@ -93,7 +93,8 @@ class Queue(Sequence[PendingRow]):
     def column(self, number: int) -> IntArray:
         """[rows] one of the columns named above; times in microseconds, durations in milliseconds. Not to be changed.
 
-        `KIND` numbers rows whose kernels are placed alike; `IS_PLAIN` is 1 where nothing of its own holds a row back.
+        `KIND` numbers rows whose kernels are placed alike; `IS_PLAIN` is 1 where nothing of its own holds a row back;
+        `LEAST_MILLI` is how much of accelerators all of its kernels take in sum.
         """
         column: IntArray = self._table[number]
         return column
@@ -132,7 +133,7 @@ def _place(row: PendingRow) -> tuple[int, SessionId]:
 def _table(rows: Sequence[PendingRow], codes: _AllCodes) -> IntArray:
     """[columns, rows]"""
     table = np.array([_numbers(row, codes) for row in rows], dtype=np.int64)
-    return np.ascontiguousarray(table.reshape(len(rows), IS_PLAIN + 1).T)
+    return np.ascontiguousarray(table.reshape(len(rows), LEAST_MILLI + 1).T)
 
 
 def _numbers(row: PendingRow, codes: _AllCodes) -> tuple[int, ...]:
@@ -145,4 +146,5 @@ def _numbers(row: PendingRow, codes: _AllCodes) -> tuple[int, ...]:
         codes.owners.of(row.owner),
         codes.projects.of(row.project),
         row.state is SessionState.QUEUED and not row.depends_on and row.not_before_us is None,
+        sum(amount * milli_of(slot) for slot, amount in row.request) * row.cluster_size,
     )

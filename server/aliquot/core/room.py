@@ -8,12 +8,11 @@ from aliquot.core.allocation.device_map import allocate
 from aliquot.core.allocation.occupancy import Occupancy, added, occupancy_on
 from aliquot.core.plan import KernelPlacement
 from aliquot.core.policy import Policy
-from aliquot.core.snapshot import AgentRow, PendingRow, Snapshot
+from aliquot.core.snapshot import AgentRow, PendingRow, Snapshot, milli_of
 from aliquot_schema.devices import ResourceSpec
 from aliquot_schema.errors import AllocationRefused, InvalidRequest
 from aliquot_schema.ids import DeviceId, NodeId, SessionId
 from aliquot_schema.natural_order import natural_key
-from aliquot_schema.slots import is_accelerator
 
 
 class Room:
@@ -37,15 +36,18 @@ class Room:
         return self._used
 
     def free_milli(self) -> int:
-        """The budget that is left of all accelerators that can be given; slices count beside what they are cut from."""
+        """At least what is left of all accelerators, in the unit of `LEAST_MILLI` of the queue."""
         found: dict[tuple[NodeId, DeviceId], int] = {}
         for agent in self.agents:
             if agent.is_open:
                 used = self.used_on(agent.node_id)
                 for slot, columns in agent.layout.slots.items():
-                    if is_accelerator(slot):
-                        for device_id, budget in zip(columns.ids, columns.budgets, strict=True):
-                            found[agent.node_id, device_id] = max(budget - used.get(device_id, 0), 0)
+                    unit = milli_of(slot)
+                    for device_id, budget, cost in zip(columns.ids, columns.budgets, columns.costs, strict=True):
+                        device = agent.node_id, device_id
+                        left = (budget - used.get(device_id, 0)) // cost * unit
+                        if left > found.get(device, 0):
+                            found[device] = left
         return sum(found.values())
 
     def used_on(self, node_id: NodeId) -> dict[DeviceId, int]:

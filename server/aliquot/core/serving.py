@@ -1,6 +1,7 @@
 """Serving the line: who starts now, in order; and, while the first one waits, who may pass it."""
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -10,7 +11,7 @@ from aliquot.core.guards import guards_ms
 from aliquot.core.placement.placer import Placer
 from aliquot.core.plan import KernelPlacement, Placement, Reservation
 from aliquot.core.policy import Backfill
-from aliquot.core.queue import KIND, IntArray, Queue, kind_of
+from aliquot.core.queue import KIND, LEAST_MILLI, IntArray, Queue, kind_of
 from aliquot.core.room import Room
 from aliquot.core.shortage import shortage
 from aliquot.core.snapshot import PendingRow, RunningRow
@@ -27,7 +28,8 @@ class Serving:
         self._kinds = queue.column(KIND)
         self._guards_us = guards_ms(queue, scene.policy) * 1000
         self._room = Room(scene.snapshot, scene.policy)
-        self._placer = Placer(scene.snapshot, scene.policy, room=self._room, seed=scene.seed)
+        self._free_milli = self._room.free_milli()
+        self._least_milli = queue.column(LEAST_MILLI)
         self._running: list[RunningRow] = list(scene.snapshot.running)
         self._blocked: list[PendingRow] = []
         """The first of each kind that did not fit, in order; the first one that can be promised a time is the head."""
@@ -44,7 +46,7 @@ class Serving:
         while len(rest):
             position = int(rest[0])
             row = self._queue[position]
-            kernels = self._placer.place(row)
+            kernels = self._place(position, row)
             if len(kernels) < row.cluster_size:
                 self._blocked.append(row)
                 if self._scene.policy.backfill is Backfill.NONE:
@@ -74,6 +76,14 @@ class Serving:
                 known[kind] = self._verdict(row)
         return {row.session_id: known[kind_of(row)] for row in waiting}
 
+    @cached_property
+    def _placer(self) -> Placer:
+        return Placer(self._scene.snapshot, self._scene.policy, room=self._room, seed=self._scene.seed)
+
+    def _place(self, position: int, row: PendingRow) -> tuple[KernelPlacement, ...]:
+        """As many kernels as fit now; none where the sum of what is free says already that not all do."""
+        return self._placer.place(row) if self._least_milli[position] <= self._free_milli else ()
+
     def _start(self, position: int, row: PendingRow, kernels: tuple[KernelPlacement, ...]) -> bool:
         """Start a row that fits now, unless that would delay the head."""
         headroom = self._headroom = self._headroom or self._reserve()
@@ -86,9 +96,9 @@ class Serving:
         if headroom is not None:
             headroom.take(row, kernels, outlasts=outlasts)
         ends_us = self._scene.now_us + int(self._guards_us[position])
-        self._running.append(
-            RunningRow.of(row.session_id, kernels, ends_us=ends_us, agents=self._scene.snapshot.agents)
-        )
+        running = RunningRow.of(row.session_id, kernels, ends_us=ends_us, agents=self._scene.snapshot.agents)
+        self._running.append(running)
+        self._free_milli = self._room.free_milli() if running.milli else self._free_milli
         self.placements.append(Placement(session_id=row.session_id, version=row.version, kernels=kernels))
         return True
 

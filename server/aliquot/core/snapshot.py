@@ -10,7 +10,7 @@ from aliquot.core.fairshare import Usage
 from aliquot.core.plan import KernelPlacement
 from aliquot_schema.ids import AgentId, DeviceId, NodeId, ProjectId, SessionId, SlotName, UserId
 from aliquot_schema.sessions import DEFAULT_PROJECT, Dependency, Priority, Session
-from aliquot_schema.slots import Unlimited, is_accelerator
+from aliquot_schema.slots import MILLI, Unlimited, is_accelerator, is_size, scale_of
 from aliquot_schema.states import SessionState
 
 Request = tuple[tuple[SlotName, int], ...]
@@ -77,6 +77,11 @@ class PendingRow:
 def request_of(session: Session) -> Request:
     """What each kernel of a session asks for; a session never asks for the unlimited."""
     return tuple((slot, amount) for slot, amount in session.spec.slots.items() if not isinstance(amount, Unlimited))
+
+
+def milli_of(slot: SlotName) -> int:
+    """Milli of an accelerator that one base unit of a slot is worth, on a device of the usual kind; 0 for others."""
+    return MILLI // scale_of(slot) if is_accelerator(slot) and not is_size(slot) else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
