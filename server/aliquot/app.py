@@ -7,7 +7,7 @@ import os
 import secrets
 import sys
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -108,6 +108,7 @@ def make_app(settings: Settings, orchestrator: Orchestrator, auth: TokenAuth, fa
             watcher=orchestrator.watching,
             auth=auth,
             allowed_hosts=(*sorted(LOOPBACK), *settings.allowed_hosts),
+            allowed_origins=settings.allowed_origins,
             ready=lambda: "a loop of the server has failed" if failed.is_set() else None,
         )
     )
@@ -193,13 +194,13 @@ def read_token(path: Path) -> str:
 
 
 async def stop(loops: asyncio.Task[None], orchestrator: Orchestrator, executor: Executor, store: Store) -> None:
-    """Stop in the reverse order of starting."""
-    loops.cancel()
-    with suppress(asyncio.CancelledError, Exception):
-        await loops
-    await orchestrator.close()
-    await executor.close()
-    await store.close()
+    """Stop in the reverse order of starting; what fails to stop keeps nothing else from it."""
+    async with AsyncExitStack() as rest:
+        for part in (store, executor, orchestrator):
+            rest.push_async_callback(part.close)
+        loops.cancel()
+        with suppress(asyncio.CancelledError, Exception):
+            await loops
 
 
 def _refuse_namesakes(nodes: tuple[NodeDevices, ...]) -> None:

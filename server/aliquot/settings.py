@@ -3,10 +3,16 @@
 import os
 import tomllib
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError, field_validator
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
+from pydantic_settings import (
+    BaseSettings,
+    NoDecode,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
 
 from aliquot.errors import ConfigurationError
 
@@ -37,7 +43,7 @@ class Settings(BaseSettings):
     database: str | None = Field(
         None, description="A database URL, postgresql+asyncpg://...; without one, SQLite in the data folder."
     )
-    accelerators: tuple[Path, ...] = Field(
+    accelerators: Annotated[tuple[Path, ...], NoDecode] = Field(
         (), description="Files that describe mock accelerators, one agent each, instead of the real ones."
     )
     demo: bool = Field(False, description="Take the demo cluster even where there are real GPUs.")
@@ -46,8 +52,11 @@ class Settings(BaseSettings):
     local_agents: bool = Field(True, description="Whether this server runs agents itself, for the devices of its host.")
     job_user: str | None = Field(None, description="The Unix account that jobs run as, when the server is root.")
     allow_root_jobs: bool = Field(False, description="Let jobs run as root.")
-    allowed_hosts: tuple[str, ...] = Field(
+    allowed_hosts: Annotated[tuple[str, ...], NoDecode] = Field(
         (), description="Host names, besides loopback, under which requests are answered."
+    )
+    allowed_origins: Annotated[tuple[str, ...], NoDecode] = Field(
+        (), description="Sites, besides the server itself, whose pages may ask, like http://localhost:5173."
     )
     grace_s: float = Field(10.0, gt=0, le=3600, description="Seconds between the polite stop signal and the last one.")
     readings_interval_s: float = Field(2.0, gt=0.05, le=3600, description="Seconds between device measurements.")
@@ -59,6 +68,12 @@ class Settings(BaseSettings):
         if host not in LOOPBACK:
             raise ValueError("without accounts the server answers on loopback only; use 127.0.0.1 and a tunnel")
         return host
+
+    @field_validator("accelerators", "allowed_hosts", "allowed_origins", mode="before")
+    @classmethod
+    def _listed(cls, value: object) -> object:
+        """In the environment a list is written with commas."""
+        return tuple(filter(None, map(str.strip, value.split(",")))) if isinstance(value, str) else value
 
     @classmethod
     def settings_customise_sources(

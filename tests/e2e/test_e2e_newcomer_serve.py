@@ -13,6 +13,7 @@ import httpx
 import pytest
 
 from aliquot.client import Client
+from aliquot.settings import read_settings
 
 pytestmark = pytest.mark.anyio
 
@@ -96,6 +97,15 @@ def test_a_token_file_without_a_token_is_refused(serve: Serve, tmp_path: Path, c
     folder.mkdir()
     (folder / "token").write_bytes(content)
     assert str(folder / "token") in _refusal(serve("--port", "0", "--accelerators", str(TWO_GPUS)))
+
+
+@pytest.mark.parametrize("text", ["gpu.example.org", " gpu.example.org ,, "])
+def test_a_list_in_the_environment_is_written_with_commas(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setenv("ALIQUOT_ALLOWED_HOSTS", text)
+    monkeypatch.setenv("ALIQUOT_ACCELERATORS", "a.toml,b.toml")
+    settings = read_settings()
+    assert settings.allowed_hosts == ("gpu.example.org",)
+    assert settings.accelerators == (Path("a.toml"), Path("b.toml"))
 
 
 async def test_an_offset_beyond_every_file_is_the_end(serve: Serve, tmp_path: Path) -> None:

@@ -58,13 +58,13 @@ class Guard:
         if host is None:
             return 400, "The request must name one host."
         if not any(_matches(host, allowed) for allowed in self._hosts):
-            return 421, f"{host} is not a name of this server. Start it with that name among its allowed hosts."
+            return 421, f"{host} is not a name of this server. Add that name to the setting allowed-hosts."
         origin = headers.get("origin")
         if origin is None or origin.lower() in self._origins or _is_same(origin, asked[0]):
             return None
         return (
             403,
-            f"Pages of {origin[:200]} may not use this server. Start it with that origin among its allowed ones.",
+            f"Pages of {origin[:200]} may not use this server. Add that site to the setting allowed-origins.",
         )
 
 
