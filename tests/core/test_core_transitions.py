@@ -24,7 +24,6 @@ SESSION_VERBS: dict[str, tuple[Callable[[Session], Session], SessionState]] = {
     "send": (transitions.send, S.ALLOCATING),
     "start": (lambda was: transitions.start(was, now_us=NOW_US), S.RUNNING),
     "cancel": (lambda was: transitions.cancel(was, now_us=NOW_US), S.CANCELED),
-    "hold": (transitions.hold, S.HELD),
     "fail": (lambda was: transitions.fail(was, WHY, now_us=NOW_US), S.FAILED),
     "requeue": (lambda was: transitions.requeue(was, now_us=NOW_US, failure=WHY), S.QUEUED),
     "requeue_elsewhere": (

@@ -26,6 +26,21 @@ from aliquot_schema.slots import SLOT_NAME, ResourceSlot, is_accelerator, parse_
 SHELL: Final = "/bin/sh"
 NAME_CHARS_MAX: Final = 256
 RESERVED_PREFIX: Final = "ALIQUOT_"
+RESERVED: Final = frozenset(
+    {
+        "CHECKPOINT_DIR",
+        "CUDA_DEVICE_ORDER",
+        "CUDA_VISIBLE_DEVICES",
+        "LOCAL_RANK",
+        "LOCAL_WORLD_SIZE",
+        "NODE_RANK",
+        "NVIDIA_VISIBLE_DEVICES",
+        "RANK",
+        "RESULT_DIR",
+        "WORLD_SIZE",
+    }
+)
+"""Variables that a kernel is given; a user's own value would be overridden."""
 GB: Final = 1_000_000_000
 """`gpu_memory_gb` counts in 10^9 bytes, as cards are sold."""
 BYTE_GB: Final = Decimal(1) / GB
@@ -116,12 +131,9 @@ def environment_of(pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
     environment: dict[str, str] = {}
     size = 0
     for name, value in pairs:
-        if _VARIABLE.fullmatch(name) is None:
-            raise InvalidRequest(f"environment: {name[:64]!r} is no variable name", field="environment")
-        if name.startswith(RESERVED_PREFIX):
-            raise InvalidRequest(
-                f"environment: {name[:64]} is reserved; choose a name without {RESERVED_PREFIX}", field="environment"
-            )
+        _check_variable(name)
+        if name in environment:
+            raise InvalidRequest(f"environment: {name[:64]} is given twice", field="environment")
         environment[name] = _plain(value, field="environment")
         size += len(name) + len(value.encode("utf-8", "surrogatepass")) + 2
     if size > COMMAND_BYTES_MAX:
@@ -137,7 +149,10 @@ def environment_of(pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
 def tags_of(pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
     """Tags, for people to filter by."""
     _limit(len(pairs), field="tags", most=TAGS_MAX)
-    return {label(name, field="tags") or "": label(value, field="tags") or "" for name, value in pairs}
+    tags = {label(name, field="tags") or "": label(value, field="tags") or "" for name, value in pairs}
+    if len(tags) < len(pairs):
+        raise InvalidRequest("tags: a name is given twice", field="tags")
+    return tags
 
 
 def label(text: str | None, *, field: str) -> str | None:
@@ -166,6 +181,15 @@ def dependencies_of(pairs: Sequence[tuple[str, str]]) -> tuple[Dependency, ...]:
         for session_id, condition in pairs
     )
     return tuple(dict.fromkeys(links))
+
+
+def _check_variable(name: str) -> None:
+    if _VARIABLE.fullmatch(name) is None:
+        raise InvalidRequest(f"environment: {name[:64]!r} is no variable name", field="environment")
+    if name.startswith(RESERVED_PREFIX) or name in RESERVED:
+        raise InvalidRequest(
+            f"environment: {name[:64]} is set by Aliquot; leave it out, or choose another name", field="environment"
+        )
 
 
 def _condition(text: str) -> DependencyCondition:

@@ -46,11 +46,6 @@ def cancel(session: Session, *, now_us: int) -> Session:
     return replace(_session(session, SessionState.CANCELED), ended_us=now_us, not_before_us=None)
 
 
-def hold(session: Session) -> Session:
-    """Keep it from being looked at."""
-    return _session(session, SessionState.HELD)
-
-
 def fail(session: Session, failure: Failure, *, now_us: int) -> Session:
     """End it without an exit code of its own."""
     return replace(_session(session, SessionState.FAILED), ended_us=now_us, failure=failure, not_before_us=None)
