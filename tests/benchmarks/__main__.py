@@ -8,6 +8,7 @@ import sys
 import crash  # noqa: F401 # registers its scenario, as do the others
 import full_queue  # noqa: F401
 import placement  # noqa: F401
+import simulation  # noqa: F401
 import start_latency  # noqa: F401
 import submissions  # noqa: F401
 import throughput  # noqa: F401

@@ -4,6 +4,7 @@ import typer
 
 from aliquot.cli.main_job.command import once
 from aliquot.cli.serve import serve
+from aliquot.cli.simulate import simulate
 
 main = typer.Typer(no_args_is_help=True, pretty_exceptions_show_locals=False)
 
@@ -15,3 +16,4 @@ def describe() -> None:
 
 main.command("once")(once)
 main.command("serve")(serve)
+main.command("simulate")(simulate)

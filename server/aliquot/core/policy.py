@@ -29,7 +29,7 @@ class Weights:
     """`fair_share`: for an owner and a project that have used nothing; half of it at their exact share."""
     short: int = 2
     """`fair_share`: for a session that is over at once; half of it at `short_half_ms`."""
-    short_half_ms: int = 2 * 3_600_000
+    short_half_ms: int = 4 * 3_600_000
     priority: int = 1
     """`fair_share`: for every level of priority above the lowest."""
     level_ms: int = DAY_MS

@@ -18,6 +18,7 @@ from aliquot.core.queue import Queue
 from aliquot.core.simulation.cluster import SLOT
 from aliquot.core.simulation.trace import Job
 from aliquot.core.snapshot import AgentRow, PendingRow, RunningRow, Snapshot
+from aliquot_schema.errors import InvalidRequest
 from aliquot_schema.ids import DeviceId, NodeId, SessionId
 from aliquot_schema.sessions import Priority
 from aliquot_schema.slots import MILLI
@@ -74,9 +75,12 @@ def simulate(
     """Run a trace to its end.
 
     Args:
-        jobs: by submission, see `numbered`; each fits the empty cluster.
+        jobs: by submission, see `numbered`.
         on_progress: told after every pass how many jobs have been submitted.
+    Raises:
+        InvalidRequest: a job would not even fit the empty cluster.
     """
+    _check(jobs, agents)
     run = _Run(agents, settings)
     arrived, passes = 0, 0
     while arrived < len(jobs) or run.ends:
@@ -90,7 +94,6 @@ def simulate(
         run.step(now_us, arrivals=jobs[first:arrived])
         passes += 1
         on_progress(arrived)
-    assert len(run.started_us) == len(jobs), "a job of the trace does not fit the cluster"
     return Outcome(
         jobs=tuple(jobs),
         started_us=tuple(run.started_us[job.id] for job in jobs),
@@ -98,6 +101,13 @@ def simulate(
         queued_us=run.queued_us,
         passes=passes,
     )
+
+
+def _check(jobs: Iterable[Job], agents: Iterable[AgentRow]) -> None:
+    most = max(sum(device.capacity(SLOT) for device in agent.layout.devices.values()) for agent in agents)
+    largest = max((job.gpus for job in jobs), default=0)
+    if largest > most:
+        raise InvalidRequest(f"a job of the trace asks for {largest} GPUs, and no place has more than {most}")
 
 
 class _Run:

@@ -1,0 +1,103 @@
+"""What a run was like: waits, completion times, slowdowns, use, and how evenly groups were served."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from aliquot.core.simulation.run import Outcome
+from aliquot_schema.ids import ProjectId
+from aliquot_schema.slots import MILLI
+
+BOUND_S: Final = 10.0
+"""Shorter jobs count as so long in their slowdown. Source: Feitelson, Metrics for parallel job scheduling."""
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spread:
+    """Of one figure over all jobs, in seconds."""
+
+    mean_s: float
+    p95_s: float
+    max_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupReport:
+    """One project."""
+
+    project: ProjectId
+    jobs: int
+    gpu_hours: float
+    jct_mean_s: float
+    wait_mean_s: float
+    slowdown_mean: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """All figures of a run."""
+
+    jobs: int
+    jct: Spread
+    """From submission to end."""
+    wait: Spread
+    """From submission to start."""
+    slowdown_mean: float
+    """Completion time per run time, at least 1; a run time below ten seconds counts as ten."""
+    utilization_pct: float
+    """Of the capacity, held while somebody waited; 100 when nobody ever did."""
+    fairness: float
+    """Jain's index of the groups' mean slowdowns: 1 = all alike, 1/n = one of n bears it all."""
+    groups: tuple[GroupReport, ...]
+    """The one with most GPU-hours first."""
+
+
+def report(outcome: Outcome, *, gpus: int) -> Report:
+    """Sum up a run of at least one job on so many GPUs."""
+    submit = np.array([job.submit_us for job in outcome.jobs], dtype=np.float64) / 1e6
+    run = np.array([job.duration_ms for job in outcome.jobs], dtype=np.float64) / 1e3
+    wait = np.array(outcome.started_us, dtype=np.float64) / 1e6 - submit
+    slowdown = np.maximum((wait + run) / np.maximum(run, BOUND_S), 1.0)
+    groups = _groups(outcome, run=run, wait=wait, slowdown=slowdown)
+    capacity = outcome.queued_us * gpus * MILLI
+    return Report(
+        jobs=len(outcome.jobs),
+        jct=_spread(wait + run),
+        wait=_spread(wait),
+        slowdown_mean=float(slowdown.mean()),
+        utilization_pct=100 * outcome.busy_milli_us / capacity if capacity else 100.0,
+        fairness=_jain([group.slowdown_mean for group in groups]),
+        groups=groups,
+    )
+
+
+def _spread(seconds: Floats) -> Spread:
+    return Spread(mean_s=float(seconds.mean()), p95_s=float(np.quantile(seconds, 0.95)), max_s=float(seconds.max()))
+
+
+def _groups(outcome: Outcome, *, run: Floats, wait: Floats, slowdown: Floats) -> tuple[GroupReport, ...]:
+    members: dict[ProjectId, list[int]] = {}
+    for index, job in enumerate(outcome.jobs):
+        members.setdefault(job.project, []).append(index)
+    gpu_hours = np.array([job.gpus for job in outcome.jobs]) * run / 3600
+    found = [
+        GroupReport(
+            project=project,
+            jobs=len(own),
+            gpu_hours=float(gpu_hours[own].sum()),
+            jct_mean_s=float((wait[own] + run[own]).mean()),
+            wait_mean_s=float(wait[own].mean()),
+            slowdown_mean=float(slowdown[own].mean()),
+        )
+        for project, own in members.items()
+    ]
+    return tuple(sorted(found, key=lambda group: (-group.gpu_hours, group.project)))
+
+
+def _jain(values: Sequence[float]) -> float:
+    return sum(values) ** 2 / (len(values) * sum(value * value for value in values))

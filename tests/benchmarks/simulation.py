@@ -1,0 +1,121 @@
+"""How long jobs of public logs would have waited under each policy, by the simulator."""
+
+import os
+import sys
+from asyncio import gather, get_running_loop
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from statistics import median
+from typing import Final
+
+from registry import Key, scenario
+
+from aliquot.cli.trace_files import read_jobs
+from aliquot.core.policy import Backfill, Policy
+from aliquot.core.simulation.cluster import pool
+from aliquot.core.simulation.report import Report, report
+from aliquot.core.simulation.run import Estimates, Settings, simulate
+from aliquot.core.simulation.trace import Job, numbered, window
+
+ROOT: Final = Path(__file__).parents[2]
+FOLDER: Final = Path(os.environ.get("ALIQUOT_TRACES") or ROOT.parent / "shared" / "traces") / "jobs"
+ABSENT: Final = "no traces: set ALIQUOT_TRACES to a folder with jobs/philly_vc.parquet and jobs/kth_sp2.parquet"
+PHILLY_GPUS: Final = 533
+"""Load 0.9 in the window."""
+PHILLY_S: Final = (4_752_000, 9_590_400)
+KTH_GPUS: Final = 100
+RUNS: Final = 5
+JITTER_PERMILLE: Final = 1
+"""Noise moves one run by a few per cent."""
+
+# Any device of a pool will do, so the strategy is of no account and the cheapest is taken.
+FCFS: Final = Policy(order="fcfs", placement="first_fit")
+EASY: Final = replace(FCFS, backfill=Backfill.EASY)
+SJF: Final = replace(EASY, order="sjf")
+FAIR_SHARE: Final = replace(EASY, order="fair_share")
+SETTINGS: Final = {
+    "FCFS": Settings(policy=FCFS),
+    "EASY, exact limits": Settings(policy=EASY, estimates=Estimates.EXACT),
+    "SJF, exact estimates": Settings(policy=SJF, estimates=Estimates.EXACT),
+    "EASY": Settings(policy=EASY),
+    "SJF": Settings(policy=SJF),
+    **{
+        f"fair share, run {seed}": Settings(policy=FAIR_SHARE, jitter_permille=JITTER_PERMILLE, seed=seed)
+        for seed in range(RUNS)
+    },
+}
+PHILLY: Final = ("FCFS", "EASY, exact limits", "SJF, exact estimates")
+FAIR_RUNS: Final = tuple(name for name in SETTINGS if name.startswith("fair share"))
+
+
+@scenario(
+    Key(name="philly_jct_s", what="Philly at load 0.9, default policy: mean completion time", reach="<= 21800"),
+    Key(name="philly_p95_s", what="the same, 95th percentile", reach="<= 62000"),
+    Key(name="peak_util_pct", what="the same, GPU time held while somebody waits", reach=">= 95"),
+)
+async def philly() -> dict[str, float]:
+    """The median of five runs, beside policies that know less or more than a scheduler can."""
+    if not _is_present():
+        return {}
+    found = await _reports("philly_vc", (*FAIR_RUNS, *PHILLY))
+    fair = [found[name] for name in FAIR_RUNS]
+    return {
+        "philly_jct_s": median(one.jct.mean_s for one in fair),
+        "philly_p95_s": median(one.jct.p95_s for one in fair),
+        "peak_util_pct": median(one.utilization_pct for one in fair),
+    }
+
+
+@scenario(
+    Key(name="kth_easy_bsld", what="KTH, EASY by the users' limits: bounded slowdown", reach="= 90.7 +- 4.535"),
+    Key(name="kth_sjf_jct_s", what="KTH, SJF with age and the predictor: mean completion time", reach="<= 14400"),
+    Key(name="kth_jct_s", what="KTH, default policy: mean completion time", reach="<= 14500"),
+)
+async def kth() -> dict[str, float]:
+    """At its natural load, with the limits that the users gave."""
+    if not _is_present():
+        return {}
+    found = await _reports("kth_sp2", ("EASY", "SJF", *FAIR_RUNS))
+    return {
+        "kth_easy_bsld": found["EASY"].slowdown_mean,
+        "kth_sjf_jct_s": found["SJF"].jct.mean_s,
+        "kth_jct_s": median(found[name].jct.mean_s for name in FAIR_RUNS),
+    }
+
+
+async def _reports(trace: str, names: tuple[str, ...]) -> dict[str, Report]:
+    """The rows of a trace's table, side by side on all cores; each is printed when it is there."""
+    with ProcessPoolExecutor() as workers:
+        loop = get_running_loop()
+        found = await gather(*(loop.run_in_executor(workers, _row, trace, name) for name in names))
+    return dict(zip(names, found, strict=True))
+
+
+def _row(trace: str, name: str) -> Report:
+    gpus = PHILLY_GPUS if trace == "philly_vc" else KTH_GPUS
+    made = report(simulate(_jobs(trace), pool(gpus), SETTINGS[name]), gpus=gpus)
+    cells = (
+        f"{trace:9} | {name:20}",
+        f"jct mean {made.jct.mean_s:8,.0f} p95 {made.jct.p95_s:8,.0f} max {made.jct.max_s:10,.0f}",
+        f"wait mean {made.wait.mean_s:7,.0f}",
+        f"slowdown {made.slowdown_mean:7.2f}",
+        f"used {made.utilization_pct:5.1f} %",
+    )
+    print("  " + " | ".join(cells), file=sys.stderr, flush=True)
+    return made
+
+
+@cache
+def _jobs(trace: str) -> tuple[Job, ...]:
+    jobs = read_jobs(FOLDER / f"{trace}.parquet")
+    first_s, last_s = PHILLY_S
+    return numbered(window(jobs, from_s=first_s, until_s=last_s)) if trace == "philly_vc" else jobs
+
+
+def _is_present() -> bool:
+    is_present = all((FOLDER / f"{trace}.parquet").is_file() for trace in ("philly_vc", "kth_sp2"))
+    if not is_present:
+        print(f"  skipped: {ABSENT}", file=sys.stderr, flush=True)
+    return is_present

@@ -1,0 +1,133 @@
+"""Runs of small traces: what is reported, and what is true of every run."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aliquot.core.ordering import ORDERS
+from aliquot.core.policy import Backfill, Policy
+from aliquot.core.simulation.cluster import nodes, pool
+from aliquot.core.simulation.report import report
+from aliquot.core.simulation.run import Estimates, Outcome, Settings, simulate
+from aliquot.core.simulation.trace import SECOND_US, Job, load, numbered, window
+from aliquot_schema.errors import InvalidRequest
+from aliquot_schema.ids import ProjectId, SessionId, UserId
+
+POLICIES = [
+    Settings(policy=Policy(order=order, backfill=backfill, placement="first_fit"), estimates=estimates)
+    for order in sorted(ORDERS)
+    for backfill in Backfill
+    for estimates in Estimates
+]
+
+
+def job(submit_s: int, duration_s: int, gpus: int, *, group: str = "a", limit_s: int | None = None) -> Job:
+    return Job(
+        id=SessionId(""),
+        user=UserId(group),
+        project=ProjectId(group),
+        submit_us=submit_s * SECOND_US,
+        duration_ms=duration_s * 1000,
+        gpus=gpus,
+        limit_ms=None if limit_s is None else limit_s * 1000,
+    )
+
+
+def starts_s(outcome: Outcome) -> list[int]:
+    return [started // SECOND_US for started in outcome.started_us]
+
+
+@st.composite
+def traces(draw: st.DrawFn) -> tuple[Job, ...]:
+    """Up to twelve jobs on at most four GPUs each; limits, where there are any, are kept."""
+    found = []
+    for _ in range(draw(st.integers(1, 12))):
+        duration_s = draw(st.integers(1, 60))
+        limit_s = draw(st.sampled_from([None, duration_s, duration_s + 20]))
+        size = draw(st.integers(1, 4))
+        found.append(
+            job(draw(st.integers(0, 80)), duration_s, size, group=draw(st.sampled_from("ab")), limit_s=limit_s)
+        )
+    return numbered(found)
+
+
+def test_fcfs_waits_for_the_head_and_easy_lets_pass_who_does_not_delay_it() -> None:
+    jobs = numbered([job(0, 100, 3), job(1, 50, 4), job(2, 90, 1), job(3, 300, 1)])
+    strict = Settings(policy=Policy(), estimates=Estimates.EXACT)
+    assert starts_s(simulate(jobs, pool(4), strict)) == [0, 100, 150, 150]
+    easy = replace(strict, policy=Policy(backfill=Backfill.EASY))
+    assert starts_s(simulate(jobs, pool(4), easy)) == [0, 100, 2, 150]
+
+
+def test_a_job_needs_a_node_and_a_pool_has_none() -> None:
+    jobs = numbered([job(0, 10, 1), job(0, 10, 1), job(0, 10, 2)])
+    spread = Settings(policy=Policy(placement="spread"))
+    assert starts_s(simulate(jobs, nodes(2, gpus_each=2), spread)) == [0, 0, 10]
+    assert starts_s(simulate(jobs, pool(4), spread)) == [0, 0, 0]
+
+
+def test_a_job_that_can_never_run_is_refused() -> None:
+    with pytest.raises(InvalidRequest, match="3 GPUs.*2"):
+        simulate(numbered([job(0, 1, 3)]), nodes(2, gpus_each=2), Settings(policy=Policy()))
+
+
+def test_the_report_of_a_run_that_can_be_added_up_by_hand() -> None:
+    jobs = numbered([job(0, 100, 2), job(10, 40, 1, group="b"), job(10, 2, 2, group="b")])
+    outcome = simulate(jobs, pool(2), Settings(policy=Policy(), estimates=Estimates.NONE))
+    assert starts_s(outcome) == [0, 100, 140]
+    made = report(outcome, gpus=2)
+    assert (made.jct.mean_s, made.jct.max_s, made.wait.max_s) == ((100 + 130 + 132) / 3, 132, 130)
+    assert made.slowdown_mean == pytest.approx((1 + 130 / 40 + 132 / 10) / 3)
+    assert made.utilization_pct == pytest.approx(100 * (90 * 2 + 40 * 1) / (130 * 2))
+    assert [(group.project, group.jobs) for group in made.groups] == [("a", 1), ("b", 2)]
+    assert made.fairness == pytest.approx((1 + 8.225) ** 2 / (2 * (1 + 8.225**2)))
+
+
+def test_a_trace_is_cut_and_weighed() -> None:
+    jobs = numbered([job(5, 10, 1), job(0, 10, 1), job(20, 10, 2)])
+    assert [one.submit_us // SECOND_US for one in jobs] == [0, 5, 20]
+    assert [one.submit_us // SECOND_US for one in window(jobs, from_s=5, until_s=20)] == [5]
+    assert load(jobs, gpus=2) == 1.0
+
+
+@pytest.mark.parametrize(
+    "settings", POLICIES, ids=lambda one: f"{one.policy.order}-{one.policy.backfill}-{one.estimates}"
+)
+@given(jobs=traces())
+def test_every_job_runs_once_and_no_gpu_is_given_twice(settings: Settings, jobs: tuple[Job, ...]) -> None:
+    outcome = simulate(jobs, pool(4), settings)
+    assert len(outcome.started_us) == len(jobs)
+    assert all(started >= one.submit_us for one, started in zip(jobs, outcome.started_us, strict=True))
+    for moment in outcome.started_us:
+        assert _held(outcome, moment) <= 4
+    assert simulate(jobs, pool(4), settings) == outcome
+
+
+@given(jobs=traces())
+def test_under_easy_with_exact_limits_the_head_starts_as_if_nobody_came_after_it(jobs: tuple[Job, ...]) -> None:
+    """With FCFS order, nobody is delayed by a later job while it is the head; here the first that has to wait."""
+    settings = Settings(policy=Policy(backfill=Backfill.EASY), estimates=Estimates.EXACT)
+    outcome = simulate(jobs, pool(4), settings)
+    waited = [index for index, one in enumerate(jobs) if outcome.started_us[index] > one.submit_us]
+    if waited:
+        alone = simulate(jobs[: waited[0] + 1], pool(4), settings)
+        assert outcome.started_us[waited[0]] <= alone.started_us[waited[0]]
+
+
+@given(jobs=traces())
+def test_easy_never_uses_less_than_strict_order_at_the_first_wait(jobs: tuple[Job, ...]) -> None:
+    """No job that starts at once under strict order waits under EASY, before anybody has passed."""
+    strict = simulate(jobs, pool(4), Settings(policy=Policy()))
+    easy = simulate(jobs, pool(4), Settings(policy=Policy(backfill=Backfill.EASY)))
+    for one, before, now in zip(jobs, strict.started_us, easy.started_us, strict=True):
+        if before > one.submit_us:
+            return
+        assert now == before
+
+
+def _held(outcome: Outcome, moment: int) -> int:
+    ran: Sequence[tuple[Job, int]] = list(zip(outcome.jobs, outcome.started_us, strict=True))
+    return sum(one.gpus for one, began in ran if began <= moment < began + one.duration_ms * 1000)
