@@ -78,8 +78,8 @@ def test_sessions_placed_in_the_same_pass_are_waited_for_too() -> None:
     queue = [
         row("first", at=0, limit_ms=10_000),
         row("head", at=1, cuda_device="2"),
-        row("short", at=2, limit_ms=10_000),
-        row("long", at=3, limit_ms=10_001),
+        row("long", at=2, limit_ms=10_001),
+        row("short", at=3, limit_ms=10_000),
     ]
     assert placed(passed(busy([TWO], [], queue))) == ["first", "short"]
 
@@ -128,3 +128,20 @@ def test_everybody_who_ends_at_one_moment_is_gone_together() -> None:
     running[1] = runs("b", FOUR, holds(2), ends_in_s=50)
     queue = [row("head", cuda_device="3"), row("beside", at=1, limit_ms=HOUR_MS)]
     assert placed(passed(busy([FOUR], running, queue))) == ["beside"]
+
+
+def test_what_the_head_leaves_is_given_once() -> None:
+    six = on("x", gpus(6))
+    running = [runs("a", six, holds(0, 1), ends_in_s=50), runs("b", six, holds(2), ends_in_s=1000)]
+    queue = [row("head", cuda_device="4"), *(row(f"long{i}", at=1 + i, limit_ms=HOUR_MS) for i in range(2))]
+    plan = passed(busy([six], running, queue))
+    assert placed(plan) == ["long0"]
+    assert waits(plan, "long1").reason is Reason.RESERVED
+
+
+def test_the_part_of_a_device_that_the_head_leaves_is_given_once() -> None:
+    running = [runs("a", TWO, holds(0), ends_in_s=50)]
+    longs = [row(f"long{i}", at=1 + i, cuda_shares="0.3", limit_ms=HOUR_MS) for i in range(2)]
+    plan = passed(busy([TWO], running, [row("head", kernels=3, cuda_shares="0.5"), *longs]))
+    assert placed(plan) == ["long0"]
+    assert waits(plan, "long1").reason is Reason.RESERVED
