@@ -130,13 +130,13 @@ def test_everybody_who_ends_at_one_moment_is_gone_together() -> None:
     assert placed(passed(busy([FOUR], running, queue))) == ["beside"]
 
 
-def test_what_the_head_leaves_is_given_once() -> None:
-    six = on("x", gpus(6))
-    running = [runs("a", six, holds(0, 1), ends_in_s=50), runs("b", six, holds(2), ends_in_s=1000)]
-    queue = [row("head", cuda_device="4"), *(row(f"long{i}", at=1 + i, limit_ms=HOUR_MS) for i in range(2))]
-    plan = passed(busy([six], running, queue))
-    assert placed(plan) == ["long0"]
-    assert waits(plan, "long1").reason is Reason.RESERVED
+def test_what_the_head_leaves_is_given_once_wherever_the_head_goes() -> None:
+    seven = on("x", gpus(7))
+    running = [runs("a", seven, holds(0, 1, 2), ends_in_s=50)]
+    queue = [row("head", cuda_device="5"), *(row(f"long{i}", at=1 + i, limit_ms=HOUR_MS) for i in range(3))]
+    plan = passed(busy([seven], running, queue))
+    assert placed(plan) == ["long0", "long1"]
+    assert waits(plan, "long2").reason is Reason.RESERVED
 
 
 def test_the_part_of_a_device_that_the_head_leaves_is_given_once() -> None:
