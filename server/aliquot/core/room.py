@@ -24,6 +24,13 @@ class Room:
         self._options = policy.allocation
         self._holders = snapshot.holders
         self._taken: dict[tuple[NodeId, DeviceId], list[SessionId]] = defaultdict(list)
+        self._agents_on: dict[NodeId, list[AgentRow]] = defaultdict(list)
+        for agent in self.agents:
+            if agent.is_open:
+                self._agents_on[agent.node_id].append(agent)
+        self._free_milli: dict[NodeId, int] = {}
+        self._free_milli_sum = 0
+        self._uncounted: dict[NodeId, None] = dict.fromkeys(self._agents_on)
         self._by_id = {agent.id: agent for agent in self.agents}
 
     def open_agents(self, row: PendingRow) -> list[AgentRow]:
@@ -36,19 +43,13 @@ class Room:
         return self._used
 
     def free_milli(self) -> int:
-        """At least what is left of all accelerators, in the unit of `LEAST_MILLI` of the queue."""
-        found: dict[tuple[NodeId, DeviceId], int] = {}
-        for agent in self.agents:
-            if agent.is_open:
-                used = self.used_on(agent.node_id)
-                for slot, columns in agent.layout.slots.items():
-                    unit = milli_of(slot)
-                    for device_id, budget, cost in zip(columns.ids, columns.budgets, columns.costs, strict=True):
-                        device = agent.node_id, device_id
-                        left = (budget - used.get(device_id, 0)) // cost * unit
-                        if left > found.get(device, 0):
-                            found[device] = left
-        return sum(found.values())
+        """What is left of all accelerators, or more, in the unit of `LEAST_MILLI` of the queue."""
+        for node_id in self._uncounted:
+            counted = self._free_milli_on(node_id)
+            self._free_milli_sum += counted - self._free_milli.get(node_id, 0)
+            self._free_milli[node_id] = counted
+        self._uncounted.clear()
+        return self._free_milli_sum
 
     def used_on(self, node_id: NodeId) -> dict[DeviceId, int]:
         """Budget units held on a node."""
@@ -76,6 +77,19 @@ class Room:
         for kernel in kernels:
             used = self.used_on(kernel.node_id)
             self._used[kernel.node_id] = self.with_spec(self._by_id[kernel.agent_id], used, kernel.spec)
+            self._uncounted[kernel.node_id] = None
             for amounts in kernel.spec.values():
                 for device_id in amounts:
                     self._taken[kernel.node_id, device_id].append(session_id)
+
+    def _free_milli_on(self, node_id: NodeId) -> int:
+        """Agents of a node may share devices: each counts once, by the slot that makes most of it."""
+        used = self.used_on(node_id)
+        found: dict[DeviceId, int] = {}
+        for agent in self._agents_on[node_id]:
+            for slot, columns in agent.layout.slots.items():
+                if unit := milli_of(slot):
+                    for device_id, budget, cost in zip(columns.ids, columns.budgets, columns.costs, strict=True):
+                        left = (budget - used.get(device_id, 0)) // cost * unit
+                        found[device_id] = max(left, found.get(device_id, 0))
+        return sum(found.values())
