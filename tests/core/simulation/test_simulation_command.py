@@ -1,0 +1,103 @@
+"""`aliquot simulate`: files that it reads, what it prints, and what it refuses."""
+
+import json
+from pathlib import Path
+
+import pyarrow
+import pytest
+from pyarrow import parquet
+from typer.testing import CliRunner
+
+from aliquot.cli import main
+from aliquot.cli.trace_files import read_jobs
+from aliquot.core.simulation.trace import SECOND_US
+from aliquot_schema.errors import InvalidRequest
+
+COLUMNS = "submit_s,duration_s,gpus,group,user,requested_walltime_s\n"
+JOBS = "10,50,1,lab,ann,-1\n0,100.5,2,lab,bob,200\n20,30,2,shop,cy,60\n30,0,1,lab,ann,-1\n40,5,0,lab,ann,-1\n"
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    path = tmp_path / "jobs.csv"
+    path.write_text(COLUMNS + JOBS)
+    return path
+
+
+def test_rows_become_jobs_by_submission_and_empty_ones_are_left_out(trace: Path) -> None:
+    first, second, third = read_jobs(trace)
+    assert (first.user, first.project, first.gpus, first.duration_ms) == ("bob", "lab", 2, 100_500)
+    assert [first.limit_ms, second.limit_ms, third.limit_ms] == [200_000, None, 60_000]
+    assert [one.submit_us // SECOND_US for one in (first, second, third)] == [0, 10, 20]
+
+
+def test_parquet_is_read_like_csv(trace: Path, tmp_path: Path) -> None:
+    rows = [line.split(",") for line in JOBS.splitlines()]
+    names = COLUMNS.strip().split(",")
+    columns = {
+        name: [row[index] if name in ("group", "user") else float(row[index]) for row in rows]
+        for index, name in enumerate(names)
+    }
+    path = tmp_path / "jobs.parquet"
+    parquet.write_table(pyarrow.table(columns), path)
+    assert read_jobs(path) == read_jobs(trace)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("submit_s,gpus\n1,2\n", "row 1: KeyError: 'duration_s'"),
+        (COLUMNS + "0,1,1,,,\n0,x,1,,,\n", "row 2: ValueError"),
+        (COLUMNS + "0,1,0.5,,,\n", "only whole ones"),
+        (COLUMNS + "nan,1,1,,,\n", "row 1: ValueError"),
+        (COLUMNS, "no job that used a GPU"),
+    ],
+)
+def test_what_is_no_trace_is_refused_with_the_place(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "jobs.csv"
+    path.write_text(text)
+    with pytest.raises(InvalidRequest) as refusal:
+        read_jobs(path)
+    assert message in refusal.value.message
+
+
+def test_each_policy_is_a_row_and_json_has_every_figure(trace: Path) -> None:
+    options = ["simulate", str(trace), "--gpus", "2", "--policy", "fcfs", "--policy", "fair_share"]
+    table = CliRunner().invoke(main, options)
+    assert table.exit_code == 0, table.output
+    assert "fcfs" in table.output
+    assert "fair_share" in table.output
+    figures = json.loads(CliRunner().invoke(main, [*options, "--json"]).stdout)
+    assert set(figures) == {"fcfs", "fair_share"}
+    assert figures["fcfs"]["jobs"] == 3
+    assert figures["fcfs"]["wait"]["max_s"] == pytest.approx(130.5)
+    assert [group["project"] for group in figures["fcfs"]["groups"]] == ["lab", "shop"]
+
+
+def test_a_window_and_nodes_can_be_chosen(trace: Path) -> None:
+    options = ["simulate", str(trace), "--gpus", "4", "--gpus-each", "2", "--from-s", "5", "--until-s", "20", "--json"]
+    figures = json.loads(CliRunner().invoke(main, options).stdout)
+    assert figures["fair_share"]["jobs"] == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--gpus", "2", "--policy", "lottery"], "fair_share, fcfs, gang, priority, sjf"),
+        (["--gpus", "2", "--backfill", "greedy"], "none, easy"),
+        (["--gpus", "2", "--estimates", "gut"], "predicted, exact, none"),
+        (["--gpus", "1"], "asks for 2 GPUs"),
+        (["--gpus", "3", "--gpus-each", "2"], "not a number of nodes"),
+        (["--gpus", "2", "--from-s", "99"], "no job was submitted"),
+    ],
+)
+def test_what_cannot_be_simulated_is_said(trace: Path, options: list[str], message: str) -> None:
+    outcome = CliRunner().invoke(main, ["simulate", str(trace), *options])
+    assert outcome.exit_code == 2
+    assert message in outcome.stderr
+
+
+def test_a_file_that_is_not_there_is_said(tmp_path: Path) -> None:
+    outcome = CliRunner().invoke(main, ["simulate", str(tmp_path / "none.csv"), "--gpus", "2"])
+    assert outcome.exit_code == 2
+    assert "cannot be read" in outcome.stderr
