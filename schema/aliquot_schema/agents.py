@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from aliquot_schema.devices import Device, DeviceAccess
-from aliquot_schema.ids import AgentId, NodeId, SlotName
+from aliquot_schema.ids import AgentId, NodeId, PoolId, SlotName
+from aliquot_schema.sessions import DEFAULT_POOL
 from aliquot_schema.slots import SlotType
 from aliquot_schema.states import AgentState
 
@@ -53,6 +54,18 @@ class Agent:
     software_version: str = ""
     registered_us: int
     state_changed_us: int
+    pool: PoolId = DEFAULT_POOL
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """What an operator says about it, for sessions to ask for."""
+    draining: bool = False
+    """Drained: nothing new is put on it, and what runs there ends by itself or is asked to make room."""
+    note: str | None = None
+    """Why it is not schedulable, in an operator's words."""
+
+    @property
+    def takes_work(self) -> bool:
+        """Whether an operator lets it have something new."""
+        return self.schedulable and not self.draining
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

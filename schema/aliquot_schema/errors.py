@@ -8,6 +8,7 @@ AliquotError
 │   └── UnsupportedField        a field that nothing acts on yet
 ├── UnknownSlot                 a slot type that no agent ever reported
 ├── ImpossibleRequest           would be refused on every registered agent, even an empty one
+├── QuotaExceeded               could never start under a quota, or too many wait already
 ├── UnknownDependency           depends_on names a session that does not exist
 ├── NotFound                    no such session, agent, ...
 ├── StateConflict               the object is not in a state that allows this
@@ -105,6 +106,19 @@ class ImpossibleRequest(AliquotError):
     def __init__(self, message: str, *, slot: str, requested: str, limit: str) -> None:
         super().__init__(message)
         self.slot = slot
+        self.requested = requested
+        self.limit = limit
+
+
+class QuotaExceeded(AliquotError):
+    """A quota stands against the request: it could never start under it, or too much waits already."""
+
+    code = "quota_exceeded"
+
+    def __init__(self, message: str, *, quota: str, resource: str, requested: str, limit: str) -> None:
+        super().__init__(message)
+        self.quota = quota
+        self.resource = resource
         self.requested = requested
         self.limit = limit
 

@@ -5,9 +5,11 @@ from enum import StrEnum
 
 from aliquot_schema.agents import Agent, KnownSlot
 from aliquot_schema.leases import Kernel, Lease
+from aliquot_schema.policies import PolicyDocument
+from aliquot_schema.quotas import Account, Quota
 from aliquot_schema.sessions import Session
 
-Record = Session | Kernel | Lease | Agent | KnownSlot
+Record = Session | Kernel | Lease | Agent | KnownSlot | PolicyDocument | Quota | Account
 """Everything the store holds a row of, and events carry the full new state of."""
 
 EVENT_FORMAT = 1
@@ -21,6 +23,9 @@ class Entity(StrEnum):
     LEASE = "lease"
     AGENT = "agent"
     SLOT = "slot"
+    POLICY = "policy"
+    QUOTA = "quota"
+    ACCOUNT = "account"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,12 +22,20 @@ SlotName = NewType("SlotName", str)
 UserId = NewType("UserId", str)
 ProjectId = NewType("ProjectId", str)
 PoolId = NewType("PoolId", str)
+PolicyId = NewType("PolicyId", str)
+QuotaId = NewType("QuotaId", str)
+"""`<scope>:<name>`, see `quotas.quota_id`."""
 RequestId = NewType("RequestId", str)
 """`req_<uuid7>`: one API request, quoted in events, logs and masked faults."""
 
 SESSION_PREFIX = "ses_"
 REQUEST_PREFIX = "req_"
 LEASE_PREFIX = "lea_"
+
+
+def task_id(array: SessionId, *, index: int) -> SessionId:
+    """Name one task of a job array."""
+    return SessionId(f"{array}_{index}")
 
 
 def kernel_id(session_id: SessionId, *, attempt: int, rank: int) -> KernelId:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from aliquot_schema.ids import AgentId, DeviceId, SessionId
+from aliquot_schema.ids import AgentId, DeviceId, QuotaId, SessionId
 
 
 class Reason(StrEnum):
@@ -19,8 +19,14 @@ class Reason(StrEnum):
     """Waits after a failed launch; tried again at a known time."""
     NO_AGENT = "no_agent"
     """Agents that could run it exist, but all of them are suspect, lost, drained or excluded after a refusal."""
+    ARRAY_LIMIT = "array_limit"
+    """As many tasks of its array run as may at one time."""
+    QUOTA = "quota"
+    """Its start would exceed a quota."""
     BEHIND_HEAD = "behind_head"
     """The policy serves the queue in order, and an earlier session is waiting."""
+    MAKING_ROOM = "making_room"
+    """Other sessions were asked to make room for it; it starts when they have."""
     RESERVED = "reserved"
     """It would fit now, and would take from the head of the queue what that is promised."""
     INSUFFICIENT = "insufficient"
@@ -47,6 +53,8 @@ class Evidence:
     """Sessions in the way: those it waits for, the head, or the holders of what it needs."""
     agents: tuple[AgentId, ...] = ()
     devices: tuple[DeviceId, ...] = ()
+    quota: QuotaId | None = None
+    """The quota that stands against it; `slot`, `requested` and `available` then say what of it is left."""
     until_us: int | None = None
     """The known time at which it is looked at again, or at which the head is to start, microseconds UTC."""
 

@@ -2,11 +2,23 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
+from enum import IntEnum, StrEnum
 
 from aliquot_schema.ids import UserId
 from aliquot_schema.states import AgentState, SessionState
 from aliquot_schema.views import SessionView
+
+
+class Role(IntEnum):
+    """What somebody may do; each may do what those before it may."""
+
+    VIEWER = 1
+    """Look."""
+    USER = 2
+    """Submit, and change what is his own."""
+    OPERATOR = 3
+    """Change everybody's sessions, agents, quotas and the policy."""
+    ADMIN = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,6 +27,8 @@ class Caller:
 
     user: UserId
     request_id: str
+    role: Role = Role.ADMIN
+    """The holder of the server's own token is its admin."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +74,17 @@ class SessionFilter:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NewFallback:
+    """A smaller request, as it came in."""
+
+    slots: Sequence[tuple[str, str]]
+    after_s: float
+    cluster_size: int | None = None
+    """None = as the session asked first."""
+    gpu_memory_gb: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NewSession:
     """A request as it came in: nothing is validated yet, amounts are text."""
 
@@ -81,6 +106,25 @@ class NewSession:
     run_id: str | None = None
     tags: Sequence[tuple[str, str]] = ()
     idempotency_key: str | None = None
+    project: str | None = None
+    pool: str | None = None
+    labels: Sequence[tuple[str, str]] = ()
+    preferred_labels: Sequence[tuple[str, str]] = ()
+    models: Sequence[str] = ()
+    preferred_models: Sequence[str] = ()
+    fallbacks: Sequence[NewFallback] = ()
+    retries_own_failures: bool = False
+    checkpoint_signal: str | None = None
+    """A name or a number: `SIGUSR1`, `10`."""
+    grace: float | None = None
+    """Seconds."""
+    array: str | None = None
+    """Indices of a job array: `0-99,105`."""
+    max_parallel: int | None = None
+    held: bool = False
+    """Submit it held back, to be released by hand."""
+    local_name: str | None = None
+    """Within `create_sessions`: how others of the batch name it in `depends_on`."""
     unsupported: Mapping[str, object] = field(default_factory=dict)
     """Fields that were set and that nothing acts on yet."""
 

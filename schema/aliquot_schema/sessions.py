@@ -6,6 +6,7 @@ from enum import IntEnum, StrEnum
 from typing import Final
 
 from aliquot_schema.ids import AgentId, PoolId, ProjectId, SessionId, UserId
+from aliquot_schema.intervals import Intervals
 from aliquot_schema.slots import ResourceSlot
 from aliquot_schema.states import ENDED, PENDING, SessionState
 
@@ -16,6 +17,11 @@ TAGS_MAX: Final = 64
 ENVIRONMENT_MAX: Final = 512
 DEPENDENCIES_MAX: Final = 256
 RETRIES_MAX: Final = 100
+FALLBACKS_MAX: Final = 8
+NO_INDICES: Final = Intervals()
+ARRAY_TASKS_MAX: Final = 100_000
+BATCH_SESSIONS_MAX: Final = 1000
+"""Sessions of one `create_sessions`."""
 DURATION_S_MAX: Final = 10 * 365 * 86_400
 
 DEFAULT_POOL: Final = PoolId("default")
@@ -48,6 +54,18 @@ class Dependency:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Fallback:
+    """A smaller request, taken after a wait. Once taken, nothing makes the session grow back."""
+
+    slots: ResourceSlot
+    """Per kernel, in place of what was asked first."""
+    cluster_size: int
+    gpu_memory_bytes: int | None
+    after_ms: int
+    """The wait since submission; each is longer than the one before."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SessionSpec:
     """What was asked for. Never changes."""
 
@@ -65,8 +83,24 @@ class SessionSpec:
     time_limit_ms: int | None = None
     """Wall time of an attempt; the shim stops it then."""
     max_retries: int = 0
+    retries_own_failures: bool = False
+    """Whether it is tried again also when its own command fails, within `max_retries`."""
     preemptible: bool = False
+    """Whether it may be asked to make room; it is then queued again, with the same CHECKPOINT_DIR."""
+    checkpoint_signal: int | None = None
+    """Sent first when it is to make room; None = it gets the stop signal alone."""
+    grace_ms: int | None = None
+    """From that signal to the stop; None = as the policy says."""
     depends_on: tuple[Dependency, ...] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Labels that an agent must have."""
+    preferred_labels: Mapping[str, str] = field(default_factory=dict)
+    """Agents with these are taken where the whole session fits on such agents now."""
+    models: tuple[str, ...] = ()
+    """Models that its accelerators may be of, `*` and `?` allowed, whatever the case; empty = any."""
+    preferred_models: tuple[str, ...] = ()
+    fallbacks: tuple[Fallback, ...] = ()
+    """By `after_ms`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +109,47 @@ class Failure:
 
     code: str
     message: str
+
+
+class PreemptionCause(StrEnum):
+    """By what right a session was asked to make room."""
+
+    PRIORITY = "priority"
+    """For a session of a higher level."""
+    QUOTA = "quota"
+    """It ran on lent quota, and the owner needs it."""
+    DRAIN = "drain"
+    """Its agent was drained."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreemptionReceipt:
+    """The last time that a session was asked to make room: who, why, and what it lost."""
+
+    cause: PreemptionCause
+    by_session: SessionId | None
+    """The session that starts in its place; None when there is none, see `cause`."""
+    by_user: UserId
+    at_us: int
+    until_us: int
+    """When its grace ends, and it is stopped."""
+    lost_ms: int | None = None
+    """Milli of a device x milliseconds that its attempt had used; known once it has made room."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArrayTasks:
+    """Where the tasks of a job array are; each index is in exactly one of these sets, or active."""
+
+    waiting: Intervals
+    """Not split off yet: no session of their own."""
+    active: Intervals = NO_INDICES
+    """Split off, and not ended; these are sessions `<array>_<index>`."""
+    completed: Intervals = NO_INDICES
+    failed: Intervals = NO_INDICES
+    canceled: Intervals = NO_INDICES
+    max_parallel: int | None = None
+    """So many are active at one time at most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,11 +185,33 @@ class Session:
     failure: Failure | None = None
     idempotency_key: str | None = None
     request_hash: str | None = None
+    held_by: UserId | None = None
+    """Who holds it back, in state `held`."""
+    fallback_level: int = 0
+    """How many of `spec.fallbacks` have been taken: 0 = it asks for what was asked first."""
+    preemptions: int = 0
+    """How often it made room."""
+    preemption: PreemptionReceipt | None = None
+    array_id: SessionId | None = None
+    """The job array that it is a task of."""
+    array_index: int | None = None
+    tasks: ArrayTasks | None = None
+    """Of a job array; a session that is none has None."""
 
     @property
     def is_ended(self) -> bool:
         """Whether it reached a state that it will never leave."""
         return self.state in ENDED
+
+    @property
+    def request(self) -> Fallback:
+        """What it asks for now: the fallback taken last, or what was asked first."""
+        if self.fallback_level:
+            return self.spec.fallbacks[self.fallback_level - 1]
+        spec = self.spec
+        return Fallback(
+            slots=spec.slots, cluster_size=spec.cluster_size, gpu_memory_bytes=spec.gpu_memory_bytes, after_ms=0
+        )
 
     @property
     def is_pending(self) -> bool:

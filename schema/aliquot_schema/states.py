@@ -17,7 +17,7 @@ class SessionState(StrEnum):
     ALLOCATING = "allocating"
     """Sent to its agents. Entered by the launcher."""
     RUNNING = "running"
-    """Every kernel was reported started."""
+    """Every kernel was reported started; of a job array: every task was split off, and not all have ended."""
     PREEMPTING = "preempting"
     """Asked to make room; runs until it ends or its grace is over."""
     COMPLETED = "completed"
@@ -60,7 +60,7 @@ S = SessionState
 K = KernelState
 
 SESSION_MOVES: Final[Mapping[SessionState, frozenset[SessionState]]] = {
-    S.QUEUED: frozenset({S.SCHEDULED, S.HELD, S.FAILED, S.CANCELED}),
+    S.QUEUED: frozenset({S.SCHEDULED, S.HELD, S.RUNNING, S.COMPLETED, S.FAILED, S.CANCELED}),
     S.HELD: frozenset({S.QUEUED, S.FAILED, S.CANCELED}),
     S.SCHEDULED: frozenset({S.ALLOCATING, S.QUEUED, S.FAILED, S.CANCELED}),
     S.ALLOCATING: frozenset({S.RUNNING, S.QUEUED, S.COMPLETED, S.FAILED, S.CANCELED}),

@@ -6,10 +6,11 @@ from typing import Any, Final
 from aliquot.core.allocation.occupancy import added, occupancy_of
 from aliquot.core.decide import decide
 from aliquot.core.plan import KernelPlacement, Plan
-from aliquot.core.policy import Backfill, Policy
+from aliquot.core.policy import Policy
 from aliquot.core.snapshot import AgentRow, PendingRow, RunningRow, Snapshot
 from aliquot_schema.devices import ResourceSpec
 from aliquot_schema.ids import DeviceId, NodeId, SessionId, SlotName
+from aliquot_schema.policies import Backfill
 from core_cluster import NOW_US, snapshot
 
 EASY: Final = Policy(backfill=Backfill.EASY)

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from aliquot_schema.devices import ResourceSpec
-from aliquot_schema.ids import AgentId, NodeId, SessionId
+from aliquot_schema.ids import AgentId, NodeId, SessionId, UserId
 from aliquot_schema.reasons import Verdict
-from aliquot_schema.sessions import Failure
+from aliquot_schema.sessions import Failure, PreemptionCause
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +27,8 @@ class Placement:
     version: int
     kernels: tuple[KernelPlacement, ...]
     """In order of rank, one for each kernel of the session."""
+    index: int | None = None
+    """Of a job array: the task that is placed; `session_id` is the array's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,8 +43,22 @@ class Reservation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Eviction:
+    """A session that is to make room. `version` is the session's when it was decided."""
+
+    session_id: SessionId
+    version: int
+    cause: PreemptionCause
+    by_session: SessionId | None
+    """Who starts in its place, whole, once all that are to make room for it have."""
+    by_user: UserId
+    grace_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What one pass decided. Every pending session is in exactly one of `placements`, `failures` and `verdicts`."""
+    """What one pass decided. Every pending session is in exactly one of `placements`, `failures` and `verdicts`; a job
+    array with tasks that start and tasks that wait is in `placements` and in `verdicts`."""
 
     placements: tuple[Placement, ...] = ()
     """In the order in which they are to start."""
@@ -54,3 +70,9 @@ class Plan:
     """When a pass is worth running even if nothing happens, microseconds UTC."""
     reservation: Reservation | None = None
     """The promise to the head, under a policy that lets others pass it."""
+    promises: tuple[Reservation, ...] = ()
+    """Under conservative backfill, the promises to all that hold one, in queue order; the head's is the first."""
+    evictions: tuple[Eviction, ...] = ()
+    """Who is to make room, in the order in which it was found out."""
+    fallbacks: Mapping[SessionId, int] = field(default_factory=dict)
+    """The level that a session's `fallback_level` moves to, for those whose time has come."""

@@ -1,56 +1,60 @@
 """The policy of a pass: what `decide` is free to do, as one value that is part of its input."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
-from typing import Final
 
-from aliquot.core.allocation.options import AllocationOptions
-
-DAY_MS: Final = 86_400_000
-
-
-class Backfill(StrEnum):
-    """Who may start before the head of the queue while the head does not fit."""
-
-    NONE = "none"
-    """Nobody."""
-    EASY = "easy"
-    """Whoever does not delay the head, which holds a reservation. Source: Lifka, The ANL/IBM SP scheduling system."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Weights:
-    """How much each thing counts in an order policy. Whole numbers; only their ratios matter."""
-
-    age: int = 1
-    """`fair_share`: for every `age_unit_ms` that a session has waited; without an upper limit."""
-    age_unit_ms: int = 7 * DAY_MS
-    fair: int = 1
-    """`fair_share`: for an owner and a project that have used nothing; half of it at their exact share."""
-    short: int = 2
-    """`fair_share`: for a session that is over at once; half of it at `short_half_ms`."""
-    short_half_ms: int = 4 * 3_600_000
-    priority: int = 1
-    """`fair_share`: for every level of priority above the lowest."""
-    level_ms: int = DAY_MS
-    """`priority`: the wait that makes up for one level. The lowest overtakes every later session after three of it."""
-    sjf_age_pct: int = 10
-    """`sjf`: the part of its wait that is taken off a session's estimate. Nobody who comes later than the estimate
-    divided by this part overtakes it."""
+from aliquot.core.allocation.options import AllocationOptions, NumaPolicy, Strategy
+from aliquot_schema.ids import PoolId
+from aliquot_schema.policies import DAY_MS, Backfill, Charges, PolicyDocument, Pool, Preemption, Victims, Weights
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """How sessions are ordered and placed."""
+    """How sessions are ordered and placed. See `PolicyDocument` for what each part means; without one, a policy is
+    first come, first served, and nobody passes the head of the queue."""
 
     version: int = 1
     order: str = "fcfs"
     """Name of an order policy, see `ordering`."""
     weights: Weights = field(default_factory=Weights)
+    half_life_ms: int = 7 * DAY_MS
+    charges: Charges = field(default_factory=Charges)
     backfill: Backfill = Backfill.NONE
-    default_limit_ms: int | None = None
-    """How long a session whose owner set no limit is reckoned to hold its devices; None = by its estimate."""
+    backfill_depth: int = 100
+    pools: Mapping[PoolId, Pool] = field(default_factory=dict)
+    """A pool that is missing has no default limit."""
+    preemption: Preemption = field(default_factory=lambda: Preemption(victims=Victims.NOBODY))
     placement: str = "least_waste"
     """Name of a placement strategy, see `placement.strategies`."""
     allocation: AllocationOptions = field(default_factory=AllocationOptions)
     """How devices are chosen inside an agent."""
+
+    def default_limit_ms(self, pool: PoolId) -> int | None:
+        """How long a session of this pool without a time limit is reckoned to run; None = by its estimate."""
+        known = self.pools.get(pool)
+        return None if known is None else known.default_limit_ms
+
+    @classmethod
+    def of(cls, document: PolicyDocument) -> "Policy":
+        """The policy that a document asks for.
+
+        Raises:
+            ValueError: `allocation` or `numa` is no known word; a document that was checked has none such.
+        """
+        return cls(
+            version=document.version,
+            order=document.order,
+            weights=document.weights,
+            half_life_ms=document.half_life_ms,
+            charges=document.charges,
+            backfill=document.backfill,
+            backfill_depth=document.backfill_depth,
+            pools=document.pools,
+            preemption=document.preemption,
+            placement=document.placement,
+            allocation=AllocationOptions(
+                strategy=Strategy(document.allocation),
+                allow_fragmentation=document.allow_fragmentation,
+                numa=NumaPolicy(document.numa),
+            ),
+        )

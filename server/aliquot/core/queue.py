@@ -7,19 +7,19 @@ from typing import Final, Generic, NamedTuple, TypeVar, overload
 import numpy as np
 import numpy.typing as npt
 
-from aliquot.core.snapshot import PendingRow, Request, milli_of
-from aliquot_schema.ids import AgentId, ProjectId, SessionId, UserId
+from aliquot.core.snapshot import PendingRow, Request, Where, milli_of
+from aliquot_schema.ids import AgentId, PoolId, ProjectId, SessionId, UserId
 from aliquot_schema.states import SessionState
 
 IntArray = npt.NDArray[np.int64]
 
 UNKNOWN: Final = -1
 """Stands for a duration that nobody knows."""
-QUEUED_US, PRIORITY, ESTIMATE_MS, LIMIT_MS, KIND, OWNER, PROJECT, IS_PLAIN, LEAST_MILLI = range(9)
+QUEUED_US, PRIORITY, ESTIMATE_MS, LIMIT_MS, KIND, OWNER, PROJECT, POOL, IS_PLAIN, LEAST_MILLI = range(10)
 
 
-Kind = tuple[Request, int, int | None, tuple[AgentId, ...]]
-"""Rows of one kind are placed alike: request, kernels, least memory, agents that are left out."""
+Kind = tuple[Request, int, int | None, tuple[AgentId, ...], Where]
+"""Rows of one kind are placed alike: request, kernels, least memory, agents that are left out, and where."""
 Key = TypeVar("Key")
 
 
@@ -42,13 +42,14 @@ class Codes(Generic[Key]):
 
 def kind_of(row: PendingRow) -> Kind:
     """What decides where a row can be placed."""
-    return row.request, row.cluster_size, row.gpu_memory_bytes, row.excluded_agents
+    return row.request, row.cluster_size, row.gpu_memory_bytes, row.excluded_agents, row.where
 
 
 class _AllCodes(NamedTuple):
     kinds: Codes[Kind]
     owners: Codes[UserId]
     projects: Codes[ProjectId]
+    pools: Codes[PoolId]
 
 
 class Queue(Sequence[PendingRow]):
@@ -71,7 +72,7 @@ class Queue(Sequence[PendingRow]):
         if isinstance(rows, Queue):
             return rows
         ordered = tuple(sorted(rows, key=_place))
-        codes = _AllCodes(Codes(), Codes(), Codes())
+        codes = _AllCodes(Codes(), Codes(), Codes(), Codes())
         return cls(ordered, _table(ordered, codes), codes)
 
     def changed(self, *, left: Iterable[PendingRow] = (), joined: Iterable[PendingRow] = ()) -> "Queue":
@@ -106,6 +107,10 @@ class Queue(Sequence[PendingRow]):
     def projects(self) -> Sequence[ProjectId]:
         """Projects by the numbers in `PROJECT`."""
         return self._codes.projects.keys
+
+    def pools(self) -> Sequence[PoolId]:
+        """Pools by the numbers in `POOL`."""
+        return self._codes.pools.keys
 
     @overload
     def __getitem__(self, index: int) -> PendingRow: ...
@@ -145,6 +150,12 @@ def _numbers(row: PendingRow, codes: _AllCodes) -> tuple[int, ...]:
         codes.kinds.of(kind_of(row)),
         codes.owners.of(row.owner),
         codes.projects.of(row.project),
-        row.state is SessionState.QUEUED and not row.depends_on and row.not_before_us is None,
+        codes.pools.of(row.where.pool),
+        _is_plain(row),
         sum(amount * milli_of(slot) for slot, amount in row.request) * row.cluster_size,
     )
+
+
+def _is_plain(row: PendingRow) -> bool:
+    is_waiting = row.state is SessionState.QUEUED and not row.depends_on and row.not_before_us is None
+    return is_waiting and row.falls_back_us is None and row.tasks_startable > 0

@@ -10,12 +10,12 @@ from aliquot.core.backfill import Headroom, Scene, reserve
 from aliquot.core.guards import guards_ms
 from aliquot.core.placement.placer import Placer
 from aliquot.core.plan import KernelPlacement, Placement, Reservation
-from aliquot.core.policy import Backfill
 from aliquot.core.queue import KIND, LEAST_MILLI, IntArray, Queue, kind_of
 from aliquot.core.room import Room
 from aliquot.core.shortage import shortage
 from aliquot.core.snapshot import PendingRow, RunningRow
 from aliquot_schema.ids import SessionId
+from aliquot_schema.policies import Backfill
 from aliquot_schema.reasons import Evidence, Reason, Verdict
 
 

@@ -8,8 +8,10 @@ from aliquot.core.allocation.layout import DeviceLayout
 from aliquot.core.allocation.occupancy import occupancy_on
 from aliquot.core.fairshare import Usage
 from aliquot.core.plan import KernelPlacement
-from aliquot_schema.ids import AgentId, DeviceId, NodeId, ProjectId, SessionId, SlotName, UserId
-from aliquot_schema.sessions import DEFAULT_PROJECT, Dependency, Priority, Session
+from aliquot_schema.ids import AgentId, DeviceId, NodeId, PoolId, ProjectId, QuotaId, SessionId, SlotName, UserId
+from aliquot_schema.intervals import Intervals
+from aliquot_schema.quotas import Quota
+from aliquot_schema.sessions import DEFAULT_POOL, DEFAULT_PROJECT, ArrayTasks, Dependency, Priority, Session
 from aliquot_schema.slots import MILLI, Unlimited, is_accelerator, is_size, scale_of
 from aliquot_schema.states import SessionState
 
@@ -17,6 +19,23 @@ Request = tuple[tuple[SlotName, int], ...]
 """Amounts per kernel in base units, sorted by slot, none zero."""
 NOBODY: Final = UserId("")
 """Owns what nobody in particular does."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Where:
+    """Which agents and devices a session may be put on, whatever is free there."""
+
+    pool: PoolId = DEFAULT_POOL
+    labels: tuple[tuple[str, str], ...] = ()
+    """(name, value) that an agent must have, by name."""
+    models: tuple[str, ...] = ()
+    """Patterns of models that its accelerators may be of; empty = any."""
+    preferred_labels: tuple[tuple[str, str], ...] = ()
+    """Agents with these are taken where all kernels fit on such agents now."""
+    preferred_models: tuple[str, ...] = ()
+
+
+ANYWHERE: Final = Where()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +47,8 @@ class AgentRow:
     layout: DeviceLayout
     is_open: bool
     """Alive, can be asked, and takes new sessions."""
+    pool: PoolId = DEFAULT_POOL
+    labels: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,32 +72,78 @@ class PendingRow:
     """How long it is expected to run: what it is ordered by, never what is reserved for it."""
     limit_ms: int | None = None
     """The wall time that its owner set; the most it can hold its devices."""
+    where: Where = ANYWHERE
+    is_preemptible: bool = False
+    falls_back_us: int | None = None
+    """When it asks for less, microseconds UTC; None = never."""
+    tasks: Intervals | None = None
+    """Of a job array: the indices that have not been started; each is placed by itself."""
+    tasks_startable: int = 1
+    """Of these, how many may start now besides those that are active."""
 
     @classmethod
-    def of(cls, session: Session) -> "PendingRow":
-        """Take from a session what a pass needs."""
+    def of(cls, session: Session, *, estimate_ms: int | None = None) -> "PendingRow":
+        """Take from a session what a pass needs.
+
+        Args:
+            estimate_ms: what was predicted; None = what its owner estimates.
+        """
+        request, spec, tasks = session.request, session.spec, session.tasks
         return cls(
             session_id=session.id,
             version=session.version,
             state=session.state,
             request=request_of(session),
-            cluster_size=session.spec.cluster_size,
-            gpu_memory_bytes=session.spec.gpu_memory_bytes,
+            cluster_size=request.cluster_size,
+            gpu_memory_bytes=request.gpu_memory_bytes,
             priority=session.priority,
             queued_us=session.queued_us,
             not_before_us=session.not_before_us,
             excluded_agents=session.excluded_agents,
-            depends_on=session.spec.depends_on,
+            depends_on=spec.depends_on,
             owner=session.owner,
             project=session.project,
-            estimate_ms=session.spec.estimated_duration_ms,
-            limit_ms=session.spec.time_limit_ms,
+            estimate_ms=spec.estimated_duration_ms if estimate_ms is None else estimate_ms,
+            limit_ms=spec.time_limit_ms,
+            where=where_of(session),
+            is_preemptible=spec.preemptible,
+            falls_back_us=falls_back_us(session),
+            tasks=None if tasks is None else tasks.waiting,
+            tasks_startable=1 if tasks is None else startable(tasks),
         )
 
 
 def request_of(session: Session) -> Request:
     """What each kernel of a session asks for; a session never asks for the unlimited."""
-    return tuple((slot, amount) for slot, amount in session.spec.slots.items() if not isinstance(amount, Unlimited))
+    return tuple((slot, amount) for slot, amount in session.request.slots.items() if not isinstance(amount, Unlimited))
+
+
+def where_of(session: Session) -> Where:
+    """Which agents and devices a session asks for."""
+    spec = session.spec
+    if session.pool == DEFAULT_POOL and not (
+        spec.labels or spec.models or spec.preferred_labels or spec.preferred_models
+    ):
+        return ANYWHERE
+    return Where(
+        pool=session.pool,
+        labels=tuple(sorted(spec.labels.items())),
+        models=spec.models,
+        preferred_labels=tuple(sorted(spec.preferred_labels.items())),
+        preferred_models=spec.preferred_models,
+    )
+
+
+def falls_back_us(session: Session) -> int | None:
+    """When a session asks for its next fallback; None when it has none left."""
+    left = session.spec.fallbacks[session.fallback_level :]
+    return session.queued_us + left[0].after_ms * 1000 if left else None
+
+
+def startable(tasks: ArrayTasks) -> int:
+    """How many tasks of an array may start now."""
+    waiting = len(tasks.waiting)
+    return waiting if tasks.max_parallel is None else min(waiting, max(tasks.max_parallel - len(tasks.active), 0))
 
 
 def milli_of(slot: SlotName) -> int:
@@ -95,12 +162,28 @@ class RunningRow:
     """Those that still hold something."""
     milli: int
     """Budget of accelerators that they hold in sum."""
+    version: int = 0
+    owner: UserId = NOBODY
+    project: ProjectId = DEFAULT_PROJECT
+    priority: Priority = Priority.NORMAL
+    started_us: int | None = None
+    """When all of its kernels ran; None = not yet."""
+    estimate_ms: int | None = None
+    """How long it was expected to run."""
+    is_preemptible: bool = False
+    """Whether its owner lets it be asked to make room."""
+    preemptions: int = 0
+    grace_ms: int | None = None
+    """Its own; None = the policy's."""
+    is_leaving: bool = False
+    """It was asked to end, by whomever: it gives its devices back without being asked again."""
+    array_id: SessionId | None = None
 
     @classmethod
     def of(
         cls, session_id: SessionId, kernels: Iterable[KernelPlacement], *, ends_us: int, agents: Iterable[AgentRow]
     ) -> "RunningRow":
-        """A session that was given this."""
+        """A session that was given this, and of which nothing else is known."""
         kernels = tuple(kernels)
         wanted = {kernel.agent_id for kernel in kernels}
         devices = {agent.id: agent.layout.devices for agent in agents if agent.id in wanted}
@@ -132,3 +215,4 @@ class Snapshot:
     """Sessions that hold devices, in any order. What is held by nobody named here is reckoned to be held for ever."""
     usage: Usage = field(default_factory=Usage)
     """What users and projects have used."""
+    quotas: Mapping[QuotaId, Quota] = field(default_factory=dict)

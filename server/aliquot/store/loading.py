@@ -6,7 +6,7 @@ from typing import Any
 from sqlalchemy import CompoundSelect, Connection, Select, and_, func, select, union, update
 
 from aliquot.service.ports import Loaded
-from aliquot.store.mapping import AGENT, KERNEL, LEASE, SESSION, SLOT, RecordMapping
+from aliquot.store.mapping import ACCOUNT, AGENT, KERNEL, LEASE, POLICY, QUOTA, SESSION, SLOT, RecordMapping
 from aliquot.store.tables import COUNTER, KERNELS, LEASES, SESSIONS
 from aliquot_schema.events import Record
 from aliquot_schema.states import ENDED, SessionState
@@ -51,6 +51,8 @@ def _records(connection: Connection, *, ended_limit: int) -> Iterator[Record]:
     leases = select(LEASES).where(LEASES.c.id.in_(union(select(LEASES.c.id).where(_HELD), of_present)))
     yield from _read(connection, AGENT, select(AGENT.table))
     yield from _read(connection, SLOT, select(SLOT.table))
+    for small in (POLICY, QUOTA, ACCOUNT):
+        yield from _read(connection, small, select(small.table))
     yield from _read(connection, SESSION, select(SESSIONS).where(SESSIONS.c.id.in_(kept)))
     yield from _read(connection, KERNEL, present)
     yield from _read(connection, LEASE, leases)

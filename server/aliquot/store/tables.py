@@ -47,6 +47,7 @@ class SessionRow(Row, table=True):
         Index("ix_sessions_owner", "owner", "id"),
         Index("ix_sessions_run", "run_id", "id", **_where("run_id IS NOT NULL")),
         Index("ix_sessions_name", "name", "id", **_where("name IS NOT NULL")),
+        Index("ix_sessions_array", "array_id", "array_index", **_where("array_id IS NOT NULL")),
         Index("ix_sessions_ended", "ended_us", "id", **_where("ended_us IS NOT NULL")),
     )
 
@@ -74,6 +75,13 @@ class SessionRow(Row, table=True):
     failure: str | None = _text()
     idempotency_key: str | None = _text()
     request_hash: str | None = _text()
+    held_by: str | None = _text()
+    fallback_level: int = _number()
+    preemptions: int = _number()
+    preemption: str | None = _text()
+    array_id: str | None = _text()
+    array_index: int | None = _number()
+    tasks: str | None = _text()
 
 
 class KernelRow(Row, table=True):
@@ -144,6 +152,10 @@ class AgentRow(Row, table=True):
     software_version: str = _text()
     registered_us: int = _number()
     state_changed_us: int = _number()
+    pool: str = _text()
+    labels: str = _text()
+    draining: bool
+    note: str | None = _text()
 
 
 class SlotRow(Row, table=True):
@@ -156,6 +168,63 @@ class SlotRow(Row, table=True):
     type: str = _text()
     first_seen_us: int = _number()
     retired: bool
+
+
+class PolicyRow(Row, table=True):
+    """`PolicyDocument`."""
+
+    __tablename__ = "policies"
+
+    id: str = _key()
+    version: int = _number()
+    order: str = _text()
+    backfill: str = _text()
+    backfill_depth: int = _number()
+    placement: str = _text()
+    allocation: str = _text()
+    allow_fragmentation: bool
+    numa: str = _text()
+    weights: str = _text()
+    half_life_ms: int = _number()
+    charges: str = _text()
+    pools: str = _text()
+    preemption: str = _text()
+    retries: str = _text()
+    user_priority_max: int = _number()
+    changed_us: int = _number()
+
+
+class QuotaRow(Row, table=True):
+    """`Quota`."""
+
+    __tablename__ = "quotas"
+
+    id: str = _key()
+    version: int = _number()
+    scope: str = _text()
+    name: str = _text()
+    max_slots: str = _text()
+    own_slots: str = _text()
+    max_queued: int | None = _number()
+    gpu_hours_per_month: int | None = _number()
+    weight: int | None = _number()
+    changed_us: int = _number()
+
+
+class AccountRow(Row, table=True):
+    """`Account`."""
+
+    __tablename__ = "accounts"
+
+    id: str = _key()
+    version: int = _number()
+    project: str = _text()
+    user: str = _text()
+    used: int = _number()
+    at_us: int = _number()
+    charged: int = _number()
+    month: int = _number()
+    month_charged: int = _number()
 
 
 class EventRow(Row, table=True):
@@ -201,5 +270,8 @@ KERNELS: Final[Table] = METADATA.tables["kernels"]
 LEASES: Final[Table] = METADATA.tables["leases"]
 AGENTS: Final[Table] = METADATA.tables["agents"]
 SLOTS: Final[Table] = METADATA.tables["slots"]
+POLICIES: Final[Table] = METADATA.tables["policies"]
+QUOTAS: Final[Table] = METADATA.tables["quotas"]
+ACCOUNTS: Final[Table] = METADATA.tables["accounts"]
 EVENTS: Final[Table] = METADATA.tables["events"]
 COUNTER: Final[Table] = METADATA.tables["counter"]

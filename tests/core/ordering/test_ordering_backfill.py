@@ -1,8 +1,10 @@
 """EASY backfill: what the head is promised, and who may pass it."""
 
-from aliquot.core.policy import Backfill, Policy
+from aliquot.core.policy import Policy
 from aliquot_schema.ids import DeviceId, NodeId
+from aliquot_schema.policies import Backfill, Pool
 from aliquot_schema.reasons import Reason
+from aliquot_schema.sessions import DEFAULT_POOL
 from allocation_devices import gpus
 from core_cluster import NOW_US, on, placed, row, waits
 from ordering_scenes import EASY, SECOND_US, busy, passed, runs
@@ -70,7 +72,7 @@ def test_without_a_limit_the_guard_is_ten_estimates_and_an_hour_at_least() -> No
 def test_a_default_limit_stands_for_the_users() -> None:
     running = [runs("a", TWO, holds(0), ends_in_s=50)]
     queue = [row("head", cuda_device="2"), row("next", at=1, estimate_ms=HOUR_MS)]
-    policy = Policy(backfill=Backfill.EASY, default_limit_ms=50_000)
+    policy = Policy(backfill=Backfill.EASY, pools={DEFAULT_POOL: Pool(default_limit_ms=50_000)})
     assert placed(passed(busy([TWO], running, queue), policy)) == ["next"]
 
 

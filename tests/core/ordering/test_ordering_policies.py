@@ -7,11 +7,12 @@ import pytest
 from aliquot.core.fairshare import HALF_LIFE_MS, PARTS_PER_ONE, Account, Usage, decay, fairness
 from aliquot.core.ordering import ORDERS, in_order, order_named
 from aliquot.core.ordering.score import Standing
-from aliquot.core.policy import DAY_MS, Policy, Weights
+from aliquot.core.policy import Policy
 from aliquot.core.queue import Queue
 from aliquot.core.snapshot import PendingRow
 from aliquot_schema.errors import InvalidRequest
 from aliquot_schema.ids import ProjectId, UserId
+from aliquot_schema.policies import DAY_MS, Weights
 from aliquot_schema.sessions import Priority
 from allocation_devices import gpus
 from core_cluster import on, placed, row

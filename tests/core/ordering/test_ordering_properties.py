@@ -14,13 +14,14 @@ from aliquot.core.fairshare import Usage
 from aliquot.core.feasibility import FeasibilityMemo
 from aliquot.core.ordering import ORDERS
 from aliquot.core.plan import Placement, Plan
-from aliquot.core.policy import Backfill, Policy
+from aliquot.core.policy import Policy
 from aliquot.core.queue import Queue
 from aliquot.core.recheck import still_fits
 from aliquot.core.snapshot import PendingRow, RunningRow, Snapshot
 from aliquot_schema.ids import DeviceId, NodeId, ProjectId, UserId
+from aliquot_schema.policies import Backfill, Pool
 from aliquot_schema.reasons import Reason
-from aliquot_schema.sessions import Priority
+from aliquot_schema.sessions import DEFAULT_POOL, Priority
 from core_cluster import NOW_US, after, shuffled, snapshot
 from core_plan_probe import encoded
 from core_strategies import agents, queues
@@ -137,7 +138,7 @@ def test_nobody_is_left_waiting_who_fits_and_delays_nobody(policy: Policy, state
 @tuned
 @given(state=states())
 def test_the_head_starts_when_it_was_promised_if_everybody_keeps_to_his_guard(order: str, state: Snapshot) -> None:
-    policy = Policy(order=order, backfill=Backfill.EASY, default_limit_ms=50_000)
+    policy = Policy(order=order, backfill=Backfill.EASY, pools={DEFAULT_POOL: Pool(default_limit_ms=50_000)})
     plan = plan_of(state, policy)
     promise = plan.reservation
     if promise is None:

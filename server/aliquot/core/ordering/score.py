@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from aliquot.core.fairshare import Usage
-from aliquot.core.policy import Weights
 from aliquot.core.queue import IntArray, Queue
+from aliquot_schema.policies import Weights
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
