@@ -91,10 +91,11 @@ class AgentJoined:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentSilent:
-    """An agent cannot be asked; `gone` when it said good-bye."""
+    """An agent cannot be asked; `gone` when it said good-bye, `lost` when it has been silent for long."""
 
     agent_id: AgentId
     gone: bool = False
+    lost: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

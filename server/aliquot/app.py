@@ -9,11 +9,13 @@ import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
 from starlette.applications import Starlette
 
+from aliquot.api.agent_socket import AgentDoor
 from aliquot.api.application import ApiDependencies, create_app
 from aliquot.api.authentication import TOKEN_CHARS_MIN, TokenAuth
 from aliquot.clock import RandomIds, SystemClock
@@ -22,16 +24,22 @@ from aliquot.errors import ConfigurationError
 from aliquot.execution.agent.config import AgentConfig
 from aliquot.execution.agent.core import AgentCore
 from aliquot.execution.agent.job_user import JobUserPolicy
-from aliquot.execution.devices.demo import demo_cluster
+from aliquot.execution.combined import CombinedExecutor
+from aliquot.execution.devices.demo import demo_sources
+from aliquot.execution.devices.division import divide
 from aliquot.execution.devices.found import found
-from aliquot.execution.devices.node_devices import NodeDevices, node_of_file
-from aliquot.execution.devices.plugin import DeviceFileError
+from aliquot.execution.devices.node_devices import NodeDevices, NodeSource, file_source, machine_source
 from aliquot.execution.local import LocalExecutor
+from aliquot.execution.remote.executor import RemoteExecutor
+from aliquot.execution.remote.keys import KEY_FILE, KeyFile
+from aliquot.execution.remote.timing import Timing
 from aliquot.service.orchestrator import Orchestrator, Ports, load_state
 from aliquot.service.ports import Executor, Store
+from aliquot.service.state import State
 from aliquot.settings import LOOPBACK, Settings
 from aliquot.store.opening import open_store
-from aliquot_schema.ids import UserId
+from aliquot_schema.ids import AgentId, UserId
+from aliquot_schema.states import AgentState
 
 TOKEN_FILE: Final = "token"
 SWITCH_INTERVAL_S: Final = 0.0005
@@ -72,12 +80,23 @@ async def serving(settings: Settings) -> AsyncIterator[Server]:
     store = open_store(settings.database or "", data_folder=settings.data_folder, now_us=clock.now_us)
     state, loaded = await load_state(store)
     clock.not_before(loaded.last_at_us)
-    executor = LocalExecutor({node.agent_id: agent_factory(settings, node, clock.now_us) for node in nodes})
+    local = LocalExecutor({node.agent_id: agent_factory(settings, node, clock.now_us) for node in nodes})
+    agents = frozenset(node.agent_id for node in nodes)
+    keys = KeyFile(settings.data_folder / "server" / KEY_FILE)
+    expected = agents_expected(keys, state) - agents
+    remote = RemoteExecutor(
+        keys=keys,
+        timing=Timing(beat_s=settings.agent_beat_s, lost_s=settings.agent_lost_s),
+        now_us=clock.now_us,
+        expected=expected,
+        taken_ids=agents,
+        software_version=f"aliquot {version('aliquot')}",
+    )
+    executor = CombinedExecutor(dict.fromkeys(agents, local), otherwise=remote)
     ports = Ports(store=store, executor=executor, clock=clock, ids=RandomIds())
     grace_ms = round(settings.grace_s * 1000)
     orchestrator = Orchestrator(ports, state=state, loaded=loaded, policy=Policy(), grace_ms=grace_ms)
-    agents = frozenset(node.agent_id for node in nodes)
-    await orchestrator.forget_agents(agents)
+    await orchestrator.forget_agents(agents | expected)
     failed = asyncio.Event()
     loops = asyncio.create_task(orchestrator.run())
     loops.add_done_callback(lambda task: _note_end(task, failed))
@@ -87,9 +106,9 @@ async def serving(settings: Settings) -> AsyncIterator[Server]:
         await asyncio.wait({joining, loops}, return_when=asyncio.FIRST_COMPLETED)
         joining.cancel()
         yield Server(
-            app=make_app(settings, orchestrator, auth, failed),
+            app=make_app(settings, orchestrator, auth, failed, agents=remote),
             auth=auth,
-            executor=executor,
+            executor=local,
             orchestrator=orchestrator,
             devices_found=words,
             token_file=token_file,
@@ -99,7 +118,14 @@ async def serving(settings: Settings) -> AsyncIterator[Server]:
         await stop(loops, orchestrator, executor, store)
 
 
-def make_app(settings: Settings, orchestrator: Orchestrator, auth: TokenAuth, failed: asyncio.Event) -> Starlette:
+def make_app(
+    settings: Settings,
+    orchestrator: Orchestrator,
+    auth: TokenAuth,
+    failed: asyncio.Event,
+    *,
+    agents: AgentDoor | None = None,
+) -> Starlette:
     """The HTTP face of a running orchestrator."""
     return create_app(
         ApiDependencies(
@@ -107,6 +133,7 @@ def make_app(settings: Settings, orchestrator: Orchestrator, auth: TokenAuth, fa
             writer=orchestrator.sessions,
             watcher=orchestrator.watching,
             auth=auth,
+            agents=agents,
             allowed_hosts=(*sorted(LOOPBACK), *settings.allowed_hosts),
             allowed_origins=settings.allowed_origins,
             ready=lambda: "a loop of the server has failed" if failed.is_set() else None,
@@ -114,25 +141,60 @@ def make_app(settings: Settings, orchestrator: Orchestrator, auth: TokenAuth, fa
     )
 
 
+def agents_expected(keys: KeyFile, state: State) -> frozenset[AgentId]:
+    """Agents that were connected when the last server ended, and may dial in again.
+
+    Raises:
+        ConfigurationError: the file of their keys cannot be read.
+    """
+    try:
+        known = keys.known()
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(f"the agents' keys cannot be read: {error}") from None
+    there = (AgentState.ALIVE, AgentState.SUSPECT)
+    return frozenset(agent.id for agent in state.agents.values() if agent.id in known and agent.state in there)
+
+
 def agents_of(settings: Settings) -> tuple[tuple[NodeDevices, ...], str]:
     """The agents to run in this process, and a line for people on what they have.
 
     Raises:
-        ConfigurationError: a device file cannot be used.
+        ConfigurationError: a device file cannot be used, or the devices cannot be divided as the settings say.
     """
     if not settings.local_agents:
         return (), "no agents of its own"
-    try:
-        if settings.accelerators:
-            nodes = tuple(node_of_file(path, host=host_table(settings)) for path in settings.accelerators)
-            _refuse_namesakes(nodes)
-            return nodes, "mock accelerators of " + ", ".join(str(path) for path in settings.accelerators)
-        if settings.demo:
-            return demo_cluster(), "a demo cluster of two mock nodes with 8 H100 each"
-        here = found()
-        return here.nodes(host=host_table(settings)), here.words
-    except DeviceFileError as error:
-        raise ConfigurationError(str(error)) from error
+    sources, words = node_sources(settings)
+    division = settings.division
+    divided = [divide(source, division) for source in sources]
+    for warning in dict.fromkeys(warning for node in divided for warning in node.warnings):
+        log.warning("%s", warning)
+    agents = tuple(agent for node in divided for agent in node.agents)
+    _refuse_namesakes(agents)
+    return agents, f"{words}, divided among {len(agents)} agents" if division.agents else words
+
+
+def node_sources(settings: Settings) -> tuple[tuple[NodeSource, ...], str]:
+    """The nodes that this process runs agents for, and a line for people on what they have.
+
+    Each file of accelerators is a node's agent of its own, unless the settings name the agents: then all files
+    together are what these agents divide.
+
+    Raises:
+        ConfigurationError: a device file cannot be used, or agents are named for the demo cluster.
+    """
+    host, are_named = host_table(settings), bool(settings.agents)
+    if settings.accelerators:
+        groups = (settings.accelerators,) if are_named else tuple((path,) for path in settings.accelerators)
+        words = "mock accelerators of " + ", ".join(str(path) for path in settings.accelerators)
+        return tuple(file_source(paths, host=host) for paths in groups), words
+    if settings.demo and are_named:
+        raise ConfigurationError("agents: the demo cluster has agents of its own; try yours with --accelerators FILE")
+    if settings.demo:
+        return demo_sources(), "a demo cluster of two mock nodes with 8 H100 each"
+    here = found()
+    if are_named:
+        return (machine_source(host=host),), here.words if here.gpus else "no GPUs"
+    return here.nodes(host=host), here.words
 
 
 def host_table(settings: Settings) -> dict[str, object]:
@@ -146,6 +208,8 @@ def agent_factory(settings: Settings, node: NodeDevices, now_us: Callable[[], in
         id=node.agent_id,
         node=node.node,
         folder=settings.data_folder / "agents" / node.agent_id,
+        allocation_mode=node.allocation_mode,
+        scaling_factor=node.scaling_factor,
         job_user=JobUserPolicy(name=settings.job_user, allow_root=settings.allow_root_jobs),
         readings_interval_s=settings.readings_interval_s,
     )

@@ -15,6 +15,7 @@ from pydantic_settings import (
 )
 
 from aliquot.errors import ConfigurationError
+from aliquot.execution.devices.division_tables import AgentTable, DevicesTable, Division, ResourceTable
 
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 FILE_VARIABLE = "ALIQUOT_CONFIG"
@@ -50,6 +51,13 @@ class Settings(BaseSettings):
     reserved_cpu: int = Field(0, ge=0, description="CPUs of this host that are not handed out.")
     reserved_mem: str = Field("512m", description="Memory of this host that is not handed out, like 512m or 2g.")
     local_agents: bool = Field(True, description="Whether this server runs agents itself, for the devices of its host.")
+    resource: Annotated[ResourceTable, NoDecode] = Field(
+        ResourceTable(), description="How the devices of this host are divided among its agents."
+    )
+    agents: Annotated[tuple[AgentTable, ...], NoDecode] = Field((), description="The agents of this host, by name.")
+    devices: Annotated[DevicesTable, NoDecode] = Field(
+        DevicesTable(), description="Which devices of this host are Aliquot's, and which are kept out of it."
+    )
     job_user: str | None = Field(None, description="The Unix account that jobs run as, when the server is root.")
     allow_root_jobs: bool = Field(False, description="Let jobs run as root.")
     allowed_hosts: Annotated[tuple[str, ...], NoDecode] = Field(
@@ -60,7 +68,24 @@ class Settings(BaseSettings):
     )
     grace_s: float = Field(10.0, gt=0, le=3600, description="Seconds between the polite stop signal and the last one.")
     readings_interval_s: float = Field(2.0, gt=0.05, le=3600, description="Seconds between device measurements.")
+    agent_beat_s: float = Field(
+        2.0,
+        gt=0.01,
+        le=60,
+        description="Seconds between the beats of an agent that dials in; after three, it is suspect.",
+    )
+    agent_lost_s: float = Field(30.0, gt=0.05, le=86_400, description="Seconds of silence after which it is lost.")
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="How much to log.")
+
+    @property
+    def division(self) -> Division:
+        """How this host is divided among agents.
+
+        Raises:
+            ConfigurationError: the tables contradict each other.
+        """
+        tables = {"resource": self.resource, "agents": list(self.agents), "devices": self.devices}
+        return Division.checked(tables, source=os.environ.get(FILE_VARIABLE, "settings"))
 
     @field_validator("host")
     @classmethod
@@ -101,16 +126,20 @@ def read_settings(**flags: Any) -> Settings:
     if file and not Path(file).is_file():
         raise ConfigurationError(f"{FILE_VARIABLE}: there is no file {file}")
     try:
-        return Settings(**given)
+        settings = Settings(**given)
     except ValidationError as error:
         raise ConfigurationError("\n".join(_words(problem) for problem in error.errors())) from None
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfigurationError(f"{FILE_VARIABLE}: {file} cannot be read: {error}") from None
+    _ = settings.division
+    return settings
 
 
 def _words(problem: Any) -> str:
-    name = ".".join(kebab(str(part)) for part in problem["loc"])
+    name = "".join(f"[{part}]" if isinstance(part, int) else f".{kebab(part)}" for part in problem["loc"])[1:]
     if problem["type"] == "extra_forbidden":
         known = ", ".join(sorted(kebab(field) for field in Settings.model_fields))
         return f"{name}: there is no such setting; there are {known}"
+    if isinstance(problem["input"], dict):
+        return f"{name}: {problem['msg']}"
     return f"{name}: {problem['msg']} (got {problem['input']!r})"

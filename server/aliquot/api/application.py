@@ -9,6 +9,7 @@ from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.routing import Route, WebSocketRoute
 
+from aliquot.api.agent_socket import AgentDoor, AgentSocket
 from aliquot.api.authentication import TokenAuth
 from aliquot.api.body_limit import BodyLimit, BodyRefusal
 from aliquot.api.contexts import Contexts
@@ -22,6 +23,7 @@ from aliquot.api.limits import Limits
 from aliquot.api.page import StatusPage
 from aliquot.api.signing_in import LOGIN_PATH, SignIn
 from aliquot.api.sockets import GraphQLSocket
+from aliquot_schema.agent_protocol import PATH as AGENTS_PATH
 from aliquot_schema.graphql.context import Reader, Watcher, Writer
 from aliquot_schema.graphql.schema import build_schema
 
@@ -41,6 +43,8 @@ class ApiDependencies:
     writer: Writer
     watcher: Watcher
     auth: TokenAuth
+    agents: AgentDoor | None = None
+    """None: no agent can dial in."""
     allowed_hosts: tuple[str, ...] = ("127.0.0.1", "localhost", "::1")
     """Without ports; see `Guard`."""
     allowed_origins: tuple[str, ...] = ()
@@ -66,6 +70,7 @@ def create_app(deps: ApiDependencies) -> Starlette:
             Route("/readyz", health.readyz, methods=["GET"]),
             Route("/page.css", page.style, methods=["GET"]),
             Route("/", page.page, methods=["GET"]),
+            *([] if deps.agents is None else [WebSocketRoute(AGENTS_PATH, AgentSocket(deps.agents))]),
         ],
         middleware=[
             Middleware(Envelope),

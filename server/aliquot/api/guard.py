@@ -15,11 +15,13 @@ from starlette.websockets import WebSocketClose
 
 from aliquot.api.encoding import json_response
 from aliquot.api.envelope import REQUEST_ID
+from aliquot_schema.agent_protocol import PATH as AGENTS_PATH
 
 log: Final = logging.getLogger("aliquot.api")
 
-OPEN_PATHS: Final = frozenset({"/healthz", "/readyz"})
-"""Asked by whatever watches the server, under whatever name; they tell nothing that is worth guarding."""
+OPEN_PATHS: Final = frozenset({"/healthz", "/readyz", AGENTS_PATH})
+"""Asked by whatever watches the server, under whatever name; they tell nothing that is worth guarding. Agents show a
+key in a header that no page can set."""
 
 
 class Guard:

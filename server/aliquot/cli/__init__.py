@@ -2,6 +2,7 @@
 
 import typer
 
+from aliquot.cli.agent import agent
 from aliquot.cli.main_job.command import once
 from aliquot.cli.serve import serve
 from aliquot.cli.simulate import simulate
@@ -14,6 +15,7 @@ def describe() -> None:
     """Share the GPUs of a cluster among people."""
 
 
+main.add_typer(agent, name="agent", help="Run an agent of another node, check a node, and make keys.")
 main.command("once")(once)
 main.command("serve")(serve)
 main.command("simulate")(simulate)

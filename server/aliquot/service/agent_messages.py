@@ -102,8 +102,8 @@ class AgentMessages:
                 await self._join(inventory)
             case DevicesChanged(inventory=inventory):
                 await self._journal.persist(lambda draft: self._register(draft, inventory.agent), actor=ACTOR)
-            case AgentSilent(agent_id=agent_id, gone=gone):
-                await self._silence(agent_id, gone=gone)
+            case AgentSilent():
+                await self._silence(message)
             case ReadingsTaken(agent_id=agent_id, readings=readings):
                 self._state.readings.update(((agent_id, reading.device_id), reading) for reading in readings)
 
@@ -124,7 +124,7 @@ class AgentMessages:
             draft,
             inventory,
             of_agent(self._state.kernels.values(), inventory.agent.id),
-            rebooted=known is not None and known.boot_id != inventory.agent.boot_id,
+            rebooted=known is not None and _has_rebooted(known, inventory.agent),
             epoch=self._journal.epoch,
             now_us=self._clock.now_us(),
         )
@@ -135,10 +135,14 @@ class AgentMessages:
         held: frozenset[DeviceId] = frozenset(self._state.used.get(node_id, {}))
         return register(draft, told, held=held, now_us=self._clock.now_us())
 
-    async def _silence(self, agent_id: AgentId, *, gone: bool) -> None:
+    async def _silence(self, silent: AgentSilent) -> None:
+        agent_id = silent.agent_id
+
         def change(draft: Draft) -> None:
-            to = AgentState.LOST if self._state.is_held(agent_id) else AgentState.LEFT
-            leave(draft, agent_id, to=to if gone else AgentState.SUSPECT, now_us=self._clock.now_us())
+            to = AgentState.LOST if silent.lost else AgentState.SUSPECT
+            if silent.gone:
+                to = AgentState.LOST if self._state.is_held(agent_id) else AgentState.LEFT
+            leave(draft, agent_id, to=to, now_us=self._clock.now_us())
 
         self._state.reachable.discard(agent_id)
         await self._journal.persist(change, actor=ACTOR)
@@ -150,3 +154,8 @@ class AgentMessages:
                 await self._executor.stop(agent_id, kernel_id, epoch=self._journal.epoch, grace_ms=self._grace_ms)
             except AliquotError as error:
                 log.warning("agent %s was not told to stop %s: %s", agent_id, kernel_id, error.message)
+
+
+def _has_rebooted(known: Agent, told: Agent) -> bool:
+    """On another node than before, another boot id proves nothing of what the first one runs."""
+    return known.node_id == told.node_id and known.boot_id != told.boot_id

@@ -13,6 +13,9 @@ RUN_S_MAX: Final = 180.0
 
 
 def once(
+    agents: Annotated[
+        int, typer.Option(min=0, max=2, help="Let the nodes be 2 agents that dial in, each a process of its own.")
+    ] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
 ) -> None:
     """Run twelve sessions on a demo cluster of two nodes with eight mock H100 each, and check every step.
@@ -27,7 +30,7 @@ def once(
     reasons: list[str] = []
     kept = False
     try:
-        kept = asyncio.run(_run(as_json=as_json))
+        kept = asyncio.run(_run(agents=agents, as_json=as_json))
     except* (ServerFailed, ClientFailure) as failures:
         reasons = [str(failure) or type(failure).__name__ for failure in _leaves(failures)]
     for reason in reasons:
@@ -35,21 +38,26 @@ def once(
     raise typer.Exit(0 if kept else 1)
 
 
-async def _run(*, as_json: bool) -> bool:
+async def _run(*, agents: int, as_json: bool) -> bool:
     from aliquot.cli.main_job import report
     from aliquot.cli.main_job.course import run_course
     from aliquot.cli.main_job.findings import findings
+    from aliquot.cli.main_job.own_agents import demo_agents
     from aliquot.cli.main_job.own_server import OwnServer, ServerFailed
     from aliquot.cli.main_job.tasks import TASKS
 
     progress = Console(stderr=True)
     progress.print("Starting a server with a folder of its own, and two mock nodes with eight H100 each ...")
-    async with OwnServer("--demo") as server, server.client() as client:
+    async with (
+        OwnServer("--no-local-agents" if agents else "--demo") as server,
+        demo_agents(server, count=agents),
+        server.client() as client,
+    ):
         kernels = sum(task.cluster_size for task in TASKS)
         progress.print(f"Running {len(TASKS)} sessions ({kernels} processes) on {server.url} ...")
         try:
             async with asyncio.timeout(RUN_S_MAX):
-                course = await run_course(client, data_folder=server.data_folder)
+                course = await run_course(client, data_folder=server.folder)
         except TimeoutError:
             raise ServerFailed(f"it was not done in {RUN_S_MAX:g} s; the server said:\n{server.log_tail()}") from None
         found = findings(course)

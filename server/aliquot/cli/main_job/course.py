@@ -36,7 +36,11 @@ class Course:
 
 
 async def run_course(client: Client, *, data_folder: Path) -> Course:
-    """Run all tasks until the cluster is idle again."""
+    """Run all tasks until the cluster is idle again.
+
+    Args:
+        data_folder: everything that agents started has its files below it.
+    """
     course = Course(check=MapCheck(client=client, data_folder=data_folder))
     await until_joined(client, agents=2)
     revision = (await read_cluster(client)).revision

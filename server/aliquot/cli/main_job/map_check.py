@@ -30,7 +30,7 @@ class MapCheck:
 
     client: Client
     data_folder: Path
-    """The server's: its kernels are known by it."""
+    """Has the kernels' files in it: they are known by that."""
     compared: int = 0
     from_processes_alone: int = 0
     """Comparisons in which every share came from a live process, and there was at least one."""

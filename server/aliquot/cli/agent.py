@@ -1,0 +1,86 @@
+"""`aliquot agent`: the process of a node that dials in to a server."""
+
+import asyncio
+import logging
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from aliquot.cli.agent_checks import check
+from aliquot.cli.agent_keys import key
+
+if TYPE_CHECKING:
+    from aliquot.execution.remote.agent_setup import AgentOptions
+
+agent: Final = typer.Typer(invoke_without_command=True, no_args_is_help=True)
+agent.command("check")(check)
+agent.add_typer(key, name="key")
+
+
+@agent.callback()
+def run(
+    context: typer.Context,
+    server: Annotated[str | None, typer.Option(help="The server's address, like https://host:8090.")] = None,
+    key_file: Annotated[
+        Path | None, typer.Option(help="The file with this agent's key; nobody else may read it.")
+    ] = None,
+    data_folder: Annotated[Path | None, typer.Option(help="Where job files are, in agents/ID.")] = None,
+    accelerators: Annotated[Path | None, typer.Option(help="A file of mock accelerators.")] = None,
+    agent_id: Annotated[str | None, typer.Option("--id", help="The agent's name.  [default: the host's]")] = None,
+    ca_file: Annotated[Path | None, typer.Option(help="Certificates to trust instead of the system's.")] = None,
+    demo_node: Annotated[
+        int | None, typer.Option(min=1, help="Be node N of a demo cluster, with eight mock H100.")
+    ] = None,
+    reserved_cpu: Annotated[int, typer.Option(min=0, help="CPUs of this host that are not handed out.")] = 0,
+    reserved_mem: Annotated[str, typer.Option(help="Memory of this host that is not handed out.")] = "512m",
+    job_user: Annotated[str | None, typer.Option(help="The Unix account that jobs run as.")] = None,
+    allow_root_jobs: Annotated[bool, typer.Option("--allow-root-jobs", help="Let jobs run as root.")] = False,
+    log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
+) -> None:
+    """Run an agent until it is told to stop; it dials the server, for ever. Jobs go on without it."""
+    if context.invoked_subcommand is not None:
+        return
+    from aliquot.errors import ConfigurationError
+    from aliquot.execution.remote.agent_setup import AgentOptions
+    from aliquot.settings import default_data_folder
+    from aliquot_schema.errors import AliquotError
+
+    if server is None or key_file is None:
+        print("aliquot agent needs --server and --key-file; --help says more", file=sys.stderr)
+        raise typer.Exit(2)
+    logging.basicConfig(level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logging.getLogger("websockets").setLevel(logging.WARNING)
+    options = AgentOptions(
+        data_folder=data_folder or default_data_folder(),
+        accelerators=accelerators,
+        id=agent_id,
+        demo_node=demo_node,
+        reserved_cpu=reserved_cpu,
+        reserved_mem=reserved_mem,
+        job_user=job_user,
+        allow_root_jobs=allow_root_jobs,
+    )
+    try:
+        asyncio.run(_serve(options, server=server, key_file=key_file, ca_file=ca_file))
+    except (ConfigurationError, AliquotError) as error:
+        print(f"aliquot agent cannot start: {error}", file=sys.stderr)
+        raise typer.Exit(2) from None
+
+
+async def _serve(options: "AgentOptions", *, server: str, key_file: Path, ca_file: Path | None) -> None:
+    from aliquot.clock import SystemClock
+    from aliquot.execution.remote.agent_setup import agent_core
+    from aliquot.execution.remote.dialing import read_key, server_address
+    from aliquot.execution.remote.remote_agent import RemoteAgent
+
+    address = server_address(server, ca_file=ca_file)
+    if address.tls is None and address.host not in ("127.0.0.1", "::1", "localhost"):
+        logging.getLogger("aliquot.agent").warning("the key goes to %s unencrypted; use https", address.host)
+    core = agent_core(options, now_us=SystemClock().now_us)
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    await RemoteAgent(core, address=address, key=read_key(key_file)).run(stop)

@@ -1,0 +1,1 @@
+"""Agents that dial in: their server side, and the process that an agent runs in."""

@@ -1,0 +1,97 @@
+"""What a remote agent is made of, from what its operator wrote."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+from pathlib import Path
+
+from aliquot.errors import ConfigurationError
+from aliquot.execution.agent.config import AgentConfig
+from aliquot.execution.agent.core import AgentCore
+from aliquot.execution.agent.job_user import JobUserPolicy
+from aliquot.execution.devices.demo import demo_cluster
+from aliquot.execution.devices.node_devices import NodeDevices, node_of_file, node_of_machine
+from aliquot.execution.devices.plugin import DeviceFileError
+from aliquot.execution.remote.keys import check_agent_id
+from aliquot_schema.errors import InvalidRequest
+from aliquot_schema.ids import AgentId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentOptions:
+    """The flags of `aliquot agent`."""
+
+    data_folder: Path
+    accelerators: Path | None = None
+    id: str | None = None
+    demo_node: int | None = None
+    reserved_cpu: int = 0
+    reserved_mem: str = "512m"
+    job_user: str | None = None
+    allow_root_jobs: bool = False
+
+    @property
+    def user_policy(self) -> JobUserPolicy:
+        """Who jobs run as."""
+        return JobUserPolicy(name=self.job_user, allow_root=self.allow_root_jobs)
+
+
+def agent_node(options: AgentOptions) -> NodeDevices:
+    """The node and its devices; none is asked yet, but for the files.
+
+    Raises:
+        ConfigurationError: a file or a flag is wrong.
+    """
+    host: dict[str, object] = {"reserved-cpu": options.reserved_cpu, "reserved-mem": options.reserved_mem}
+    if options.accelerators is not None and options.demo_node is not None:
+        raise ConfigurationError("accelerators: a demo node has accelerators of its own")
+    try:
+        if options.demo_node is not None:
+            node = demo_cluster(nodes=options.demo_node)[-1]
+        elif options.accelerators is not None:
+            node = node_of_file(options.accelerators, host=host)
+        else:
+            node = node_of_machine(host=host)
+        named = node if options.id is None else replace(node, agent_id=AgentId(options.id))
+        check_agent_id(named.agent_id)
+    except DeviceFileError as error:
+        raise ConfigurationError(str(error)) from error
+    except InvalidRequest as error:
+        raise ConfigurationError(f"id: {error.message}") from error
+    return named
+
+
+def agent_folder(options: AgentOptions, agent_id: AgentId) -> Path:
+    """Where the agent keeps its kernels; the same place as for an agent inside a server."""
+    return options.data_folder.absolute() / "agents" / agent_id
+
+
+def agent_core(options: AgentOptions, *, now_us: Callable[[], int]) -> AgentCore:
+    """The agent, not opened yet, and the folders above its own.
+
+    Raises:
+        ConfigurationError: a file or a flag is wrong, or the data folder cannot be made.
+    """
+    node = agent_node(options)
+    folder = agent_folder(options, node.agent_id)
+    try:
+        for path in (options.data_folder, folder.parent):
+            path.mkdir(mode=0o711, parents=True, exist_ok=True)
+            path.chmod(0o711)  # job users pass through
+    except OSError as error:
+        raise ConfigurationError(
+            f"data-folder: {options.data_folder} cannot be used ({error.strerror}); give another with --data-folder"
+        ) from error
+    config = AgentConfig(
+        id=node.agent_id,
+        node=node.node,
+        folder=folder,
+        job_user=options.user_policy,
+        software_version=software_version(),
+    )
+    return AgentCore(config, devices=node.devices, now_us=now_us)
+
+
+def software_version() -> str:
+    """What this is, for the other side."""
+    return f"aliquot {version('aliquot')}"

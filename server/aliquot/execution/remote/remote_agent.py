@@ -1,0 +1,148 @@
+"""An agent in a process of its own, that dials in for as long as it lives."""
+
+import asyncio
+import logging
+import random
+import time
+import uuid
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+
+from aliquot.execution.agent.core import AgentCore
+from aliquot.execution.remote.channel import Channel, ChannelClosed
+from aliquot.execution.remote.codec import ProtocolError
+from aliquot.execution.remote.conversation import Conversation, Refused, ServerSilent
+from aliquot.execution.remote.dialing import ServerAddress, Unreachable, dialled, introduce
+from aliquot.execution.remote.outbox import Outbox, OutboxFull
+from aliquot_schema.agent_protocol import PROTOCOLS, GoodBye, Hello
+from aliquot_schema.errors import Unavailable
+from aliquot_schema.launching import KernelPhase
+
+WAIT_S_MIN: Final = 0.2
+WAIT_S_MAX: Final = 10.0
+GREET_S_MAX: Final = 15.0
+GOOD_BYE_S_MAX: Final = 2.0
+
+log: Final = logging.getLogger("aliquot.agent")
+
+
+@dataclass(slots=True)
+class Backoff:
+    """How long to wait before dialling again: twice as long each time, up to a bound, and never at the same moment
+    as all the other agents."""
+
+    attempts: int = 0
+
+    def next_s(self) -> float:
+        """Seconds, between half and the whole of the step."""
+        step = min(WAIT_S_MAX, WAIT_S_MIN * 2.0 ** min(self.attempts, 16))
+        self.attempts += 1
+        return step * random.uniform(0.5, 1.0)
+
+
+class RemoteAgent:
+    """Joins an `AgentCore` and a server. Kernels outlive it, and the core tells the server's next life everything."""
+
+    def __init__(self, core: AgentCore, *, address: ServerAddress, key: str) -> None:
+        self._core = core
+        self._address = address
+        self._key = key
+        self._hello = Hello(
+            agent_id=core.config.id,
+            boot_id=core.config.node.boot_id,
+            instance=uuid.uuid4().hex,
+            software_version=core.config.software_version,
+            protocols=PROTOCOLS,
+        )
+        self._outbox = Outbox()
+        self._channel: Channel | None = None
+        self._said = ""
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Open the agent, and stay connected until `stop` is set; kernels run on.
+
+        Raises:
+            AliquotError: the agent cannot be opened.
+        """
+        await self._core.open()
+        log.info("agent %s is open in %s", self._core.config.id, self._core.config.folder)
+        passing = asyncio.create_task(self._pass_on())
+        dialling = asyncio.create_task(self._dial_for_ever())
+        stopping = asyncio.create_task(stop.wait())
+        try:
+            await asyncio.wait({passing, dialling, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            await self._say_good_bye()
+        finally:
+            for task in (dialling, stopping):
+                task.cancel()
+            await asyncio.gather(dialling, stopping, return_exceptions=True)
+            await self._core.close()
+            await passing
+        log.info("agent %s has stopped; what it started runs on", self._core.config.id)
+
+    async def _pass_on(self) -> None:
+        """Reports go to the present connection's outbox; those of a time without one are in the next inventory."""
+        async for message in self._core.reports():
+            self._outbox.add(message)
+
+    async def _dial_for_ever(self) -> None:
+        backoff = Backoff()
+        while True:
+            started = time.monotonic()
+            try:
+                await self._talk()
+            except* (Refused, Unreachable, ServerSilent, ChannelClosed, ProtocolError, OutboxFull, Unavailable) as ends:
+                self._note(ends)
+            except* Exception as faults:
+                log.error("the connection failed", exc_info=faults)
+            self._outbox = Outbox()
+            if time.monotonic() - started > WAIT_S_MAX:
+                backoff = Backoff()
+            await asyncio.sleep(backoff.next_s())
+
+    async def _talk(self) -> None:
+        async with dialled(self._address, agent_id=self._core.config.id, key=self._key) as channel:
+            try:
+                async with asyncio.timeout(GREET_S_MAX):
+                    welcome = await introduce(channel, self._hello)
+            except TimeoutError:
+                raise Unreachable("the server does not answer a hello") from None
+            outbox = self._outbox = Outbox()
+            self._channel = channel
+            self._say(f"connected to {self._address.url} ({welcome.software_version}, protocol {welcome.protocol})")
+            try:
+                await Conversation(self._core, channel, outbox=outbox, beat_s=welcome.beat_s).run()
+            finally:
+                self._channel = None
+
+    async def _say_good_bye(self) -> None:
+        """Only when nothing runs: an agent that is restarted under its jobs is back before it is missed."""
+        if self._channel is None:
+            return
+        with suppress(TimeoutError, ChannelClosed, Unavailable):
+            async with asyncio.timeout(GOOD_BYE_S_MAX):
+                kernels = (await self._core.inventory()).kernels
+                if not any(report.phase in (KernelPhase.STARTED, KernelPhase.UNCERTAIN) for report in kernels):
+                    await self._channel.send(GoodBye())
+
+    def _note(self, ends: BaseExceptionGroup[Exception]) -> None:
+        error: BaseException = ends
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        match error:
+            case Refused():
+                words = f"refused: {error}"
+            case ChannelClosed():
+                words = "the connection was lost"
+            case OutboxFull():
+                words = "the server takes reports too slowly"
+            case _:
+                words = str(error)
+        self._say(f"not connected: {words}; dialling again, for ever")
+
+    def _say(self, words: str) -> None:
+        """One line for each change."""
+        if words != self._said:
+            self._said = words
+            log.info("agent %s is %s", self._core.config.id, words)
