@@ -59,7 +59,7 @@ class Device:
     """The device's own memory; 0 where it has none."""
     numa_node: int | None = None
     parent: DeviceId | None = None
-    """The whole device that a MIG slice is cut from; the two exclude each other."""
+    """The whole device that a MIG slice, or one agent's piece of a pool, is cut from; the two exclude each other."""
     isolation: Isolation = Isolation.NONE
     health: DeviceHealth = DeviceHealth.HEALTHY
     linked_to: tuple[DeviceId, ...] = ()

@@ -283,7 +283,8 @@ def test_real_gpus_are_found_and_the_driver_is_let_go(driver: FakeDriver) -> Non
     here = found()
     assert here.words == "2 x NVIDIA H100 80GB HBM3 through NVML (driver 580.95.05)"
     assert driver.users() == 0
-    (node,) = here.nodes()
+    (source,) = here.nodes()
+    node = source.whole()
     assert {ONE, TWO} < {device.id for device in node.devices.discover()}
     node.devices.close()
     assert driver.users() == 0

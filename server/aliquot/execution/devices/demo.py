@@ -1,14 +1,15 @@
 """The cluster that is shown where there is no GPU: two mock nodes with eight H100 each."""
 
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
-from aliquot.execution.devices.device_set import DeviceSet
 from aliquot.execution.devices.host import HostPlugin
 from aliquot.execution.devices.identity import node_identity
 from aliquot.execution.devices.mock import MockPlugin
 from aliquot.execution.devices.mock_file import MockDescription, MockDevice, NumberFormat, SlotFormat
-from aliquot.execution.devices.node_devices import NodeDevices
+from aliquot.execution.devices.node_devices import NodeDevices, NodeSource
+from aliquot.execution.devices.plugin import DevicePlugin
 from aliquot_schema.ids import AgentId, NodeId
 
 DEMO_MODEL: Final = "NVIDIA H100 80GB HBM3"
@@ -35,6 +36,11 @@ def demo_cluster(*, nodes: int = 2, gpus: int = 8, cpu: int = 64, mem: str = "51
     Args:
         gpus: per node, half of them on each of two NUMA nodes.
     """
+    return tuple(source.whole() for source in demo_sources(nodes=nodes, gpus=gpus, cpu=cpu, mem=mem))
+
+
+def demo_sources(*, nodes: int = 2, gpus: int = 8, cpu: int = 64, mem: str = "512g") -> tuple[NodeSource, ...]:
+    """The nodes of the demo cluster."""
     return tuple(_node(number, gpus=gpus, cpu=cpu, mem=mem) for number in range(1, nodes + 1))
 
 
@@ -54,11 +60,15 @@ def demo_description(number: int, *, gpus: int) -> MockDescription:
     return MockDescription(slot_name="cuda", device_plugin_name="CUDADevice", devices=devices, formats=_FORMATS)
 
 
-def _node(number: int, *, gpus: int, cpu: int, mem: str) -> NodeDevices:
+def _node(number: int, *, gpus: int, cpu: int, mem: str) -> NodeSource:
     name = f"demo-{number}"
-    host = HostPlugin({"cpu": cpu, "mem": mem, "numa-nodes": 2})
-    return NodeDevices(
+    return NodeSource(
         agent_id=AgentId(name),
         node=replace(node_identity(), node_id=NodeId(name), hostname=name),
-        devices=DeviceSet((MockPlugin(demo_description(number, gpus=gpus)), host)),
+        plugins=partial(_plugins, number, gpus=gpus, cpu=cpu, mem=mem),
     )
+
+
+def _plugins(number: int, *, gpus: int, cpu: int, mem: str) -> tuple[DevicePlugin, ...]:
+    host = HostPlugin({"cpu": cpu, "mem": mem, "numa-nodes": 2})
+    return MockPlugin(demo_description(number, gpus=gpus)), host

@@ -3,12 +3,17 @@
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 
+from aliquot.core.allocation.selection import Selection
 from aliquot.execution.devices.grant import device_order, grant_variables, holds_any
+from aliquot.execution.devices.part import Part
 from aliquot.execution.devices.plugin import DeviceFileError, DevicePlugin, DeviceUse
 from aliquot_schema.devices import Device, DeviceHealth, DeviceReading, ResourceSpec
 from aliquot_schema.ids import DeviceId, SlotName
 from aliquot_schema.slots import SlotType
+
+_EVERYTHING: Final = Selection()
 
 _log = logging.getLogger(__name__)
 
@@ -22,13 +27,16 @@ class DeviceSet:
 
     kind = "set"
 
-    def __init__(self, plugins: Sequence[DevicePlugin]) -> None:
+    def __init__(self, plugins: Sequence[DevicePlugin], *, part: Part = _EVERYTHING) -> None:
         """Join plugins of different kinds.
 
+        Args:
+            part: what of all this is the agent's; the rest is known here, but never told of.
         Raises:
             DeviceFileError: two plugins have the same kind.
         """
         self._plugins = tuple(plugins)
+        self._part = part
         self._known: dict[str, dict[DeviceId, Device]] = {}
         self._devices: tuple[Device, ...] = ()
         self._answered: set[str] = set()
@@ -57,7 +65,7 @@ class DeviceSet:
                 if other != plugin.kind:
                     raise DeviceFileError(f"device {device.id} is reported by two plugins: {other} and {plugin.kind}")
         found = (device for known in self._known.values() for device in known.values())
-        self._devices = tuple(sorted(found, key=device_order))
+        self._devices = tuple(sorted(self._part.of(sorted(found, key=device_order)), key=device_order))
         return self._devices
 
     def devices(self) -> tuple[Device, ...]:

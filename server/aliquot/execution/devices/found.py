@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from aliquot.execution.devices.demo import demo_cluster
-from aliquot.execution.devices.node_devices import NodeDevices, node_of_machine
+from aliquot.execution.devices.demo import demo_sources
+from aliquot.execution.devices.node_devices import NodeSource, machine_source
 from aliquot.execution.devices.nvml import NvmlPlugin
 from aliquot_schema.devices import Device
 
@@ -18,13 +18,13 @@ class Found:
     """Empty: a demo cluster takes their place."""
     words: str
 
-    def nodes(self, *, host: Mapping[str, object] | None = None) -> tuple[NodeDevices, ...]:
-        """The agents to start: one with the real GPUs, or the demo cluster.
+    def nodes(self, *, host: Mapping[str, object] | None = None) -> tuple[NodeSource, ...]:
+        """The nodes to run agents on: the one with the real GPUs, or the demo cluster.
 
         Args:
             host: configuration of the host plugin, for the real ones.
         """
-        return (node_of_machine(host=host),) if self.gpus else demo_cluster()
+        return (machine_source(host=host),) if self.gpus else demo_sources()
 
 
 def found() -> Found:

@@ -6,7 +6,7 @@ from typing import Protocol, runtime_checkable
 
 from aliquot.errors import ConfigurationError
 from aliquot_schema.devices import Device, DeviceReading, ResourceSpec
-from aliquot_schema.ids import DeviceId, SlotName
+from aliquot_schema.ids import AgentId, DeviceId, SlotName
 from aliquot_schema.slots import SlotType
 
 
@@ -60,3 +60,11 @@ class DevicePlugin(Protocol):
 
     def close(self) -> None:
         """Let go of the driver."""
+
+
+@runtime_checkable
+class PartitioningPlugin(DevicePlugin, Protocol):
+    """A plugin that knows better than the usual way how its devices are divided among the agents of a node."""
+
+    def partition(self, devices: Sequence[Device], *, agents: Sequence[AgentId]) -> Sequence[Sequence[Device]]:
+        """Divide its devices of one kind, in mode `auto-split`; see `core.allocation.partition.Partitioner`."""
