@@ -10,6 +10,7 @@ from aliquot.core.allocation.occupancy import added, occupancy_of
 from aliquot.core.allocation.options import AllocationOptions
 from aliquot.core.policy import Policy
 from aliquot.core.queue import Kind, kind_of
+from aliquot.core.roster import are_same, has_labels, may_be_on
 from aliquot.core.snapshot import AgentRow, PendingRow, Request, Snapshot
 from aliquot_schema.devices import DeviceHealth, ResourceSpec
 from aliquot_schema.errors import (
@@ -37,11 +38,14 @@ def impossible(spec: SessionSpec, agents: Iterable[AgentRow], options: Allocatio
     Agents that are lost, drained or suspect count: they may come back.
     """
     request = tuple((slot, amount) for slot, amount in spec.slots.items() if not isinstance(amount, Unlimited))
-    options = replace(options, gpu_memory_bytes=spec.gpu_memory_bytes)
-    agents = list(agents)
+    options = replace(options, gpu_memory_bytes=spec.gpu_memory_bytes, models=spec.models)
+    agents = [agent for agent in sorted(agents, key=_by_name) if has_labels(agent, spec.labels.items())]
     room = kernels_when_empty(agents, request, options, most=spec.cluster_size, repaired=True)
     if room >= spec.cluster_size:
         return None
+    if not agents:
+        wanted = ", ".join(f"{name}={value}" for name, value in sorted(spec.labels.items()))
+        return ImpossibleRequest(f"labels: no registered agent has {wanted}", slot="labels", requested=wanted, limit="")
     if not room:
         refusals = [_refusal(agent.layout, request, options) for agent in agents]
         return _kindest([refusal for refusal in refusals if refusal is not None], request, agents)
@@ -64,7 +68,7 @@ class FeasibilityMemo:
 
     def found(self, agents: tuple[AgentRow, ...], options: AllocationOptions) -> dict[Kind, Verdict | None]:
         """What is known, to be added to."""
-        if self._options != options or not _are_same(self._agents, agents) or len(self._found) > KINDS_MAX:
+        if self._options != options or not are_same(self._agents, agents) or len(self._found) > KINDS_MAX:
             self._agents, self._options, self._found = agents, options, {}
         return self._found
 
@@ -74,11 +78,14 @@ def feasible_agents(
 ) -> Callable[[PendingRow], Verdict | None]:
     """A test for rows: None when the open agents could run it when empty, else why not. One look per kind of rows."""
     found = (known or FeasibilityMemo()).found(snapshot.agents, policy.allocation)
+    ordered: list[AgentRow] = []
 
     def could_run(row: PendingRow) -> Verdict | None:
         kind = kind_of(row)
         if kind not in found:
-            found[kind] = _no_agent(row, snapshot.agents, policy.allocation)
+            if not ordered:
+                ordered.extend(sorted(snapshot.agents, key=_by_name))
+            found[kind] = _no_agent(row, ordered, policy.allocation)
         return found[kind]
 
     return could_run
@@ -90,11 +97,12 @@ def kernels_when_empty(
     """How many such kernels the agents hold at once when nobody else is there; counting stops at `most`.
 
     Args:
+        agents: in a fixed order; those of one node may share devices.
         repaired: whether devices that are broken now count as if they were healthy again.
     """
     found = 0
     used: dict[NodeId, Mapping[DeviceId, int]] = {}
-    for agent in sorted(agents, key=_by_name):
+    for agent in agents:
         if found == most:
             break
         held = used.get(agent.node_id, {})
@@ -106,22 +114,13 @@ def kernels_when_empty(
     return found
 
 
-def _are_same(before: tuple[AgentRow, ...], agents: tuple[AgentRow, ...]) -> bool:
-    if before is agents:
-        return True
-    return len(before) == len(agents) and all(
-        (old.id, old.node_id, old.is_open) == (new.id, new.node_id, new.is_open) and old.layout is new.layout
-        for old, new in zip(before, agents, strict=True)
-    )
-
-
 def _no_agent(row: PendingRow, agents: Iterable[AgentRow], options: AllocationOptions) -> Verdict | None:
-    options = replace(options, gpu_memory_bytes=row.gpu_memory_bytes)
-    allowed = [agent for agent in agents if agent.id not in row.excluded_agents]
+    options = replace(options, gpu_memory_bytes=row.gpu_memory_bytes, models=row.where.models)
+    allowed = [agent for agent in agents if may_be_on(row, agent)]
     is_open = [agent for agent in allowed if agent.is_open]
     if kernels_when_empty(is_open, row.request, options, most=row.cluster_size, repaired=False) >= row.cluster_size:
         return None
-    missing = [agent for agent in sorted(allowed, key=_by_name) if not agent.is_open or _broken(agent)]
+    missing = [agent for agent in allowed if not agent.is_open or _broken(agent)]
     could = [agent for agent in missing if not _refusal(agent.layout, row.request, options)]
     broken = [device_id for agent in could if agent.is_open for device_id in _broken(agent)]
     evidence = Evidence(

@@ -1,92 +1,153 @@
 """Room: what is still free while a pass places one session after the other."""
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
+from typing import Final
 
-from aliquot.core.allocation.device_map import allocate
+from aliquot.core.allocation.device_map import DeviceMap, allocate
 from aliquot.core.allocation.occupancy import Occupancy, added, occupancy_on
+from aliquot.core.allocation.options import AllocationOptions
+from aliquot.core.holders import Holders
+from aliquot.core.memo import Memo
 from aliquot.core.plan import KernelPlacement
 from aliquot.core.policy import Policy
-from aliquot.core.snapshot import AgentRow, PendingRow, Snapshot, milli_of
+from aliquot.core.roster import Roster, may_be_on
+from aliquot.core.snapshot import AgentRow, PendingRow, Snapshot, Where, milli_of
 from aliquot_schema.devices import ResourceSpec
 from aliquot_schema.errors import AllocationRefused, InvalidRequest
-from aliquot_schema.ids import DeviceId, NodeId, SessionId
-from aliquot_schema.natural_order import natural_key
+from aliquot_schema.ids import AgentId, DeviceId, NodeId, SessionId, SlotName
+
+Scope = tuple[tuple[AgentId, ...], Where]
+"""What decides which agents a row may be put on, whatever is free there."""
+NOTHING: Final[dict[DeviceId, int]] = {}
+"""What is held on a node that nobody has a part of."""
+
+
+def scope_of(row: PendingRow) -> Scope:
+    """Rows of one scope may be put on the same agents."""
+    return row.excluded_agents, row.where
 
 
 class Room:
     """Begins as the snapshot has it and gets smaller with every placement. The snapshot is not changed."""
 
-    def __init__(self, snapshot: Snapshot, policy: Policy) -> None:
-        self.agents = tuple(sorted(snapshot.agents, key=lambda agent: natural_key(agent.id)))
-        self._used: dict[NodeId, dict[DeviceId, int]] = {node: dict(used) for node, used in snapshot.used.items()}
-        self._options = policy.allocation
-        self._holders = snapshot.holders
-        self._taken: dict[tuple[NodeId, DeviceId], list[SessionId]] = defaultdict(list)
-        self._agents_on: dict[NodeId, list[AgentRow]] = defaultdict(list)
-        for agent in self.agents:
-            if agent.is_open:
-                self._agents_on[agent.node_id].append(agent)
+    def __init__(self, snapshot: Snapshot, policy: Policy, *, memo: Memo | None = None) -> None:
+        self._memo = memo if memo is not None else Memo()
+        self.roster: Final[Roster] = self._memo.roster(snapshot.agents)
+        self.agents = self.roster.agents
+        # Mappings of the snapshot are shared until a node is given something; they are never changed in place.
+        self._used: dict[NodeId, Mapping[DeviceId, int]] = dict(snapshot.used)
+        self._allocation = policy.allocation
+        self._options: dict[tuple[int | None, tuple[str, ...]], AllocationOptions] = {}
+        self._open_agents: dict[Scope, Sequence[AgentRow]] = {}
+        self._most_free: dict[tuple[SlotName, Scope], int] = {}
         self._free_milli: dict[NodeId, int] = {}
         self._free_milli_sum = 0
-        self._uncounted: dict[NodeId, None] = dict.fromkeys(self._agents_on)
-        self._by_id = {agent.id: agent for agent in self.agents}
+        self._uncounted: dict[NodeId, None] = dict.fromkeys(self.roster.open_on)
+        self._held = snapshot.holders
+        self._taken: list[tuple[SessionId, KernelPlacement]] = []
 
-    def open_agents(self, row: PendingRow) -> list[AgentRow]:
+    def open_agents(self, row: PendingRow) -> Sequence[AgentRow]:
         """Agents that this session may be given something on now, in natural order of their ids."""
-        return [agent for agent in self.agents if agent.is_open and agent.id not in row.excluded_agents]
+        scope = scope_of(row)
+        found = self._open_agents.get(scope)
+        if found is None:
+            found = self._open_agents[scope] = [agent for agent in self.roster.open if may_be_on(row, agent)]
+        return found
+
+    @property
+    def memo(self) -> Memo:
+        """What earlier passes found out."""
+        return self._memo
 
     @property
     def used(self) -> Mapping[NodeId, Mapping[DeviceId, int]]:
         """Budget units held, by node. Not to be changed."""
         return self._used
 
+    @cached_property
+    def holders(self) -> Holders:
+        """Sessions that hold a part of a device, those placed in this pass included."""
+        return Holders(self._memo.holders(self._held), self._taken, roster=self.roster)
+
     def free_milli(self) -> int:
         """What is left of all accelerators, or more, in the unit of `LEAST_MILLI` of the queue."""
+        known = self._memo.free_milli
         for node_id in self._uncounted:
-            counted = self._free_milli_on(node_id)
-            self._free_milli_sum += counted - self._free_milli.get(node_id, 0)
-            self._free_milli[node_id] = counted
+            used = self.used_on(node_id)
+            before = known.get(node_id)
+            if before is None or before[0] is not used:
+                before = known[node_id] = used, self._free_milli_on(node_id, used)
+            self._free_milli_sum += before[1] - self._free_milli.get(node_id, 0)
+            self._free_milli[node_id] = before[1]
         self._uncounted.clear()
         return self._free_milli_sum
 
-    def used_on(self, node_id: NodeId) -> dict[DeviceId, int]:
+    def most_free(self, slot: SlotName, row: PendingRow) -> int:
+        """What the agent with most of a slot has left, of those that the row may be put on."""
+        key = slot, scope_of(row)
+        most = self._most_free.get(key)
+        if most is None:
+            models = row.where.models
+            known = self._memo.free_totals.setdefault((slot, models), {})
+            totals = (self._free_total(agent, slot, models, known) for agent in self.open_agents(row))
+            most = self._most_free[key] = max(totals, default=0)
+        return most
+
+    def used_on(self, node_id: NodeId) -> Mapping[DeviceId, int]:
         """Budget units held on a node."""
-        return self._used.get(node_id, {})
+        return self._used.get(node_id, NOTHING)
 
     def try_kernel(self, row: PendingRow, agent: AgentRow, used: Occupancy) -> ResourceSpec | None:
         """What one kernel would be given on an agent whose node is held to `used`; None when it is refused."""
-        options = replace(self._options, gpu_memory_bytes=row.gpu_memory_bytes)
         layout = agent.layout
         try:
-            return allocate(dict(row.request), slots=layout.slots, used=used, unique=layout.unique, options=options)
+            return allocate(
+                dict(row.request),
+                slots=layout.slots,
+                used=used,
+                unique=layout.unique,
+                options=self.options_of(row),
+            )
         except (AllocationRefused, InvalidRequest):
             return None
+
+    def options_of(self, row: PendingRow) -> AllocationOptions:
+        """How devices are chosen for this row inside an agent."""
+        key = row.gpu_memory_bytes, row.where.models
+        found = self._options.get(key)
+        if found is None:
+            found = replace(self._allocation, gpu_memory_bytes=row.gpu_memory_bytes, models=row.where.models)
+            self._options[key] = found
+        return found
 
     def with_spec(self, agent: AgentRow, used: Occupancy, spec: ResourceSpec) -> dict[DeviceId, int]:
         """`used` after a grant on that agent."""
         return added(used, occupancy_on((spec,), agent.layout.devices))
 
-    def holders_of(self, node_id: NodeId, device_id: DeviceId) -> list[SessionId]:
-        """Sessions that hold a part of a device, those placed in this pass included."""
-        return [*self._holders.get((node_id, device_id), ()), *self._taken.get((node_id, device_id), ())]
-
     def take(self, session_id: SessionId, kernels: Sequence[KernelPlacement]) -> None:
         """Count a session's kernels as placed."""
         for kernel in kernels:
             used = self.used_on(kernel.node_id)
-            self._used[kernel.node_id] = self.with_spec(self._by_id[kernel.agent_id], used, kernel.spec)
+            self._used[kernel.node_id] = self.with_spec(self.roster.by_id[kernel.agent_id], used, kernel.spec)
             self._uncounted[kernel.node_id] = None
-            for amounts in kernel.spec.values():
-                for device_id in amounts:
-                    self._taken[kernel.node_id, device_id].append(session_id)
+        self._most_free.clear()
+        self._taken += ((session_id, kernel) for kernel in kernels)
 
-    def _free_milli_on(self, node_id: NodeId) -> int:
+    def _free_total(
+        self, agent: AgentRow, slot: SlotName, models: tuple[str, ...], known: dict[AgentId, tuple[Occupancy, int]]
+    ) -> int:
+        used = self.used_on(agent.node_id)
+        before = known.get(agent.id)
+        if before is None or before[0] is not used:
+            before = known[agent.id] = used, DeviceMap(agent.layout, used).free(slot, models=models).total
+        return before[1]
+
+    def _free_milli_on(self, node_id: NodeId, used: Occupancy) -> int:
         """Agents of a node may share devices: each counts once, by the slot that makes most of it."""
-        used = self.used_on(node_id)
         found: dict[DeviceId, int] = {}
-        for agent in self._agents_on[node_id]:
+        for agent in self.roster.open_on[node_id]:
             for slot, columns in agent.layout.slots.items():
                 if unit := milli_of(slot):
                     for device_id, budget, cost in zip(columns.ids, columns.budgets, columns.costs, strict=True):

@@ -8,6 +8,7 @@ from typing import Final
 from aliquot.core.allocation import refusals
 from aliquot.core.allocation.affinity import Group, pick
 from aliquot.core.allocation.layout import SlotLayout
+from aliquot.core.allocation.models import is_of_model
 from aliquot.core.allocation.occupancy import Occupancy
 from aliquot.core.allocation.options import AllocationOptions, NumaPolicy, Strategy
 from aliquot.core.allocation.portions import (
@@ -51,11 +52,15 @@ def give(
     fitting = layout.on_step(amount)
     if layout.ids and not fitting:
         raise refusals.off_quantum(slot, requested=amount, quanta=layout.quanta)
+    if options.models and fitting:
+        fitting = [index for index in fitting if is_of_model(layout.models[index], options.models)]
+        if not fitting:
+            raise refusals.other_models(slot, requested=amount, models=options.models)
     free = layout.free(used)
     refusal: AllocationRefused | None = None
     groups = (layout.slices, layout.wholes) if options.gpu_memory_bytes else (layout.wholes, layout.slices)
     for group in groups:
-        members = [index for index in group if index in fitting]
+        members = group if len(fitting) == len(layout.ids) else [index for index in group if index in fitting]
         if members:
             offer = _offer(slot, layout=layout, members=members, free=free, options=options)
             outcome = _split(slot, amount=amount, offer=offer, options=options)

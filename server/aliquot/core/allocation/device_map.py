@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from aliquot.core.allocation import accelerators, host, refusals
 from aliquot.core.allocation.affinity import Group
 from aliquot.core.allocation.layout import DeviceLayout, SlotLayout
+from aliquot.core.allocation.models import is_of_model
 from aliquot.core.allocation.occupancy import Occupancy, added, occupancy_of, occupancy_on, removed
 from aliquot.core.allocation.options import DEFAULT_OPTIONS, AllocationOptions
 from aliquot_schema.devices import Device, ResourceSpec
@@ -104,12 +105,11 @@ class DeviceMap:
         used = dict(self.used)
         for slot, amounts in spec.items():
             layout = self.layout.slots.get(slot)
-            places = {device_id: index for index, device_id in enumerate(layout.ids)} if layout else {}
             free = layout.free(used) if layout else []
             for device_id, amount in amounts.items():
-                if layout is None or device_id not in places:
+                if layout is None or device_id not in layout.places:
                     raise refusals.device_not_offered(slot, device_id=device_id, requested=amount)
-                index = places[device_id]
+                index = layout.places[device_id]
                 if amount % layout.quanta[index]:
                     raise refusals.off_quantum(slot, requested=amount, quanta=layout.quanta[index : index + 1])
                 available = 0 if any(used.get(rival) for rival in layout.rivals[index]) else free[index]
@@ -117,12 +117,17 @@ class DeviceMap:
                     raise refusals.device_not_free(slot, device_id=device_id, requested=amount, available=available)
                 used[device_id] = used.get(device_id, 0) + amount * layout.costs[index]
 
-    def free(self, slot: SlotName) -> FreeAmount:
-        """What is free of a slot; a device and its slices count as much as the larger of the two."""
+    def free(self, slot: SlotName, *, models: tuple[str, ...] = ()) -> FreeAmount:
+        """What is free of a slot, on accelerators of these models; a device and its slices count as much as the larger
+        of the two."""
         layout = self.layout.slots.get(slot)
         if layout is None:
             return FreeAmount(0, 0)
         room = layout.free(self.used)
+        if models and is_accelerator(slot):
+            room = [free if is_of_model(model, models) else 0 for free, model in zip(room, layout.models, strict=True)]
+        if not layout.has_rivals:
+            return FreeAmount(sum(room), max(room, default=0))
         cut: Counter[DeviceId] = Counter()
         for index in layout.slices:
             cut[self.layout.devices[layout.ids[index]].parent or layout.ids[index]] += room[index]
@@ -142,21 +147,19 @@ def allocate(
     wanted = _wanted(request, slots=slots, unique=unique)
     spec: dict[SlotName, dict[DeviceId, int]] = {}
     near: frozenset[Group] = frozenset()
-    for slot, amount in wanted:
+    for number, (slot, amount) in enumerate(wanted, start=1):
         layout = slots[slot]
         if is_accelerator(slot):
             given = accelerators.give(slot, amount=amount, layout=layout, used=used, options=options)
         else:
             given = host.gather(slot, amount=amount, layout=layout, used=used, near=near, numa=options.numa)
         spec[slot] = given
-        if len(wanted) > 1:
-            costs = dict(zip(layout.ids, layout.costs, strict=True))
-            used = added(used, {device_id: part * costs[device_id] for device_id, part in given.items()})
-            near = (
-                near | _nodes_of(given, layout=layout)
-                if is_accelerator(slot)
-                else near or _nodes_of(given, layout=layout)
-            )
+        if number < len(wanted):
+            used = added(used, layout.budget_of(given))
+            if is_accelerator(slot):
+                near |= layout.nodes_of(given)
+            elif not near:
+                near = layout.nodes_of(given)
     return spec
 
 
@@ -184,11 +187,3 @@ def _wanted(
                 raise refusals.same_kind(first, slot, requested=amount)
         wanted.append((slot, amount))
     return wanted
-
-
-def _nodes_of(given: Mapping[DeviceId, int], *, layout: SlotLayout) -> frozenset[Group]:
-    return frozenset(
-        node
-        for device_id, node in zip(layout.ids, layout.nodes, strict=True)
-        if device_id in given and node is not None
-    )

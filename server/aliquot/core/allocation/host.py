@@ -1,7 +1,6 @@
 """Giving an amount of the host's own slots, CPU cores and memory, near the accelerators that were given."""
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import lcm
 
 from aliquot.core.allocation import refusals
@@ -34,13 +33,13 @@ def gather(
     if layout.ids and not fitting:
         raise refusals.off_quantum(slot, requested=amount, quanta=layout.quanta)
     step = layout.quantum or lcm(*[layout.quanta[index] for index in fitting])
-    free = layout.free(used)
-    room = [0] * len(free)
-    for index in fitting:
-        room[index] = free[index] // step * step
+    room = layout.free(used)
+    if step > 1 or len(fitting) < len(room):
+        wanted = frozenset(fitting)
+        room = [free // step * step if index in wanted else 0 for index, free in enumerate(room)]
     given: dict[int, int] = {}
     rest = amount
-    for index in _order(room, amount=amount, nodes=layout.nodes, near=near, numa=numa):
+    for index in _order(room, amount=amount, layout=layout, near=near, numa=numa):
         given[index] = min(rest, room[index])
         rest -= given[index]
         if not rest:
@@ -52,39 +51,34 @@ def _order(
     room: Sequence[int],
     *,
     amount: int,
-    nodes: Sequence[Group],
+    layout: SlotLayout,
     near: frozenset[Group],
     numa: NumaPolicy,
-) -> list[int]:
+) -> Iterator[int]:
     """The order in which devices are used: near ones, and in each part those that can hold all of it, first."""
-    open_to_use = [index for index, free in enumerate(room) if free]
     if numa is NumaPolicy.INTERLEAVE:
-        return in_turn(open_to_use, nodes=nodes)
-    if not near:
-        return _node_by_node(open_to_use, room=room, amount=amount, nodes=nodes)
-    local = [index for index in open_to_use if nodes[index] in near]
-    remote = [index for index in open_to_use if nodes[index] not in near]
-    if len(near) > 1:
-        local = in_turn(local, nodes=nodes)
-    return [*_whole_first(local, room=room, amount=amount), *_whole_first(remote, room=room, amount=amount)]
+        yield from in_turn([index for index, free in enumerate(room) if free], nodes=layout.nodes)
+    elif not near:
+        yield from _node_by_node(room, amount=amount, by_node=layout.by_node)
+    else:
+        close = sorted(index for node in near for index in layout.by_node.get(node, ()) if room[index])
+        local = in_turn(close, nodes=layout.nodes) if len(near) > 1 else close
+        yield from _whole_first(local, room=room, amount=amount)
+        remote = [index for index, free in enumerate(room) if free and layout.nodes[index] not in near]
+        yield from _whole_first(remote, room=room, amount=amount)
 
 
-def _whole_first(indices: Sequence[int], *, room: Sequence[int], amount: int) -> list[int]:
+def _whole_first(indices: Sequence[int], *, room: Sequence[int], amount: int) -> Sequence[int]:
     whole = [index for index in indices if room[index] >= amount]
-    return [*whole, *(index for index in indices if room[index] < amount)] if whole else list(indices)
+    return [*whole, *(index for index in indices if room[index] < amount)] if whole else indices
 
 
-def _node_by_node(open_to_use: Sequence[int], *, room: Sequence[int], amount: int, nodes: Sequence[Group]) -> list[int]:
+def _node_by_node(room: Sequence[int], *, amount: int, by_node: Mapping[Group, Sequence[int]]) -> Iterator[int]:
     """The smallest node that has enough first; then the others, the largest first."""
-    sums: Counter[Group] = Counter()
-    for index in open_to_use:
-        sums[nodes[index]] += room[index]
+    sums = {node: sum([room[index] for index in indices]) for node, indices in by_node.items()}
     best = min((total for total in sums.values() if total >= amount), default=None)
-    ranked = sorted(sums, key=lambda node: (sums[node] != best, -sums[node], _rank(node)))
-    order: list[int] = []
-    for node in ranked:
-        order += _whole_first([index for index in open_to_use if nodes[index] == node], room=room, amount=amount)
-    return order
+    for node in sorted(sums, key=lambda node: (sums[node] != best, -sums[node], _rank(node))):
+        yield from _whole_first([index for index in by_node[node] if room[index]], room=room, amount=amount)
 
 
 def _rank(node: Group) -> int:

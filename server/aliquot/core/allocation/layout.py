@@ -20,9 +20,16 @@ class SlotLayout:
     """Budget units per base unit."""
     quanta: tuple[int, ...]
     memory_bytes: tuple[int, ...]
+    models: tuple[str, ...]
     nodes: tuple[Group, ...]
     islands: tuple[Group, ...]
     """Number of the set of directly linked devices that the device is in, alone or with others."""
+    places: Mapping[DeviceId, int]
+    """Where each device stands in the columns."""
+    by_node: Mapping[Group, tuple[int, ...]]
+    """Indices of the devices of each NUMA node."""
+    cost: int
+    """The cost of all devices; 0 = they differ."""
     quantum: int
     """The step of all devices; 0 = they differ."""
     rivals: tuple[tuple[DeviceId, ...], ...]
@@ -34,15 +41,28 @@ class SlotLayout:
 
     def free(self, used: Mapping[DeviceId, int]) -> list[int]:
         """What is left of each device, in base units of the slot; nothing of one that is over-full."""
-        free = [
-            (budget - used.get(device_id, 0)) // cost
-            for device_id, budget, cost in zip(self.ids, self.budgets, self.costs, strict=True)
-        ]
+        held = used.get
+        if self.cost == 1:
+            free = [budget - held(device_id, 0) for device_id, budget in zip(self.ids, self.budgets, strict=True)]
+        else:
+            free = [
+                (budget - held(device_id, 0)) // cost
+                for device_id, budget, cost in zip(self.ids, self.budgets, self.costs, strict=True)
+            ]
         if self.has_rivals:
             for index, rivals in enumerate(self.rivals):
-                if any(used.get(rival) for rival in rivals):
+                if any(held(rival) for rival in rivals):
                     free[index] = 0
-        return [amount if amount > 0 else 0 for amount in free]
+        return free if not free or min(free) >= 0 else [max(amount, 0) for amount in free]
+
+    def budget_of(self, given: Mapping[DeviceId, int]) -> dict[DeviceId, int]:
+        """What amounts of this slot hold, in budget units."""
+        return {device_id: amount * self.costs[self.places[device_id]] for device_id, amount in given.items()}
+
+    def nodes_of(self, given: Iterable[DeviceId]) -> frozenset[Group]:
+        """The NUMA nodes of devices, as far as they are known."""
+        nodes = [self.nodes[self.places[device_id]] for device_id in given]
+        return frozenset(node for node in nodes if node is not None)
 
     def on_step(self, amount: int) -> Sequence[int]:
         """Indices of the devices whose quantum the amount is a multiple of."""
@@ -105,13 +125,21 @@ def _slot(
     islands: Mapping[DeviceId, Group],
 ) -> SlotLayout:
     quanta = tuple(device.quanta.get(slot, 1) for device in devices)
+    costs = tuple(device.costs[slot] for device in devices)
+    by_node: dict[Group, list[int]] = {}
+    for index, device in enumerate(devices):
+        by_node.setdefault(device.numa_node, []).append(index)
     return SlotLayout(
         ids=tuple(device.id for device in devices),
         budgets=tuple(device.budget for device in devices),
-        costs=tuple(device.costs[slot] for device in devices),
+        costs=costs,
+        cost=_same(costs),
         quanta=quanta,
-        quantum=quanta[0] if len(set(quanta)) == 1 else 0,
+        quantum=_same(quanta),
+        places={device.id: index for index, device in enumerate(devices)},
+        by_node={node: tuple(indices) for node, indices in by_node.items()},
         memory_bytes=tuple(device.memory_bytes for device in devices),
+        models=tuple(device.model for device in devices),
         nodes=tuple(device.numa_node for device in devices),
         islands=tuple(islands[device.id] for device in devices),
         rivals=tuple(rivals[device.id] for device in devices),
@@ -119,6 +147,11 @@ def _slot(
         wholes=tuple(index for index, device in enumerate(devices) if device.parent is None),
         slices=tuple(index for index, device in enumerate(devices) if device.parent is not None),
     )
+
+
+def _same(values: Sequence[int]) -> int:
+    """The value that all of them have; 0 when they differ, or when there is none."""
+    return values[0] if len(set(values)) == 1 else 0
 
 
 def _rivals(devices: Sequence[Device]) -> dict[DeviceId, tuple[DeviceId, ...]]:

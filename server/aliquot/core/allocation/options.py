@@ -32,6 +32,8 @@ class AllocationOptions:
     numa: NumaPolicy = NumaPolicy.PREFER
     gpu_memory_bytes: int | None = None
     """The least memory on every accelerator given: the device's total for whole devices, the share of it for parts."""
+    models: tuple[str, ...] = ()
+    """Patterns of the models that every accelerator given may be of, see `models`; empty = any."""
 
 
 DEFAULT_OPTIONS = AllocationOptions()

@@ -58,6 +58,17 @@ def too_little_memory(slot: SlotName, *, requested: int, memory_bytes: int) -> I
     )
 
 
+def other_models(slot: SlotName, *, requested: int, models: Sequence[str]) -> InsufficientResource:
+    """No device of this agent is of a model that was asked for."""
+    asked = format_amount(slot, requested)
+    return InsufficientResource(
+        f"{slot}: no device is of a model named {' or '.join(models)}",
+        slot=slot,
+        requested=asked,
+        available=format_amount(slot, 0),
+    )
+
+
 def off_quantum(slot: SlotName, *, requested: int, quanta: Sequence[int]) -> NotMultipleOfQuantum:
     """The amount is a multiple of no device's step."""
     asked, step = format_amount(slot, requested), format_amount(slot, min(quanta))

@@ -17,6 +17,8 @@ from aliquot_schema.slots import MILLI, is_accelerator, scale_of
 MEMORY_BYTES_MAX: Final = 2**43
 """Above the memory of any device, and small enough to be multiplied in 64 bits."""
 
+COUNT_BITS: Final = 5
+
 
 def class_of(request: Request) -> RequestClass:
     """The class of a request per kernel: its first accelerator, CPU and memory.
@@ -40,12 +42,21 @@ def accelerator_of(request: Request) -> SlotName | None:
 
 
 def mix_of(asked: Mapping[Request, int]) -> Mix:
-    """The mix of everything asked."""
+    """The mix of everything asked.
+
+    Counts are rounded down to their first `COUNT_BITS` bits, so that the mix, and all scores that are made by it, stay
+    the same for a while when there are many sessions; a sixteenth more or less of a class does not matter.
+    """
     counts: dict[RequestClass, int] = {}
     for request, count in asked.items():
         kind = class_of(request)
         counts[kind] = counts.get(kind, 0) + count
-    return Mix.of(counts)
+    return Mix.of({kind: _rounded(count) for kind, count in counts.items()})
+
+
+def _rounded(count: int) -> int:
+    rest = max(count.bit_length() - COUNT_BITS, 0)
+    return count >> rest << rest
 
 
 class Asks:
@@ -54,11 +65,14 @@ class Asks:
     def __init__(self, devices: DeviceTable, options: AllocationOptions) -> None:
         self._devices = devices
         self._options = options
-        self._known: dict[tuple[Request, int | None], Ask] = {}
+        self._known: dict[tuple[Request, int | None, tuple[str, ...]], Ask] = {}
+
+    def __len__(self) -> int:
+        return len(self._known)
 
     def of(self, row: PendingRow) -> Ask:
         """What this row asks for."""
-        key = (row.request, row.gpu_memory_bytes)
+        key = (row.request, row.gpu_memory_bytes, row.where.models)
         if key not in self._known:
             self._known[key] = self._ask(row)
         return self._known[key]
@@ -68,7 +82,7 @@ class Asks:
         request = class_of(row.request)
         if slot is None:
             return Ask(request=request)
-        usable = self._usable(slot, amount=dict(row.request)[slot], memory_bytes=row.gpu_memory_bytes)
+        usable = self._usable(slot, amount=dict(row.request)[slot], row=row)
         offers = self._devices.offers(slot)
         is_split = scale_of(slot) == MILLI and request.devices > 1
         is_plain = bool((offers.is_plain | ~usable).all())
@@ -78,10 +92,15 @@ class Asks:
             is_loose=is_split or self._options.allow_fragmentation or not is_plain,
         )
 
-    def _usable(self, slot: SlotName, *, amount: int, memory_bytes: int | None) -> BoolArray:
-        """[rows, D] devices that offer the slot on this step, with memory enough for the largest part."""
+    def _usable(self, slot: SlotName, *, amount: int, row: PendingRow) -> BoolArray:
+        """[rows, D] devices of the right models that offer the slot on this step, with memory enough for the largest
+        part."""
         offers = self._devices.offers(slot)
         usable: BoolArray = offers.has_slot & (amount % offers.quantum == 0)
+        for patterns in (self._options.models, row.where.models):
+            if patterns:
+                usable &= self._devices.of_models(patterns)
+        memory_bytes = row.gpu_memory_bytes
         if memory_bytes:
             size = self._devices.size
             part = np.minimum(size, amount) if scale_of(slot) == MILLI else size

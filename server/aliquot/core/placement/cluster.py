@@ -1,6 +1,7 @@
 """The cluster as arrays: one row an agent, in a fixed pseudo-random order, with a clock of changes."""
 
 from collections.abc import Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Final
@@ -35,22 +36,29 @@ class Cluster:
         self.nodes: Final = tuple(sorted(nodes, key=lambda node: (lot(node.name), node.name)))
         width = max((len(node.devices) for node in self.nodes), default=0)
         shape = (len(self.nodes), max(width, 1))
-        self.cpu_free: Final = _column(node.cpu for node in self.nodes)
-        self.mem_free: Final = _column(node.mem for node in self.nodes)
+        self.cpu_free = _column(node.cpu for node in self.nodes)
+        self.mem_free = _column(node.mem for node in self.nodes)
         self.dev_size: Final = np.zeros(shape, dtype=np.int64)
         """Milli; 0 where a row has no such device."""
-        self.dev_free: Final = np.zeros(shape, dtype=np.int64)
+        self.dev_free = np.zeros(shape, dtype=np.int64)
         for row, node in enumerate(self.nodes):
             self.dev_size[row, : len(node.devices)] = node.devices
             self.dev_free[row, : len(node.devices)] = node.devices if node.free_milli is None else node.free_milli
         self.row_of: Final = {node.name: row for row, node in enumerate(self.nodes)}
         self.name_rank: Final = _ranks([node.name for node in self.nodes])
         """The place of each row in the natural order of the names."""
-        self.changed_at: Final = np.zeros(len(self.nodes), dtype=np.int64)
+        self.changed_at = np.zeros(len(self.nodes), dtype=np.int64)
         """The clock's reading when each row was changed last."""
         self.clock = 0
         self.freed_at = 0
         """The clock's reading when something became free last."""
+
+    def twin(self) -> "Cluster":
+        """The same amounts, to be changed apart."""
+        twin = copy(self)
+        twin.cpu_free, twin.mem_free = self.cpu_free.copy(), self.mem_free.copy()
+        twin.dev_free, twin.changed_at = self.dev_free.copy(), self.changed_at.copy()
+        return twin
 
     def take(self, row: int, *, cpu: int, mem: int, milli: int, columns: Sequence[int] | IntArray) -> None:
         """Hold an amount; `milli` on each of the columns."""

@@ -8,9 +8,10 @@ from typing import Final
 import numpy as np
 
 from aliquot.core.allocation.layout import DeviceLayout
+from aliquot.core.allocation.models import is_of_model
 from aliquot.core.placement.cluster import BoolArray, IntArray, NodeRow
 from aliquot.core.placement.requests import WHOLE_MILLI
-from aliquot_schema.devices import Device
+from aliquot_schema.devices import Device, ResourceSpec
 from aliquot_schema.ids import DeviceId, SlotName
 from aliquot_schema.natural_order import natural_key
 from aliquot_schema.slots import MILLI, is_accelerator, scale_of
@@ -64,6 +65,29 @@ class Columns:
             return 0
         return sum(offered.free(used) if used else offered.budgets)
 
+    def host_change(
+        self, specs: Sequence[ResourceSpec], before: Mapping[DeviceId, int], now: Mapping[DeviceId, int]
+    ) -> tuple[int, int] | None:
+        """Milli-cores and memory that are gone since nothing but the devices of `specs` changed, as `row` counts them.
+
+        None when only counting anew tells.
+        """
+        parts = []
+        for slot, scale in ((CPU, 1000), (MEM, 1)):
+            ids = dict.fromkeys(device_id for spec in specs for device_id in spec.get(slot, ()))
+            if not ids:
+                parts.append(0)
+                continue
+            offered = self.layout.slots.get(slot)
+            if offered is None or offered.cost != 1 or offered.has_rivals or not ids.keys() <= offered.places.keys():
+                return None
+            gone = 0
+            for device_id in ids:
+                budget = offered.budgets[offered.places[device_id]]
+                gone += min(now.get(device_id, 0), budget) - min(before.get(device_id, 0), budget)
+            parts.append(scale * gone)
+        return parts[0], parts[1]
+
     def row(self, name: str, used: Mapping[DeviceId, int]) -> NodeRow:
         """The agent as a row of the cluster."""
         return NodeRow(
@@ -105,6 +129,10 @@ class DeviceTable:
                 is_plain=(cost == plain_cost) & (self.size == WHOLE_MILLI),
             )
         return self._offers[slot]
+
+    def of_models(self, patterns: tuple[str, ...]) -> BoolArray:
+        """[rows, D] devices whose model matches one of the patterns."""
+        return self._array(lambda device: is_of_model(device.model, patterns)) > 0
 
     @cached_property
     def memory_bytes(self) -> IntArray:

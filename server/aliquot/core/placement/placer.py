@@ -7,18 +7,16 @@ import numpy as np
 
 from aliquot.core.allocation.occupancy import Occupancy
 from aliquot.core.allocation.options import Strategy as Spreading
-from aliquot.core.placement.asks import Asks, accelerator_of, mix_of
-from aliquot.core.placement.cluster import Cluster
-from aliquot.core.placement.devices import Columns, DeviceTable
-from aliquot.core.placement.requests import WHOLE_MILLI
-from aliquot.core.placement.scoreboard import NOWHERE, Ask, Choice, Scoreboard
-from aliquot.core.placement.strategies import making
+from aliquot.core.placement.asks import accelerator_of
+from aliquot.core.placement.devices import Columns
+from aliquot.core.placement.scoreboard import NOWHERE, Ask, Choice
+from aliquot.core.placement.standing import Standing
 from aliquot.core.plan import KernelPlacement
 from aliquot.core.policy import Policy
-from aliquot.core.room import Room
+from aliquot.core.room import Room, Scope, scope_of
 from aliquot.core.snapshot import AgentRow, PendingRow, Snapshot
 from aliquot_schema.devices import ResourceSpec
-from aliquot_schema.ids import AgentId, NodeId, SessionId
+from aliquot_schema.ids import NodeId, SessionId
 from aliquot_schema.slots import MILLI, scale_of
 
 
@@ -26,30 +24,36 @@ class Placer:
     """Places one session after the other into a room; its arrays follow what the room gives away."""
 
     def __init__(self, snapshot: Snapshot, policy: Policy, *, room: Room, seed: int) -> None:
-        make = making(policy.placement)
+        """Begins with what the room's memo knows, and leaves that as it is."""
         self._room = room
         self._takes_tightest = policy.allocation.strategy is Spreading.EVENLY
-        agents = {agent.id: agent for agent in room.agents if agent.is_open}
-        columns = {agent.id: Columns.of(agent.layout) for agent in agents.values()}
-        self._cluster: Final = Cluster(
-            [columns[agent.id].row(agent.id, room.used_on(agent.node_id)) for agent in agents.values()]
-        )
-        self._agents: Final = [agents[AgentId(node.name)] for node in self._cluster.nodes]
-        self._columns: Final = [columns[agent.id] for agent in self._agents]
-        self._rows_on: dict[NodeId, list[int]] = {}
-        for row, agent in enumerate(self._agents):
-            self._rows_on.setdefault(agent.node_id, []).append(row)
-        size_max = int(self._cluster.dev_size.max(initial=WHOLE_MILLI))
-        self._board = Scoreboard(self._cluster, make(mix_of(snapshot.asked), size_max=size_max), seed=seed)
-        self._asks = Asks(DeviceTable(self._columns, width=self._cluster.dev_free.shape[1]), policy.allocation)
+        known = room.memo.standing
+        if known is None:
+            self._standing = Standing(room.roster.open, room.used_on)
+            room.memo.standing = self._standing.twin()
+        else:
+            self._standing = known.twin()
+            self._standing.follow(room.used_on)
+        self._cluster: Final = self._standing.cluster
+        self._agents: Final = self._standing.agents
+        self._columns: Final = self._standing.columns
+        self._asks: Final = self._standing.asks(policy.allocation)
+        self._board: Final = self._standing.board(policy.placement, snapshot.asked, seed=seed)
+        self._closed: dict[Scope, tuple[int, ...]] = {}
+
+    def keep(self) -> None:
+        """Let later passes begin from here. To be called at the end of a pass, for the placer of what is free now."""
+        self._standing.shed()
+        self._room.memo.standing = self._standing
 
     def place(self, row: PendingRow) -> tuple[KernelPlacement, ...]:
         """Place as many kernels as fit together, in order of rank; takes nothing from the room.
 
-        A gang uses as few agents as it can; ranks follow the natural order of the agents.
+        A gang goes on one agent if one holds it, else on the agents that hold most of what is left, one after the
+        other; among equals the strategy decides. Ranks follow the natural order of the agents.
         """
         ask = self._asks.of(row)
-        closed = [self._cluster.row_of[name] for name in row.excluded_agents if name in self._cluster.row_of]
+        closed = list(self._closed_to(row))
         used: dict[NodeId, Occupancy] = {}
         given: dict[int, list[ResourceSpec]] = {}
         left = row.cluster_size
@@ -68,13 +72,21 @@ class Placer:
     def take(self, session_id: SessionId, kernels: Sequence[KernelPlacement]) -> None:
         """Count a session's kernels as placed."""
         self._room.take(session_id, kernels)
-        for node_id in dict.fromkeys(kernel.node_id for kernel in kernels):
-            used = self._room.used_on(node_id)
-            for row in self._rows_on[node_id]:
-                now = self._columns[row].row(self._agents[row].id, used)
-                self._cluster.set_row(
-                    row, cpu=now.cpu, mem=now.mem, free_milli=np.array(now.free_milli, dtype=np.int64)
-                )
+        specs: dict[NodeId, list[ResourceSpec]] = {}
+        for kernel in kernels:
+            specs.setdefault(kernel.node_id, []).append(kernel.spec)
+        for node_id, given in specs.items():
+            self._standing.take(node_id, given, self._room.used_on(node_id))
+
+    def _closed_to(self, row: PendingRow) -> tuple[int, ...]:
+        """Rows of agents that it may not be put on."""
+        scope = scope_of(row)
+        closed = self._closed.get(scope)
+        if closed is None:
+            allowed = {agent.id for agent in self._room.open_agents(row)}
+            closed = tuple(number for number, agent in enumerate(self._agents) if agent.id not in allowed)
+            self._closed[scope] = closed
+        return closed
 
     def _next(self, ask: Ask, *, closed: Sequence[int], left: int) -> Choice | None:
         """The best agent of those that hold all kernels that are left, or else of those that hold most of them."""
@@ -99,9 +111,9 @@ class Placer:
         specs: list[ResourceSpec] = []
         while (spec := self._grant(row, agent, columns, held=held, column=column)) is not None:
             specs.append(spec)
-            held = used[agent.node_id] = self._room.with_spec(agent, held, spec)
             if len(specs) == most:
                 break
+            held = used[agent.node_id] = self._room.with_spec(agent, held, spec)
             column = self._column(ask, choice.row, held)
         return specs
 

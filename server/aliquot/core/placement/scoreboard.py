@@ -1,7 +1,7 @@
 """The scoreboard: a row of scores for each request class, in which only rows that changed are scored again."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -56,6 +56,21 @@ class Scoreboard:
         self._strategy = strategy
         self._seed = seed
         self._scored: dict[Ask, _Scored] = {}
+        self._began = 0
+
+    def begin(self, seed: int) -> None:
+        """Draw lots from here on as a new board would."""
+        self._seed = seed
+        self._began = self._cluster.clock
+
+    def twin(self, cluster: Cluster) -> "Scoreboard":
+        """The same scores, for the twin of the cluster."""
+        twin = Scoreboard(cluster, self._strategy, seed=self._seed)
+        twin._scored = {
+            ask: replace(scored, scores=scored.scores.copy(), columns=scored.columns.copy())
+            for ask, scored in self._scored.items()
+        }
+        return twin
 
     def best(self, ask: Ask, *, without: Sequence[int] = ()) -> Choice | None:
         """The row with the best score; None when the request fits nowhere.
@@ -75,7 +90,7 @@ class Scoreboard:
             return None
         if self._strategy.draws_lots:
             tied = np.flatnonzero(scores == scores[row])
-            row = int(tied[_drawn(self._seed, self._cluster.clock) % len(tied)])
+            row = int(tied[_drawn(self._seed, self._cluster.clock - self._began) % len(tied)])
         return self.choice(ask, row)
 
     def scores(self, ask: Ask) -> IntArray:

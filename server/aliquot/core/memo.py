@@ -1,0 +1,50 @@
+"""A memo: what earlier passes found out, and a later one may use. It changes the time a pass takes, nothing else."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from aliquot.core.allocation.occupancy import Occupancy
+from aliquot.core.feasibility import FeasibilityMemo
+from aliquot.core.holders import Pairs, pairs_of
+from aliquot.core.placement.standing import Standing
+from aliquot.core.roster import Roster
+from aliquot.core.snapshot import AgentRow
+from aliquot_schema.ids import AgentId, DeviceId, NodeId, SessionId, SlotName
+
+HoldersBy = Mapping[tuple[NodeId, DeviceId], Sequence[SessionId]]
+
+
+class Memo:
+    """To be given to one pass after the other, never to two at a time.
+
+    What is known of a node goes by the identity of its `used` mapping, which therefore must never be changed in place;
+    what is known of agents goes by the identity of their layouts.
+    """
+
+    def __init__(self) -> None:
+        self.feasibility: Final = FeasibilityMemo()
+        self.standing: Standing | None = None
+        """The arrays of placement as some pass left them."""
+        self.free_milli: dict[NodeId, tuple[Occupancy, int]] = {}
+        """What is left of the accelerators of a node that is held so."""
+        self.free_totals: dict[tuple[SlotName, tuple[str, ...]], dict[AgentId, tuple[Occupancy, int]]] = {}
+        """What is free of a slot, of devices of some models, on an agent whose node is held so."""
+        self._roster: Roster | None = None
+        self._holders: tuple[HoldersBy, Pairs] | None = None
+
+    def roster(self, agents: Sequence[AgentRow]) -> Roster:
+        """The agents in order; everything else is forgotten when they are not the same as before."""
+        if self._roster is None or not self._roster.is_of(agents):
+            self._roster = Roster(agents)
+            self.standing = None
+            self.free_milli = {}
+            self.free_totals = {}
+            self._holders = None
+        return self._roster
+
+    def holders(self, held: HoldersBy) -> Pairs:
+        """Who holds what offers each slot; made once for the very same mapping."""
+        assert self._roster is not None, "agents come before those who hold something of them"
+        if self._holders is None or self._holders[0] is not held:
+            self._holders = held, pairs_of(self._roster, ((*place, names) for place, names in held.items()))
+        return self._holders[1]

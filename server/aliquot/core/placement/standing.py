@@ -1,0 +1,111 @@
+"""A standing: what is free on the open agents as arrays, with the scores made on them; kept from pass to pass."""
+
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
+from typing import Final
+
+import numpy as np
+
+from aliquot.core.allocation.occupancy import Occupancy
+from aliquot.core.allocation.options import AllocationOptions
+from aliquot.core.placement.asks import Asks, mix_of
+from aliquot.core.placement.cluster import Cluster
+from aliquot.core.placement.devices import Columns, DeviceTable
+from aliquot.core.placement.requests import WHOLE_MILLI, Mix
+from aliquot.core.placement.scoreboard import Scoreboard
+from aliquot.core.placement.strategies import making
+from aliquot.core.snapshot import AgentRow, Request
+from aliquot_schema.devices import ResourceSpec
+from aliquot_schema.ids import AgentId, NodeId
+
+ASKS_MAX: Final = 256
+"""Kinds of requests whose scores are kept from pass to pass, at most."""
+UsedOn = Callable[[NodeId], Occupancy]
+
+
+class Standing:
+    """Rows stand for agents, in the order of the cluster."""
+
+    def __init__(self, agents: Sequence[AgentRow], used_on: UsedOn) -> None:
+        """The agents are open ones; they stay the same for as long as this is used."""
+        by_id = {agent.id: agent for agent in agents}
+        columns = {agent.id: Columns.of(agent.layout) for agent in agents}
+        self.cluster = Cluster([columns[agent.id].row(agent.id, used_on(agent.node_id)) for agent in agents])
+        self.agents = [by_id[AgentId(node.name)] for node in self.cluster.nodes]
+        self.columns = [columns[agent.id] for agent in self.agents]
+        self.size_max = int(self.cluster.dev_size.max(initial=WHOLE_MILLI))
+        self._table = DeviceTable(self.columns, width=self.cluster.dev_free.shape[1])
+        self._rows_on: dict[NodeId, list[int]] = {}
+        for row, agent in enumerate(self.agents):
+            self._rows_on.setdefault(agent.node_id, []).append(row)
+        self._read = [used_on(agent.node_id) for agent in self.agents]
+        """The very mapping that each row was made from."""
+        self._asks: tuple[AllocationOptions, Asks] | None = None
+        self._board: tuple[str, Mix, Scoreboard] | None = None
+
+    def twin(self) -> "Standing":
+        """The same, to go another way from here."""
+        twin = copy(self)
+        twin.cluster = self.cluster.twin()
+        twin._read = list(self._read)
+        if self._board is not None:
+            placement, mix, board = self._board
+            twin._board = placement, mix, board.twin(twin.cluster)
+        return twin
+
+    def follow(self, used_on: UsedOn) -> None:
+        """Read again what is held by another mapping than before."""
+        for node_id, rows in self._rows_on.items():
+            used = used_on(node_id)
+            for row in rows:
+                if self._read[row] is not used:
+                    self._write(row, used)
+
+    def take(self, node_id: NodeId, specs: Sequence[ResourceSpec], used: Occupancy) -> None:
+        """Something was given on a node, which is held so since; nothing but the devices of these specs changed."""
+        rows = self._rows_on[node_id]
+        row = rows[0]
+        columns = self.columns[row]
+        host = columns.host_change(specs, self._read[row], used) if len(rows) == 1 else None
+        if host is None:
+            for other in rows:
+                self._write(other, used)
+            return
+        self.cluster.set_row(
+            row,
+            cpu=int(self.cluster.cpu_free[row]) - host[0],
+            mem=int(self.cluster.mem_free[row]) - host[1],
+            free_milli=np.array(columns.free_milli(used), dtype=np.int64),
+        )
+        self._read[row] = used
+
+    def shed(self) -> None:
+        """Forget the scores when there are too many of them to be kept."""
+        if self._asks is not None and len(self._asks[1]) > ASKS_MAX:
+            self._asks = self._board = None
+
+    def asks(self, options: AllocationOptions) -> Asks:
+        """What rows ask for, in terms of these arrays."""
+        if self._asks is None or self._asks[0] != options:
+            self._asks = options, Asks(self._table, options)
+            self._board = None
+        return self._asks[1]
+
+    def board(self, placement: str, asked: Mapping[Request, int], *, seed: int) -> Scoreboard:
+        """The scores by a strategy; the lots that it draws begin anew.
+
+        Raises:
+            InvalidRequest: there is no such strategy.
+        """
+        mix = mix_of(asked)
+        if self._board is None or self._board[:2] != (placement, mix):
+            strategy = making(placement)(mix, size_max=self.size_max)
+            self._board = placement, mix, Scoreboard(self.cluster, strategy, seed=seed)
+        board = self._board[2]
+        board.begin(seed)
+        return board
+
+    def _write(self, row: int, used: Occupancy) -> None:
+        now = self.columns[row].row(self.agents[row].id, used)
+        self.cluster.set_row(row, cpu=now.cpu, mem=now.mem, free_milli=np.array(now.free_milli, dtype=np.int64))
+        self._read[row] = used
