@@ -13,11 +13,13 @@ from typing import Final
 from registry import Key, scenario
 
 from aliquot.cli.trace_files import read_jobs
-from aliquot.core.policy import Backfill, Policy
+from aliquot.core.policy import Policy
 from aliquot.core.simulation.cluster import pool
 from aliquot.core.simulation.report import Report, report
-from aliquot.core.simulation.run import Estimates, Settings, simulate
+from aliquot.core.simulation.run import simulate
+from aliquot.core.simulation.settings import Estimates, Settings
 from aliquot.core.simulation.trace import Job, numbered, window
+from aliquot_schema.policies import Backfill
 
 ROOT: Final = Path(__file__).parents[2]
 FOLDER: Final = Path(os.environ.get("ALIQUOT_TRACES") or ROOT.parent / "shared" / "traces") / "jobs"
@@ -95,7 +97,7 @@ async def _reports(trace: str, names: tuple[str, ...]) -> dict[str, Report]:
 
 def _row(trace: str, name: str) -> Report:
     gpus = PHILLY_GPUS if trace == "philly_vc" else KTH_GPUS
-    made = report(simulate(_jobs(trace), pool(gpus), SETTINGS[name]), gpus=gpus)
+    made = report(simulate(_jobs(trace), pool(gpus), SETTINGS[name]))
     cells = (
         f"{trace:9} | {name:20}",
         f"jct mean {made.jct.mean_s:8,.0f} p95 {made.jct.p95_s:8,.0f} max {made.jct.max_s:10,.0f}",

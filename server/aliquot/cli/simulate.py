@@ -1,152 +1,128 @@
-"""`aliquot simulate`: what the scheduler would have made of a trace."""
+"""`aliquot simulate`: what the scheduler would have made of a trace, or of a server's own history."""
 
 import json
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Sequence
 from dataclasses import asdict
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, TypeVar
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Argument, Option
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from aliquot.cli.simulation.rows import Row
+    from aliquot.cli.simulation.source import Source
+    from aliquot.core.simulation.outcome import Outcome
 
-    from aliquot.core.policy import Policy
-    from aliquot.core.simulation.report import Report
-    from aliquot.core.simulation.trace import Job
-    from aliquot.core.snapshot import AgentRow
-
-GROUPS_MAX: Final = 20
-"""Groups shown in a table; JSON has all of them."""
-Name = TypeVar("Name", bound=StrEnum)
+Trace = Annotated[Path | None, Argument(help="CSV or Parquet: submit_s, duration_s, gpus; group, user, ...")]
+Server = Annotated[str | None, Option(help="Take the ended sessions of this server instead, like http://host:8090.")]
+TokenFile = Annotated[Path | None, Option(help="The server's token.  [default: that of a server on this host]")]
+Save = Annotated[Path | None, Option(help="Write the jobs to this .csv or .parquet.")]
+Gpus = Annotated[int | None, Option(min=1, help="A cluster of so many GPUs of which any will do.")]
+GpusEach = Annotated[int | None, Option(min=1, help="With --gpus: on nodes with so many each.")]
+Nodes = Annotated[Path | None, Option(help="A cluster as it is: CSV or Parquet with node, gpus, cpu_milli, ...")]
+FromS = Annotated[int | None, Option(help="Leave out jobs submitted before.")]
+UntilS = Annotated[int | None, Option(help="Leave out jobs submitted then or later.")]
+SkipUnfitting = Annotated[bool, Option("--skip-unfitting", help="Leave out jobs that the empty cluster cannot run.")]
+Orders = Annotated[list[str] | None, Option("--policy", "--order", help="Who is next; several make several rows.")]
+Backfills = Annotated[list[str] | None, Option(help="Who may pass the head of the queue; several make several rows.")]
+Placements = Annotated[list[str] | None, Option(help="Where jobs go; several make several rows.")]
+EstimatesName = Annotated[str, Option(help="predicted, none, or exact: what no scheduler can know.")]
+References = Annotated[bool, Option("--references", help="Add rows: FCFS, EASY, and SJF by an oracle.")]
+Plot = Annotated[Path | None, Option(help="Draw all rows on one page, .png or .svg.")]
+AsJson = Annotated[bool, Option("--json", help="Print one object {row: figures}.")]
 
 
 def simulate(
-    trace: Annotated[Path, typer.Argument(help="CSV or Parquet: submit_s, duration_s, gpus; group, user, ...")],
-    gpus: Annotated[int, typer.Option(min=1, help="GPUs of the cluster.")],
-    policy: Annotated[list[str] | None, typer.Option(help="An order policy; several make several rows.")] = None,
-    backfill: Annotated[str, typer.Option(help="none or easy.")] = "easy",
-    estimates: Annotated[
-        str, typer.Option(help="predicted, none, or exact: what no scheduler can know.")
-    ] = "predicted",
-    gpus_each: Annotated[
-        int | None, typer.Option(min=1, help="GPUs of each node; one pool without nodes if it is not given.")
-    ] = None,
-    from_s: Annotated[int | None, typer.Option(help="Leave out jobs submitted before.")] = None,
-    until_s: Annotated[int | None, typer.Option(help="Leave out jobs submitted then or later.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one object {policy: figures}.")] = False,
+    trace: Trace = None,
+    server: Server = None,
+    token_file: TokenFile = None,
+    save: Save = None,
+    gpus: Gpus = None,
+    gpus_each: GpusEach = None,
+    nodes: Nodes = None,
+    from_s: FromS = None,
+    until_s: UntilS = None,
+    skip_unfitting: SkipUnfitting = False,
+    policy: Orders = None,
+    backfill: Backfills = None,
+    placement: Placements = None,
+    estimates: EstimatesName = "predicted",
+    references: References = False,
+    plot: Plot = None,
+    as_json: AsJson = False,
 ) -> None:
-    """Run the scheduler over a trace of jobs, and report how long they would have waited."""
+    """Run the scheduler over jobs, and report how long they would have waited."""
+    from aliquot.cli.simulation.rows import rows
+    from aliquot.cli.simulation.source import Source
+    from aliquot.client import ClientFailure
     from aliquot_schema.errors import AliquotError
 
     try:
-        jobs = _jobs(trace, from_s=from_s, until_s=until_s)
-        agents = _agents(gpus, gpus_each=gpus_each)
-        reports = {
-            name: _run(jobs, agents, _policy(name, backfill), estimates=estimates, gpus=gpus)
-            for name in policy or ["fair_share"]
-        }
-    except AliquotError as error:
+        source = Source(
+            trace=trace,
+            server=server,
+            token_file=token_file,
+            gpus=gpus,
+            gpus_each=gpus_each,
+            nodes=nodes,
+            from_s=from_s,
+            until_s=until_s,
+            skips_unfitting=skip_unfitting,
+        )
+        chosen = rows(
+            policy or ["fair_share"],
+            backfill or ["easy"],
+            placement or [source.placement],
+            estimates=estimates,
+            has_references=references,
+        )
+        _check_targets(save, plot)
+        _show(_outcomes(source, chosen, save=save), plot=plot, as_json=as_json)
+    except (AliquotError, ClientFailure) as error:
         print(f"aliquot cannot simulate this: {error}", file=sys.stderr)
         raise typer.Exit(2) from None
-    if as_json:
-        print(json.dumps({name: asdict(report) for name, report in reports.items()}))
-    else:
-        _print_tables(reports)
 
 
-def _jobs(trace: Path, *, from_s: int | None, until_s: int | None) -> tuple["Job", ...]:
-    from aliquot.cli.trace_files import read_jobs
-    from aliquot.core.simulation.trace import SECOND_US, numbered, window
-    from aliquot_schema.errors import InvalidRequest
+def _check_targets(save: Path | None, plot: Path | None) -> None:
+    if save is not None:
+        from aliquot.cli.simulation.trace_saving import check_target
 
-    jobs = read_jobs(trace)
-    last_s = jobs[-1].submit_us // SECOND_US + 1
-    chosen = numbered(window(jobs, from_s=from_s or 0, until_s=last_s if until_s is None else until_s))
-    if not chosen:
-        raise InvalidRequest(f"{trace}: no job was submitted between {from_s} and {until_s}", field="from_s")
-    return chosen
+        check_target(save)
+    if plot is not None:
+        from aliquot.cli.simulation import plots
+
+        plots.check_target(plot)
 
 
-def _agents(gpus: int, *, gpus_each: int | None) -> tuple["AgentRow", ...]:
-    from aliquot.core.simulation.cluster import nodes, pool
-    from aliquot_schema.errors import InvalidRequest
-
-    if gpus_each is None:
-        return pool(gpus)
-    if gpus % gpus_each:
-        raise InvalidRequest(f"{gpus} GPUs are not a number of nodes with {gpus_each} each", field="gpus_each")
-    return nodes(gpus // gpus_each, gpus_each=gpus_each)
-
-
-def _policy(order: str, backfill: str) -> "Policy":
-    from aliquot.core.ordering import order_named
-    from aliquot.core.policy import Backfill, Policy
-
-    order_named(order)
-    return Policy(order=order, backfill=_named(Backfill, backfill, field="backfill"), placement="first_fit")
-
-
-def _run(
-    jobs: tuple["Job", ...], agents: tuple["AgentRow", ...], policy: "Policy", *, estimates: str, gpus: int
-) -> "Report":
-    from aliquot.core.simulation.report import report
-    from aliquot.core.simulation.run import Estimates, Settings
+def _outcomes(source: "Source", chosen: Sequence["Row"], *, save: Path | None) -> dict[str, "Outcome"]:
+    from aliquot.cli.simulation.progress import bar
     from aliquot.core.simulation.run import simulate as run
 
-    settings = Settings(policy=policy, estimates=_named(Estimates, estimates, field="estimates"))
-    return report(run(jobs, agents, settings), gpus=gpus)
+    jobs, agents = source.read()
+    if save is not None:
+        from aliquot.cli.simulation.trace_saving import save_jobs
+
+        save_jobs(jobs, save)
+    found: dict[str, Outcome] = {}
+    for row in chosen:
+        with bar(row.label, total=len(jobs)) as tell:
+            found[row.label] = run(jobs, agents, row.settings, on_progress=tell)
+    return found
 
 
-def _named(kind: type["Name"], name: str, *, field: str) -> "Name":
-    """The member of that name.
+def _show(outcomes: dict[str, "Outcome"], *, plot: Path | None, as_json: bool) -> None:
+    from aliquot.core.simulation.report import report
 
-    Raises:
-        InvalidRequest: there is none; the message names those that there are.
-    """
-    from aliquot_schema.errors import InvalidRequest
+    reports = {label: report(outcome) for label, outcome in outcomes.items()}
+    if as_json:
+        print(json.dumps({label: asdict(made) for label, made in reports.items()}))
+    else:
+        from aliquot.cli.simulation.tables import print_tables
 
-    try:
-        return kind(name)
-    except ValueError:
-        known = ", ".join(member.value for member in kind)
-        raise InvalidRequest(f"{field}: {name[:64]!r} is none of {known}", field=field) from None
+        print_tables(reports)
+    if plot is not None:
+        from aliquot.cli.simulation.plots import save_plots
 
-
-def _print_tables(reports: Mapping[str, "Report"]) -> None:
-    from rich.console import Console
-
-    console = Console(width=None if sys.stdout.isatty() else 160)
-    console.print(_table("policy", reports.items()))
-    for name, found in reports.items():
-        if len(found.groups) > 1:
-            console.print(_groups_table(name, found))
-
-
-def _table(title: str, reports: Iterable[tuple[str, "Report"]]) -> "Table":
-    from rich.table import Table
-
-    table = Table(title="Seconds", title_justify="left")
-    table.add_column(title)
-    for heading in ("jobs", "jct mean", "p95", "max", "wait mean", "p95", "max", "slowdown", "used %", "fairness"):
-        table.add_column(heading, justify="right")
-    for name, found in reports:
-        times = [f"{value:,.0f}" for spread in (found.jct, found.wait) for value in asdict(spread).values()]
-        rates = f"{found.slowdown_mean:,.2f}", f"{found.utilization_pct:.1f}", f"{found.fairness:.2f}"
-        table.add_row(name, f"{found.jobs:,}", *times, *rates)
-    return table
-
-
-def _groups_table(name: str, found: "Report") -> "Table":
-    from rich.table import Table
-
-    table = Table(title=f"{name}: the {min(len(found.groups), GROUPS_MAX)} largest groups", title_justify="left")
-    table.add_column("group")
-    for heading in ("jobs", "GPU hours", "jct mean", "wait mean", "slowdown"):
-        table.add_column(heading, justify="right")
-    for group in found.groups[:GROUPS_MAX]:
-        times = f"{group.jct_mean_s:,.0f}", f"{group.wait_mean_s:,.0f}", f"{group.slowdown_mean:,.2f}"
-        table.add_row(group.project, f"{group.jobs:,}", f"{group.gpu_hours:,.0f}", *times)
-    return table
+        save_plots(outcomes, plot)

@@ -1,40 +1,65 @@
 """Trace files: CSV, or Parquet where pyarrow is installed, one row a job, with the columns of public logs.
 
-Needed are submit_s, duration_s and gpus; group, user and requested_walltime_s (seconds, -1 = unknown) may be there.
+Needed: submit_s and duration_s (or creation_time and deletion_time, with scheduled_time where it ran later), and gpus
+(or num_gpu), whole ones or a part of one. Others, each of a kernel where a job has several:
+
+    gpu_milli_each (or gpu_milli)   1000 = a whole GPU, less = a part of one
+    gpu_models (or gpu_spec)        names with `|` between them; empty = any
+    gpu_memory_bytes                the least memory of each GPU
+    cpu_milli, memory_mib           milli-cores, counted as whole cores, and MiB
+    slots                           all amounts at once, in place of these: `cpu=4 cuda.shares=0.5 mem=8g`
+    cluster_size                    kernels, 1 if it is missing
+    user, group, priority, preemptible, requested_walltime_s (-1 = unknown)
 """
 
 import csv
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from aliquot.core.simulation.trace import SECOND_US, Job, numbered
-from aliquot_schema.errors import InvalidRequest
-from aliquot_schema.ids import ProjectId, SessionId, UserId
+from aliquot.core.simulation.cluster import CPU, MEM
+from aliquot.core.simulation.trace import SECOND_US, Job, gpu_request, numbered
+from aliquot.core.snapshot import Request
+from aliquot_schema.errors import AliquotError, InvalidRequest
+from aliquot_schema.ids import ProjectId, SessionId, SlotName, UserId
+from aliquot_schema.sessions import Priority
+from aliquot_schema.slots import MILLI, Unlimited, parse_amount
 
-NEEDED: Final = ("submit_s", "duration_s", "gpus")
+SYNONYMS: Final[Mapping[str, str]] = {
+    "creation_time": "submit_s",
+    "num_gpu": "gpus",
+    "gpu_milli": "gpu_milli_each",
+    "gpu_spec": "gpu_models",
+}
+Row = Mapping[str, Any]
 
 
 def read_jobs(path: Path) -> tuple[Job, ...]:
-    """The jobs of a trace, by submission. Jobs that ran for no time or used no GPU are left out.
+    """The jobs of a trace, by submission. Jobs that ran for no time or asked for nothing are left out.
 
     Raises:
         InvalidRequest: not a trace; the message says what is wrong and where.
     """
     jobs: list[Job] = []
-    for number, row in enumerate(_rows(path), start=1):
+    for number, row in enumerate(read_rows(path), start=1):
         try:
-            job = _job(row)
-        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            job = _job({SYNONYMS.get(name, name): value for name, value in row.items()})
+        except (KeyError, TypeError, ValueError, OverflowError, AliquotError) as error:
             raise InvalidRequest(f"{path}, row {number}: {type(error).__name__}: {error}") from error
         if job is not None:
             jobs.append(job)
     if not jobs:
-        raise InvalidRequest(f"{path} has no job that used a GPU")
+        raise InvalidRequest(f"{path} has no job that asked for anything and ran")
     return numbered(jobs)
 
 
-def _rows(path: Path) -> Iterable[Mapping[str, Any]]:
+def read_rows(path: Path) -> Iterable[Row]:
+    """The rows of a table.
+
+    Raises:
+        InvalidRequest: it cannot be read.
+    """
     try:
         if path.suffix == ".parquet":
             return _parquet_rows(path)
@@ -44,7 +69,7 @@ def _rows(path: Path) -> Iterable[Mapping[str, Any]]:
         raise InvalidRequest(f"{path} cannot be read: {error}") from error
 
 
-def _parquet_rows(path: Path) -> Iterable[Mapping[str, Any]]:
+def _parquet_rows(path: Path) -> Iterable[Row]:
     try:
         from pyarrow import ArrowException, parquet  # type: ignore[import-untyped] # it ships no types
     except ImportError:
@@ -56,20 +81,77 @@ def _parquet_rows(path: Path) -> Iterable[Mapping[str, Any]]:
     return rows
 
 
-def _job(row: Mapping[str, Any]) -> Job | None:
-    submit_s, duration_s, gpus = (float(row[column]) for column in NEEDED)
-    if duration_s <= 0 or gpus <= 0:
+def _job(row: Row) -> Job | None:
+    submit_s, duration_s, request = float(row["submit_s"]), _duration_s(row), _request(row)
+    if duration_s <= 0 or not request:
         return None
-    if gpus != int(gpus):
-        raise ValueError(f"{gpus} GPUs: only whole ones are simulated")
     group = str(row.get("group") or "all")
-    limit_s = float(row.get("requested_walltime_s") or -1)
+    limit_s = _number(row, "requested_walltime_s", default=-1)
     return Job(
         id=SessionId(""),
         user=UserId(str(row.get("user") or group)),
         project=ProjectId(group),
         submit_us=round(submit_s * SECOND_US),
         duration_ms=max(round(duration_s * 1000), 1),
-        gpus=int(gpus),
+        request=request,
+        cluster_size=_kernels(row),
         limit_ms=max(round(limit_s * 1000), 1) if limit_s > 0 else None,
+        priority=_priority(row),
+        preemptible=str(row.get("preemptible") or "").lower() in {"true", "1"},
+        gpu_memory_bytes=round(_number(row, "gpu_memory_bytes")) or None,
+        models=tuple(re.findall(r"[^|\s][^|]*[^|\s]|[^|\s]", str(row.get("gpu_models") or ""))),
     )
+
+
+def _duration_s(row: Row) -> float:
+    if "deletion_time" in row and "duration_s" not in row:
+        return float(row["deletion_time"]) - _number(row, "scheduled_time", default=float(row["submit_s"]))
+    return float(row["duration_s"])
+
+
+def _request(row: Row) -> Request:
+    if row.get("slots"):
+        return _slots(str(row["slots"]))
+    cores = -(-round(_number(row, "cpu_milli")) // 1000)
+    amounts = {CPU: cores, MEM: round(_number(row, "memory_mib") * 2**20), **dict(_gpus(row))}
+    if any(amount < 0 for amount in amounts.values()):
+        raise ValueError("an amount is negative")
+    return tuple((slot, amount) for slot, amount in sorted(amounts.items()) if amount)
+
+
+def _slots(text: str) -> Request:
+    amounts: dict[SlotName, int] = {}
+    for part in text.split():
+        name, _, written = part.partition("=")
+        amount = parse_amount(name, written)
+        if isinstance(amount, Unlimited):
+            raise ValueError(f"{part}: a job cannot ask for everything")
+        amounts[SlotName(name)] = amount
+    return tuple((slot, amount) for slot, amount in sorted(amounts.items()) if amount)
+
+
+def _gpus(row: Row) -> Request:
+    gpus, each = float(row["gpus"]), _number(row, "gpu_milli_each", default=MILLI)
+    if gpus <= 0 or each <= 0:
+        return ()
+    if each < MILLI and gpus != 1:
+        raise ValueError(f"{gpus:g} parts of GPUs: a job takes part of one GPU, or whole ones")
+    return gpu_request(max(round(gpus * min(each, MILLI)), 1))
+
+
+def _kernels(row: Row) -> int:
+    kernels = _number(row, "cluster_size", default=1)
+    if kernels < 1 or kernels != int(kernels):
+        raise ValueError(f"cluster_size: {kernels:g} is no number of kernels")
+    return int(kernels)
+
+
+def _priority(row: Row) -> Priority:
+    written = str(row.get("priority") or Priority.NORMAL.name).upper()
+    return Priority(int(float(written))) if written[:1].isdigit() else Priority[written]
+
+
+def _number(row: Row, column: str, *, default: float = 0) -> float:
+    """A number that may be missing: no column, an empty cell, or null."""
+    value = row.get(column)
+    return default if value is None or value == "" else float(value)

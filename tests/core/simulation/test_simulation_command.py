@@ -26,7 +26,7 @@ def trace(tmp_path: Path) -> Path:
 
 def test_rows_become_jobs_by_submission_and_empty_ones_are_left_out(trace: Path) -> None:
     first, second, third = read_jobs(trace)
-    assert (first.user, first.project, first.gpus, first.duration_ms) == ("bob", "lab", 2, 100_500)
+    assert (first.user, first.project, first.milli, first.duration_ms) == ("bob", "lab", 2000, 100_500)
     assert [first.limit_ms, second.limit_ms, third.limit_ms] == [200_000, None, 60_000]
     assert [one.submit_us // SECOND_US for one in (first, second, third)] == [0, 10, 20]
 
@@ -48,9 +48,9 @@ def test_parquet_is_read_like_csv(trace: Path, tmp_path: Path) -> None:
     [
         ("submit_s,gpus\n1,2\n", "row 1: KeyError: 'duration_s'"),
         (COLUMNS + "0,1,1,,,\n0,x,1,,,\n", "row 2: ValueError"),
-        (COLUMNS + "0,1,0.5,,,\n", "only whole ones"),
+        (COLUMNS + "0,1,1.5,,,\n", "neither a part of one nor whole ones"),
         (COLUMNS + "nan,1,1,,,\n", "row 1: ValueError"),
-        (COLUMNS, "no job that used a GPU"),
+        (COLUMNS, "no job that asked for anything"),
     ],
 )
 def test_what_is_no_trace_is_refused_with_the_place(tmp_path: Path, text: str, message: str) -> None:
@@ -86,7 +86,7 @@ def test_a_window_and_nodes_can_be_chosen(trace: Path) -> None:
         (["--gpus", "2", "--policy", "lottery"], "fair_share, fcfs, gang, priority, sjf"),
         (["--gpus", "2", "--backfill", "greedy"], "none, easy"),
         (["--gpus", "2", "--estimates", "gut"], "predicted, exact, none"),
-        (["--gpus", "1"], "asks for 2 GPUs"),
+        (["--gpus", "1"], "asks for 2 cuda.device"),
         (["--gpus", "3", "--gpus-each", "2"], "not a number of nodes"),
         (["--gpus", "2", "--from-s", "99"], "no job was submitted"),
     ],

@@ -8,13 +8,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aliquot.core.ordering import ORDERS
-from aliquot.core.policy import Backfill, Policy
+from aliquot.core.policy import Policy
 from aliquot.core.simulation.cluster import nodes, pool
+from aliquot.core.simulation.outcome import Outcome
 from aliquot.core.simulation.report import report
-from aliquot.core.simulation.run import Estimates, Outcome, Settings, simulate
-from aliquot.core.simulation.trace import SECOND_US, Job, load, numbered, window
+from aliquot.core.simulation.run import simulate
+from aliquot.core.simulation.settings import Estimates, Settings
+from aliquot.core.simulation.trace import SECOND_US, Job, gpu_request, load, numbered, window
 from aliquot_schema.errors import InvalidRequest
 from aliquot_schema.ids import ProjectId, SessionId, UserId
+from aliquot_schema.policies import Backfill
+from aliquot_schema.slots import MILLI
 
 POLICIES = [
     Policy(order=order, backfill=backfill, placement="first_fit") for order in sorted(ORDERS) for backfill in Backfill
@@ -28,7 +32,7 @@ def job(submit_s: int, duration_s: int, gpus: int, *, group: str = "a", limit_s:
         project=ProjectId(group),
         submit_us=submit_s * SECOND_US,
         duration_ms=duration_s * 1000,
-        gpus=gpus,
+        request=gpu_request(gpus * MILLI),
         limit_ms=None if limit_s is None else limit_s * 1000,
     )
 
@@ -67,7 +71,7 @@ def test_a_job_needs_a_node_and_a_pool_has_none() -> None:
 
 
 def test_a_job_that_can_never_run_is_refused() -> None:
-    with pytest.raises(InvalidRequest, match="3 GPUs, and no place has more than 2"):
+    with pytest.raises(InvalidRequest, match=r"asks for 3 cuda\.device"):
         simulate(numbered([job(0, 1, 3)]), nodes(2, gpus_each=2), Settings(policy=Policy()))
 
 
@@ -75,7 +79,7 @@ def test_the_report_of_a_run_that_can_be_added_up_by_hand() -> None:
     jobs = numbered([job(0, 100, 2), job(10, 40, 1, group="b"), job(10, 2, 2, group="b")])
     outcome = simulate(jobs, pool(2), Settings(policy=Policy(), estimates=Estimates.NONE))
     assert starts_s(outcome) == [0, 100, 140]
-    made = report(outcome, gpus=2)
+    made = report(outcome)
     assert (made.jct.mean_s, made.jct.max_s, made.wait.max_s) == ((100 + 130 + 132) / 3, 132, 130)
     assert made.slowdown_mean == pytest.approx((1 + 130 / 40 + 132 / 10) / 3)
     assert made.utilization_pct == pytest.approx(100 * (90 * 2 + 40 * 1) / (130 * 2))
@@ -101,7 +105,7 @@ def test_every_job_runs_once_and_no_gpu_is_given_twice(
     assert len(outcome.started_us) == len(jobs)
     assert all(started >= one.submit_us for one, started in zip(jobs, outcome.started_us, strict=True))
     for moment in outcome.started_us:
-        assert _held(outcome, moment) <= 4
+        assert _held(outcome, moment) <= 4 * MILLI
     assert simulate(jobs, pool(4), made_with) == outcome
 
 
@@ -131,4 +135,4 @@ def test_easy_never_uses_less_than_strict_order_at_the_first_wait(jobs: tuple[Jo
 
 def _held(outcome: Outcome, moment: int) -> int:
     ran: Sequence[tuple[Job, int]] = list(zip(outcome.jobs, outcome.started_us, strict=True))
-    return sum(one.gpus for one, began in ran if began <= moment < began + one.duration_ms * 1000)
+    return sum(one.milli for one, began in ran if began <= moment < began + one.duration_ms * 1000)

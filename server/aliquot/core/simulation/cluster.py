@@ -1,41 +1,89 @@
 """Clusters to simulate on: a pool of GPUs that are all alike, or nodes."""
 
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Final
 
 from aliquot.core.allocation.layout import DeviceLayout
 from aliquot.core.snapshot import AgentRow
 from aliquot_schema.devices import Device
 from aliquot_schema.ids import AgentId, DeviceId, NodeId, SlotName
-from aliquot_schema.slots import MILLI
+from aliquot_schema.slots import MILLI, is_accelerator
 
-SLOT: Final = SlotName("cuda.device")
+WHOLE: Final = SlotName("cuda.device")
+SHARES: Final = SlotName("cuda.shares")
+CPU: Final = SlotName("cpu")
+MEM: Final = SlotName("mem")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """One node of a cluster."""
+
+    name: str
+    cores: int
+    mem_bytes: int
+    gpus: int
+    model: str = ""
+    gpu_memory_bytes: int = 0
 
 
 def pool(gpus: int) -> tuple[AgentRow, ...]:
     """GPUs of which any will do, wherever they are: one device with so many units."""
-    return (_agent("pool", [_device("pool", units=gpus)]),)
+    return (_agent("pool", [_gpu("pool", units=gpus)]),)
 
 
 def nodes(count: int, *, gpus_each: int) -> tuple[AgentRow, ...]:
-    """Nodes with whole GPUs; a kernel gets all of its GPUs on one of them."""
-    return tuple(
-        _agent(f"node{number}", [_device(f"node{number}-cuda{index}", units=1) for index in range(gpus_each)])
-        for number in range(count)
-    )
+    """Nodes with GPUs alone; a kernel gets all of its GPUs on one of them."""
+    return machines(Machine(name=f"node{number}", cores=0, mem_bytes=0, gpus=gpus_each) for number in range(count))
+
+
+def machines(found: Iterable[Machine]) -> tuple[AgentRow, ...]:
+    """Nodes as they are, each with one agent."""
+    return tuple(_agent(machine.name, list(_devices(machine))) for machine in found)
+
+
+def capacity_milli(agents: Iterable[AgentRow]) -> int:
+    """Milli of all accelerators; one that is shared by agents, or cut into slices, counts once."""
+    found: dict[tuple[NodeId, DeviceId], int] = {}
+    for agent in agents:
+        devices = agent.layout.devices
+        for slot, columns in agent.layout.slots.items():
+            if is_accelerator(slot):
+                for device_id in columns.ids:
+                    whole = devices[device_id].parent
+                    is_part = whole is not None and whole in devices
+                    found[agent.node_id, device_id] = 0 if is_part else devices[device_id].budget
+    return sum(found.values())
+
+
+def _devices(machine: Machine) -> Iterable[Device]:
+    for index in range(machine.gpus):
+        yield _gpu(f"{machine.name}-cuda{index}", units=1, model=machine.model, memory_bytes=machine.gpu_memory_bytes)
+    for slot, amount in ((CPU, machine.cores), (MEM, machine.mem_bytes)):
+        if amount:
+            yield _host(f"{machine.name}-{slot}", slot=slot, amount=amount)
 
 
 def _agent(name: str, devices: list[Device]) -> AgentRow:
     return AgentRow(id=AgentId(name), node_id=NodeId(name), layout=DeviceLayout.of(devices), is_open=True)
 
 
-def _device(name: str, *, units: int) -> Device:
+def _gpu(name: str, *, units: int, model: str = "", memory_bytes: int = 0) -> Device:
     return Device(
         id=DeviceId(name),
         name=name,
         kind="cuda",
-        model="",
+        model=model,
         budget=units * MILLI,
-        costs={SLOT: MILLI},
+        costs={WHOLE: MILLI, SHARES: 1},
         quanta={},
-        memory_bytes=0,
+        memory_bytes=memory_bytes,
+    )
+
+
+def _host(name: str, *, slot: SlotName, amount: int) -> Device:
+    """All cores, or all memory, as one device."""
+    return Device(
+        id=DeviceId(name), name=name, kind=slot, model="", budget=amount, costs={slot: 1}, quanta={}, memory_bytes=0
     )

@@ -7,7 +7,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from aliquot.core.simulation.run import Outcome
+from aliquot.core.simulation.outcome import Outcome
+from aliquot.core.simulation.timeline import used_part
 from aliquot_schema.ids import ProjectId
 from aliquot_schema.slots import MILLI
 
@@ -57,20 +58,35 @@ class Report:
     """The one with most GPU-hours first."""
 
 
-def report(outcome: Outcome, *, gpus: int) -> Report:
-    """Sum up a run of at least one job on so many GPUs."""
-    submit = np.array([job.submit_us for job in outcome.jobs], dtype=np.float64) / 1e6
-    run = np.array([job.duration_ms for job in outcome.jobs], dtype=np.float64) / 1e3
-    wait = np.array(outcome.started_us, dtype=np.float64) / 1e6 - submit
-    slowdown = np.maximum((wait + run) / np.maximum(run, BOUND_S), 1.0)
-    groups = _groups(outcome, run=run, wait=wait, slowdown=slowdown)
-    capacity = outcome.queued_us * gpus * MILLI
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Times:
+    """[jobs] how each one fared, in seconds; the slowdown is a ratio."""
+
+    run: Floats
+    wait: Floats
+    jct: Floats
+    slowdown: Floats
+
+    @classmethod
+    def of(cls, outcome: Outcome) -> "Times":
+        """The times of a run."""
+        submit_us = np.array([job.submit_us for job in outcome.jobs], dtype=np.int64)
+        run = np.array([job.duration_ms for job in outcome.jobs], dtype=np.float64) / 1e3
+        jct = (np.array(outcome.ended_us, dtype=np.int64) - submit_us) / 1e6
+        wait = (np.array(outcome.started_us, dtype=np.int64) - submit_us) / 1e6
+        return cls(run=run, wait=wait, jct=jct, slowdown=np.maximum(jct / np.maximum(run, BOUND_S), 1.0))
+
+
+def report(outcome: Outcome) -> Report:
+    """Sum up a run of at least one job."""
+    times = Times.of(outcome)
+    groups = _groups(outcome, times)
     return Report(
         jobs=len(outcome.jobs),
-        jct=_spread(wait + run),
-        wait=_spread(wait),
-        slowdown_mean=float(slowdown.mean()),
-        utilization_pct=100 * outcome.busy_milli_us / capacity if capacity else 100.0,
+        jct=_spread(times.jct),
+        wait=_spread(times.wait),
+        slowdown_mean=float(times.slowdown.mean()),
+        utilization_pct=100 * used_part(outcome.timeline, capacity_milli=outcome.capacity_milli),
         fairness=_jain([group.slowdown_mean for group in groups]),
         groups=groups,
     )
@@ -80,19 +96,19 @@ def _spread(seconds: Floats) -> Spread:
     return Spread(mean_s=float(seconds.mean()), p95_s=float(np.quantile(seconds, 0.95)), max_s=float(seconds.max()))
 
 
-def _groups(outcome: Outcome, *, run: Floats, wait: Floats, slowdown: Floats) -> tuple[GroupReport, ...]:
+def _groups(outcome: Outcome, times: Times) -> tuple[GroupReport, ...]:
     members: dict[ProjectId, list[int]] = {}
     for index, job in enumerate(outcome.jobs):
         members.setdefault(job.project, []).append(index)
-    gpu_hours = np.array([job.gpus for job in outcome.jobs]) * run / 3600
+    gpu_hours = np.array([job.milli for job in outcome.jobs]) / MILLI * times.run / 3600
     found = [
         GroupReport(
             project=project,
             jobs=len(own),
             gpu_hours=float(gpu_hours[own].sum()),
-            jct_mean_s=float((wait[own] + run[own]).mean()),
-            wait_mean_s=float(wait[own].mean()),
-            slowdown_mean=float(slowdown[own].mean()),
+            jct_mean_s=float(times.jct[own].mean()),
+            wait_mean_s=float(times.wait[own].mean()),
+            slowdown_mean=float(times.slowdown[own].mean()),
         )
         for project, own in members.items()
     ]

@@ -1,8 +1,6 @@
 """A run of a trace: arrivals and ends move the clock, and every moment with news is one pass of `decide`."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
 from heapq import heappop, heappush
 from typing import Final
 
@@ -12,57 +10,21 @@ from aliquot.core.fairshare import Usage
 from aliquot.core.feasibility import FeasibilityMemo
 from aliquot.core.guards import guard_ms
 from aliquot.core.plan import Placement
-from aliquot.core.policy import Policy
 from aliquot.core.predict import Predictor, Workload
 from aliquot.core.queue import Queue
-from aliquot.core.simulation.cluster import SLOT
+from aliquot.core.simulation.cluster import capacity_milli
+from aliquot.core.simulation.fitting import refuse_unfitting, unsuited
+from aliquot.core.simulation.outcome import Outcome
+from aliquot.core.simulation.settings import Estimates, Settings
+from aliquot.core.simulation.timeline import Timeline
 from aliquot.core.simulation.trace import Job
-from aliquot.core.snapshot import AgentRow, PendingRow, RunningRow, Snapshot
-from aliquot_schema.errors import InvalidRequest
-from aliquot_schema.ids import DeviceId, NodeId, SessionId
-from aliquot_schema.sessions import Priority
-from aliquot_schema.slots import MILLI
+from aliquot.core.snapshot import AgentRow, PendingRow, Request, RunningRow, Snapshot
+from aliquot_schema.ids import AgentId, DeviceId, NodeId, SessionId
 from aliquot_schema.states import SessionState
 
 MIX_A: Final = 0xBF58476D1CE4E5B9
 MIX_B: Final = 0x94D049BB133111EB
 MASK: Final = 2**64 - 1
-
-
-class Estimates(StrEnum):
-    """Where the expected run times come from."""
-
-    PREDICTED = "predicted"
-    """From the built-in predictor, when a job is submitted."""
-    EXACT = "exact"
-    """An oracle: the true run time, also as the limit. What no scheduler can know."""
-    NONE = "none"
-    """Nobody knows any."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """What a run is made with."""
-
-    policy: Policy
-    estimates: Estimates = Estimates.PREDICTED
-    jitter_permille: int = 0
-    """Estimates are moved by up to so much either way: two runs differ, as two days do."""
-    seed: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """What became of the jobs."""
-
-    jobs: tuple[Job, ...]
-    started_us: tuple[int, ...]
-    """Of each job, in their order."""
-    busy_milli_us: int
-    """Milli of devices x microseconds held while somebody waited."""
-    queued_us: int
-    """How long somebody waited."""
-    passes: int
 
 
 def simulate(
@@ -76,13 +38,13 @@ def simulate(
 
     Args:
         jobs: by submission, see `numbered`.
-        on_progress: told after every pass how many jobs have been submitted.
+        on_progress: told after every pass how many jobs have ended.
     Raises:
         InvalidRequest: a job would not even fit the empty cluster.
     """
-    _check(jobs, agents)
+    refuse_unfitting(jobs, agents, settings.policy.allocation)
     run = _Run(agents, settings)
-    arrived, passes = 0, 0
+    arrived = 0
     while arrived < len(jobs) or run.ends:
         now_us = min(
             jobs[arrived].submit_us if arrived < len(jobs) else run.ends[0][0],
@@ -92,22 +54,14 @@ def simulate(
         while arrived < len(jobs) and jobs[arrived].submit_us <= now_us:
             arrived += 1
         run.step(now_us, arrivals=jobs[first:arrived])
-        passes += 1
-        on_progress(arrived)
+        on_progress(len(run.ended_us))
     return Outcome(
         jobs=tuple(jobs),
         started_us=tuple(run.started_us[job.id] for job in jobs),
-        busy_milli_us=run.busy_milli_us,
-        queued_us=run.queued_us,
-        passes=passes,
+        ended_us=tuple(run.ended_us[job.id] for job in jobs),
+        capacity_milli=capacity_milli(agents),
+        timeline=run.timeline,
     )
-
-
-def _check(jobs: Iterable[Job], agents: Iterable[AgentRow]) -> None:
-    most = max(sum(device.capacity(SLOT) for device in agent.layout.devices.values()) for agent in agents)
-    largest = max((job.gpus for job in jobs), default=0)
-    if largest > most:
-        raise InvalidRequest(f"a job of the trace asks for {largest} GPUs, and no place has more than {most}")
 
 
 class _Run:
@@ -119,6 +73,8 @@ class _Run:
         self._layouts = {agent.id: agent.layout for agent in agents}
         self._predictor = Predictor()
         self._known = FeasibilityMemo()
+        self._unsuited: dict[tuple[str, ...], tuple[AgentId, ...]] = {}
+        self._asked: dict[Request, int] = {}
         self._queue = Queue.of(())
         self._used: dict[NodeId, Occupancy] = {}
         self._held_milli = 0
@@ -128,43 +84,48 @@ class _Run:
         self._now_us = 0
         self.ends: list[tuple[int, SessionId]] = []
         self.started_us: dict[SessionId, int] = {}
-        self.busy_milli_us = 0
-        self.queued_us = 0
+        self.ended_us: dict[SessionId, int] = {}
+        self.timeline = Timeline()
 
     def step(self, now_us: int, *, arrivals: Iterable[Job]) -> None:
         """Move the clock, take in what happened, and decide."""
-        if self._waiting:
-            self.queued_us += now_us - self._now_us
-            self.busy_milli_us += self._held_milli * (now_us - self._now_us)
         self._now_us = now_us
         while self.ends and self.ends[0][0] <= now_us:
             self._end(heappop(self.ends)[1])
         self._queue = self._queue.changed(joined=[self._submit(job) for job in arrivals])
-        snapshot = Snapshot(
+        settings = self._settings
+        plan = decide(
+            self._snapshot(), settings.policy, now_us=now_us, seed=settings.seed, known=self._known, explains=False
+        )
+        if plan.placements:
+            self._queue = self._queue.changed(left=[self._start(placement) for placement in plan.placements])
+        self.timeline.add(now_us, held_milli=self._held_milli, waiting=len(self._waiting))
+
+    def _snapshot(self) -> Snapshot:
+        return Snapshot(
             revision=0,
             agents=self._agents,
             used=self._used,
             queue=self._queue,
+            asked=self._asked,
             running=[row for _, row in self._running.values()],
             usage=self._usage,
         )
-        settings = self._settings
-        plan = decide(snapshot, settings.policy, now_us=now_us, seed=settings.seed, known=self._known, explains=False)
-        if plan.placements:
-            self._queue = self._queue.changed(left=[self._start(placement) for placement in plan.placements])
 
     def _submit(self, job: Job) -> PendingRow:
+        # Rows of earlier passes, and what was made of their counts, stay as they are.
+        self._asked = {**self._asked, job.request: self._asked.get(job.request, 0) + 1}
         row = PendingRow(
             session_id=job.id,
             version=1,
             state=SessionState.QUEUED,
-            request=((SLOT, job.gpus),),
-            cluster_size=1,
-            gpu_memory_bytes=None,
-            priority=Priority.NORMAL,
+            request=job.request,
+            cluster_size=job.cluster_size,
+            gpu_memory_bytes=job.gpu_memory_bytes,
+            priority=job.priority,
             queued_us=job.submit_us,
             not_before_us=None,
-            excluded_agents=(),
+            excluded_agents=self._unsuited_to(job),
             depends_on=(),
             owner=job.user,
             project=job.project,
@@ -173,6 +134,11 @@ class _Run:
         )
         self._waiting[job.id] = (job, row)
         return row
+
+    def _unsuited_to(self, job: Job) -> tuple[AgentId, ...]:
+        if job.models not in self._unsuited:
+            self._unsuited[job.models] = unsuited(job.models, self._agents)
+        return self._unsuited[job.models]
 
     def _estimate_ms(self, job: Job) -> int | None:
         if self._settings.estimates is Estimates.EXACT:
@@ -198,6 +164,7 @@ class _Run:
 
     def _end(self, session_id: SessionId) -> None:
         job, row = self._running.pop(session_id)
+        self.ended_us[session_id] = self._now_us
         self._predictor.learn(_workload(job), duration_ms=job.duration_ms)
         self._hold(job, row, change=removed, sign=-1)
 
@@ -212,7 +179,7 @@ class _Run:
 
 
 def _workload(job: Job) -> Workload:
-    return Workload(user=job.user, program=None, milli=job.gpus * MILLI, limit_ms=job.limit_ms)
+    return Workload(user=job.user, program=None, milli=job.milli, limit_ms=job.limit_ms)
 
 
 def _drawn(seed: int, number: int) -> int:

@@ -1,10 +1,14 @@
-"""Traces: what was submitted when, and how long it ran."""
+"""Traces: what was submitted when, what it asked for, and how long it ran."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
+from aliquot.core.simulation.cluster import SHARES, WHOLE
+from aliquot.core.snapshot import Request, milli_of
 from aliquot_schema.ids import ProjectId, SessionId, UserId
+from aliquot_schema.sessions import Priority
+from aliquot_schema.slots import MILLI
 
 SECOND_US: Final = 1_000_000
 
@@ -20,10 +24,34 @@ class Job:
     submit_us: int
     duration_ms: int
     """How long it runs once it has started, > 0."""
-    gpus: int
-    """Whole ones, > 0."""
+    request: Request
+    """Of each kernel; not empty."""
+    cluster_size: int = 1
     limit_ms: int | None = None
     """What its user asked for; None = unknown."""
+    priority: Priority = Priority.NORMAL
+    preemptible: bool = False
+    gpu_memory_bytes: int | None = None
+    models: tuple[str, ...] = ()
+    """Models of accelerators that it may have; empty = any."""
+
+    @property
+    def milli(self) -> int:
+        """Of accelerators, by all of its kernels."""
+        return sum(amount * milli_of(slot) for slot, amount in self.request) * self.cluster_size
+
+
+def gpu_request(milli: int) -> Request:
+    """A part of one GPU, or whole ones.
+
+    Raises:
+        ValueError: neither.
+    """
+    if milli < MILLI:
+        return ((SHARES, milli),)
+    if milli % MILLI:
+        raise ValueError(f"{milli / MILLI:g} GPUs are neither a part of one nor whole ones")
+    return ((WHOLE, milli // MILLI),)
 
 
 def numbered(jobs: Iterable[Job]) -> tuple[Job, ...]:
@@ -37,8 +65,20 @@ def window(jobs: Iterable[Job], *, from_s: int, until_s: int) -> tuple[Job, ...]
     return tuple(job for job in jobs if from_s * SECOND_US <= job.submit_us < until_s * SECOND_US)
 
 
+def on_gpus_alone(jobs: Iterable[Job]) -> tuple[Job, ...]:
+    """The jobs as they ask a pool of GPUs: nothing but GPUs, of whatever kind and model. Others are left out."""
+    return tuple(replace(job, request=_gpus_of(job), gpu_memory_bytes=None, models=()) for job in jobs if job.milli)
+
+
 def load(jobs: Iterable[Job], *, gpus: int) -> float:
     """Work per capacity, over the time from the first submission to the last."""
     jobs = tuple(jobs)
     span_us = max(job.submit_us for job in jobs) - min(job.submit_us for job in jobs)
-    return sum(job.gpus * job.duration_ms * 1000 for job in jobs) / (span_us * gpus) if span_us else float("inf")
+    work = sum(job.milli * job.duration_ms for job in jobs) * 1000 / MILLI
+    return work / (span_us * gpus) if span_us else float("inf")
+
+
+def _gpus_of(job: Job) -> Request:
+    milli = job.milli // job.cluster_size
+    is_whole = milli % MILLI == 0
+    return ((WHOLE, milli // MILLI),) if is_whole else ((SHARES, milli),)

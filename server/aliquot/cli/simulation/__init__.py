@@ -1,0 +1,1 @@
+"""What `aliquot simulate` reads, runs and shows."""
