@@ -7,6 +7,7 @@ import signal
 import socket
 import sys
 import tempfile
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -30,12 +31,14 @@ class ServerFailed(Exception):
 class OwnServer:
     """Starts on entry; on exit it is stopped, what it left running is killed, and its folder is removed."""
 
-    def __init__(self, *options: str) -> None:
+    def __init__(self, *options: str, environment: Mapping[str, str] | None = None) -> None:
         """
         Args:
             options: further options of `aliquot serve`.
+            environment: settings that no option has.
         """
         self._options = options
+        self._environment = dict(environment or {})
         self.folder = Path(tempfile.mkdtemp(prefix="aliquot-"))
         # Jobs may run as another account, which has to get at its own folders inside.
         self.folder.chmod(0o711)
@@ -54,7 +57,8 @@ class OwnServer:
             self._process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-m", "aliquot", "serve", "--port", str(self.port)),
                 *("--data-folder", str(self.data_folder), *self._options),
-                env={name: value for name, value in os.environ.items() if not name.startswith("ALIQUOT_")},
+                env={name: value for name, value in os.environ.items() if not name.startswith("ALIQUOT_")}
+                | self._environment,
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

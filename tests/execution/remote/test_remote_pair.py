@@ -1,0 +1,295 @@
+"""A real agent and the remote executor: the port, lost connections, orders that come late or twice."""
+
+import asyncio
+from contextlib import aclosing
+from pathlib import Path
+
+import pytest
+
+from agent_stand import PATIENCE_S, marked, new_kernel, shell, until
+from aliquot.execution.remote.channel import Channel
+from aliquot.execution.remote.conversation import Refused
+from aliquot.execution.remote.dialing import introduce
+from aliquot.execution.remote.executor import RemoteExecutor
+from aliquot.execution.remote.timing import Timing
+from aliquot.service.ports import Executor
+from aliquot_schema.agent_protocol import LOG_WINDOW_BYTES, Beat, Joined, KernelTold, Launch, Protocols, Stop, Welcome
+from aliquot_schema.agents import Agent
+from aliquot_schema.errors import NotFound, StateConflict, Unavailable
+from aliquot_schema.ids import AgentId, KernelId, NodeId
+from aliquot_schema.launching import AgentJoined, AgentSilent, Inventory, KernelChanged, KernelPhase, KernelReport
+from aliquot_schema.leases import EndEvidence
+from remote_pair import AGENT, KEY, QUICK, OneKey, Pair, hello, pair, wires
+
+pytestmark = pytest.mark.anyio
+PATIENT = Timing(beat_s=0.5, lost_s=PATIENCE_S)
+
+
+def reports(on: Pair, kernel: KernelId) -> list[KernelReport]:
+    told = [message.report for message in on.heard.messages if isinstance(message, KernelChanged)]
+    return [report for report in told if report.kernel_id == kernel]
+
+
+async def told(on: Pair, kernel: KernelId, phase: KernelPhase) -> KernelReport:
+    def found() -> list[KernelReport]:
+        return [report for report in reports(on, kernel) if report.phase is phase]
+
+    async with on.heard.news:
+        await asyncio.wait_for(on.heard.news.wait_for(found), PATIENCE_S)
+    return found()[-1]
+
+
+async def test_it_is_the_port(agent_home: Path) -> None:
+    async with pair(agent_home) as on:
+        port: Executor = on.executor
+        with pytest.raises(Unavailable):
+            await port.launch(AGENT, [shell("true")])
+        await on.dial()
+        joined = await on.heard.until(AgentJoined)
+        assert isinstance(joined, AgentJoined)
+        assert joined.inventory.agent.id == AGENT
+        asked = shell("echo hello; exit 7")
+        await port.launch(AGENT, [asked])
+        assert (await told(on, asked.kernel_id, KernelPhase.EXITED)).exit_code == 7
+        chunks = [chunk async for chunk in port.follow_log(AGENT, asked.kernel_id, offset=1)]
+        assert b"".join(chunk.data for chunk in chunks) == b"ello\n"
+        assert [chunk.at_end for chunk in chunks][-1]
+        assert [report.phase for report in (await port.inventory(AGENT)).kernels] == [KernelPhase.EXITED]
+        with pytest.raises(NotFound):
+            await port.send_signal(AGENT, asked.kernel_id, epoch=1, signal=9)
+        with pytest.raises(StateConflict):
+            await port.stop(AGENT, asked.kernel_id, epoch=0, grace_ms=0)
+        with pytest.raises(NotFound):
+            _ = [chunk async for chunk in port.follow_log(AGENT, new_kernel(), offset=0)]
+
+
+async def test_what_ended_while_nobody_was_connected_is_told_on_joining(agent_home: Path) -> None:
+    async with pair(agent_home, timing=PATIENT) as on:
+        await on.dial()
+        await on.heard.until(AgentJoined)
+        go = agent_home.with_name("go")
+        asked = shell(f"while [ ! -e {go} ]; do sleep 0.02; done; exit 9")
+        await on.executor.launch(AGENT, [asked])
+        await told(on, asked.kernel_id, KernelPhase.STARTED)
+        await on.cut()
+        go.touch()
+        await until(lambda: (on.stand.folder(asked.kernel_id) / "exit.json").exists())
+        await on.dial()
+        joined = await on.heard.until(AgentJoined, count=2)
+        assert isinstance(joined, AgentJoined)
+        known = [report.exit_code for report in joined.inventory.kernels]
+        if known != [9]:  # the inventory was read before the agent saw the end, so that a report follows
+            assert (await told(on, asked.kernel_id, KernelPhase.EXITED)).exit_code == 9
+        assert not any(isinstance(message, AgentSilent) for message in on.heard.messages)
+
+
+async def test_an_output_is_followed_over_a_lost_connection(agent_home: Path) -> None:
+    async with pair(agent_home, timing=PATIENT) as on:
+        await on.dial()
+        await on.heard.until(AgentJoined)
+        go = agent_home.with_name("go")
+        asked = shell(f"echo one; while [ ! -e {go} ]; do sleep 0.02; done; echo two")
+        await on.executor.launch(AGENT, [asked])
+        await told(on, asked.kernel_id, KernelPhase.STARTED)
+        seen = b""
+        async with aclosing(on.executor.follow_log(AGENT, asked.kernel_id, offset=0)) as chunks:
+            async for chunk in chunks:
+                seen += chunk.data
+                if seen == b"one\n" and not go.exists():
+                    await on.cut()
+                    go.touch()
+                    await on.dial()
+        assert seen == b"one\ntwo\n"
+
+
+async def test_a_reader_that_does_not_take_its_output_holds_the_agent_back(agent_home: Path) -> None:
+    async with pair(agent_home, timing=PATIENT) as on:
+        await on.dial()
+        await on.heard.until(AgentJoined)
+        asked = shell("head -c 3000000 /dev/zero")
+        await on.executor.launch(AGENT, [asked])
+        await told(on, asked.kernel_id, KernelPhase.EXITED)
+        total = 0
+        async with aclosing(on.executor.follow_log(AGENT, asked.kernel_id, offset=0)) as chunks:
+            first = await anext(chunks)
+            total += len(first.data)
+            await on.executor.inventory(AGENT)  # what was sent before its answer has come
+            (link,) = on.executor._links.values()
+            (stream,) = link._streams.values()
+            assert 0 < stream._bytes <= LOG_WINDOW_BYTES
+            async for chunk in chunks:
+                total += len(chunk.data)
+        assert total == 3_000_000
+        assert link._streams == {}
+
+
+async def test_a_reader_that_leaves_is_told_to_the_agent(agent_home: Path) -> None:
+    async with pair(agent_home, timing=PATIENT) as on:
+        await on.dial()
+        await on.heard.until(AgentJoined)
+        asked = shell("echo x; exec sleep 600")
+        await on.executor.launch(AGENT, [asked])
+        await told(on, asked.kernel_id, KernelPhase.STARTED)
+        async with aclosing(on.executor.follow_log(AGENT, asked.kernel_id, offset=0)) as chunks:
+            assert (await anext(chunks)).data == b"x\n"
+        await on.executor.stop(AGENT, asked.kernel_id, epoch=1, grace_ms=0)
+        await told(on, asked.kernel_id, KernelPhase.EXITED)
+        (link,) = on.executor._links.values()
+        assert link._streams == {}
+
+
+async def test_a_start_that_is_delivered_twice_starts_once(agent_home: Path) -> None:
+    async with pair(agent_home) as on:
+        await on.dial()
+        await on.heard.until(AgentJoined)
+        mark = agent_home.with_name("marks")
+        mark.mkdir()
+        mark.chmod(0o777)
+        asked = shell(f"echo started >> {mark}/runs; exec sleep 600")
+        await asyncio.gather(*(on.executor.launch(AGENT, [asked]) for _ in range(3)))
+        await told(on, asked.kernel_id, KernelPhase.STARTED)
+        await on.cut()
+        await on.dial()
+        await on.heard.until(AgentJoined, count=2)
+        await on.executor.launch(AGENT, [asked])
+        await until(lambda: (mark / "runs").exists())
+        assert len(marked(asked.kernel_id)) == 1
+        await on.executor.stop(AGENT, asked.kernel_id, epoch=1, grace_ms=0)
+        await told(on, asked.kernel_id, KernelPhase.EXITED)
+        assert (mark / "runs").read_text() == "started\n"
+
+
+async def test_a_start_that_comes_after_its_stop_starts_nothing(agent_home: Path) -> None:
+    async with pair(agent_home) as on:
+        await on.dial()
+        await on.heard.until(AgentJoined)
+        asked = shell("exec sleep 600")
+        await on.executor.stop(AGENT, asked.kernel_id, epoch=1, grace_ms=0)
+        await on.executor.launch(AGENT, [asked])
+        refused = await told(on, asked.kernel_id, KernelPhase.REFUSED)
+        assert refused.evidence is EndEvidence.TOMBSTONE
+        assert marked(asked.kernel_id) == []
+
+
+async def test_orders_of_an_older_leader_are_refused_by_the_next_connection_too(agent_home: Path) -> None:
+    async with pair(agent_home) as on:
+        await on.dial()
+        await on.heard.until(AgentJoined)
+        await on.executor.stop(AGENT, new_kernel(), epoch=5, grace_ms=0)
+        await on.cut()
+        await on.dial()
+        await on.heard.until(AgentJoined, count=2)
+        old = shell("exec sleep 600", epoch=4)
+        await on.executor.launch(AGENT, [old])
+        assert (await told(on, old.kernel_id, KernelPhase.REFUSED)).code == "stale_epoch"
+
+
+async def test_a_second_process_of_the_same_name_is_refused_and_the_same_one_replaces(agent_home: Path) -> None:
+    async with pair(agent_home, timing=PATIENT) as on:
+        await on.dial()
+        await on.heard.until(AgentJoined)
+        with pytest.raises(Refused, match="another process is connected"):
+            await on.dial(instance="two")
+        await on.dial()
+        await on.heard.until(AgentJoined, count=2)
+        await on.executor.inventory(AGENT)
+
+
+async def test_a_probe_is_welcome_and_joins_nothing(agent_home: Path) -> None:
+    async with pair(agent_home, timing=PATIENT) as on:
+        await on.dial()
+        await on.heard.until(AgentJoined)
+        here, there = wires()
+        meeting = asyncio.create_task(on.executor.meet(here, agent_id=AGENT, key=KEY))
+        assert isinstance(await introduce(Channel(there), hello(instance="check", probe=True)), Welcome)
+        await meeting
+        await on.executor.inventory(AGENT)
+
+
+async def test_a_revoked_key_ends_the_connection_in_words(agent_home: Path) -> None:
+    async with pair(agent_home) as on:
+        await on.dial()
+        await on.heard.until(AgentJoined)
+        assert on.executor.refusal(AGENT, KEY) is None
+        on.keys.revoked = True
+        assert on.executor.refusal(AGENT, KEY) is not None
+        silent = await on.heard.until(AgentSilent)
+        assert silent == AgentSilent(agent_id=AGENT)
+        assert on.server_wire.code == 4403
+        with pytest.raises(Unavailable):
+            await on.executor.launch(AGENT, [shell("true")])
+
+
+async def test_a_peer_that_says_nothing_any_more_is_suspect_then_lost() -> None:
+    executor = RemoteExecutor(keys=OneKey(), timing=QUICK, now_us=lambda: 0)
+    await executor.start()
+    here, there = wires()
+    meeting = asyncio.create_task(executor.meet(here, agent_id=AGENT, key=KEY))
+    await introduce(Channel(there), hello())
+    await asyncio.wait_for(meeting, PATIENCE_S)  # it never joined, and was given up
+    assert here.code == 4408
+    await executor.close()
+
+
+async def test_agents_that_an_earlier_server_knew_are_lost_when_they_do_not_come() -> None:
+    executor = RemoteExecutor(keys=OneKey(), timing=QUICK, now_us=lambda: 0, expected=[AGENT])
+    await executor.start()
+    messages = executor.messages()
+    assert await asyncio.wait_for(anext(messages), PATIENCE_S) == AgentSilent(agent_id=AGENT)
+    assert await asyncio.wait_for(anext(messages), PATIENCE_S) == AgentSilent(agent_id=AGENT, lost=True)
+    await executor.close()
+
+
+async def greeted(**fields: object) -> str:
+    """What an executor answers to a hello that it does not like."""
+    own = frozenset({AgentId("own")})
+    executor = RemoteExecutor(keys=OneKey(), timing=QUICK, now_us=lambda: 0, taken_ids=own)
+    here, there = wires()
+    agent_id = str(fields.pop("named", AGENT))
+    meeting = asyncio.create_task(executor.meet(here, agent_id=agent_id, key=KEY))
+    with pytest.raises(Refused) as refused:
+        await introduce(Channel(there), hello(**fields))
+    await meeting
+    return str(refused.value)
+
+
+async def test_hellos_that_are_refused() -> None:
+    assert "upgrade the server" in await greeted(protocols=Protocols(oldest=99, newest=99))
+    assert "upgrade the agent" in await greeted(protocols=Protocols(oldest=0, newest=0))
+    assert "the server itself" in await greeted(agent_id="own", named="own")
+    assert "not the hello" in await greeted(agent_id="other")
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        Launch(request=1, orders=()),
+        Stop(request=1, kernel_id=KernelId("k"), epoch=1, grace_ms=0),
+        KernelTold(number=1, report=KernelReport(kernel_id=KernelId("k"), phase=KernelPhase.STARTED, at_us=1)),
+    ],
+)
+async def test_an_agent_that_breaks_the_protocol_is_cut_off(message: Launch | Stop | KernelTold) -> None:
+    executor = RemoteExecutor(keys=OneKey(), timing=PATIENT, now_us=lambda: 0)
+    here, there = wires()
+    meeting = asyncio.create_task(executor.meet(here, agent_id=AGENT, key=KEY))
+    channel = Channel(there)
+    await introduce(channel, hello())
+    await channel.send(Beat())
+    await channel.send(message)
+    await asyncio.wait_for(meeting, PATIENCE_S)
+    assert here.code == 4500
+
+
+async def test_an_agent_that_does_not_answer_is_unavailable_and_dials_anew() -> None:
+    timing = Timing(beat_s=30.0, lost_s=600.0, answer_s=0.2)
+    executor = RemoteExecutor(keys=OneKey(), timing=timing, now_us=lambda: 0)
+    here, there = wires()
+    meeting = asyncio.create_task(executor.meet(here, agent_id=AGENT, key=KEY))
+    channel = Channel(there)
+    await introduce(channel, hello())
+    agent = Agent(id=AGENT, version=0, node_id=NodeId("n"), hostname="h", registered_us=0, state_changed_us=0)
+    await channel.send(Joined(number=1, inventory=Inventory(agent=agent)))
+    assert isinstance(await anext(executor.messages()), AgentJoined)
+    with pytest.raises(Unavailable, match="did not answer"):
+        await executor.launch(AGENT, [shell("true")])
+    await asyncio.wait_for(meeting, PATIENCE_S)

@@ -1,0 +1,118 @@
+"""What silence means, and what waits to be told."""
+
+import asyncio
+
+import pytest
+
+from aliquot.execution.remote.outbox import Outbox, OutboxFull
+from aliquot.execution.remote.presence import Presence
+from aliquot.execution.remote.timing import Timing
+from aliquot_schema.agent_protocol import WINDOW, Joined, KernelTold, ReadingsTold
+from aliquot_schema.agents import Agent
+from aliquot_schema.ids import AgentId, KernelId, NodeId
+from aliquot_schema.launching import (
+    AgentJoined,
+    AgentSilent,
+    Inventory,
+    KernelChanged,
+    KernelPhase,
+    KernelReport,
+    ReadingsTaken,
+)
+
+A = AgentId("a")
+TIMING = Timing(beat_s=2.0, lost_s=30.0)
+
+
+class Watch:
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_silent_for_three_beats_is_suspect_and_for_long_is_lost_each_told_once() -> None:
+    watch = Watch()
+    presence = Presence(TIMING, expected=(), now=watch)
+    presence.joined(A)
+    told: dict[float, list[AgentSilent]] = {}
+    for step in range(1, 400):
+        watch.now = 100 + step / 10
+        if silent := presence.judge():
+            told[step / 10] = silent
+    assert told == {6.1: [AgentSilent(agent_id=A)], 30.1: [AgentSilent(agent_id=A, lost=True)]}
+
+
+def test_beats_keep_an_agent_and_a_suspect_has_to_join_again() -> None:
+    watch = Watch()
+    presence = Presence(TIMING, expected=(), now=watch)
+    presence.joined(A)
+    for _ in range(20):
+        watch.now += 5
+        presence.heard(A, at=watch.now)
+        assert presence.judge() == []
+    watch.now += 7
+    assert presence.judge() == [AgentSilent(agent_id=A)]
+    presence.heard(A, at=watch.now)
+    watch.now += 24
+    assert presence.judge() == [AgentSilent(agent_id=A, lost=True)]
+    presence.joined(A)
+    watch.now += 5
+    assert presence.judge() == []
+
+
+def test_agents_of_an_earlier_server_are_waited_for_and_those_that_left_are_not() -> None:
+    watch = Watch()
+    presence = Presence(TIMING, expected=[A, AgentId("b")], now=watch)
+    presence.left(AgentId("b"))
+    watch.now += 31
+    assert presence.judge() == [AgentSilent(agent_id=A), AgentSilent(agent_id=A, lost=True)]
+
+
+def inventory() -> Inventory:
+    return Inventory(
+        agent=Agent(id=A, version=0, node_id=NodeId("n"), hostname="h", registered_us=0, state_changed_us=0)
+    )
+
+
+def changed(number: int) -> KernelChanged:
+    report = KernelReport(kernel_id=KernelId(f"ses_1.1.{number}"), phase=KernelPhase.STARTED, at_us=number)
+    return KernelChanged(agent_id=A, report=report)
+
+
+@pytest.mark.anyio
+async def test_the_inventory_goes_first_and_no_more_than_the_window_is_under_way() -> None:
+    box = Outbox()
+    for number in range(WINDOW + 10):
+        box.add(changed(number))
+    box.add(AgentJoined(inventory=inventory()))
+    sent = [await box.next() for _ in range(WINDOW)]
+    assert isinstance(sent[0], Joined)
+    assert [report.number for report in sent] == list(range(1, WINDOW + 1))
+    assert [report.report.at_us for report in sent if isinstance(report, KernelTold)] == list(range(WINDOW - 1))
+    waiting = asyncio.create_task(box.next())
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    box.acknowledge(1)
+    following = await waiting
+    assert isinstance(following, KernelTold)
+    assert following.report.at_us == WINDOW - 1
+
+
+@pytest.mark.anyio
+async def test_of_readings_only_the_newest_wait_and_a_box_without_end_is_given_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    box = Outbox()
+    box.add(AgentJoined(inventory=inventory()))
+    await box.next()
+    for at_us in range(100):
+        box.add(ReadingsTaken(agent_id=A, at_us=at_us, readings=()))
+    newest = await box.next()
+    assert isinstance(newest, ReadingsTold)
+    assert newest.at_us == 99
+    monkeypatch.setattr("aliquot.execution.remote.outbox.WAITING_MAX", 5)
+    for number in range(6):
+        box.add(changed(number))
+    with pytest.raises(OutboxFull):
+        await box.next()

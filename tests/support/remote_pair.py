@@ -1,0 +1,159 @@
+"""A real agent core and a remote executor, joined by a wire in memory that can be cut."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+from agent_stand import PATIENCE_S, Stand, agent_config
+from aliquot.execution.remote.channel import Channel, ChannelClosed
+from aliquot.execution.remote.conversation import Conversation
+from aliquot.execution.remote.dialing import introduce
+from aliquot.execution.remote.executor import RemoteExecutor
+from aliquot.execution.remote.outbox import Outbox
+from aliquot.execution.remote.timing import Timing
+from aliquot_schema.agent_protocol import PROTOCOLS, Hello
+from aliquot_schema.ids import AgentId
+from aliquot_schema.launching import AgentMessage
+
+KEY: Final = "the key"
+AGENT: Final = AgentId("agent-1")
+QUICK: Final = Timing(beat_s=0.1, lost_s=1.0, greet_s=5.0, answer_s=5.0)
+
+
+class OneKey:
+    """Takes one key, for every agent, until it is revoked."""
+
+    revoked = False
+
+    def verify(self, agent_id: AgentId, key: str) -> bool:
+        return key == KEY and not self.revoked
+
+    def known(self) -> frozenset[AgentId]:
+        return frozenset({AGENT})
+
+
+class MemoryWire:
+    """One end; holds few frames, as a socket would."""
+
+    def __init__(self, *, out: "asyncio.Queue[bytes | None]", into: "asyncio.Queue[bytes | None]") -> None:
+        self._out = out
+        self._into = into
+        self.code: int | None = None
+        self._is_over = False
+
+    async def send(self, data: bytes) -> None:
+        if not self._is_over:
+            await self._out.put(data)
+
+    async def receive(self) -> bytes | None:
+        frame = None if self._is_over else await self._into.get()
+        self._is_over = self._is_over or frame is None
+        return frame
+
+    async def close(self, *, code: int, reason: str) -> None:
+        self.code = code
+        self._is_over = True
+        await self._out.put(None)
+
+
+def wires() -> tuple[MemoryWire, MemoryWire]:
+    """The server's end and the agent's."""
+    down: asyncio.Queue[bytes | None] = asyncio.Queue(64)
+    up: asyncio.Queue[bytes | None] = asyncio.Queue(64)
+    return MemoryWire(out=down, into=up), MemoryWire(out=up, into=down)
+
+
+def hello(**fields: object) -> Hello:
+    plain: dict[str, object] = {
+        "agent_id": AGENT,
+        "boot_id": "boot",
+        "instance": "one",
+        "software_version": "aliquot test",
+        "protocols": PROTOCOLS,
+    }
+    return Hello(**{**plain, **fields})  # type: ignore[arg-type] # the fields' own types
+
+
+class Heard:
+    """Takes everything that an executor says."""
+
+    def __init__(self, executor: RemoteExecutor) -> None:
+        self.messages: list[AgentMessage] = []
+        self.news = asyncio.Condition()
+        self._reading = asyncio.create_task(self._read(executor))
+
+    async def _read(self, executor: RemoteExecutor) -> None:
+        async for message in executor.messages():
+            async with self.news:
+                self.messages.append(message)
+                self.news.notify_all()
+
+    async def until(self, kind: type, *, count: int = 1) -> AgentMessage:
+        """Wait for so many of a kind, and take the last."""
+
+        def found() -> list[AgentMessage]:
+            return [message for message in self.messages if isinstance(message, kind)]
+
+        async with self.news:
+            await asyncio.wait_for(self.news.wait_for(lambda: len(found()) >= count), PATIENCE_S)
+        return found()[count - 1]
+
+
+class Pair:
+    """An executor, and an agent that dials it."""
+
+    def __init__(self, folder: Path, *, timing: Timing) -> None:
+        self.keys = OneKey()
+        self.stand = Stand(agent_config(folder))
+        self.executor = RemoteExecutor(keys=self.keys, timing=timing, now_us=lambda: time.time_ns() // 1000)
+        self.outbox = Outbox()
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def open(self) -> None:
+        await self.stand.core.open()
+        await self.executor.start()
+        self.heard = Heard(self.executor)
+        self._tasks.append(asyncio.create_task(self._pass_on()))
+
+    async def dial(self, **fields: object) -> None:
+        """Connect; until the connection is lost it is served in the background."""
+        self.server_wire, self.agent_wire = wires()
+        meeting = self.executor.meet(self.server_wire, agent_id=AGENT, key=KEY)
+        self._tasks.append(asyncio.create_task(meeting))
+        channel = Channel(self.agent_wire)
+        welcome = await introduce(channel, hello(**fields))
+        self.outbox = Outbox()
+        self._tasks.append(asyncio.create_task(self._talk(channel, beat_s=welcome.beat_s)))
+
+    async def cut(self) -> None:
+        """Lose the connection."""
+        await self.agent_wire.close(code=1006, reason="")
+        await self.server_wire.close(code=1006, reason="")
+
+    async def close(self) -> None:
+        await self.executor.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.stand.core.close()
+
+    async def _pass_on(self) -> None:
+        async for message in self.stand.core.reports():
+            self.outbox.add(message)
+
+    async def _talk(self, channel: Channel, *, beat_s: float) -> None:
+        with suppress(ExceptionGroup, ChannelClosed):
+            await Conversation(self.stand.core, channel, outbox=self.outbox, beat_s=beat_s).run()
+
+
+@asynccontextmanager
+async def pair(folder: Path, *, timing: Timing = QUICK) -> AsyncIterator[Pair]:
+    joined = Pair(folder, timing=timing)
+    await joined.open()
+    try:
+        yield joined
+    finally:
+        await joined.close()
