@@ -45,7 +45,7 @@ def run(
         return
     from aliquot.errors import ConfigurationError
     from aliquot.execution.remote.agent_setup import AgentOptions
-    from aliquot.settings import default_data_folder
+    from aliquot.settings import default_data_folder, read_settings
     from aliquot_schema.errors import AliquotError
 
     if server is None or key_file is None:
@@ -53,17 +53,18 @@ def run(
         raise typer.Exit(2)
     logging.basicConfig(level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     logging.getLogger("websockets").setLevel(logging.WARNING)
-    options = AgentOptions(
-        data_folder=data_folder or default_data_folder(),
-        accelerators=accelerators,
-        id=agent_id,
-        demo_node=demo_node,
-        reserved_cpu=reserved_cpu,
-        reserved_mem=reserved_mem,
-        job_user=job_user,
-        allow_root_jobs=allow_root_jobs,
-    )
     try:
+        options = AgentOptions(
+            data_folder=data_folder or default_data_folder(),
+            accelerators=accelerators,
+            id=agent_id,
+            demo_node=demo_node,
+            reserved_cpu=reserved_cpu,
+            reserved_mem=reserved_mem,
+            job_user=job_user,
+            allow_root_jobs=allow_root_jobs,
+            division=read_settings().division,
+        )
         asyncio.run(_serve(options, server=server, key_file=key_file, ca_file=ca_file))
     except (ConfigurationError, AliquotError) as error:
         print(f"aliquot agent cannot start: {error}", file=sys.stderr)

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -39,8 +40,13 @@ def check(
     from aliquot.execution.remote.agent_setup import AgentOptions, agent_node
     from aliquot.execution.remote.node_checks import Grade, check_node
     from aliquot.execution.remote.server_checks import check_server
-    from aliquot.settings import default_data_folder
+    from aliquot.settings import default_data_folder, read_settings
 
+    try:
+        division = read_settings().division
+    except ConfigurationError as error:
+        print(f"aliquot agent cannot start: {error}", file=sys.stderr)
+        raise typer.Exit(1) from None
     options = AgentOptions(
         data_folder=data_folder or default_data_folder(),
         accelerators=accelerators,
@@ -48,6 +54,7 @@ def check(
         demo_node=demo_node,
         job_user=job_user,
         allow_root_jobs=allow_root_jobs,
+        division=division,
     )
     results = check_node(options)
     if server is not None:

@@ -1,7 +1,7 @@
 """Division of a node: from its devices and the tables of the configuration to the parts of its agents."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from aliquot.core.allocation.claims import claimed
 from aliquot.core.allocation.partition import (
@@ -57,6 +57,25 @@ def divide(source: NodeSource, division: Division) -> DividedNode:
         raise DeviceFileError(str(refusal)) from refusal
     finally:
         everything.close()
+
+
+def part_of(source: NodeSource, division: Division, *, agent_id: AgentId | None) -> DividedNode:
+    """One agent of the node, for a process that runs it alone: every such process divides the node alike.
+
+    Args:
+        agent_id: which one; where no agents are named, what to call the one that there is.
+    Raises:
+        DeviceFileError: see `divide`; or agents are named, and this is none of them.
+    """
+    divided = divide(source, division)
+    if not division.agents:
+        (whole,) = divided.agents
+        return divided if agent_id is None else replace(divided, agents=(replace(whole, agent_id=agent_id),))
+    chosen = tuple(agent for agent in divided.agents if agent.agent_id == agent_id)
+    if not chosen:
+        names = ", ".join(agent.agent_id for agent in divided.agents)
+        raise DeviceFileError(f"agents: this node is divided among {names}; say with --id which of them to be")
+    return replace(divided, agents=chosen)
 
 
 def _agents(

@@ -1,20 +1,26 @@
 """What a remote agent is made of, from what its operator wrote."""
 
+import logging
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
+from typing import Final
 
 from aliquot.errors import ConfigurationError
 from aliquot.execution.agent.config import AgentConfig
 from aliquot.execution.agent.core import AgentCore
 from aliquot.execution.agent.job_user import JobUserPolicy
-from aliquot.execution.devices.demo import demo_cluster
-from aliquot.execution.devices.node_devices import NodeDevices, node_of_file, node_of_machine
+from aliquot.execution.devices.demo import demo_sources
+from aliquot.execution.devices.division import part_of
+from aliquot.execution.devices.division_tables import Division
+from aliquot.execution.devices.node_devices import NodeDevices, NodeSource, file_source, machine_source
 from aliquot.execution.devices.plugin import DeviceFileError
 from aliquot.execution.remote.keys import check_agent_id
 from aliquot_schema.errors import InvalidRequest
 from aliquot_schema.ids import AgentId
+
+_log: Final = logging.getLogger("aliquot.agent")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +35,8 @@ class AgentOptions:
     reserved_mem: str = "512m"
     job_user: str | None = None
     allow_root_jobs: bool = False
+    division: Division = field(default_factory=Division)
+    """How the node is divided among agents, of which this is one."""
 
     @property
     def user_policy(self) -> JobUserPolicy:
@@ -37,28 +45,23 @@ class AgentOptions:
 
 
 def agent_node(options: AgentOptions) -> NodeDevices:
-    """The node and its devices; none is asked yet, but for the files.
+    """The node and its devices; none is asked yet, but for the files, and where the node is divided.
 
     Raises:
-        ConfigurationError: a file or a flag is wrong.
+        ConfigurationError: a file or a flag is wrong, or the node cannot be divided so.
     """
-    host: dict[str, object] = {"reserved-cpu": options.reserved_cpu, "reserved-mem": options.reserved_mem}
-    if options.accelerators is not None and options.demo_node is not None:
-        raise ConfigurationError("accelerators: a demo node has accelerators of its own")
     try:
-        if options.demo_node is not None:
-            node = demo_cluster(nodes=options.demo_node)[-1]
-        elif options.accelerators is not None:
-            node = node_of_file(options.accelerators, host=host)
-        else:
-            node = node_of_machine(host=host)
-        named = node if options.id is None else replace(node, agent_id=AgentId(options.id))
-        check_agent_id(named.agent_id)
+        asked = None if options.id is None else AgentId(options.id)
+        divided = part_of(_source(options), options.division, agent_id=asked)
+        (node,) = divided.agents
+        check_agent_id(node.agent_id)
     except DeviceFileError as error:
         raise ConfigurationError(str(error)) from error
     except InvalidRequest as error:
         raise ConfigurationError(f"id: {error.message}") from error
-    return named
+    for warning in divided.warnings:
+        _log.warning("%s", warning)
+    return node
 
 
 def agent_folder(options: AgentOptions, agent_id: AgentId) -> Path:
@@ -87,6 +90,8 @@ def agent_core(options: AgentOptions, *, now_us: Callable[[], int]) -> AgentCore
         node=node.node,
         folder=folder,
         job_user=options.user_policy,
+        allocation_mode=node.allocation_mode,
+        scaling_factor=node.scaling_factor,
         software_version=software_version(),
     )
     return AgentCore(config, devices=node.devices, now_us=now_us)
@@ -95,3 +100,14 @@ def agent_core(options: AgentOptions, *, now_us: Callable[[], int]) -> AgentCore
 def software_version() -> str:
     """What this is, for the other side."""
     return f"aliquot {version('aliquot')}"
+
+
+def _source(options: AgentOptions) -> NodeSource:
+    host: dict[str, object] = {"reserved-cpu": options.reserved_cpu, "reserved-mem": options.reserved_mem}
+    if options.accelerators is not None and options.demo_node is not None:
+        raise ConfigurationError("accelerators: a demo node has accelerators of its own")
+    if options.demo_node is not None:
+        return demo_sources(nodes=options.demo_node)[-1]
+    if options.accelerators is not None:
+        return file_source((options.accelerators,), host=host)
+    return machine_source(host=host)
