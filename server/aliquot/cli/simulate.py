@@ -29,6 +29,9 @@ Orders = Annotated[list[str] | None, Option("--policy", "--order", help="Who is 
 Backfills = Annotated[list[str] | None, Option(help="Who may pass the head of the queue; several make several rows.")]
 Placements = Annotated[list[str] | None, Option(help="Where jobs go; several make several rows.")]
 EstimatesName = Annotated[str, Option(help="predicted, none, or exact: what no scheduler can know.")]
+CheckpointEvery = Annotated[
+    float | None, Option(min=1, help="Seconds of work between checkpoints; else preempted jobs begin anew.")
+]
 References = Annotated[bool, Option("--references", help="Add rows: FCFS, EASY, and SJF by an oracle.")]
 Plot = Annotated[Path | None, Option(help="Draw all rows on one page, .png or .svg.")]
 AsJson = Annotated[bool, Option("--json", help="Print one object {row: figures}.")]
@@ -49,6 +52,7 @@ def simulate(
     backfill: Backfills = None,
     placement: Placements = None,
     estimates: EstimatesName = "predicted",
+    checkpoint_every: CheckpointEvery = None,
     references: References = False,
     plot: Plot = None,
     as_json: AsJson = False,
@@ -76,6 +80,7 @@ def simulate(
             backfill or ["easy"],
             placement or [source.placement],
             estimates=estimates,
+            checkpoint_ms=None if checkpoint_every is None else round(checkpoint_every * 1000),
             has_references=references,
         )
         _check_targets(save, plot)

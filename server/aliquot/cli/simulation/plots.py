@@ -94,7 +94,7 @@ def _draw_groups(axes: "Axes", outcomes: Mapping[str, Outcome]) -> None:
 
 def _describe(axes: Mapping[str, "Axes"]) -> None:
     texts = {
-        "w": ("Wait until the first start", "seconds", "part of the jobs, %"),
+        "w": ("In the queue", "seconds", "part of the jobs, %"),
         "j": ("From submission to end", "seconds", "part of the jobs, %"),
         "u": ("GPUs held", "days since the first submission", "part of all, %"),
         "q": ("Queue", "days since the first submission", "jobs waiting"),

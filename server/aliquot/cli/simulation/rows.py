@@ -37,9 +37,10 @@ def rows(
     placements: Sequence[str],
     *,
     estimates: str,
+    checkpoint_ms: int | None = None,
     has_references: bool,
 ) -> tuple[Row, ...]:
-    """Every combination; a label has those parts of it that differ between rows.
+    """Every combination, and before them what to compare with; a label has those parts of it that differ between rows.
 
     Raises:
         InvalidRequest: a name that there is not; the message lists those that there are.
@@ -59,6 +60,7 @@ def rows(
             settings=Settings(
                 policy=Policy(order=order, backfill=_named(Backfill, backfill, field="backfill"), placement=placement),
                 estimates=expects,
+                checkpoint_ms=checkpoint_ms,
             ),
         )
         for order, backfill, placement in product(orders, backfills, placements)

@@ -28,10 +28,15 @@ def _table(title: str, reports: Iterable[tuple[str, Report]]) -> Table:
     table.add_column(title)
     for heading in ("jobs", "jct mean", "p95", "max", "wait mean", "p95", "max", "slowdown", "used %", "fairness"):
         table.add_column(heading, justify="right")
-    for name, found in reports:
+    found_reports = tuple(reports)
+    has_preemptions = any(found.preemptions for _, found in found_reports)
+    for heading in ("preempted", "lost GPU h") if has_preemptions else ():
+        table.add_column(heading, justify="right")
+    for name, found in found_reports:
         times = [f"{value:,.0f}" for spread in (found.jct, found.wait) for value in asdict(spread).values()]
         rates = f"{found.slowdown_mean:,.2f}", f"{found.utilization_pct:.1f}", f"{found.fairness:.2f}"
-        table.add_row(name, f"{found.jobs:,}", *times, *rates)
+        lost = (f"{found.preemptions:,}", f"{found.lost_gpu_hours:,.1f}") if has_preemptions else ()
+        table.add_row(name, f"{found.jobs:,}", *times, *rates, *lost)
     return table
 
 

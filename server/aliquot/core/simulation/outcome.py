@@ -14,6 +14,10 @@ class Outcome:
     started_us: tuple[int, ...]
     """The first start."""
     ended_us: tuple[int, ...]
+    preemptions: tuple[int, ...]
+    """How often each had to make room."""
+    lost_ms: tuple[int, ...]
+    """How long each ran for work that it then had to do again."""
     capacity_milli: int
     """Of all accelerators of the cluster."""
     timeline: Timeline

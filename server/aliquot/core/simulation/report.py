@@ -15,6 +15,8 @@ from aliquot_schema.slots import MILLI
 BOUND_S: Final = 10.0
 """Shorter jobs count as so long in their slowdown. Source: Feitelson, Metrics for parallel job scheduling."""
 
+HOUR_MS: Final = 3_600_000
+
 Floats = npt.NDArray[np.float64]
 
 
@@ -47,13 +49,17 @@ class Report:
     jct: Spread
     """From submission to end."""
     wait: Spread
-    """From submission to start."""
+    """In the queue, before the first start and before each later one."""
     slowdown_mean: float
     """Completion time per run time, at least 1; a run time below ten seconds counts as ten."""
     utilization_pct: float
     """Of the capacity, held while somebody waited; 100 when nobody ever did."""
     fairness: float
     """Jain's index of the groups' mean slowdowns: 1 = all alike, 1/n = one of n bears it all."""
+    preemptions: int
+    """How often somebody had to make room."""
+    lost_gpu_hours: float
+    """Of work that had to be done again."""
     groups: tuple[GroupReport, ...]
     """The one with most GPU-hours first."""
 
@@ -73,7 +79,7 @@ class Times:
         submit_us = np.array([job.submit_us for job in outcome.jobs], dtype=np.int64)
         run = np.array([job.duration_ms for job in outcome.jobs], dtype=np.float64) / 1e3
         jct = (np.array(outcome.ended_us, dtype=np.int64) - submit_us) / 1e6
-        wait = (np.array(outcome.started_us, dtype=np.int64) - submit_us) / 1e6
+        wait = jct - run - np.array(outcome.lost_ms, dtype=np.float64) / 1e3
         return cls(run=run, wait=wait, jct=jct, slowdown=np.maximum(jct / np.maximum(run, BOUND_S), 1.0))
 
 
@@ -88,8 +94,14 @@ def report(outcome: Outcome) -> Report:
         slowdown_mean=float(times.slowdown.mean()),
         utilization_pct=100 * used_part(outcome.timeline, capacity_milli=outcome.capacity_milli),
         fairness=_jain([group.slowdown_mean for group in groups]),
+        preemptions=sum(outcome.preemptions),
+        lost_gpu_hours=_lost_milli_ms(outcome) / (MILLI * HOUR_MS),
         groups=groups,
     )
+
+
+def _lost_milli_ms(outcome: Outcome) -> int:
+    return sum(lost_ms * job.milli for job, lost_ms in zip(outcome.jobs, outcome.lost_ms, strict=True) if lost_ms)
 
 
 def _spread(seconds: Floats) -> Spread:

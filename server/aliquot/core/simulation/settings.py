@@ -26,3 +26,5 @@ class Settings:
     jitter_permille: int = 0
     """Estimates are moved by up to so much either way: two runs differ, as two days do."""
     seed: int = 0
+    checkpoint_ms: int | None = None
+    """A job that has to make room goes on from the last multiple of this that it had worked; None = from nothing."""
