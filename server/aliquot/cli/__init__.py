@@ -4,6 +4,7 @@ import typer
 
 from aliquot.cli.agent import agent
 from aliquot.cli.main_job.command import once
+from aliquot.cli.policy import policy
 from aliquot.cli.serve import serve
 from aliquot.cli.simulate import simulate
 
@@ -17,5 +18,6 @@ def describe() -> None:
 
 main.add_typer(agent, name="agent", help="Run an agent of another node, check a node, and make keys.")
 main.command("once")(once)
+main.add_typer(policy, name="policy")
 main.command("serve")(serve)
 main.command("simulate")(simulate)

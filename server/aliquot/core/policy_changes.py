@@ -1,0 +1,183 @@
+"""Changes of the policy document: merged field by field, and checked as a whole before anything goes by them."""
+
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass, replace
+from enum import Enum
+from functools import lru_cache
+from typing import Any, Final, TypeVar
+
+from aliquot.core.allocation.layout import DeviceLayout
+from aliquot.core.allocation.options import NumaPolicy, Strategy
+from aliquot.core.decide import decide
+from aliquot.core.ordering import order_named
+from aliquot.core.placement.strategies import making
+from aliquot.core.plan import KernelPlacement
+from aliquot.core.policy import Policy
+from aliquot.core.snapshot import AgentRow, PendingRow, RunningRow, Snapshot
+from aliquot_schema.devices import Device
+from aliquot_schema.errors import InvalidRequest
+from aliquot_schema.ids import AgentId, DeviceId, NodeId, SessionId, SlotName
+from aliquot_schema.policies import DAY_MS, Backfill, PolicyDocument, Pool, Victims
+from aliquot_schema.sessions import DEFAULT_POOL, Priority
+from aliquot_schema.states import SessionState
+
+Part = TypeVar("Part")
+YEARS_MS: Final = 3660 * DAY_MS
+WEIGHT_MAX: Final = 1_000
+"""With it, and with units of at least a second, every score stays within 64 bits."""
+RANGES: Final[Mapping[str, tuple[int, int]]] = {
+    "backfill_depth": (1, 10_000),
+    "half_life_ms": (60_000, YEARS_MS),
+    "weights.age": (1, WEIGHT_MAX),
+    "weights.age_unit_ms": (1_000, YEARS_MS),
+    "weights.fair": (0, WEIGHT_MAX),
+    "weights.short": (0, WEIGHT_MAX),
+    "weights.short_half_ms": (1_000, YEARS_MS),
+    "weights.priority": (0, WEIGHT_MAX),
+    "weights.level_ms": (1_000, YEARS_MS),
+    "weights.sjf_age_pct": (1, 100),
+    "charges.cpu_milli": (0, 1_000_000),
+    "charges.mem_gib_milli": (0, 1_000_000),
+    "preemption.run_ms_min": (0, YEARS_MS),
+    "preemption.preemptions_max": (0, 1_000),
+    "preemption.grace_ms": (0, DAY_MS),
+    "retries.tries_min": (0, 1_000),
+    "retries.wait_ms_first": (1, DAY_MS),
+    "retries.wait_ms_max": (1, DAY_MS),
+    "retries.jitter_pct": (0, 100),
+}
+"""Least and most, both allowed. What makes a wait count is never 0: with it nobody starves."""
+_WORDS: Final[Mapping[str, type[Enum]]] = {
+    "backfill": Backfill,
+    "allocation": Strategy,
+    "numa": NumaPolicy,
+    "preemption.victims": Victims,
+}
+
+
+def amended(document: PolicyDocument, changes: Mapping[str, Any]) -> PolicyDocument:
+    """The document with some fields changed.
+
+    Args:
+        changes: by the names of `PolicyDocument`, nested as it is, in its units; mappings (`pools`,
+            `charges.accelerator_milli`) are replaced as a whole, and words are text.
+    Raises:
+        InvalidRequest: the document would not be one to go by; the message says what may stand there.
+    """
+    found = _amended(document, changes, path="")
+    check(found)
+    return found
+
+
+def check(document: PolicyDocument) -> None:
+    """See that a pass can go by a document.
+
+    Raises:
+        InvalidRequest: as `amended`.
+    """
+    order_named(document.order)
+    making(document.placement)
+    for path, words in _WORDS.items():
+        _word(words, _value(document, path), path=path)
+    for path, (least, most) in RANGES.items():
+        _within(_value(document, path), least, most, path=path)
+    for model, milli in document.charges.accelerator_milli.items():
+        _within(milli, 0, 1_000_000, path=f"charges.accelerators[{model[:64]}]")
+    if document.retries.wait_ms_first > document.retries.wait_ms_max:
+        raise InvalidRequest("retries: the first wait is longer than the longest", field="retries.wait_first")
+    _check_pools(document.pools)
+    if document.backfill is Backfill.CONSERVATIVE and not promises_to_all():
+        raise InvalidRequest(
+            "backfill: conservative is not to be had in this version; there are easy, none", field="backfill"
+        )
+
+
+@lru_cache(maxsize=1)
+def promises_to_all() -> bool:
+    """Whether a pass really gives everybody a reservation when conservative backfill is asked for: it is tried."""
+    whole = SlotName("cuda.device")
+    gpu = Device(
+        id=DeviceId("0"),
+        name="cuda0",
+        kind="cuda",
+        model="",
+        budget=1000,
+        costs={whole: 1000},
+        quanta={},
+        memory_bytes=0,
+    )
+    agent = AgentRow(id=AgentId("a"), node_id=NodeId("n"), layout=DeviceLayout.of((gpu,)), is_open=True)
+    kernel = KernelPlacement(rank=0, agent_id=agent.id, node_id=agent.node_id, spec={whole: {gpu.id: 1}})
+    snapshot = Snapshot(
+        revision=0,
+        agents=(agent,),
+        used={agent.node_id: {gpu.id: 1000}},
+        queue=tuple(_waiting(name, whole) for name in ("b", "c")),
+        running=(RunningRow.of(SessionId("a"), (kernel,), ends_us=1_000_000, agents=(agent,)),),
+    )
+    plan = decide(snapshot, Policy(backfill=Backfill.CONSERVATIVE), now_us=1, seed=0)
+    return len(plan.promises) == len(snapshot.queue)
+
+
+def _waiting(name: str, slot: SlotName) -> PendingRow:
+    return PendingRow(
+        session_id=SessionId(name),
+        version=1,
+        state=SessionState.QUEUED,
+        request=((slot, 1),),
+        cluster_size=1,
+        gpu_memory_bytes=None,
+        priority=Priority.NORMAL,
+        queued_us=0,
+        not_before_us=None,
+        excluded_agents=(),
+        depends_on=(),
+    )
+
+
+def _amended(part: Part, changes: Mapping[str, Any], *, path: str) -> Part:
+    assert is_dataclass(part)
+    assert not isinstance(part, type)
+    known = [field.name for field in fields(part)]
+    news: dict[str, Any] = {}
+    for name, value in changes.items():
+        assert name in known, f"{path}{name} is no field of the policy"
+        current = getattr(part, name)
+        if is_dataclass(current):
+            news[name] = _amended(current, value, path=f"{path}{name}.")
+        else:
+            words = type(current) if isinstance(current, Backfill | Victims) else None
+            news[name] = _word(words, value, path=path + name) if words is not None else value
+    return replace(part, **news)
+
+
+def _word(words: type[Enum], value: object, *, path: str) -> Enum:
+    try:
+        return words(value)
+    except ValueError:
+        valid = ", ".join(sorted(str(word.value) for word in words))
+        raise InvalidRequest(f"{path}: {str(value)[:64]!r} is not known; there are {valid}", field=path) from None
+
+
+def _within(value: int, least: int, most: int, *, path: str) -> None:
+    if not least <= value <= most:
+        name = path.replace("_ms", "")
+        unit = " ms" if name != path else ""
+        raise InvalidRequest(f"{name}: {value}{unit} is not within {least} and {most}{unit}", field=name)
+
+
+def _check_pools(pools: Mapping[Any, Pool]) -> None:
+    if DEFAULT_POOL not in pools:
+        raise InvalidRequest(f"pools: {DEFAULT_POOL} must be there; sessions that name no pool use it", field="pools")
+    for name, pool in pools.items():
+        if not 1 <= len(name) <= 64 or not name.isprintable() or name != name.strip():
+            raise InvalidRequest(f"pools: {name[:64]!r} is no name; 1 to 64 printable characters are", field="pools")
+        if pool.default_limit_ms is not None:
+            _within(pool.default_limit_ms, 1_000, YEARS_MS, path=f"pools[{name}].default_limit_ms")
+
+
+def _value(document: PolicyDocument, path: str) -> Any:
+    value: Any = document
+    for name in path.split("."):
+        value = getattr(value, name)
+    return value

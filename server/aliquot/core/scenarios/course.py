@@ -1,0 +1,214 @@
+"""The course of a scenario: passes of `decide` over what is given, from one event to the next."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Final
+
+from aliquot.core.allocation.occupancy import added, occupancy_on
+from aliquot.core.decide import decide
+from aliquot.core.guards import guard_ms
+from aliquot.core.plan import Eviction, KernelPlacement, Placement, Plan, Reservation
+from aliquot.core.policy import Policy
+from aliquot.core.scenarios.scenario import START_US, Given, Job, Running
+from aliquot.core.snapshot import AgentRow, PendingRow, RunningRow, Snapshot, Where
+from aliquot_schema.errors import InvalidRequest
+from aliquot_schema.ids import AgentId, DeviceId, NodeId, PoolId, SessionId
+from aliquot_schema.sessions import Failure
+from aliquot_schema.states import SessionState
+
+PASSES_MAX: Final = 10_000
+NEVER_US: Final = 2**62
+
+
+class Course:
+    """The state of a scenario, and what was seen on the way."""
+
+    def __init__(self, given: Given) -> None:
+        """Put those in their places that run when it begins.
+
+        Raises:
+            InvalidRequest: there is no room for one of them.
+        """
+        self.plan = Plan()
+        """Of the last pass."""
+        self.started: dict[SessionId, tuple[AgentId, ...]] = {}
+        """The agents by rank, in the order of the starts."""
+        self.preempted: dict[SessionId, None] = {}
+        self.failed: dict[SessionId, Failure] = {}
+        self._given = given
+        self._layouts = {agent.id: agent.layout for agent in given.agents}
+        self._now_us = START_US
+        self._waiting = {job.row.session_id: job for job in given.queue}
+        self._running: dict[SessionId, tuple[Job, RunningRow]] = {}
+        self._ends_us: dict[SessionId, int] = {}
+        self._ended = dict(given.ended)
+        self._usage = given.usage
+        for runs in given.running:
+            self._seat(runs)
+        self.order = self._order()
+        """Everybody who waits at the beginning, the next one first."""
+
+    def run(self, *, until_us: int) -> None:
+        """One pass now, one at every event until then, and one at the end.
+
+        Raises:
+            InvalidRequest: something happens so often that it would take for ever.
+        """
+        for _ in range(PASSES_MAX):
+            self._pass()
+            if self._now_us >= until_us:
+                return
+            self._now_us = min(self._next_event_us(), until_us)
+            for session_id in [name for name, at_us in self._ends_us.items() if at_us <= self._now_us]:
+                self._end(session_id)
+        raise InvalidRequest(f"the scenario takes more than {PASSES_MAX} passes")
+
+    def reservations(self) -> tuple[Reservation, ...]:
+        """Who is promised what, after the last pass."""
+        if self.plan.promises:
+            return self.plan.promises
+        return (self.plan.reservation,) if self.plan.reservation is not None else ()
+
+    def _order(self) -> tuple[SessionId, ...]:
+        """A cluster that is full and of which nothing ends makes everybody wait, in the order of the queue."""
+        full = {
+            node_id: {
+                device.id: device.budget for agent in self._on(node_id) for device in agent.layout.devices.values()
+            }
+            for node_id in dict.fromkeys(agent.node_id for agent in self._given.agents)
+        }
+        snapshot = replace(self._snapshot(), used=full, running=(), holders={}, quotas={})
+        return tuple(decide(snapshot, self._given.policy, now_us=self._now_us, seed=0).verdicts)
+
+    def _pass(self) -> None:
+        self.plan = decide(self._snapshot(), self._given.policy, now_us=self._now_us, seed=0)
+        for session_id, failure in self.plan.failures.items():
+            self.failed[session_id] = failure
+            self._ended[session_id] = SessionState.FAILED
+            del self._waiting[session_id]
+        for placement in self.plan.placements:
+            self._start(placement)
+        for eviction in self.plan.evictions:
+            self._make_leave(eviction)
+
+    def _next_event_us(self) -> int:
+        woken_us = NEVER_US if self.plan.wake_at_us is None else max(self.plan.wake_at_us, self._now_us + 1)
+        return min((woken_us, *self._ends_us.values()))
+
+    def _start(self, placement: Placement) -> None:
+        job = self._waiting.pop(placement.session_id)
+        self.started[job.row.session_id] = tuple(kernel.agent_id for kernel in placement.kernels)
+        guard_us = self._guard_us(job.row)
+        row = self._row(job.row, placement.kernels, since_us=self._now_us, ends_us=self._now_us + guard_us)
+        lasts_us = guard_us if job.runs_ms is None else job.runs_ms * 1000
+        self._hold(job, row, ends_us=self._now_us + lasts_us)
+
+    def _make_leave(self, eviction: Eviction) -> None:
+        job, row = self._running[eviction.session_id]
+        self.preempted[eviction.session_id] = None
+        leaves_us = min(self._ends_us[eviction.session_id], self._now_us + eviction.grace_ms * 1000)
+        leaving = replace(row, is_leaving=True, ends_us=leaves_us, preemptions=row.preemptions + 1)
+        self._running[eviction.session_id] = (job, leaving)
+        self._ends_us[eviction.session_id] = leaves_us
+
+    def _end(self, session_id: SessionId) -> None:
+        job, row = self._running.pop(session_id)
+        del self._ends_us[session_id]
+        self._charge(row, milli=-row.milli)
+        if row.is_leaving:
+            self._waiting[session_id] = job
+        else:
+            self._ended[session_id] = SessionState.COMPLETED
+
+    def _seat(self, runs: Running) -> None:
+        """Find devices for a session that runs already: those that it would be given by itself."""
+        pending = runs.job.row
+        others = tuple(agent.id for agent in self._given.agents if runs.on and agent.id not in runs.on)
+        alone = replace(
+            pending,
+            state=SessionState.QUEUED,
+            depends_on=(),
+            where=Where(pool=self._pool_of(runs)),
+            excluded_agents=others,
+        )
+        everybody = tuple(replace(agent, is_open=True) for agent in self._given.agents)
+        stage = replace(self._snapshot(), agents=everybody, queue=(alone,), running=(), quotas={})
+        plan = decide(stage, Policy(placement="first_fit"), now_us=self._now_us, seed=0)
+        if not plan.placements:
+            raise InvalidRequest(f"given.running: there is no room for {pending.session_id}")
+        since_us = self._now_us - runs.since_ms * 1000
+        ends_us = (
+            since_us + self._guard_us(pending) if runs.ends_in_ms is None else self._now_us + runs.ends_in_ms * 1000
+        )
+        row = self._row(pending, plan.placements[0].kernels, since_us=since_us, ends_us=ends_us)
+        row = replace(row, preemptions=runs.preemptions, grace_ms=runs.grace_ms)
+        lasts_us = ends_us if runs.job.runs_ms is None else since_us + runs.job.runs_ms * 1000
+        self._hold(runs.job, row, ends_us=max(lasts_us, self._now_us + 1))
+
+    def _pool_of(self, runs: Running) -> PoolId:
+        pools = {agent.id: agent.pool for agent in self._given.agents}
+        return pools[runs.on[0]] if runs.on else runs.job.row.where.pool
+
+    def _guard_us(self, row: PendingRow) -> int:
+        policy = self._given.policy
+        return 1000 * guard_ms(estimate_ms=row.estimate_ms, limit_ms=row.limit_ms, policy=policy, pool=row.where.pool)
+
+    def _row(self, row: PendingRow, kernels: Iterable[KernelPlacement], *, since_us: int, ends_us: int) -> RunningRow:
+        plain = RunningRow.of(row.session_id, kernels, ends_us=ends_us, agents=self._given.agents)
+        return replace(
+            plain,
+            version=row.version,
+            owner=row.owner,
+            project=row.project,
+            priority=row.priority,
+            started_us=since_us,
+            estimate_ms=row.estimate_ms,
+            is_preemptible=row.is_preemptible,
+        )
+
+    def _hold(self, job: Job, row: RunningRow, *, ends_us: int) -> None:
+        self._running[row.session_id] = (job, row)
+        self._ends_us[row.session_id] = ends_us
+        self._charge(row, milli=row.milli)
+
+    def _charge(self, row: RunningRow, *, milli: int) -> None:
+        self._usage = self._usage.held(milli, user=row.owner, project=row.project, now_us=self._now_us)
+
+    def _snapshot(self) -> Snapshot:
+        rows = tuple(row for _, row in self._running.values())
+        return Snapshot(
+            revision=0,
+            agents=self._given.agents,
+            used=self._used(rows),
+            queue=tuple(job.row for job in self._waiting.values()),
+            dependencies=self._states(),
+            holders=_holders(rows),
+            running=rows,
+            usage=self._usage,
+            quotas=self._given.quotas,
+        )
+
+    def _states(self) -> Mapping[SessionId, SessionState]:
+        waiting = {name: job.row.state for name, job in self._waiting.items()}
+        return {**waiting, **dict.fromkeys(self._running, SessionState.RUNNING), **self._ended}
+
+    def _used(self, rows: Iterable[RunningRow]) -> Mapping[NodeId, Mapping[DeviceId, int]]:
+        used: dict[NodeId, Mapping[DeviceId, int]] = {}
+        for row in rows:
+            for kernel in row.kernels:
+                more = occupancy_on((kernel.spec,), self._layouts[kernel.agent_id].devices)
+                used[kernel.node_id] = added(used.get(kernel.node_id, {}), more)
+        return used
+
+    def _on(self, node_id: NodeId) -> list[AgentRow]:
+        return [agent for agent in self._given.agents if agent.node_id == node_id]
+
+
+def _holders(rows: Iterable[RunningRow]) -> Mapping[tuple[NodeId, DeviceId], tuple[SessionId, ...]]:
+    found: dict[tuple[NodeId, DeviceId], tuple[SessionId, ...]] = {}
+    for row in rows:
+        for kernel in row.kernels:
+            for device_id in dict.fromkeys(device for amounts in kernel.spec.values() for device in amounts):
+                place = kernel.node_id, device_id
+                found[place] = (*found.get(place, ()), row.session_id)
+    return found

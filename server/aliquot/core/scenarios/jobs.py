@@ -1,0 +1,148 @@
+"""The sessions of a scenario: those that run, and those that wait."""
+
+from collections.abc import Iterable
+from decimal import Decimal
+from typing import Final
+
+from aliquot.core.scenarios.cluster import CPU, MEM, SHARES, WHOLE, pairs
+from aliquot.core.scenarios.scenario import START_US, Job, Running
+from aliquot.core.scenarios.table import Entry, Table
+from aliquot.core.snapshot import PendingRow, Where
+from aliquot_schema.ids import AgentId, PoolId, ProjectId, SessionId, SlotName, UserId
+from aliquot_schema.sessions import (
+    CLUSTER_SIZE_MAX,
+    DEFAULT_POOL,
+    DEFAULT_PROJECT,
+    Dependency,
+    DependencyCondition,
+    Priority,
+)
+from aliquot_schema.slots import Unlimited, parse_amount
+from aliquot_schema.states import SessionState
+
+GB: Final = 10**9
+_SLOTS: Final = {"gpus": WHOLE, "shares": SHARES, "cpu": CPU, "mem": MEM}
+
+
+def queue(entry: Entry) -> tuple[Job, ...]:
+    """The list `queue`. Of those that waited equally long, the one above was submitted first."""
+    found = []
+    for place, item in enumerate(entry.items()):
+        table = item.table()
+        found.append(_job(table, place=place))
+        table.finish()
+    return tuple(found)
+
+
+def running(entry: Entry, *, agents: Iterable[str]) -> tuple[Running, ...]:
+    """The list `running`."""
+    known = tuple(agents)
+    found = []
+    for place, item in enumerate(entry.items()):
+        table = item.table()
+        runs = Running(
+            job=_job(table, place=place),
+            on=table.get("on", lambda where: _agents(where, known), ()),
+            since_ms=table.get("since", Entry.duration_ms, 0),
+            ends_in_ms=table.maybe("ends_in", Entry.duration_ms),
+            preemptions=table.get("preemptions", Entry.whole, 0),
+            grace_ms=table.maybe("grace", Entry.duration_ms),
+        )
+        table.finish()
+        found.append(runs)
+    return tuple(found)
+
+
+def slots(table: Table) -> dict[SlotName, int]:
+    """`gpus`, `shares`, `cpu` and `mem`, in base units; those that are missing are left out."""
+    found: dict[SlotName, int] = {}
+    for key, slot in _SLOTS.items():
+        amount = table.get(key, lambda entry, slot=slot: _amount(entry, slot), 0)  # type: ignore[misc]  # bound now
+        if amount:
+            found[slot] = amount
+    return found
+
+
+def _job(table: Table, *, place: int) -> Job:
+    request = slots(table)
+    if not request:
+        table.at.refuse(f"it asks for nothing; give {', '.join(_SLOTS)}")
+    waited_ms = table.get("waited", Entry.duration_ms, 0)
+    row = PendingRow(
+        session_id=SessionId(table.need("name", Entry.text)),
+        version=1,
+        state=SessionState.HELD if table.get("held", Entry.flag, False) else SessionState.QUEUED,
+        request=tuple(sorted(request.items())),
+        cluster_size=table.get("cluster_size", _kernels, 1),
+        gpu_memory_bytes=table.maybe("gpu_memory_gb", _gigabytes),
+        priority=table.get("priority", _priority, Priority.NORMAL),
+        queued_us=START_US - waited_ms * 1000 + place,
+        not_before_us=table.maybe("not_before", lambda entry: START_US + entry.duration_ms() * 1000),
+        excluded_agents=(),
+        depends_on=table.get("depends_on", _dependencies, ()),
+        owner=UserId(table.get("owner", Entry.text, "somebody")),
+        project=ProjectId(table.get("project", Entry.text, str(DEFAULT_PROJECT))),
+        estimate_ms=table.maybe("estimate", Entry.duration_ms),
+        limit_ms=table.maybe("limit", Entry.duration_ms),
+        where=_where(table),
+        is_preemptible=table.get("preemptible", Entry.flag, False),
+    )
+    return Job(row=row, runs_ms=table.maybe("runs", Entry.duration_ms))
+
+
+def _where(table: Table) -> Where:
+    return Where(
+        pool=PoolId(table.get("pool", Entry.text, str(DEFAULT_POOL))),
+        labels=_pairs(table, "labels"),
+        models=tuple(table.get("models", Entry.names, [])),
+        preferred_labels=_pairs(table, "preferred_labels"),
+        preferred_models=tuple(table.get("preferred_models", Entry.names, [])),
+    )
+
+
+def _pairs(table: Table, key: str) -> tuple[tuple[str, str], ...]:
+    found: dict[str, str] = table.get(key, pairs, {})
+    return tuple(sorted(found.items()))
+
+
+def _amount(entry: Entry, slot: SlotName) -> int:
+    amount = entry.checked(lambda: parse_amount(slot, entry.text()))
+    if isinstance(amount, Unlimited):
+        entry.refuse("nobody can ask for an unlimited amount")
+    return amount
+
+
+def _gigabytes(entry: Entry) -> int:
+    text = entry.text()
+    if len(text) > 12 or not text.replace(".", "", 1).isdecimal():
+        entry.refuse(f"{text[:32]!r} is no number of gigabytes")
+    return int(Decimal(text) * GB)
+
+
+def _kernels(entry: Entry) -> int:
+    count = entry.whole()
+    if not 1 <= count <= CLUSTER_SIZE_MAX:
+        entry.refuse(f"{count} is not within 1 and {CLUSTER_SIZE_MAX}")
+    return count
+
+
+def _priority(entry: Entry) -> Priority:
+    names = {priority.name.lower(): priority for priority in Priority}
+    return names[entry.one_of(names)]
+
+
+def _dependencies(entry: Entry) -> tuple[Dependency, ...]:
+    """`{prep: after_ok}`."""
+    return tuple(
+        Dependency(
+            session_id=SessionId(name), condition=DependencyCondition(condition.one_of(list(DependencyCondition)))
+        )
+        for name, condition in entry.pairs()
+    )
+
+
+def _agents(entry: Entry, known: tuple[str, ...]) -> tuple[AgentId, ...]:
+    for name in entry.names():
+        if name not in known:
+            entry.refuse(f"there is no agent {name[:64]!r}; there are {', '.join(known) or 'none'}")
+    return tuple(AgentId(name) for name in entry.names())

@@ -1,0 +1,124 @@
+"""Scenario files: those of this project hold; what is wrong in one is said with its place; a failure is seen."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from aliquot.cli import main
+from aliquot.core.scenarios.files import scenarios
+from aliquot.core.scenarios.outcome import differences
+from aliquot.core.scenarios.scenario import Scenario
+from aliquot_schema.errors import InvalidRequest
+
+FOLDER = Path(__file__).parents[1] / "data" / "scenarios"
+FILES = sorted(FOLDER.glob("*.yaml"))
+ALL = [found for file in FILES for found in scenarios(file.read_text(encoding="utf-8"), file=file.name)]
+
+GIVEN = """given:
+  agents:
+    - {name: a, gpus: 2}
+  running:
+    - {name: runs, gpus: 1, ends-in: 1h}
+  queue:
+    - {name: one, gpus: 1}
+    - {name: two, gpus: 2}
+"""
+
+
+def one(text: str) -> Scenario:
+    (found,) = scenarios(text, file="mine.yaml")
+    return found
+
+
+def test_there_are_scenarios() -> None:
+    assert len(ALL) >= 12
+
+
+@pytest.mark.parametrize("scenario", ALL, ids=[f"{found.file}:{found.line}" for found in ALL])
+def test_the_scenarios_of_this_project_hold(scenario: Scenario) -> None:
+    assert differences(scenario) == ()
+
+
+@pytest.mark.parametrize(
+    ("then", "what", "expected", "found"),
+    [
+        ("starts: [two]", "starts", "two", "one"),
+        ("starts: []", "starts", "-", "one"),
+        ("waits: {one: quota}", "waits.one", "quota", "started"),
+        ("waits: {two: quota}", "waits.two", "quota", "insufficient"),
+        ("reserved: {two: 7h}", "reserved.two", "7h", "1h"),
+        ("reserved: {one: 7h}", "reserved.one", "7h", "started"),
+        ("on: {two: a}", "on.two", "a", "waits: insufficient"),
+        ("order: [two, one]", "order", "two, one", "one, two"),
+        ("preempts: [runs]", "preempts", "runs", "-"),
+        ("fails: [one]", "fails", "one", "-"),
+    ],
+)
+def test_what_is_not_as_expected_is_said(then: str, what: str, expected: str, found: str) -> None:
+    text = GIVEN.replace("{name: one, gpus: 1}", "{name: one, gpus: 1, limit: 30m}") + f"then: {{{then}}}"
+    (difference,) = differences(one(text))
+    assert (difference.what, difference.expected, difference.found) == (what, expected, found)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a: [", "mine.yaml:"),
+        ("", "mine.yaml:1: there is no scenario"),
+        (GIVEN, "`then` is missing"),
+        (GIVEN + "then: {start: [one]}", "mine.yaml:9: then.start: this key is not known; there are fails, on, order"),
+        (GIVEN + "then: {starts: [three]}", "mine.yaml:9: then.starts: 'three' is not there; there are one, runs, two"),
+        (GIVEN + "then: {waits: {one: boredom}}", "'boredom' is not known; there are array_limit"),
+        (GIVEN + "then: {}", "nothing is expected"),
+        (GIVEN + "when: soon\nthen: {starts: []}", "'soon' is not known; there are pass"),
+        (GIVEN + "when: {after: soon}\nthen: {starts: []}", "'soon' is no duration"),
+        (GIVEN.replace("gpus: 2}", "gpus: many}", 1) + "then: {starts: []}", "mine.yaml:3: given.agents.gpus: 'many'"),
+        (GIVEN.replace("one, gpus", "one, gpu") + "then: {starts: []}", "it asks for nothing"),
+        (GIVEN.replace("one", "two") + "then: {starts: []}", "there are two sessions two"),
+        (GIVEN.replace("ends-in: 1h", "on: z") + "then: {starts: []}", "there is no agent 'z'; there are a"),
+        (GIVEN.replace("given:", "given:\n  policy: {order: chess}") + "then: {starts: []}", "fair_share, fcfs"),
+        (
+            GIVEN.replace("given:", "given:\n  policy: {weights: {age: 0}}") + "then: {starts: []}",
+            "mine.yaml:2: given.policy: weights.age: 0 is not within 1 and 1000",
+        ),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_place(text: str, message: str) -> None:
+    with pytest.raises(InvalidRequest) as refusal:
+        scenarios(text, file="mine.yaml")
+    assert message in refusal.value.message
+
+
+def test_what_has_no_room_cannot_run() -> None:
+    text = GIVEN.replace("{name: runs, gpus: 1", "{name: runs, gpus: 3") + "then: {starts: []}"
+    with pytest.raises(InvalidRequest, match=r"mine.yaml:1: given.running: there is no room for runs"):
+        differences(one(text))
+
+
+def test_the_command_prints_a_line_each_and_what_differs(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(f"name: mine\n{GIVEN}then: {{starts: [two]}}\n---\n{GIVEN}then: {{starts: [one]}}\n")
+    ran = CliRunner().invoke(main, ["policy", "test", str(file)])
+    assert ran.exit_code == 1
+    words = ran.stdout.split()
+    assert words.count("FAIL") == words.count("ok") == 1
+    assert "1 passed, 1 failed" in ran.stdout
+
+
+def test_the_command_prints_json(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(f"name: mine\n{GIVEN}then: {{starts: [two]}}\n")
+    ran = CliRunner().invoke(main, ["policy", "test", "--json", str(file)])
+    assert ran.exit_code == 1
+    (outcome,) = json.loads(ran.stdout)
+    assert outcome["differences"] == [{"what": "starts", "expected": "two", "found": "one"}]
+    assert (outcome["name"], outcome["line"], outcome["passed"]) == ("mine", 1, False)
+
+
+def test_the_command_passes_what_holds_and_refuses_what_is_no_file(tmp_path: Path) -> None:
+    assert CliRunner().invoke(main, ["policy", "test", *map(str, FILES)]).exit_code == 0
+    missing = CliRunner().invoke(main, ["policy", "test", str(tmp_path / "none.yaml")])
+    assert missing.exit_code == 2
+    assert "cannot be read" in missing.stderr
