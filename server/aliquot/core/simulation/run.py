@@ -79,6 +79,8 @@ class _Run:
         self._predictor = Predictor()
         self._known = Memo()
         self._unsuited: dict[tuple[str, ...], tuple[AgentId, ...]] = {}
+        self._has_choice = sum(len(agent.layout.devices) for agent in agents) > 1
+        """Where any device is as good, nobody needs to know what is often asked for."""
         self._asked: dict[Request, int] = {}
         self._queue = Queue.of(())
         self._used: dict[NodeId, Occupancy] = {}
@@ -109,7 +111,12 @@ class _Run:
         self._queue = self._queue.changed(joined=joined)
         settings = self._settings
         plan = decide(
-            self._snapshot(), settings.policy, now_us=now_us, seed=settings.seed, known=self._known, explains=False
+            self._snapshot(),
+            settings.policy,
+            now_us=now_us,
+            seed=settings.seed,
+            known=self._known.feasibility,
+            explains=False,
         )
         if plan.placements:
             self._queue = self._queue.changed(left=[self._start(placement) for placement in plan.placements])
@@ -156,8 +163,9 @@ class _Run:
         )
 
     def _submit(self, job: Job) -> PendingRow:
-        # Rows of earlier passes, and what was made of their counts, stay as they are.
-        self._asked = {**self._asked, job.request: self._asked.get(job.request, 0) + 1}
+        if self._has_choice:
+            # A new one each time: what was made of the counts goes by their identity.
+            self._asked = {**self._asked, job.request: self._asked.get(job.request, 0) + 1}
         row = PendingRow(
             session_id=job.id,
             version=1,
