@@ -1,6 +1,6 @@
 """Holders: which sessions hold a part of the devices that offer a slot."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from heapq import merge
 
 from aliquot.core.plan import KernelPlacement
@@ -27,7 +27,7 @@ class Holders:
         """The first sessions that hold a part of a device of these open agents that offers one of the slots."""
         if self._seen < len(self._taken):
             self._seen = len(self._taken)
-            self._since = pairs_of(self._roster, _each_device(self._taken))
+            self._since = pairs_of(self._roster, _each_part(self._taken))
         allowed = None if len(agents) == len(self._roster.open) else {agent.id for agent in agents}
         found: dict[SessionId, None] = {}
         columns = [held.get(slot, ()) for slot in slots for held in (self._before, self._since)]
@@ -39,27 +39,23 @@ class Holders:
         return tuple(found)
 
 
-def pairs_of(roster: Roster, held: Iterable[tuple[NodeId, DeviceId, Sequence[SessionId]]]) -> Pairs:
-    """The holders of devices, sorted by the slots that healthy devices of open agents offer."""
-    found: dict[AgentId, dict[tuple[SlotName, ...], set[SessionId]]] = {}
-    for node_id, device_id, sessions in held:
+def pairs_of(
+    roster: Roster, held: Iterable[tuple[NodeId, Collection[DeviceId], Sequence[SessionId]]]
+) -> dict[SlotName, list[tuple[SessionId, AgentId]]]:
+    """The holders of devices by the slots that healthy devices of open agents offer."""
+    found: dict[SlotName, set[tuple[SessionId, AgentId]]] = {}
+    for node_id, devices, sessions in held:
         for agent in roster.open_on.get(node_id, ()):
-            slots = roster.offered(agent).get(device_id)
-            if slots is not None:
-                found.setdefault(agent.id, {}).setdefault(slots, set()).update(sessions)
-    by_slot: dict[SlotName, set[tuple[SessionId, AgentId]]] = {}
-    for agent_id, names_of in found.items():
-        for slots, names in names_of.items():
-            for slot in slots:
-                by_slot.setdefault(slot, set()).update([(session_id, agent_id) for session_id in names])
-    return {slot: sorted(pairs) for slot, pairs in by_slot.items()}
+            for slot, columns in agent.layout.slots.items():
+                if not columns.places.keys().isdisjoint(devices):
+                    found.setdefault(slot, set()).update([(session_id, agent.id) for session_id in sessions])
+    return {slot: sorted(pairs) for slot, pairs in found.items()}
 
 
-def _each_device(
+def _each_part(
     taken: Iterable[tuple[SessionId, KernelPlacement]],
-) -> Iterator[tuple[NodeId, DeviceId, tuple[SessionId]]]:
+) -> Iterator[tuple[NodeId, Collection[DeviceId], tuple[SessionId]]]:
     for session_id, kernel in taken:
         own = (session_id,)
         for amounts in kernel.spec.values():
-            for device_id in amounts:
-                yield kernel.node_id, device_id, own
+            yield kernel.node_id, amounts.keys(), own

@@ -1,6 +1,6 @@
 """A memo: what earlier passes found out, and a later one may use. It changes the time a pass takes, nothing else."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from aliquot.core.allocation.occupancy import Occupancy
@@ -46,5 +46,19 @@ class Memo:
         """Who holds what offers each slot; made once for the very same mapping."""
         assert self._roster is not None, "agents come before those who hold something of them"
         if self._holders is None or self._holders[0] is not held:
-            self._holders = held, pairs_of(self._roster, ((*place, names) for place, names in held.items()))
+            self._holders = held, pairs_of(self._roster, _by_node(held))
         return self._holders[1]
+
+
+def _by_node(held: HoldersBy) -> Iterator[tuple[NodeId, Sequence[DeviceId], Sequence[SessionId]]]:
+    """Devices of a node that are held by the same sessions stand together most often: they count as one."""
+    devices: list[DeviceId] = []
+    last: tuple[NodeId, Sequence[SessionId]] | None = None
+    for (node_id, device_id), sessions in held.items():
+        if last is not None and last != (node_id, sessions):
+            yield last[0], devices, last[1]
+            devices = []
+        last = node_id, sessions
+        devices.append(device_id)
+    if last is not None:
+        yield last[0], devices, last[1]

@@ -13,7 +13,7 @@ from aliquot.core.memo import Memo
 from aliquot.core.plan import KernelPlacement
 from aliquot.core.policy import Policy
 from aliquot.core.roster import Roster, may_be_on
-from aliquot.core.snapshot import AgentRow, PendingRow, Snapshot, Where, milli_of
+from aliquot.core.snapshot import AgentRow, PendingRow, Snapshot, Where
 from aliquot_schema.devices import ResourceSpec
 from aliquot_schema.errors import AllocationRefused, InvalidRequest
 from aliquot_schema.ids import AgentId, DeviceId, NodeId, SessionId, SlotName
@@ -145,12 +145,8 @@ class Room:
         return before[1]
 
     def _free_milli_on(self, node_id: NodeId, used: Occupancy) -> int:
-        """Agents of a node may share devices: each counts once, by the slot that makes most of it."""
-        found: dict[DeviceId, int] = {}
-        for agent in self.roster.open_on[node_id]:
-            for slot, columns in agent.layout.slots.items():
-                if unit := milli_of(slot):
-                    for device_id, budget, cost in zip(columns.ids, columns.budgets, columns.costs, strict=True):
-                        left = (budget - used.get(device_id, 0)) // cost * unit
-                        found[device_id] = max(left, found.get(device_id, 0))
-        return sum(found.values())
+        """Each device counts once, by the slot that makes most of it."""
+        return sum(
+            max(max((budget - used.get(device_id, 0)) // cost * unit for cost, unit in units), 0)
+            for device_id, budget, units in self.roster.accelerators_on[node_id]
+        )

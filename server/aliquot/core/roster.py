@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Final
 
-from aliquot.core.snapshot import AgentRow, PendingRow
-from aliquot_schema.ids import AgentId, DeviceId, NodeId, SlotName
+from aliquot.core.snapshot import AgentRow, PendingRow, milli_of
+from aliquot_schema.ids import DeviceId, NodeId
 from aliquot_schema.natural_order import natural_key
 
 
@@ -19,7 +19,6 @@ class Roster:
         self.open: Final = tuple(agent for agent in self.agents if agent.is_open)
         """Those that take something new."""
         self.by_id: Final = {agent.id: agent for agent in self.agents}
-        self._offered: dict[AgentId, Mapping[DeviceId, tuple[SlotName, ...]]] = {}
 
     def is_of(self, agents: Sequence[AgentRow]) -> bool:
         """Whether these are the same agents, with the very same layouts."""
@@ -33,12 +32,11 @@ class Roster:
             found[agent.node_id].append(agent)
         return dict(found)
 
-    def offered(self, agent: AgentRow) -> Mapping[DeviceId, tuple[SlotName, ...]]:
-        """The slots that each healthy device of an agent offers."""
-        found = self._offered.get(agent.id)
-        if found is None:
-            found = self._offered[agent.id] = _offered(agent)
-        return found
+    @cached_property
+    def accelerators_on(self) -> Mapping[NodeId, Sequence[tuple[DeviceId, int, Sequence[tuple[int, int]]]]]:
+        """By node, the healthy accelerators that open agents have: id, budget, and for each slot that may make most of
+        it (cost of a base unit, what that is worth in milli). Agents of a node may share devices: each is here once."""
+        return {node_id: _accelerators(agents) for node_id, agents in self.open_on.items()}
 
 
 def are_same(before: Sequence[AgentRow], agents: Sequence[AgentRow]) -> bool:
@@ -61,11 +59,20 @@ def has_labels(agent: AgentRow, labels: Iterable[tuple[str, str]]) -> bool:
     return all(agent.labels.get(name) == value for name, value in labels)
 
 
-def _offered(agent: AgentRow) -> dict[DeviceId, tuple[SlotName, ...]]:
-    found: dict[DeviceId, tuple[SlotName, ...]] = {}
-    for slot, columns in agent.layout.slots.items():
-        own = (slot,)
-        for device_id in columns.ids:
-            known = found.get(device_id)
-            found[device_id] = own if known is None else (*known, slot)
-    return found
+def _accelerators(agents: Iterable[AgentRow]) -> list[tuple[DeviceId, int, Sequence[tuple[int, int]]]]:
+    budgets: dict[DeviceId, int] = {}
+    units: dict[DeviceId, set[tuple[int, int]]] = {}
+    for agent in agents:
+        for slot, columns in agent.layout.slots.items():
+            if unit := milli_of(slot):
+                for device_id, budget, cost in zip(columns.ids, columns.budgets, columns.costs, strict=True):
+                    budgets[device_id] = max(budget, budgets.get(device_id, 0))
+                    units.setdefault(device_id, set()).add((cost, unit))
+    return [(device_id, budget, _best(units[device_id])) for device_id, budget in budgets.items()]
+
+
+def _best(units: set[tuple[int, int]]) -> Sequence[tuple[int, int]]:
+    """Nothing makes more of what is left than a slot that takes it by the milli."""
+    if (1, 1) in units and all(unit <= cost for cost, unit in units):
+        return ((1, 1),)
+    return sorted(units)

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from aliquot.core.allocation import accelerators, host, refusals
 from aliquot.core.allocation.affinity import Group
@@ -172,7 +173,7 @@ def _wanted(
     """The amounts above zero, accelerators first, then by name."""
     wanted: list[tuple[SlotName, int]] = []
     kinds: dict[str, SlotName] = {}
-    for slot, amount in sorted(request.items(), key=lambda item: (not is_accelerator(item[0]), item[0])):
+    for slot, amount in _in_turn(tuple(request.items())):
         if isinstance(amount, Unlimited):
             raise refusals.unlimited(slot)
         if amount == 0:
@@ -187,3 +188,8 @@ def _wanted(
                 raise refusals.same_kind(first, slot, requested=amount)
         wanted.append((slot, amount))
     return wanted
+
+
+@lru_cache(1024)
+def _in_turn(amounts: tuple[tuple[SlotName, Amount], ...]) -> Sequence[tuple[SlotName, Amount]]:
+    return sorted(amounts, key=lambda item: (not is_accelerator(item[0]), item[0]))

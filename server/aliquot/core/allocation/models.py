@@ -1,6 +1,5 @@
 """Models of accelerators: whether one is among those asked for."""
 
-from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from functools import lru_cache
 
@@ -16,8 +15,3 @@ def is_of_model(model: str, patterns: tuple[str, ...]) -> bool:
     """
     name = model.lower()
     return not patterns or any(name == pattern.lower() or fnmatchcase(name, pattern.lower()) for pattern in patterns)
-
-
-def models_of_both(models: Iterable[str], patterns: tuple[str, ...], others: tuple[str, ...]) -> tuple[str, ...]:
-    """The models that match one of the patterns and one of the others, in order."""
-    return tuple(sorted(name for name in set(models) if is_of_model(name, patterns) and is_of_model(name, others)))

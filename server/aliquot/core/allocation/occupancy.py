@@ -38,7 +38,8 @@ def occupancy_on(specs: Iterable[ResourceSpec], devices: Mapping[DeviceId, Devic
     for spec in specs:
         for slot, amounts in spec.items():
             for device_id, amount in amounts.items():
-                cost = budget_cost(slot, device=devices.get(device_id))
+                device = devices.get(device_id)
+                cost = (device.costs.get(slot) if device is not None else None) or budget_cost(slot, device=device)
                 held[device_id] = held.get(device_id, 0) + amount * cost
     return held
 

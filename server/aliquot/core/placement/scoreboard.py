@@ -152,15 +152,16 @@ class Scoreboard:
         cpu, mem = cluster.cpu_free[rows], cluster.mem_free[rows]
         has_host = (cpu >= request.cpu) & (mem >= request.mem)
         fits = has_host & (np.count_nonzero(usable, axis=1) >= request.devices)
-        scored.scores[rows] = NOWHERE
-        if ask.is_loose:
-            allowed = free if ask.usable is None else np.where(ask.usable[rows], free, 0)
-            scored.scores[rows[has_host & (allowed.sum(axis=1) > 0)]] = LAST
-        chosen = rows[fits]
-        candidates = self._candidates(chosen, cpu=cpu[fits], mem=mem[fits], free=free[fits], usable=usable[fits])
-        made = self._strategy.score(candidates, request)
-        scored.scores[chosen] = made.scores
-        scored.columns[chosen] = made.columns
+        if not fits.all():
+            scored.scores[rows] = NOWHERE
+            if ask.is_loose:
+                allowed = free if ask.usable is None else np.where(ask.usable[rows], free, 0)
+                scored.scores[rows[has_host & (allowed.sum(axis=1) > 0)]] = LAST
+            rows, cpu, mem, free, usable = rows[fits], cpu[fits], mem[fits], free[fits], usable[fits]
+        if len(rows):
+            made = self._strategy.score(self._candidates(rows, cpu=cpu, mem=mem, free=free, usable=usable), request)
+            scored.scores[rows] = made.scores
+            scored.columns[rows] = made.columns
 
     def _usable(self, ask: Ask, rows: IntArray, free: IntArray) -> BoolArray:
         usable = free >= max(ask.request.milli, 1)
@@ -173,12 +174,11 @@ class Scoreboard:
         return Candidates(
             rows=rows,
             row_count=len(cluster.nodes),
-            name_rank=cluster.name_rank[rows],
             cpu_free=cpu,
             mem_free=mem,
             dev_free=free,
-            dev_size=cluster.dev_size[rows],
             usable=usable,
+            cluster=cluster,
         )
 
 

@@ -5,7 +5,7 @@ from typing import Protocol
 
 import numpy as np
 
-from aliquot.core.placement.cluster import BoolArray, IntArray
+from aliquot.core.placement.cluster import BoolArray, Cluster, IntArray
 from aliquot.core.placement.requests import Mix, RequestClass
 
 
@@ -17,18 +17,25 @@ class Candidates:
     """[n] numbers of the rows."""
     row_count: int
     """Rows of the whole cluster."""
-    name_rank: IntArray
-    """[n] the place of each row in the natural order of the names."""
     cpu_free: IntArray
     """[n] milli-cores."""
     mem_free: IntArray
     """[n]"""
     dev_free: IntArray
     """[n, D] milli."""
-    dev_size: IntArray
-    """[n, D] milli; 0 = no such device."""
     usable: BoolArray
     """[n, D] devices that can take one part of the request; at least as many as it wants."""
+    cluster: Cluster
+
+    @property
+    def name_rank(self) -> IntArray:
+        """[n] the place of each row in the natural order of the names."""
+        return self.cluster.name_rank[self.rows]
+
+    @property
+    def dev_size(self) -> IntArray:
+        """[n, D] milli; 0 = no such device."""
+        return self.cluster.dev_size[self.rows]
 
 
 @dataclass(frozen=True, slots=True)
