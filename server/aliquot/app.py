@@ -19,7 +19,6 @@ from aliquot.api.agent_socket import AgentDoor
 from aliquot.api.application import ApiDependencies, create_app
 from aliquot.api.authentication import TOKEN_CHARS_MIN, TokenAuth
 from aliquot.clock import RandomIds, SystemClock
-from aliquot.core.policy import Policy
 from aliquot.errors import ConfigurationError
 from aliquot.execution.agent.config import AgentConfig
 from aliquot.execution.agent.core import AgentCore
@@ -95,7 +94,7 @@ async def serving(settings: Settings) -> AsyncIterator[Server]:
     executor = CombinedExecutor(dict.fromkeys(agents, local), otherwise=remote)
     ports = Ports(store=store, executor=executor, clock=clock, ids=RandomIds())
     grace_ms = round(settings.grace_s * 1000)
-    orchestrator = Orchestrator(ports, state=state, loaded=loaded, policy=Policy(), grace_ms=grace_ms)
+    orchestrator = Orchestrator(ports, state=state, loaded=loaded, grace_ms=grace_ms)
     await orchestrator.forget_agents(agents | expected)
     failed = asyncio.Event()
     loops = asyncio.create_task(orchestrator.run())

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from aliquot.clock import RandomIds, SystemClock
-from aliquot.core.policy import Policy
 from aliquot.service.orchestrator import Orchestrator, Ports, load_state
 from aliquot.service.state import ENDED_KEPT, State
 from aliquot.store.opening import open_store
@@ -64,7 +63,7 @@ async def service_on(folder: Path, executor: FakeExecutor, *, ended_kept: int = 
     store = open_store("", data_folder=folder, now_us=clock.now_us)
     state, loaded = await load_state(store, ended_kept=ended_kept)
     ports = Ports(store=store, executor=executor, clock=clock, ids=RandomIds())
-    service = Orchestrator(ports, state=state, loaded=loaded, policy=Policy(), grace_ms=1000)
+    service = Orchestrator(ports, state=state, loaded=loaded, grace_ms=1000)
     wrong = _watched(service)
     running = asyncio.create_task(service.run())
     try:

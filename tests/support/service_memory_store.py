@@ -8,6 +8,8 @@ from aliquot_schema.agents import Agent, KnownSlot
 from aliquot_schema.events import Entity, Event, Record
 from aliquot_schema.ids import SessionId, UserId
 from aliquot_schema.leases import Kernel, Lease
+from aliquot_schema.policies import PolicyDocument
+from aliquot_schema.quotas import Account, Quota
 from aliquot_schema.sessions import Session
 
 ENTITIES: dict[type, Entity] = {
@@ -16,6 +18,9 @@ ENTITIES: dict[type, Entity] = {
     Lease: Entity.LEASE,
     Agent: Entity.AGENT,
     KnownSlot: Entity.SLOT,
+    PolicyDocument: Entity.POLICY,
+    Quota: Entity.QUOTA,
+    Account: Entity.ACCOUNT,
 }
 
 

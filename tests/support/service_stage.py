@@ -6,7 +6,6 @@ from typing import Any
 
 from aliquot.clock import RandomIds
 from aliquot.core.invariants import violations
-from aliquot.core.policy import Policy
 from aliquot.service.agent_messages import AgentMessages
 from aliquot.service.allocator import Allocator
 from aliquot.service.creation import Creation
@@ -81,7 +80,7 @@ class Stage:
             state=state,
             journal=journal,
             clock=clock,
-            policy=Policy(),
+            dispatch=dispatch,
             last_pass=0,
             last_at_us=0,
             on_scheduled=self.launcher.enqueue,
@@ -96,8 +95,10 @@ class Stage:
             grace_ms=100,
             on_reachable=self.allocator.wake,
         )
-        creation = Creation(state=state, journal=journal, store=store, clock=clock, ids=RandomIds(), policy=Policy())
-        self.sessions = Sessions(state=state, journal=journal, dispatch=dispatch, creation=creation, clock=clock)
+        creation = Creation(state=state, journal=journal, store=store, clock=clock, ids=RandomIds())
+        self.sessions = Sessions(
+            state=state, journal=journal, dispatch=dispatch, creation=creation, store=store, clock=clock
+        )
         self.queries = Queries(state=state, store=store, feed=feed)
         self.watching = Watching(state=state, feed=feed, executor=executor)
 

@@ -1,47 +1,59 @@
 """The allocator: woken by events, takes a snapshot, decides, re-checks the plan, and commits it in one transaction."""
 
 import asyncio
+import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from aliquot.core import transitions
 from aliquot.core.decide import decide
-from aliquot.core.plan import Placement, Plan
+from aliquot.core.leaving import is_overdue, unstopped
+from aliquot.core.memo import Memo
+from aliquot.core.ordering import order_named
+from aliquot.core.placement.strategies import making
+from aliquot.core.plan import Plan
 from aliquot.core.policy import Policy
-from aliquot.core.recheck import still_fits
+from aliquot.service.dispatch import Dispatch
 from aliquot.service.draft import Draft
+from aliquot.service.eviction import evict, stop_overdue
+from aliquot.service.grants import Grants
 from aliquot.service.journal import Journal
 from aliquot.service.ports import Clock
-from aliquot.service.snapshots import is_open, take
+from aliquot.service.snapshots import take
 from aliquot.service.state import State
-from aliquot_schema.events import Event
-from aliquot_schema.ids import AgentId, KernelId, LeaseId, SessionId, kernel_id
-from aliquot_schema.leases import Kernel, Lease, LeaseKind
-from aliquot_schema.sessions import Session
+from aliquot_schema.errors import InvalidRequest
+from aliquot_schema.events import Entity, Event
+from aliquot_schema.ids import SessionId
+from aliquot_schema.policies import PolicyDocument
 from aliquot_schema.states import SessionState
+
+log: Final = logging.getLogger("aliquot.allocator")
 
 ACTOR: Final = "system:allocator"
 WAKING: Final = frozenset(
     {
         "session.queued",
         "session.requeued",
+        "session.retried",
         "session.released",
+        "session.fell_back",
         "session.priority_changed",
+        "session.preempting",
         "session.canceled",
         "session.completed",
         "session.failed",
+        "session.task_ended",
+        "session.task_canceled",
         "lease.released",
-        "agent.joined",
-        "agent.changed",
-        "agent.back",
-        "agent.suspect",
-        "agent.lost",
-        "agent.left",
+        "policy.changed",
+        "quota.set",
+        "quota.changed",
+        "quota.removed",
     }
 )
-"""Kinds of events after which a pass may decide something new."""
+"""Kinds of events after which a pass may decide something new; besides, whatever happens to an agent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +77,7 @@ class Allocator:
         state: State,
         journal: Journal,
         clock: Clock,
-        policy: Policy,
+        dispatch: Dispatch,
         last_pass: int,
         last_at_us: int,
         on_scheduled: Callable[[tuple[SessionId, ...]], None],
@@ -73,7 +85,8 @@ class Allocator:
         self._state = state
         self._journal = journal
         self._clock = clock
-        self.policy = policy
+        self._dispatch = dispatch
+        self._memo = Memo()
         self._pass_number = last_pass
         self._now_us = last_at_us
         self._on_scheduled = on_scheduled
@@ -101,9 +114,10 @@ class Allocator:
         """One pass, and the time at which the next one is worth it even if nothing happens (microseconds UTC)."""
         self._pass_number += 1
         self._now_us = max(self._now_us, self._clock.now_us())
-        snapshot = take(self._state)
+        await self._stop_overdue()
+        snapshot, rules = take(self._state), self._rules()
         plan = await asyncio.get_running_loop().run_in_executor(
-            self._worker, lambda: decide(snapshot, self.policy, now_us=self._now_us, seed=0)
+            self._worker, lambda: decide(snapshot, rules, now_us=self._now_us, seed=0, known=self._memo)
         )
         placed, overtaken = await self._carry_out(plan)
         self._state.judge(plan.verdicts)
@@ -118,7 +132,7 @@ class Allocator:
         )
         if placed:
             self._on_scheduled(placed)
-        return counts, plan.wake_at_us
+        return counts, self._wake_at_us(plan)
 
     def close(self) -> None:
         """Let go of the worker thread."""
@@ -129,9 +143,12 @@ class Allocator:
 
         def change(draft: Draft) -> list[SessionId]:
             self._write_failures(draft, plan)
-            return self._write_placements(draft, plan)
+            granted = Grants(state=self._state, epoch=self._journal.epoch, now_us=self._now_us).write(draft, plan)
+            self._write_fallbacks(draft, plan)
+            self._write_evictions(draft, plan)
+            return granted
 
-        if not plan.placements and not plan.failures:
+        if not (plan.placements or plan.failures or plan.fallbacks or plan.evictions):
             return (), 0
         placed = await self._journal.persist(change, actor=ACTOR, pass_number=self._pass_number)
         return tuple(placed), len(plan.placements) - len(placed)
@@ -142,57 +159,65 @@ class Allocator:
             if session is not None and session.is_pending:
                 draft.put(transitions.fail(session, failure, now_us=self._now_us), "failed")
 
-    def _write_placements(self, draft: Draft, plan: Plan) -> list[SessionId]:
-        used = dict(self._state.used)
-        placed: list[SessionId] = []
-        for placement in plan.placements:
-            session = draft.session(placement.session_id)
-            if session is None or session.version != placement.version or session.state is not SessionState.QUEUED:
-                continue
-            if not all(self._takes_work(kernel.agent_id) for kernel in placement.kernels):
-                continue
-            if still_fits(placement, layouts=self._state.layouts, used=used):
-                self._grant(draft, session, placement)
-                placed.append(session.id)
-        return placed
+    def _write_fallbacks(self, draft: Draft, plan: Plan) -> None:
+        for session_id, level in plan.fallbacks.items():
+            session = draft.session(session_id)
+            if session is not None and session.is_pending and session.fallback_level < level:
+                draft.put(replace(session, fallback_level=level), "fell_back")
 
-    def _takes_work(self, agent_id: AgentId) -> bool:
-        agent = self._state.agents.get(agent_id)
-        return agent is not None and is_open(self._state, agent)
-
-    def _grant(self, draft: Draft, session: Session, placement: Placement) -> None:
-        scheduled = transitions.schedule(session, now_us=self._now_us)
-        for place in placement.kernels:
-            name = kernel_id(session.id, attempt=scheduled.attempt, rank=place.rank)
-            draft.put(
-                Lease(
-                    id=LeaseId(name),
-                    version=0,
-                    kind=LeaseKind.SESSION,
-                    owner=session.owner,
-                    session_id=session.id,
-                    kernel_id=name,
-                    agent_id=place.agent_id,
-                    spec=place.spec,
-                    epoch=self._journal.epoch,
-                    granted_us=self._now_us,
-                ),
-                "granted",
+    def _write_evictions(self, draft: Draft, plan: Plan) -> None:
+        for eviction in plan.evictions:
+            session = draft.session(eviction.session_id)
+            if session is None or session.version != eviction.version or session.state is not SessionState.RUNNING:
+                continue
+            evict(
+                draft,
+                session,
+                cause=eviction.cause,
+                by_session=eviction.by_session,
+                by_user=eviction.by_user,
+                dispatch=self._dispatch,
+                now_us=self._now_us,
+                grace_ms=eviction.grace_ms,
             )
-            draft.put(self._kernel(name, scheduled, place.rank, place.agent_id), "granted")
-        draft.put(scheduled, "scheduled")
 
-    def _kernel(self, name: KernelId, session: Session, rank: int, agent_id: AgentId) -> Kernel:
-        return Kernel(
-            id=name,
-            version=0,
-            session_id=session.id,
-            attempt=session.attempt,
-            rank=rank,
-            agent_id=agent_id,
-            epoch=self._journal.epoch,
-            granted_us=self._now_us,
-        )
+    async def _stop_overdue(self) -> None:
+        """Those whose grace is over, and whom nobody has told to stop yet."""
+
+        def change(draft: Draft) -> None:
+            for session_id in overdue:
+                session = draft.session(session_id)
+                if session is not None and is_overdue(session, now_us=self._now_us):
+                    stop_overdue(draft, session, dispatch=self._dispatch, now_us=self._now_us)
+
+        overdue = [name for name, until_us in self._graces() if until_us <= self._now_us]
+        if overdue:
+            await self._journal.persist(change, actor=ACTOR)
+
+    def _graces(self) -> list[tuple[SessionId, int]]:
+        """Sessions that will have to be told to stop, and when."""
+        leaving = [self._state.sessions[session_id] for session_id in self._state.leaving]
+        return [
+            (session.id, session.preemption.until_us)
+            for session in leaving
+            if session.preemption is not None and unstopped(self._state.kernels_in(session))
+        ]
+
+    def _wake_at_us(self, plan: Plan) -> int | None:
+        times = [until_us for _, until_us in self._graces()]
+        return min(times if plan.wake_at_us is None else [*times, plan.wake_at_us], default=None)
+
+    def _rules(self) -> Policy:
+        """The policy of this pass. One that names what this server does not know must not keep everybody waiting."""
+        rules = self._state.rules
+        try:
+            order_named(rules.order)
+            making(rules.placement)
+        except InvalidRequest as error:
+            usual = PolicyDocument()
+            log.error("the policy cannot be followed, %s and %s stand in: %s", usual.order, usual.placement, error)
+            return replace(rules, order=usual.order, placement=usual.placement)
+        return rules
 
     async def _until_woken(self, wake_at_us: int | None) -> None:
         if wake_at_us is None:
@@ -205,5 +230,5 @@ class Allocator:
             return
 
     def _hear(self, event: Event) -> None:
-        if event.kind in WAKING:
+        if event.kind in WAKING or event.entity is Entity.AGENT:
             self.wake()

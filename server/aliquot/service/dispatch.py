@@ -28,10 +28,19 @@ class Dispatch:
         for agent_id, batch in orders.items():
             self._spawn(self._launch(agent_id, batch))
 
-    def stop(self, kernels: Iterable[Kernel]) -> None:
-        """Ask kernels to end, politely first."""
+    def stop(self, kernels: Iterable[Kernel], *, grace_ms: int | None = None) -> None:
+        """Ask kernels to end, politely first.
+
+        Args:
+            grace_ms: how long that is waited for; None = as long as usual.
+        """
         for kernel in kernels:
-            self._spawn(self._stop(kernel))
+            self._spawn(self._stop(kernel, grace_ms=self._grace_ms if grace_ms is None else grace_ms))
+
+    def send_signal(self, kernels: Iterable[Kernel], signal: int) -> None:
+        """Send a signal to the main processes of kernels."""
+        for kernel in kernels:
+            self._spawn(self._send_signal(kernel, signal))
 
     async def close(self) -> None:
         """Wait for what is under way."""
@@ -43,11 +52,17 @@ class Dispatch:
         except Unavailable as error:
             log.warning("agent %s did not take %d orders: %s", agent_id, len(orders), error.message)
 
-    async def _stop(self, kernel: Kernel) -> None:
+    async def _stop(self, kernel: Kernel, *, grace_ms: int) -> None:
         try:
-            await self._executor.stop(kernel.agent_id, kernel.id, epoch=self._epoch, grace_ms=self._grace_ms)
+            await self._executor.stop(kernel.agent_id, kernel.id, epoch=self._epoch, grace_ms=grace_ms)
         except AliquotError as error:
             log.warning("agent %s was not told to stop %s: %s", kernel.agent_id, kernel.id, error.message)
+
+    async def _send_signal(self, kernel: Kernel, signal: int) -> None:
+        try:
+            await self._executor.send_signal(kernel.agent_id, kernel.id, epoch=self._epoch, signal=signal)
+        except AliquotError as error:
+            log.warning("%s on agent %s did not get signal %d: %s", kernel.id, kernel.agent_id, signal, error.message)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)

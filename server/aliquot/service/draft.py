@@ -1,17 +1,22 @@
 """A draft: changes that are thought out on the present state, and committed together or not at all."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final, TypeVar
 
+from aliquot.core import transitions
+from aliquot.core.arrays import place_of, settled, with_task
 from aliquot.service.ports import Write
 from aliquot.service.state import State, next_version
 from aliquot_schema.agents import Agent, KnownSlot
 from aliquot_schema.events import Record
-from aliquot_schema.ids import AgentId, KernelId, LeaseId, SessionId, SlotName
-from aliquot_schema.leases import Kernel, Lease
-from aliquot_schema.sessions import Session
+from aliquot_schema.ids import AgentId, KernelId, LeaseId, ProjectId, QuotaId, SessionId, SlotName, UserId
+from aliquot_schema.leases import EndEvidence, Kernel, Lease
+from aliquot_schema.policies import POLICY_ID, PolicyDocument
+from aliquot_schema.quotas import Account, Quota, account_id
+from aliquot_schema.sessions import DEFAULT_PROJECT, Session
 
-R = TypeVar("R", Session, Kernel, Lease, Agent, KnownSlot)
+R = TypeVar("R", Session, Kernel, Lease, Agent, KnownSlot, PolicyDocument, Quota, Account)
 
 _ENTITY: Final[dict[type, str]] = {
     Session: "session",
@@ -19,6 +24,9 @@ _ENTITY: Final[dict[type, str]] = {
     Lease: "lease",
     Agent: "agent",
     KnownSlot: "slot",
+    PolicyDocument: "policy",
+    Quota: "quota",
+    Account: "account",
 }
 
 
@@ -28,6 +36,7 @@ class Draft:
     def __init__(self, state: State) -> None:
         self._state = state
         self._own: dict[tuple[type, str], Record] = {}
+        self._usage = state.usage
         self.writes: list[Write] = []
         self.afterwards: list[Callable[[], None]] = []
         """Called once the draft is committed and in the state, even when the caller was canceled meanwhile."""
@@ -57,6 +66,22 @@ class Draft:
         own = self._own.get((KnownSlot, name))
         return own if isinstance(own, KnownSlot) else self._state.slots.get(name)
 
+    def policy(self) -> PolicyDocument:
+        """The policy as this draft has it; version 0 when none was ever stored."""
+        own = self._own.get((PolicyDocument, POLICY_ID))
+        return own if isinstance(own, PolicyDocument) else self._state.policy
+
+    def quota(self, quota_id: QuotaId) -> Quota | None:
+        """A quota as this draft has it."""
+        own = self._own.get((Quota, quota_id))
+        return own if isinstance(own, Quota) else self._state.quotas.get(quota_id)
+
+    def account(self, project: ProjectId, user: UserId) -> Account | None:
+        """An account as this draft has it."""
+        name = account_id(project, user)
+        own = self._own.get((Account, name))
+        return own if isinstance(own, Account) else self._state.accounts.get(name)
+
     def kernels_in(self, session: Session) -> list[Kernel]:
         """The kernels of a session's newest attempt, by rank, as this draft has them."""
         known = {kernel.id: kernel for kernel in self._state.kernels_in(session)}
@@ -72,7 +97,40 @@ class Draft:
         self._own[type(record), record.id] = written
         self.writes.append(Write(record=written, kind=f"{_ENTITY[type(record)]}.{what}"))
         assert isinstance(written, type(record))
+        if isinstance(written, Session) and written.is_ended:
+            self._tell_array(written)
         return written
+
+    def release(self, lease: Lease, evidence: EndEvidence, *, now_us: int) -> Lease:
+        """Give the devices of a lease back, and charge its owner for the time that he held them."""
+        session = None if lease.session_id is None else self.session(lease.session_id)
+        project = DEFAULT_PROJECT if session is None else session.project
+        released = self.put(transitions.release(lease, evidence, now_us=now_us), "released")
+        rate = self._state.books.rate(lease.id)
+        self._usage = self._usage.held(-rate, user=lease.owner, project=project, now_us=now_us)
+        self.merge(self._usage.record(project, lease.owner), "charged")
+        return released
+
+    def merge(self, record: R, what: str) -> R:
+        """As `put`, but in place of what this draft wrote to the same record before: one write tells of all of it."""
+        known = self._own.get((type(record), record.id))
+        if known is None:
+            return self.put(record, what)
+        merged = replace(record, version=known.version)
+        place = next(index for index, write in enumerate(self.writes) if write.record is known)
+        self.writes[place] = Write(record=merged, kind=f"{_ENTITY[type(record)]}.{what}")
+        self._own[type(record), record.id] = merged
+        return merged
+
+    def _tell_array(self, task: Session) -> None:
+        """The array of a task that has ended hears of it in the same commit, whoever ended the task."""
+        array = None if task.array_id is None else self.session(task.array_id)
+        if array is None or array.tasks is None or task.array_index is None:
+            return
+        assert task.ended_us is not None, f"{task.id} ended at no time"
+        told = settled(with_task(array, task.array_index, place=place_of(task)), now_us=task.ended_us)
+        if told != array:
+            self.merge(told, str(told.state) if told.is_ended else "task_ended")
 
     def _current(self, record: Record) -> Record | None:
         match record:
@@ -86,3 +144,9 @@ class Draft:
                 return self._state.agents.get(record.id)
             case KnownSlot():
                 return self._state.slots.get(record.id)
+            case PolicyDocument():
+                return self._state.policy if self._state.policy.version else None
+            case Quota():
+                return self._state.quotas.get(record.id)
+            case Account():
+                return self._state.accounts.get(record.id)

@@ -5,7 +5,6 @@ import logging
 from dataclasses import dataclass
 from typing import Final
 
-from aliquot.core.policy import Policy
 from aliquot.service.agent_messages import AgentMessages
 from aliquot.service.allocator import Allocator
 from aliquot.service.creation import Creation
@@ -41,7 +40,7 @@ class Ports:
 class Orchestrator:
     """Made from what the store held. `run` returns only when a loop failed, or by cancellation."""
 
-    def __init__(self, ports: Ports, *, state: State, loaded: Loaded, policy: Policy, grace_ms: int) -> None:
+    def __init__(self, ports: Ports, *, state: State, loaded: Loaded, grace_ms: int) -> None:
         store, executor, clock = ports.store, ports.executor, ports.clock
         self.state = state
         self.feed = Feed(store, revision=state.revision)
@@ -54,7 +53,7 @@ class Orchestrator:
             state=state,
             journal=self.journal,
             clock=clock,
-            policy=policy,
+            dispatch=self._dispatch,
             last_pass=loaded.last_pass,
             last_at_us=loaded.last_at_us,
             on_scheduled=self._launcher.enqueue,
@@ -69,10 +68,10 @@ class Orchestrator:
             grace_ms=grace_ms,
             on_reachable=self._note_reachable,
         )
-        creation = Creation(state=state, journal=self.journal, store=store, clock=clock, ids=ports.ids, policy=policy)
+        creation = Creation(state=state, journal=self.journal, store=store, clock=clock, ids=ports.ids)
         self.queries = Queries(state=state, store=store, feed=self.feed)
         self.sessions = Sessions(
-            state=state, journal=self.journal, dispatch=self._dispatch, creation=creation, clock=clock
+            state=state, journal=self.journal, dispatch=self._dispatch, creation=creation, store=store, clock=clock
         )
         self.watching = Watching(state=state, feed=self.feed, executor=executor)
 
@@ -120,5 +119,5 @@ async def load_state(store: Store, *, ended_kept: int = ENDED_KEPT) -> tuple[Sta
     wanted = {link.session_id for row in state.pending.values() for link in row.depends_on}
     for session_id in sorted(wanted - state.sessions.keys()):
         old = await store.session_records(session_id)
-        state.load(old, revision=loaded.revision, ended_complete=loaded.ended_complete)
+        state.recall(old)
     return state, loaded

@@ -1,11 +1,9 @@
 """Snapshots: what a pass decides on, taken from the state between two events."""
 
-from collections import defaultdict
-
 from aliquot.core.snapshot import AgentRow, Snapshot
 from aliquot.service.state import State
 from aliquot_schema.agents import Agent
-from aliquot_schema.ids import DeviceId, NodeId, SessionId
+from aliquot_schema.ids import SessionId, task_parts
 from aliquot_schema.states import AgentState, SessionState
 
 
@@ -19,10 +17,13 @@ def take(state: State) -> Snapshot:
             if is_present(agent)
         ),
         used=dict(state.used),
-        queue=tuple(state.pending.values()),
+        queue=state.queue_rows.queue(),
         dependencies=_dependencies(state),
-        holders=_holders(state),
+        holders=state.holders(),
         asked=dict(state.asked),
+        running=state.running_rows.rows(),
+        usage=state.usage,
+        quotas=state.quotas,
     )
 
 
@@ -33,25 +34,25 @@ def is_present(agent: Agent) -> bool:
 
 def is_open(state: State, agent: Agent) -> bool:
     """Whether it can be given something new."""
-    return agent.state is AgentState.ALIVE and agent.schedulable and agent.id in state.reachable
+    return agent.state is AgentState.ALIVE and agent.takes_work and agent.id in state.reachable
 
 
 def agent_row(state: State, agent: Agent, *, is_open: bool) -> AgentRow:
     """An agent, as far as placing is concerned."""
-    return AgentRow(id=agent.id, node_id=agent.node_id, layout=state.layouts[agent.id], is_open=is_open)
+    return state.agent_row(agent, is_open=is_open)
 
 
 def _dependencies(state: State) -> dict[SessionId, SessionState]:
-    wanted = {link.session_id for row in state.pending.values() for link in row.depends_on}
-    return {known: state.sessions[known].state for known in wanted if known in state.sessions}
-
-
-def _holders(state: State) -> dict[tuple[NodeId, DeviceId], tuple[SessionId, ...]]:
-    found: dict[tuple[NodeId, DeviceId], list[SessionId]] = defaultdict(list)
-    for node_id, leases in state.open_leases.items():
-        for lease in leases.values():
-            if lease.session_id is not None:
-                for amounts in lease.spec.values():
-                    for device_id in amounts:
-                        found[node_id, device_id].append(lease.session_id)
-    return {key: tuple(sessions) for key, sessions in found.items()}
+    """States of the sessions waited for; a task without a session of its own is where its index is in the array."""
+    found: dict[SessionId, SessionState] = {}
+    for session_id in state.waited_for():
+        array_id, index = task_parts(session_id)
+        array = state.sessions.get(array_id)
+        if session_id in state.sessions:
+            found[session_id] = state.sessions[session_id].state
+        elif array is not None and array.tasks is not None and index is not None:
+            if index in array.tasks.waiting:
+                found[session_id] = SessionState.QUEUED
+            elif index in array.tasks.canceled:
+                found[session_id] = SessionState.CANCELED
+    return found

@@ -1,21 +1,29 @@
 """The state in memory: the fold of everything committed so far, with the indexes that decisions and questions need."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
 from aliquot.core.allocation.layout import DeviceLayout
 from aliquot.core.allocation.occupancy import occupancy_of
-from aliquot.core.snapshot import PendingRow, Request, request_of
+from aliquot.core.fairshare import Usage
+from aliquot.core.policy import Policy
+from aliquot.core.predict import Prediction
+from aliquot.core.snapshot import AgentRow, PendingRow, Request, RunningRow, request_of
+from aliquot.service.accounting import Books, Charged
+from aliquot.service.forecasting import Forecasts
+from aliquot.service.rows import AgentRows, QueueRows, RunningRows, holders_of, pending_row, running_row
 from aliquot_schema.agents import Agent, KnownSlot
 from aliquot_schema.devices import DeviceReading
 from aliquot_schema.events import Event, Record
-from aliquot_schema.ids import AgentId, DeviceId, KernelId, LeaseId, NodeId, SessionId, SlotName, UserId
+from aliquot_schema.ids import AgentId, DeviceId, KernelId, LeaseId, NodeId, QuotaId, SessionId, SlotName, UserId
 from aliquot_schema.leases import Kernel, Lease
+from aliquot_schema.policies import PolicyDocument
+from aliquot_schema.quotas import Account, Quota
 from aliquot_schema.reasons import Verdict
-from aliquot_schema.sessions import Session
-from aliquot_schema.states import KernelState
+from aliquot_schema.sessions import DEFAULT_PROJECT, Session
+from aliquot_schema.states import KernelState, SessionState
 
 ENDED_KEPT: Final = 10_000
 """Sessions that ended are kept in memory up to this many; older ones are read from the store."""
@@ -33,6 +41,13 @@ class State:
         self.agents: dict[AgentId, Agent] = {}
         self.layouts: dict[AgentId, DeviceLayout] = {}
         self.slots: dict[SlotName, KnownSlot] = {}
+        self.policy = PolicyDocument()
+        """Version 0 as long as nobody has changed it."""
+        self.rules = Policy.of(self.policy)
+        """The policy, as a pass reads it."""
+        self.quotas: dict[QuotaId, Quota] = {}
+        self.accounts: dict[str, Account] = {}
+        self.books = Books()
         self.pending: dict[SessionId, PendingRow] = {}
         self.kernels_of: dict[SessionId, dict[KernelId, Kernel]] = {}
         self.open_leases: dict[NodeId, dict[LeaseId, Lease]] = {}
@@ -45,6 +60,13 @@ class State:
         self.readings: dict[tuple[AgentId, DeviceId], DeviceReading] = {}
         self.verdicts: Mapping[SessionId, Verdict] = {}
         """Of the last pass, in queue order; see `judge`."""
+        self.leaving: dict[SessionId, None] = {}
+        """Sessions that were asked to make room, and still run."""
+        self.queue_rows = QueueRows(self.pending)
+        self.running_rows = RunningRows(self._running_row)
+        self.agent_rows = AgentRows()
+        self._forecasts = Forecasts()
+        self._holders: Mapping[tuple[NodeId, DeviceId], tuple[SessionId, ...]] | None = None
         self._positions: dict[SessionId, int] = {}
         self._waited_for: Counter[SessionId] = Counter()
         """How many pending sessions depend on each: these are kept in memory after their end."""
@@ -54,9 +76,15 @@ class State:
 
     def load(self, records: Iterable[Record], *, revision: int, ended_complete: bool) -> None:
         """Begin from what the store holds."""
-        order = {Agent: 0, KnownSlot: 1, Lease: 2, Kernel: 3, Session: 4}
-        for record in sorted(records, key=lambda record: (order[type(record)], record.id)):
-            self._put(record)
+        records = tuple(records)
+        self._take_in(records)
+        ended = [record for record in records if isinstance(record, Session) and record.is_ended]
+        for session in sorted(ended, key=_end):
+            self._forecasts.learn(session)
+        for session in self.sessions.values():
+            if not session.is_ended:
+                self._expect(session)
+        self.books = Books.opened(self.accounts.values(), held=self._held(), policy=self.rules)
         self.revision = revision
         self.ended_complete = ended_complete and self.ended_complete
 
@@ -64,12 +92,19 @@ class State:
         """Take an ended session back into memory, with what belongs to it; nothing happens to one that is there."""
         records = tuple(records)
         if not any(isinstance(record, Session) and record.id in self.sessions for record in records):
-            self.load(records, revision=self.revision, ended_complete=self.ended_complete)
+            self._take_in(records)
 
     def apply(self, event: Event) -> None:
         """Take in the next event."""
         assert event.number == self.revision + 1, f"event {event.number} after {self.revision}"
-        self._put(event.record)
+        record = event.record
+        if isinstance(record, Session):
+            self._learn(record)
+        self._put(record)
+        if isinstance(record, Session) and not record.is_ended:
+            self._expect(record)
+        if isinstance(record, Lease):
+            self._charge(record)
         self.revision = event.number
 
     def judge(self, verdicts: Mapping[SessionId, Verdict]) -> None:
@@ -91,6 +126,29 @@ class State:
         """The session that was created with this idempotency key."""
         found = self._by_key.get((owner, key))
         return self.sessions[found] if found is not None else None
+
+    @property
+    def usage(self) -> Usage:
+        """What users and projects have used."""
+        return self.books.usage
+
+    def forecast_of(self, session_id: SessionId) -> Prediction | None:
+        """How long a session was expected to run when its row was made, with the reason in a sentence."""
+        return self._forecasts.of(session_id)
+
+    def waited_for(self) -> Iterable[SessionId]:
+        """Sessions that pending ones depend on."""
+        return self._waited_for.keys()
+
+    def agent_row(self, agent: Agent, *, is_open: bool) -> AgentRow:
+        """An agent, as far as placing is concerned; the same row as before when nothing has changed."""
+        return self.agent_rows.row(agent, layout=self.layouts[agent.id], is_open=is_open)
+
+    def holders(self) -> Mapping[tuple[NodeId, DeviceId], tuple[SessionId, ...]]:
+        """The sessions that hold a part of each device that is held."""
+        if self._holders is None:
+            self._holders = holders_of(self.open_leases)
+        return self._holders
 
     def node_of(self, agent_id: AgentId) -> NodeId:
         """The node an agent is on."""
@@ -114,25 +172,73 @@ class State:
         """Leases on a node that are not released."""
         return self.open_leases.get(node_id, {}).values()
 
+    def _take_in(self, records: Iterable[Record]) -> None:
+        for record in sorted(records, key=_load_order):
+            self._put(record)
+
     def _put(self, record: Record) -> None:
         writer: Callable[..., None] = _WRITERS[type(record)]
         writer(self, record)
 
     def _put_session(self, session: Session) -> None:
-        if session.id not in self.sessions:
-            self.asked[request_of(session)] += 1
+        self._count_asked(session)
         self.sessions[session.id] = session
         if session.idempotency_key is not None:
             self._by_key[session.owner, session.idempotency_key] = session.id
         if session.is_pending:
             if session.id not in self.pending:
                 self._waited_for.update(link.session_id for link in session.spec.depends_on)
-            self.pending[session.id] = PendingRow.of(session)
+            self.pending[session.id] = pending_row(session)
+            self.queue_rows.note(session.id)
         elif self.pending.pop(session.id, None) is not None:
-            self._waited_for.subtract(link.session_id for link in session.spec.depends_on)
+            self._wait_for_no_more(session)
+            self.queue_rows.note(session.id)
+        if session.id in self.kernels_of:
+            self.running_rows.note(session.id)
+        if session.state is SessionState.PREEMPTING:
+            self.leaving[session.id] = None
+        else:
+            self.leaving.pop(session.id, None)
+        self._ended.pop(session.id, None)
         if session.is_ended:
             self._ended[session.id] = None
             self._evict()
+
+    def _count_asked(self, session: Session) -> None:
+        """By what it asks for now, which a fallback changes."""
+        request = request_of(session)
+        known = self.sessions.get(session.id)
+        if known is not None and request_of(known) != request:
+            self._ask_no_more(known)
+            known = None
+        if known is None:
+            self.asked[request] += 1
+
+    def _ask_no_more(self, session: Session) -> None:
+        request = request_of(session)
+        self.asked[request] -= 1
+        if not self.asked[request]:
+            del self.asked[request]
+
+    def _wait_for_no_more(self, session: Session) -> None:
+        self._waited_for.subtract(link.session_id for link in session.spec.depends_on)
+        for link in session.spec.depends_on:
+            if not self._waited_for[link.session_id]:
+                del self._waited_for[link.session_id]
+
+    def _learn(self, session: Session) -> None:
+        """From an end, once. What is asked for may change while a session waits, and so what is expected of it."""
+        known = self.sessions.get(session.id)
+        if session.is_ended and (known is None or not known.is_ended):
+            self._forecasts.learn(session)
+
+    def _expect(self, session: Session) -> None:
+        """Predict what waits, and what starts without having waited: the task of an array."""
+        if not session.is_pending and self._forecasts.of(session.id) is not None:
+            return
+        prediction = self._forecasts.foresee(session)
+        if session.is_pending and prediction is not None and session.spec.estimated_duration_ms is None:
+            self.pending[session.id] = pending_row(session, estimate_ms=prediction.estimate_ms)
 
     def _evict(self) -> None:
         while len(self._ended) > self._ended_kept:
@@ -143,14 +249,13 @@ class State:
             self._forget(self.sessions.pop(oldest))
 
     def _is_done_with(self, session_id: SessionId) -> bool:
-        return not self._waited_for[session_id] and not self.holds_devices(session_id)
+        tasks = self.sessions[session_id].tasks
+        has_tasks = tasks is not None and len(tasks.active) > 0
+        return not has_tasks and not self._waited_for[session_id] and not self.holds_devices(session_id)
 
     def _forget(self, session: Session) -> None:
         self.ended_complete = False
-        request = request_of(session)
-        self.asked[request] -= 1
-        if not self.asked[request]:
-            del self.asked[request]
+        self._ask_no_more(session)
         if session.idempotency_key is not None:
             del self._by_key[session.owner, session.idempotency_key]
         for kernel_id in self.kernels_of.pop(session.id, {}):
@@ -160,6 +265,7 @@ class State:
     def _put_kernel(self, kernel: Kernel) -> None:
         self.kernels[kernel.id] = kernel
         self.kernels_of.setdefault(kernel.session_id, {})[kernel.id] = kernel
+        self.running_rows.note(kernel.session_id)
 
     def _put_lease(self, lease: Lease) -> None:
         self.leases[lease.id] = lease
@@ -169,6 +275,9 @@ class State:
             on_node[lease.id] = lease
         else:
             on_node.pop(lease.id, None)
+        if lease.session_id is not None:
+            self.running_rows.note(lease.session_id)
+        self._holders = None
         self.count_node(node_id)
 
     def count_node(self, node_id: NodeId) -> None:
@@ -186,7 +295,11 @@ class State:
         moved = {} if known is None or known.node_id == agent.node_id else self._take_leases(known)
         if known is None or known.devices != agent.devices or known.slot_types != agent.slot_types:
             self.layouts[agent.id] = DeviceLayout.of(agent.devices, slot_types=agent.slot_types)
+            self.running_rows.note_all()
         self.agents[agent.id] = agent
+        if moved:
+            self._holders = None
+            self.running_rows.note_all()
         self.open_leases.setdefault(agent.node_id, {}).update(moved)
         self.count_node(agent.node_id)
 
@@ -202,6 +315,57 @@ class State:
     def _put_slot(self, slot: KnownSlot) -> None:
         self.slots[slot.id] = slot
 
+    def _put_policy(self, policy: PolicyDocument) -> None:
+        self.policy = policy
+        self.rules = Policy.of(policy)
+        self.books.usage = replace(self.books.usage, half_life_ms=policy.half_life_ms)
+        self.running_rows.note_all()
+
+    def _put_quota(self, quota: Quota) -> None:
+        self.quotas = {**self.quotas, quota.id: quota}
+
+    def _put_account(self, account: Account) -> None:
+        self.accounts[account.id] = account
+
+    def _charge(self, lease: Lease) -> None:
+        if lease.released_us is None:
+            self.books.grant(self._charged(lease), policy=self.rules)
+        else:
+            self.books.release(self._charged(lease))
+
+    def _held(self) -> Iterator[Charged]:
+        """What is held, by whomever."""
+        for leases in self.open_leases.values():
+            for lease in leases.values():
+                yield self._charged(lease)
+
+    def _charged(self, lease: Lease) -> Charged:
+        session = self.sessions.get(lease.session_id) if lease.session_id is not None else None
+        return Charged(
+            lease=lease,
+            project=DEFAULT_PROJECT if session is None else session.project,
+            devices=self.layouts[lease.agent_id].devices,
+        )
+
+    def _running_row(self, session_id: SessionId) -> RunningRow | None:
+        session = self.sessions.get(session_id)
+        kernels = [
+            kernel for kernel in self.kernels_of.get(session_id, {}).values() if kernel.state is not KernelState.EXITED
+        ]
+        held = [(kernel, self.leases[LeaseId(kernel.id)]) for kernel in kernels if LeaseId(kernel.id) in self.leases]
+        if session is None or not held:
+            return None
+        prediction = self._forecasts.of(session_id)
+        return running_row(
+            session,
+            held,
+            agents=[
+                self.agent_row(self.agents[name], is_open=True) for name in {kernel.agent_id: 0 for kernel, _ in held}
+            ],
+            policy=self.rules,
+            predicted_ms=None if prediction is None else prediction.estimate_ms,
+        )
+
 
 _WRITERS: Final[dict[type, Callable[..., None]]] = {
     Session: State._put_session,
@@ -209,7 +373,21 @@ _WRITERS: Final[dict[type, Callable[..., None]]] = {
     Lease: State._put_lease,
     Agent: State._put_agent,
     KnownSlot: State._put_slot,
+    PolicyDocument: State._put_policy,
+    Quota: State._put_quota,
+    Account: State._put_account,
 }
+_LOADED: Final = (PolicyDocument, Quota, Account, Agent, KnownSlot, Lease, Kernel, Session)
+
+
+def _load_order(record: Record) -> tuple[int, int, str]:
+    """Agents before what they hold; sessions last, those that have ended by the time of their end."""
+    ended_us = record.ended_us if isinstance(record, Session) else None
+    return _LOADED.index(type(record)), 0 if ended_us is None else ended_us, record.id
+
+
+def _end(session: Session) -> tuple[int, SessionId]:
+    return session.ended_us or 0, session.id
 
 
 def next_version(record: Record, *, current: Record | None) -> Record:

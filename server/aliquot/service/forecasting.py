@@ -1,0 +1,64 @@
+"""Forecasting: how long sessions are expected to run, by those that have ended."""
+
+from typing import Final
+
+from aliquot.core.predict import Prediction, Predictor, Workload
+from aliquot.core.program import program_of
+from aliquot.core.snapshot import milli_of, request_of
+from aliquot_schema.ids import SessionId
+from aliquot_schema.sessions import Session
+from aliquot_schema.states import SessionState
+
+OWN_ENDS: Final = frozenset({"exit_code", "signal", "time_limit"})
+"""Codes of failures after which the time that a session ran says something of the next one like it."""
+
+
+class Forecasts:
+    """Predictions of sessions that have not ended. Learns from ends in their order."""
+
+    def __init__(self) -> None:
+        self._predictor = Predictor()
+        self._alike: dict[Workload, Prediction | None] = {}
+        """What was predicted since something was learned."""
+        self._of: dict[SessionId, Prediction] = {}
+
+    def learn(self, session: Session) -> None:
+        """Take in a session that has ended."""
+        self._of.pop(session.id, None)
+        duration_ms = ran_ms(session)
+        if duration_ms is not None:
+            self._predictor.learn(workload_of(session), duration_ms=duration_ms)
+            self._alike.clear()
+
+    def foresee(self, session: Session) -> Prediction | None:
+        """Predict a session anew, and remember it."""
+        workload = workload_of(session)
+        if workload not in self._alike:
+            self._alike[workload] = self._predictor.predict(workload)
+        found = self._alike[workload]
+        if found is not None:
+            self._of[session.id] = found
+        return found
+
+    def of(self, session_id: SessionId) -> Prediction | None:
+        """What was predicted last; None when nothing like it had run then, or it has ended."""
+        return self._of.get(session_id)
+
+
+def workload_of(session: Session) -> Workload:
+    """What is known of a session before it runs."""
+    milli = sum(amount * milli_of(slot) for slot, amount in request_of(session)) * session.request.cluster_size
+    return Workload(
+        user=session.owner, program=program_of(session.spec.argv), milli=milli, limit_ms=session.spec.time_limit_ms
+    )
+
+
+def ran_ms(session: Session) -> int | None:
+    """How long a session ran that ended by itself; None for all others. An end may come before the start is told."""
+    began_us = session.started_us if session.started_us is not None else session.scheduled_us
+    if session.tasks is not None or began_us is None or session.ended_us is None:
+        return None
+    is_own = session.state is SessionState.COMPLETED or (
+        session.state is SessionState.FAILED and session.failure is not None and session.failure.code in OWN_ENDS
+    )
+    return max(session.ended_us - began_us, 0) // 1000 if is_own else None
