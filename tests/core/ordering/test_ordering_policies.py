@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from aliquot.core.fairshare import HALF_LIFE_MS, PARTS_PER_ONE, Account, Usage, decay, fairness
+from aliquot.core.fairshare import Usage
 from aliquot.core.ordering import ORDERS, in_order, order_named
 from aliquot.core.ordering.score import Standing
 from aliquot.core.policy import Policy
@@ -94,29 +94,3 @@ def test_the_order_decides_who_starts() -> None:
     state = busy([on("x", gpus(1))], [], [row("a", estimate_ms=9000), row("b", at=1, estimate_ms=10)])
     assert placed(passed(state, Policy(order="sjf"))) == ["b"]
     assert placed(passed(state, Policy(order="fcfs"))) == ["a"]
-
-
-def test_usage_is_forgotten_by_halves() -> None:
-    week_us = HALF_LIFE_MS * 1000
-    assert decay(0) == 1 << 62
-    assert abs(decay(week_us) - (1 << 61)) <= 1
-    assert abs(decay(week_us // 2) / 2**62 - 2**-0.5) < 1e-9
-    account = Account(used=1000, at_us=0)
-    assert (account.used_at(week_us), account.used_at(3 * week_us), account.used_at(200 * week_us)) == (500, 125, 0)
-
-
-def test_what_is_held_counts_while_it_is_held() -> None:
-    second_us = 1_000_000
-    account = Account().held(2000, now_us=0)
-    assert abs(account.used_at(second_us) - 2000 * 1000) < 10
-    ended = account.held(-2000, now_us=second_us)
-    assert ended.used_at(2 * second_us) <= ended.used_at(second_us)
-    forever = Account().held(1000, now_us=0).used_at(100 * HALF_LIFE_MS * 1000)
-    assert abs(forever / (1000 * HALF_LIFE_MS / 0.6931471805599453) - 1) < 1e-9
-
-
-def test_an_equal_share_is_worth_a_half() -> None:
-    total = Account(used=900)
-    assert fairness(None, total=total, accounts=3, now_us=0) == PARTS_PER_ONE
-    assert fairness(Account(used=300), total=total, accounts=3, now_us=0) == PARTS_PER_ONE // 2
-    assert fairness(Account(used=600), total=total, accounts=3, now_us=0) == PARTS_PER_ONE // 3

@@ -1,21 +1,19 @@
-"""Fair share among users and projects, with a bonus for short sessions, priority, and age.
+"""Fair share among projects and their users, with a bonus for short sessions, priority, and age.
 
 Starvation bound: a session is overtaken by nobody who comes later than `age_unit_ms` x (fair + short + 3 x priority)
 / age after it, since that is all that the other terms can differ by.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Final, TypeVar
+from typing import Final
 
 import numpy as np
 
-from aliquot.core.fairshare import PARTS_PER_ONE, Account, Usage, fairness
 from aliquot.core.guards import estimates_ms
 from aliquot.core.ordering.score import Standing
 from aliquot.core.queue import OWNER, PRIORITY, PROJECT, QUEUED_US, IntArray
+from aliquot.core.shares import PARTS_PER_ONE, Shares
 from aliquot_schema.sessions import Priority
 
-Name = TypeVar("Name")
 DURATION_MAX_MS: Final = 10**12
 """32 years: keeps every term within 64 bits."""
 
@@ -34,20 +32,12 @@ def score(standing: Standing) -> IntArray:
 
 
 def _fair(standing: Standing) -> IntArray:
-    """[rows] the mean of what user and project get for having used little."""
-    queue, usage, now_us = standing.queue, standing.usage, standing.now_us
-    users = _by_account(queue.column(OWNER), queue.owners(), usage.users, usage, now_us=now_us)
-    projects = _by_account(queue.column(PROJECT), queue.projects(), usage.projects, usage, now_us=now_us)
-    return (users + projects) // 2
-
-
-def _by_account(
-    numbers: IntArray, names: Sequence[Name], accounts: Mapping[Name, Account], usage: Usage, *, now_us: int
-) -> IntArray:
+    """[rows] what each gets for how little it and its project have used of their shares."""
+    queue = standing.queue
+    owners, projects = queue.owners(), queue.projects()
+    numbers = queue.column(PROJECT) * len(owners) + queue.column(OWNER)
     present, place = np.unique(numbers, return_inverse=True)
-    found = [
-        fairness(accounts.get(names[number]), total=usage.total, accounts=len(accounts), now_us=now_us)
-        for number in present.tolist()
-    ]
-    terms: IntArray = np.array(found, dtype=np.int64)[place]
+    waiting = [(projects[number // len(owners)], owners[number % len(owners)]) for number in present.tolist()]
+    shares = Shares(standing.usage, waiting=waiting, quotas=standing.quotas, now_us=standing.now_us)
+    terms: IntArray = np.array([shares.fairness(*one) for one in waiting], dtype=np.int64)[place]
     return terms

@@ -1,11 +1,13 @@
 """What an order policy reads, and what it gives back."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from aliquot.core.fairshare import Usage
 from aliquot.core.queue import IntArray, Queue
+from aliquot_schema.ids import QuotaId
 from aliquot_schema.policies import Weights
+from aliquot_schema.quotas import Quota
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,6 +18,8 @@ class Standing:
     usage: Usage
     weights: Weights
     now_us: int
+    quotas: Mapping[QuotaId, Quota] = field(default_factory=dict)
+    """They give the weights of shares."""
 
 
 Score = Callable[[Standing], IntArray]
