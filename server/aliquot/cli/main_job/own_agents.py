@@ -4,7 +4,7 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Final
@@ -20,12 +20,21 @@ STOP_S_MAX: Final = 30.0
 class OwnAgent:
     """A process `aliquot agent`, with a key, a folder and a log below the server's temporary folder."""
 
-    def __init__(self, server: OwnServer, agent_id: str, *options: str, url: str | None = None) -> None:
+    def __init__(
+        self,
+        server: OwnServer,
+        agent_id: str,
+        *options: str,
+        url: str | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         """
         Args:
             options: further options of `aliquot agent`.
             url: where to dial instead of the server itself.
+            environment: settings that no option has.
         """
+        self._environment = dict(environment or {})
         self.id = AgentId(agent_id)
         self._server = server
         self._options = options
@@ -65,7 +74,8 @@ class OwnAgent:
             self._process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-m", "aliquot", "agent", "--server", self._url, "--id", self.id),
                 *("--key-file", str(self.key_file), "--data-folder", str(self.data_folder), *self._options),
-                env={name: value for name, value in os.environ.items() if not name.startswith("ALIQUOT_")},
+                env={name: value for name, value in os.environ.items() if not name.startswith("ALIQUOT_")}
+                | self._environment,
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -82,6 +92,11 @@ class OwnAgent:
             return 0
         if self._process.returncode is None:
             self.send_signal(number)
+        return await self.wait()
+
+    async def wait(self) -> int:
+        """Wait for its end, with an end to patience, and return its exit code."""
+        assert self._process is not None
         try:
             async with asyncio.timeout(STOP_S_MAX):
                 return await self._process.wait()
