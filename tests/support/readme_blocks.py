@@ -18,6 +18,8 @@ class Example:
 
     language: str
     text: str
+    label: str = ""
+    """A file's name: it is what the file says, or is asked of a server that was started with it."""
     variables: dict[str, Any] = field(default_factory=dict)
     shown: Any = None
 
@@ -29,7 +31,7 @@ def examples() -> Iterator[Example]:
         if language in {"graphql", "bash", "toml"}:
             if current:
                 yield current
-            current = Example(language=language, text=text)
+            current = Example(language=language, text=text, label=label.strip())
         elif language == "json" and label == "variables":
             assert current
             current.variables = json.loads(text)
