@@ -1,0 +1,9 @@
+"""Administration: all acts of operators in one place, as the API asks for them."""
+
+from aliquot.service.agent_administration import AgentAdministration
+from aliquot.service.policies import Policies
+from aliquot.service.quotas import Quotas
+
+
+class Administration(Policies, Quotas, AgentAdministration):
+    """The policy, quotas and agents."""

@@ -1,0 +1,207 @@
+"""Agents as operators steer them: drained, resumed, labelled, moved between pools, and given up."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from aliquot.service.agent_projection import agent_view
+from aliquot.service.draft import Draft
+from aliquot.service.eviction import evict
+from aliquot.service.kernel_reports import end_kernel
+from aliquot.service.office import Office
+from aliquot.service.registration import leave
+from aliquot_schema.admin_views import AgentChanged
+from aliquot_schema.agents import Agent
+from aliquot_schema.errors import InvalidRequest, LimitExceeded, NotFound, StateConflict
+from aliquot_schema.ids import AgentId, PoolId
+from aliquot_schema.launching import KernelPhase, KernelReport
+from aliquot_schema.leases import EndEvidence, Kernel
+from aliquot_schema.requests import Caller
+from aliquot_schema.sessions import PreemptionCause
+from aliquot_schema.states import AgentState, KernelState, SessionState
+
+ID_CHARS_MAX: Final = 80
+LABELS_MAX: Final = 64
+LABEL_CHARS_MAX: Final = 128
+NOTE_CHARS_MAX: Final = 1_000
+
+
+class AgentAdministration(Office):
+    """What is said here outlives restarts, of the agent and of the server. Saying it twice is no error."""
+
+    async def drain_agent(self, caller: Caller, agent_id: str, *, note: str | None, evicts: bool) -> AgentChanged:
+        """Put nothing new on an agent; with `evicts` ask what runs there to make room and wait again.
+
+        Raises:
+            Forbidden, NotFound, InvalidRequest.
+        """
+        checked = _note(note)
+
+        def change(draft: Draft) -> Agent:
+            agent = _found(draft, agent_id)
+            drained = replace(agent, draining=True, note=checked if checked is not None else agent.note)
+            changed = _put(draft, agent, drained, "draining")
+            if evicts:
+                self._evict(draft, agent.id, caller)
+            return changed
+
+        return await self._carry_out(caller, change)
+
+    async def resume_agent(self, caller: Caller, agent_id: str) -> AgentChanged:
+        """Take back a drain, and its note.
+
+        Raises:
+            Forbidden, NotFound.
+        """
+
+        def change(draft: Draft) -> Agent:
+            agent = _found(draft, agent_id)
+            note = agent.note if not agent.draining or not agent.schedulable else None
+            return _put(draft, agent, replace(agent, draining=False, note=note), "resumed")
+
+        return await self._carry_out(caller, change)
+
+    async def set_agent_schedulable(
+        self, caller: Caller, agent_id: str, *, schedulable: bool, note: str | None
+    ) -> AgentChanged:
+        """Say whether an agent is given something new.
+
+        Raises:
+            Forbidden, NotFound, InvalidRequest.
+        """
+        checked = _note(note)
+
+        def change(draft: Draft) -> Agent:
+            agent = _found(draft, agent_id)
+            kept = checked if checked is not None or schedulable else agent.note
+            return _put(draft, agent, replace(agent, schedulable=schedulable, note=kept), "schedulable_changed")
+
+        return await self._carry_out(caller, change)
+
+    async def label_agent(self, caller: Caller, agent_id: str, labels: Sequence[tuple[str, str]]) -> AgentChanged:
+        """Give an agent these labels, in place of those that it has.
+
+        Raises:
+            Forbidden, NotFound, InvalidRequest.
+        """
+        checked = _labels(labels)
+
+        def change(draft: Draft) -> Agent:
+            agent = _found(draft, agent_id)
+            return _put(draft, agent, replace(agent, labels=checked), "labelled")
+
+        return await self._carry_out(caller, change)
+
+    async def assign_agent_pool(self, caller: Caller, agent_id: str, pool: str) -> AgentChanged:
+        """Move an agent to a pool of the policy; what runs there stays.
+
+        Raises:
+            Forbidden, NotFound, InvalidRequest: there is no such pool.
+        """
+
+        def change(draft: Draft) -> Agent:
+            agent, known = _found(draft, agent_id), draft.policy().pools
+            if pool not in known:
+                raise InvalidRequest(
+                    f"pool: there is no {pool[:ID_CHARS_MAX]!r}; there are {', '.join(sorted(known))}", field="pool"
+                )
+            return _put(draft, agent, replace(agent, pool=PoolId(pool)), "pool_assigned")
+
+        return await self._carry_out(caller, change)
+
+    async def release_lost_agent(self, caller: Caller, agent_id: str) -> AgentChanged:
+        """A person says that the processes of a lost agent are gone: its devices are free, and what ran there is
+        tried again within its retry budget.
+
+        Raises:
+            Forbidden, NotFound, StateConflict: it is not lost; nobody's word counts against what an agent can say.
+        """
+
+        def change(draft: Draft) -> Agent:
+            agent = _found(draft, agent_id)
+            if agent.state is not AgentState.LOST:
+                raise StateConflict(
+                    f"{agent.id} is {agent.state}; only a lost agent can be released", id=agent.id, state=agent.state
+                )
+            stopping = self._end_kernels(draft, agent.id)
+            draft.afterwards.append(lambda: self._dispatch.stop(stopping))
+            leave(draft, agent.id, to=AgentState.LEFT, now_us=self._clock.now_us())
+            return _found(draft, agent_id)
+
+        return await self._carry_out(caller, change)
+
+    async def _carry_out(self, caller: Caller, change: Callable[[Draft], Agent]) -> AgentChanged:
+        agent = await self._act(caller, change)
+        return AgentChanged(agent=agent_view(self._state, self._state.agents[agent.id]), revision=self._state.revision)
+
+    def _evict(self, draft: Draft, agent_id: AgentId, caller: Caller) -> None:
+        for kernel in self._held_kernels(agent_id):
+            session = draft.session(kernel.session_id)
+            if session is None or session.state is not SessionState.RUNNING or session.attempt != kernel.attempt:
+                continue  # what is not started yet runs on; a rank before this one may have taken it along
+            evict(
+                draft,
+                session,
+                cause=PreemptionCause.DRAIN,
+                by_session=None,
+                by_user=caller.user,
+                dispatch=self._dispatch,
+                now_us=self._clock.now_us(),
+            )
+
+    def _end_kernels(self, draft: Draft, agent_id: AgentId) -> list[Kernel]:
+        """Returns the kernels of the same sessions on other agents, which are to stop."""
+        stopping: list[Kernel] = []
+        for known in self._held_kernels(agent_id):
+            kernel = draft.kernel(known.id) or known  # one before it may have moved it
+            if kernel.state is KernelState.EXITED:
+                continue
+            now_us = self._clock.now_us()
+            gone = KernelReport(
+                kernel_id=kernel.id,
+                phase=KernelPhase.EXITED,
+                at_us=now_us,
+                evidence=EndEvidence.OPERATOR,
+                message=f"{agent_id} was lost, and an operator said that its processes are gone",
+            )
+            stopping += end_kernel(draft, kernel, gone, now_us=now_us)
+        return [kernel for kernel in stopping if kernel.agent_id != agent_id]
+
+    def _held_kernels(self, agent_id: AgentId) -> list[Kernel]:
+        found = [kernel for kernel in self._state.kernels.values() if kernel.agent_id == agent_id]
+        return sorted((known for known in found if known.state is not KernelState.EXITED), key=lambda known: known.id)
+
+
+def _found(draft: Draft, agent_id: str) -> Agent:
+    agent = draft.agent(AgentId(agent_id))
+    if agent is None:
+        shown = agent_id[:ID_CHARS_MAX]
+        raise NotFound(f"there is no agent {shown}", kind="agent", id=shown)
+    return agent
+
+
+def _put(draft: Draft, known: Agent, changed: Agent, what: str) -> Agent:
+    return known if changed == known else draft.put(changed, what)
+
+
+def _note(note: str | None) -> str | None:
+    if note is not None and len(note) > NOTE_CHARS_MAX:
+        raise LimitExceeded(
+            f"note: at most {NOTE_CHARS_MAX} characters", field="note", limit=NOTE_CHARS_MAX, actual=len(note)
+        )
+    return note.strip() or None if note is not None else None
+
+
+def _labels(labels: Sequence[tuple[str, str]]) -> Mapping[str, str]:
+    found: dict[str, str] = {}
+    if len(labels) > LABELS_MAX:
+        raise LimitExceeded(f"labels: at most {LABELS_MAX}", field="labels", limit=LABELS_MAX, actual=len(labels))
+    for name, value in labels:
+        if not 1 <= len(name) <= LABEL_CHARS_MAX or len(value) > LABEL_CHARS_MAX or not (name + value).isprintable():
+            raise InvalidRequest(
+                f"labels: names and values are 1 to {LABEL_CHARS_MAX} printable characters", field="labels"
+            )
+        if name in found:
+            raise InvalidRequest(f"labels: {name} is given twice", field="labels")
+        found[name] = value
+    return found

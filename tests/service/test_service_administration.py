@@ -1,0 +1,179 @@
+"""Acts of operators: what they say of agents holds over restarts, and nobody else may say it."""
+
+from dataclasses import replace
+
+import pytest
+
+from aliquot.service.administration import Administration
+from aliquot_schema.admin_views import NewQuota
+from aliquot_schema.errors import Forbidden, InvalidRequest, NotFound, StateConflict, UnknownSlot
+from aliquot_schema.ids import AgentId, LeaseId, SessionId
+from aliquot_schema.launching import AgentSilent
+from aliquot_schema.leases import EndEvidence
+from aliquot_schema.policies import Pool
+from aliquot_schema.quotas import QuotaScope
+from aliquot_schema.requests import Role
+from aliquot_schema.sessions import PreemptionCause
+from aliquot_schema.states import AgentState, SessionState
+from service_bench import agent
+from service_stage import CALLER, Stage, stage
+
+pytestmark = pytest.mark.anyio
+
+S = SessionState
+A = AgentId("a")
+POOLS = {"default": Pool(), "big": Pool()}
+
+
+def office(on: Stage) -> Administration:
+    return Administration(state=on.state, journal=on.journal, dispatch=on.dispatch, clock=on.clock)
+
+
+async def running(on: Stage, **asked: object) -> SessionId:
+    session_id = await on.submit(**asked)
+    await on.advance()
+    assert on.session(session_id).state is S.RUNNING
+    return session_id
+
+
+async def test_nothing_new_goes_on_a_drained_agent_and_what_runs_runs_on() -> None:
+    async with stage([agent("a", devices=2)]) as on:
+        first = await running(on)
+        changed = await office(on).drain_agent(CALLER, "a", note="new fan", evicts=False)
+        assert (changed.agent.draining, changed.agent.drained, changed.agent.note) == (True, False, "new fan")
+        second = await on.submit()
+        await on.advance()
+        assert (on.session(first).state, on.session(second).state) == (S.RUNNING, S.QUEUED)
+        on.executor.ends(on.live()[0])  # type: ignore[arg-type]  # a kernel's id
+        await on.settle()
+        view = on.queries.agent(CALLER, "a")
+        assert view is not None
+        assert view.drained
+        resumed = await office(on).resume_agent(CALLER, "a")
+        assert (resumed.agent.draining, resumed.agent.note) == (False, None)
+        await on.advance()
+        assert on.session(second).state is S.RUNNING
+
+
+async def test_what_operators_said_outlives_a_registration() -> None:
+    async with stage([agent("a", devices=2)]) as on:
+        admin = office(on)
+        await admin.update_policy(CALLER, {"pools": POOLS}, None)
+        await admin.drain_agent(CALLER, "a", note="moved", evicts=False)
+        await admin.label_agent(CALLER, "a", [("zone", "north")])
+        await admin.assign_agent_pool(CALLER, "a", "big")
+        await admin.set_agent_schedulable(CALLER, "a", schedulable=False, note=None)
+        on.executor.boots(A)
+        await on.settle()
+        known = on.state.agents[A]
+        assert (known.boot_id, known.draining, known.note, known.schedulable) == ("boot-1+", True, "moved", False)
+        assert (dict(known.labels), known.pool) == ({"zone": "north"}, "big")
+
+
+async def test_saying_it_twice_is_one_event() -> None:
+    async with stage([agent("a", devices=2)]) as on:
+        for _ in range(2):
+            await office(on).drain_agent(CALLER, "a", note=None, evicts=False)
+            await office(on).label_agent(CALLER, "a", [("zone", "north")])
+        revision = on.state.revision
+        await office(on).label_agent(CALLER, "a", [("zone", "north")])
+        assert on.state.revision == revision
+
+
+async def test_a_drain_can_ask_what_runs_to_make_room() -> None:
+    async with stage([agent("a", devices=2)]) as on:
+        first = await running(on)
+        await office(on).drain_agent(CALLER, "a", note=None, evicts=True)
+        session = on.session(first)
+        assert session.state is S.PREEMPTING
+        assert session.preemption is not None
+        assert (session.preemption.cause, session.preemption.by_session) == (PreemptionCause.DRAIN, None)
+        await on.settle()
+        on.executor.ends(on.live()[0], code=None, signal=15)  # type: ignore[arg-type]  # a kernel's id
+        await on.settle()
+        assert on.session(first).state is S.QUEUED
+        assert on.held() == {}
+
+
+async def test_a_lost_agent_is_released_on_an_operators_word() -> None:
+    async with stage([agent("a", devices=2)]) as on:
+        first = await running(on)
+        with pytest.raises(StateConflict, match="only a lost agent"):
+            await office(on).release_lost_agent(CALLER, "a")
+        on.executor.silent.add(A)
+        await on.hear(AgentSilent(agent_id=A, lost=True))
+        assert on.state.agents[A].state is AgentState.LOST
+        assert on.held() != {}
+        kernel_id = on.live()[0]
+        await office(on).release_lost_agent(CALLER, "a")
+        assert on.held() == {}
+        assert on.state.leases[LeaseId(kernel_id)].evidence is EndEvidence.OPERATOR
+        assert on.state.agents[A].state is AgentState.LEFT
+        assert (on.session(first).state, on.session(first).retries) == (S.QUEUED, 1)
+        on.check()
+
+
+async def test_a_gang_on_a_lost_agent_is_stopped_elsewhere() -> None:
+    async with stage([agent("a", devices=2), agent("b", devices=2)]) as on:
+        await running(on, devices=2, kernels=2)
+        on.executor.silent.add(A)
+        await on.hear(AgentSilent(agent_id=A, lost=True))
+        await office(on).release_lost_agent(CALLER, "a")
+        await on.dispatch.close()
+        other = on.executor.agents[AgentId("b")]
+        assert len(other.stopped) == 1
+        assert on.live() == [str(other.stopped[0])]
+
+
+async def test_only_operators_may() -> None:
+    user = replace(CALLER, role=Role.USER)
+    async with stage([agent("a", devices=2)]) as on:
+        admin, revision = office(on), on.state.revision
+        for act in (
+            admin.drain_agent(user, "a", note=None, evicts=True),
+            admin.resume_agent(user, "a"),
+            admin.set_agent_schedulable(user, "a", schedulable=False, note=None),
+            admin.label_agent(user, "a", []),
+            admin.assign_agent_pool(user, "a", "default"),
+            admin.release_lost_agent(user, "a"),
+            admin.update_policy(user, {"order": "fcfs"}, None),
+            admin.set_quota(user, NewQuota(scope=QuotaScope.CLUSTER, max_queued=1), None),
+            admin.remove_quota(user, QuotaScope.CLUSTER, "", None),
+        ):
+            with pytest.raises(Forbidden):
+                await act
+        assert on.state.revision == revision
+
+
+async def test_a_pool_is_named_by_the_policy_and_stays_while_it_is_used() -> None:
+    async with stage([agent("a", devices=2)]) as on:
+        admin = office(on)
+        with pytest.raises(InvalidRequest, match="there are default"):
+            await admin.assign_agent_pool(CALLER, "a", "big")
+        await admin.update_policy(CALLER, {"pools": POOLS}, None)
+        await admin.assign_agent_pool(CALLER, "a", "big")
+        with pytest.raises(StateConflict, match="a are in it"):
+            await admin.update_policy(CALLER, {"pools": {"default": Pool()}}, None)
+        await admin.assign_agent_pool(CALLER, "a", "default")
+        await admin.update_policy(CALLER, {"pools": {"default": Pool()}}, None)
+        assert list(on.state.policy.pools) == ["default"]
+
+
+async def test_a_quota_names_slots_that_there_are() -> None:
+    async with stage([agent("a", devices=2)]) as on:
+        with pytest.raises(UnknownSlot):
+            await office(on).set_quota(
+                CALLER, NewQuota(scope=QuotaScope.USER, name="ann", max_slots=[("tpu.device", "1")]), None
+            )
+        with pytest.raises(NotFound):
+            await office(on).label_agent(CALLER, "z", [])
+
+
+async def test_what_was_used_is_told() -> None:
+    async with stage([agent("a", devices=2)]) as on:
+        await running(on)
+        on.clock.passes(3600)
+        (used,) = office(on).usage(CALLER, user="ann", project=None)
+        assert used.gpu_hours == pytest.approx(1, rel=1e-3)
+        assert (used.user, used.share) == ("ann", 1.0)
+        assert office(on).usage(CALLER, user="bob", project=None) == ()
