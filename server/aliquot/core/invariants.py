@@ -81,13 +81,13 @@ def _kernel(kernel: Kernel, lease: Lease | None) -> Iterator[str]:
 
 
 def _session(session: Session, ranks: list[Kernel]) -> Iterator[str]:
-    wanted = list(range(session.spec.cluster_size)) if session.attempt else []
-    if sorted(kernel.rank for kernel in ranks) != wanted:
+    wanted = list(range(session.request.cluster_size)) if session.attempt else []
+    if not session.is_pending and sorted(kernel.rank for kernel in ranks) != wanted:
         yield f"{session.id} has ranks {sorted(kernel.rank for kernel in ranks)} in attempt {session.attempt}"
     for kernel in ranks:
         if kernel.state not in KERNELS_OF[session.state]:
             yield f"{session.id} is {session.state}, and its rank {kernel.rank} is {kernel.state}"
-    if session.state in ACTIVE and all(kernel.state is K.EXITED for kernel in ranks):
+    if session.state in ACTIVE and session.tasks is None and all(kernel.state is K.EXITED for kernel in ranks):
         yield f"{session.id} is {session.state}, and none of its kernels is left"
     if session.state is S.COMPLETED and any(kernel.exit_code != 0 for kernel in ranks):
         yield f"{session.id} is completed, and not all of its kernels exited with 0"

@@ -119,7 +119,7 @@ class Allocator:
         plan = await asyncio.get_running_loop().run_in_executor(
             self._worker, lambda: decide(snapshot, rules, now_us=self._now_us, seed=0, known=self._memo)
         )
-        placed, overtaken = await self._carry_out(plan)
+        placed, overtaken = await self.carry_out(plan)
         self._state.judge(plan.verdicts)
         if overtaken:
             self.wake()
@@ -138,7 +138,7 @@ class Allocator:
         """Let go of the worker thread."""
         self._worker.shutdown(wait=False, cancel_futures=True)
 
-    async def _carry_out(self, plan: Plan) -> tuple[tuple[SessionId, ...], int]:
+    async def carry_out(self, plan: Plan) -> tuple[tuple[SessionId, ...], int]:
         """Commit what of the plan still holds; returns the sessions placed, and how many were overtaken."""
 
         def change(draft: Draft) -> list[SessionId]:

@@ -97,8 +97,7 @@ class Draft:
         self._own[type(record), record.id] = written
         self.writes.append(Write(record=written, kind=f"{_ENTITY[type(record)]}.{what}"))
         assert isinstance(written, type(record))
-        if isinstance(written, Session) and written.is_ended:
-            self._tell_array(written)
+        self._tell_array(written)
         return written
 
     def release(self, lease: Lease, evidence: EndEvidence, *, now_us: int) -> Lease:
@@ -122,12 +121,13 @@ class Draft:
         self._own[type(record), record.id] = merged
         return merged
 
-    def _tell_array(self, task: Session) -> None:
+    def _tell_array(self, task: Record) -> None:
         """The array of a task that has ended hears of it in the same commit, whoever ended the task."""
-        array = None if task.array_id is None else self.session(task.array_id)
-        if array is None or array.tasks is None or task.array_index is None:
+        if not isinstance(task, Session) or task.ended_us is None or task.array_id is None or task.array_index is None:
             return
-        assert task.ended_us is not None, f"{task.id} ended at no time"
+        array = self.session(task.array_id)
+        if array is None or array.tasks is None:
+            return
         told = settled(with_task(array, task.array_index, place=place_of(task)), now_us=task.ended_us)
         if told != array:
             self.merge(told, str(told.state) if told.is_ended else "task_ended")

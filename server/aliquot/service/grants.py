@@ -1,7 +1,6 @@
 """Grants: what of a plan still holds on the newest state, written into a draft."""
 
 from dataclasses import dataclass, replace
-from typing import Final
 
 from aliquot.core import transitions
 from aliquot.core.arrays import settled, with_task
@@ -15,9 +14,6 @@ from aliquot_schema.ids import AgentId, KernelId, LeaseId, SessionId, kernel_id,
 from aliquot_schema.leases import Kernel, Lease, LeaseKind
 from aliquot_schema.sessions import Session
 from aliquot_schema.states import SessionState
-
-FRESH: Final = {"version": 0, "attempt": 0, "idempotency_key": None, "request_hash": None, "tasks": None}
-"""What a task does not have from its array."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +63,17 @@ class Grants:
         if known is not None:
             waiting = transitions.run_again(known, now_us=self.now_us) if known.is_ended else known
             return replace(waiting, queued_us=array.queued_us)
-        return replace(array, id=name, array_id=array.id, array_index=index, **FRESH)
+        return replace(
+            array,
+            id=name,
+            version=0,
+            attempt=0,
+            idempotency_key=None,
+            request_hash=None,
+            array_id=array.id,
+            array_index=index,
+            tasks=None,
+        )
 
     def _grant(self, draft: Draft, session: Session, placement: Placement) -> None:
         """The session comes first: who is charged for its leases is written there."""

@@ -1,0 +1,32 @@
+"""What tells a command from its owner's others."""
+
+import pytest
+
+from aliquot.core.program import program_of
+
+
+@pytest.mark.parametrize(
+    ("argv", "program"),
+    [
+        (("/opt/bin/train", "--lr", "1"), "train"),
+        (("python", "work/train.py", "--lr", "1"), "train.py"),
+        (("python3.11", "-u", "-X", "train.py"), "train.py"),
+        (("/usr/bin/python3", "-m", "torch.distributed.run", "train.py"), "torch.distributed.run"),
+        (("python", "-c", "print(1)"), "python"),
+        (("python",), "python"),
+        (("python", "-m"), "python"),
+        (("bash", "run.sh", "7"), "run.sh"),
+        (("/bin/sh", "-c", "sleep 5"), "sleep"),
+        (("/bin/sh", "-c", "SEED=1 exec python3 eval.py --all"), "eval.py"),
+        (("bash", "-lc", "'my tool' x"), "my"),
+        (("/bin/sh", "-c", ""), "sh"),
+        (("/bin/sh", "-c"), "sh"),
+        (("env", "A=1", "nice", "./simulate"), "simulate"),
+        (("env", "A=1"), None),
+        ((), None),
+        (("/",), None),
+        (("x" * 100,), "x" * 64),
+    ],
+)
+def test_a_program_is_named_by_what_its_owner_wrote(argv: tuple[str, ...], program: str | None) -> None:
+    assert program_of(argv) == program

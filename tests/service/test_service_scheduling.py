@@ -1,0 +1,179 @@
+"""What a pass of the live server sees, and what it charges and predicts."""
+
+from dataclasses import replace
+
+import pytest
+
+from aliquot.core.queue import Queue
+from aliquot.service.snapshots import take
+from aliquot.service.state import State
+from aliquot_schema.ids import SessionId, kernel_id
+from aliquot_schema.policies import Backfill, PolicyDocument
+from aliquot_schema.quotas import Account
+from aliquot_schema.sessions import DEFAULT_PROJECT, Priority
+from aliquot_schema.states import SessionState as S
+from service_bench import agent
+from service_memory_store import MemoryStore
+from service_stage import CALLER, Stage, stage
+
+pytestmark = pytest.mark.anyio
+HOUR_S = 3600
+
+
+def ends(on: Stage, session_id: SessionId, *, code: int = 0) -> None:
+    """Its first rank exits."""
+    attempt = on.session(session_id).attempt
+    on.executor.ends(kernel_id(session_id, attempt=attempt, rank=0), code=code)
+
+
+async def ran(on: Stage, seconds: float, **more: object) -> SessionId:
+    """A session that ran for so long."""
+    session_id = await on.submit(**more)
+    await on.advance()
+    on.clock.passes(seconds)
+    ends(on, session_id)
+    await on.settle()
+    return session_id
+
+
+async def test_a_short_session_passes_the_head_and_a_long_one_does_not() -> None:
+    async with stage([agent("a", devices=2)]) as on:
+        await on.submit(time_limit=HOUR_S)
+        await on.advance()
+        head = await on.submit(devices=2, time_limit=HOUR_S)
+        long = await on.submit(time_limit=10 * HOUR_S)
+        short = await on.submit(time_limit=60)
+        await on.advance()
+        assert [on.session(name).state for name in (head, long, short)] == [S.QUEUED, S.QUEUED, S.RUNNING]
+
+
+async def test_another_policy_takes_effect_in_the_next_pass() -> None:
+    async with stage([agent("a", devices=2)]) as on:
+        await on.submit()
+        await on.advance()
+        head = await on.submit(devices=2)
+        short = await on.submit(time_limit=60)
+        strict = PolicyDocument(order="fcfs", backfill=Backfill.NONE)
+        await on.journal.transact(lambda draft: draft.put(strict, "changed"), actor="ann")
+        assert (on.state.policy.version, on.state.rules.order) == (1, "fcfs")
+        await on.advance()
+        assert [on.session(name).state for name in (head, short)] == [S.QUEUED, S.QUEUED]
+        easy = replace(on.state.policy, backfill=Backfill.EASY)
+        await on.journal.transact(lambda draft: draft.put(easy, "changed"), actor="ann")
+        await on.advance()
+        assert (on.session(short).state, on.state.policy.version) == (S.RUNNING, 2)
+
+
+async def test_a_policy_that_names_nothing_known_keeps_nobody_waiting() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        odd = PolicyDocument(order="lottery", placement="nowhere")
+        await on.journal.transact(lambda draft: draft.put(odd, "changed"), actor="ann")
+        session = await on.submit()
+        await on.advance()
+        assert on.session(session).state is S.RUNNING
+
+
+async def test_a_snapshot_tells_who_holds_what_until_when() -> None:
+    async with stage([agent("a", devices=2)]) as on:
+        session = await on.submit(time_limit=HOUR_S, preemptible=False)
+        await on.allocator.run_once()
+        (granted,) = take(on.state).running
+        assert granted.started_us is None
+        assert granted.ends_us == on.session(session).scheduled_us + HOUR_S * 10**6
+        await on.launcher.send()
+        await on.settle()
+        (row,) = take(on.state).running
+        started_us = on.session(session).started_us
+        assert started_us is not None
+        assert (row.started_us, row.ends_us, row.milli) == (started_us, started_us + HOUR_S * 10**6, 1000)
+        assert (row.owner, row.project, row.priority) == (CALLER.user, DEFAULT_PROJECT, Priority.NORMAL)
+        assert (row.version, row.is_leaving) == (on.session(session).version, False)
+        assert take(on.state).running[0] is row
+        await on.cancel(session)
+        (leaving,) = take(on.state).running
+        assert leaving.is_leaving
+        assert leaving.ends_us == on.session(session).ended_us
+        ends(on, session)
+        await on.settle()
+        assert take(on.state).running == ()
+
+
+async def test_the_queue_in_columns_follows_what_waits() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        names: list[SessionId] = []
+        for count in range(30):
+            names.append(await on.submit(estimated_duration=count + 1))
+            if count % 3 == 2:
+                await on.cancel(names[count - 1])
+            queue = take(on.state).queue
+            assert isinstance(queue, Queue)
+            assert queue.rows == Queue.of(tuple(on.state.pending.values())).rows
+            assert queue.column(2).tolist() == [row.estimate_ms for row in queue.rows]
+        assert take(on.state).queue is take(on.state).queue
+
+
+async def test_what_ended_predicts_what_comes_and_a_restart_predicts_alike() -> None:
+    store = MemoryStore()
+    async with stage([agent("a", devices=1)], store=store) as on:
+        for seconds in (100, 300, 200):
+            await ran(on, seconds, argv=("python", "train.py"))
+        waits = await on.submit(argv=("python", "train.py"))
+        said = await on.submit(argv=("python", "train.py"), estimated_duration=7)
+        rows = {row.session_id: row for row in take(on.state).queue}
+        assert rows[waits].estimate_ms == 200_000
+        assert rows[said].estimate_ms == 7_000
+        forecast = on.state.forecast_of(waits)
+        assert forecast is not None
+        assert forecast.sentence() == "median of your last 3 runs of train.py on 1 GPU: 3 min 20 s"
+        again = await loaded(store)
+        assert again.forecast_of(waits) == forecast
+        assert take(again).queue.rows == take(on.state).queue.rows  # type: ignore[attr-defined]  # both are queues
+
+
+async def test_what_was_canceled_predicts_nothing() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        session = await on.submit()
+        await on.advance()
+        on.clock.passes(50)
+        await on.cancel(session)
+        ends(on, session)
+        await on.settle()
+        waits = await on.submit()
+        assert on.state.forecast_of(waits) is None
+
+
+async def test_what_was_held_is_charged_to_who_held_it_with_its_release() -> None:
+    store = MemoryStore()
+    async with stage([agent("a", devices=4)], store=store) as on:
+        gang = await on.submit(kernels=2)
+        await on.advance()
+        on.clock.passes(10)
+        for rank in range(2):
+            on.executor.ends(kernel_id(gang, attempt=1, rank=rank))
+        await on.settle()
+        (account,) = on.state.accounts.values()
+        assert (account.user, account.project, account.version) == (CALLER.user, DEFAULT_PROJECT, 1)
+        assert account.charged == pytest.approx(2 * 1000 * 10_000, rel=1e-3)
+        assert [event.kind for event in store.log if isinstance(event.record, Account)] == ["account.charged"]
+        held = await on.submit(devices=2)
+        await on.advance()
+        on.clock.passes(5)
+        again = await loaded(store)
+        now_us = on.clock.now_us()
+        place = (DEFAULT_PROJECT, CALLER.user)
+        live, reread = on.state.usage.balances[place], again.usage.balances[place]
+        assert live.holds_milli == reread.holds_milli == 2000
+        assert live.used_at(now_us) == pytest.approx(reread.used_at(now_us), abs=10)
+        assert live.held(0, now_us=now_us).charged == reread.held(0, now_us=now_us).charged
+        ends(on, held)
+        await on.settle()
+        assert on.state.usage.balances[place].holds_milli == 0
+        assert on.state.usage.record(DEFAULT_PROJECT, CALLER.user).charged == on.state.accounts[account.id].charged
+
+
+async def loaded(store: MemoryStore) -> State:
+    """The state that a server would start with."""
+    rows = await store.open()
+    state = State()
+    state.load(rows.records, revision=rows.revision, ended_complete=rows.ended_complete)
+    return state
