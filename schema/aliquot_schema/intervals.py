@@ -55,6 +55,18 @@ class Intervals:
     def __str__(self) -> str:
         return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in self.spans)
 
+    def nth(self, place: int) -> int:
+        """The number at a place, from 0.
+
+        Raises:
+            IndexError: there are not so many.
+        """
+        for first, last in self.spans:
+            if place <= last - first:
+                return first + place
+            place -= last - first + 1
+        raise IndexError("there are not so many numbers")
+
     def with_number(self, number: int) -> "Intervals":
         """The set with one more number."""
         return self if number in self else Intervals.joined((*self.spans, (number, number)))

@@ -26,7 +26,7 @@ TABLES: list[tuple[type[StrEnum], Moves, StrEnum]] = [
 NAMES = ["session", "kernel", "agent"]
 
 SESSION_WAYS = """
-queued -> scheduled held failed canceled
+queued -> scheduled held running completed failed canceled
 held -> queued failed canceled
 scheduled -> allocating queued failed canceled
 allocating -> running queued completed failed canceled

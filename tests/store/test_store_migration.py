@@ -15,7 +15,7 @@ from sqlalchemy import Connection, text
 
 import store_records as make
 from aliquot.service.ports import StoreUnavailable
-from aliquot.store.migration import REVISIONS
+from aliquot.store.migration import HEAD, REVISIONS
 from aliquot.store.sqlite import back_up
 from aliquot.store.store import Database
 from aliquot.store.tables import METADATA
@@ -55,7 +55,7 @@ async def test_a_newer_schema_is_refused(place: Place) -> None:
     await _open_and_run(place, "UPDATE alembic_version SET version_num = '9999'")
     with pytest.raises(StoreUnavailable, match="schema 9999, this version of Aliquot knows"):
         await place.store().open()
-    await _run_below(place, "UPDATE alembic_version SET version_num = '0001'")
+    await _run_below(place, f"UPDATE alembic_version SET version_num = '{HEAD}'")
     store = place.store()
     await store.open()
     await store.close()
@@ -106,12 +106,12 @@ async def test_an_older_schema_is_copied_before_it_is_changed(
     await store.open()
     await store.close()
     for module in ("migration", "sqlite"):
-        monkeypatch.setattr(f"aliquot.store.{module}.HEAD", "0002")
-    with pytest.raises(Exception, match="0002"):
+        monkeypatch.setattr(f"aliquot.store.{module}.HEAD", "0003")
+    with pytest.raises(Exception, match="0003"):
         await sqlite_place.store().open()
-    (copy,) = sqlite_place.sqlite_file.parent.glob("aliquot.db.0001.*.backup")
+    (copy,) = sqlite_place.sqlite_file.parent.glob("aliquot.db.0002.*.backup")
     with closing(sqlite3.connect(copy)) as connection:
-        assert connection.execute("SELECT version_num FROM alembic_version").fetchone() == ("0001",)
+        assert connection.execute("SELECT version_num FROM alembic_version").fetchone() == ("0002",)
 
 
 async def _open_and_run(place: Place, statement: str) -> None:

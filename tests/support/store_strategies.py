@@ -21,6 +21,8 @@ def of_type(kind: Any) -> st.SearchStrategy[Any]:
         kind = kind.__supertype__
     if get_origin(kind) in (UnionType, Union):
         return st.one_of([st.none() if part is NoneType else of_type(part) for part in get_args(kind)])
+    if get_origin(kind) is tuple and ... not in get_args(kind):
+        return st.tuples(*map(of_type, get_args(kind)))
     if get_origin(kind) is tuple:
         return st.lists(of_type(get_args(kind)[0]), max_size=2).map(tuple)
     if get_origin(kind) is Mapping:

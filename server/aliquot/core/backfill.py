@@ -4,11 +4,12 @@ Source: Lifka, The ANL/IBM SP scheduling system, JSSPP 1995; here on exact devic
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from aliquot.core.allocation.layout import DeviceLayout
 from aliquot.core.allocation.occupancy import occupancy_on
+from aliquot.core.memo import Memo
 from aliquot.core.placement.placer import Placer
 from aliquot.core.plan import KernelPlacement, Reservation
 from aliquot.core.policy import Policy
@@ -27,11 +28,12 @@ class Scene:
     policy: Policy
     now_us: int
     seed: int
+    memo: Memo = field(default_factory=Memo)
 
     def room(self, used: Mapping[NodeId, Mapping[DeviceId, int]]) -> tuple[Room, Placer]:
         """The cluster, when so much is held."""
         snapshot = replace(self.snapshot, used=used, holders={})
-        room = Room(snapshot, self.policy)
+        room = Room(snapshot, self.policy, memo=self.memo)
         return room, Placer(snapshot, self.policy, room=room, seed=self.seed)
 
 
@@ -89,7 +91,7 @@ class Headroom:
         self._later, _ = scene.room(self._base.used)
         self._later.take(self._head.session_id, self.reservation.kernels)
         nodes = dict.fromkeys(agent.node_id for agent in now.agents)
-        used = {node_id: _most(now.used_on(node_id), self._later.used_on(node_id)) for node_id in nodes}
+        used = {node_id: most(now.used_on(node_id), self._later.used_on(node_id)) for node_id in nodes}
         snapshot = replace(scene.snapshot, used=used, holders={})
         both = _BothRoom(snapshot, scene.policy, now=now, later=self._later)
         self._placer = Placer(snapshot, scene.policy, room=both, seed=scene.seed)
@@ -99,14 +101,14 @@ class _BothRoom(Room):
     """On every device, the larger of what is held now and what will be held when the head has started."""
 
     def __init__(self, snapshot: Snapshot, policy: Policy, *, now: Room, later: Room) -> None:
-        super().__init__(snapshot, policy)
+        super().__init__(snapshot, policy, memo=now.memo)
         self._now = now
         self._later = later
 
     def take(self, session_id: SessionId, kernels: Sequence[KernelPlacement]) -> None:  # noqa: ARG002 # see `Room`
         """Follow the two rooms, which have taken it already."""
         for node_id in dict.fromkeys(kernel.node_id for kernel in kernels):
-            self._used[node_id] = _most(self._now.used_on(node_id), self._later.used_on(node_id))
+            self._used[node_id] = most(self._now.used_on(node_id), self._later.used_on(node_id))
 
 
 def reserve(head: PendingRow, *, room: Room, running: Iterable[RunningRow], scene: Scene) -> Headroom | None:
@@ -125,7 +127,7 @@ def reserve(head: PendingRow, *, room: Room, running: Iterable[RunningRow], scen
     layouts = {agent.id: agent.layout for agent in room.agents}
 
     def fit(step: int) -> tuple[Room, tuple[KernelPlacement, ...]] | None:
-        base, placer = scene.room(_without(ending[: steps[step]], room=room, layouts=layouts))
+        base, placer = scene.room(without(ending[: steps[step]], room=room, layouts=layouts))
         kernels = placer.place(head)
         return (base, kernels) if len(kernels) == head.cluster_size else None
 
@@ -176,7 +178,7 @@ def _first_step(head: PendingRow, *, room: Room, ending: Sequence[RunningRow], s
     return len(steps)
 
 
-def _without(
+def without(
     rows: Iterable[RunningRow], *, room: Room, layouts: Mapping[AgentId, DeviceLayout]
 ) -> dict[NodeId, dict[DeviceId, int]]:
     """What is held once these have ended."""
@@ -190,5 +192,5 @@ def _without(
     return used
 
 
-def _most(held: Mapping[DeviceId, int], other: Mapping[DeviceId, int]) -> dict[DeviceId, int]:
+def most(held: Mapping[DeviceId, int], other: Mapping[DeviceId, int]) -> dict[DeviceId, int]:
     return {device_id: max(held.get(device_id, 0), other.get(device_id, 0)) for device_id in {**held, **other}}

@@ -1,8 +1,8 @@
 """The one decision function. A pass is straight-line code: gate, order, place and backfill, reasons."""
 
 from aliquot.core.backfill import Scene
-from aliquot.core.feasibility import FeasibilityMemo
 from aliquot.core.gate import Gated, gate
+from aliquot.core.memo import Memo
 from aliquot.core.ordering import in_order, order_named
 from aliquot.core.ordering.score import Standing
 from aliquot.core.plan import Plan
@@ -20,7 +20,7 @@ def decide(
     *,
     now_us: int,
     seed: int,
-    known: FeasibilityMemo | None = None,
+    known: Memo | None = None,
     explains: bool = True,
 ) -> Plan:
     """Decide who starts where, and why the others wait.
@@ -37,21 +37,35 @@ def decide(
         InvalidRequest: the policy names an order or a placement that does not exist.
     """
     queue = Queue.of(snapshot.queue)
-    gated = gate(snapshot, policy, queue=queue, now_us=now_us, known=known)
-    standing = Standing(queue=queue, usage=snapshot.usage, weights=policy.weights, now_us=now_us)
+    memo = Memo() if known is None else known
+    gated = gate(snapshot, policy, queue=queue, now_us=now_us, known=memo.feasibility)
+    standing = Standing(
+        queue=queue, usage=snapshot.usage, weights=policy.weights, now_us=now_us, quotas=snapshot.quotas
+    )
     order = in_order(order_named(policy.order), standing)
     line = order[gated.ready[order] == 1]
     failures = {session_id: gated.failures[session_id] for session_id in sorted(gated.failures)}
-    serving = Serving(queue, Scene(snapshot=snapshot, policy=policy, now_us=now_us, seed=seed))
+    serving = Serving(queue, Scene(snapshot=snapshot, policy=policy, now_us=now_us, seed=seed, memo=memo))
     serving.serve(line)
     waiting = serving.verdicts(line) if explains else {}
-    return Plan(
+    plan = Plan(
         placements=tuple(serving.placements),
         failures=failures,
         verdicts=waiting | _aside(gated, queue, order),
         wake_at_us=gated.wake_at_us,
         reservation=serving.promise() if explains else None,
+        promises=tuple(serving.promises),
+        evictions=serving.evictions,
+        fallbacks=_fallbacks(gated, serving),
     )
+    serving.leave()
+    return plan
+
+
+def _fallbacks(gated: Gated, serving: Serving) -> dict[SessionId, int]:
+    """Who starts now keeps what it asked for."""
+    placed = {placement.session_id for placement in serving.placements}
+    return {name: gated.fallbacks[name] for name in sorted(gated.fallbacks) if name not in placed}
 
 
 def _aside(gated: Gated, queue: Queue, order: IntArray) -> dict[SessionId, Verdict]:

@@ -34,6 +34,15 @@ def _no_agent(evidence: Evidence) -> str:
     return f"only {_some(evidence.agents)} could run it, and {why}"
 
 
+def _quota(evidence: Evidence) -> str:
+    left = f"; it asks for {evidence.requested} {evidence.slot}, {evidence.available} are left" if evidence.slot else ""
+    return f"the quota {evidence.quota} stands against it{left}"
+
+
+def _making_room(evidence: Evidence) -> str:
+    return f"starts when {_some(evidence.blocked_by) or 'others'} have made room for it"
+
+
 def _held_by(evidence: Evidence) -> str:
     return f"; held by {_some(evidence.blocked_by)}" if evidence.blocked_by else ""
 
@@ -49,7 +58,10 @@ _WORDS: Final[Mapping[Reason, Callable[[Evidence], str]]] = {
     Reason.DEPENDENCY: lambda evidence: f"waits for {_some(evidence.blocked_by)}",
     Reason.NOT_BEFORE: lambda _: "its last launch failed; it is tried again after a pause",
     Reason.NO_AGENT: _no_agent,
+    Reason.ARRAY_LIMIT: lambda _: "as many tasks of its array run as its max_parallel allows",
+    Reason.QUOTA: _quota,
     Reason.BEHIND_HEAD: lambda evidence: f"waits behind {_some(evidence.blocked_by)}, which is next",
+    Reason.MAKING_ROOM: _making_room,
     Reason.RESERVED: lambda evidence: f"would fit now, and would delay {_some(evidence.blocked_by)}, which is next",
     Reason.INSUFFICIENT: _insufficient,
     Reason.FRAGMENTED: _fragmented,

@@ -30,6 +30,8 @@ class Gated:
     """[rows] 1 = may be looked at now."""
     verdicts: dict[SessionId, Verdict] = field(default_factory=dict)
     failures: dict[SessionId, Failure] = field(default_factory=dict)
+    fallbacks: dict[SessionId, int] = field(default_factory=dict)
+    """The next level of those that ask for less from now on, if they do not start in this pass."""
     wake_at_us: int | None = None
 
 
@@ -66,10 +68,17 @@ def _look_at(
         gated.failures[row.session_id] = failure
     elif verdict is not None:
         gated.verdicts[row.session_id] = verdict
-        gated.wake_at_us = _sooner(gated.wake_at_us, row, now_us=now_us)
+        gated.wake_at_us = _sooner(gated.wake_at_us, row.not_before_us, now_us=now_us)
     else:
+        _fall_back(row, gated, now_us=now_us)
         return
     gated.ready[position] = 0
+
+
+def _fall_back(row: PendingRow, gated: Gated, *, now_us: int) -> None:
+    if row.falls_back_us is not None and row.falls_back_us <= now_us:
+        gated.fallbacks[row.session_id] = row.fallback_level + 1
+    gated.wake_at_us = _sooner(gated.wake_at_us, row.falls_back_us, now_us=now_us)
 
 
 def _own_reason(row: PendingRow, dependencies: Mapping[SessionId, SessionState], *, now_us: int) -> Verdict | None:
@@ -80,7 +89,7 @@ def _own_reason(row: PendingRow, dependencies: Mapping[SessionId, SessionState],
         return Verdict(reason=Reason.DEPENDENCY, evidence=Evidence(blocked_by=waits_for))
     if row.not_before_us is not None and row.not_before_us > now_us:
         return Verdict(reason=Reason.NOT_BEFORE, evidence=Evidence(until_us=row.not_before_us))
-    return None
+    return Verdict(reason=Reason.ARRAY_LIMIT) if row.tasks_startable == 0 else None
 
 
 def _is_met(link: Dependency, dependencies: Mapping[SessionId, SessionState]) -> bool:
@@ -101,7 +110,7 @@ def _broken_dependency(row: PendingRow, dependencies: Mapping[SessionId, Session
     return None
 
 
-def _sooner(wake_at_us: int | None, row: PendingRow, *, now_us: int) -> int | None:
-    if row.not_before_us is None or row.not_before_us <= now_us:
+def _sooner(wake_at_us: int | None, then_us: int | None, *, now_us: int) -> int | None:
+    if then_us is None or then_us <= now_us:
         return wake_at_us
-    return row.not_before_us if wake_at_us is None else min(wake_at_us, row.not_before_us)
+    return then_us if wake_at_us is None else min(wake_at_us, then_us)

@@ -1,20 +1,25 @@
 """Serving the line: who starts now, in order; and, while the first one waits, who may pass it."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
 from aliquot.core.backfill import Headroom, Scene, reserve
+from aliquot.core.conservative import Slot, Timetable
 from aliquot.core.guards import guards_ms
 from aliquot.core.placement.placer import Placer
-from aliquot.core.plan import KernelPlacement, Placement, Reservation
-from aliquot.core.queue import KIND, LEAST_MILLI, IntArray, Queue, kind_of
+from aliquot.core.plan import Eviction, KernelPlacement, Placement, Reservation
+from aliquot.core.preemption import Claims
+from aliquot.core.queue import KIND, LEAST_MILLI, IntArray, Kind, Queue, kind_of
+from aliquot.core.quota import QuotaBook
 from aliquot.core.room import Room
 from aliquot.core.shortage import shortage
-from aliquot.core.snapshot import PendingRow, RunningRow
-from aliquot_schema.ids import SessionId
+from aliquot.core.snapshot import PendingRow, RunningRow, Where
+from aliquot_schema.ids import SessionId, task_id
 from aliquot_schema.policies import Backfill
 from aliquot_schema.reasons import Evidence, Reason, Verdict
 
@@ -27,14 +32,21 @@ class Serving:
         self._scene = scene
         self._kinds = queue.column(KIND)
         self._guards_us = guards_ms(queue, scene.policy) * 1000
-        self._room = Room(scene.snapshot, scene.policy)
+        self._room = Room(scene.snapshot, scene.policy, memo=scene.memo)
         self._free_milli = self._room.free_milli()
         self._least_milli = queue.column(LEAST_MILLI)
         self._running: list[RunningRow] = list(scene.snapshot.running)
         self._blocked: list[PendingRow] = []
         """The first of each kind that did not fit, in order; the first one that can be promised a time is the head."""
         self._headroom: Headroom | None = None
+        self._quotas = QuotaBook(scene.snapshot, policy=scene.policy, now_us=scene.now_us)
+        self._claims = Claims(scene)
+        self._asides: dict[SessionId, Verdict] = {}
+        """Why those wait that were passed over, and block nobody."""
+        self._tasks_started: Counter[SessionId] = Counter()
         self.placements: list[Placement] = []
+        self.promises: list[Reservation] = []
+        """Under conservative backfill, in queue order."""
 
     def serve(self, line: IntArray) -> None:
         """Place everybody who may start.
@@ -42,34 +54,73 @@ class Serving:
         Args:
             line: positions in the queue, the next one first.
         """
+        if self._scene.policy.backfill is Backfill.CONSERVATIVE:
+            self._serve_by_timetable(line)
+            return
         rest = line
         while len(rest):
             position = int(rest[0])
             row = self._queue[position]
+            refusal = self._quotas.refusal(row)
+            if refusal is not None:
+                self._asides[row.session_id] = refusal
+                rest = rest[1:]
+                continue
             kernels = self._place(position, row)
             if len(kernels) < row.cluster_size:
+                if not self._blocked and self._claim(position, row):
+                    rest = rest[1:]
+                    continue
                 self._blocked.append(row)
                 if self._scene.policy.backfill is Backfill.NONE:
                     return
                 rest = rest[self._kinds[rest] != self._kinds[position]]
             elif self._start(position, row, kernels):
-                rest = rest[1:]
+                rest = rest if self._tasks_started[row.session_id] in range(1, row.tasks_startable) else rest[1:]
             else:
                 rest = rest[(self._kinds[rest] != self._kinds[position]) | ~self._outlast(rest)]
 
     def promise(self) -> Reservation | None:
         """What the first one that waits is promised."""
+        if self._scene.policy.backfill is Backfill.CONSERVATIVE:
+            return self.promises[0] if self.promises else None
         if self._headroom is None and self._scene.policy.backfill is not Backfill.NONE:
             self._headroom = self._reserve()
         return self._headroom.reservation if self._headroom is not None else None
 
     def verdicts(self, line: IntArray) -> dict[SessionId, Verdict]:
         """Why each of the others in the line waits, in its order."""
+        found = self._waiting(line)
+        waiting = [row for row in found if row.session_id not in self._asides]
+        judged = self._judged(waiting)
+        return {row.session_id: self._asides.get(row.session_id) or judged[row.session_id] for row in found}
+
+    def leave(self) -> None:
+        """Let the next pass begin with what this one found out."""
+        self._placer.keep()
+
+    @property
+    def evictions(self) -> tuple[Eviction, ...]:
+        """Who is to make room."""
+        return tuple(self._claims.evictions)
+
+    def _waiting(self, line: IntArray) -> list[PendingRow]:
+        """Those of the line that are left, with the job arrays of which a task is left."""
         placed = {placement.session_id for placement in self.placements}
-        waiting = [row for row in (self._queue[position] for position in line.tolist()) if row.session_id not in placed]
+        found = []
+        for row in (self._queue[position] for position in line.tolist()):
+            if row.session_id not in placed:
+                found.append(row)
+            elif row.tasks is not None and self._tasks_started[row.session_id] < len(row.tasks):
+                found.append(row)
+                if self._tasks_started[row.session_id] >= row.tasks_startable:
+                    self._asides[row.session_id] = Verdict(reason=Reason.ARRAY_LIMIT)
+        return found
+
+    def _judged(self, waiting: Sequence[PendingRow]) -> dict[SessionId, Verdict]:
         if self._scene.policy.backfill is Backfill.NONE:
             return self._behind_head(waiting)
-        known = {}
+        known: dict[Kind, Verdict] = {}
         for row in waiting:
             kind = kind_of(row)
             if kind not in known:
@@ -82,7 +133,66 @@ class Serving:
 
     def _place(self, position: int, row: PendingRow) -> tuple[KernelPlacement, ...]:
         """As many kernels as fit now; none where the sum of what is free says already that not all do."""
-        return self._placer.place(row) if self._least_milli[position] <= self._free_milli else ()
+        if self._least_milli[position] > self._free_milli:
+            return ()
+        for where in preferred(row.where):
+            kernels = self._placer.place(replace(row, where=where))
+            if len(kernels) == row.cluster_size:
+                return kernels
+        return self._placer.place(row)
+
+    def _serve_by_timetable(self, line: IntArray) -> None:
+        """Place whoever delays nobody before him; of those that wait, promise a time to as many as the policy says."""
+        table = Timetable(self._scene, room=self._room, running=self._running)
+        rest = list(line)
+        while rest:
+            position = int(rest[0])
+            row, guard_us = self._queue[position], max(int(self._guards_us[position]), 1)
+            refusal = self._quotas.refusal(row)
+            if refusal is not None:
+                self._asides[row.session_id] = refusal
+            slot = self._slot(table, position) if refusal is None else None
+            if slot is None:
+                rest = rest[1:]
+                continue
+            table.book(slot, guard_us=guard_us)
+            if slot.at_us > self._scene.now_us:
+                at_us = slot.at_us if slot.at_us > self._scene.now_us + 1 else None
+                promise = Reservation(session_id=row.session_id, at_us=at_us, kernels=slot.kernels)
+                self.promises.append(promise)
+                rest = rest[1:]
+            else:
+                self._grant(position, row, slot.kernels)
+                rest = rest if self._tasks_started[row.session_id] in range(1, row.tasks_startable) else rest[1:]
+
+    def _slot(self, table: Timetable, position: int) -> Slot | None:
+        """When a row may start; None when it may not now, and is promised nothing."""
+        row, guard_us = self._queue[position], max(int(self._guards_us[position]), 1)
+        if len(self.promises) < self._scene.policy.backfill_depth:
+            return table.first(row, guard_us=guard_us)
+        if self._least_milli[position] > self._free_milli:
+            return None
+        kernels = table.fits_now(row, guard_us=guard_us)
+        return None if kernels is None else Slot(at_us=self._scene.now_us, kernels=kernels)
+
+    def _claim(self, position: int, row: PendingRow) -> bool:
+        """Let others make room for a row, if that is its right; what it is to get is kept for it."""
+        claim = self._claims.claim(row, room=self._room, running=self._running, quotas=self._quotas)
+        if claim is None:
+            return False
+        ends_us = claim.at_us + int(self._guards_us[position])
+        self._take(row.session_id, claim.kernels, ends_us=ends_us)
+        evidence = Evidence(blocked_by=claim.leaving, until_us=claim.at_us)
+        self._asides[row.session_id] = Verdict(reason=Reason.MAKING_ROOM, evidence=evidence)
+        self._quotas.take(row)
+        return True
+
+    def _take(self, name: SessionId, kernels: Sequence[KernelPlacement], *, ends_us: int) -> None:
+        """Count kernels as held until then."""
+        self._placer.take(name, kernels)
+        running = RunningRow.of(name, kernels, ends_us=ends_us, agents=self._scene.snapshot.agents)
+        self._running.append(running)
+        self._free_milli = self._room.free_milli() if running.milli else self._free_milli
 
     def _start(self, position: int, row: PendingRow, kernels: tuple[KernelPlacement, ...]) -> bool:
         """Start a row that fits now, unless that would delay the head."""
@@ -92,15 +202,19 @@ class Serving:
             kernels = headroom.place(row, kernels)
             if len(kernels) < row.cluster_size:
                 return False
-        self._placer.take(row.session_id, kernels)
+        self._grant(position, row, kernels)
         if headroom is not None:
             headroom.take(row, kernels, outlasts=outlasts)
-        ends_us = self._scene.now_us + int(self._guards_us[position])
-        running = RunningRow.of(row.session_id, kernels, ends_us=ends_us, agents=self._scene.snapshot.agents)
-        self._running.append(running)
-        self._free_milli = self._room.free_milli() if running.milli else self._free_milli
-        self.placements.append(Placement(session_id=row.session_id, version=row.version, kernels=kernels))
         return True
+
+    def _grant(self, position: int, row: PendingRow, kernels: tuple[KernelPlacement, ...]) -> None:
+        """Count the next task of a row as started."""
+        index = None if row.tasks is None else row.tasks.nth(self._tasks_started[row.session_id])
+        name = row.session_id if index is None else task_id(row.session_id, index=index)
+        self._take(name, kernels, ends_us=self._scene.now_us + int(self._guards_us[position]))
+        self._tasks_started[row.session_id] += 1
+        self._quotas.take(row)
+        self.placements.append(Placement(session_id=row.session_id, version=row.version, kernels=kernels, index=index))
 
     def _reserve(self) -> Headroom | None:
         """Those that would not fit even if everybody else ended wait for somebody who holds without a known end."""
@@ -131,3 +245,12 @@ class Serving:
             return shortage(row, self._room, fits_kernels=len(kernels))
         evidence = Evidence(blocked_by=(reservation.session_id,), until_us=reservation.at_us)
         return Verdict(reason=Reason.RESERVED, evidence=evidence)
+
+
+def preferred(where: Where) -> Iterator[Where]:
+    """What a session would like, from the most to the least: labels and models, either, never less than it needs."""
+    labels = tuple(sorted({**dict(where.preferred_labels), **dict(where.labels)}.items()))
+    models = where.preferred_models or where.models
+    for wish in dict.fromkeys(((labels, models), (labels, where.models), (where.labels, models))):
+        if wish != (where.labels, where.models):
+            yield replace(where, labels=wish[0], models=wish[1])

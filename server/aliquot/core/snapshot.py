@@ -74,6 +74,7 @@ class PendingRow:
     """The wall time that its owner set; the most it can hold its devices."""
     where: Where = ANYWHERE
     is_preemptible: bool = False
+    fallback_level: int = 0
     falls_back_us: int | None = None
     """When it asks for less, microseconds UTC; None = never."""
     tasks: Intervals | None = None
@@ -107,6 +108,7 @@ class PendingRow:
             limit_ms=spec.time_limit_ms,
             where=where_of(session),
             is_preemptible=spec.preemptible,
+            fallback_level=session.fallback_level,
             falls_back_us=falls_back_us(session),
             tasks=None if tasks is None else tasks.waiting,
             tasks_startable=1 if tasks is None else startable(tasks),

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from aliquot.core.allocation.occupancy import occupancy_on
 from aliquot.core.decide import decide
 from aliquot.core.fairshare import Usage
-from aliquot.core.feasibility import FeasibilityMemo
+from aliquot.core.memo import Memo
 from aliquot.core.ordering import ORDERS
 from aliquot.core.plan import Placement, Plan
 from aliquot.core.policy import Policy
@@ -94,7 +94,7 @@ def test_a_plan_is_the_same_bytes_in_any_order_cold_or_warm(policy: Policy, stat
     mixed = replace(mixed, running=state.running[::-1], usage=state.usage)
     cold = plan_of(state, policy)
     assert encoded(plan_of(mixed, policy)) == encoded(cold)
-    known = FeasibilityMemo()
+    known = Memo()
     half = Queue.of(list(state.queue)[::2])
     decide(replace(state, queue=half), policy, now_us=NOW_US, seed=0, known=known)
     warm = replace(state, queue=half.changed(joined=list(state.queue)[1::2]))

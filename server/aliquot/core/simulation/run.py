@@ -111,12 +111,7 @@ class _Run:
         self._queue = self._queue.changed(joined=joined)
         settings = self._settings
         plan = decide(
-            self._snapshot(),
-            settings.policy,
-            now_us=now_us,
-            seed=settings.seed,
-            known=self._known.feasibility,
-            explains=False,
+            self._snapshot(), settings.policy, now_us=now_us, seed=settings.seed, known=self._known, explains=False
         )
         if plan.placements:
             self._queue = self._queue.changed(left=[self._start(placement) for placement in plan.placements])

@@ -1,0 +1,83 @@
+"""Conservative backfill: everybody who waits holds a promise, and whoever starts breaks none."""
+
+from dataclasses import replace
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from aliquot.core.policy import Policy
+from aliquot.core.snapshot import PendingRow
+from aliquot_schema.policies import Backfill
+from aliquot_schema.reasons import Reason
+from allocation_devices import gpus
+from core_cluster import NOW_US, on, placed, row, snapshot, waits
+from ordering_scenes import SECOND_US, busy, passed, runs
+
+FOUR = on("x", gpus(4))
+POLICY = Policy(backfill=Backfill.CONSERVATIVE)
+
+
+def timed(name: str, gpus_each: int, seconds: int, *, at: int = 0) -> PendingRow:
+    return row(name, at=at, cuda_device=str(gpus_each), limit_ms=seconds * 1000)
+
+
+def test_the_second_in_line_is_delayed_by_nobody_either() -> None:
+    """EASY lets `c` pass, since it does not delay the head; it would delay `b`, which is second."""
+    held = runs("r", FOUR, {"cuda.device": {"cuda0": 1, "cuda1": 1}}, ends_in_s=100)
+    queue = [timed("a", 4, 50), timed("b", 3, 50, at=1), timed("c", 2, 90, at=2), timed("d", 1, 400, at=3)]
+    easy = passed(busy([FOUR], [held], queue), replace(POLICY, backfill=Backfill.EASY))
+    assert placed(easy) == ["c"]
+    plan = passed(busy([FOUR], [held], queue), POLICY)
+    assert placed(plan) == ["c"]
+    times = {str(one.session_id): one.at_us for one in plan.promises}
+    assert times == {"a": NOW_US + 100 * SECOND_US, "b": NOW_US + 150 * SECOND_US, "d": NOW_US + 150 * SECOND_US}
+    assert plan.reservation == plan.promises[0]
+
+
+def test_who_is_beyond_the_depth_starts_only_where_nobody_is_delayed() -> None:
+    held = runs("r", FOUR, {"cuda.device": {"cuda0": 1, "cuda1": 1}}, ends_in_s=100)
+    queue = [timed("a", 4, 50), timed("long", 2, 101, at=1), timed("short", 2, 100, at=2)]
+    plan = passed(busy([FOUR], [held], queue), replace(POLICY, backfill_depth=1))
+    assert (placed(plan), len(plan.promises)) == (["short"], 1)
+    assert waits(plan, "long").reason is Reason.INSUFFICIENT
+
+
+def test_who_outstays_his_time_makes_the_promise_an_open_one() -> None:
+    held = runs("r", FOUR, {"cuda.device": {"cuda0": 1}}, ends_in_s=-5)
+    plan = passed(busy([FOUR], [held], [timed("a", 4, 50)]), POLICY)
+    assert [one.at_us for one in plan.promises] == [None]
+
+
+@settings(deadline=None, max_examples=80)
+@given(
+    held=st.lists(st.tuples(st.integers(0, 3), st.integers(1, 90)), unique_by=lambda pair: pair[0], max_size=4),
+    asked=st.lists(st.tuples(st.integers(1, 4), st.integers(1, 90)), min_size=1, max_size=7),
+)
+def test_promises_and_starts_never_overbook_at_any_time(
+    held: list[tuple[int, int]], asked: list[tuple[int, int]]
+) -> None:
+    running = [runs(f"r{d}", FOUR, {"cuda.device": {f"cuda{d}": 1}}, ends_in_s=s) for d, s in held]
+    queue = [timed(f"q{number}", count, seconds, at=number) for number, (count, seconds) in enumerate(asked)]
+    plan = passed(busy([FOUR], running, queue), POLICY)
+    limits = {str(one.session_id): int(one.limit_ms or 0) * 1000 for one in queue}
+    spans = [(NOW_US, one.ends_us, kernel) for one in running for kernel in one.kernels]
+    starts = [(NOW_US, one) for one in plan.placements]
+    promised = [(one.at_us or NOW_US, one) for one in plan.promises]
+    for at_us, one in [*starts, *promised]:
+        spans += [(at_us, at_us + limits[str(one.session_id)], kernel) for kernel in one.kernels]
+    for at_us, _, _ in spans:
+        taken = [
+            device
+            for first, last, kernel in spans
+            if first <= at_us < last
+            for given_to in kernel.spec.values()
+            for device in given_to
+        ]
+        assert len(taken) == len(set(taken))
+    assert len(starts) + len(promised) == len(queue)
+
+
+def test_an_empty_cluster_starts_all_that_fit() -> None:
+    plan = passed(snapshot([FOUR], [timed("a", 3, 5), timed("b", 1, 500, at=1), timed("c", 1, 5, at=2)]), POLICY)
+    assert placed(plan) == ["a", "b"]
+    assert [one.at_us for one in plan.promises] == [NOW_US + 5 * SECOND_US]

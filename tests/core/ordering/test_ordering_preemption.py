@@ -1,0 +1,145 @@
+"""Preemption: nobody is asked to make room in vain, none too many, and what is made stays for whom it was made."""
+
+from dataclasses import replace
+from itertools import combinations
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from aliquot.core.plan import Plan
+from aliquot.core.policy import Policy
+from aliquot.core.snapshot import RunningRow
+from aliquot_schema.ids import SessionId
+from aliquot_schema.policies import Backfill, Preemption, Victims
+from aliquot_schema.reasons import Reason
+from aliquot_schema.sessions import PreemptionCause, Priority
+from allocation_devices import gpus
+from core_cluster import NOW_US, on, placed, row, waits
+from ordering_scenes import busy, passed, runs
+
+RULES = Preemption(victims=Victims.ANY, run_ms_min=60_000, preemptions_max=2, grace_ms=30_000)
+POLICY = Policy(order="priority", backfill=Backfill.EASY, preemption=RULES)
+FOUR = on("x", gpus(4))
+
+
+def holding(name: str, *devices: int, agent: Any = FOUR, **fields: Any) -> RunningRow:
+    plain = runs(name, agent, {"cuda.device": {f"cuda{index}": 1 for index in devices}}, ends_in_s=3600)
+    known: dict[str, Any] = {"started_us": 0, "priority": Priority.LOW, "version": 3, "estimate_ms": 7_200_000}
+    return replace(plain, **(known | fields))
+
+
+def urgent(name: str, **fields: Any) -> Any:
+    return row(name, priority=Priority.CRITICAL, **fields)
+
+
+def evicted(plan: Plan) -> list[str]:
+    return [str(eviction.session_id) for eviction in plan.evictions]
+
+
+def test_the_one_with_most_work_left_makes_room_and_no_other() -> None:
+    running = [
+        holding("short", 0, 1, estimate_ms=1_100_000),
+        holding("long", 2, 3, estimate_ms=9_000_000),
+    ]
+    plan = passed(busy([FOUR], running, [urgent("a", cuda_device="2")]), POLICY)
+    assert placed(plan) == []
+    (eviction,) = plan.evictions
+    assert (eviction.session_id, eviction.version, eviction.cause) == ("long", 3, PreemptionCause.PRIORITY)
+    assert (eviction.by_session, eviction.grace_ms) == ("a", 30_000)
+    verdict = waits(plan, "a")
+    assert verdict.reason is Reason.MAKING_ROOM
+    assert (verdict.evidence.blocked_by, verdict.evidence.until_us) == (("long",), NOW_US + 30_000_000)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"priority": Priority.CRITICAL},
+        {"started_us": NOW_US - 59_000_000},
+        {"started_us": None},
+        {"preemptions": 2},
+    ],
+    ids=["same level", "ran too short", "not started", "made room twice"],
+)
+def test_who_may_not_be_asked(fields: dict[str, Any]) -> None:
+    plan = passed(busy([FOUR], [holding("b", 0, 1, 2, 3, **fields)], [urgent("a")]), POLICY)
+    assert evicted(plan) == []
+    assert waits(plan, "a").reason is Reason.INSUFFICIENT
+
+
+def test_the_unwilling_are_left_alone() -> None:
+    willing = replace(POLICY, preemption=replace(RULES, victims=Victims.WILLING))
+    running = [holding("no", 0, 1), holding("yes", 2, 3, is_preemptible=True, estimate_ms=1)]
+    assert evicted(passed(busy([FOUR], running, [urgent("a")]), willing)) == ["yes"]
+    assert evicted(passed(busy([FOUR], running, [urgent("a", cuda_device="3")]), willing)) == []
+
+
+@pytest.mark.parametrize("order", ["fcfs", "fair_share", "sjf"])
+def test_other_orders_preempt_nobody(order: str) -> None:
+    plan = passed(busy([FOUR], [holding("b", 0, 1, 2, 3)], [urgent("a")]), replace(POLICY, order=order))
+    assert evicted(plan) == []
+
+
+def test_while_they_leave_nobody_else_is_asked_and_nobody_takes_their_place() -> None:
+    leaving = holding("b", 0, 1, is_leaving=True, ends_us=NOW_US + 5_000_000)
+    running = [leaving, holding("c", 2, priority=Priority.HIGH)]
+    queue = [urgent("a", cuda_device="3"), row("later", at=5, priority=Priority.HIGH)]
+    plan = passed(busy([FOUR], running, queue), POLICY)
+    assert (placed(plan), evicted(plan)) == ([], [])
+    assert waits(plan, "a").evidence.blocked_by == ("b",)
+    assert waits(plan, "later").reason is not Reason.MAKING_ROOM
+
+
+def test_each_of_several_gets_room_of_its_own() -> None:
+    running = [holding(name, index) for index, name in enumerate("bcde")]
+    plan = passed(busy([FOUR], running, [urgent("a"), urgent("z", at=1, cuda_device="2")]), POLICY)
+    assert len(set(evicted(plan))) == 3
+    assert [eviction.by_session for eviction in plan.evictions] == ["a", "z", "z"]
+
+
+NODES = (on("x", gpus(3)), on("y", gpus(3)))
+
+
+@settings(deadline=None, max_examples=150)
+@given(
+    held=st.lists(st.tuples(st.integers(0, 1), st.integers(1, 3), st.booleans()), max_size=6),
+    asks=st.integers(1, 3),
+    kernels=st.integers(1, 2),
+)
+def test_victims_are_inclusion_minimal(held: list[tuple[int, int, bool]], asks: int, kernels: int) -> None:
+    """Against every subset of those who may be asked, on two nodes of three devices."""
+    running, next_free = [], [0, 0]
+    for number, (node, count, is_low) in enumerate(held):
+        if next_free[node] + count <= 3:
+            devices = range(next_free[node], next_free[node] + count)
+            level = Priority.LOW if is_low else Priority.CRITICAL
+            running.append(holding(f"r{number}", *devices, agent=NODES[node], priority=level))
+            next_free[node] += count
+    plan = passed(busy(NODES, running, [urgent("a", kernels=kernels, cuda_device=str(asks))]), POLICY)
+    may_leave = [held for held in running if held.priority is Priority.LOW]
+
+    def fits(gone: tuple[SessionId, ...]) -> bool:
+        free = [3, 3]
+        for one in running:
+            if one.session_id not in gone:
+                free[one.kernels[0].agent_id == "y"] -= one.milli // 1000
+        return sum(count // asks for count in free) >= kernels
+
+    subsets = [
+        tuple(one.session_id for one in chosen)
+        for size in range(len(may_leave) + 1)
+        for chosen in combinations(may_leave, size)
+    ]
+    enough = [frozenset(gone) for gone in subsets if fits(gone)]
+    chosen = frozenset(eviction.session_id for eviction in plan.evictions)
+    if frozenset() in enough:
+        assert placed(plan) == ["a"]
+        assert not chosen
+    elif not enough:
+        assert not chosen
+        assert placed(plan) == []
+    else:
+        assert chosen in enough
+        assert not any(other < chosen for other in enough)
