@@ -1,0 +1,259 @@
+"""Fair share: what is used and charged, what is recorded of it, and the shares of projects and users."""
+
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from aliquot.core.charges import rate_milli
+from aliquot.core.decide import decide
+from aliquot.core.fairshare import HALF_LIFE_MS, Balance, Usage, decay
+from aliquot.core.months import month_after, month_of, starts_us
+from aliquot.core.policy import Policy
+from aliquot.core.shares import PARTS_PER_ONE, Shares, fairness
+from aliquot.core.simulation.cluster import pool
+from aliquot.core.snapshot import PendingRow, Snapshot
+from aliquot_schema.ids import DeviceId, NodeId, ProjectId, QuotaId, SlotName, UserId
+from aliquot_schema.policies import Charges, Weights
+from aliquot_schema.quotas import Account, Quota, QuotaScope, quota_id
+from allocation_devices import gpu
+from core_cluster import row
+
+HOUR_US = 3_600_000_000
+ANN, BOB = UserId("ann"), UserId("bob")
+LAB, SHOP = ProjectId("lab"), ProjectId("shop")
+NOVEMBER_US = 1_793_491_200_000_000
+"""2026-11-01, 00:00 UTC."""
+Step = tuple[int, str, str, int, bool]
+"""Microseconds since the step before, project, user, milli, whether something is given back."""
+Sized = dict[QuotaId, Quota]
+
+steps = st.lists(
+    st.tuples(
+        st.integers(0, 10 * 24 * HOUR_US),
+        st.sampled_from("pq"),
+        st.sampled_from("ab"),
+        st.integers(1, 9000),
+        st.booleans(),
+    ),
+    max_size=25,
+)
+
+
+def weights(**named: int) -> Sized:
+    """`weights(user_ann=2, project_lab=3)`."""
+    found: Sized = {}
+    for key, weight in named.items():
+        scope, name = key.split("_")
+        identity = quota_id(QuotaScope(scope), name)
+        found[identity] = Quota(id=identity, scope=QuotaScope(scope), name=name, weight=weight)
+    return found
+
+
+def used(**milli: int) -> Usage:
+    """`used(lab_ann=3)`: held for an hour each, and given back."""
+    usage = Usage()
+    for place, amount in milli.items():
+        project, user = place.split("_")
+        usage = usage.held(amount, user=UserId(user), project=ProjectId(project), now_us=0)
+    for place, amount in milli.items():
+        project, user = place.split("_")
+        usage = usage.held(-amount, user=UserId(user), project=ProjectId(project), now_us=HOUR_US)
+    return usage
+
+
+def test_usage_is_forgotten_by_halves() -> None:
+    week_us = HALF_LIFE_MS * 1000
+    assert decay(0) == 1 << 62
+    assert abs(decay(week_us) - (1 << 61)) <= 1
+    assert abs(decay(week_us // 2) / 2**62 - 2**-0.5) < 1e-9
+    balance = Balance(used=1000, at_us=0)
+    assert (balance.used_at(week_us), balance.used_at(3 * week_us), balance.used_at(200 * week_us)) == (500, 125, 0)
+    assert balance.used_at(week_us, half_life_ms=HALF_LIFE_MS // 2) == 250
+
+
+def test_what_is_held_counts_while_it_is_held() -> None:
+    second_us = 1_000_000
+    balance = Balance().held(2000, now_us=0)
+    assert abs(balance.used_at(second_us) - 2000 * 1000) < 10
+    ended = balance.held(-2000, now_us=second_us)
+    assert ended.used_at(2 * second_us) <= ended.used_at(second_us)
+    forever = Balance().held(1000, now_us=0).used_at(100 * HALF_LIFE_MS * 1000)
+    assert abs(forever / (1000 * HALF_LIFE_MS / 0.6931471805599453) - 1) < 1e-9
+
+
+def test_more_than_is_held_cannot_be_given_back() -> None:
+    with pytest.raises(AssertionError, match="more is given back"):
+        Usage().held(-1, user=ANN, project=LAB, now_us=0)
+
+
+def test_months_follow_the_calendar() -> None:
+    assert month_of(NOVEMBER_US - 1) == 202610
+    assert month_of(NOVEMBER_US) == 202611
+    assert starts_us(202611) == NOVEMBER_US
+    assert (month_after(202611), month_after(202612)) == (202612, 202701)
+
+
+def test_a_charge_is_cut_exactly_at_the_turn_of_the_month() -> None:
+    usage = Usage().held(1500, user=ANN, project=LAB, now_us=NOVEMBER_US - 7_000_000)
+    usage = usage.held(500, user=BOB, project=LAB, now_us=NOVEMBER_US + 1_000_000)
+    assert usage.charged_in_month(QuotaScope.USER, "ann", NOVEMBER_US - 1_000_000) == 1500 * 6000
+    now_us = NOVEMBER_US + 3_000_000
+    assert usage.charged_in_month(QuotaScope.USER, "ann", now_us) == 1500 * 3000
+    assert usage.charged_in_month(QuotaScope.USER, "bob", now_us) == 500 * 2000
+    assert usage.charged_in_month(QuotaScope.PROJECT, "lab", now_us) == 1500 * 3000 + 500 * 2000
+    assert usage.charged_in_month(QuotaScope.PROJECT, "shop", now_us) == 0
+    assert usage.charged_in_month(QuotaScope.CLUSTER, "", now_us) == 1500 * 3000 + 500 * 2000
+    record = usage.held(-1500, user=ANN, project=LAB, now_us=now_us).record(LAB, ANN)
+    assert (record.id, record.charged, record.month, record.month_charged) == ("lab/ann", 15_000_000, 202611, 4_500_000)
+    december_us = starts_us(202612)
+    assert Usage.of([record]).charged_in_month(QuotaScope.USER, "ann", december_us) == 0
+
+
+@settings(deadline=None)
+@given(steps=steps, cut=st.integers(0, 25), later_us=st.integers(0, 90 * 24 * HOUR_US))
+def test_usage_that_was_recorded_goes_on_as_if_it_had_never_stopped(steps: list[Step], cut: int, later_us: int) -> None:
+    now_us, live = NOVEMBER_US, Usage()
+    records: dict[tuple[str, str], Account] = {}
+    held: list[tuple[int, str, str, int]] = []
+    for number, (wait_us, project, user, milli, ends) in enumerate(steps):
+        if number == cut:
+            live = _restarted(records, held)
+        now_us += wait_us
+        if ends and held:
+            _, project, user, milli = held.pop(milli % len(held))
+            live = live.held(-milli, user=UserId(user), project=ProjectId(project), now_us=now_us)
+            records[project, user] = live.record(ProjectId(project), UserId(user))
+        else:
+            held.append((now_us, project, user, milli))
+            live = live.held(milli, user=UserId(user), project=ProjectId(project), now_us=now_us)
+        assert _restarted(records, held) == live
+    rebuilt = _restarted(records, held)
+    assert rebuilt.used_at(now_us + later_us) == live.used_at(now_us + later_us)
+
+
+@settings(deadline=None)
+@given(steps=steps)
+def test_what_is_charged_is_what_was_held_to_the_millisecond(steps: list[Step]) -> None:
+    now_us, usage, expected = NOVEMBER_US, Usage(), 0
+    held: list[tuple[int, str, str, int]] = []
+    for wait_us, project, user, milli, ends in steps:
+        now_us += wait_us
+        if ends and held:
+            began_us, project, user, milli = held.pop()
+            expected += milli * (now_us // 1000 - began_us // 1000)
+            usage = usage.held(-milli, user=UserId(user), project=ProjectId(project), now_us=now_us)
+        else:
+            held.append((now_us, project, user, milli))
+            usage = usage.held(milli, user=UserId(user), project=ProjectId(project), now_us=now_us)
+    for began_us, project, user, milli in held:
+        expected += milli * (now_us // 1000 - began_us // 1000)
+        usage = usage.held(-milli, user=UserId(user), project=ProjectId(project), now_us=now_us)
+    assert sum(usage.record(*place).charged for place in usage.balances) == expected
+
+
+def _restarted(records: Mapping[tuple[str, str], Account], held: list[tuple[int, str, str, int]]) -> Usage:
+    usage = Usage.of(records.values())
+    for began_us, project, user, milli in sorted(held, key=lambda one: one[0]):
+        usage = usage.held(milli, user=UserId(user), project=ProjectId(project), now_us=began_us)
+    return usage
+
+
+def test_holding_costs_by_model_cores_and_memory() -> None:
+    devices = {DeviceId(f"cuda{index}"): gpu(index, model=model) for index, model in enumerate(["H100", "T4"])}
+    charges = Charges(accelerator_milli={"T4": 250}, cpu_milli=5, mem_gib_milli=2)
+
+    def rate(**spec: dict[str, int]) -> int:
+        typed = {
+            SlotName(slot.replace("_", ".")): {DeviceId(name): amount for name, amount in amounts.items()}
+            for slot, amounts in spec.items()
+        }
+        return rate_milli(typed, devices=devices, charges=charges)
+
+    assert rate(cuda_device={"cuda0": 1, "cuda1": 1}) == 1250
+    assert rate(cuda_shares={"cuda0": 200, "cuda1": 400}) == 300
+    assert rate(cuda_device={"lost": 1}) == 1000
+    assert rate(cpu={"cpu0": 1, "cpu1": 1}, mem={"mem0": 3 * 2**30}) == 16
+    assert rate(cuda_shares={"cuda1": 10}) == 3
+    assert rate(mem={"mem0": 1}) == 1
+    assert rate() == 0
+
+
+def test_an_exact_share_is_worth_a_half() -> None:
+    assert fairness(0, total=900, weight=1, weights=3) == PARTS_PER_ONE
+    assert fairness(300, total=900, weight=1, weights=3) == PARTS_PER_ONE // 2
+    assert fairness(600, total=900, weight=2, weights=3) == PARTS_PER_ONE // 2
+    assert fairness(600, total=900, weight=1, weights=3) == PARTS_PER_ONE // 3
+    assert fairness(0, total=900, weight=0, weights=3) == 0
+
+
+def test_users_share_what_their_project_has() -> None:
+    usage = used(lab_ann=2000, shop_bob=1000, shop_cy=1000)
+    equal = Shares(usage, waiting=[], quotas={}, now_us=HOUR_US)
+    terms = [equal.fairness(LAB, ANN), equal.fairness(SHOP, BOB)]
+    assert terms == [PARTS_PER_ONE // 2] * 2
+    weighted = Shares(usage, waiting=[], quotas=weights(user_bob=3000), now_us=HOUR_US)
+    assert weighted.fairness(SHOP, BOB) > PARTS_PER_ONE // 2 > weighted.fairness(SHOP, UserId("cy"))
+    assert weighted.fairness(LAB, ANN) == PARTS_PER_ONE // 2
+    lab = Shares(usage, waiting=[], quotas=weights(project_lab=3000), now_us=HOUR_US)
+    assert lab.fairness(LAB, ANN) > PARTS_PER_ONE // 2 > lab.fairness(SHOP, BOB)
+
+
+def test_only_who_used_something_or_waits_has_a_share() -> None:
+    usage = used(lab_ann=1000, shop_bob=1000)
+    alone = Shares(usage, waiting=[(LAB, ANN)], quotas=weights(user_dan=10**6), now_us=HOUR_US)
+    assert alone.fairness(LAB, ANN) == PARTS_PER_ONE // 2
+    joined = Shares(usage, waiting=[(LAB, UserId("dan"))], quotas={}, now_us=HOUR_US)
+    assert joined.fairness(LAB, UserId("dan")) == (PARTS_PER_ONE // 2 + PARTS_PER_ONE) // 2
+    assert joined.fairness(LAB, ANN) < PARTS_PER_ONE // 2
+    forgotten = Shares(usage, waiting=[(LAB, ANN)], quotas={}, now_us=100 * HALF_LIFE_MS * 1000)
+    assert forgotten.fairness(LAB, ANN) == PARTS_PER_ONE
+
+
+def test_a_project_that_used_much_is_behind_also_for_its_new_user() -> None:
+    shares = Shares(used(lab_ann=4000, shop_bob=1000), waiting=[(LAB, BOB)], quotas={}, now_us=HOUR_US)
+    assert shares.fairness(LAB, ANN) < shares.fairness(LAB, BOB) < PARTS_PER_ONE
+
+
+@settings(deadline=None, max_examples=6)
+@given(
+    sizes=st.lists(st.integers(1, 3), min_size=2, max_size=4),
+    homes=st.lists(st.sampled_from("pq"), min_size=4, max_size=4),
+    of_p=st.integers(1, 3),
+    minutes=st.lists(st.integers(20, 40), min_size=4, max_size=4),
+)
+def test_with_a_standing_backlog_gpu_time_comes_to_the_shares(
+    sizes: list[int], homes: list[str], of_p: int, minutes: list[int]
+) -> None:
+    users = {f"u{number}": (homes[number], size, minutes[number]) for number, size in enumerate(sizes)}
+    quotas = weights(**{f"user_{name}": size for name, (_, size, _) in users.items()}, project_p=of_p, project_q=1)
+    got = _gpu_time(users, quotas)
+    present = {home: sum(size for at, size, _ in users.values() if at == home) for home, _, _ in users.values()}
+    of_project = {home: of_p if home == "p" else 1 for home in present}
+    for name, (home, size, _) in users.items():
+        share = of_project[home] / sum(of_project.values()) * size / present[home]
+        assert got[name] / sum(got.values()) == pytest.approx(share, rel=0.1)
+
+
+def _gpu_time(users: Mapping[str, tuple[str, int, int]], quotas: Sized) -> dict[str, int]:
+    """Milli x milliseconds by user, after passes on two GPUs for which everybody always has a session waiting."""
+    agents, policy = pool(2), Policy(order="fair_share", weights=Weights(short=0), placement="first_fit")
+    usage, now_us, started = Usage(), 0, dict.fromkeys(users, 0)
+    running: list[tuple[int, PendingRow]] = []
+    for _ in range(900):
+        queue = [
+            row(f"{name}.{started[name]:04}", owner=UserId(name), project=ProjectId(home))
+            for name, (home, _, _) in users.items()
+        ]
+        held = {NodeId("pool"): {DeviceId("pool"): 1000 * len(running)}}
+        state = Snapshot(revision=0, agents=agents, used=held, queue=queue, usage=usage, quotas=quotas)
+        placed = [one.session_id for one in decide(state, policy, now_us=now_us, seed=0).placements]
+        for found in (found for found in queue if found.session_id in placed):
+            started[found.owner] += 1
+            running.append((now_us + users[found.owner][2] * 60_000_000, found))
+            usage = usage.held(1000, user=found.owner, project=found.project, now_us=now_us)
+        running.sort(key=lambda one: one[0])
+        now_us, ended = running.pop(0)
+        usage = usage.held(-1000, user=ended.owner, project=ended.project, now_us=now_us)
+    return {str(user): usage.record(project, user).charged for project, user in usage.balances}
