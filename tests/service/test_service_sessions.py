@@ -75,7 +75,7 @@ async def test_sessions_start_in_order_and_say_why_they_wait(tmp_path: Path) -> 
         assert verdicts[head].reason is Reason.INSUFFICIENT
         assert (verdicts[head].evidence.requested, verdicts[head].evidence.available) == ("2", "1")
         assert verdicts[head].evidence.blocked_by == (holder,)
-        assert verdicts[behind].reason is Reason.BEHIND_HEAD
+        assert verdicts[behind].reason is Reason.RESERVED
         assert bench.state.queue() == [head, behind]
         executor.ends(kernel(holder))
         await bench.until_state(head, S.RUNNING)
