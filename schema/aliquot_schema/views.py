@@ -159,6 +159,12 @@ class AgentView:
     software_version: str
     registered_at: datetime
     state_changed_at: datetime
+    pool: str = "default"
+    labels: tuple[NameValueView, ...] = ()
+    draining: bool = False
+    drained: bool = False
+    """It is draining, and nobody holds anything of it any more."""
+    note: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

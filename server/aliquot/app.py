@@ -131,6 +131,7 @@ def make_app(
             reader=orchestrator.queries,
             writer=orchestrator.sessions,
             watcher=orchestrator.watching,
+            admin=orchestrator.administration,
             auth=auth,
             agents=agents,
             allowed_hosts=(*sorted(LOOPBACK), *settings.allowed_hosts),

@@ -17,6 +17,7 @@ from aliquot.api.application import ApiDependencies, create_app
 from aliquot.api.authentication import TokenAuth
 from aliquot.api.limits import Limits
 from aliquot_schema.ids import UserId
+from api_administration import administration
 from api_fakes import FakeCluster, FakeReader, FakeWatcher, FakeWriter
 
 TOKEN = "a-token-of-the-tests-0123456789"
@@ -99,6 +100,7 @@ async def on_stage(stage: Stage, port: int, **limits: Any) -> AsyncIterator[ApiS
                 reader=parts[0],
                 writer=parts[1],
                 watcher=parts[2],
+                admin=administration(),
                 auth=auth,
                 allowed_origins=("http://localhost:5173",),
                 limits=Limits(**limits),

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Protocol
 
+from aliquot_schema.graphql.administration_port import Administrator as Administrator
 from aliquot_schema.requests import AgentFilter as AgentFilter
 from aliquot_schema.requests import Caller as Caller
 from aliquot_schema.requests import NewSession as NewSession
@@ -77,3 +78,4 @@ class Context:
     reader: Reader
     writer: Writer
     watcher: Watcher
+    admin: Administrator

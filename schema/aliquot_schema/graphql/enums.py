@@ -15,6 +15,9 @@ from aliquot_schema.devices import DeviceAccess as DeviceAccess
 from aliquot_schema.devices import DeviceHealth as DeviceHealth
 from aliquot_schema.devices import Isolation as Isolation
 from aliquot_schema.leases import LeaseKind as LeaseKind
+from aliquot_schema.policies import Backfill as Backfill
+from aliquot_schema.policies import Victims as Victims
+from aliquot_schema.quotas import QuotaScope as QuotaScope
 from aliquot_schema.reasons import Reason as Reason
 from aliquot_schema.requests import AgentOrder as AgentOrder
 from aliquot_schema.requests import SessionOrder as SessionOrder
@@ -36,6 +39,9 @@ DESCRIPTIONS: Final[dict[type[Enum], str]] = {
     Reason: "Why a session is not placed. The first that holds, in this order, is given.",
     DependencyCondition: "When a dependency is met: the other session ended well, ended at all, or failed.",
     AgentOrder: "In which order agents are listed.",
+    Backfill: "Who may start before the head of the queue while the head does not fit.",
+    Victims: "Who may be asked to make room: nobody, those who said that they are willing, or any.",
+    QuotaScope: "Whom a quota is for: a user, a project, or the cluster as a whole.",
     SessionOrder: "In which order sessions are listed, by the time they were submitted.",
 }
 

@@ -6,6 +6,7 @@ import strawberry
 from strawberry.types import Info
 
 from aliquot_schema.errors import InvalidRequest
+from aliquot_schema.graphql.administration import AdministrationQueries
 from aliquot_schema.graphql.agents import Agent
 from aliquot_schema.graphql.connections import Connection, connection_of
 from aliquot_schema.graphql.context import Context
@@ -30,7 +31,7 @@ MinRevision = Annotated[
 
 
 @strawberry.type(description="Questions.")
-class Query:
+class Query(AdministrationQueries):
     @root_field(Connection[Agent], "The agents of the cluster.")
     async def agents(
         self,

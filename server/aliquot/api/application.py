@@ -24,7 +24,7 @@ from aliquot.api.page import StatusPage
 from aliquot.api.signing_in import LOGIN_PATH, SignIn
 from aliquot.api.sockets import GraphQLSocket
 from aliquot_schema.agent_protocol import PATH as AGENTS_PATH
-from aliquot_schema.graphql.context import Reader, Watcher, Writer
+from aliquot_schema.graphql.context import Administrator, Reader, Watcher, Writer
 from aliquot_schema.graphql.schema import build_schema
 
 Lifespan = Callable[[Starlette], AbstractAsyncContextManager[None]]
@@ -42,6 +42,7 @@ class ApiDependencies:
     reader: Reader
     writer: Writer
     watcher: Watcher
+    admin: Administrator
     auth: TokenAuth
     agents: AgentDoor | None = None
     """None: no agent can dial in."""
@@ -56,7 +57,7 @@ class ApiDependencies:
 
 def create_app(deps: ApiDependencies) -> Starlette:
     """Build the application. Several can live in one process."""
-    contexts = Contexts(reader=deps.reader, writer=deps.writer, watcher=deps.watcher, auth=deps.auth)
+    contexts = Contexts(reader=deps.reader, writer=deps.writer, watcher=deps.watcher, admin=deps.admin, auth=deps.auth)
     schema = build_schema(FaultLog, extensions=(document_cache(Documents(deps.limits)), FaultMask))
     endpoint = GraphQLEndpoint(schema, context_of=contexts.of_request, request_s=deps.limits.request_s)
     sign_in, health, page = SignIn(deps.auth), Health(deps.ready), StatusPage(contexts)

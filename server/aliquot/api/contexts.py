@@ -6,7 +6,7 @@ from starlette.requests import HTTPConnection
 
 from aliquot.api.authentication import TokenAuth
 from aliquot.api.envelope import REQUEST_ID
-from aliquot_schema.graphql.context import Context, Reader, Watcher, Writer
+from aliquot_schema.graphql.context import Administrator, Context, Reader, Watcher, Writer
 from aliquot_schema.ids import UserId
 from aliquot_schema.requests import Caller
 
@@ -29,6 +29,7 @@ class Contexts:
     reader: Reader
     writer: Writer
     watcher: Watcher
+    admin: Administrator
     auth: TokenAuth
 
     def of_request(self, request: HTTPConnection) -> Context:
@@ -38,7 +39,7 @@ class Contexts:
             Unauthenticated: it does not say who sent it.
         """
         caller = self.caller_of(request)
-        return Context(caller=caller, reader=self.reader, writer=self.writer, watcher=self.watcher)
+        return Context(caller=caller, reader=self.reader, writer=self.writer, watcher=self.watcher, admin=self.admin)
 
     def of_socket(self, connection: HTTPConnection) -> SocketContext:
         """The context of a WebSocket that has not said yet who it is."""
@@ -47,6 +48,7 @@ class Contexts:
             reader=self.reader,
             writer=self.writer,
             watcher=self.watcher,
+            admin=self.admin,
             connection=connection,
         )
 

@@ -54,6 +54,11 @@ def agent_view(state: State, agent: Agent) -> AgentView:
         software_version=agent.software_version,
         registered_at=moment(agent.registered_us),
         state_changed_at=moment(agent.state_changed_us),
+        pool=agent.pool,
+        labels=pairs(agent.labels),
+        draining=agent.draining,
+        drained=agent.draining and not own,
+        note=agent.note,
     )
 
 

@@ -5,6 +5,7 @@ import logging
 from dataclasses import dataclass
 from typing import Final
 
+from aliquot.service.administration import Administration
 from aliquot.service.agent_messages import AgentMessages
 from aliquot.service.allocator import Allocator
 from aliquot.service.creation import Creation
@@ -73,6 +74,7 @@ class Orchestrator:
         self.sessions = Sessions(
             state=state, journal=self.journal, dispatch=self._dispatch, creation=creation, store=store, clock=clock
         )
+        self.administration = Administration(state=state, journal=self.journal, dispatch=self._dispatch, clock=clock)
         self.watching = Watching(state=state, feed=self.feed, executor=executor)
 
     async def run(self) -> None:
