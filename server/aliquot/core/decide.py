@@ -1,5 +1,7 @@
 """The one decision function. A pass is straight-line code: gate, order, place and backfill, reasons."""
 
+from collections.abc import Mapping
+
 from aliquot.core.backfill import Scene
 from aliquot.core.gate import Gated, gate
 from aliquot.core.memo import Memo
@@ -11,7 +13,7 @@ from aliquot.core.queue import IntArray, Queue
 from aliquot.core.serving import Serving
 from aliquot.core.snapshot import Snapshot
 from aliquot_schema.ids import SessionId
-from aliquot_schema.reasons import Verdict
+from aliquot_schema.reasons import Reason, Verdict
 
 
 def decide(
@@ -52,7 +54,7 @@ def decide(
         placements=tuple(serving.placements),
         failures=failures,
         verdicts=waiting | _aside(gated, queue, order),
-        wake_at_us=gated.wake_at_us,
+        wake_at_us=_wake_at(gated, waiting),
         reservation=serving.promise() if explains else None,
         promises=tuple(serving.promises),
         evictions=serving.evictions,
@@ -60,6 +62,13 @@ def decide(
     )
     serving.leave()
     return plan
+
+
+def _wake_at(gated: Gated, waiting: Mapping[SessionId, Verdict]) -> int | None:
+    """The first known time at which a gate or a quota opens."""
+    opens = [verdict.evidence.until_us for verdict in waiting.values() if verdict.reason is Reason.QUOTA]
+    known = [at_us for at_us in (gated.wake_at_us, *opens) if at_us is not None]
+    return min(known, default=None)
 
 
 def _fallbacks(gated: Gated, serving: Serving) -> dict[SessionId, int]:

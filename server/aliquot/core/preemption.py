@@ -5,7 +5,6 @@ them it would not fit. Those are preferred that have most of their expected run 
 """
 
 from collections.abc import Iterable, Sequence
-from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -118,7 +117,7 @@ class Claims:
     ) -> list[tuple[RunningRow, PreemptionCause]]:
         """Everybody who may be asked, with most of its expected run left first."""
         found: list[tuple[RunningRow, PreemptionCause]] = []
-        lent = deepcopy(quotas) if PreemptionCause.QUOTA in causes else quotas
+        lent = quotas.copy()
         for held in sorted(running, key=self._work_left):
             if not self._may_be_asked(held):
                 continue
