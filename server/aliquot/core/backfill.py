@@ -10,7 +10,7 @@ from typing import TypeVar
 from aliquot.core.allocation.layout import DeviceLayout
 from aliquot.core.allocation.occupancy import occupancy_on
 from aliquot.core.memo import Memo
-from aliquot.core.placement.placer import Placer
+from aliquot.core.placer import Placer
 from aliquot.core.plan import KernelPlacement, Reservation
 from aliquot.core.policy import Policy
 from aliquot.core.room import Room

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from aliquot.core.backfill import Headroom, Scene, reserve
 from aliquot.core.conservative import Slot, Timetable
 from aliquot.core.guards import guards_ms
-from aliquot.core.placement.placer import Placer
+from aliquot.core.placer import Placer
 from aliquot.core.plan import Eviction, KernelPlacement, Placement, Reservation
 from aliquot.core.preemption import Claims
 from aliquot.core.queue import KIND, LEAST_MILLI, IntArray, Kind, Queue, kind_of
