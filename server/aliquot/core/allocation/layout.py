@@ -35,6 +35,8 @@ class SlotLayout:
     rivals: tuple[tuple[DeviceId, ...], ...]
     """A slice's parent, a parent's slices: while one of them is held, the device is not free."""
     has_rivals: bool
+    is_units: bool
+    """Whether each device is given as a whole or not at all, as cores are."""
     wholes: tuple[int, ...]
     """Indices of the devices that are no slices."""
     slices: tuple[int, ...]
@@ -144,6 +146,8 @@ def _slot(
         islands=tuple(islands[device.id] for device in devices),
         rivals=tuple(rivals[device.id] for device in devices),
         has_rivals=any(rivals[device.id] for device in devices),
+        is_units=all(device.budget == costs[0] == quanta[0] == 1 and not rivals[device.id] for device in devices)
+        and len(set(costs)) == len(set(quanta)) == 1,
         wholes=tuple(index for index, device in enumerate(devices) if device.parent is None),
         slices=tuple(index for index, device in enumerate(devices) if device.parent is not None),
     )

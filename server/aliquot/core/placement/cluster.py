@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass
 from hashlib import blake2b
+from operator import gt
 from typing import Final
 
 import numpy as np
@@ -72,10 +73,10 @@ class Cluster:
         self.take(row, cpu=-cpu, mem=-mem, milli=-milli, columns=columns)
         self.freed_at = self.clock
 
-    def set_row(self, row: int, *, cpu: int, mem: int, free_milli: IntArray) -> None:
+    def set_row(self, row: int, *, cpu: int, mem: int, free_milli: Sequence[int]) -> None:
         """Write down anew what is free."""
         devices = self.dev_free[row, : len(free_milli)]
-        is_freed = cpu > self.cpu_free[row] or mem > self.mem_free[row] or bool((free_milli > devices).any())
+        is_freed = cpu > self.cpu_free[row] or mem > self.mem_free[row] or any(map(gt, free_milli, devices.tolist()))
         self.cpu_free[row] = cpu
         self.mem_free[row] = mem
         devices[:] = free_milli

@@ -58,12 +58,11 @@ class Columns:
                     free[column] = 0
         return free
 
-    def free_host(self, slot: SlotName, used: Mapping[DeviceId, int]) -> int:
-        """What is left of CPU cores or memory."""
-        offered = self.layout.slots.get(slot)
-        if offered is None:
-            return 0
-        return sum(offered.free(used) if used else offered.budgets)
+    def host_free(self, used: Mapping[DeviceId, int]) -> tuple[int, int]:
+        """Milli-cores and memory that are left."""
+        slots = self.layout.slots
+        cpu, mem = (sum(slots[slot].free(used)) if slot in slots else 0 for slot in (CPU, MEM))
+        return 1000 * cpu, mem
 
     def host_change(
         self, specs: Sequence[ResourceSpec], before: Mapping[DeviceId, int], now: Mapping[DeviceId, int]
@@ -90,10 +89,11 @@ class Columns:
 
     def row(self, name: str, used: Mapping[DeviceId, int]) -> NodeRow:
         """The agent as a row of the cluster."""
+        cpu, mem = self.host_free(used)
         return NodeRow(
             name=name,
-            cpu=1000 * self.free_host(CPU, used),
-            mem=self.free_host(MEM, used),
+            cpu=cpu,
+            mem=mem,
             devices=tuple(min(device.budget, MILLI_MAX) for device in self.accelerators),
             free_milli=tuple(self.free_milli(used)),
         )

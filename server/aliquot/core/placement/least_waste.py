@@ -18,6 +18,8 @@ LATE_WEIGHT: Final = 0.4119
 STRANDED_WEIGHT: Final = 0.0077
 SURPLUS_WEIGHT: Final = 0.0375
 ORDER_WEIGHT: Final = 3.2902
+ORDER_COST: Final = round(ORDER_WEIGHT * 100 * FIXED)
+NEVER: Final = np.iinfo(np.int64).min
 CPU_PER_DEVICE: Final = 16_800
 """Micro-cores that one milli of a device is expected to need."""
 CPU_FACTOR_MIN: Final = 4
@@ -46,11 +48,13 @@ class LeastWaste:
 
     def score(self, candidates: Candidates, request: RequestClass) -> Scores:
         """Of the devices that can take a share, the one that loses least, then the tightest, then the first."""
-        left = candidates.dev_free.sum(axis=1)
-        columns = np.zeros(len(left), dtype=np.int64)
-        scores = self._balance(left, candidates.cpu_free)
-        scores -= self._balance(left - request.devices * request.milli, candidates.cpu_free - request.cpu)
-        scores -= candidates.rows * (round(ORDER_WEIGHT * 100 * FIXED) // candidates.row_count)
+        left = np.add.reduce(candidates.dev_free, axis=1)
+        missing = self._cpu_per_device * left - 1000 * candidates.cpu_free
+        taken = self._cpu_per_device * request.devices * request.milli - 1000 * request.cpu
+        scores = self._imbalance(missing)
+        scores -= self._imbalance(missing - taken)
+        scores -= candidates.rows * (ORDER_COST // candidates.row_count)
+        columns = candidates.rows
         if request.devices:
             gain, rank = self._gain(request.milli)
             liking = np.where(candidates.usable, rank[candidates.dev_free], -1)
@@ -58,14 +62,14 @@ class LeastWaste:
             if request.devices == 1:
                 scores += gain[candidates.dev_free[np.arange(len(left)), columns]]
             else:
-                gains = np.where(candidates.usable, gain[candidates.dev_free], np.iinfo(np.int64).min)
+                gains = np.where(candidates.usable, gain[candidates.dev_free], NEVER)
                 scores += np.sort(gains, axis=1)[:, -request.devices :].sum(axis=1)
         return Scores(scores, columns)
 
-    def _balance(self, left: IntArray, cpu_free: IntArray) -> IntArray:
-        """The waste of what does not match: `left` milli of devices want `cpu_per_device` micro-cores each."""
-        missing = self._cpu_per_device * left - 1000 * cpu_free
-        cost: IntArray = np.where(missing > 0, missing * self._stranded, -missing * self._surplus)
+    def _imbalance(self, missing: IntArray) -> IntArray:
+        """The waste of what does not match: each milli of devices that is left wants `cpu_per_device` micro-cores, and
+        so many of them are missing, or too many where it is negative."""
+        cost: IntArray = np.maximum(missing * self._stranded, missing * -self._surplus)
         return cost
 
     def _gain(self, milli: int) -> tuple[IntArray, IntArray]:

@@ -151,8 +151,8 @@ class Scoreboard:
         usable = self._usable(ask, rows, free)
         cpu, mem = cluster.cpu_free[rows], cluster.mem_free[rows]
         has_host = (cpu >= request.cpu) & (mem >= request.mem)
-        fits = has_host & (np.count_nonzero(usable, axis=1) >= request.devices)
-        if not fits.all():
+        fits = has_host & (np.add.reduce(usable, axis=1, dtype=np.int64) >= request.devices)
+        if np.count_nonzero(fits) < len(rows):
             scored.scores[rows] = NOWHERE
             if ask.is_loose:
                 allowed = free if ask.usable is None else np.where(ask.usable[rows], free, 0)

@@ -4,8 +4,6 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from typing import Final
 
-import numpy as np
-
 from aliquot.core.allocation.occupancy import Occupancy
 from aliquot.core.allocation.options import AllocationOptions
 from aliquot.core.placement.asks import Asks, mix_of
@@ -75,7 +73,7 @@ class Standing:
             row,
             cpu=int(self.cluster.cpu_free[row]) - host[0],
             mem=int(self.cluster.mem_free[row]) - host[1],
-            free_milli=np.array(columns.free_milli(used), dtype=np.int64),
+            free_milli=columns.free_milli(used),
         )
         self._read[row] = used
 
@@ -106,6 +104,7 @@ class Standing:
         return board
 
     def _write(self, row: int, used: Occupancy) -> None:
-        now = self.columns[row].row(self.agents[row].id, used)
-        self.cluster.set_row(row, cpu=now.cpu, mem=now.mem, free_milli=np.array(now.free_milli, dtype=np.int64))
+        columns = self.columns[row]
+        cpu, mem = columns.host_free(used)
+        self.cluster.set_row(row, cpu=cpu, mem=mem, free_milli=columns.free_milli(used))
         self._read[row] = used
