@@ -31,11 +31,22 @@ RequestId = NewType("RequestId", str)
 SESSION_PREFIX = "ses_"
 REQUEST_PREFIX = "req_"
 LEASE_PREFIX = "lea_"
+INDEX_DIGITS_MAX = 9
+"""Of an index in a job array."""
 
 
 def task_id(array: SessionId, *, index: int) -> SessionId:
     """Name one task of a job array."""
     return SessionId(f"{array}_{index}")
+
+
+def task_parts(session_id: str) -> tuple[SessionId, int | None]:
+    """Split the name of a task into (array, index); the index of any other session is None."""
+    array, _, index = session_id.rpartition("_")
+    is_number = index.isascii() and index.isdigit() and len(index) <= INDEX_DIGITS_MAX
+    if array.startswith(SESSION_PREFIX) and is_number and str(int(index)) == index:
+        return SessionId(array), int(index)
+    return SessionId(session_id), None
 
 
 def kernel_id(session_id: SessionId, *, attempt: int, rank: int) -> KernelId:

@@ -137,3 +137,12 @@ class SessionChanged:
     revision: int
     created: bool = False
     """False when an idempotency key answered with what was there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionsCreated:
+    """What submitting a batch did."""
+
+    results: tuple[SessionChanged, ...]
+    """In the order in which they were given."""
+    revision: int

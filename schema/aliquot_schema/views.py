@@ -9,7 +9,7 @@ from aliquot_schema.agents import AllocationMode
 from aliquot_schema.devices import DeviceAccess, DeviceHealth, Isolation
 from aliquot_schema.leases import LeaseKind
 from aliquot_schema.reasons import Reason
-from aliquot_schema.sessions import DependencyCondition, Priority
+from aliquot_schema.sessions import DependencyCondition, PreemptionCause, Priority
 from aliquot_schema.states import AgentState, KernelState, SessionState
 
 T = TypeVar("T")
@@ -202,6 +202,58 @@ class FailureView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FallbackView:
+    """A smaller request that a session settles for after a wait."""
+
+    slots: tuple[SlotAmountView, ...]
+    cluster_size: int
+    gpu_memory_gb: str | None
+    after: float
+    """Seconds since its submission."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreemptionView:
+    """The last time that a session was asked to make room."""
+
+    cause: PreemptionCause
+    by_session: str | None
+    by_user: str
+    at: datetime
+    until: datetime
+    lost_gpu_seconds: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskSetView:
+    """Some tasks of a job array."""
+
+    indices: str
+    """As it was asked for: `0-99,105`; empty when there are none."""
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArrayTasksView:
+    """Where the tasks of a job array are."""
+
+    waiting: TaskSetView
+    active: TaskSetView
+    completed: TaskSetView
+    failed: TaskSetView
+    canceled: TaskSetView
+    max_parallel: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrderEstimateView:
+    """How long a session is expected to run, and what that rests on."""
+
+    seconds: float
+    explanation: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SessionView:
     """A session, its kernels, and where it stands."""
 
@@ -246,6 +298,25 @@ class SessionView:
     exit_code: int | None
     signal: int | None
     failure: FailureView | None
+    retries_own_failures: bool = False
+    checkpoint_signal: str | None = None
+    grace: float | None = None
+    """Seconds."""
+    labels: tuple[NameValueView, ...] = ()
+    preferred_labels: tuple[NameValueView, ...] = ()
+    models: tuple[str, ...] = ()
+    preferred_models: tuple[str, ...] = ()
+    fallbacks: tuple[FallbackView, ...] = ()
+    fallback_level: int = 0
+    preemptions: int = 0
+    preemption: PreemptionView | None = None
+    held_by: str | None = None
+    array_id: str | None = None
+    array_index: int | None = None
+    tasks: ArrayTasksView | None = None
+    order_estimate: OrderEstimateView | None = None
+    reserve_until: datetime | None = None
+    """When it is reckoned to have given its devices back; None when it holds none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

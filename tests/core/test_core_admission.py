@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aliquot.core.admission import label, priority_of, spec_of, tags_of
+from aliquot.core.admission import priority_of, spec_of, tags_of
+from aliquot.core.admission_terms import tasks_of
+from aliquot.core.field_checks import label
 from aliquot_schema.errors import (
     AliquotError,
     InvalidAmount,
@@ -15,7 +17,7 @@ from aliquot_schema.errors import (
     NotMultipleOfQuantum,
     UnsupportedField,
 )
-from aliquot_schema.requests import NewSession
+from aliquot_schema.requests import NewFallback, NewSession
 from aliquot_schema.sessions import (
     CLUSTER_SIZE_MAX,
     COMMAND_BYTES_MAX,
@@ -36,6 +38,41 @@ HALF = "a\ud800"
 def spec(**changes: Any) -> SessionSpec:
     plain: dict[str, Any] = {"argv": ("true",), "shell": None, "slots": [("cuda.device", "1")]}
     return spec_of(NewSession(**(plain | changes)))
+
+
+def smaller(shares: str, after_s: float) -> NewFallback:
+    return NewFallback(slots=[("cuda.shares", shares)], after_s=after_s)
+
+
+def test_fallbacks_signals_and_arrays_are_read() -> None:
+    taken = spec(
+        fallbacks=[smaller("0.5", 60), smaller("0.25", 90.5)], checkpoint_signal="usr1", grace=5, models=["*H100*"] * 2
+    )
+    assert [(dict(one.slots), one.after_ms) for one in taken.fallbacks] == [
+        ({"cuda.shares": 500}, 60_000),
+        ({"cuda.shares": 250}, 90_500),
+    ]
+    assert (taken.checkpoint_signal, taken.grace_ms, taken.models) == (10, 5000, ("*H100*",))
+    request = NewSession(argv=("true",), shell=None, slots=[], array="0-99,105", max_parallel=4)
+    tasks = tasks_of(request)
+    assert tasks is not None
+    assert (len(tasks.waiting), str(tasks.waiting), tasks.max_parallel) == (101, "0-99,105", 4)
+
+
+@pytest.mark.parametrize(
+    ("array", "most", "error"),
+    [
+        ("", None, InvalidRequest),
+        ("3-1", None, InvalidRequest),
+        ("0-999999999", None, LimitExceeded),
+        ("0-9", 0, InvalidRequest),
+        (None, 2, InvalidRequest),
+        ("a", None, InvalidRequest),
+    ],
+)
+def test_arrays_that_are_refused(array: str | None, most: int | None, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        tasks_of(NewSession(argv=("true",), shell=None, slots=[], array=array, max_parallel=most))
 
 
 def test_a_request_with_everything_in_it() -> None:
@@ -127,7 +164,21 @@ def test_a_request_with_everything_in_it() -> None:
         ({"time_limit": DURATION_S_MAX + 1.0}, InvalidRequest, "time_limit"),
         ({"max_retries": -1}, InvalidRequest, "max_retries"),
         ({"max_retries": RETRIES_MAX + 1}, LimitExceeded, "max_retries"),
-        ({"preemptible": True}, UnsupportedField, "preemptible"),
+        ({"unsupported": {"colour": 1}}, UnsupportedField, "colour"),
+        ({"retries_own_failures": True}, InvalidRequest, "retries_own_failures"),
+        ({"checkpoint_signal": "SIGKILL"}, InvalidRequest, "checkpoint_signal"),
+        ({"checkpoint_signal": "SIGNOTHING"}, InvalidRequest, "checkpoint_signal"),
+        ({"checkpoint_signal": "0"}, InvalidRequest, "checkpoint_signal"),
+        ({"grace": 0}, InvalidRequest, "grace"),
+        ({"models": [" "]}, InvalidRequest, "models"),
+        ({"models": ["H100"], "slots": [("cpu", "1")]}, InvalidRequest, "models"),
+        ({"labels": [("a", "1"), ("a", "2")]}, InvalidRequest, "labels"),
+        ({"fallbacks": [smaller("1", 10)]}, InvalidRequest, "fallbacks"),
+        ({"fallbacks": [smaller("2", 10)]}, InvalidRequest, "fallbacks"),
+        ({"fallbacks": [smaller("0.5", 0)]}, InvalidRequest, "fallbacks"),
+        ({"fallbacks": [smaller("0.5", 10), smaller("0.2", 10)]}, InvalidRequest, "fallbacks"),
+        ({"fallbacks": [smaller("0.5", 10), smaller("0.6", 20)]}, InvalidRequest, "fallbacks"),
+        ({"fallbacks": [smaller("0.5", at) for at in range(1, 11)]}, LimitExceeded, "fallbacks"),
         ({"unsupported": {"image": "x"}}, UnsupportedField, "image"),
         ({"depends_on": [("ses_1", "after_all")]}, InvalidRequest, "depends_on"),
         ({"depends_on": [("ses_1", HALF)]}, InvalidRequest, "depends_on"),

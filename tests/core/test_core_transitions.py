@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from aliquot.core import transitions
-from aliquot_schema.ids import AgentId
+from aliquot_schema.ids import AgentId, SessionId
 from aliquot_schema.launching import KernelPhase, KernelReport
 from aliquot_schema.leases import EndEvidence
+from aliquot_schema.policies import Retries
 from aliquot_schema.sessions import Failure, Session, SessionSpec
 from aliquot_schema.states import AGENT_MOVES, KERNEL_MOVES, SESSION_MOVES, AgentState, KernelState, SessionState
 from core_records import agent, kernel, lease_of, session
@@ -98,7 +99,7 @@ def test_a_new_attempt_begins_when_devices_are_given() -> None:
 )
 def test_launches_that_failed_are_tried_again_after_longer_and_longer_pauses(retries: int, wait_s: int) -> None:
     patient = _with_retries(100, state=S.ALLOCATING, retries=retries, scheduled_us=5, started_us=6)
-    again = transitions.requeue(patient, now_us=NOW_US, failure=WHY)
+    again = transitions.requeue(patient, now_us=NOW_US, failure=WHY, retries=Retries(jitter_pct=0))
     assert again.not_before_us == NOW_US + wait_s * 1_000_000
     assert (again.retries, again.scheduled_us, again.started_us) == (retries + 1, None, None)
     assert again.queued_us == patient.queued_us
@@ -146,10 +147,54 @@ def test_the_rank_that_failed_first_gives_the_exit_code() -> None:
     ],
 )
 def test_a_failure_says_what_happened(fields: dict[str, Any], code: str, words: str) -> None:
-    ended = transitions.finish(session(S.RUNNING), [kernel(K.EXITED, **fields)], now_us=NOW_US)
+    was = session(S.RUNNING, retries=3)
+    ended = transitions.finish(was, [kernel(K.EXITED, **fields)], now_us=NOW_US)
     assert ended.failure is not None
     assert ended.failure.code == code
     assert words in ended.failure.message
+
+
+def test_the_jitter_of_a_wait_is_the_same_each_time_and_stays_within_its_bound() -> None:
+    policy = Retries(wait_ms_first=10_000, wait_ms_max=300_000, jitter_pct=25)
+    waits = [transitions.backoff_ms(session(id=SessionId(f"ses_{number}")), policy) for number in range(200)]
+    assert waits == [transitions.backoff_ms(session(id=SessionId(f"ses_{number}")), policy) for number in range(200)]
+    assert 7_500 <= min(waits) < 8_500 < 11_500 < max(waits) <= 12_500
+
+
+@pytest.mark.parametrize(
+    ("fields", "asked", "tries"),
+    [
+        ({"exit_code": None}, {}, 3),
+        ({"exit_code": None}, {"max_retries": 5}, 5),
+        ({"exit_code": 1}, {"max_retries": 5}, 0),
+        ({"exit_code": 1}, {"max_retries": 2, "retries_own_failures": True}, 2),
+        ({"exit_code": None, "signal": 9}, {"max_retries": 2}, 0),
+        ({"exit_code": None, "timed_out": True}, {"max_retries": 2}, 0),
+    ],
+)
+def test_failures_of_ours_are_tried_again_and_ones_own_when_asked(
+    fields: dict[str, Any], asked: dict[str, Any], tries: int
+) -> None:
+    plain = session(S.RUNNING)
+    was = replace(plain, spec=SessionSpec(argv=("true",), slots=plain.spec.slots, **asked))
+    for count in range(1, tries + 1):
+        was = transitions.finish(replace(was, state=S.RUNNING), [kernel(K.EXITED, **fields)], now_us=NOW_US)
+        assert (was.state, was.retries) == (S.QUEUED, count)
+        assert was.not_before_us is not None
+    last = transitions.finish(replace(was, state=S.RUNNING), [kernel(K.EXITED, **fields)], now_us=NOW_US)
+    assert (last.state, last.exit_code) == (S.FAILED, fields["exit_code"])
+
+
+@pytest.mark.parametrize("state", SessionState)
+def test_only_what_has_ended_runs_again_and_then_it_waits_as_if_it_came_now(state: SessionState) -> None:
+    was = session(state, retries=3, fallback_level=0, exit_code=1)
+    if not was.is_ended:
+        with pytest.raises(AssertionError):
+            transitions.run_again(was, now_us=NOW_US)
+        return
+    again = transitions.run_again(was, now_us=NOW_US)
+    assert (again.state, again.queued_us, again.retries, again.attempt) == (S.QUEUED, NOW_US, 0, was.attempt)
+    assert (again.ended_us, again.exit_code, again.failure) == (None, None, None)
 
 
 @pytest.mark.parametrize(("told_us", "began_us"), [(50, 50), (NOW_US + 5, NOW_US), (3, 10)])

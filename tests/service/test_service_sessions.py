@@ -14,7 +14,6 @@ from aliquot_schema.errors import (
     StateConflict,
     UnknownDependency,
     UnknownSlot,
-    UnsupportedField,
     VersionConflict,
 )
 from aliquot_schema.ids import AgentId, KernelId, SessionId
@@ -210,7 +209,6 @@ async def test_dependencies_are_waited_for_and_one_that_cannot_be_met_ends_the_s
         ({"slots": [("cuda.shares", "NaN")]}, InvalidAmount),
         ({"argv": ("x" * 1_000_000,)}, LimitExceeded),
         ({"depends_on": [("ses_none", "after_ok")]}, UnknownDependency),
-        ({"preemptible": True}, UnsupportedField),
     ],
 )
 async def test_what_can_be_known_to_be_wrong_is_refused_at_once(

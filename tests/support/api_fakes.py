@@ -16,6 +16,7 @@ from aliquot_schema.requests import (
     SessionChanged,
     SessionFilter,
     SessionOrder,
+    SessionsCreated,
 )
 from aliquot_schema.sessions import Priority
 from aliquot_schema.states import PENDING, SessionState
@@ -149,6 +150,22 @@ class FakeWriter:
         await self.cluster.publish(made, "session.queued")
         self.finished.set()
         return SessionChanged(session=made, revision=self.cluster.revision, created=True)
+
+    async def create_sessions(self, caller: Caller, requests: Sequence[NewSession]) -> SessionsCreated:
+        results = tuple([await self.create_session(caller, request) for request in requests])
+        return SessionsCreated(results=results, revision=self.cluster.revision)
+
+    async def hold_session(self, caller: Caller, session_id: str, expected_version: int | None) -> SessionChanged:
+        held = replace(self._current(session_id, expected_version), state=SessionState.HELD, held_by=caller.user)
+        return await self._change(held, "session.held")
+
+    async def release_session(self, caller: Caller, session_id: str, expected_version: int | None) -> SessionChanged:
+        free = replace(self._current(session_id, expected_version), state=SessionState.QUEUED, held_by=None)
+        return await self._change(free, "session.released")
+
+    async def retry_session(self, caller: Caller, session_id: str, expected_version: int | None) -> SessionChanged:
+        again = replace(self._current(session_id, expected_version), state=SessionState.QUEUED, failure=None)
+        return await self._change(again, "session.retried")
 
     async def cancel_session(self, caller: Caller, session_id: str, expected_version: int | None) -> SessionChanged:
         current = self._current(session_id, expected_version)

@@ -1,6 +1,6 @@
 """What resolvers ask of the server. The server's `service` package answers."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -11,6 +11,7 @@ from aliquot_schema.requests import NewSession as NewSession
 from aliquot_schema.requests import PageRequest as PageRequest
 from aliquot_schema.requests import SessionChanged as SessionChanged
 from aliquot_schema.requests import SessionFilter as SessionFilter
+from aliquot_schema.requests import SessionsCreated as SessionsCreated
 from aliquot_schema.views import AgentView, LogChunkView, Page, QueueEntryView, QueueUpdateView, SessionView
 
 
@@ -42,6 +43,16 @@ class Writer(Protocol):
     """Changes. Each raises the expected errors of `aliquot_schema.errors`, and returns after the commit."""
 
     async def create_session(self, caller: Caller, request: NewSession) -> SessionChanged: ...
+
+    async def create_sessions(self, caller: Caller, requests: Sequence[NewSession]) -> SessionsCreated: ...
+
+    async def hold_session(self, caller: Caller, session_id: str, expected_version: int | None) -> SessionChanged: ...
+
+    async def release_session(
+        self, caller: Caller, session_id: str, expected_version: int | None
+    ) -> SessionChanged: ...
+
+    async def retry_session(self, caller: Caller, session_id: str, expected_version: int | None) -> SessionChanged: ...
 
     async def cancel_session(self, caller: Caller, session_id: str, expected_version: int | None) -> SessionChanged: ...
 

@@ -22,6 +22,7 @@ from aliquot_schema.reasons import Reason as Reason
 from aliquot_schema.requests import AgentOrder as AgentOrder
 from aliquot_schema.requests import SessionOrder as SessionOrder
 from aliquot_schema.sessions import DependencyCondition as DependencyCondition
+from aliquot_schema.sessions import PreemptionCause as PreemptionCause
 from aliquot_schema.states import AgentState as AgentState
 from aliquot_schema.states import KernelState as KernelState
 from aliquot_schema.states import SessionState as SessionState
@@ -37,6 +38,8 @@ DESCRIPTIONS: Final[dict[type[Enum], str]] = {
     Isolation: "What keeps two holders of one device apart; each promises more than the one before.",
     LeaseKind: "By what right a device is held: a session's kernel, a person, or a booking.",
     Reason: "Why a session is not placed. The first that holds, in this order, is given.",
+    PreemptionCause: "By what right a session was asked to make room: for a higher priority, for the owner of lent "
+    "quota, or because its agent is drained.",
     DependencyCondition: "When a dependency is met: the other session ended well, ended at all, or failed.",
     AgentOrder: "In which order agents are listed.",
     Backfill: "Who may start before the head of the queue while the head does not fit.",

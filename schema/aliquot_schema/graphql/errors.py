@@ -66,6 +66,14 @@ class ImpossibleRequest(Error):
     limit: str = strawberry.field(description="The most that one agent could give.")
 
 
+@strawberry.type(description="A quota stands against the request: it could never start under it, or too much waits.")
+class QuotaExceeded(Error):
+    quota: strawberry.ID = strawberry.field(description="The quota, like user:ann.")
+    resource: str = strawberry.field(description="What of it is too little: a slot, or queued, or gpu_hours.")
+    requested: str = strawberry.field(description="How much was asked for.")
+    limit: str = strawberry.field(description="The most that the quota allows.")
+
+
 @strawberry.type(description="`depends_on` names a session that does not exist.")
 class UnknownDependency(Error):
     session_id: strawberry.ID = strawberry.field(description="The session that was named.")
@@ -138,6 +146,7 @@ TYPES: Final[dict[type[errors.AliquotError], type[Error]]] = {
         UnsupportedField,
         UnknownSlot,
         ImpossibleRequest,
+        QuotaExceeded,
         UnknownDependency,
         NotFound,
         StateConflict,

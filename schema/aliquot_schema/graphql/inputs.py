@@ -4,7 +4,7 @@ import strawberry
 
 from aliquot_schema.graphql.enums import AgentState, DependencyCondition, SessionState
 from aliquot_schema.graphql.scalars import AnyPriority
-from aliquot_schema.requests import AgentFilter, NewSession, SessionFilter
+from aliquot_schema.requests import AgentFilter, NewFallback, NewSession, SessionFilter
 from aliquot_schema.sessions import Priority
 
 
@@ -66,6 +66,25 @@ class DependencyInput:
     )
 
 
+@strawberry.input(description="A smaller request to settle for after a wait; nothing makes the session grow back.")
+class FallbackInput:
+    slots: list[SlotAmountInput] = strawberry.field(description="What each kernel needs then.")
+    after_s: float = strawberry.field(description="Seconds since the submission; longer than the one before it.")
+    cluster_size: int | None = strawberry.field(default=None, description="How many kernels; without it, as at first.")
+    gpu_memory_gb: str | None = strawberry.field(
+        default=None, description="The least memory per device; without it, as before."
+    )
+
+    def to_request(self) -> NewFallback:
+        """For the writer."""
+        return NewFallback(
+            slots=_amounts(self.slots),
+            after_s=self.after_s,
+            cluster_size=self.cluster_size,
+            gpu_memory_gb=self.gpu_memory_gb,
+        )
+
+
 @strawberry.input(description="A session to submit.")
 class CreateSessionInput:
     command: CommandInput = strawberry.field(description="What to run; at most 128 KiB.")
@@ -90,13 +109,43 @@ class CreateSessionInput:
     idempotency_key: str | None = strawberry.field(
         default=None, description="A retry with the same key and the same body answers with the first session."
     )
+    project: str | None = strawberry.field(default=None, description="The project to charge.")
+    pool: str | None = strawberry.field(default=None, description="The pool of agents to run in.")
+    labels: list[NameValueInput] | None = strawberry.field(default=None, description="Labels that agents must have.")
+    preferred_labels: list[NameValueInput] | None = strawberry.field(
+        default=None, description="Labels of the agents to take where the whole session fits on such agents now."
+    )
+    models: list[str] | None = strawberry.field(
+        default=None, description="Models that accelerators may be of, like *H100*; * and ? stand for any text."
+    )
+    preferred_models: list[str] | None = strawberry.field(
+        default=None, description="Models to take where they fit now."
+    )
+    fallbacks: list[FallbackInput] | None = strawberry.field(
+        default=None, description="Smaller requests to settle for, each smaller and later than the one before."
+    )
+    retries_own_failures: bool = strawberry.field(
+        default=False, description="Try again, within max_retries, also when the command itself fails."
+    )
+    checkpoint_signal: str | None = strawberry.field(
+        default=None, description="Sent first when it is to make room: a name or a number, like SIGUSR1."
+    )
+    grace: float | None = strawberry.field(default=None, description="Seconds from that signal to the stop.")
+    array: str | None = strawberry.field(default=None, description="Submit a job array: its indices, like 0-99,105.")
+    max_parallel: int | None = strawberry.field(
+        default=None, description="So many tasks of the array are active at one time at most."
+    )
+    held: bool = strawberry.field(default=False, description="Hold it back until it is released.")
+    local_name: str | None = strawberry.field(
+        default=None, description="Within create_sessions: how others of the batch name it in depends_on."
+    )
 
     def to_request(self) -> NewSession:
         """For the writer."""
         return NewSession(
             argv=tuple(argv) if isinstance(argv := self.command.argv, list) else None,
             shell=shell if isinstance(shell := self.command.shell, str) else None,
-            slots=tuple((item.slot, item.amount) for item in self.slots),
+            slots=_amounts(self.slots),
             cluster_size=self.cluster_size,
             gpu_memory_gb=self.gpu_memory_gb,
             environment=_pairs(self.environment),
@@ -111,7 +160,36 @@ class CreateSessionInput:
             run_id=self.run_id,
             tags=_pairs(self.tags),
             idempotency_key=self.idempotency_key,
+            project=self.project,
+            pool=self.pool,
+            labels=_pairs(self.labels),
+            preferred_labels=_pairs(self.preferred_labels),
+            models=tuple(self.models or ()),
+            preferred_models=tuple(self.preferred_models or ()),
+            fallbacks=tuple(item.to_request() for item in self.fallbacks or ()),
+            retries_own_failures=self.retries_own_failures,
+            checkpoint_signal=self.checkpoint_signal,
+            grace=self.grace,
+            array=self.array,
+            max_parallel=self.max_parallel,
+            held=self.held,
+            local_name=self.local_name,
         )
+
+
+@strawberry.input(description="Sessions to submit together: all of them or none.")
+class CreateSessionsInput:
+    sessions: list[CreateSessionInput] = strawberry.field(
+        description="At most 1000. One may wait for others by their local_name; a circle is refused."
+    )
+
+
+@strawberry.input(description="A session to change.")
+class ChangeSessionInput:
+    id: strawberry.ID = strawberry.field(description="The session, or one task of a job array as <array>_<index>.")
+    expected_version: int | None = strawberry.field(
+        default=None, description="Refuse if the session is not at this version."
+    )
 
 
 @strawberry.input(description="A session to cancel.")
@@ -133,3 +211,7 @@ class UpdateSessionPriorityInput:
 
 def _pairs(items: list[NameValueInput] | None) -> tuple[tuple[str, str], ...]:
     return tuple((item.name, item.value) for item in items or ())
+
+
+def _amounts(items: list[SlotAmountInput]) -> tuple[tuple[str, str], ...]:
+    return tuple((item.slot, item.amount) for item in items)

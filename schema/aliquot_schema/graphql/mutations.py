@@ -10,11 +10,17 @@ from aliquot_schema.graphql import errors
 from aliquot_schema.graphql.administration import AdministrationMutations
 from aliquot_schema.graphql.answers import ALWAYS, answer, union
 from aliquot_schema.graphql.context import Context
-from aliquot_schema.graphql.inputs import CancelSessionInput, CreateSessionInput, UpdateSessionPriorityInput
+from aliquot_schema.graphql.inputs import (
+    CancelSessionInput,
+    ChangeSessionInput,
+    CreateSessionInput,
+    CreateSessionsInput,
+    UpdateSessionPriorityInput,
+)
 from aliquot_schema.graphql.roots import root_field
 from aliquot_schema.graphql.scalars import BigInt
 from aliquot_schema.graphql.sessions import Session
-from aliquot_schema.requests import SessionChanged
+from aliquot_schema.requests import SessionChanged, SessionsCreated
 
 _ON_CREATE: Final[tuple[type[errors.Error], ...]] = (
     *ALWAYS,
@@ -23,6 +29,7 @@ _ON_CREATE: Final[tuple[type[errors.Error], ...]] = (
     errors.UnsupportedField,
     errors.UnknownSlot,
     errors.ImpossibleRequest,
+    errors.QuotaExceeded,
     errors.UnknownDependency,
     errors.IdempotencyMismatch,
     errors.AllocationRefused,
@@ -66,7 +73,45 @@ class UpdateSessionPrioritySuccess(_OfSessionChanged):
     revision: BigInt = strawberry.field(description="Its event's number; for `min_revision`.")
 
 
+@strawberry.type(description="A session of a batch.")
+class CreatedSession:
+    session: Session = strawberry.field(description="The session.")
+    created: bool = strawberry.field(description="False when its idempotency key answered with an earlier one.")
+
+
+@strawberry.type(description="All of these sessions were accepted, and are durable.")
+class CreateSessionsSuccess:
+    results: list[CreateSessionSuccess] = strawberry.field(description="In the order in which they were given.")
+    revision: BigInt = strawberry.field(description="For `min_revision`.")
+
+    @classmethod
+    def is_type_of(cls, value: object, _info: GraphQLResolveInfo[Context]) -> bool:
+        return isinstance(value, SessionsCreated)
+
+
+@strawberry.type(description="The session is held back.")
+class HoldSessionSuccess(_OfSessionChanged):
+    session: Session = strawberry.field(description="The session.")
+    revision: BigInt = strawberry.field(description="Its event's number; for `min_revision`.")
+
+
+@strawberry.type(description="The session waits in the queue again, in its place.")
+class ReleaseSessionSuccess(_OfSessionChanged):
+    session: Session = strawberry.field(description="The session.")
+    revision: BigInt = strawberry.field(description="Its event's number; for `min_revision`.")
+
+
+@strawberry.type(description="The session waits to run again.")
+class RetrySessionSuccess(_OfSessionChanged):
+    session: Session = strawberry.field(description="The session.")
+    revision: BigInt = strawberry.field(description="Its event's number; for `min_revision`.")
+
+
 CreateSessionResult = union("CreateSessionResult", CreateSessionSuccess, *_ON_CREATE)
+CreateSessionsResult = union("CreateSessionsResult", CreateSessionsSuccess, *_ON_CREATE)
+HoldSessionResult = union("HoldSessionResult", HoldSessionSuccess, *_ON_CHANGE)
+ReleaseSessionResult = union("ReleaseSessionResult", ReleaseSessionSuccess, *_ON_CHANGE)
+RetrySessionResult = union("RetrySessionResult", RetrySessionSuccess, *_ON_CHANGE)
 CancelSessionResult = union("CancelSessionResult", CancelSessionSuccess, *_ON_CHANGE)
 UpdateSessionPriorityResult = union("UpdateSessionPriorityResult", UpdateSessionPrioritySuccess, *_ON_CHANGE)
 
@@ -82,16 +127,56 @@ class Mutation(AdministrationMutations):
         context = info.context
         return await answer(context.writer.create_session(context.caller, input.to_request()), _ON_CREATE)
 
-    @root_field(CancelSessionResult, "Cancel a session that has not ended.")
+    @root_field(CreateSessionsResult, "Submit sessions that may wait for each other: all of them or none.")
+    async def create_sessions(
+        self,
+        info: Info[Context, None],
+        input: Annotated[CreateSessionsInput, strawberry.argument(description="The sessions.")],
+    ) -> SessionsCreated | errors.Error:
+        context = info.context
+        requests = [item.to_request() for item in input.sessions]
+        return await answer(context.writer.create_sessions(context.caller, requests), _ON_CREATE)
+
+    @root_field(HoldSessionResult, "Hold back a session that waits.")
+    async def hold_session(
+        self,
+        info: Info[Context, None],
+        input: Annotated[ChangeSessionInput, strawberry.argument(description="Which one.")],
+    ) -> SessionChanged | errors.Error:
+        context = info.context
+        return await answer(context.writer.hold_session(context.caller, input.id, input.expected_version), _ON_CHANGE)
+
+    @root_field(ReleaseSessionResult, "Let go a session that is held back.")
+    async def release_session(
+        self,
+        info: Info[Context, None],
+        input: Annotated[ChangeSessionInput, strawberry.argument(description="Which one.")],
+    ) -> SessionChanged | errors.Error:
+        context = info.context
+        return await answer(
+            context.writer.release_session(context.caller, input.id, input.expected_version), _ON_CHANGE
+        )
+
+    @root_field(
+        RetrySessionResult,
+        "Run a session again that has ended. Of a job array the tasks that failed or were canceled, else all.",
+    )
+    async def retry_session(
+        self,
+        info: Info[Context, None],
+        input: Annotated[ChangeSessionInput, strawberry.argument(description="Which one.")],
+    ) -> SessionChanged | errors.Error:
+        context = info.context
+        return await answer(context.writer.retry_session(context.caller, input.id, input.expected_version), _ON_CHANGE)
+
+    @root_field(CancelSessionResult, "Cancel a session that has not ended; of a job array, all of its tasks.")
     async def cancel_session(
         self,
         info: Info[Context, None],
         input: Annotated[CancelSessionInput, strawberry.argument(description="Which one.")],
     ) -> SessionChanged | errors.Error:
         context = info.context
-        return await answer(
-            context.writer.cancel_session(context.caller, input.id, input.expected_version), _ON_CHANGE
-        )
+        return await answer(context.writer.cancel_session(context.caller, input.id, input.expected_version), _ON_CHANGE)
 
     @root_field(UpdateSessionPriorityResult, "Give a session another priority.")
     async def update_session_priority(

@@ -5,7 +5,7 @@ from datetime import datetime
 import strawberry
 
 from aliquot_schema.graphql.amounts import NameValue, SlotAmount
-from aliquot_schema.graphql.enums import DependencyCondition, Reason, SessionState
+from aliquot_schema.graphql.enums import DependencyCondition, PreemptionCause, Reason, SessionState
 from aliquot_schema.graphql.kernels import Kernel
 from aliquot_schema.graphql.scalars import AnyPriority
 
@@ -35,6 +35,50 @@ class Verdict:
 class Failure:
     code: str = strawberry.field(description="Stable.")
     message: str = strawberry.field(description="In words.")
+
+
+@strawberry.type(description="A smaller request that a session settles for after a wait.")
+class Fallback:
+    slots: list[SlotAmount] = strawberry.field(description="What each kernel needs then.")
+    cluster_size: int = strawberry.field(description="How many kernels then.")
+    gpu_memory_gb: str | None = strawberry.field(description="The least memory per device then, in 10^9 bytes.")
+    after: float = strawberry.field(description="Seconds since its submission after which it is taken.")
+
+
+@strawberry.type(description="The last time that a session was asked to make room: who, why, and what it lost.")
+class Preemption:
+    cause: PreemptionCause = strawberry.field(description="By what right.")
+    by_session: strawberry.ID | None = strawberry.field(description="The session that starts in its place.")
+    by_user: str = strawberry.field(description="On whose behalf.")
+    at: datetime = strawberry.field(description="When it was asked.")
+    until: datetime = strawberry.field(description="When its grace ends, and it is stopped.")
+    lost_gpu_seconds: float | None = strawberry.field(
+        description="What its attempt had used; null until it has made room."
+    )
+
+
+@strawberry.type(description="Some tasks of a job array.")
+class TaskSet:
+    indices: str = strawberry.field(description="Like 0-99,105; empty when there are none.")
+    count: int = strawberry.field(description="How many.")
+
+
+@strawberry.type(description="Where the tasks of a job array are; each is in one of these sets.")
+class ArrayTasks:
+    waiting: TaskSet = strawberry.field(description="Not started yet; they have no session of their own.")
+    active: TaskSet = strawberry.field(description="Sessions <array>_<index> that have not ended.")
+    completed: TaskSet = strawberry.field(description="Ended well.")
+    failed: TaskSet = strawberry.field(description="Failed.")
+    canceled: TaskSet = strawberry.field(description="Canceled.")
+    max_parallel: int | None = strawberry.field(description="So many are active at one time at most.")
+
+
+@strawberry.type(
+    description="How long a session is expected to run. It is ordered by this, and nothing is reserved by it."
+)
+class OrderEstimate:
+    seconds: float = strawberry.field(description="The expected time.")
+    explanation: str = strawberry.field(description="What that rests on, in a sentence.")
 
 
 @strawberry.type(description="A session: a command with resources, from submission to its end. In the queue, a job.")
@@ -73,3 +117,22 @@ class Session:
     exit_code: int | None = strawberry.field(description="Of the first rank that failed, else 0.")
     signal: int | None = strawberry.field(description="The signal that ended that rank.")
     failure: Failure | None = strawberry.field(description="Why it failed.")
+    retries_own_failures: bool = strawberry.field(description="Whether it is tried again when its own command fails.")
+    checkpoint_signal: str | None = strawberry.field(description="Sent first when it is to make room.")
+    grace: float | None = strawberry.field(description="Seconds from that signal to the stop; null is the policy's.")
+    labels: list[NameValue] = strawberry.field(description="Labels that its agents must have.")
+    preferred_labels: list[NameValue] = strawberry.field(description="Labels that it would rather have.")
+    models: list[str] = strawberry.field(description="Models that its accelerators may be of; empty is any.")
+    preferred_models: list[str] = strawberry.field(description="Models that it would rather have.")
+    fallbacks: list[Fallback] = strawberry.field(description="Smaller requests that it settles for, in time.")
+    fallback_level: int = strawberry.field(description="How many of them it has taken; 0 is what it asked first.")
+    preemptions: int = strawberry.field(description="How often it made room.")
+    preemption: Preemption | None = strawberry.field(description="The last time that it was asked to.")
+    held_by: str | None = strawberry.field(description="Who holds it back.")
+    array_id: strawberry.ID | None = strawberry.field(description="The job array that it is a task of.")
+    array_index: int | None = strawberry.field(description="Which task of it.")
+    tasks: ArrayTasks | None = strawberry.field(description="Of a job array: where its tasks are.")
+    order_estimate: OrderEstimate | None = strawberry.field(description="How long it is expected to run.")
+    reserve_until: datetime | None = strawberry.field(
+        description="When it is reckoned to have given its devices back at the latest; null when it holds none."
+    )

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Final
 
+from aliquot.core.admission_terms import grace_of, models_of, named_values, signal_of, with_fallbacks
+from aliquot.core.field_checks import check_limit, count, milliseconds, plain
 from aliquot_schema.errors import InvalidAmount, InvalidRequest, LimitExceeded, UnsupportedField
 from aliquot_schema.ids import SessionId, SlotName
 from aliquot_schema.requests import NewSession
@@ -12,10 +14,8 @@ from aliquot_schema.sessions import (
     CLUSTER_SIZE_MAX,
     COMMAND_BYTES_MAX,
     DEPENDENCIES_MAX,
-    DURATION_S_MAX,
     ENVIRONMENT_MAX,
     RETRIES_MAX,
-    TAGS_MAX,
     Dependency,
     DependencyCondition,
     Priority,
@@ -24,7 +24,6 @@ from aliquot_schema.sessions import (
 from aliquot_schema.slots import SLOT_NAME, ResourceSlot, is_accelerator, parse_amount
 
 SHELL: Final = "/bin/sh"
-NAME_CHARS_MAX: Final = 256
 RESERVED_PREFIX: Final = "ALIQUOT_"
 RESERVED: Final = frozenset(
     {
@@ -53,23 +52,31 @@ def spec_of(request: NewSession) -> SessionSpec:
     Raises:
         InvalidRequest: or one of its kinds; the message names the field and the limit.
     """
-    _refuse_unsupported(request)
+    _refuse_contradictions(request)
     slots = slots_of(request.slots)
-    if request.gpu_memory_gb is not None and not any(is_accelerator(slot) for slot in slots):
-        raise InvalidRequest("gpu_memory_gb: no accelerator is asked for; add one to slots", field="gpu_memory_gb")
-    return SessionSpec(
+    if not any(is_accelerator(slot) for slot in slots):
+        _refuse_accelerator_terms(request)
+    spec = SessionSpec(
         argv=argv_of(request),
         slots=slots,
-        cluster_size=_count(request.cluster_size, field="cluster_size", least=1, most=CLUSTER_SIZE_MAX),
+        cluster_size=count(request.cluster_size, field="cluster_size", least=1, most=CLUSTER_SIZE_MAX),
         gpu_memory_bytes=None if request.gpu_memory_gb is None else gb_of(request.gpu_memory_gb),
         environment=environment_of(request.environment),
         working_directory=_directory(request.working_directory),
-        estimated_duration_ms=_milliseconds(request.estimated_duration, field="estimated_duration"),
-        time_limit_ms=_milliseconds(request.time_limit, field="time_limit"),
-        max_retries=_count(request.max_retries, field="max_retries", least=0, most=RETRIES_MAX),
+        estimated_duration_ms=milliseconds(request.estimated_duration, field="estimated_duration"),
+        time_limit_ms=milliseconds(request.time_limit, field="time_limit"),
+        max_retries=count(request.max_retries, field="max_retries", least=0, most=RETRIES_MAX),
+        retries_own_failures=request.retries_own_failures,
         preemptible=request.preemptible,
+        checkpoint_signal=signal_of(request.checkpoint_signal),
+        grace_ms=grace_of(request.grace),
         depends_on=dependencies_of(request.depends_on),
+        labels=named_values(request.labels, field="labels"),
+        preferred_labels=named_values(request.preferred_labels, field="preferred_labels"),
+        models=models_of(request.models, field="models"),
+        preferred_models=models_of(request.preferred_models, field="preferred_models"),
     )
+    return _with_fallbacks(spec, request) if request.fallbacks else spec
 
 
 def argv_of(request: NewSession) -> tuple[str, ...]:
@@ -88,20 +95,20 @@ def argv_of(request: NewSession) -> tuple[str, ...]:
             actual=size,
         )
     for part in argv:
-        _plain(part, field="command")
+        plain(part, field="command")
     return argv
 
 
-def slots_of(pairs: Sequence[tuple[str, str]]) -> ResourceSlot:
+def slots_of(pairs: Sequence[tuple[str, str]], *, field: str = "slots") -> ResourceSlot:
     """Amounts per kernel."""
     texts: dict[str, str] = {}
     for slot, amount in pairs:
         if SLOT_NAME.fullmatch(slot) is None:
             raise InvalidRequest(
-                f"slots: {slot[:64]!r} is no slot name; one looks like cpu or cuda.shares", field="slots"
+                f"{field}: {slot[:64]!r} is no slot name; one looks like cpu or cuda.shares", field=field
             )
         if slot in texts:
-            raise InvalidRequest(f"slots: {slot} is given twice", field="slots")
+            raise InvalidRequest(f"{field}: {slot} is given twice", field=field)
         texts[slot] = amount
     amounts = {SlotName(slot): parse_amount(slot, text) for slot, text in texts.items()}
     for slot, value in amounts.items():
@@ -110,7 +117,7 @@ def slots_of(pairs: Sequence[tuple[str, str]]) -> ResourceSlot:
                 f"{slot}: a session asks for a number, not for unlimited", slot=slot, amount=texts[slot]
             )
     if not any(amounts.values()):
-        raise InvalidRequest("slots: ask for something, for example cpu 1", field="slots")
+        raise InvalidRequest(f"{field}: ask for something, for example cpu 1", field=field)
     return ResourceSlot(amounts)
 
 
@@ -127,14 +134,14 @@ def gb_of(text: str) -> int:
 
 def environment_of(pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
     """The session's own variables."""
-    _limit(len(pairs), field="environment", most=ENVIRONMENT_MAX)
+    check_limit(len(pairs), field="environment", most=ENVIRONMENT_MAX)
     environment: dict[str, str] = {}
     size = 0
     for name, value in pairs:
         _check_variable(name)
         if name in environment:
             raise InvalidRequest(f"environment: {name[:64]} is given twice", field="environment")
-        environment[name] = _plain(value, field="environment")
+        environment[name] = plain(value, field="environment")
         size += len(name) + len(value.encode("utf-8", "surrogatepass")) + 2
     if size > COMMAND_BYTES_MAX:
         raise LimitExceeded(
@@ -148,19 +155,7 @@ def environment_of(pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
 
 def tags_of(pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
     """Tags, for people to filter by."""
-    _limit(len(pairs), field="tags", most=TAGS_MAX)
-    tags = {label(name, field="tags") or "": label(value, field="tags") or "" for name, value in pairs}
-    if len(tags) < len(pairs):
-        raise InvalidRequest("tags: a name is given twice", field="tags")
-    return tags
-
-
-def label(text: str | None, *, field: str) -> str | None:
-    """A short name that a user gave."""
-    if text is None:
-        return None
-    _limit(len(text), field=field, most=NAME_CHARS_MAX, unit="characters")
-    return _plain(text, field=field)
+    return named_values(pairs, field="tags")
 
 
 def priority_of(text: str) -> Priority:
@@ -175,9 +170,9 @@ def priority_of(text: str) -> Priority:
 
 def dependencies_of(pairs: Sequence[tuple[str, str]]) -> tuple[Dependency, ...]:
     """The sessions to wait for; the same one twice counts once."""
-    _limit(len(pairs), field="depends_on", most=DEPENDENCIES_MAX)
+    check_limit(len(pairs), field="depends_on", most=DEPENDENCIES_MAX)
     links = (
-        Dependency(session_id=SessionId(_plain(session_id, field="depends_on")), condition=_condition(condition))
+        Dependency(session_id=SessionId(plain(session_id, field="depends_on")), condition=_condition(condition))
         for session_id, condition in pairs
     )
     return tuple(dict.fromkeys(links))
@@ -200,26 +195,31 @@ def _condition(text: str) -> DependencyCondition:
         raise InvalidRequest(f"depends_on: {text[:40]!r} is none of {known}", field="depends_on") from None
 
 
-def _refuse_unsupported(request: NewSession) -> None:
+def _refuse_contradictions(request: NewSession) -> None:
     for name in request.unsupported:
         raise UnsupportedField(f"{name}: nothing acts on this field yet; leave it out", field=name)
-    if request.preemptible:
-        raise UnsupportedField(
-            "preemptible: no policy preempts sessions yet; leave it out or say false", field="preemptible"
-        )
+    if request.retries_own_failures and not request.max_retries:
+        raise InvalidRequest("retries_own_failures: say with max_retries how often", field="retries_own_failures")
 
 
-def _count(value: int, *, field: str, least: int, most: int) -> int:
-    if value < least:
-        raise InvalidRequest(f"{field}: {value} is less than {least}", field=field)
-    _limit(value, field=field, most=most)
-    return value
+def _refuse_accelerator_terms(request: NewSession) -> None:
+    terms = {
+        "gpu_memory_gb": request.gpu_memory_gb,
+        "models": request.models,
+        "preferred_models": request.preferred_models,
+    }
+    for name, value in terms.items():
+        if value:
+            raise InvalidRequest(f"{name}: no accelerator is asked for; add one to slots", field=name)
 
 
-def _limit(value: int, *, field: str, most: int, unit: str = "") -> None:
-    if value > most:
-        amount = f"{value} {unit} are" if unit else f"{value} is"
-        raise LimitExceeded(f"{field}: {amount} more than {most}", field=field, limit=most, actual=value)
+def _with_fallbacks(spec: SessionSpec, request: NewSession) -> SessionSpec:
+    return with_fallbacks(
+        spec,
+        request.fallbacks,
+        slots=[slots_of(wish.slots, field="fallbacks") for wish in request.fallbacks],
+        memory=[None if wish.gpu_memory_gb is None else gb_of(wish.gpu_memory_gb) for wish in request.fallbacks],
+    )
 
 
 def _directory(path: str | None) -> str | None:
@@ -229,23 +229,4 @@ def _directory(path: str | None) -> str | None:
         raise InvalidRequest(
             "working_directory: give an absolute path of at most 4096 characters", field="working_directory"
         )
-    return _plain(path, field="working_directory")
-
-
-def _milliseconds(seconds: float | None, *, field: str) -> int | None:
-    if seconds is None:
-        return None
-    if not 0 < seconds <= DURATION_S_MAX:
-        raise InvalidRequest(f"{field}: {seconds} s is not between 0 and {DURATION_S_MAX}", field=field)
-    return max(1, round(seconds * 1000))
-
-
-def _plain(text: str, *, field: str) -> str:
-    """Text that a process and a database can be given."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise InvalidRequest(f"{field}: it holds half a surrogate pair, which is no text", field=field) from None
-    if "\0" in text:
-        raise InvalidRequest(f"{field}: it holds a NUL character", field=field)
-    return text
+    return plain(path, field="working_directory")

@@ -6,18 +6,17 @@ The store gives a record its next version when it is written; nothing here touch
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
+from zlib import crc32
 
 from aliquot_schema.agents import Agent
-from aliquot_schema.ids import AgentId
+from aliquot_schema.ids import AgentId, UserId
 from aliquot_schema.launching import KernelReport
 from aliquot_schema.leases import EndEvidence, Kernel, Lease
+from aliquot_schema.policies import Retries
 from aliquot_schema.sessions import Failure, Session
 from aliquot_schema.states import AGENT_MOVES, KERNEL_MOVES, SESSION_MOVES, AgentState, KernelState, SessionState
 
-BACKOFF_MS_FIRST: Final = 1_000
-BACKOFF_MS_MAX: Final = 300_000
-LAUNCH_TRIES_MIN: Final = 3
-"""Launches that fail for reasons of ours are tried this often even when the user asked for no retries."""
+USUAL: Final = Retries()
 
 
 def can_move(session: Session, to: SessionState) -> bool:
@@ -43,16 +42,30 @@ def start(session: Session, *, now_us: int) -> Session:
 
 def cancel(session: Session, *, now_us: int) -> Session:
     """A person stops it; its attempt may go on stopping."""
-    return replace(_session(session, SessionState.CANCELED), ended_us=now_us, not_before_us=None)
+    return replace(_session(session, SessionState.CANCELED), ended_us=now_us, not_before_us=None, held_by=None)
 
 
 def fail(session: Session, failure: Failure, *, now_us: int) -> Session:
     """End it without an exit code of its own."""
-    return replace(_session(session, SessionState.FAILED), ended_us=now_us, failure=failure, not_before_us=None)
+    return replace(
+        _session(session, SessionState.FAILED), ended_us=now_us, failure=failure, not_before_us=None, held_by=None
+    )
 
 
-def requeue(session: Session, *, now_us: int, failure: Failure, without: AgentId | None = None) -> Session:
-    """Put it back after a launch that failed, to be tried again later, or end it when the tries are spent.
+def hold(session: Session, by: UserId) -> Session:
+    """A person holds it back."""
+    return replace(_session(session, SessionState.HELD), held_by=by)
+
+
+def let_go(session: Session) -> Session:
+    """Nobody holds it back any more; it keeps its place."""
+    return replace(_session(session, SessionState.QUEUED), held_by=None)
+
+
+def requeue(
+    session: Session, *, now_us: int, failure: Failure, retries: Retries = USUAL, without: AgentId | None = None
+) -> Session:
+    """Put it back after a failure that was ours, to be tried again later, or end it when the tries are spent.
 
     A refusal by an agent that cannot run it (`without`) costs no try: that agent is not asked again.
     """
@@ -60,21 +73,61 @@ def requeue(session: Session, *, now_us: int, failure: Failure, without: AgentId
         excluded = tuple(dict.fromkeys((*session.excluded_agents, without)))
         again = _session(session, SessionState.QUEUED)
         return replace(again, excluded_agents=excluded, scheduled_us=None, started_us=None)
-    if session.retries >= max(session.spec.max_retries, LAUNCH_TRIES_MIN):
+    if session.retries >= max(session.spec.max_retries, retries.tries_min):
         return fail(session, failure, now_us=now_us)
-    wait_ms = min(BACKOFF_MS_FIRST * 2**session.retries, BACKOFF_MS_MAX)
-    again = _session(session, SessionState.QUEUED)
-    later_us = now_us + wait_ms * 1000
-    return replace(again, retries=session.retries + 1, not_before_us=later_us, scheduled_us=None, started_us=None)
+    return _later(session, retries, now_us=now_us)
 
 
-def finish(session: Session, kernels: Sequence[Kernel], *, now_us: int) -> Session:
-    """End it as its kernels ended, once all of them did; the first rank that failed gives the exit code."""
+def run_again(session: Session, *, now_us: int) -> Session:
+    """A person has it run once more after its end: it waits as if it came now, and may be tried as often as at first.
+
+    The one way out of an end. None of its kernels may be left.
+    """
+    assert session.is_ended, f"{session.id} is {session.state}"
+    return replace(
+        session,
+        state=SessionState.QUEUED,
+        queued_us=now_us,
+        retries=0,
+        excluded_agents=(),
+        not_before_us=None,
+        scheduled_us=None,
+        started_us=None,
+        ended_us=None,
+        exit_code=None,
+        signal=None,
+        failure=None,
+        held_by=None,
+        fallback_level=0,
+        preemptions=0,
+        preemption=None,
+    )
+
+
+def finish(session: Session, kernels: Sequence[Kernel], *, now_us: int, retries: Retries = USUAL) -> Session:
+    """End it as its kernels ended, once all of them did; the first rank that failed gives the exit code.
+
+    It is tried again instead, within its budget, when that rank was lost, or when its owner asked for that.
+    """
     failed = first_failed(kernels)
     if failed is None:
         return replace(_session(session, SessionState.COMPLETED), ended_us=now_us, exit_code=0)
+    if session.retries < _tries(session, failed, retries):
+        return _later(session, retries, now_us=now_us)
     ended = replace(session, exit_code=failed.exit_code, signal=failed.signal)
     return fail(ended, _failure_of(failed), now_us=now_us)
+
+
+def is_lost(kernel: Kernel) -> bool:
+    """Whether it ended in a way that is not its own: its node was booted, its shim is gone, it was never started."""
+    return kernel.exit_code is None and kernel.signal is None and not kernel.timed_out
+
+
+def backoff_ms(session: Session, retries: Retries) -> int:
+    """The wait before the next try: doubled from try to try, and moved by what is the same in every replay."""
+    wait_ms = min(retries.wait_ms_first << min(session.retries, 40), retries.wait_ms_max)
+    thousandths = crc32(f"{session.id}/{session.retries}".encode()) % 2001 - 1000
+    return wait_ms + wait_ms * retries.jitter_pct * thousandths // 100_000
 
 
 def first_failed(kernels: Sequence[Kernel]) -> Kernel | None:
@@ -132,6 +185,18 @@ def move_agent(agent: Agent, to: AgentState, *, now_us: int) -> Agent:
         return agent
     assert to in AGENT_MOVES[agent.state], f"{agent.id}: {agent.state} -> {to}"
     return replace(agent, state=to, state_changed_us=now_us)
+
+
+def _tries(session: Session, failed: Kernel, retries: Retries) -> int:
+    if is_lost(failed):
+        return max(session.spec.max_retries, retries.tries_min)
+    return session.spec.max_retries if session.spec.retries_own_failures else 0
+
+
+def _later(session: Session, retries: Retries, *, now_us: int) -> Session:
+    later_us = now_us + backoff_ms(session, retries) * 1000
+    again = replace(_session(session, SessionState.QUEUED), retries=session.retries + 1, not_before_us=later_us)
+    return replace(again, scheduled_us=None, started_us=None)
 
 
 def _session(session: Session, to: SessionState) -> Session:

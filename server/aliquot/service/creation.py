@@ -1,76 +1,128 @@
-"""Creation: from a request to a committed session, or to a typed error at once."""
+"""Creation: from requests to committed sessions, or to a typed error at once."""
 
 import hashlib
 import json
+from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Final
 
-from aliquot.core.admission import label, priority_of, spec_of, tags_of
-from aliquot.core.feasibility import impossible
-from aliquot.core.policy import Policy
+from aliquot.core.admission import priority_of, spec_of, tags_of
+from aliquot.core.admission_terms import tasks_of
+from aliquot.core.field_checks import label
+from aliquot.service.batches import check_batch, told_of, with_ids
 from aliquot.service.draft import Draft
 from aliquot.service.journal import Journal
+from aliquot.service.permissions import check_may_submit, check_priority
 from aliquot.service.ports import Clock, DuplicateKey, Ids, Store
-from aliquot.service.snapshots import agent_row, is_present
 from aliquot.service.state import State
-from aliquot_schema.errors import IdempotencyMismatch, InvalidRequest, UnknownDependency, UnknownSlot
-from aliquot_schema.ids import SESSION_PREFIX, RequestId, SessionId
+from aliquot.service.submission_checks import check_queue, check_sessions
+from aliquot_schema.errors import AliquotError, IdempotencyMismatch, InvalidRequest, UnknownDependency
+from aliquot_schema.ids import SESSION_PREFIX, PoolId, ProjectId, RequestId, SessionId, task_parts
 from aliquot_schema.requests import Caller, NewSession
-from aliquot_schema.sessions import Session, SessionSpec
+from aliquot_schema.sessions import DEFAULT_POOL, DEFAULT_PROJECT, Session
+from aliquot_schema.states import SessionState
 
 KEY_CHARS_MAX: Final = 256
+TRIES_MAX: Final = 8
+"""A batch is tried anew so often when others take its keys meanwhile."""
 
 
 class Creation:
     """Creates sessions. Everything that can be known now is checked now."""
 
-    def __init__(self, *, state: State, journal: Journal, store: Store, clock: Clock, ids: Ids, policy: Policy) -> None:
+    def __init__(self, *, state: State, journal: Journal, store: Store, clock: Clock, ids: Ids) -> None:
         self._state = state
         self._journal = journal
         self._store = store
         self._clock = clock
         self._ids = ids
-        self._policy = policy
 
     async def create(self, caller: Caller, request: NewSession) -> tuple[Session, bool]:
         """Commit a session and return it, and whether it is new.
 
         Raises:
-            InvalidRequest, UnknownSlot, ImpossibleRequest, UnknownDependency, IdempotencyMismatch: nothing is kept.
+            InvalidRequest, UnknownSlot, ImpossibleRequest, QuotaExceeded, UnknownDependency, IdempotencyMismatch,
+            Forbidden: nothing is kept.
         """
-        session = self._session(caller, request)
-        known = self._known(session)
-        if known is not None:
-            return known, False
-        await self._check(session.spec)
-        return await self._insert(caller, session)
+        if request.local_name is not None:
+            raise InvalidRequest("local_name: it has a meaning within create_sessions only", field="local_name")
+        check_may_submit(caller)
+        [(session, is_new)] = await self._commit(caller, [self._session(caller, request)])
+        return session, is_new
 
-    async def _insert(self, caller: Caller, session: Session) -> tuple[Session, bool]:
-        def change(draft: Draft) -> Session:
-            return draft.put(session, "queued")
+    async def create_all(self, caller: Caller, requests: Sequence[NewSession]) -> list[tuple[Session, bool]]:
+        """Commit a batch, all of it or nothing, and return its sessions in the order given; see `create`."""
+        check_may_submit(caller)
+        check_batch(requests)
+        known = [self._by_key(caller, request) for request in requests]
+        ids = [session.id if session is not None else self._fresh_id() for session in known]
+        named = {request.local_name: ids[place] for place, request in enumerate(requests) if request.local_name}
+        sessions = []
+        for place, request in enumerate(requests):
+            try:
+                sessions.append(self._session(caller, request, session_id=ids[place], named=named))
+            except AliquotError as error:
+                raise told_of(error, request, place=place) from None
+        return await self._commit(caller, sessions)
 
-        try:
-            kept = await self._journal.transact(change, actor=caller.user, request_id=RequestId(caller.request_id))
-        except DuplicateKey:
-            return await self._other_of_key(session), False
-        return kept, True
+    async def _commit(self, caller: Caller, sessions: Sequence[Session]) -> list[tuple[Session, bool]]:
+        for _ in range(TRIES_MAX):
+            before = [self._known(session) for session in sessions]
+            fresh = [session for session, known in zip(sessions, before, strict=True) if known is None]
+            await self._check(fresh)
+            try:
+                made = await self._insert(caller, fresh)
+            except DuplicateKey:
+                await self._take_in_others(fresh)
+                continue
+            return [(known, False) if known is not None else (made.pop(0), True) for known in before]
+        raise AssertionError(f"the keys of a batch of {caller.user} were taken by others {TRIES_MAX} times")
 
-    def _session(self, caller: Caller, request: NewSession) -> Session:
+    async def _insert(self, caller: Caller, sessions: Sequence[Session]) -> list[Session]:
+        def change(draft: Draft) -> list[Session]:
+            check_queue(self._state, sessions)
+            return [draft.put(session, str(session.state)) for session in sessions]
+
+        return await self._journal.transact(change, actor=caller.user, request_id=RequestId(caller.request_id))
+
+    def _session(
+        self,
+        caller: Caller,
+        request: NewSession,
+        *,
+        session_id: SessionId | None = None,
+        named: dict[str, SessionId] | None = None,
+    ) -> Session:
         key = request.idempotency_key
         if key is not None and not 0 < len(key) <= KEY_CHARS_MAX:
             raise InvalidRequest(f"idempotency_key: give 1 to {KEY_CHARS_MAX} characters", field="idempotency_key")
+        priority = priority_of(request.priority)
+        check_priority(caller, priority, self._state.policy)
         return Session(
-            id=SessionId(self._ids.new(SESSION_PREFIX)),
+            id=session_id or self._fresh_id(),
             version=0,
             owner=caller.user,
+            project=_project(request.project),
+            pool=PoolId(label(request.pool, field="pool") or DEFAULT_POOL),
             name=label(request.name, field="name"),
             run_id=label(request.run_id, field="run_id"),
             tags=tags_of(request.tags),
-            spec=spec_of(request),
-            priority=priority_of(request.priority),
+            spec=spec_of(with_ids(request, named) if named else request),
+            priority=priority,
+            state=SessionState.HELD if request.held else SessionState.QUEUED,
+            held_by=caller.user if request.held else None,
             queued_us=self._clock.now_us(),
             idempotency_key=label(key, field="idempotency_key"),
             request_hash=None if key is None else hash_of(request),
+            tasks=tasks_of(request),
         )
+
+    def _fresh_id(self) -> SessionId:
+        return SessionId(self._ids.new(SESSION_PREFIX))
+
+    def _by_key(self, caller: Caller, request: NewSession) -> Session | None:
+        key = request.idempotency_key
+        return None if key is None else self._state.by_key(caller.user, key)
 
     def _known(self, session: Session) -> Session | None:
         if session.idempotency_key is None:
@@ -78,49 +130,53 @@ class Creation:
         known = self._state.by_key(session.owner, session.idempotency_key)
         return None if known is None else _same(known, session)
 
-    async def _other_of_key(self, session: Session) -> Session:
-        """The session that took the key first: in the state soon, or in the store since long."""
-        assert session.idempotency_key is not None, "an id made here was there before"
-        known = await self._store.session_by_key(session.owner, session.idempotency_key)
-        assert known is not None, "a key was taken, and nobody has it"
-        if known.id not in self._state.sessions:
-            await self._journal.catch_up()
-        return _same(known, session)
+    async def _take_in_others(self, sessions: Sequence[Session]) -> None:
+        """Have the sessions that took keys first in memory: they are in the state soon, or in the store since long."""
+        for session in sessions:
+            if session.idempotency_key is None:
+                continue
+            other = await self._store.session_by_key(session.owner, session.idempotency_key)
+            if other is not None and other.id not in self._state.sessions:
+                await self._journal.catch_up()
+                if other.id not in self._state.sessions:
+                    self._state.recall(await self._store.session_records(other.id))
 
-    async def _check(self, spec: SessionSpec) -> None:
-        agents = [
-            agent_row(self._state, agent, is_open=True) for agent in self._state.agents.values() if is_present(agent)
-        ]
-        if agents:
-            self._check_slots(spec)
-            refusal = impossible(spec, agents, self._policy.allocation)
-            if refusal is not None:
-                raise refusal
-        for link in spec.depends_on:
-            if link.session_id not in self._state.sessions:
-                await self._recall(link.session_id)
+    async def _check(self, sessions: Sequence[Session]) -> None:
+        check_sessions(self._state, sessions)
+        own = {session.id for session in sessions}
+        for session in sessions:
+            for link in session.spec.depends_on:
+                if link.session_id not in own and link.session_id not in self._state.sessions:
+                    await self._recall(link.session_id)
 
     async def _recall(self, session_id: SessionId) -> None:
         """Have an old session in memory that a new one waits for: passes look there alone."""
         records = await self._store.session_records(session_id)
-        if not records:
+        if records:
+            self._state.recall(records)
+        elif not self._is_task(session_id):
             raise UnknownDependency(f"depends_on: there is no session {session_id[:80]}", session_id=session_id[:80])
-        self._state.recall(records)
 
-    def _check_slots(self, spec: SessionSpec) -> None:
-        known = tuple(sorted(slot.id for slot in self._state.slots.values() if not slot.retired))
-        for slot in spec.slots:
-            if slot not in known:
-                raise UnknownSlot(
-                    f"slots: no agent ever had {slot}; known are {', '.join(known)}", slot=slot, known=known
-                )
+    def _is_task(self, session_id: SessionId) -> bool:
+        """Whether it is a task of an array that was not split off yet."""
+        array_id, index = task_parts(session_id)
+        array = self._state.sessions.get(array_id)
+        return array is not None and array.tasks is not None and index is not None and index in array.tasks.waiting
 
 
 def hash_of(request: NewSession) -> str:
     """A hash of what was asked, so that a retry can be told from another request under the same key."""
     parts = {name: getattr(request, name) for name in NewSession.__dataclass_fields__ if name != "idempotency_key"}
+    parts["fallbacks"] = [asdict(fallback) for fallback in request.fallbacks]
     text = json.dumps(parts, sort_keys=True, default=dict)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _project(text: str | None) -> ProjectId:
+    name = label(text, field="project")
+    if name is not None and "/" in name:
+        raise InvalidRequest("project: a project's name holds no slash", field="project")
+    return ProjectId(name or DEFAULT_PROJECT)
 
 
 def _same(known: Session, session: Session) -> Session:

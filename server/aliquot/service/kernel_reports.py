@@ -5,6 +5,7 @@ from typing import Final
 
 from aliquot.core import transitions
 from aliquot.service.draft import Draft
+from aliquot.service.leaving import after_leaving
 from aliquot_schema.ids import AgentId, LeaseId
 from aliquot_schema.launching import KernelPhase, KernelReport
 from aliquot_schema.leases import EndEvidence, Kernel
@@ -37,7 +38,7 @@ def end_kernel(draft: Draft, kernel: Kernel, report: KernelReport, *, now_us: in
     ended = draft.put(transitions.end_kernel(kernel, report, now_us=now_us), "exited")
     lease = draft.lease(LeaseId(kernel.id))
     if lease is not None and lease.released_us is None:
-        draft.put(transitions.release(lease, report.evidence or EndEvidence.EXIT_FILE, now_us=now_us), "released")
+        draft.release(lease, report.evidence or EndEvidence.EXIT_FILE, now_us=now_us)
     session = _active_session(draft, kernel)
     if session is None:
         return []
@@ -116,11 +117,14 @@ def _was_refused(draft: Draft, kernel: Kernel) -> bool:
 
 
 def _end(draft: Draft, session: Session, kernels: list[Kernel], refused: list[Kernel], *, now_us: int) -> None:
-    if not refused:
-        ended = transitions.finish(session, kernels, now_us=now_us)
-        draft.put(ended, str(ended.state))
-        return
-    why = Failure(code="launch_refused", message=refused[0].message or f"{refused[0].agent_id} refused the launch")
-    unfit = refused[0].agent_id if refused[0].agent_id in session.excluded_agents else None
-    again = transitions.requeue(session, now_us=now_us, failure=why, without=unfit)
-    draft.put(again, "requeued" if again.state is SessionState.QUEUED else "failed")
+    retries = draft.policy().retries
+    waits = after_leaving(draft, session, kernels) if session.state is SessionState.PREEMPTING else None
+    if waits is not None:
+        ended = waits
+    elif not refused:
+        ended = transitions.finish(session, kernels, now_us=now_us, retries=retries)
+    else:
+        why = Failure(code="launch_refused", message=refused[0].message or f"{refused[0].agent_id} refused the launch")
+        unfit = refused[0].agent_id if refused[0].agent_id in session.excluded_agents else None
+        ended = transitions.requeue(session, now_us=now_us, failure=why, retries=retries, without=unfit)
+    draft.put(ended, "requeued" if ended.state is SessionState.QUEUED else str(ended.state))

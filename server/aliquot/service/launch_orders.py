@@ -20,7 +20,11 @@ def order_for(draft: Draft, session: Session, kernel: Kernel, *, epoch: int) -> 
         kernel_id=kernel.id,
         epoch=epoch,
         argv=session.spec.argv,
-        environment={**session.spec.environment, **gang_environment(kernel, draft.kernels_in(session))},
+        environment={
+            **session.spec.environment,
+            **gang_environment(kernel, draft.kernels_in(session)),
+            **array_environment(session),
+        },
         working_directory=session.spec.working_directory,
         spec=lease.spec,
         time_limit_ms=session.spec.time_limit_ms,
@@ -39,3 +43,10 @@ def gang_environment(kernel: Kernel, gang: list[Kernel]) -> dict[str, str]:
         "LOCAL_WORLD_SIZE": str(len(local)),
         "NODE_RANK": str(agents.index(kernel.agent_id)),
     }
+
+
+def array_environment(session: Session) -> dict[str, str]:
+    """Which task of which job array it is; nothing for other sessions."""
+    if session.array_id is None or session.array_index is None:
+        return {}
+    return {"ALIQUOT_ARRAY_ID": session.array_id, "ALIQUOT_ARRAY_INDEX": str(session.array_index)}

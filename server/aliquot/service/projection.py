@@ -1,10 +1,20 @@
 """Projection: records and the state around them, as the read models that people see."""
 
-from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
-from typing import Final
+from datetime import datetime
 
 from aliquot.core.explain import explain
+from aliquot.core.guards import guard_ms
+from aliquot.service.projection_terms import (
+    fallback_view,
+    gb,
+    moment,
+    moment_or_none,
+    pairs,
+    preemption_view,
+    seconds,
+    signal_name,
+    tasks_view,
+)
 from aliquot.service.state import State
 from aliquot_schema.devices import ResourceSpec
 from aliquot_schema.ids import LeaseId
@@ -13,36 +23,18 @@ from aliquot_schema.natural_order import natural_key
 from aliquot_schema.reasons import Verdict
 from aliquot_schema.sessions import Session
 from aliquot_schema.slots import format_amount
-from aliquot_schema.states import KernelState
+from aliquot_schema.states import ACTIVE, KernelState, SessionState
 from aliquot_schema.views import (
     DependencyView,
     DeviceAmountView,
     FailureView,
     KernelView,
-    NameValueView,
+    OrderEstimateView,
     SessionView,
     SlotGrantView,
     VerdictView,
     slot_amounts,
 )
-
-EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-GB: Final = 1_000_000_000
-
-
-def moment(at_us: int) -> datetime:
-    """Microseconds UTC as an aware time, exactly."""
-    return EPOCH + timedelta(microseconds=at_us)
-
-
-def moment_or_none(at_us: int | None) -> datetime | None:
-    """As `moment`, where there may be none."""
-    return None if at_us is None else moment(at_us)
-
-
-def pairs(mapping: Mapping[str, str]) -> tuple[NameValueView, ...]:
-    """Names and values, in order of the names."""
-    return tuple(NameValueView(name=name, value=value) for name, value in sorted(mapping.items()))
 
 
 def grants(spec: ResourceSpec) -> tuple[SlotGrantView, ...]:
@@ -118,11 +110,11 @@ def session_view(state: State, session: Session, *, position: int | None = None)
         command=spec.argv,
         slots=slot_amounts([(slot, format_amount(slot, amount)) for slot, amount in spec.slots.items()]),
         cluster_size=spec.cluster_size,
-        gpu_memory_gb=None if spec.gpu_memory_bytes is None else _gb(spec.gpu_memory_bytes),
+        gpu_memory_gb=None if spec.gpu_memory_bytes is None else gb(spec.gpu_memory_bytes),
         environment=pairs(spec.environment),
         working_directory=spec.working_directory,
-        estimated_duration=_seconds(spec.estimated_duration_ms),
-        time_limit=_seconds(spec.time_limit_ms),
+        estimated_duration=seconds(spec.estimated_duration_ms),
+        time_limit=seconds(spec.time_limit_ms),
         max_retries=spec.max_retries,
         retry_count=session.retries,
         preemptible=spec.preemptible,
@@ -141,7 +133,51 @@ def session_view(state: State, session: Session, *, position: int | None = None)
         exit_code=session.exit_code,
         signal=session.signal,
         failure=None if session.failure is None else _failure(session),
+        retries_own_failures=spec.retries_own_failures,
+        checkpoint_signal=None if spec.checkpoint_signal is None else signal_name(spec.checkpoint_signal),
+        grace=seconds(spec.grace_ms),
+        labels=pairs(spec.labels),
+        preferred_labels=pairs(spec.preferred_labels),
+        models=spec.models,
+        preferred_models=spec.preferred_models,
+        fallbacks=tuple(fallback_view(fallback) for fallback in spec.fallbacks),
+        fallback_level=session.fallback_level,
+        preemptions=session.preemptions,
+        preemption=None if session.preemption is None else preemption_view(session.preemption),
+        held_by=session.held_by,
+        array_id=session.array_id,
+        array_index=session.array_index,
+        tasks=None if session.tasks is None else tasks_view(session.tasks),
+        order_estimate=_estimate(state, session),
+        reserve_until=_reserve_until(state, session),
     )
+
+
+def _estimate(state: State, session: Session) -> OrderEstimateView | None:
+    if session.spec.estimated_duration_ms is not None:
+        return OrderEstimateView(
+            seconds=session.spec.estimated_duration_ms / 1000, explanation="as its owner estimates"
+        )
+    forecast = state.forecast_of(session.id)
+    if forecast is None:
+        return None
+    return OrderEstimateView(seconds=forecast.estimate_ms / 1000, explanation=forecast.sentence())
+
+
+def _reserve_until(state: State, session: Session) -> datetime | None:
+    """The same reckoning as a pass makes; see `guards`."""
+    began_us = session.started_us if session.started_us is not None else session.scheduled_us
+    if session.state not in ACTIVE or session.tasks is not None or began_us is None:
+        return None
+    if session.state is SessionState.PREEMPTING and session.preemption is not None:
+        return moment(session.preemption.until_us)
+    forecast = state.forecast_of(session.id)
+    estimate_ms = session.spec.estimated_duration_ms
+    if estimate_ms is None and forecast is not None:
+        estimate_ms = forecast.estimate_ms
+    limit_ms = session.spec.time_limit_ms
+    held_ms = guard_ms(estimate_ms=estimate_ms, limit_ms=limit_ms, policy=state.rules, pool=session.pool)
+    return moment(began_us + held_ms * 1000)
 
 
 def _failure(session: Session) -> FailureView:
@@ -158,12 +194,3 @@ def _dependencies(state: State, session: Session) -> tuple[DependencyView, ...]:
         )
         for link in session.spec.depends_on
     )
-
-
-def _seconds(milliseconds: int | None) -> float | None:
-    return None if milliseconds is None else milliseconds / 1000
-
-
-def _gb(size: int) -> str:
-    whole, rest = divmod(size, GB)
-    return f"{whole}.{rest:09d}".rstrip("0").rstrip(".") if rest else str(whole)

@@ -1,33 +1,40 @@
-"""Sessions: create, cancel, and change what may be changed."""
+"""Sessions: create, cancel, hold, release, retry, and change what may be changed."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
 from aliquot.core import transitions
 from aliquot.core.admission import priority_of
+from aliquot.service import array_changes
 from aliquot.service.creation import Creation
 from aliquot.service.dispatch import Dispatch
 from aliquot.service.draft import Draft
 from aliquot.service.journal import Journal
-from aliquot.service.kernel_reports import stop_kernels
-from aliquot.service.ports import Clock
+from aliquot.service.permissions import check_may_change, check_may_release, check_priority
+from aliquot.service.ports import Clock, SessionQuery, Store
 from aliquot.service.projection import session_view
 from aliquot.service.state import State
 from aliquot_schema.errors import NotFound, StateConflict, VersionConflict
-from aliquot_schema.ids import RequestId, SessionId
-from aliquot_schema.requests import Caller, NewSession, SessionChanged
+from aliquot_schema.ids import RequestId, SessionId, task_id, task_parts
+from aliquot_schema.requests import Caller, NewSession, SessionChanged, SessionsCreated
 from aliquot_schema.sessions import Session
-from aliquot_schema.states import KernelState, SessionState
+from aliquot_schema.states import SessionState
 
 ID_CHARS_MAX: Final = 80
+NAMES_AT_ONCE: Final = 1000
+"""Tasks of an array that the store is asked for at once."""
 
 
 class Sessions:
     """What people do to sessions. Every method returns after the commit."""
 
-    def __init__(self, *, state: State, journal: Journal, dispatch: Dispatch, creation: Creation, clock: Clock) -> None:
+    def __init__(
+        self, *, state: State, journal: Journal, store: Store, dispatch: Dispatch, creation: Creation, clock: Clock
+    ) -> None:
         self._state = state
         self._journal = journal
+        self._store = store
         self._dispatch = dispatch
         self._creation = creation
         self._clock = clock
@@ -37,34 +44,87 @@ class Sessions:
         session, is_new = await self._creation.create(caller, request)
         return self._changed(session, created=is_new)
 
+    async def create_sessions(self, caller: Caller, requests: Sequence[NewSession]) -> SessionsCreated:
+        """Put a batch into the queue, all of it or nothing; see `Creation.create_all` for what it refuses."""
+        made = await self._creation.create_all(caller, requests)
+        results = tuple(self._changed(session, created=is_new) for session, is_new in made)
+        return SessionsCreated(results=results, revision=self._state.revision)
+
     async def cancel_session(self, caller: Caller, session_id: str, expected_version: int | None) -> SessionChanged:
         """End a session at once; its kernels are stopped, and hold their devices until they are gone.
 
-        Canceling twice is no error.
+        Of a job array it ends all tasks that have not ended. Canceling twice is no error.
 
         Raises:
-            NotFound, VersionConflict, StateConflict: it ended in another way before.
+            NotFound, Forbidden, VersionConflict, StateConflict: it ended in another way before.
         """
 
-        def change(draft: Draft) -> Session:
-            session = self._found(draft, session_id, expected_version)
+        def change(draft: Draft, session: Session, index: int | None) -> Session:
+            now_us = self._clock.now_us()
+            if index is not None:
+                return array_changes.cancel_waiting(draft, session, index, now_us=now_us)
             if session.state is SessionState.CANCELED:
                 return session
             if session.is_ended:
-                raise StateConflict(
-                    f"{session.id} is {session.state}; it cannot be canceled any more",
-                    id=session.id,
-                    state=session.state,
-                )
-            now_us = self._clock.now_us()
-            canceled = draft.put(transitions.cancel(session, now_us=now_us), "canceled")
-            left = [kernel for kernel in draft.kernels_in(session) if kernel.state is not KernelState.EXITED]
-            stopping = stop_kernels(draft, left, now_us=now_us)
+                raise _conflict(session, "it cannot be canceled any more")
+            canceled, stopping = array_changes.cancel(draft, session, now_us=now_us)
             draft.afterwards.append(lambda: self._dispatch.stop(stopping))
             return canceled
 
-        session = await self._journal.transact(change, actor=caller.user, request_id=RequestId(caller.request_id))
-        return self._changed(session)
+        return await self._change(caller, session_id, expected_version, change)
+
+    async def hold_session(self, caller: Caller, session_id: str, expected_version: int | None) -> SessionChanged:
+        """Hold a session back that waits, until it is released. Holding one that is held is no error.
+
+        Raises:
+            NotFound, Forbidden, VersionConflict, StateConflict: it does not wait.
+        """
+
+        def change(draft: Draft, session: Session, index: int | None) -> Session:
+            _check_whole(session, index)
+            if session.state is SessionState.HELD:
+                return session
+            if session.state is not SessionState.QUEUED:
+                raise _conflict(session, "only what is queued can be held back")
+            return draft.put(transitions.hold(session, caller.user), "held")
+
+        return await self._change(caller, session_id, expected_version, change)
+
+    async def release_session(self, caller: Caller, session_id: str, expected_version: int | None) -> SessionChanged:
+        """Let a session go that is held back; it keeps its place in the queue. One that is queued is left as it is.
+
+        Raises:
+            NotFound, Forbidden, VersionConflict, StateConflict: it does not wait.
+        """
+
+        def change(draft: Draft, session: Session, index: int | None) -> Session:
+            _check_whole(session, index)
+            if session.state is SessionState.QUEUED:
+                return session
+            if session.state is not SessionState.HELD:
+                raise _conflict(session, "only what is held can be released")
+            check_may_release(caller, session)
+            return draft.put(transitions.let_go(session), "released")
+
+        return await self._change(caller, session_id, expected_version, change)
+
+    async def retry_session(self, caller: Caller, session_id: str, expected_version: int | None) -> SessionChanged:
+        """Have a session run again that has ended, as a new attempt at the end of the queue.
+
+        Of a job array the tasks that failed or were canceled run again, and all of them if none did.
+
+        Raises:
+            NotFound, Forbidden, VersionConflict, StateConflict: it has not ended, or its processes are not gone yet.
+        """
+        await self._recall(SessionId(session_id))
+
+        def change(draft: Draft, session: Session, index: int | None) -> Session:
+            now_us = self._clock.now_us()
+            if index is not None:
+                return array_changes.run_index_again(draft, session, index, now_us=now_us)
+            return array_changes.run_again(draft, session, now_us=now_us)
+
+        return await self._change(caller, session_id, expected_version, change)
 
     async def update_session_priority(
         self, caller: Caller, session_id: str, priority: str, expected_version: int | None
@@ -72,40 +132,92 @@ class Sessions:
         """Change how urgent a session is, for order policies that look at it.
 
         Raises:
-            NotFound, VersionConflict, InvalidRequest, StateConflict: it has ended.
+            NotFound, Forbidden, VersionConflict, InvalidRequest, StateConflict: it has ended.
         """
         level = priority_of(priority)
 
-        def change(draft: Draft) -> Session:
-            session = self._found(draft, session_id, expected_version)
+        def change(draft: Draft, session: Session, index: int | None) -> Session:
+            _check_whole(session, index)
             if session.is_ended:
-                raise StateConflict(
-                    f"{session.id} is {session.state}; its priority means nothing any more",
-                    id=session.id,
-                    state=session.state,
-                )
-            if session.priority is level:
-                return session
-            return draft.put(replace(session, priority=level), "priority_changed")
+                raise _conflict(session, "its priority means nothing any more")
+            check_priority(caller, level, draft.policy())
+            return (
+                session
+                if session.priority is level
+                else draft.put(replace(session, priority=level), "priority_changed")
+            )
 
-        session = await self._journal.transact(change, actor=caller.user, request_id=RequestId(caller.request_id))
+        return await self._change(caller, session_id, expected_version, change)
+
+    async def _change(
+        self,
+        caller: Caller,
+        session_id: str,
+        expected_version: int | None,
+        change: Callable[[Draft, Session, int | None], Session],
+    ) -> SessionChanged:
+        """Change a session; `change` is given the array and an index for a task without a session of its own."""
+
+        def on_draft(draft: Draft) -> Session:
+            session, index = self._found(draft, session_id)
+            check_may_change(caller, session)
+            if expected_version is not None and expected_version != session.version:
+                raise VersionConflict(
+                    f"{session.id} has version {session.version} by now, not {expected_version}; read it again",
+                    id=session.id,
+                    expected=expected_version,
+                    actual=session.version,
+                )
+            return change(draft, session, index)
+
+        session = await self._journal.transact(on_draft, actor=caller.user, request_id=RequestId(caller.request_id))
         return self._changed(session)
 
-    def _found(self, draft: Draft, session_id: str, expected_version: int | None) -> Session:
+    def _found(self, draft: Draft, session_id: str) -> tuple[Session, int | None]:
         session = draft.session(SessionId(session_id))
-        if session is None:
-            raise NotFound(
-                f"there is no session {session_id[:ID_CHARS_MAX]}", kind="session", id=session_id[:ID_CHARS_MAX]
-            )
-        if expected_version is not None and expected_version != session.version:
-            raise VersionConflict(
-                f"{session.id} has version {session.version} by now, not {expected_version}; read it again",
-                id=session.id,
-                expected=expected_version,
-                actual=session.version,
-            )
-        return session
+        if session is not None:
+            return session, None
+        array_id, index = task_parts(session_id)
+        array = draft.session(array_id)
+        if array is not None and array.tasks is not None and index is not None:
+            without_session = (array.tasks.waiting, array.tasks.canceled)
+            if any(index in indices for indices in without_session):
+                return array, index
+        raise NotFound(f"there is no session {session_id[:ID_CHARS_MAX]}", kind="session", id=session_id[:ID_CHARS_MAX])
+
+    async def _recall(self, session_id: SessionId) -> None:
+        """Have what a retry changes in memory: the session, and its array or the tasks of its own."""
+        array_id, _ = task_parts(session_id)
+        for wanted in dict.fromkeys((array_id, session_id)):
+            await self._recall_one(wanted)
+        array = self._state.sessions.get(session_id)
+        tasks = [] if array is None else [task_id(array.id, index=index) for index in array_changes.to_retry(array)]
+        unknown = [name for name in tasks if name not in self._state.sessions]
+        for first in range(0, len(unknown), NAMES_AT_ONCE):
+            names = tuple(unknown[first : first + NAMES_AT_ONCE])
+            for task in await self._store.sessions(SessionQuery(ids=names, limit=len(names))):
+                await self._recall_one(task.id)
+
+    async def _recall_one(self, session_id: SessionId) -> None:
+        if session_id not in self._state.sessions:
+            records = await self._store.session_records(session_id)
+            if records:
+                self._state.recall(records)
 
     def _changed(self, session: Session, *, created: bool = False) -> SessionChanged:
         newest = self._state.sessions.get(session.id, session)
         return SessionChanged(session=session_view(self._state, newest), revision=self._state.revision, created=created)
+
+
+def _check_whole(session: Session, index: int | None) -> None:
+    if index is not None:
+        name = task_id(session.id, index=index)
+        raise StateConflict(
+            f"{name} has no session of its own yet; do this to the whole array {session.id}",
+            id=name,
+            state=session.state,
+        )
+
+
+def _conflict(session: Session, what: str) -> StateConflict:
+    return StateConflict(f"{session.id} is {session.state}; {what}", id=session.id, state=session.state)

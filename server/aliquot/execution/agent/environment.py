@@ -14,6 +14,8 @@ MARK: Final = "ALIQUOT_ATTEMPT"
 """Names the kernel in the environment of each of its processes; how they are found when their shim is gone."""
 
 _OWN: Final = "ALIQUOT_"
+_PASSED: Final = frozenset({"ALIQUOT_ARRAY_ID", "ALIQUOT_ARRAY_INDEX"})
+"""Names of ours that the server gives with the order."""
 _RESERVED: Final = frozenset({"CUDA_VISIBLE_DEVICES", "CHECKPOINT_DIR", "RESULT_DIR"})
 _PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -63,7 +65,7 @@ def job_environment(
 
 
 def _is_reserved(name: str) -> bool:
-    return name.startswith(_OWN) or name in _RESERVED
+    return (name.startswith(_OWN) and name not in _PASSED) or name in _RESERVED
 
 
 def _totals(order: LaunchOrder) -> dict[str, str]:

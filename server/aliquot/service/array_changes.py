@@ -1,0 +1,124 @@
+"""Changes of job arrays and of their tasks: cancel all or one, and run some again."""
+
+from dataclasses import replace
+
+from aliquot.core import arrays, transitions
+from aliquot.service.draft import Draft
+from aliquot.service.kernel_reports import stop_kernels
+from aliquot_schema.errors import StateConflict
+from aliquot_schema.ids import task_id
+from aliquot_schema.intervals import Intervals
+from aliquot_schema.leases import Kernel
+from aliquot_schema.sessions import NO_INDICES, ArrayTasks, Session
+from aliquot_schema.states import KernelState, SessionState
+
+
+def cancel(draft: Draft, session: Session, *, now_us: int) -> tuple[Session, list[Kernel]]:
+    """End a session, and all tasks of an array; returns it, and the kernels that agents must be asked to stop."""
+    if session.tasks is not None:
+        return _cancel_array(draft, session, now_us=now_us)
+    canceled = draft.put(transitions.cancel(session, now_us=now_us), "canceled")
+    return canceled, stop_kernels(draft, _left(draft, canceled), now_us=now_us)
+
+
+def cancel_waiting(draft: Draft, array: Session, index: int, *, now_us: int) -> Session:
+    """Cancel a task of an array that has no session of its own; returns the array.
+
+    Canceling it twice is no error.
+    """
+    assert array.tasks is not None, f"{array.id} is no array"
+    if index in array.tasks.canceled:
+        return array
+    changed = arrays.settled(arrays.with_task(array, index, place="canceled"), now_us=now_us)
+    return draft.put(changed, str(changed.state) if changed.is_ended else "task_canceled")
+
+
+def run_again(draft: Draft, session: Session, *, now_us: int) -> Session:
+    """Have a session run once more after its end; of an array, the tasks that failed or were canceled, else all.
+
+    Raises:
+        StateConflict: it has not ended, or its processes are not gone yet.
+    """
+    _check_ended(draft, session)
+    if session.tasks is not None:
+        return _run_tasks_again(draft, session, _to_retry(session.tasks), now_us=now_us)
+    again = draft.put(transitions.run_again(session, now_us=now_us), "retried")
+    array = None if session.array_id is None else draft.session(session.array_id)
+    if array is not None and session.array_index is not None:
+        _put_back(draft, array, active=Intervals.of([session.array_index]), now_us=now_us)
+    return again
+
+
+def run_index_again(draft: Draft, array: Session, index: int, *, now_us: int) -> Session:
+    """Have one canceled task of an array, which never had a session of its own, wait again; returns the array.
+
+    Raises:
+        StateConflict: the task waits.
+    """
+    assert array.tasks is not None, f"{array.id} is no array"
+    if index not in array.tasks.canceled:
+        name = task_id(array.id, index=index)
+        raise StateConflict(f"{name} waits for its first start; there is nothing to retry", id=name, state="queued")
+    return _put_back(draft, array, waiting=Intervals.of([index]), now_us=now_us)
+
+
+def to_retry(array: Session) -> Intervals:
+    """The tasks of an array that has ended which a retry runs again."""
+    return Intervals() if array.tasks is None or not array.is_ended else _to_retry(array.tasks)
+
+
+def _cancel_array(draft: Draft, array: Session, *, now_us: int) -> tuple[Session, list[Kernel]]:
+    assert array.tasks is not None, f"{array.id} is no array"
+    idle = arrays.with_tasks(array, array.tasks.waiting, place="canceled")
+    draft.put(transitions.cancel(idle, now_us=now_us), "canceled")
+    stopping: list[Kernel] = []
+    for index in array.tasks.active:
+        task = draft.session(task_id(array.id, index=index))
+        if task is not None and not task.is_ended:
+            stopping += cancel(draft, task, now_us=now_us)[1]
+    return draft.session(array.id) or array, stopping
+
+
+def _to_retry(tasks: ArrayTasks) -> Intervals:
+    return Intervals.joined((*tasks.failed.spans, *tasks.canceled.spans)) or tasks.completed
+
+
+def _run_tasks_again(draft: Draft, array: Session, indices: Intervals, *, now_us: int) -> Session:
+    """Tasks that ended as sessions wait as these; the others, as indices of their array."""
+    active = []
+    for index in indices:
+        task = draft.session(task_id(array.id, index=index))
+        if task is not None:
+            _check_ended(draft, task)
+            draft.put(transitions.run_again(task, now_us=now_us), "retried")
+            active.append(index)
+    own = Intervals.of(active)
+    waiting = Intervals.of(index for index in indices if index not in own)
+    return _put_back(draft, array, waiting=waiting, active=own, now_us=now_us)
+
+
+def _put_back(
+    draft: Draft, array: Session, *, waiting: Intervals = NO_INDICES, active: Intervals = NO_INDICES, now_us: int
+) -> Session:
+    back = transitions.run_again(array, now_us=now_us) if array.is_ended else array
+    back = arrays.with_tasks(arrays.with_tasks(back, waiting, place="waiting"), active, place="active")
+    if back.state is SessionState.RUNNING and waiting:
+        back = replace(back, state=SessionState.QUEUED, scheduled_us=None, started_us=None)
+    return draft.put(arrays.settled(back, now_us=now_us), "retried")
+
+
+def _left(draft: Draft, session: Session) -> list[Kernel]:
+    return [kernel for kernel in draft.kernels_in(session) if kernel.state is not KernelState.EXITED]
+
+
+def _check_ended(draft: Draft, session: Session) -> None:
+    if not session.is_ended:
+        raise StateConflict(
+            f"{session.id} is {session.state}; only what has ended can be retried", id=session.id, state=session.state
+        )
+    if _left(draft, session):
+        raise StateConflict(
+            f"{session.id} is {session.state}, and its processes are not gone yet; try again when it holds no devices",
+            id=session.id,
+            state=session.state,
+        )

@@ -1,0 +1,106 @@
+"""Checks of a new session against the cluster, its policy and its quotas: what can be known now is said now."""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import replace
+
+from aliquot.core.feasibility import impossible
+from aliquot.core.quota import impossible_under, too_many_queued
+from aliquot.core.snapshot import AgentRow
+from aliquot.service.snapshots import is_present
+from aliquot.service.state import State
+from aliquot_schema.errors import AliquotError, InvalidRequest, UnknownSlot
+from aliquot_schema.ids import PoolId, ProjectId, UserId
+from aliquot_schema.quotas import Quota, QuotaScope
+from aliquot_schema.sessions import Session, SessionSpec
+from aliquot_schema.slots import ResourceSlot
+
+
+def check_sessions(state: State, sessions: Iterable[Session]) -> None:
+    """Refuse sessions of which one could never run.
+
+    Raises:
+        InvalidRequest, UnknownSlot, ImpossibleRequest, QuotaExceeded: the message says what to change.
+    """
+    for session in sessions:
+        _check_pool(state, session.pool)
+        _check_room(state, session)
+        refusal = impossible_under(session.spec, state.quotas, user=session.owner, project=session.project)
+        if refusal is not None:
+            raise refusal
+
+
+def check_queue(state: State, sessions: Iterable[Session]) -> None:
+    """Refuse sessions that would make too many wait.
+
+    Raises:
+        QuotaExceeded: nothing of them may be kept.
+    """
+    if any(quota.max_queued is not None for quota in state.quotas.values()):
+        new = Counter[tuple[UserId, ProjectId]]()
+        for session in sessions:
+            new[session.owner, session.project] += tasks_waiting(session)
+        for (user, project), tasks in new.items():
+            refusal = too_many_queued(
+                tasks, state.quotas, queued=lambda quota: _queued(state, quota), user=user, project=project
+            )
+            if refusal is not None:
+                raise refusal
+
+
+def tasks_waiting(session: Session) -> int:
+    """How many tasks of it wait: 1, or as many as its array has waiting."""
+    return 1 if session.tasks is None else len(session.tasks.waiting)
+
+
+def _queued(state: State, quota: Quota) -> int:
+    found = 0
+    for session_id in state.pending:
+        session = state.sessions[session_id]
+        if quota.scope is QuotaScope.CLUSTER or quota.name == (
+            session.owner if quota.scope is QuotaScope.USER else session.project
+        ):
+            found += tasks_waiting(session)
+    return found
+
+
+def _check_pool(state: State, pool: PoolId) -> None:
+    if pool not in state.policy.pools:
+        known = ", ".join(sorted(state.policy.pools))
+        raise InvalidRequest(f"pool: there is no {pool}; pools are {known}", field="pool")
+
+
+def _check_room(state: State, session: Session) -> None:
+    present = [agent for agent in state.agents.values() if is_present(agent)]
+    if present:
+        _check_slots(state, session.spec.slots)
+        for fallback in session.spec.fallbacks:
+            _check_slots(state, fallback.slots)
+    agents = [state.agent_row(agent, is_open=True) for agent in present if agent.pool == session.pool]
+    if not agents:
+        return
+    refusal = _refusal(state, session.spec, agents)
+    if refusal is not None:
+        raise refusal
+    for place, fallback in enumerate(session.spec.fallbacks, start=1):
+        smaller = replace(
+            session.spec,
+            slots=fallback.slots,
+            cluster_size=fallback.cluster_size,
+            gpu_memory_bytes=fallback.gpu_memory_bytes,
+        )
+        refusal = _refusal(state, smaller, agents)
+        if refusal is not None:
+            refusal.message = f"fallbacks: number {place}: {refusal.message}"
+            raise refusal
+
+
+def _refusal(state: State, spec: SessionSpec, agents: list[AgentRow]) -> AliquotError | None:
+    return impossible(spec, agents, state.rules.allocation)
+
+
+def _check_slots(state: State, slots: ResourceSlot) -> None:
+    known = tuple(sorted(slot.id for slot in state.slots.values() if not slot.retired))
+    for slot in slots:
+        if slot not in known:
+            raise UnknownSlot(f"slots: no agent ever had {slot}; known are {', '.join(known)}", slot=slot, known=known)
