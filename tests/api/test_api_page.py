@@ -17,6 +17,7 @@ from aliquot.api.markup import Html, element, joined, table
 from aliquot_schema.errors import Unavailable
 from aliquot_schema.graphql.sdl import schema_text
 from aliquot_schema.ids import UserId
+from api_administration import administration
 from api_fakes import FakeCluster, FakeReader, FakeWatcher, FakeWriter
 from api_server import TOKEN, ApiServer, listening
 
@@ -120,6 +121,7 @@ async def test_what_the_application_lives_in_is_entered_and_left(anyio_backend: 
         reader=FakeReader(cluster),
         writer=FakeWriter(cluster),
         watcher=FakeWatcher(cluster),
+        admin=administration(),
         auth=TokenAuth(TOKEN, UserId("ada")),
         lifespan=lifespan,
     )

@@ -139,9 +139,7 @@ async def test_after_another_boot_what_ran_is_gone_and_what_was_only_sent_is_sen
         on.executor.start_by_itself = True
         on.executor.boots(A)
         await on.settle()
-        assert on.session(ran).state is S.FAILED
-        assert on.session(ran).failure is not None
-        assert on.session(ran).failure.code == "kernel_lost"  # type: ignore[union-attr]  # said one line above
+        assert (on.session(ran).state, on.session(ran).retries) == (S.QUEUED, 1)
         assert on.state.leases[LeaseId(rank(ran))].evidence is EndEvidence.BOOT_ID
         assert on.state.leases[LeaseId(rank(canceled))].evidence is EndEvidence.BOOT_ID
         assert on.session(canceled).state is S.CANCELED
