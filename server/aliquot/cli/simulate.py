@@ -26,6 +26,7 @@ FromS = Annotated[int | None, Option(help="Leave out jobs submitted before.")]
 UntilS = Annotated[int | None, Option(help="Leave out jobs submitted then or later.")]
 SkipUnfitting = Annotated[bool, Option("--skip-unfitting", help="Leave out jobs that the empty cluster cannot run.")]
 Orders = Annotated[list[str] | None, Option("--policy", "--order", help="Who is next; several make several rows.")]
+PolicyFiles = Annotated[list[Path] | None, Option(help="A policy as YAML, a row of its own; several make several.")]
 Backfills = Annotated[list[str] | None, Option(help="Who may pass the head of the queue; several make several rows.")]
 Placements = Annotated[list[str] | None, Option(help="Where jobs go; several make several rows.")]
 EstimatesName = Annotated[str, Option(help="predicted, none, or exact: what no scheduler can know.")]
@@ -49,6 +50,7 @@ def simulate(
     until_s: UntilS = None,
     skip_unfitting: SkipUnfitting = False,
     policy: Orders = None,
+    policy_file: PolicyFiles = None,
     backfill: Backfills = None,
     placement: Placements = None,
     estimates: EstimatesName = "predicted",
@@ -58,7 +60,7 @@ def simulate(
     as_json: AsJson = False,
 ) -> None:
     """Run the scheduler over jobs, and report how long they would have waited."""
-    from aliquot.cli.simulation.rows import rows
+    from aliquot.cli.simulation.rows import Comparison
     from aliquot.cli.simulation.source import Source
     from aliquot.client import ClientFailure
     from aliquot_schema.errors import AliquotError
@@ -75,14 +77,15 @@ def simulate(
             until_s=until_s,
             skips_unfitting=skip_unfitting,
         )
-        chosen = rows(
-            policy or ["fair_share"],
-            backfill or ["easy"],
-            placement or [source.placement],
+        chosen = Comparison(
+            orders=policy or ([] if policy_file else ["fair_share"]),
+            backfills=backfill or ["easy"],
+            placements=placement or [source.placement],
+            files=policy_file or (),
             estimates=estimates,
             checkpoint_ms=None if checkpoint_every is None else round(checkpoint_every * 1000),
             has_references=references,
-        )
+        ).rows()
         _check_targets(save, plot)
         _show(_outcomes(source, chosen, save=save), plot=plot, as_json=as_json)
     except (AliquotError, ClientFailure) as error:

@@ -20,7 +20,7 @@ BINS: Final = 300
 GROUPS_MAX: Final = 15
 LEAST_S: Final = 1.0
 """Shorter times stand here on the logarithmic axis."""
-DAY_S: Final = 86_400.0
+UNITS: Final = (("days", 86_400.0), ("hours", 3_600.0), ("minutes", 60.0))
 LAYOUT: Final = "wj;uu;qq;gg"
 """Waits and completion times side by side, then use, queue and groups below each other."""
 
@@ -52,13 +52,14 @@ def save_plots(outcomes: Mapping[str, Outcome], path: Path) -> None:
 
     figure = Figure(figsize=PAGE_INCHES, layout="constrained")
     axes = figure.subplot_mosaic(LAYOUT)
+    unit, unit_s = _unit(outcomes)
     for label, outcome in outcomes.items():
         times = Times.of(outcome)
         _draw_cdf(axes["w"], times.wait, label=label)
         _draw_cdf(axes["j"], times.jct, label=label)
-        _draw_course(axes, outcome, label=label)
+        _draw_course(axes, outcome, label=label, unit_s=unit_s)
     _draw_groups(axes["g"], outcomes)
-    _describe(axes)
+    _describe(axes, unit=unit)
     figure.legend(*axes["w"].get_legend_handles_labels(), loc="outside upper center", ncols=min(len(outcomes), 3))
     try:
         figure.savefig(path, dpi=150)
@@ -73,12 +74,12 @@ def _draw_cdf(axes: "Axes", seconds: Floats, *, label: str) -> None:
     axes.step(ordered[places], 100 * (places + 1) / len(ordered), where="post", label=label)
 
 
-def _draw_course(axes: Mapping[str, "Axes"], outcome: Outcome, *, label: str) -> None:
+def _draw_course(axes: Mapping[str, "Axes"], outcome: Outcome, *, label: str, unit_s: float) -> None:
     timeline = outcome.timeline
     at_s, held_milli = means(timeline, timeline.held_milli, bins=BINS)
-    axes["u"].plot(at_s / DAY_S, 100 * held_milli / max(outcome.capacity_milli, 1), label=label, linewidth=1)
+    axes["u"].plot(at_s / unit_s, 100 * held_milli / max(outcome.capacity_milli, 1), label=label, linewidth=1)
     at_s, waiting = means(timeline, timeline.waiting, bins=BINS)
-    axes["q"].plot(at_s / DAY_S, waiting, label=label, linewidth=1)
+    axes["q"].plot(at_s / unit_s, waiting, label=label, linewidth=1)
 
 
 def _draw_groups(axes: "Axes", outcomes: Mapping[str, Outcome]) -> None:
@@ -92,12 +93,18 @@ def _draw_groups(axes: "Axes", outcomes: Mapping[str, Outcome]) -> None:
     axes.set_xticks(places, [name[:24] for name in names], rotation=30, ha="right")
 
 
-def _describe(axes: Mapping[str, "Axes"]) -> None:
+def _unit(outcomes: Mapping[str, Outcome]) -> tuple[str, float]:
+    """The largest unit that there are two of, or else the smallest, with its seconds."""
+    span_s = max(outcome.timeline.at_us[-1] - outcome.timeline.at_us[0] for outcome in outcomes.values()) / 1e6
+    return next((unit for unit in UNITS if span_s >= 2 * unit[1]), UNITS[-1])
+
+
+def _describe(axes: Mapping[str, "Axes"], *, unit: str) -> None:
     texts = {
-        "w": ("In the queue", "seconds", "part of the jobs, %"),
-        "j": ("From submission to end", "seconds", "part of the jobs, %"),
-        "u": ("GPUs held", "days since the first submission", "part of all, %"),
-        "q": ("Queue", "days since the first submission", "jobs waiting"),
+        "w": ("In the queue", f"seconds; all shorter ones stand at {LEAST_S:g}", "part of the jobs, %"),
+        "j": ("From submission to end", f"seconds; all shorter ones stand at {LEAST_S:g}", "part of the jobs, %"),
+        "u": ("GPUs held", f"{unit} since the first submission", "part of all, %"),
+        "q": ("Queue", f"{unit} since the first submission", "jobs waiting"),
         "g": ("Slowdown by group, the largest groups first", "", "mean bounded slowdown"),
     }
     for name, (title, across, up) in texts.items():

@@ -4,8 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import product
+from pathlib import Path
 from typing import Final, TypeVar
 
+from aliquot.cli.simulation.policy_files import read_policy
 from aliquot.core.ordering import order_named
 from aliquot.core.placement.strategies import making
 from aliquot.core.policy import Policy
@@ -31,52 +33,59 @@ class Row:
     settings: Settings
 
 
-def rows(
-    orders: Sequence[str],
-    backfills: Sequence[str],
-    placements: Sequence[str],
-    *,
-    estimates: str,
-    checkpoint_ms: int | None = None,
-    has_references: bool,
-) -> tuple[Row, ...]:
-    """Every combination, and before them what to compare with; a label has those parts of it that differ between rows.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """What was asked for on the command line."""
 
-    Raises:
-        InvalidRequest: a name that there is not; the message lists those that there are.
-    """
-    for order in orders:
-        order_named(order)
-    for placement in placements:
-        making(placement)
-    expects = _named(Estimates, estimates, field="estimates")
-    found = [
-        Row(
-            label=" ".join(
-                part
-                for part, choices in ((order, ()), (backfill, backfills), (placement, placements))
-                if len(choices) != 1
-            ),
-            settings=Settings(
-                policy=Policy(order=order, backfill=_named(Backfill, backfill, field="backfill"), placement=placement),
-                estimates=expects,
-                checkpoint_ms=checkpoint_ms,
-            ),
+    orders: Sequence[str]
+    backfills: Sequence[str]
+    placements: Sequence[str]
+    files: Sequence[Path]
+    """Of policies, each a row of its own."""
+    estimates: str
+    checkpoint_ms: int | None
+    has_references: bool
+
+    def rows(self) -> tuple[Row, ...]:
+        """What to compare with, every combination of names, and the files; one row for each label.
+
+        Raises:
+            InvalidRequest: a name that there is not, with those that there are; a file that holds no policy.
+        """
+        expects = _named(Estimates, self.estimates, field="estimates")
+        policies = {**self._combined(), **{path.stem: read_policy(path) for path in self.files}}
+        found = [
+            Row(label=label, settings=Settings(policy=policy, estimates=expects, checkpoint_ms=self.checkpoint_ms))
+            for label, policy in policies.items()
+        ]
+        references = self._references() if self.has_references else ()
+        return tuple({row.label: row for row in (*references, *found)}.values())
+
+    def _combined(self) -> dict[str, Policy]:
+        """Every combination; a label has those parts of it that differ between rows."""
+        for order in self.orders:
+            order_named(order)
+        for placement in self.placements:
+            making(placement)
+        several = len(self.backfills) > 1, len(self.placements) > 1
+        found = {}
+        for order, name, placement in product(self.orders, self.backfills, self.placements):
+            shown = [part for part, is_shown in zip((name, placement), several, strict=True) if is_shown]
+            backfill = _named(Backfill, name, field="backfill")
+            found[" ".join([order, *shown])] = Policy(order=order, backfill=backfill, placement=placement)
+        return found
+
+    def _references(self) -> tuple[Row, ...]:
+        placement = self.placements[0]
+        return tuple(
+            Row(
+                label=label,
+                settings=Settings(
+                    policy=Policy(order=order, backfill=backfill, placement=placement), estimates=estimates
+                ),
+            )
+            for label, order, backfill, estimates in REFERENCES
         )
-        for order, backfill, placement in product(orders, backfills, placements)
-    ]
-    references = _references(placements[0]) if has_references else ()
-    return tuple({row.label: row for row in (*references, *found)}.values())
-
-
-def _references(placement: str) -> tuple[Row, ...]:
-    return tuple(
-        Row(
-            label=label,
-            settings=Settings(policy=Policy(order=order, backfill=backfill, placement=placement), estimates=estimates),
-        )
-        for label, order, backfill, estimates in REFERENCES
-    )
 
 
 def _named(kind: type[Name], name: str, *, field: str) -> Name:

@@ -77,6 +77,8 @@ class Source:
     def _read_server(self) -> tuple[tuple[Job, ...], Agents]:
         assert self.server is not None
         jobs, agents = asyncio.run(_from_server(self.server, token=_token(self.token_file)))
+        if not jobs:
+            raise InvalidRequest(f"no session of {self.server} has run and ended yet", field="server")
         print(f"read {len(jobs)} sessions and {len(agents)} agents from {self.server}", file=sys.stderr)
         return jobs, agents
 
@@ -85,7 +87,9 @@ class Source:
         return nodes(gpus // gpus_each, gpus_each=gpus_each)
 
     def _window(self, jobs: tuple[Job, ...]) -> tuple[Job, ...]:
-        last_s = max((job.submit_us // SECOND_US + 1 for job in jobs), default=0)
+        if not jobs:
+            raise InvalidRequest("no job asks for GPUs", field="gpus")
+        last_s = max(job.submit_us // SECOND_US + 1 for job in jobs)
         until_s = last_s if self.until_s is None else self.until_s
         chosen = window(jobs, from_s=self.from_s or 0, until_s=until_s)
         if not chosen:
@@ -113,6 +117,9 @@ async def _from_server(url: str, *, token: str) -> tuple[tuple[Job, ...], Agents
 def _token(path: Path | None) -> str:
     path = path or default_data_folder() / "token"
     try:
-        return path.read_text(encoding="utf-8").strip()
+        token = path.read_text(encoding="ascii").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidRequest(f"{path}: no token can be read there: {error}", field="token_file") from error
+    if not token.isprintable() or not token:
+        raise InvalidRequest(f"{path} holds no token", field="token_file")
+    return token

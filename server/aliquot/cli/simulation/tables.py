@@ -33,7 +33,7 @@ def _table(title: str, reports: Iterable[tuple[str, Report]]) -> Table:
     for heading in ("preempted", "lost GPU h") if has_preemptions else ():
         table.add_column(heading, justify="right")
     for name, found in found_reports:
-        times = [f"{value:,.0f}" for spread in (found.jct, found.wait) for value in asdict(spread).values()]
+        times = [_written(value) for spread in (found.jct, found.wait) for value in asdict(spread).values()]
         rates = f"{found.slowdown_mean:,.2f}", f"{found.utilization_pct:.1f}", f"{found.fairness:.2f}"
         lost = (f"{found.preemptions:,}", f"{found.lost_gpu_hours:,.1f}") if has_preemptions else ()
         table.add_row(name, f"{found.jobs:,}", *times, *rates, *lost)
@@ -46,6 +46,11 @@ def _groups_table(name: str, found: Report) -> Table:
     for heading in ("jobs", "GPU hours", "jct mean", "wait mean", "slowdown"):
         table.add_column(heading, justify="right")
     for group in found.groups[:GROUPS_MAX]:
-        times = f"{group.jct_mean_s:,.0f}", f"{group.wait_mean_s:,.0f}", f"{group.slowdown_mean:,.2f}"
-        table.add_row(group.project, f"{group.jobs:,}", f"{group.gpu_hours:,.0f}", *times)
+        times = _written(group.jct_mean_s), _written(group.wait_mean_s), f"{group.slowdown_mean:,.2f}"
+        table.add_row(group.project, f"{group.jobs:,}", _written(group.gpu_hours), *times)
     return table
+
+
+def _written(value: float) -> str:
+    """With a place after the point where the number is small."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}"

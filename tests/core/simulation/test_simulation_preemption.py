@@ -1,0 +1,108 @@
+"""Who has to make room: grace, what is kept and lost, and the way back through the queue."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from aliquot.core.decide import decide
+from aliquot.core.plan import Eviction, Plan
+from aliquot.core.policy import Policy
+from aliquot.core.simulation import run
+from aliquot.core.simulation.cluster import pool
+from aliquot.core.simulation.outcome import Outcome
+from aliquot.core.simulation.report import Times, report
+from aliquot.core.simulation.settings import Settings
+from aliquot.core.simulation.trace import SECOND_US, Job, gpu_request, numbered
+from aliquot_schema.ids import ProjectId, SessionId, UserId
+from aliquot_schema.sessions import PreemptionCause
+
+Evict = Callable[[Mapping[int, tuple[int, int]]], None]
+
+
+def job(submit_s: int, duration_s: int, gpus: int) -> Job:
+    return Job(
+        id=SessionId(""),
+        user=UserId("ann"),
+        project=ProjectId("lab"),
+        submit_us=submit_s * SECOND_US,
+        duration_ms=duration_s * 1000,
+        request=gpu_request(gpus * 1000),
+        preemptible=True,
+    )
+
+
+@pytest.fixture
+def evict(monkeypatch: pytest.MonkeyPatch) -> Evict:
+    """Have a job asked to make room in the pass at a second: {second: (job, grace in seconds)}."""
+
+    def tell(when: Mapping[int, tuple[int, int]]) -> None:
+        left = dict(when)
+
+        def deciding(*arguments: Any, now_us: int, **options: Any) -> Plan:
+            plan = decide(*arguments, now_us=now_us, **options)
+            if (asked := left.pop(now_us // SECOND_US, None)) is None:
+                return plan
+            eviction = Eviction(
+                session_id=SessionId(f"{asked[0]:08d}"),
+                version=1,
+                cause=PreemptionCause.PRIORITY,
+                by_session=None,
+                by_user=UserId("bob"),
+                grace_ms=asked[1] * 1000,
+            )
+            return replace(plan, evictions=(eviction,))
+
+        monkeypatch.setattr(run, "decide", deciding)
+
+    return tell
+
+
+def ran(*jobs: Job, checkpoint_s: int | None = None) -> Outcome:
+    checkpoint_ms = None if checkpoint_s is None else checkpoint_s * 1000
+    return run.simulate(numbered(jobs), pool(2), Settings(policy=Policy(), checkpoint_ms=checkpoint_ms))
+
+
+def ends_s(outcome: Outcome) -> list[int]:
+    return [ended // SECOND_US for ended in outcome.ended_us]
+
+
+def test_without_checkpoints_all_work_is_done_again(evict: Evict) -> None:
+    evict({50: (0, 5)})
+    outcome = ran(job(0, 100, 2), job(50, 10, 1))
+    # It keeps its place in the queue, so it starts again as soon as its grace is over, before the other one.
+    assert ends_s(outcome) == [155, 165]
+    assert outcome.preemptions == (1, 0)
+    assert outcome.lost_ms == (55_000, 0)
+
+
+def test_work_is_kept_up_to_the_last_checkpoint(evict: Evict) -> None:
+    evict({50: (0, 5)})
+    outcome = ran(job(0, 100, 2), job(50, 10, 1), checkpoint_s=20)
+    assert ends_s(outcome) == [55 + 60, 125]
+    assert outcome.lost_ms == (15_000, 0)
+
+
+def test_what_was_kept_before_is_not_lost_later(evict: Evict) -> None:
+    evict({50: (0, 0), 70: (0, 0)})
+    outcome = ran(job(0, 100, 2), job(50, 10, 2), job(70, 10, 2), checkpoint_s=20)
+    # 40 s are kept of the first 50, then 60 of the 60 done.
+    assert outcome.lost_ms[0] == 10_000
+    assert outcome.preemptions[0] == 2
+    assert ends_s(outcome)[0] == 110
+
+
+def test_who_ends_within_his_grace_is_not_preempted(evict: Evict) -> None:
+    evict({50: (0, 50)})
+    outcome = ran(job(0, 100, 2), job(50, 10, 1))
+    assert ends_s(outcome) == [100, 110]
+    assert outcome.preemptions == (0, 0)
+
+
+def test_lost_time_is_reported_and_is_no_wait(evict: Evict) -> None:
+    evict({50: (0, 5)})
+    outcome = ran(job(0, 100, 2), job(50, 10, 1))
+    made = report(outcome)
+    assert (made.preemptions, made.lost_gpu_hours) == (1, pytest.approx(2 * 55 / 3600))
+    assert Times.of(outcome).wait.tolist() == [0, 105]
