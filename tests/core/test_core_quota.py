@@ -12,8 +12,10 @@ from aliquot.core.fairshare import Usage
 from aliquot.core.months import starts_us
 from aliquot.core.plan import KernelPlacement
 from aliquot.core.policy import Policy
-from aliquot.core.quota import HOUR, QuotaBook, impossible_under, too_many_queued, weight_of
+from aliquot.core.quota import HOUR, QuotaBook
+from aliquot.core.quota_limits import impossible_under, too_many_queued
 from aliquot.core.snapshot import PendingRow, RunningRow
+from aliquot.core.weights import weight_of
 from aliquot_schema.ids import AgentId, DeviceId, NodeId, ProjectId, QuotaId, SessionId, SlotName, UserId
 from aliquot_schema.policies import Preemption, Victims
 from aliquot_schema.quotas import Quota, QuotaScope, quota_id

@@ -1,5 +1,6 @@
 """Job arrays: where their tasks are, and what that means for the array."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -23,7 +24,7 @@ def with_task(array: Session, index: int, *, place: str) -> Session:
     assert tasks is not None, f"{array.id} is no array"
     sets: dict[str, Intervals] = {name: indices.without(index) for name, indices in _sets(tasks).items()}
     sets[place] = sets[place].with_number(index)
-    return replace(array, tasks=replace(tasks, **sets))
+    return _with(array, tasks, sets)
 
 
 def with_tasks(array: Session, indices: Intervals, *, place: str) -> Session:
@@ -33,7 +34,11 @@ def with_tasks(array: Session, indices: Intervals, *, place: str) -> Session:
     moved = frozenset(indices)
     sets = {name: Intervals.of(index for index in known if index not in moved) for name, known in _sets(tasks).items()}
     sets[place] = Intervals.joined((*sets[place].spans, *indices.spans))
-    return replace(array, tasks=replace(tasks, **sets))
+    return _with(array, tasks, sets)
+
+
+def _with(array: Session, tasks: ArrayTasks, sets: Mapping[str, Intervals]) -> Session:
+    return replace(array, tasks=ArrayTasks(max_parallel=tasks.max_parallel, **sets))
 
 
 def settled(array: Session, *, now_us: int) -> Session:

@@ -1,19 +1,16 @@
 """The one decision function. A pass is straight-line code: gate, order, place and backfill, reasons."""
 
-from collections.abc import Mapping
-
+from aliquot.core.aside import falling_back, set_aside, wake_at
 from aliquot.core.backfill import Scene
-from aliquot.core.gate import Gated, gate
+from aliquot.core.gate import gate
 from aliquot.core.memo import Memo
 from aliquot.core.ordering import in_order, order_named
 from aliquot.core.ordering.score import Standing
 from aliquot.core.plan import Plan
 from aliquot.core.policy import Policy
-from aliquot.core.queue import IntArray, Queue
+from aliquot.core.queue import Queue
 from aliquot.core.serving import Serving
 from aliquot.core.snapshot import Snapshot
-from aliquot_schema.ids import SessionId
-from aliquot_schema.reasons import Reason, Verdict
 
 
 def decide(
@@ -53,33 +50,12 @@ def decide(
     plan = Plan(
         placements=tuple(serving.placements),
         failures=failures,
-        verdicts=waiting | _aside(gated, queue, order),
-        wake_at_us=_wake_at(gated, waiting),
+        verdicts=waiting | set_aside(gated, queue, order),
+        wake_at_us=wake_at(gated, waiting),
         reservation=serving.promise() if explains else None,
         promises=tuple(serving.promises),
         evictions=serving.evictions,
-        fallbacks=_fallbacks(gated, serving),
+        fallbacks=falling_back(gated, serving),
     )
     serving.leave()
     return plan
-
-
-def _wake_at(gated: Gated, waiting: Mapping[SessionId, Verdict]) -> int | None:
-    """The first known time at which a gate or a quota opens."""
-    opens = [verdict.evidence.until_us for verdict in waiting.values() if verdict.reason is Reason.QUOTA]
-    known = [at_us for at_us in (gated.wake_at_us, *opens) if at_us is not None]
-    return min(known, default=None)
-
-
-def _fallbacks(gated: Gated, serving: Serving) -> dict[SessionId, int]:
-    """Who starts now keeps what it asked for."""
-    placed = {placement.session_id for placement in serving.placements}
-    return {name: gated.fallbacks[name] for name in sorted(gated.fallbacks) if name not in placed}
-
-
-def _aside(gated: Gated, queue: Queue, order: IntArray) -> dict[SessionId, Verdict]:
-    """Why those wait that the gate held back, in the order that they would stand in."""
-    if not gated.verdicts:
-        return {}
-    names = [queue[position].session_id for position in order[gated.ready[order] == 0].tolist()]
-    return {name: gated.verdicts[name] for name in names if name in gated.verdicts}

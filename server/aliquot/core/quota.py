@@ -3,7 +3,7 @@
 Amounts are counted as `quota_amounts` says. What a quota does not name it does not limit.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from copy import copy
 from typing import Final
 
@@ -15,21 +15,16 @@ from aliquot.core.quota_amounts import (
     counted,
     counted_as,
     counted_in,
-    finite,
     limits,
     text_of,
 )
 from aliquot.core.snapshot import PendingRow, Request, RunningRow, Snapshot
-from aliquot_schema.errors import QuotaExceeded
 from aliquot_schema.ids import ProjectId, QuotaId, SlotName, UserId
 from aliquot_schema.policies import Victims
 from aliquot_schema.quotas import Quota, QuotaScope, quota_id
 from aliquot_schema.reasons import Evidence, Reason, Verdict
-from aliquot_schema.sessions import SessionSpec
 from aliquot_schema.slots import MILLI
 
-WEIGHT: Final = 1000
-"""Of those without a quota that gives one."""
 HOUR: Final = MILLI * 3_600_000
 """An hour of a device, in milli x milliseconds."""
 
@@ -156,7 +151,7 @@ class QuotaBook:
             return ()
         found = self._over.get((user, project))
         if found is None:
-            names = _names_over(user, project)
+            names = names_over(user, project)
             found = tuple(self._lines[name] for name in names if name in self._lines)
             self._over[user, project] = found
         return found
@@ -177,64 +172,9 @@ class QuotaBook:
         return self._spent[quota.id]
 
 
-def impossible_under(
-    spec: SessionSpec, quotas: Mapping[QuotaId, Quota], *, user: UserId, project: ProjectId
-) -> QuotaExceeded | None:
-    """What to tell who submits a session that could not start even if nothing else were held or charged.
-
-    One of its fallbacks is enough to make it possible.
-    """
-    requests = [(spec.slots, spec.cluster_size), *((one.slots, one.cluster_size) for one in spec.fallbacks)]
-    first: QuotaExceeded | None = None
-    for slots, cluster_size in requests:
-        refusal = _too_much(finite(slots), _over(quotas, user, project), cluster_size=cluster_size)
-        if refusal is None:
-            return None
-        first = first or refusal
-    return first
-
-
-def too_many_queued(
-    tasks: int,
-    quotas: Mapping[QuotaId, Quota],
-    *,
-    queued: Callable[[Quota], int],
-    user: UserId,
-    project: ProjectId,
-) -> QuotaExceeded | None:
-    """What to tell who submits more tasks than may wait at one time.
-
-    Args:
-        tasks: of the submission, every index of an array counted.
-        queued: counts the tasks that wait already under a quota; asked only of quotas that limit them.
-    """
-    for quota in _over(quotas, user, project):
-        if quota.max_queued is not None:
-            waiting = queued(quota) + tasks
-            if waiting > quota.max_queued:
-                return QuotaExceeded(
-                    f"quota {quota.id}: {waiting} tasks would wait, and {quota.max_queued} may; submit fewer at a time",
-                    quota=quota.id,
-                    resource="queued",
-                    requested=str(tasks),
-                    limit=str(quota.max_queued),
-                )
-    return None
-
-
-def weight_of(quota: Quota | None) -> int:
-    """The weight of a share, see `Quota.weight`."""
-    if quota is None:
-        return WEIGHT
-    if quota.weight is not None:
-        return quota.weight
-    own, most = accelerators(limits(quota.own_slots)), accelerators(limits(quota.max_slots))
-    return sum(own.values()) or sum(most.values()) or WEIGHT
-
-
 def _verdict(row: PendingRow, line: _Line, name: SlotName, *, of: Amounts, need: Amounts) -> Verdict:
     """That a limit stands against a row, in the words of the slot that it asks for."""
-    slot = _asked_as(name, (slot for slot, _ in row.request))
+    slot = asked_as(name, (slot for slot, _ in row.request))
     evidence = Evidence(
         slot=slot,
         requested=text_of(slot, need[name]),
@@ -252,45 +192,16 @@ def _not_lent(row: PendingRow, lines: Iterable[_Line], *, need: Amounts) -> Verd
     return None
 
 
-def _too_much(request: Request, quotas: Iterable[Quota], *, cluster_size: int) -> QuotaExceeded | None:
-    need = counted(request, times=cluster_size)
-    for quota in quotas:
-        for name, limit in limits(quota.max_slots).items():
-            if need.get(name, 0) > limit:
-                slot = _asked_as(name, (slot for slot, _ in request))
-                requested, most = text_of(slot, need[name]), text_of(slot, limit)
-                return QuotaExceeded(
-                    f"quota {quota.id}: {requested} {slot} are more than {most}; ask for less",
-                    quota=quota.id,
-                    resource=slot,
-                    requested=requested,
-                    limit=most,
-                )
-        if quota.gpu_hours_per_month == 0:
-            return QuotaExceeded(
-                f"quota {quota.id}: no GPU-hours may be used",
-                quota=quota.id,
-                resource="gpu_hours",
-                requested="",
-                limit="0",
-            )
-    return None
-
-
 def _deciding(amounts: Amounts) -> Amounts:
     """What lending is about: accelerators; cores and memory only for who asks for nothing else."""
     return accelerators(amounts) or amounts
 
 
-def _asked_as(name: SlotName, slots: Iterable[SlotName]) -> SlotName:
+def asked_as(name: SlotName, slots: Iterable[SlotName]) -> SlotName:
     return next((slot for slot in slots if counted_as(slot) == name), name)
 
 
-def _over(quotas: Mapping[QuotaId, Quota], user: UserId, project: ProjectId) -> list[Quota]:
-    return [quotas[name] for name in _names_over(user, project) if name in quotas]
-
-
-def _names_over(user: UserId, project: ProjectId) -> tuple[QuotaId, ...]:
+def names_over(user: UserId, project: ProjectId) -> tuple[QuotaId, ...]:
     return (
         quota_id(QuotaScope.USER, user),
         quota_id(QuotaScope.PROJECT, project),

@@ -1,7 +1,7 @@
 """Serving the line: who starts now, in order; and, while the first one waits, who may pass it."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 
@@ -14,11 +14,12 @@ from aliquot.core.guards import guards_ms
 from aliquot.core.placer import Placer
 from aliquot.core.plan import Eviction, KernelPlacement, Placement, Reservation
 from aliquot.core.preemption import Claims
+from aliquot.core.preferences import preferred
 from aliquot.core.queue import KIND, LEAST_MILLI, IntArray, Kind, Queue, kind_of
 from aliquot.core.quota import QuotaBook
 from aliquot.core.room import Room
 from aliquot.core.shortage import shortage
-from aliquot.core.snapshot import PendingRow, RunningRow, Where
+from aliquot.core.snapshot import PendingRow, RunningRow
 from aliquot_schema.ids import SessionId, task_id
 from aliquot_schema.policies import Backfill
 from aliquot_schema.reasons import Evidence, Reason, Verdict
@@ -245,12 +246,3 @@ class Serving:
             return shortage(row, self._room, fits_kernels=len(kernels))
         evidence = Evidence(blocked_by=(reservation.session_id,), until_us=reservation.at_us)
         return Verdict(reason=Reason.RESERVED, evidence=evidence)
-
-
-def preferred(where: Where) -> Iterator[Where]:
-    """What a session would like, from the most to the least: labels and models, either, never less than it needs."""
-    labels = tuple(sorted({**dict(where.preferred_labels), **dict(where.labels)}.items()))
-    models = where.preferred_models or where.models
-    for wish in dict.fromkeys(((labels, models), (labels, where.models), (where.labels, models))):
-        if wish != (where.labels, where.models):
-            yield replace(where, labels=wish[0], models=wish[1])

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from aliquot.core.fairshare import Place, Usage
-from aliquot.core.quota import weight_of
+from aliquot.core.weights import weight_of
 from aliquot_schema.ids import ProjectId, QuotaId, UserId
 from aliquot_schema.quotas import Quota, QuotaScope, quota_id
 

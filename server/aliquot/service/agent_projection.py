@@ -6,7 +6,8 @@ from typing import Final
 
 from aliquot.core.allocation.alloc_map import gpu_alloc_json, gpu_alloc_map
 from aliquot.core.allocation.occupancy import budget_cost
-from aliquot.service.projection import kernel_view, moment, moment_or_none, pairs
+from aliquot.service.projection import kernel_view
+from aliquot.service.projection_terms import moment, moment_or_none, pairs
 from aliquot.service.state import State
 from aliquot_schema.agents import Agent
 from aliquot_schema.devices import Device, DeviceHealth, DeviceReading

@@ -97,7 +97,6 @@ def session_view(state: State, session: Session, *, position: int | None = None)
         position: in the queue, from 1, when the caller knows it; looked up otherwise.
     """
     spec = session.spec
-    verdict = state.verdicts.get(session.id) if session.is_pending else None
     return SessionView(
         id=session.id,
         version=session.version,
@@ -123,7 +122,7 @@ def session_view(state: State, session: Session, *, position: int | None = None)
         state=session.state,
         attempt=session.attempt,
         queue_position=position or state.position(session.id),
-        waits=None if verdict is None else verdict_view(verdict),
+        waits=_waits(state, session),
         kernels=tuple(kernel_view(state, kernel) for kernel in state.kernels_in(session)),
         holds_devices=state.holds_devices(session.id),
         queued_at=moment(session.queued_us),
@@ -151,6 +150,11 @@ def session_view(state: State, session: Session, *, position: int | None = None)
         order_estimate=_estimate(state, session),
         reserve_until=_reserve_until(state, session),
     )
+
+
+def _waits(state: State, session: Session) -> VerdictView | None:
+    verdict = state.verdicts.get(session.id) if session.is_pending else None
+    return None if verdict is None else verdict_view(verdict)
 
 
 def _estimate(state: State, session: Session) -> OrderEstimateView | None:

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from aliquot.core.feasibility import impossible
-from aliquot.core.quota import impossible_under, too_many_queued
+from aliquot.core.quota_limits import impossible_under, too_many_queued
 from aliquot.core.snapshot import AgentRow
 from aliquot.service.snapshots import is_present
 from aliquot.service.state import State

@@ -6,7 +6,8 @@ from typing import Final
 
 from aliquot.service.feed import Feed
 from aliquot.service.ports import Executor
-from aliquot.service.projection import moment, session_view
+from aliquot.service.projection import session_view
+from aliquot.service.projection_terms import moment
 from aliquot.service.state import State
 from aliquot_schema.errors import InvalidRequest, NotFound
 from aliquot_schema.events import Event
