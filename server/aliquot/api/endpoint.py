@@ -17,8 +17,9 @@ from strawberry.types.execution import ExecutionResult
 from strawberry.types.graphql import OperationType
 
 from aliquot.api.encoding import json_response, json_text
+from aliquot.api.malformed import Malformed
 from aliquot.api.media_types import EVENTS, JSON, RESPONSE, negotiated
-from aliquot.api.parameters import Malformed, Parameters, read_parameters
+from aliquot.api.parameters import Parameters, read_parameters
 from aliquot_schema.errors import Unauthenticated
 from aliquot_schema.graphql.context import Context
 

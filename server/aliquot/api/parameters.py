@@ -11,16 +11,8 @@ from starlette.datastructures import QueryParams
 from starlette.requests import Request
 
 from aliquot.api.encoding import json_value
+from aliquot.api.malformed import Malformed
 from aliquot.api.media_types import is_json
-
-
-class Malformed(Exception):
-    """A request that is no GraphQL request; `status` says what kind of wrong."""
-
-    def __init__(self, message: str, *, status: int = 400) -> None:
-        super().__init__(message)
-        self.message = message
-        self.status = status
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,11 +13,7 @@ class CombinedExecutor:
     """Asks the executor that an agent belongs to."""
 
     def __init__(self, owners: Mapping[AgentId, Executor], *, otherwise: Executor) -> None:
-        """
-        Args:
-            owners: who runs which agent.
-            otherwise: who runs those that are not named.
-        """
+        """Of agents that have no owner, `otherwise` is asked."""
         self._owners = dict(owners)
         self._otherwise = otherwise
         self._parts = tuple({id(part): part for part in (*self._owners.values(), otherwise)}.values())

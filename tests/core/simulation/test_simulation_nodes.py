@@ -7,7 +7,8 @@ from aliquot.core.simulation.cluster import Machine, capacity_milli, machines, p
 from aliquot.core.simulation.fitting import fitting
 from aliquot.core.simulation.run import simulate
 from aliquot.core.simulation.settings import Estimates, Settings
-from aliquot.core.simulation.trace import SECOND_US, Job, gpu_request, numbered, on_gpus_alone
+from aliquot.core.simulation.trace import SECOND_US, Job, gpu_request, numbered
+from aliquot.core.simulation.workload import on_gpus_alone
 from aliquot.core.snapshot import Request
 from aliquot_schema.errors import InvalidRequest
 from aliquot_schema.ids import ProjectId, SessionId, SlotName, UserId

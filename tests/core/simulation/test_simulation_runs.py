@@ -14,7 +14,8 @@ from aliquot.core.simulation.outcome import Outcome
 from aliquot.core.simulation.report import report
 from aliquot.core.simulation.run import simulate
 from aliquot.core.simulation.settings import Estimates, Settings
-from aliquot.core.simulation.trace import SECOND_US, Job, gpu_request, load, numbered, window
+from aliquot.core.simulation.trace import SECOND_US, Job, gpu_request, numbered, window
+from aliquot.core.simulation.workload import load
 from aliquot_schema.errors import InvalidRequest
 from aliquot_schema.ids import ProjectId, SessionId, UserId
 from aliquot_schema.policies import Backfill

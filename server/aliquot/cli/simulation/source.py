@@ -13,7 +13,8 @@ from aliquot.client import Client
 from aliquot.core.allocation.options import DEFAULT_OPTIONS
 from aliquot.core.simulation.cluster import nodes, pool
 from aliquot.core.simulation.fitting import fitting
-from aliquot.core.simulation.trace import SECOND_US, Job, numbered, on_gpus_alone, window
+from aliquot.core.simulation.trace import SECOND_US, Job, numbered, window
+from aliquot.core.simulation.workload import on_gpus_alone
 from aliquot.core.snapshot import AgentRow
 from aliquot.settings import default_data_folder
 from aliquot_schema.errors import InvalidRequest

@@ -9,7 +9,7 @@ from aliquot.core.decide import decide
 from aliquot.core.guards import guard_ms
 from aliquot.core.plan import Eviction, KernelPlacement, Placement, Plan, Reservation
 from aliquot.core.policy import Policy
-from aliquot.core.scenarios.scenario import START_US, Given, Job, Running
+from aliquot.core.scenarios.given import START_US, Given, Job, Running
 from aliquot.core.snapshot import AgentRow, PendingRow, RunningRow, Snapshot, Where
 from aliquot_schema.errors import InvalidRequest
 from aliquot_schema.ids import AgentId, DeviceId, NodeId, PoolId, SessionId

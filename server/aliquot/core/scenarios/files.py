@@ -5,7 +5,8 @@ from typing import Final
 
 from aliquot.core.fairshare import Usage
 from aliquot.core.scenarios import cluster, jobs, rules
-from aliquot.core.scenarios.scenario import Given, Scenario, Then
+from aliquot.core.scenarios.given import Given
+from aliquot.core.scenarios.scenario import Scenario, Then
 from aliquot.core.scenarios.table import Entry, Table, documents
 from aliquot_schema.errors import InvalidRequest
 from aliquot_schema.ids import SessionId

@@ -5,7 +5,7 @@ from decimal import Decimal
 from typing import Final
 
 from aliquot.core.scenarios.cluster import CPU, MEM, SHARES, WHOLE, pairs
-from aliquot.core.scenarios.scenario import START_US, Job, Running
+from aliquot.core.scenarios.given import START_US, Job, Running
 from aliquot.core.scenarios.table import Entry, Table
 from aliquot.core.snapshot import PendingRow, Where
 from aliquot_schema.ids import AgentId, PoolId, ProjectId, SessionId, SlotName, UserId

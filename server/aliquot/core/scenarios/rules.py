@@ -8,8 +8,8 @@ from aliquot.core.fairshare import Usage
 from aliquot.core.months import month_of
 from aliquot.core.policy import Policy
 from aliquot.core.policy_changes import amended
+from aliquot.core.scenarios.given import START_US
 from aliquot.core.scenarios.jobs import slots
-from aliquot.core.scenarios.scenario import START_US
 from aliquot.core.scenarios.table import Entry
 from aliquot_schema.ids import PoolId, ProjectId, QuotaId, UserId
 from aliquot_schema.policies import PolicyDocument, Pool
