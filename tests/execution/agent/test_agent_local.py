@@ -79,7 +79,7 @@ async def test_it_is_the_port(executor: LocalExecutor) -> None:
 async def test_agents_join_run_and_are_restarted(executor: LocalExecutor) -> None:
     messages = executor.messages()
     joined = [await wait_for(messages, AgentJoined) for _ in AGENTS]
-    assert [each.inventory.agent.id for each in joined if isinstance(each, AgentJoined)] == list(AGENTS)
+    assert sorted(each.inventory.agent.id for each in joined if isinstance(each, AgentJoined)) == sorted(AGENTS)
     asked = shell("echo hello; sleep 1000")
     await executor.launch(AGENTS[1], [asked])
     assert await reports_until(messages, asked.kernel_id, KernelPhase.STARTED) == AGENTS[1]
