@@ -6,6 +6,7 @@ import json
 import sys
 
 import crash  # noqa: F401 # registers its scenario, as do the others
+import full_pass  # noqa: F401
 import full_queue  # noqa: F401
 import placement  # noqa: F401
 import simulation  # noqa: F401

@@ -13,7 +13,8 @@ from aliquot.core.placement.scoreboard import NOWHERE, Ask, Choice
 from aliquot.core.placement.standing import Standing
 from aliquot.core.plan import KernelPlacement
 from aliquot.core.policy import Policy
-from aliquot.core.room import Room, Scope, scope_of
+from aliquot.core.room import Room
+from aliquot.core.roster import Scope, scope_of
 from aliquot.core.snapshot import AgentRow, PendingRow, Snapshot
 from aliquot_schema.devices import ResourceSpec
 from aliquot_schema.ids import NodeId, SessionId

@@ -1,32 +1,25 @@
 """Room: what is still free while a pass places one session after the other."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Final
 
-from aliquot.core.allocation.device_map import DeviceMap, allocate
+from aliquot.core.allocation.device_map import allocate
 from aliquot.core.allocation.occupancy import Occupancy, added, occupancy_on
 from aliquot.core.allocation.options import AllocationOptions
 from aliquot.core.holders import Holders
 from aliquot.core.memo import Memo
 from aliquot.core.plan import KernelPlacement
 from aliquot.core.policy import Policy
-from aliquot.core.roster import Roster, may_be_on
-from aliquot.core.snapshot import AgentRow, PendingRow, Snapshot, Where
+from aliquot.core.roster import Roster, Scope, scope_of
+from aliquot.core.snapshot import AgentRow, PendingRow, Snapshot
 from aliquot_schema.devices import ResourceSpec
 from aliquot_schema.errors import AllocationRefused, InvalidRequest
-from aliquot_schema.ids import AgentId, DeviceId, NodeId, SessionId, SlotName
+from aliquot_schema.ids import DeviceId, NodeId, SessionId, SlotName
 
-Scope = tuple[tuple[AgentId, ...], Where]
-"""What decides which agents a row may be put on, whatever is free there."""
 NOTHING: Final[dict[DeviceId, int]] = {}
 """What is held on a node that nobody has a part of."""
-
-
-def scope_of(row: PendingRow) -> Scope:
-    """Rows of one scope may be put on the same agents."""
-    return row.excluded_agents, row.where
 
 
 class Room:
@@ -53,7 +46,7 @@ class Room:
         scope = scope_of(row)
         found = self._open_agents.get(scope)
         if found is None:
-            found = self._open_agents[scope] = [agent for agent in self.roster.open if may_be_on(row, agent)]
+            found = self._open_agents[scope] = [self.roster.open[number] for number in self.roster.allowed(row)]
         return found
 
     @property
@@ -89,10 +82,11 @@ class Room:
         key = slot, scope_of(row)
         most = self._most_free.get(key)
         if most is None:
-            models = row.where.models
-            known = self._memo.free_totals.setdefault((slot, models), {})
-            totals = (self._free_total(agent, slot, models, known) for agent in self.open_agents(row))
-            most = self._most_free[key] = max(totals, default=0)
+            totals = self._memo.totals(slot, row.where.models)
+            totals.follow(self._held_by_agent())
+            free, allowed = totals.free, self.roster.allowed(row)
+            most = max(free if len(allowed) == len(free) else [free[number] for number in allowed], default=0)
+            self._most_free[key] = most
         return most
 
     def used_on(self, node_id: NodeId) -> Mapping[DeviceId, int]:
@@ -122,6 +116,10 @@ class Room:
             self._options[key] = found
         return found
 
+    def agents_of(self, kernels: Iterable[KernelPlacement]) -> list[AgentRow]:
+        """The agents that kernels are on."""
+        return [self.roster.by_id[kernel.agent_id] for kernel in kernels]
+
     def with_spec(self, agent: AgentRow, used: Occupancy, spec: ResourceSpec) -> dict[DeviceId, int]:
         """`used` after a grant on that agent."""
         return added(used, occupancy_on((spec,), agent.layout.devices))
@@ -135,14 +133,9 @@ class Room:
         self._most_free.clear()
         self._taken += ((session_id, kernel) for kernel in kernels)
 
-    def _free_total(
-        self, agent: AgentRow, slot: SlotName, models: tuple[str, ...], known: dict[AgentId, tuple[Occupancy, int]]
-    ) -> int:
-        used = self.used_on(agent.node_id)
-        before = known.get(agent.id)
-        if before is None or before[0] is not used:
-            before = known[agent.id] = used, DeviceMap(agent.layout, used).free(slot, models=models).total
-        return before[1]
+    def _held_by_agent(self) -> list[Occupancy]:
+        """What is held on the node of each open agent."""
+        return list(map(self.used_on, self.roster.open_nodes))
 
     def _free_milli_on(self, node_id: NodeId, used: Occupancy) -> int:
         """Each device counts once, by the slot that makes most of it."""

@@ -5,9 +5,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Final
 
-from aliquot.core.snapshot import AgentRow, PendingRow, milli_of
-from aliquot_schema.ids import DeviceId, NodeId
+from aliquot.core.snapshot import AgentRow, PendingRow, Where, milli_of
+from aliquot_schema.ids import AgentId, DeviceId, NodeId
 from aliquot_schema.natural_order import natural_key
+
+Scope = tuple[tuple[AgentId, ...], Where]
+"""What decides which agents a row may be put on, whatever is free there."""
+SCOPES_MAX: Final = 1000
+"""Scopes remembered, at most."""
+
+
+def scope_of(row: PendingRow) -> Scope:
+    """Rows of one scope may be put on the same agents."""
+    return row.excluded_agents, row.where
 
 
 class Roster:
@@ -18,11 +28,25 @@ class Roster:
         self.agents: Final = tuple(sorted(self.given, key=lambda agent: natural_key(agent.id)))
         self.open: Final = tuple(agent for agent in self.agents if agent.is_open)
         """Those that take something new."""
+        self.open_nodes: Final = tuple(agent.node_id for agent in self.open)
+        """The nodes of those."""
         self.by_id: Final = {agent.id: agent for agent in self.agents}
+        self._allowed: dict[Scope, Sequence[int]] = {}
 
     def is_of(self, agents: Sequence[AgentRow]) -> bool:
         """Whether these are the same agents, with the very same layouts."""
         return are_same(self.given, agents)
+
+    def allowed(self, row: PendingRow) -> Sequence[int]:
+        """Which of the open agents a row may be put on: their places in `open`."""
+        scope = scope_of(row)
+        found = self._allowed.get(scope)
+        if found is None:
+            if len(self._allowed) >= SCOPES_MAX:
+                self._allowed.clear()
+            found = [number for number, agent in enumerate(self.open) if may_be_on(row, agent)]
+            self._allowed[scope] = found
+        return found
 
     @cached_property
     def open_on(self) -> Mapping[NodeId, Sequence[AgentRow]]:

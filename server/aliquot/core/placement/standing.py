@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
+from operator import is_not
 from typing import Final
 
 from aliquot.core.allocation.occupancy import Occupancy
@@ -53,11 +54,10 @@ class Standing:
 
     def follow(self, used_on: UsedOn) -> None:
         """Read again what is held by another mapping than before."""
-        for node_id, rows in self._rows_on.items():
-            used = used_on(node_id)
-            for row in rows:
-                if self._read[row] is not used:
-                    self._write(row, used)
+        held = [used_on(agent.node_id) for agent in self.agents]
+        for row, is_other in enumerate(map(is_not, held, self._read)):
+            if is_other:
+                self._write(row, held[row])
 
     def take(self, node_id: NodeId, specs: Sequence[ResourceSpec], used: Occupancy) -> None:
         """Something was given on a node, which is held so since; nothing but the devices of these specs changed."""

@@ -1,0 +1,150 @@
+"""Whole passes over 10,000 pending sessions of 40 kinds on the openb cluster, under the policy of a new server."""
+
+import asyncio
+import gc
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from multiprocessing import get_context
+from pathlib import Path
+from statistics import median
+from typing import Final
+
+from registry import Key, scenario
+
+# The cluster and the queue are shared with the tests, whose support folder pytest alone knows.
+sys.path.append(str(Path(__file__).parents[1] / "support"))
+
+from aliquot.core.decide import decide
+from aliquot.core.memo import Memo
+from aliquot.core.plan import Plan
+from aliquot.core.policy import Policy
+from aliquot.core.queue import Queue
+from aliquot.core.snapshot import PendingRow, RunningRow, Snapshot
+from aliquot_schema.policies import PolicyDocument
+from core_cluster import after
+from placement_queue import SECOND_US, Full
+from placement_traces import ABSENT, is_present, openb
+
+PENDING: Final = 10_000
+NOW_US: Final = 2 * PENDING * SECOND_US
+ENDS_S: Final = 5_000
+"""Those that run end within so many seconds, one after the other."""
+ROUNDS_MAX: Final = 20
+SUBMISSIONS: Final = 30
+
+
+@scenario(
+    Key(
+        name="decide_10k_s", what="a pass over 10,000 pending, all waiting or thousands placed, the worse", reach="<= 1"
+    ),
+    Key(name="decide_one_s", what="a pass after one submission to 10,000 that wait", reach="<= 0.010"),
+    Key(name="decide_10k_rss_bytes", what="memory of a process that makes these passes", reach="<= 536870912"),
+)
+async def full_pass() -> dict[str, float]:
+    """In a process of its own, so that its memory is counted alone."""
+    if not is_present():
+        print(f"  skipped: {ABSENT}", file=sys.stderr, flush=True)
+        return {}
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as worker:
+        found = await asyncio.get_running_loop().run_in_executor(worker, measure)
+    print(
+        f"  placing {found.placed:,} of {PENDING:,}: {found.placing_s:.3f} s | none fits: {found.waiting_s:.3f} s | "
+        f"one more: median {median(found.one_s):.4f} s, worst {max(found.one_s):.4f} s",
+        file=sys.stderr,
+        flush=True,
+    )
+    return {
+        "decide_10k_s": max(found.placing_s, found.waiting_s),
+        "decide_one_s": median(found.one_s),
+        "decide_10k_rss_bytes": found.rss_bytes,
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What was measured."""
+
+    placed: int
+    placing_s: float
+    """On an empty cluster, by a memo that knows nothing."""
+    waiting_s: float
+    """On a cluster where none of them fits, by a memo that knows nothing."""
+    one_s: Sequence[float]
+    """With one more each time, by a memo that knows the pass before."""
+    rss_bytes: int
+
+
+def measure() -> Found:
+    """Fill the cluster until none fits, and then submit some more, one by one."""
+    full = Full(openb())
+    policy = Policy.of(PolicyDocument())
+    gc.collect()
+    gc.freeze()  # as a server does when it has started
+    rows = full.rows(PENDING, prefix="first-")
+    empty = Snapshot(
+        revision=1,
+        agents=full.agents,
+        used={},
+        queue=Queue.of(rows),
+        asked=Counter(row.request for row in rows),
+    )
+    placing_s, plan = _timed(empty, policy, Memo())
+    state = _full(empty, plan, policy, full.rows(PENDING, prefix="then-", at_us=PENDING * SECOND_US))
+    waiting_s, _ = _timed(state, policy, Memo())
+    memo = Memo()
+    decide(state, policy, now_us=NOW_US, seed=0, known=memo)
+    one_s = []
+    for number, row in enumerate(full.rows(SUBMISSIONS, prefix="last-", at_us=NOW_US)):
+        began = time.perf_counter()
+        asked = Counter(state.asked)
+        asked[row.request] += 1
+        state = replace(state, queue=Queue.of(state.queue).changed(joined=[row]), asked=asked)
+        decide(state, policy, now_us=NOW_US + number, seed=0, known=memo)
+        one_s.append(time.perf_counter() - began)
+    return Found(
+        placed=len(plan.placements), placing_s=placing_s, waiting_s=waiting_s, one_s=one_s, rss_bytes=_rss_bytes()
+    )
+
+
+def _full(empty: Snapshot, plan: Plan, policy: Policy, queue: list[PendingRow]) -> Snapshot:
+    """The state once that plan was carried out and as many of the new queue were placed as fit."""
+    state = _carried_out(empty, plan, queue)
+    for _ in range(ROUNDS_MAX):
+        plan = decide(state, policy, now_us=NOW_US, seed=0)
+        if not plan.placements:
+            return replace(state, asked=Counter(row.request for row in state.queue))
+        placed = {placement.session_id for placement in plan.placements}
+        state = _carried_out(state, plan, [row for row in state.queue if row.session_id not in placed])
+    raise RuntimeError("the cluster does not fill up")
+
+
+def _carried_out(before: Snapshot, plan: Plan, queue: Sequence[PendingRow]) -> Snapshot:
+    agents = {agent.id: agent for agent in before.agents}
+    started = [
+        RunningRow.of(
+            placement.session_id,
+            placement.kernels,
+            ends_us=NOW_US + (number * 37 % ENDS_S + 60) * SECOND_US,
+            agents=[agents[kernel.agent_id] for kernel in placement.kernels],
+        )
+        for number, placement in enumerate(plan.placements)
+    ]
+    state = after(before, plan)
+    return replace(state, queue=Queue.of(queue), running=(*before.running, *started))
+
+
+def _timed(state: Snapshot, policy: Policy, memo: Memo) -> tuple[float, Plan]:
+    began = time.perf_counter()
+    plan = decide(state, policy, now_us=NOW_US, seed=0, known=memo)
+    return time.perf_counter() - began, plan
+
+
+def _rss_bytes() -> int:
+    for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) * 1024
+    raise RuntimeError("this process has no memory")
