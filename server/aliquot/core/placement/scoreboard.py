@@ -123,11 +123,11 @@ class Scoreboard:
         if request.mem:
             counts = np.minimum(counts, cluster.mem_free // request.mem)
         if request.devices:
-            parts = cluster.dev_free // request.milli
-            if ask.usable is not None:
-                parts = np.where(ask.usable, parts, 0)
-            counts = np.minimum(counts, parts.sum(axis=1) // request.devices)
-        return np.where(scores == LAST, 1, counts)
+            free = cluster.dev_free if ask.usable is None else np.where(ask.usable, cluster.dev_free, 0)
+            by_parts = (free // request.milli).sum(axis=1) // request.devices
+            by_sum = np.maximum(free.sum(axis=1) // (request.milli * request.devices), 1)
+            counts = np.minimum(counts, np.where(scores == LAST, by_sum, by_parts))
+        return counts
 
     def refuse(self, ask: Ask, row: int) -> None:
         """The row was tried and did not hold the request: it is left out until it changes."""
