@@ -43,6 +43,8 @@ async def run_course(client: Client, *, data_folder: Path) -> Course:
     """
     course = Course(check=MapCheck(client=client, data_folder=data_folder))
     await until_joined(client, agents=2)
+    # First come, first served, with nobody passing the head, is the one order that can be foretold.
+    await client.change(queries.IN_ORDER)
     revision = (await read_cluster(client)).revision
     updates: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
     async with asyncio.TaskGroup() as group:

@@ -2,6 +2,11 @@
 
 from typing import Final
 
+IN_ORDER: Final = """
+mutation { update_policy(input: {order: "fcfs", backfill: "none"}) {
+  __typename ... on Error { code message } ... on PolicyChangeSuccess { revision }
+} }
+"""
 CREATE: Final = """
 mutation ($input: CreateSessionInput!) {
   create_session(input: $input) {
