@@ -9,7 +9,7 @@ Needed: submit_s and duration_s (or creation_time and deletion_time, with schedu
     cpu_milli, memory_mib           milli-cores, counted as whole cores, and MiB
     slots                           all amounts at once, in place of these: `cpu=4 cuda.shares=0.5 mem=8g`
     cluster_size                    kernels, 1 if it is missing
-    user, group, priority, preemptible, requested_walltime_s (-1 = unknown)
+    user, group, program, priority, preemptible, requested_walltime_s (-1 = unknown)
 """
 
 import csv
@@ -99,6 +99,7 @@ def _job(row: Row) -> Job | None:
         priority=_priority(row),
         preemptible=str(row.get("preemptible") or "").lower() in {"true", "1"},
         gpu_memory_bytes=round(_number(row, "gpu_memory_bytes")) or None,
+        program=str(row.get("program") or "") or None,
         models=tuple(re.findall(r"[^|\s][^|]*[^|\s]|[^|\s]", str(row.get("gpu_models") or ""))),
     )
 

@@ -88,6 +88,7 @@ def test_a_saved_trace_is_read_as_it_was(tmp_path: Path, suffix: str) -> None:
             preemptible=True,
             gpu_memory_bytes=8 * 10**9,
             models=("MI300X", "MI 250"),
+            program="train.py",
         ),
     )
     save_jobs(jobs, tmp_path / f"jobs{suffix}")

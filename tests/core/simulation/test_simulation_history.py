@@ -50,6 +50,7 @@ async def test_what_a_server_ran_is_simulated_on_its_agents(server: OwnServer, t
     assert dict(jobs[0].request) == {"cpu": 2, "cuda.shares": 500, "mem": 2**30}
     assert [jobs[0].cluster_size, jobs[1].cluster_size] == [2, 1]
     assert [jobs[0].limit_ms, jobs[1].limit_ms] == [60_000, None]
+    assert {job.program for job in jobs} == {"true"}
     assert all(job.duration_ms < 60_000 for job in jobs)
     again = await anyio.to_thread.run_sync(CliRunner().invoke, main, ["simulate", str(saved), "--gpus", "1", "--json"])
     assert json.loads(again.stdout)["fair_share"]["jobs"] == SESSIONS

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from aliquot.client import Client
 from aliquot.core.allocation.layout import DeviceLayout
+from aliquot.core.program import program_of
 from aliquot.core.simulation.trace import Job, numbered
 from aliquot.core.snapshot import AgentRow, Request
 from aliquot_schema.devices import Device, DeviceHealth
@@ -20,7 +21,7 @@ query ($after: String) {
     total_count
     pageInfo { hasNextPage endCursor }
     edges { node {
-      owner project priority preemptible slots { slot amount } cluster_size gpu_memory_gb time_limit attempt
+      owner project priority preemptible slots { slot amount } cluster_size gpu_memory_gb time_limit attempt command
       queued_at started_at ended_at
     } }
   }
@@ -86,6 +87,7 @@ def _job(node: Node) -> Job:
         limit_ms=None if limit_s is None else round(limit_s * 1000),
         priority=Priority[node["priority"].upper()],
         preemptible=node["preemptible"],
+        program=program_of(node["command"]),
         gpu_memory_bytes=None if memory_gb is None else int(Decimal(memory_gb) * 10**9),
     )
 

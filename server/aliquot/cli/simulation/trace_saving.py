@@ -54,6 +54,7 @@ def _row(job: Job) -> dict[str, Cell]:
         "job_id": job.id,
         "user": job.user,
         "group": job.project,
+        "program": job.program or "",
         "submit_s": job.submit_us / SECOND_US,
         "duration_s": job.duration_ms / 1000,
         "gpus": job.milli / MILLI,

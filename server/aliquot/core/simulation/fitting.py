@@ -8,8 +8,7 @@ from aliquot.core.feasibility import kernels_when_empty
 from aliquot.core.simulation.trace import Job
 from aliquot.core.snapshot import AgentRow, Request
 from aliquot_schema.errors import InvalidRequest
-from aliquot_schema.ids import AgentId
-from aliquot_schema.slots import format_amount, is_accelerator
+from aliquot_schema.slots import format_amount
 
 Kind = tuple[Request, int, int | None, tuple[str, ...]]
 
@@ -42,23 +41,10 @@ def refuse_unfitting(jobs: Iterable[Job], agents: Sequence[AgentRow], options: A
         )
 
 
-def unsuited(models: tuple[str, ...], agents: Iterable[AgentRow]) -> tuple[AgentId, ...]:
-    """Agents that have accelerators of other models alone."""
-    wanted = {model.lower() for model in models}
-    return tuple(agent.id for agent in agents if not wanted & _models_of(agent)) if wanted else ()
-
-
 def _fits(job: Job, agents: Sequence[AgentRow], options: AllocationOptions) -> bool:
-    unsuited_ids = frozenset(unsuited(job.models, agents))
-    allowed = [agent for agent in agents if agent.id not in unsuited_ids]
-    options = replace(options, gpu_memory_bytes=job.gpu_memory_bytes)
+    options = replace(options, gpu_memory_bytes=job.gpu_memory_bytes, models=job.models)
     most = job.cluster_size
-    return kernels_when_empty(allowed, job.request, options, most=most, repaired=False) == most
-
-
-def _models_of(agent: AgentRow) -> set[str]:
-    slots = [columns for slot, columns in agent.layout.slots.items() if is_accelerator(slot)]
-    return {agent.layout.devices[device_id].model.lower() for columns in slots for device_id in columns.ids}
+    return kernels_when_empty(agents, job.request, options, most=most, repaired=False) == most
 
 
 def _words(job: Job) -> str:

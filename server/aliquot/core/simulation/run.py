@@ -5,6 +5,7 @@ from dataclasses import replace
 from heapq import heappop, heappush
 from typing import Final
 
+from aliquot.core import charges
 from aliquot.core.allocation.occupancy import Occupancy, added, occupancy_on, removed
 from aliquot.core.decide import decide
 from aliquot.core.fairshare import Usage
@@ -15,13 +16,13 @@ from aliquot.core.predict import Predictor, Workload
 from aliquot.core.queue import Queue
 from aliquot.core.simulation.attempt import Attempt, Course
 from aliquot.core.simulation.cluster import capacity_milli
-from aliquot.core.simulation.fitting import refuse_unfitting, unsuited
+from aliquot.core.simulation.fitting import refuse_unfitting
 from aliquot.core.simulation.outcome import Outcome
 from aliquot.core.simulation.settings import Estimates, Settings
 from aliquot.core.simulation.timeline import Timeline
 from aliquot.core.simulation.trace import Job
-from aliquot.core.snapshot import AgentRow, PendingRow, Request, RunningRow, Snapshot
-from aliquot_schema.ids import AgentId, DeviceId, NodeId, SessionId
+from aliquot.core.snapshot import ANYWHERE, AgentRow, PendingRow, Request, RunningRow, Snapshot, Where
+from aliquot_schema.ids import DeviceId, NodeId, SessionId
 from aliquot_schema.states import SessionState
 
 MIX_A: Final = 0xBF58476D1CE4E5B9
@@ -78,14 +79,13 @@ class _Run:
         self._layouts = {agent.id: agent.layout for agent in agents}
         self._predictor = Predictor()
         self._known = Memo()
-        self._unsuited: dict[tuple[str, ...], tuple[AgentId, ...]] = {}
         self._has_choice = sum(len(agent.layout.devices) for agent in agents) > 1
         """Where any device is as good, nobody needs to know what is often asked for."""
         self._asked: dict[Request, int] = {}
         self._queue = Queue.of(())
         self._used: dict[NodeId, Occupancy] = {}
         self._held_milli = 0
-        self._usage = Usage()
+        self._usage = Usage(half_life_ms=settings.policy.half_life_ms)
         self._waiting: dict[SessionId, None] = {}
         self._running: dict[SessionId, Attempt] = {}
         self._ends: list[tuple[int, SessionId]] = []
@@ -171,21 +171,17 @@ class _Run:
             priority=job.priority,
             queued_us=job.submit_us,
             not_before_us=None,
-            excluded_agents=self._unsuited_to(job),
+            excluded_agents=(),
             depends_on=(),
             owner=job.user,
             project=job.project,
             estimate_ms=self._estimate_ms(job),
             limit_ms=job.duration_ms if self._settings.estimates is Estimates.EXACT else job.limit_ms,
+            where=Where(models=job.models) if job.models else ANYWHERE,
             is_preemptible=job.preemptible,
         )
         self.courses[job.id] = Course(job=job, row=row)
         return row
-
-    def _unsuited_to(self, job: Job) -> tuple[AgentId, ...]:
-        if job.models not in self._unsuited:
-            self._unsuited[job.models] = unsuited(job.models, self._agents)
-        return self._unsuited[job.models]
 
     def _estimate_ms(self, job: Job) -> int | None:
         if self._settings.estimates is Estimates.EXACT:
@@ -238,15 +234,18 @@ class _Run:
     def _hold(
         self, job: Job, row: RunningRow, *, change: Callable[[Occupancy, Occupancy], dict[DeviceId, int]], sign: int
     ) -> None:
+        rate_milli = 0
         for kernel in row.kernels:
-            more = occupancy_on((kernel.spec,), self._layouts[kernel.agent_id].devices)
+            devices = self._layouts[kernel.agent_id].devices
+            rate_milli += charges.rate_milli(kernel.spec, devices=devices, charges=self._settings.policy.charges)
+            more = occupancy_on((kernel.spec,), devices)
             self._used = {**self._used, kernel.node_id: change(self._used.get(kernel.node_id, {}), more)}
         self._held_milli += sign * row.milli
-        self._usage = self._usage.held(sign * row.milli, user=job.user, project=job.project, now_us=self._now_us)
+        self._usage = self._usage.held(sign * rate_milli, user=job.user, project=job.project, now_us=self._now_us)
 
 
 def _workload(job: Job) -> Workload:
-    return Workload(user=job.user, program=None, milli=job.milli, limit_ms=job.limit_ms)
+    return Workload(user=job.user, program=job.program, milli=job.milli, limit_ms=job.limit_ms)
 
 
 def _drawn(seed: int, number: int) -> int:

@@ -33,7 +33,9 @@ class Job:
     preemptible: bool = False
     gpu_memory_bytes: int | None = None
     models: tuple[str, ...] = ()
-    """Models of accelerators that it may have; empty = any."""
+    """Models of accelerators that it may have, as patterns; empty = any."""
+    program: str | None = None
+    """What tells its command from its user's others, for predictions; None = unknown."""
 
     @property
     def milli(self) -> int:
