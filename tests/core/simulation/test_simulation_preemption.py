@@ -16,7 +16,8 @@ from aliquot.core.simulation.report import Times, report
 from aliquot.core.simulation.settings import Settings
 from aliquot.core.simulation.trace import SECOND_US, Job, gpu_request, numbered
 from aliquot_schema.ids import ProjectId, SessionId, UserId
-from aliquot_schema.sessions import PreemptionCause
+from aliquot_schema.policies import Backfill, Preemption, Victims
+from aliquot_schema.sessions import PreemptionCause, Priority
 
 Evict = Callable[[Mapping[int, tuple[int, int]]], None]
 
@@ -106,3 +107,24 @@ def test_lost_time_is_reported_and_is_no_wait(evict: Evict) -> None:
     made = report(outcome)
     assert (made.preemptions, made.lost_gpu_hours) == (1, pytest.approx(2 * 55 / 3600))
     assert Times.of(outcome).wait.tolist() == [0, 105]
+
+
+def test_under_priority_an_urgent_job_takes_the_place_of_a_willing_one() -> None:
+    rules = Preemption(victims=Victims.WILLING, run_ms_min=0, grace_ms=7000)
+    policy = Policy(order="priority", backfill=Backfill.EASY, preemption=rules)
+    jobs = numbered([job(0, 1000, 2), replace(job(100, 50, 1), priority=Priority.HIGH)])
+    outcome = run.simulate(jobs, pool(2), Settings(policy=policy, checkpoint_ms=30_000))
+    assert outcome.preemptions == (1, 0)
+    assert [started // SECOND_US for started in outcome.started_us] == [0, 107]
+    # 90 s are kept; it starts anew when the urgent one is done.
+    assert ends_s(outcome) == [157 + 910, 157]
+
+
+def test_a_job_is_left_alone_until_it_has_run_for_a_while() -> None:
+    rules = Preemption(victims=Victims.WILLING, run_ms_min=600_000, grace_ms=0)
+    policy = Policy(order="priority", backfill=Backfill.EASY, preemption=rules)
+    urgent = replace(job(100, 50, 1), priority=Priority.HIGH)
+    jobs = numbered([job(0, 1000, 2), urgent, job(400, 1, 2), job(650, 1, 2)])
+    outcome = run.simulate(jobs, pool(2), Settings(policy=policy))
+    assert outcome.started_us[1] // SECOND_US == 650
+    assert outcome.lost_ms[0] == 650_000
