@@ -1,12 +1,13 @@
 """Changes of job arrays and of their tasks: cancel all or one, and run some again."""
 
+from collections.abc import Container
 from dataclasses import replace
 
 from aliquot.core import arrays, transitions
 from aliquot.service.draft import Draft
 from aliquot.service.kernel_reports import stop_kernels
 from aliquot_schema.errors import StateConflict
-from aliquot_schema.ids import task_id
+from aliquot_schema.ids import SessionId, task_id
 from aliquot_schema.intervals import Intervals
 from aliquot_schema.leases import Kernel
 from aliquot_schema.sessions import NO_INDICES, ArrayTasks, Session
@@ -33,15 +34,17 @@ def cancel_waiting(draft: Draft, array: Session, index: int, *, now_us: int) -> 
     return draft.put(changed, str(changed.state) if changed.is_ended else "task_canceled")
 
 
-def run_again(draft: Draft, session: Session, *, now_us: int) -> Session:
+def run_again(draft: Draft, session: Session, *, looked_up: Container[SessionId], now_us: int) -> Session:
     """Have a session run once more after its end; of an array, the tasks that failed or were canceled, else all.
 
+    Args:
+        looked_up: tasks that are in memory if they ever were sessions of their own.
     Raises:
-        StateConflict: it has not ended, or its processes are not gone yet.
+        StateConflict: it has not ended, its processes are not gone yet, or it changed while its tasks were read.
     """
     _check_ended(draft, session)
     if session.tasks is not None:
-        return _run_tasks_again(draft, session, _to_retry(session.tasks), now_us=now_us)
+        return _run_tasks_again(draft, session, _to_retry(session.tasks), looked_up, now_us=now_us)
     again = draft.put(transitions.run_again(session, now_us=now_us), "retried")
     array = None if session.array_id is None else draft.session(session.array_id)
     if array is not None and session.array_index is not None:
@@ -83,11 +86,16 @@ def _to_retry(tasks: ArrayTasks) -> Intervals:
     return Intervals.joined((*tasks.failed.spans, *tasks.canceled.spans)) or tasks.completed
 
 
-def _run_tasks_again(draft: Draft, array: Session, indices: Intervals, *, now_us: int) -> Session:
+def _run_tasks_again(
+    draft: Draft, array: Session, indices: Intervals, looked_up: Container[SessionId], *, now_us: int
+) -> Session:
     """Tasks that ended as sessions wait as these; the others, as indices of their array."""
     active = []
     for index in indices:
-        task = draft.session(task_id(array.id, index=index))
+        name = task_id(array.id, index=index)
+        task = draft.session(name)
+        if task is None and name not in looked_up:
+            raise StateConflict(f"{array.id} changed meanwhile; try again", id=array.id, state=array.state)
         if task is not None:
             _check_ended(draft, task)
             draft.put(transitions.run_again(task, now_us=now_us), "retried")

@@ -49,6 +49,7 @@ def told_of(error: AliquotError, request: NewSession, *, place: int) -> AliquotE
     """The error, saying which session of the batch it is about."""
     name = f" ({request.local_name})" if request.local_name else ""
     error.message = f"sessions[{place}]{name}: {error.message}"
+    error.args = (error.message,)
     return error
 
 

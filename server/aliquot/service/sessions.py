@@ -1,5 +1,6 @@
 """Sessions: create, cancel, hold, release, retry, and change what may be changed."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
@@ -116,15 +117,19 @@ class Sessions:
         Raises:
             NotFound, Forbidden, VersionConflict, StateConflict: it has not ended, or its processes are not gone yet.
         """
-        await self._recall(SessionId(session_id))
+        looked_up: set[SessionId] = set()
 
         def change(draft: Draft, session: Session, index: int | None) -> Session:
             now_us = self._clock.now_us()
             if index is not None:
                 return array_changes.run_index_again(draft, session, index, now_us=now_us)
-            return array_changes.run_again(draft, session, now_us=now_us)
+            return array_changes.run_again(draft, session, looked_up=looked_up, now_us=now_us)
 
-        return await self._change(caller, session_id, expected_version, change)
+        try:
+            await self._recall(SessionId(session_id), looked_up)
+            return await self._change(caller, session_id, expected_version, change)
+        finally:
+            self._state.kept -= Counter(looked_up)
 
     async def update_session_priority(
         self, caller: Caller, session_id: str, priority: str, expected_version: int | None
@@ -185,18 +190,28 @@ class Sessions:
                 return array, index
         raise NotFound(f"there is no session {session_id[:ID_CHARS_MAX]}", kind="session", id=session_id[:ID_CHARS_MAX])
 
-    async def _recall(self, session_id: SessionId) -> None:
-        """Have what a retry changes in memory: the session, and its array or the tasks of its own."""
+    async def _recall(self, session_id: SessionId, looked_up: set[SessionId]) -> None:
+        """Have what a retry changes in memory, and keep it there: the session, and its array or the tasks of its own.
+
+        Adds every id that was looked for to `looked_up`, whether there is a session or not.
+        """
         array_id, _ = task_parts(session_id)
         for wanted in dict.fromkeys((array_id, session_id)):
+            self._keep((wanted,), looked_up)
             await self._recall_one(wanted)
         array = self._state.sessions.get(session_id)
         tasks = [] if array is None else [task_id(array.id, index=index) for index in array_changes.to_retry(array)]
+        self._keep(tasks, looked_up)
         unknown = [name for name in tasks if name not in self._state.sessions]
         for first in range(0, len(unknown), NAMES_AT_ONCE):
             names = tuple(unknown[first : first + NAMES_AT_ONCE])
             for task in await self._store.sessions(SessionQuery(ids=names, limit=len(names))):
                 await self._recall_one(task.id)
+
+    def _keep(self, names: Sequence[SessionId], looked_up: set[SessionId]) -> None:
+        fresh = [name for name in names if name not in looked_up]
+        looked_up.update(fresh)
+        self._state.kept.update(fresh)
 
     async def _recall_one(self, session_id: SessionId) -> None:
         if session_id not in self._state.sessions:

@@ -71,6 +71,8 @@ class State:
         self._waited_for: Counter[SessionId] = Counter()
         """How many pending sessions depend on each: these are kept in memory after their end."""
         self._by_key: dict[tuple[UserId, str], SessionId] = {}
+        self.kept: Counter[SessionId] = Counter()
+        """Sessions that somebody is about to change, and how many do: they stay in memory."""
         self._ended: dict[SessionId, None] = {}
         self._ended_kept = ended_kept
 
@@ -251,7 +253,8 @@ class State:
     def _is_done_with(self, session_id: SessionId) -> bool:
         tasks = self.sessions[session_id].tasks
         has_tasks = tasks is not None and len(tasks.active) > 0
-        return not has_tasks and not self._waited_for[session_id] and not self.holds_devices(session_id)
+        is_needed = session_id in self.kept or self._waited_for[session_id] > 0
+        return not has_tasks and not is_needed and not self.holds_devices(session_id)
 
     def _forget(self, session: Session) -> None:
         self.ended_complete = False

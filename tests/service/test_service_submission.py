@@ -1,0 +1,201 @@
+"""What is submitted: batches that name each other, what is refused at once, and who may do what with it."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from aliquot_schema.errors import (
+    AliquotError,
+    Forbidden,
+    InvalidRequest,
+    QuotaExceeded,
+    StateConflict,
+    UnknownDependency,
+)
+from aliquot_schema.ids import SessionId, UserId, kernel_id
+from aliquot_schema.quotas import Quota, QuotaScope, quota_id
+from aliquot_schema.requests import Caller, NewFallback, NewSession, Role
+from aliquot_schema.sessions import Priority
+from aliquot_schema.slots import ResourceSlot
+from aliquot_schema.states import SessionState as S
+from service_bench import agent
+from service_stage import CALLER, Stage, stage
+
+pytestmark = pytest.mark.anyio
+
+OWNER = Caller(user=UserId("ann"), request_id="req_test", role=Role.USER)
+STRANGER = Caller(user=UserId("bob"), request_id="req_test", role=Role.USER)
+OPERATOR = Caller(user=UserId("olga"), request_id="req_test", role=Role.OPERATOR)
+
+
+def asked(**more: Any) -> NewSession:
+    """A session of one device."""
+    request: dict[str, Any] = {"argv": ("true",), "shell": None, "slots": [("cuda.device", "1")]}
+    return NewSession(**(request | more))
+
+
+def named(name: str, *after: str) -> NewSession:
+    """A session of a batch that waits for others of it."""
+    return asked(local_name=name, depends_on=[(other, "after_ok") for other in after])
+
+
+async def submitted(on: Stage, requests: Sequence[NewSession]) -> list[SessionId]:
+    created = await on.sessions.create_sessions(CALLER, requests)
+    return [SessionId(result.session.id) for result in created.results]
+
+
+async def ended(on: Stage, session_id: SessionId, *, code: int = 0) -> None:
+    """Its first rank exits, and what follows from that."""
+    on.executor.ends(kernel_id(session_id, attempt=on.session(session_id).attempt, rank=0), code=code)
+    await on.settle()
+    await on.advance()
+
+
+async def test_the_sessions_of_a_batch_start_in_the_order_of_their_names() -> None:
+    async with stage([agent("a", devices=4)]) as on:
+        batch = [named("last", "left", "right"), named("left", "first"), named("right", "first"), named("first")]
+        last, left, right, first = await submitted(on, batch)
+        await on.advance()
+        assert [on.session(one).state for one in (first, left, right, last)] == [
+            S.RUNNING,
+            S.QUEUED,
+            S.QUEUED,
+            S.QUEUED,
+        ]
+        await ended(on, first)
+        await ended(on, left)
+        assert [on.session(one).state for one in (right, last)] == [S.RUNNING, S.QUEUED]
+        await ended(on, right)
+        assert on.session(last).state is S.RUNNING
+
+
+@pytest.mark.parametrize(
+    ("batch", "error", "says"),
+    [
+        ([named("a", "c"), named("b", "a"), named("c", "b")], InvalidRequest, "a -> c -> b -> a"),
+        ([named("a", "a")], InvalidRequest, "a -> a"),
+        ([named("a"), named("b", "nobody")], UnknownDependency, "nobody"),
+        ([named("a"), named("b", "ses_none")], UnknownDependency, "ses_none"),
+        ([named("a"), named("a")], InvalidRequest, "two sessions"),
+        ([named("a"), asked(slots=[("cuda.device", "9")])], AliquotError, "9"),
+        ([named("a"), asked(local_name="odd", priority="huge")], InvalidRequest, r"sessions\[1\] \(odd\)"),
+        ([], InvalidRequest, "empty"),
+    ],
+)
+async def test_a_batch_of_which_a_part_is_wrong_is_refused_whole(
+    batch: list[NewSession], error: type[Exception], says: str
+) -> None:
+    async with stage([agent("a", devices=2)]) as on:
+        before = on.state.revision
+        with pytest.raises(error, match=says):
+            await on.sessions.create_sessions(CALLER, batch)
+        assert (on.state.revision, dict(on.state.sessions)) == (before, {})
+
+
+async def test_what_an_operator_holds_back_its_owner_cannot_release() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        session = await on.submit()
+        with pytest.raises(Forbidden):
+            await on.sessions.hold_session(STRANGER, session, None)
+        await on.sessions.hold_session(OPERATOR, session, None)
+        await on.advance()
+        assert (on.session(session).state, on.session(session).held_by) == (S.HELD, "olga")
+        for caller in (OWNER, STRANGER):
+            with pytest.raises(Forbidden):
+                await on.sessions.release_session(caller, session, None)
+        await on.sessions.release_session(OPERATOR, session, None)
+        await on.advance()
+        assert on.session(session).state is S.RUNNING
+        with pytest.raises(StateConflict):
+            await on.sessions.hold_session(OPERATOR, session, None)
+
+
+async def test_an_owner_holds_and_releases_what_is_his() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        session = await on.submit(held=True)
+        await on.advance()
+        assert on.session(session).state is S.HELD
+        await on.sessions.release_session(OWNER, session, None)
+        await on.sessions.hold_session(OWNER, session, None)
+        assert (on.session(session).state, on.session(session).held_by) == (S.HELD, "ann")
+        await on.sessions.release_session(OWNER, session, None)
+        await on.advance()
+        assert on.session(session).state is S.RUNNING
+
+
+async def test_a_failed_session_is_retried_as_a_new_attempt_once_it_has_ended() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        session = await on.submit()
+        await on.advance()
+        with pytest.raises(StateConflict):
+            await on.sessions.retry_session(OWNER, session, None)
+        await ended(on, session, code=3)
+        assert on.session(session).state is S.FAILED
+        with pytest.raises(Forbidden):
+            await on.sessions.retry_session(STRANGER, session, None)
+        await on.sessions.retry_session(OWNER, session, None)
+        await on.advance()
+        again = on.session(session)
+        assert (again.state, again.attempt, again.exit_code) == (S.RUNNING, 2, None)
+        await ended(on, session)
+        assert on.session(session).state is S.COMPLETED
+
+
+async def test_users_may_ask_for_the_priorities_that_the_policy_leaves_to_them() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        with pytest.raises(Forbidden, match="highest that you may ask for is normal"):
+            await on.sessions.create_session(OWNER, asked(priority="high"))
+        created = await on.sessions.create_session(OWNER, asked(priority="low"))
+        session = SessionId(created.session.id)
+        with pytest.raises(Forbidden, match="normal"):
+            await on.sessions.update_session_priority(OWNER, session, "high", None)
+        assert on.session(session).priority is Priority.LOW
+        await on.sessions.update_session_priority(OPERATOR, session, "high", None)
+        assert on.session(session).priority is Priority.HIGH
+
+
+async def test_those_who_may_look_may_not_submit() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        viewer = Caller(user=UserId("vic"), request_id="req_test", role=Role.VIEWER)
+        with pytest.raises(Forbidden):
+            await on.sessions.create_session(viewer, asked())
+        with pytest.raises(Forbidden):
+            await on.sessions.create_sessions(viewer, [asked()])
+
+
+async def test_a_quota_refuses_what_could_never_start_and_what_is_too_much_at_a_time() -> None:
+    async with stage([agent("a", devices=2)]) as on:
+        quota = Quota(
+            id=quota_id(QuotaScope.USER, "ann"),
+            scope=QuotaScope.USER,
+            name="ann",
+            max_slots=ResourceSlot.parse({"cuda.device": "1"}),
+            max_queued=2,
+        )
+        await on.journal.transact(lambda draft: draft.put(quota, "set"), actor="olga")
+        before = on.state.revision
+        with pytest.raises(QuotaExceeded):
+            await on.submit(devices=2)
+        for batch in ([asked(), asked(), asked()], [asked(array="0-2")]):
+            with pytest.raises(QuotaExceeded) as refused:
+                await on.sessions.create_sessions(CALLER, batch)
+            assert (refused.value.resource, refused.value.limit) == ("queued", "2")
+        assert on.state.revision == before
+        await submitted(on, [asked(), asked()])
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"pool": "attic"}, "attic"),
+        ({"fallbacks": [NewFallback(slots=[("cuda.device", "2")], after_s=60)]}, "asks for more"),
+        ({"fallbacks": [NewFallback(slots=[("cuda.device", "1")], after_s=60)]}, "the same"),
+        ({"max_parallel": 2}, "job array"),
+        ({"local_name": "alone"}, "create_sessions"),
+    ],
+)
+async def test_what_cannot_be_meant_is_refused(change: dict[str, Any], says: str) -> None:
+    async with stage([agent("a", devices=4)]) as on:
+        with pytest.raises(InvalidRequest, match=says):
+            await on.sessions.create_session(CALLER, asked(**change))
