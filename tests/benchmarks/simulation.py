@@ -19,7 +19,7 @@ from aliquot.core.simulation.report import Report, report
 from aliquot.core.simulation.run import simulate
 from aliquot.core.simulation.settings import Estimates, Settings
 from aliquot.core.simulation.trace import Job, numbered, window
-from aliquot_schema.policies import Backfill
+from aliquot_schema.policies import Backfill, PolicyDocument
 
 ROOT: Final = Path(__file__).parents[2]
 FOLDER: Final = Path(os.environ.get("ALIQUOT_TRACES") or ROOT.parent / "shared" / "traces") / "jobs"
@@ -36,7 +36,8 @@ JITTER_PERMILLE: Final = 1
 FCFS: Final = Policy(order="fcfs", placement="first_fit")
 EASY: Final = replace(FCFS, backfill=Backfill.EASY)
 SJF: Final = replace(EASY, order="sjf")
-FAIR_SHARE: Final = replace(EASY, order="fair_share")
+FAIR_SHARE: Final = replace(Policy.of(PolicyDocument()), placement="first_fit")
+"""What a new server goes by."""
 SETTINGS: Final = {
     "FCFS": Settings(policy=FCFS),
     "EASY, exact limits": Settings(policy=EASY, estimates=Estimates.EXACT),
