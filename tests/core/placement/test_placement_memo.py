@@ -104,6 +104,17 @@ def test_a_room_beside_another_does_not_disturb_what_is_kept() -> None:
     assert len(_placer(state, memo).place(row("a", kernels=4))) == 4
 
 
+def test_lots_are_drawn_alike_cold_or_warm() -> None:
+    """The draws of a pass do not depend on how much was read again before it."""
+    policy, memo = Policy(placement="random"), Memo()
+    state = snapshot([on(f"a{number}", gpus(2)) for number in range(7)], [])
+    for number in range(6):
+        state = replace(state, queue=(row(f"s{number}", cuda_shares="0.1"), row(f"t{number}", cuda_shares="0.1")))
+        warm = decide(state, policy, now_us=NOW_US, seed=number, known=memo)
+        assert encoded(warm) == encoded(decide(state, policy, now_us=NOW_US, seed=number))
+        state = after(state, warm)
+
+
 def test_another_layout_is_seen() -> None:
     memo = Memo()
     state = snapshot([on("x", gpus(1))], [row("a")])

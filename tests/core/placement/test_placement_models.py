@@ -77,6 +77,14 @@ def test_models_lead_to_the_right_agent_and_the_right_device(name: str) -> None:
 
 
 @every_strategy
+def test_a_gang_counts_devices_of_its_models_alone(name: str) -> None:
+    most = [gpu(0, model="H100"), *(gpu(index, model="T4") for index in range(1, 5))]
+    agents = [on("a", most), on("b", gpus(3, model="H100")), on("c", most)]
+    plan = pass_of(name, snapshot(agents, [row("gang", kernels=3, where=Where(models=("h100",)))]))
+    assert [agent for agent, _ in places(plan)["gang"]] == ["b", "b", "b"]
+
+
+@every_strategy
 def test_a_model_that_no_open_agent_has_is_no_room(name: str) -> None:
     agents = [on("old", gpus(2, model="T4")), on("away", gpus(2, model="H100"), is_open=False)]
     plan = pass_of(name, snapshot(agents, [row("a", where=Where(models=("h100",)))]))
