@@ -68,14 +68,19 @@ class Cluster:
     async def ended(self, session_id: str) -> dict[str, Any]:
         return await until_state(self.client, session_id, "completed", "failed", "canceled")
 
-    async def until_log(self, agent: OwnAgent, text: str) -> None:
-        """Wait until an agent printed something."""
+    async def until_log(self, agent: OwnAgent, text: str, *, after: int = 0) -> str:
+        """Wait until an agent printed something, and return what it printed.
 
-        async def look() -> bool:
-            return text in agent.log()
+        Args:
+            after: characters that it had printed before, which do not count.
+        """
+
+        async def look() -> str | None:
+            said = agent.log()[after:]
+            return said if text in said else None
 
         try:
-            await until(look)
+            return await until(look)
         except TimeoutError:
             raise AssertionError(f"it never said {text!r}:\n{agent.log()}") from None
 
