@@ -29,6 +29,11 @@ class Capabilities:
     """How memory and processes are limited: `cgroup_v2`, `cgroup_v1` or `rlimits`."""
     switches_user: bool = False
     device_access: DeviceAccess = DeviceAccess.ENV
+    address: str = ""
+    """Where kernels of other agents reach a kernel of this one; empty = nobody knows."""
+    port_first: int = 29_500
+    """The ports that gangs meet at here, up to `port_last`: below those that the system gives to anybody."""
+    port_last: int = 30_499
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

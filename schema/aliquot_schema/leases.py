@@ -78,3 +78,6 @@ class Kernel:
     """The wall-time limit ended it."""
     message: str | None = None
     """Why it could not be started, in words."""
+    rendezvous_port: int | None = None
+    """Of rank 0: where the ranks of the attempt meet, on its agent's address; nobody else has it while one of them
+    lives."""

@@ -106,12 +106,12 @@ async def test_an_older_schema_is_copied_before_it_is_changed(
     await store.open()
     await store.close()
     for module in ("migration", "sqlite"):
-        monkeypatch.setattr(f"aliquot.store.{module}.HEAD", "0003")
-    with pytest.raises(Exception, match="0003"):
+        monkeypatch.setattr(f"aliquot.store.{module}.HEAD", "9999")
+    with pytest.raises(Exception, match="9999"):
         await sqlite_place.store().open()
-    (copy,) = sqlite_place.sqlite_file.parent.glob("aliquot.db.0002.*.backup")
+    (copy,) = sqlite_place.sqlite_file.parent.glob(f"aliquot.db.{HEAD}.*.backup")
     with closing(sqlite3.connect(copy)) as connection:
-        assert connection.execute("SELECT version_num FROM alembic_version").fetchone() == ("0002",)
+        assert connection.execute("SELECT version_num FROM alembic_version").fetchone() == (HEAD,)
 
 
 async def _open_and_run(place: Place, statement: str) -> None:

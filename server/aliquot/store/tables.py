@@ -105,6 +105,7 @@ class KernelRow(Row, table=True):
     signal: int | None = _number()
     timed_out: bool
     message: str | None = _text()
+    rendezvous_port: int | None = _number()
 
 
 class LeaseRow(Row, table=True):
