@@ -26,7 +26,7 @@ POOLS = {"default": Pool(), "big": Pool()}
 
 
 def office(on: Stage) -> Administration:
-    return Administration(state=on.state, journal=on.journal, dispatch=on.dispatch, clock=on.clock)
+    return Administration(state=on.state, journal=on.journal, clock=on.clock)
 
 
 async def running(on: Stage, **asked: object) -> SessionId:

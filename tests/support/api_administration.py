@@ -1,11 +1,9 @@
 """The real administration over a store in memory, with no agents, for tests of the HTTP face."""
 
 from aliquot.service.administration import Administration
-from aliquot.service.dispatch import Dispatch
 from aliquot.service.feed import Feed
 from aliquot.service.journal import Journal
 from aliquot.service.state import State
-from service_fakes import FakeExecutor
 from service_memory_store import MemoryStore
 from service_stage import EPOCH, StepClock
 
@@ -14,5 +12,4 @@ def administration() -> Administration:
     """With a state of its own."""
     state, store, clock = State(), MemoryStore(), StepClock()
     journal = Journal(store=store, state=state, feed=Feed(store, revision=0), clock=clock, epoch=EPOCH)
-    dispatch = Dispatch(FakeExecutor(()), epoch=EPOCH, grace_ms=100)
-    return Administration(state=state, journal=journal, dispatch=dispatch, clock=clock)
+    return Administration(state=state, journal=journal, clock=clock)

@@ -13,6 +13,7 @@ from aliquot.service.dispatch import Dispatch
 from aliquot.service.feed import Feed
 from aliquot.service.journal import Journal
 from aliquot.service.launcher import Launcher
+from aliquot.service.leadership.consequences import Consequences
 from aliquot.service.ports import Store
 from aliquot.service.queries import Queries
 from aliquot.service.sessions import Sessions
@@ -80,11 +81,11 @@ class Stage:
             state=state,
             journal=journal,
             clock=clock,
-            dispatch=dispatch,
             last_pass=0,
             last_at_us=0,
             on_scheduled=self.launcher.enqueue,
         )
+        Consequences(state=state, journal=journal, dispatch=dispatch).begin()
         self.messages = AgentMessages(
             state=state,
             journal=journal,
@@ -96,9 +97,7 @@ class Stage:
             on_reachable=self.allocator.wake,
         )
         creation = Creation(state=state, journal=journal, store=store, clock=clock, ids=RandomIds())
-        self.sessions = Sessions(
-            state=state, journal=journal, dispatch=dispatch, creation=creation, store=store, clock=clock
-        )
+        self.sessions = Sessions(state=state, journal=journal, creation=creation, store=store, clock=clock)
         self.queries = Queries(state=state, store=store, feed=feed)
         self.watching = Watching(state=state, feed=feed, executor=executor)
 

@@ -123,8 +123,7 @@ class AgentAdministration(Office):
                 raise StateConflict(
                     f"{agent.id} is {agent.state}; only a lost agent can be released", id=agent.id, state=agent.state
                 )
-            stopping = self._end_kernels(draft, agent.id)
-            draft.afterwards.append(lambda: self._dispatch.stop(stopping))
+            self._end_kernels(draft, agent.id)
             leave(draft, agent.id, to=AgentState.LEFT, now_us=self._clock.now_us())
             return _found(draft, agent_id)
 
@@ -145,13 +144,11 @@ class AgentAdministration(Office):
                 cause=PreemptionCause.DRAIN,
                 by_session=None,
                 by_user=caller.user,
-                dispatch=self._dispatch,
                 now_us=self._clock.now_us(),
             )
 
-    def _end_kernels(self, draft: Draft, agent_id: AgentId) -> list[Kernel]:
-        """Returns the kernels of the same sessions on other agents, which are to stop."""
-        stopping: list[Kernel] = []
+    def _end_kernels(self, draft: Draft, agent_id: AgentId) -> None:
+        """Kernels of the same sessions on other agents are to stop."""
         for known in self._held_kernels(agent_id):
             kernel = draft.kernel(known.id) or known  # one before it may have moved it
             if kernel.state is KernelState.EXITED:
@@ -164,8 +161,7 @@ class AgentAdministration(Office):
                 evidence=EndEvidence.OPERATOR,
                 message=f"{agent_id} was lost, and an operator said that its processes are gone",
             )
-            stopping += end_kernel(draft, kernel, gone, now_us=now_us)
-        return [kernel for kernel in stopping if kernel.agent_id != agent_id]
+            end_kernel(draft, kernel, gone, now_us=now_us)
 
     def _held_kernels(self, agent_id: AgentId) -> list[Kernel]:
         found = [kernel for kernel in self._state.kernels.values() if kernel.agent_id == agent_id]

@@ -15,7 +15,6 @@ from aliquot.core.ordering import order_named
 from aliquot.core.placement.strategies import making
 from aliquot.core.plan import Plan
 from aliquot.core.policy import Policy
-from aliquot.service.dispatch import Dispatch
 from aliquot.service.draft import Draft
 from aliquot.service.eviction import evict, stop_overdue
 from aliquot.service.grants import Grants
@@ -77,7 +76,6 @@ class Allocator:
         state: State,
         journal: Journal,
         clock: Clock,
-        dispatch: Dispatch,
         last_pass: int,
         last_at_us: int,
         on_scheduled: Callable[[tuple[SessionId, ...]], None],
@@ -85,7 +83,6 @@ class Allocator:
         self._state = state
         self._journal = journal
         self._clock = clock
-        self._dispatch = dispatch
         self._memo = Memo()
         self._pass_number = last_pass
         self._now_us = last_at_us
@@ -176,7 +173,6 @@ class Allocator:
                 cause=eviction.cause,
                 by_session=eviction.by_session,
                 by_user=eviction.by_user,
-                dispatch=self._dispatch,
                 now_us=self._now_us,
                 grace_ms=eviction.grace_ms,
             )
@@ -188,7 +184,7 @@ class Allocator:
             for session_id in overdue:
                 session = draft.session(session_id)
                 if session is not None and is_overdue(session, now_us=self._now_us):
-                    stop_overdue(draft, session, dispatch=self._dispatch, now_us=self._now_us)
+                    stop_overdue(draft, session, now_us=self._now_us)
 
         overdue = [name for name, until_us in self._graces() if until_us <= self._now_us]
         if overdue:

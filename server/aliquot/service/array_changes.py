@@ -14,12 +14,13 @@ from aliquot_schema.sessions import NO_INDICES, ArrayTasks, Session
 from aliquot_schema.states import KernelState, SessionState
 
 
-def cancel(draft: Draft, session: Session, *, now_us: int) -> tuple[Session, list[Kernel]]:
-    """End a session, and all tasks of an array; returns it, and the kernels that agents must be asked to stop."""
+def cancel(draft: Draft, session: Session, *, now_us: int) -> Session:
+    """End a session, and all tasks of an array; returns it."""
     if session.tasks is not None:
         return _cancel_array(draft, session, now_us=now_us)
     canceled = draft.put(transitions.cancel(session, now_us=now_us), "canceled")
-    return canceled, stop_kernels(draft, _left(draft, canceled), now_us=now_us)
+    stop_kernels(draft, _left(draft, canceled), now_us=now_us)
+    return canceled
 
 
 def cancel_waiting(draft: Draft, array: Session, index: int, *, now_us: int) -> Session:
@@ -70,16 +71,15 @@ def to_retry(array: Session) -> Intervals:
     return Intervals() if array.tasks is None or not array.is_ended else _to_retry(array.tasks)
 
 
-def _cancel_array(draft: Draft, array: Session, *, now_us: int) -> tuple[Session, list[Kernel]]:
+def _cancel_array(draft: Draft, array: Session, *, now_us: int) -> Session:
     assert array.tasks is not None, f"{array.id} is no array"
     idle = arrays.with_tasks(array, array.tasks.waiting, place="canceled")
     draft.put(transitions.cancel(idle, now_us=now_us), "canceled")
-    stopping: list[Kernel] = []
     for index in array.tasks.active:
         task = draft.session(task_id(array.id, index=index))
         if task is not None and not task.is_ended:
-            stopping += cancel(draft, task, now_us=now_us)[1]
-    return draft.session(array.id) or array, stopping
+            cancel(draft, task, now_us=now_us)
+    return draft.session(array.id) or array
 
 
 def _to_retry(tasks: ArrayTasks) -> Intervals:

@@ -1,6 +1,5 @@
 """A draft: changes that are thought out on the present state, and committed together or not at all."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Final, TypeVar
 
@@ -38,8 +37,6 @@ class Draft:
         self._own: dict[tuple[type, str], Record] = {}
         self._usage = state.usage
         self.writes: list[Write] = []
-        self.afterwards: list[Callable[[], None]] = []
-        """Called once the draft is committed and in the state, even when the caller was canceled meanwhile."""
 
     def session(self, session_id: SessionId) -> Session | None:
         """A session as this draft has it."""

@@ -1,7 +1,6 @@
 """Eviction: sessions that are asked to make room, told so, and stopped when their grace is over."""
 
 from aliquot.core.leaving import preempt, unstopped
-from aliquot.service.dispatch import Dispatch
 from aliquot.service.draft import Draft
 from aliquot.service.kernel_reports import stop_kernels
 from aliquot_schema.ids import SessionId, UserId
@@ -15,7 +14,6 @@ def evict(
     cause: PreemptionCause,
     by_session: SessionId | None,
     by_user: UserId,
-    dispatch: Dispatch,
     now_us: int,
     grace_ms: int | None = None,
 ) -> Session:
@@ -35,18 +33,11 @@ def evict(
         cause=cause, by_session=by_session, by_user=by_user, at_us=now_us, until_us=now_us + grace_ms * 1000
     )
     asked = draft.put(preempt(session, receipt), "preempting")
-    left = unstopped(draft.kernels_in(asked))
-    signal = session.spec.checkpoint_signal
-    if signal is None:
-        stopping = stop_kernels(draft, left, now_us=now_us)
-        draft.afterwards.append(lambda: dispatch.stop(stopping, grace_ms=grace_ms))
-    else:
-        draft.afterwards.append(lambda: dispatch.send_signal(left, signal))
+    if session.spec.checkpoint_signal is None:
+        stop_kernels(draft, unstopped(draft.kernels_in(asked)), now_us=now_us)
     return asked
 
 
-def stop_overdue(draft: Draft, session: Session, *, dispatch: Dispatch, now_us: int) -> None:
+def stop_overdue(draft: Draft, session: Session, *, now_us: int) -> None:
     """The grace of a session is over: what is left of it is told to stop."""
-    left = unstopped(draft.kernels_in(session))
-    stopping = stop_kernels(draft, left, now_us=now_us)
-    draft.afterwards.append(lambda: dispatch.stop(stopping))
+    stop_kernels(draft, unstopped(draft.kernels_in(session)), now_us=now_us)

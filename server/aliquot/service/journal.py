@@ -39,6 +39,8 @@ class Journal:
         self.epoch = epoch
         self.listeners: list[Callable[[Event], None]] = []
         """Called for every event once it is in the state."""
+        self.settled: list[Callable[[], None]] = []
+        """Called when all events of a commit, or of a page of the log, are in the state."""
 
     async def transact(
         self,
@@ -101,19 +103,17 @@ class Journal:
         )
         seen = self._state.revision
         try:
-            await asyncio.shield(asyncio.ensure_future(self._finish(batch, draft.afterwards)))
+            await asyncio.shield(asyncio.ensure_future(self._finish(batch)))
         except StaleVersion:
             await self._newer_than(seen)
             raise
 
-    async def _finish(self, batch: Batch, afterwards: list[Callable[[], None]]) -> None:
+    async def _finish(self, batch: Batch) -> None:
         """Shielded from cancellation: what is committed must reach the state, and have its effects, all the same."""
         events = await self._store.commit(batch)
         self._absorb(events)
         while self._feed.revision < events[-1].number:
             await self._newer_than(self._feed.revision)
-        for call in afterwards:
-            call()
 
     def _absorb(self, events: tuple[Event, ...]) -> None:
         self._early.update((event.number, event) for event in events if event.number > self._state.revision)
@@ -122,6 +122,8 @@ class Journal:
             self._feed.publish(event)
             for listener in self.listeners:
                 listener(event)
+        for call in self.settled:
+            call()
 
     async def _newer_than(self, seen: int) -> None:
         """Wait until the state is newer than `seen`; what another server committed is read from the store."""

@@ -19,7 +19,8 @@ UNTOLD: Final = frozenset({KernelState.GRANTED, KernelState.EXITED})
 
 
 def apply_report(draft: Draft, report: KernelReport, *, agent_id: AgentId, now_us: int) -> list[Kernel]:
-    """Write what follows from a report; returns kernels to be asked to stop. Late and repeated ones do nothing.
+    """Write what follows from a report; returns the kernel when its agent must be told to stop it once more: nothing
+    is written then. Late and repeated ones do nothing.
 
     Nor does one about a kernel that was never sent: the store may be older than the agent, after it was restored.
     """
@@ -30,10 +31,11 @@ def apply_report(draft: Draft, report: KernelReport, *, agent_id: AgentId, now_u
         return _started(draft, kernel, report, now_us=now_us)
     if report.phase is KernelPhase.UNCERTAIN:
         return _uncertain(draft, kernel, report)
-    return end_kernel(draft, kernel, report, now_us=now_us)
+    end_kernel(draft, kernel, report, now_us=now_us)
+    return []
 
 
-def end_kernel(draft: Draft, kernel: Kernel, report: KernelReport, *, now_us: int) -> list[Kernel]:
+def end_kernel(draft: Draft, kernel: Kernel, report: KernelReport, *, now_us: int) -> None:
     """Its processes are gone: free the devices of this rank, and see what that means for the session."""
     ended = draft.put(transitions.end_kernel(kernel, report, now_us=now_us), "exited")
     lease = draft.lease(LeaseId(kernel.id))
@@ -41,15 +43,14 @@ def end_kernel(draft: Draft, kernel: Kernel, report: KernelReport, *, now_us: in
         draft.release(lease, report.evidence or EndEvidence.EXIT_FILE, now_us=now_us)
     session = _active_session(draft, kernel)
     if session is None:
-        return []
+        return
     if report.phase is KernelPhase.REFUSED and report.code in UNFIT:
         session = _exclude(draft, session, ended.agent_id)
-    return _fold(draft, session, now_us=now_us)
+    _fold(draft, session, now_us=now_us)
 
 
-def stop_kernels(draft: Draft, kernels: list[Kernel], *, now_us: int) -> list[Kernel]:
-    """Move kernels towards their end; returns those that an agent must be asked to stop."""
-    stopping = []
+def stop_kernels(draft: Draft, kernels: list[Kernel], *, now_us: int) -> None:
+    """Move kernels towards their end; their agents are told because of the events, see `Consequences`."""
     for kernel in kernels:
         if kernel.state is KernelState.GRANTED:
             never = KernelReport(
@@ -57,10 +58,7 @@ def stop_kernels(draft: Draft, kernels: list[Kernel], *, now_us: int) -> list[Ke
             )
             end_kernel(draft, kernel, never, now_us=now_us)
         elif kernel.state in (KernelState.STARTING, KernelState.RUNNING, KernelState.UNKNOWN):
-            stopping.append(draft.put(transitions.move_kernel(kernel, KernelState.STOPPING), "stopping"))
-        elif kernel.state is KernelState.STOPPING:
-            stopping.append(kernel)
-    return stopping
+            draft.put(transitions.move_kernel(kernel, KernelState.STOPPING), "stopping")
 
 
 def _started(draft: Draft, kernel: Kernel, report: KernelReport, *, now_us: int) -> list[Kernel]:
@@ -70,9 +68,11 @@ def _started(draft: Draft, kernel: Kernel, report: KernelReport, *, now_us: int)
         return []
     running = draft.put(transitions.start_kernel(kernel, report, now_us=now_us), "running")
     session = _active_session(draft, kernel)
-    return (
-        _fold(draft, session, now_us=now_us) if session is not None else stop_kernels(draft, [running], now_us=now_us)
-    )
+    if session is not None:
+        _fold(draft, session, now_us=now_us)
+    else:
+        stop_kernels(draft, [running], now_us=now_us)
+    return []
 
 
 def _uncertain(draft: Draft, kernel: Kernel, report: KernelReport) -> list[Kernel]:
@@ -96,19 +96,17 @@ def _exclude(draft: Draft, session: Session, agent_id: AgentId) -> Session:
     return draft.put(replace(session, excluded_agents=(*session.excluded_agents, agent_id)), "agent_excluded")
 
 
-def _fold(draft: Draft, session: Session, *, now_us: int) -> list[Kernel]:
+def _fold(draft: Draft, session: Session, *, now_us: int) -> None:
     """The attempt is the fold of its ranks: all started, one failed, or all ended."""
     kernels = draft.kernels_in(session)
     left = [kernel for kernel in kernels if kernel.state is not KernelState.EXITED]
     refused = [kernel for kernel in kernels if _was_refused(draft, kernel)]
     if not left:
         _end(draft, session, kernels, refused, now_us=now_us)
-        return []
-    if refused or transitions.first_failed(kernels) is not None:
-        return stop_kernels(draft, left, now_us=now_us)
-    if session.state is SessionState.ALLOCATING and all(kernel.state is KernelState.RUNNING for kernel in left):
+    elif refused or transitions.first_failed(kernels) is not None:
+        stop_kernels(draft, left, now_us=now_us)
+    elif session.state is SessionState.ALLOCATING and all(kernel.state is KernelState.RUNNING for kernel in left):
         draft.put(transitions.start(session, now_us=now_us), "running")
-    return []
 
 
 def _was_refused(draft: Draft, kernel: Kernel) -> bool:

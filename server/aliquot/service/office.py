@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import TypeVar
 
-from aliquot.service.dispatch import Dispatch
 from aliquot.service.draft import Draft
 from aliquot.service.journal import Journal
 from aliquot.service.ports import Clock
@@ -18,10 +17,9 @@ T = TypeVar("T")
 class Office:
     """Acts are of operators alone, and return after the commit."""
 
-    def __init__(self, *, state: State, journal: Journal, dispatch: Dispatch, clock: Clock) -> None:
+    def __init__(self, *, state: State, journal: Journal, clock: Clock) -> None:
         self._state = state
         self._journal = journal
-        self._dispatch = dispatch
         self._clock = clock
 
     async def _act(self, caller: Caller, change: Callable[[Draft], T]) -> T:

@@ -14,6 +14,7 @@ from aliquot.service.draft import Draft
 from aliquot.service.feed import Feed
 from aliquot.service.journal import Journal
 from aliquot.service.launcher import Launcher
+from aliquot.service.leadership.consequences import Consequences
 from aliquot.service.ports import Clock, Executor, Ids, Loaded, Store
 from aliquot.service.queries import Queries
 from aliquot.service.registration import leave
@@ -54,11 +55,11 @@ class Orchestrator:
             state=state,
             journal=self.journal,
             clock=clock,
-            dispatch=self._dispatch,
             last_pass=loaded.last_pass,
             last_at_us=loaded.last_at_us,
             on_scheduled=self._launcher.enqueue,
         )
+        Consequences(state=state, journal=self.journal, dispatch=self._dispatch).begin()
         self._messages = AgentMessages(
             state=state,
             journal=self.journal,
@@ -71,10 +72,8 @@ class Orchestrator:
         )
         creation = Creation(state=state, journal=self.journal, store=store, clock=clock, ids=ports.ids)
         self.queries = Queries(state=state, store=store, feed=self.feed)
-        self.sessions = Sessions(
-            state=state, journal=self.journal, dispatch=self._dispatch, creation=creation, store=store, clock=clock
-        )
-        self.administration = Administration(state=state, journal=self.journal, dispatch=self._dispatch, clock=clock)
+        self.sessions = Sessions(state=state, journal=self.journal, creation=creation, store=store, clock=clock)
+        self.administration = Administration(state=state, journal=self.journal, clock=clock)
         self.watching = Watching(state=state, feed=self.feed, executor=executor)
 
     async def run(self) -> None:

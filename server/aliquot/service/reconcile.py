@@ -66,7 +66,7 @@ def _unreported(draft: Draft, kernel: Kernel, repairs: Repairs, *, rebooted: boo
         if _is_wanted(draft, session, kernel):
             repairs.launch.append(order_for(draft, session, kernel, epoch=epoch))
         else:
-            repairs.stop += stop_kernels(draft, [kernel], now_us=now_us)
+            stop_kernels(draft, [kernel], now_us=now_us)
     elif kernel.state is not KernelState.EXITED and rebooted:
         gone = KernelReport(
             kernel_id=kernel.id,
@@ -75,7 +75,7 @@ def _unreported(draft: Draft, kernel: Kernel, repairs: Repairs, *, rebooted: boo
             evidence=EndEvidence.BOOT_ID,
             message="the node was restarted while it ran",
         )
-        repairs.stop += end_kernel(draft, kernel, gone, now_us=now_us)
+        end_kernel(draft, kernel, gone, now_us=now_us)
     elif kernel.state is KernelState.STOPPING:
         repairs.stop.append(kernel)
     elif kernel.state is KernelState.RUNNING:

@@ -9,7 +9,6 @@ from aliquot.core import transitions
 from aliquot.core.admission import priority_of
 from aliquot.service import array_changes
 from aliquot.service.creation import Creation
-from aliquot.service.dispatch import Dispatch
 from aliquot.service.draft import Draft
 from aliquot.service.journal import Journal
 from aliquot.service.permissions import check_may_change, check_may_release, check_priority
@@ -30,13 +29,10 @@ NAMES_AT_ONCE: Final = 1000
 class Sessions:
     """What people do to sessions. Every method returns after the commit."""
 
-    def __init__(
-        self, *, state: State, journal: Journal, store: Store, dispatch: Dispatch, creation: Creation, clock: Clock
-    ) -> None:
+    def __init__(self, *, state: State, journal: Journal, store: Store, creation: Creation, clock: Clock) -> None:
         self._state = state
         self._journal = journal
         self._store = store
-        self._dispatch = dispatch
         self._creation = creation
         self._clock = clock
 
@@ -68,9 +64,7 @@ class Sessions:
                 return session
             if session.is_ended:
                 raise _conflict(session, "it cannot be canceled any more")
-            canceled, stopping = array_changes.cancel(draft, session, now_us=now_us)
-            draft.afterwards.append(lambda: self._dispatch.stop(stopping))
-            return canceled
+            return array_changes.cancel(draft, session, now_us=now_us)
 
         return await self._change(caller, session_id, expected_version, change)
 

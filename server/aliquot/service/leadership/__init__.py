@@ -1,0 +1,1 @@
+"""Leadership: of several servers on one database one places, launches and stops; all of them follow the log."""

@@ -1,0 +1,66 @@
+"""Consequences: what agents are told because of what the log says, whichever server wrote it."""
+
+from aliquot.core.leaving import unstopped
+from aliquot.service.dispatch import Dispatch
+from aliquot.service.journal import Journal
+from aliquot.service.state import State
+from aliquot_schema.events import Event
+from aliquot_schema.ids import KernelId, SessionId
+from aliquot_schema.leases import Kernel
+from aliquot_schema.sessions import Session
+from aliquot_schema.states import KernelState, SessionState
+
+
+class Consequences:
+    """Told once the whole commit is in the state. What an agent misses it is told when it joins, see `reconcile`."""
+
+    def __init__(self, *, state: State, journal: Journal, dispatch: Dispatch) -> None:
+        self._state = state
+        self._journal = journal
+        self._dispatch = dispatch
+        self._stopping: dict[KernelId, None] = {}
+        self._signalled: dict[SessionId, None] = {}
+
+    def begin(self) -> None:
+        """Listen from now on."""
+        self._journal.listeners.append(self._hear)
+        self._journal.settled.append(self._tell)
+
+    def end(self) -> None:
+        """Listen no more."""
+        self._journal.listeners.remove(self._hear)
+        self._journal.settled.remove(self._tell)
+
+    def _hear(self, event: Event) -> None:
+        match event.kind, event.record:
+            case "kernel.stopping", Kernel(id=kernel_id):
+                self._stopping[kernel_id] = None
+            case "session.canceled", Session(id=session_id):
+                # Those that were to stop already may have been promised more time than a cancel gives.
+                kernels = self._state.kernels_of.get(session_id, {}).values()
+                self._stopping.update((kernel.id, None) for kernel in kernels if kernel.state is KernelState.STOPPING)
+            case "session.preempting", Session(id=session_id):
+                self._signalled[session_id] = None
+
+    def _tell(self) -> None:
+        for session_id in self._signalled:
+            self._send_signal(self._state.sessions.get(session_id))
+        for kernel_id in self._stopping:
+            kernel = self._state.kernels.get(kernel_id)
+            if kernel is not None and kernel.state is KernelState.STOPPING:
+                self._dispatch.stop([kernel], grace_ms=self._grace_ms(kernel))
+        self._signalled.clear()
+        self._stopping.clear()
+
+    def _send_signal(self, session: Session | None) -> None:
+        if session is not None and session.spec.checkpoint_signal is not None:
+            self._dispatch.send_signal(unstopped(self._state.kernels_in(session)), session.spec.checkpoint_signal)
+
+    def _grace_ms(self, kernel: Kernel) -> int | None:
+        """A session that makes room without a signal of its own has the grace of its receipt; others the usual one."""
+        session = self._state.sessions.get(kernel.session_id)
+        if session is None or session.state is not SessionState.PREEMPTING or session.attempt != kernel.attempt:
+            return None
+        if session.spec.checkpoint_signal is not None or session.preemption is None:
+            return None
+        return (session.preemption.until_us - session.preemption.at_us) // 1000
