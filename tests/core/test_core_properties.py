@@ -19,9 +19,11 @@ from aliquot_schema.ids import DeviceId, NodeId
 from aliquot_schema.reasons import Reason
 from aliquot_schema.states import SessionState
 from core_cluster import NOW_US, after, free_map, shuffled
+from core_effort import examples
 from core_plan_probe import encoded
 from core_strategies import snapshots
 
+tuned = examples(60)
 LACKING = frozenset({Reason.INSUFFICIENT, Reason.FRAGMENTED, Reason.GANG_INCOMPLETE})
 
 
@@ -29,6 +31,7 @@ def plan_of(state: Snapshot) -> Plan:
     return decide(state, Policy(), now_us=NOW_US, seed=0)
 
 
+@tuned
 @given(snapshots())
 def test_every_pending_session_gets_exactly_one_answer(state: Snapshot) -> None:
     plan = plan_of(state)
@@ -37,6 +40,7 @@ def test_every_pending_session_gets_exactly_one_answer(state: Snapshot) -> None:
     assert sorted(answers) == sorted(row.session_id for row in state.queue)
 
 
+@tuned
 @given(snapshots())
 def test_no_device_is_given_beyond_its_budget_nor_with_its_parent(state: Snapshot) -> None:
     used = {node_id: defaultdict(int, held) for node_id, held in after(state, plan_of(state)).used.items()}
@@ -47,6 +51,7 @@ def test_no_device_is_given_beyond_its_budget_nor_with_its_parent(state: Snapsho
         assert device.parent is None or not (held[device_id] and held[device.parent])
 
 
+@tuned
 @given(snapshots())
 def test_a_session_gets_all_its_ranks_and_each_exactly_what_was_asked(state: Snapshot) -> None:
     rows = {row.session_id: row for row in state.queue}
@@ -65,6 +70,7 @@ def test_a_session_gets_all_its_ranks_and_each_exactly_what_was_asked(state: Sna
             assert all(_may_be_given(agent, row, part) for part in _parts(kernel.spec.values()))
 
 
+@tuned
 @given(snapshots())
 def test_only_those_start_that_nothing_of_their_own_holds_back(state: Snapshot) -> None:
     rows = {row.session_id: row for row in state.queue}
@@ -74,12 +80,14 @@ def test_only_those_start_that_nothing_of_their_own_holds_back(state: Snapshot) 
         assert row.not_before_us is None or row.not_before_us <= NOW_US
 
 
+@tuned
 @given(snapshots(), st.integers())
 def test_a_plan_is_the_same_bytes_whatever_the_order_of_the_collections(state: Snapshot, seed: int) -> None:
     mixed = shuffled(state, random.Random(seed))
     assert encoded(plan_of(mixed)) == encoded(plan_of(state))
 
 
+@tuned
 @given(snapshots())
 def test_a_pass_changes_nothing_of_its_input(state: Snapshot) -> None:
     before = copy.deepcopy(state)
@@ -87,6 +95,7 @@ def test_a_pass_changes_nothing_of_its_input(state: Snapshot) -> None:
     assert state == before
 
 
+@tuned
 @given(snapshots(share_nodes=False))
 def test_the_head_is_left_waiting_only_if_it_does_not_fit(state: Snapshot) -> None:
     plan = plan_of(state)
@@ -101,6 +110,7 @@ def test_the_head_is_left_waiting_only_if_it_does_not_fit(state: Snapshot) -> No
         assert plan.verdicts[session_id].evidence.fits_kernels == (fits or None)
 
 
+@tuned
 @given(snapshots())
 def test_the_first_in_line_always_fits_an_empty_cluster(state: Snapshot) -> None:
     plan = plan_of(Snapshot(revision=1, agents=state.agents, used={}, queue=state.queue))
@@ -108,6 +118,7 @@ def test_the_first_in_line_always_fits_an_empty_cluster(state: Snapshot) -> None
         assert all(verdict.reason not in LACKING for verdict in plan.verdicts.values())
 
 
+@tuned
 @given(snapshots(share_nodes=False))
 def test_who_stands_aside_for_want_of_an_agent_would_not_fit_an_empty_cluster(state: Snapshot) -> None:
     plan = plan_of(state)
@@ -118,6 +129,7 @@ def test_who_stands_aside_for_want_of_an_agent_would_not_fit_an_empty_cluster(st
             assert _kernels_that_fit(row, empty) < row.cluster_size
 
 
+@tuned
 @given(snapshots())
 def test_a_plan_holds_on_the_state_it_was_made_for_and_not_once_its_devices_are_taken(state: Snapshot) -> None:
     layouts = {agent.id: agent.layout for agent in state.agents}

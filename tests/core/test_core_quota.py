@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from aliquot.core.fairshare import Usage
@@ -23,6 +23,7 @@ from aliquot_schema.reasons import Evidence, Reason, Verdict
 from aliquot_schema.sessions import Fallback, SessionSpec
 from aliquot_schema.slots import UNLIMITED, ResourceSlot
 from core_cluster import row, snapshot
+from core_effort import examples
 
 ANN, LAB = UserId("ann"), ProjectId("lab")
 NOW_US = 1_793_500_000_000_000
@@ -206,7 +207,7 @@ def test_a_session_with_accelerators_is_not_called_back_for_its_memory() -> None
     assert book(quota("user:ann", own=own), running=[inside, plain]).is_borrower(plain)
 
 
-@settings(deadline=None)
+@examples(100)
 @given(
     own=st.integers(0, 6000),
     sizes=st.lists(st.integers(1, 3000), max_size=6),

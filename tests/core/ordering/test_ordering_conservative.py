@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from aliquot.core.policy import Policy
@@ -11,6 +11,7 @@ from aliquot_schema.policies import Backfill
 from aliquot_schema.reasons import Reason
 from allocation_devices import gpus
 from core_cluster import NOW_US, on, placed, row, snapshot, waits
+from core_effort import examples
 from ordering_scenes import SECOND_US, busy, passed, runs
 
 FOUR = on("x", gpus(4))
@@ -48,7 +49,7 @@ def test_who_outstays_his_time_makes_the_promise_an_open_one() -> None:
     assert [one.at_us for one in plan.promises] == [None]
 
 
-@settings(deadline=None, max_examples=80)
+@examples(80)
 @given(
     held=st.lists(st.tuples(st.integers(0, 3), st.integers(1, 90)), unique_by=lambda pair: pair[0], max_size=4),
     asked=st.lists(st.tuples(st.integers(1, 4), st.integers(1, 90)), min_size=1, max_size=7),

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from aliquot.core.charges import rate_milli
@@ -19,6 +19,7 @@ from aliquot_schema.policies import Charges, Weights
 from aliquot_schema.quotas import Account, Quota, QuotaScope, quota_id
 from allocation_devices import gpu
 from core_cluster import row
+from core_effort import examples
 
 HOUR_US = 3_600_000_000
 ANN, BOB = UserId("ann"), UserId("bob")
@@ -111,7 +112,7 @@ def test_a_charge_is_cut_exactly_at_the_turn_of_the_month() -> None:
     assert Usage.of([record]).charged_in_month(QuotaScope.USER, "ann", december_us) == 0
 
 
-@settings(deadline=None)
+@examples(100)
 @given(steps=steps, cut=st.integers(0, 25), later_us=st.integers(0, 90 * 24 * HOUR_US))
 def test_usage_that_was_recorded_goes_on_as_if_it_had_never_stopped(steps: list[Step], cut: int, later_us: int) -> None:
     now_us, live = NOVEMBER_US, Usage()
@@ -133,7 +134,7 @@ def test_usage_that_was_recorded_goes_on_as_if_it_had_never_stopped(steps: list[
     assert rebuilt.used_at(now_us + later_us) == live.used_at(now_us + later_us)
 
 
-@settings(deadline=None)
+@examples(100)
 @given(steps=steps)
 def test_what_is_charged_is_what_was_held_to_the_millisecond(steps: list[Step]) -> None:
     now_us, usage, expected = NOVEMBER_US, Usage(), 0
@@ -216,7 +217,7 @@ def test_a_project_that_used_much_is_behind_also_for_its_new_user() -> None:
     assert shares.fairness(LAB, ANN) < shares.fairness(LAB, BOB) < PARTS_PER_ONE
 
 
-@settings(deadline=None, max_examples=6)
+@examples(6)
 @given(
     sizes=st.lists(st.integers(1, 3), min_size=2, max_size=4),
     homes=st.lists(st.sampled_from("pq"), min_size=4, max_size=4),

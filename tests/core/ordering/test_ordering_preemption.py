@@ -5,7 +5,7 @@ from itertools import combinations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from aliquot.core.plan import Plan
@@ -17,6 +17,7 @@ from aliquot_schema.reasons import Reason
 from aliquot_schema.sessions import PreemptionCause, Priority
 from allocation_devices import gpus
 from core_cluster import NOW_US, on, placed, row, waits
+from core_effort import examples
 from ordering_scenes import busy, passed, runs
 
 RULES = Preemption(victims=Victims.ANY, run_ms_min=60_000, preemptions_max=2, grace_ms=30_000)
@@ -102,7 +103,7 @@ def test_each_of_several_gets_room_of_its_own() -> None:
 NODES = (on("x", gpus(3)), on("y", gpus(3)))
 
 
-@settings(deadline=None, max_examples=150)
+@examples(150)
 @given(
     held=st.lists(st.tuples(st.integers(0, 1), st.integers(1, 3), st.booleans()), max_size=6),
     asks=st.integers(1, 3),

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from aliquot.core.allocation.occupancy import occupancy_on
@@ -23,6 +23,7 @@ from aliquot_schema.policies import Backfill, Pool
 from aliquot_schema.reasons import Reason
 from aliquot_schema.sessions import DEFAULT_POOL, Priority
 from core_cluster import NOW_US, after, shuffled, snapshot
+from core_effort import examples
 from core_plan_probe import encoded
 from core_strategies import agents, queues
 
@@ -32,7 +33,7 @@ OWN_REASONS = frozenset(
     {Reason.CLUSTER_UNAVAILABLE, Reason.HELD, Reason.DEPENDENCY, Reason.NOT_BEFORE, Reason.NO_AGENT}
 )
 every_policy = pytest.mark.parametrize("policy", POLICIES, ids=lambda one: f"{one.order}-{one.backfill}")
-tuned = settings(deadline=None, max_examples=40)
+tuned = examples(40)
 
 
 def timed(draw: st.DrawFn, row: PendingRow) -> PendingRow:
