@@ -7,7 +7,7 @@ The agent names itself and shows its key in the headers of the handshake. Then:
                                       <-    Welcome, or Refusal and the end
     Joined                            ->                                        from here on it can be asked
     Joined, Kernel-, Devices-, ReadingsTold ->    <- Acknowledged               at most `WINDOW` without an answer
-                                      <-    Launch, Stop, SendSignal, TellInventory, FollowLog
+                                      <-    Launch, Stop, SendSignal, TellInventory, FollowLog, Forget
     Answer, LogPiece                  ->    <-  MoreLog, EndLog
     Beat                              <->   Beat                                each at its own pace
     GoodBye                           ->                                        nothing runs, and it goes
@@ -159,6 +159,13 @@ class TellInventory:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Forget:
+    """The end of these kernels is durable: the agent need not tell of them any more. Not answered."""
+
+    kernel_ids: tuple[KernelId, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FollowLog:
     """Request: a kernel's output from a byte on. Pieces come until one is `at_end`, or a failure is answered."""
 
@@ -225,7 +232,7 @@ class GoodBye:
 Report = Joined | DevicesTold | ReadingsTold | KernelTold
 Request = Launch | Stop | SendSignal | TellInventory | FollowLog
 FromAgent = Hello | Report | Answer | LogPiece | Beat | GoodBye
-FromServer = Welcome | Refusal | Acknowledged | Request | MoreLog | EndLog | Beat
+FromServer = Welcome | Refusal | Acknowledged | Request | Forget | MoreLog | EndLog | Beat
 Message = FromAgent | FromServer
 
 KINDS: Final[Mapping[str, type[Message]]] = {
@@ -241,6 +248,7 @@ KINDS: Final[Mapping[str, type[Message]]] = {
     "stop": Stop,
     "signal": SendSignal,
     "inventory": TellInventory,
+    "forget": Forget,
     "follow_log": FollowLog,
     "more_log": MoreLog,
     "end_log": EndLog,

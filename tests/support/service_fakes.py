@@ -41,6 +41,7 @@ class FakeAgent:
     ended: dict[KernelId, KernelReport] = field(default_factory=dict)
     stopped: list[KernelId] = field(default_factory=list)
     starts: list[KernelId] = field(default_factory=list)
+    forgotten: list[KernelId] = field(default_factory=list)
     refuse: KernelReport | None = None
     loses_orders: bool = False
     """Writes orders down and crashes: they are neither started nor stopped."""
@@ -106,6 +107,12 @@ class FakeExecutor:
     async def send_signal(self, agent_id: AgentId, kernel_id: KernelId, *, epoch: int, signal: int) -> None:
         if kernel_id not in self._reachable(agent_id).running:
             raise NotFound("it does not run", kind="kernel", id=kernel_id)
+
+    async def forget(self, agent_id: AgentId, kernel_ids: Sequence[KernelId]) -> None:
+        agent = self._reachable(agent_id)
+        agent.forgotten.extend(kernel_ids)
+        for kernel_id in kernel_ids:
+            assert kernel_id not in agent.running, f"{kernel_id} is to be forgotten while it runs"
 
     async def inventory(self, agent_id: AgentId) -> Inventory:
         return self._reachable(agent_id).inventory()

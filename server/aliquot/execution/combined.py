@@ -71,6 +71,10 @@ class CombinedExecutor:
         """See `Executor.inventory`."""
         return await self._owner(agent_id).inventory(agent_id)
 
+    async def forget(self, agent_id: AgentId, kernel_ids: Sequence[KernelId]) -> None:
+        """See `Executor.forget`."""
+        await self._owner(agent_id).forget(agent_id, kernel_ids)
+
     def follow_log(self, agent_id: AgentId, kernel_id: KernelId, *, offset: int) -> AsyncIterator[LogChunk]:
         """See `Executor.follow_log`."""
         return self._owner(agent_id).follow_log(agent_id, kernel_id, offset=offset)

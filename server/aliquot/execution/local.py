@@ -87,9 +87,9 @@ class LocalExecutor:
         async for chunk in self._agent(agent_id).follow_log(kernel_id, offset=offset):
             yield chunk
 
-    async def forget(self, agent_id: AgentId, kernel_id: KernelId) -> None:
+    async def forget(self, agent_id: AgentId, kernel_ids: Sequence[KernelId]) -> None:
         """See `AgentCore.forget`."""
-        await self._agent(agent_id).forget(kernel_id)
+        await self._agent(agent_id).forget(kernel_ids)
 
     def _agent(self, agent_id: AgentId) -> AgentCore:
         agent = self._agents.get(agent_id)

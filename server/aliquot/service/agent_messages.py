@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections import defaultdict
 from collections.abc import Callable
 from typing import Final
 
@@ -24,10 +25,11 @@ from aliquot_schema.launching import (
     DevicesChanged,
     Inventory,
     KernelChanged,
+    KernelPhase,
     ReadingsTaken,
 )
 from aliquot_schema.leases import Kernel
-from aliquot_schema.states import AgentState
+from aliquot_schema.states import AgentState, KernelState
 
 ACTOR: Final = "system:agents"
 WAITING_MAX: Final = 10_000
@@ -95,6 +97,7 @@ class AgentMessages:
 
         if reports:
             self._dispatch.stop(await self._journal.persist(change, actor=ACTOR))
+            self._forget(reports)
 
     async def _take(self, message: AgentMessage) -> None:
         match message:
@@ -116,6 +119,18 @@ class AgentMessages:
         self._dispatch.stop(repairs.stop)
         self._launcher.enqueue(repairs.unsent)
         await self._stop_orphans(agent_id, repairs.orphans)
+        self._forget([KernelChanged(agent_id=agent_id, report=report) for report in inventory.kernels])
+
+    def _forget(self, told: list[KernelChanged]) -> None:
+        """What has ended, and is durable here or was never ours, agents need not tell again."""
+        done: dict[AgentId, list[KernelId]] = defaultdict(list)
+        for message in told:
+            kernel = self._state.kernels.get(message.report.kernel_id)
+            has_ended = kernel is None or kernel.state is KernelState.EXITED
+            if has_ended and message.report.phase in (KernelPhase.EXITED, KernelPhase.REFUSED):
+                done[message.agent_id].append(message.report.kernel_id)
+        for agent_id, kernel_ids in done.items():
+            self._dispatch.forget(agent_id, kernel_ids)
 
     def _reconcile(self, draft: Draft, inventory: Inventory) -> Repairs:
         known = draft.agent(inventory.agent.id)

@@ -3,11 +3,12 @@
 import asyncio
 import logging
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 from aliquot.service.ports import Executor
 from aliquot_schema.errors import AliquotError, Unavailable
-from aliquot_schema.ids import AgentId
+from aliquot_schema.ids import AgentId, KernelId
 from aliquot_schema.launching import LaunchOrder
 from aliquot_schema.leases import Kernel
 
@@ -37,6 +38,11 @@ class Dispatch:
         for kernel in kernels:
             self._spawn(self._stop(kernel, grace_ms=self._grace_ms if grace_ms is None else grace_ms))
 
+    def forget(self, agent_id: AgentId, kernel_ids: Sequence[KernelId]) -> None:
+        """Let an agent tell no more of kernels whose end is durable."""
+        if kernel_ids:
+            self._spawn(self._forget(agent_id, kernel_ids))
+
     def send_signal(self, kernels: Iterable[Kernel], signal: int) -> None:
         """Send a signal to the main processes of kernels."""
         for kernel in kernels:
@@ -63,6 +69,10 @@ class Dispatch:
             await self._executor.send_signal(kernel.agent_id, kernel.id, epoch=self._epoch, signal=signal)
         except AliquotError as error:
             log.warning("%s on agent %s did not get signal %d: %s", kernel.id, kernel.agent_id, signal, error.message)
+
+    async def _forget(self, agent_id: AgentId, kernel_ids: Sequence[KernelId]) -> None:
+        with suppress(AliquotError):  # what it tells when it joins again is forgotten then
+            await self._executor.forget(agent_id, kernel_ids)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)

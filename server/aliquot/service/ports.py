@@ -186,6 +186,13 @@ class Executor(Protocol):
             Unavailable: the agent cannot be asked.
         """
 
+    async def forget(self, agent_id: AgentId, kernel_ids: Sequence[KernelId]) -> None:
+        """Let the agent tell no more of these: their end is durable here. Their output can be read for a while yet.
+
+        Raises:
+            Unavailable: the agent cannot be asked; it is asked again when it joins.
+        """
+
     def follow_log(self, agent_id: AgentId, kernel_id: KernelId, *, offset: int) -> AsyncIterator[LogChunk]:
         """The kernel's output from a byte on, until its end; ends with a chunk that is `at_end`.
 

@@ -11,7 +11,7 @@ from agent_stand import SHARES, TOYS, Stand, agent_config, is_running, marked, n
 from aliquot.execution.agent.cgroups import members
 from aliquot_schema.errors import InvalidRequest, NotFound
 from aliquot_schema.ids import DeviceId, SlotName
-from aliquot_schema.launching import KernelPhase, KernelReport
+from aliquot_schema.launching import KernelPhase
 from aliquot_schema.leases import EndEvidence
 
 pytestmark = pytest.mark.anyio
@@ -296,15 +296,6 @@ async def test_the_group_of_a_kernel_is_gone_after_its_end(stand: Stand) -> None
     await stand.core.stop(asked.kernel_id, epoch=1, grace_ms=0)
     await stand.ended(asked.kernel_id)
     assert group is None or os.path.basename(group) not in os.listdir(os.path.dirname(group))
-
-
-async def test_a_kernel_is_forgotten_after_its_end(stand: Stand) -> None:
-    asked = order("true")
-    report: KernelReport = await stand.run(asked)
-    assert report.exit_code == 0
-    await stand.core.forget(asked.kernel_id)
-    assert not stand.folder(asked.kernel_id).exists()
-    assert (await stand.core.inventory()).kernels == ()
 
 
 async def test_readings_follow_what_kernels_use(stand: Stand) -> None:

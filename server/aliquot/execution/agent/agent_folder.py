@@ -93,11 +93,14 @@ class AgentFolder:
                 os.chown(part, user.uid, user.gid)
         return path
 
-    def forget(self, kernel_id: KernelId) -> None:
-        """Delete a kernel's folder. What the job wrote is deleted without following links."""
+    def delete(self, kernel_id: KernelId) -> None:
+        """Delete a kernel's folder, if there is one. What the job wrote is deleted without following links."""
         grave = self.drafts / f"{kernel_id}.{os.urandom(8).hex()}"
-        self.kernel(kernel_id).path.rename(grave)
-        shutil.rmtree(grave)
+        try:
+            self.kernel(kernel_id).path.rename(grave)
+        except FileNotFoundError:
+            return
+        shutil.rmtree(grave, ignore_errors=True)  # what resists is tried again at the next start
 
     def read_epoch(self) -> int:
         """The highest leader epoch seen; 0 before the first."""

@@ -34,5 +34,8 @@ class AgentConfig:
     """How long to try to end what a killed shim left behind, before saying that it is still there."""
     start_patience_s: float = 2.0
     """How long an order may go unanswered before the kernel's folder is looked at."""
+    ended_kept_s: float = 30 * 86_400.0
+    ended_kept_max: int = 10_000
+    """How long, and how many, folders of kernels stay that the server has forgotten, outputs and all."""
     python: str = sys.executable
     """Runs the spawner; any Python of at least 3.11."""

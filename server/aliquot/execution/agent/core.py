@@ -6,6 +6,7 @@ from typing import Final
 
 from aliquot.execution.agent.agent_folder import AgentFolder
 from aliquot.execution.agent.config import AgentConfig
+from aliquot.execution.agent.ended_kernels import EndedKernels
 from aliquot.execution.agent.held_kernel import HeldKernel
 from aliquot.execution.agent.kernel_book import KernelBook, read_kernels
 from aliquot.execution.agent.kernel_watch import KernelWatch
@@ -20,7 +21,7 @@ from aliquot.execution.agent.spawner_process import ShimOutcome, SpawnerProcess
 from aliquot.execution.agent.stopping import close_or_ask, forward
 from aliquot.execution.agent.worker import Worker
 from aliquot.execution.devices.device_set import DeviceSet
-from aliquot_schema.errors import InvalidRequest, NotFound, StateConflict, Unavailable
+from aliquot_schema.errors import InvalidRequest, NotFound, Unavailable
 from aliquot_schema.ids import KernelId
 from aliquot_schema.launching import AgentMessage, Inventory, KernelChanged, KernelReport, LaunchOrder, LogChunk
 
@@ -41,6 +42,8 @@ class AgentCore:
         self._folder = AgentFolder(config.folder)
         self._devices = OwnedDevices(devices, ids=config.device_ids)
         self._book = KernelBook()
+        self._ended = EndedKernels(self._folder, kept_s=config.ended_kept_s, kept_max=config.ended_kept_max)
+        self._forgetting = asyncio.Lock()
         self._preparation = Preparation(config, folder=self._folder, device_environment=self._devices.environment)
         self._launching = Launching(
             config,
@@ -106,6 +109,7 @@ class AgentCore:
             await self._worker.run(self._devices.discover)
             self._launching.remember_epoch(await self._worker.run(self._folder.read_epoch))
             self._spawner.start()
+            await self._worker.run(self._ended.open)
             for kernel in await self._worker.run(read_kernels, self._folder):
                 self._book.add(kernel)
                 self._watch.settle(kernel)
@@ -213,30 +217,32 @@ class AgentCore:
         """
         self._check_open()
         kernel = self._book.get(kernel_id)
-        if kernel is None:
+        folder = self._folder.kernel(kernel_id) if kernel is None else kernel.folder
+        if kernel is None and not folder.forgotten.exists():
             raise NotFound(f"kernel {kernel_id} is not known here", kind="kernel", id=kernel_id)
         try:
-            async for chunk in follow(kernel.folder.output, offset=offset, has_ended=lambda: kernel.has_ended):
+            async for chunk in follow(
+                folder.output, offset=offset, has_ended=lambda: kernel is None or kernel.has_ended
+            ):
                 yield chunk
                 self._check_open()
         except FileNotFoundError:
             raise NotFound(f"kernel {kernel_id} has no output", kind="log", id=kernel_id) from None
 
-    async def forget(self, kernel_id: KernelId) -> None:
-        """Delete the folder of a kernel that has ended; one that is not known is no error.
+    async def forget(self, kernel_ids: Sequence[KernelId]) -> None:
+        """Tell no more of kernels whose end somebody else keeps. Their outputs can be read until there is no room for
+        them, and an order or a stop for one of them is answered as before. One that has not ended is not forgotten.
 
         Raises:
             Unavailable: the agent is closed.
-            StateConflict: it has not ended.
         """
         self._check_open()
-        kernel = self._book.get(kernel_id)
-        if kernel is None:
-            return
-        if not kernel.has_ended:
-            raise StateConflict(f"kernel {kernel_id} has not ended", id=kernel_id, state="running")
-        self._book.remove(kernel_id)
-        await self._worker.run(self._folder.forget, kernel_id)
+        known = [kernel for kernel_id in kernel_ids if (kernel := self._book.get(kernel_id)) is not None]
+        ended = [kernel.kernel_id for kernel in known if kernel.has_ended]
+        for kernel_id in ended:
+            self._book.remove(kernel_id)
+        async with self._forgetting:
+            await self._worker.run(self._ended.add, ended)
 
     def _check_open(self) -> None:
         if not self._is_open:

@@ -43,8 +43,10 @@ class KernelBook:
 
 
 def read_kernels(folder: AgentFolder) -> list[HeldKernel]:
-    """Every kernel on disk. One that cannot be read is there without its order, and hides no other. Blocks."""
-    return [_read_kernel(HeldKernel(folder=found)) for found in folder.known_kernels()]
+    """Every kernel on disk that is not forgotten. One that cannot be read is there without its order, and hides no
+    other. Blocks."""
+    found = (known for known in folder.known_kernels() if not known.forgotten.exists())
+    return [_read_kernel(HeldKernel(folder=known)) for known in found]
 
 
 def _read_kernel(kernel: HeldKernel) -> HeldKernel:

@@ -7,6 +7,7 @@
     pid.json       the shim and the job's process                           0600
     request.json   what the shim is asked to do: {"what", "grace_ms"}       0600
     exit.json      everything has ended                                     0600
+    forgotten      the server has the end durably: it is told no more       0600
     output.log     what the job wrote to stdout and stderr                  0600, the job user's
     work/          where the job starts                                     0700, the job user's
 
@@ -43,6 +44,7 @@ class KernelFolder:
         self.pid = path / "pid.json"
         self.request = path / "request.json"
         self.exit = path / "exit.json"
+        self.forgotten = path / "forgotten"
         self.output = path / "output.log"
         self.work = path / "work"
 

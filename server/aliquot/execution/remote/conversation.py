@@ -18,6 +18,7 @@ from aliquot_schema.agent_protocol import (
     EndLog,
     Failure,
     FollowLog,
+    Forget,
     Launch,
     LogPiece,
     Message,
@@ -86,6 +87,8 @@ class Conversation:
         match message:
             case Launch() | Stop() | SendSignal() | TellInventory():
                 self._tasks.create_task(self._carry_out(message))
+            case Forget(kernel_ids=kernel_ids):
+                self._tasks.create_task(self._core.forget(kernel_ids))
             case FollowLog():
                 self._follow(message)
             case MoreLog() | EndLog():

@@ -15,6 +15,7 @@ from aliquot.execution.remote.timing import Timing
 from aliquot_schema.agent_protocol import (
     PROTOCOLS,
     DevicesTold,
+    Forget,
     Hello,
     Joined,
     KernelTold,
@@ -107,8 +108,12 @@ class RemoteExecutor:
         log.warning("somebody tried to dial in as %.80r with a key that is not its own, or was revoked", agent_id)
         return f"the key is not the one of {agent_id[:80]}, or was revoked: `aliquot agent key create` makes one"
 
-    async def meet(self, wire: Wire, *, agent_id: str, key: str) -> None:
-        """Serve one connection until its end. The key was found to hold."""
+    async def meet(self, wire: Wire, *, agent_id: str, key: str | None) -> None:
+        """Serve one connection until its end.
+
+        Args:
+            key: what the agent showed, and was found to hold; None when it needs none, as others vouch for it.
+        """
         channel = Channel(wire)
         try:
             async with asyncio.timeout(self._timing.greet_s):
@@ -126,6 +131,11 @@ class RemoteExecutor:
             await channel.send(self._welcome(hello))
             if not hello.probe:
                 await self._serve(AgentLink(channel, hello=hello, key=key, timing=self._timing, take=self._take))
+
+    def missed(self, agent_id: AgentId) -> None:
+        """Somebody who can tell says that the agent's process is gone: its silence need not be waited for."""
+        if agent_id not in self._links:
+            self._presence.missed(agent_id)
 
     async def messages(self) -> AsyncIterator[AgentMessage]:
         """What agents say, in the order of each agent, until `close`. One reader."""
@@ -152,6 +162,10 @@ class RemoteExecutor:
         if answer.inventory is None:
             raise Unavailable(f"agent {agent_id} told no inventory")
         return answer.inventory
+
+    async def forget(self, agent_id: AgentId, kernel_ids: Sequence[KernelId]) -> None:
+        """See `AgentCore.forget`."""
+        await self._link(agent_id).tell(Forget(kernel_ids=tuple(kernel_ids)))
 
     async def follow_log(
         self, agent_id: AgentId, kernel_id: KernelId, *, offset: int
@@ -278,7 +292,7 @@ class RemoteExecutor:
             self._presence.heard(link.agent_id, at=link.heard_at)
         if silent_for_s(link) > self._timing.suspect_s:
             link.end(code="silent", message="the agent was silent for too long")
-        elif (words := self.refusal(link.agent_id, link.key)) is not None:
+        elif link.key is not None and (words := self.refusal(link.agent_id, link.key)) is not None:
             link.end(code="key", message=words)
 
 

@@ -22,6 +22,7 @@ from aliquot_schema.agent_protocol import (
     DevicesTold,
     EndLog,
     FollowLog,
+    Forget,
     GoodBye,
     Hello,
     Joined,
@@ -60,11 +61,17 @@ class AgentLink:
     """Carries requests to one agent and its reports back, as long as `run` runs."""
 
     def __init__(
-        self, channel: Channel, *, hello: Hello, key: str, timing: Timing, take: Callable[["AgentLink", Report], None]
+        self,
+        channel: Channel,
+        *,
+        hello: Hello,
+        key: str | None,
+        timing: Timing,
+        take: Callable[["AgentLink", Report], None],
     ) -> None:
         """
         Args:
-            key: as it was shown; it is asked again whether it still holds.
+            key: as it was shown; it is asked again whether it still holds. None needs no asking.
             take: told of each report, in order; answers later, with `acknowledge`.
         """
         self.hello = hello
@@ -142,6 +149,14 @@ class AgentLink:
         if answer.failure is not None:
             raise from_failure(answer.failure)
         return answer
+
+    async def tell(self, message: Forget) -> None:
+        """Send what is not answered.
+
+        Raises:
+            Unavailable: the connection is over.
+        """
+        await self._send(message)
 
     async def follow(self, kernel_id: KernelId, *, offset: int) -> AsyncGenerator[LogChunk, None]:
         """A kernel's output; see `ports.Executor.follow_log`."""

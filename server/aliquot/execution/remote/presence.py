@@ -13,6 +13,8 @@ from aliquot_schema.launching import AgentSilent
 class _Seen:
     at: float
     is_suspect: bool = False
+    is_missed: bool = False
+    """It is known to be gone, before its silence tells."""
 
 
 class Presence:
@@ -40,6 +42,11 @@ class Presence:
         if seen is not None and not seen.is_suspect:
             seen.at = max(seen.at, at)
 
+    def missed(self, agent_id: AgentId) -> None:
+        """It is gone without a good-bye, and may come back."""
+        if agent_id in self._seen:
+            self._seen[agent_id].is_missed = True
+
     def left(self, agent_id: AgentId) -> None:
         """It said good-bye."""
         self._seen.pop(agent_id, None)
@@ -49,7 +56,7 @@ class Presence:
         told = []
         for agent_id, seen in list(self._seen.items()):
             silent_s = self._now() - seen.at
-            if silent_s > self._timing.suspect_s and not seen.is_suspect:
+            if (seen.is_missed or silent_s > self._timing.suspect_s) and not seen.is_suspect:
                 seen.is_suspect = True
                 told.append(AgentSilent(agent_id=agent_id))
             if silent_s > self._timing.lost_s:

@@ -1,0 +1,86 @@
+"""Kernels whose end the server keeps: told no more, never run again, read for a while, and then gone."""
+
+from pathlib import Path
+
+import pytest
+
+from agent_stand import Stand, agent_config, marked, new_kernel, order, shell
+from aliquot_schema.errors import NotFound
+from aliquot_schema.ids import KernelId
+from aliquot_schema.launching import KernelPhase
+
+pytestmark = pytest.mark.anyio
+
+
+async def printed(stand: Stand, kernel: KernelId) -> bytes:
+    return b"".join([chunk.data async for chunk in stand.core.follow_log(kernel, offset=0)])
+
+
+async def test_a_forgotten_kernel_is_told_no_more_and_its_output_stays(stand: Stand) -> None:
+    asked = shell("echo hello")
+    await stand.run(asked)
+    await stand.core.forget([asked.kernel_id, new_kernel()])
+    assert (await stand.core.inventory()).kernels == ()
+    assert await printed(stand, asked.kernel_id) == b"hello\n"
+    await stand.reopen()
+    assert stand.inventory.kernels == ()
+    assert await printed(stand, asked.kernel_id) == b"hello\n"
+
+
+async def test_one_that_runs_is_not_forgotten(stand: Stand) -> None:
+    asked = shell("exec sleep 600")
+    await stand.core.launch([asked])
+    await stand.told(asked.kernel_id, KernelPhase.STARTED)
+    await stand.core.forget([asked.kernel_id])
+    assert [report.phase for report in (await stand.core.inventory()).kernels] == [KernelPhase.STARTED]
+    await stand.core.stop(asked.kernel_id, epoch=1, grace_ms=0)
+    await stand.ended(asked.kernel_id)
+
+
+@pytest.mark.parametrize("restart", [False, True])
+async def test_an_order_or_a_stop_for_a_forgotten_kernel_is_answered_by_its_end(stand: Stand, restart: bool) -> None:
+    runs = stand.config.folder.with_name("runs")
+    runs.touch()
+    runs.chmod(0o666)
+    asked = shell(f"echo run >> {runs}; exit 5")
+    for again in (lambda: stand.core.launch([asked]), lambda: stand.core.stop(asked.kernel_id, epoch=1, grace_ms=0)):
+        if not stand.reports(asked.kernel_id):
+            await stand.run(asked)
+        await stand.core.forget([asked.kernel_id])
+        if restart:
+            await stand.reopen()
+        stand.said.clear()
+        await again()
+        assert (await stand.ended(asked.kernel_id)).exit_code == 5
+    assert runs.read_text() == "run\n"
+    assert marked(asked.kernel_id) == []
+
+
+async def test_the_oldest_are_deleted_when_there_are_too_many(agent_home: Path) -> None:
+    stand = Stand(agent_config(agent_home, ended_kept_max=2))
+    await stand.open()
+    try:
+        asked = [order("true") for _ in range(4)]
+        for each in asked:
+            await stand.run(each)
+            await stand.core.forget([each.kernel_id])
+        assert [stand.folder(each.kernel_id).exists() for each in asked] == [False, False, True, True]
+        with pytest.raises(NotFound):
+            await printed(stand, asked[0].kernel_id)
+    finally:
+        await stand.close()
+
+
+async def test_what_is_too_old_is_deleted_at_the_next_start(agent_home: Path) -> None:
+    stand = Stand(agent_config(agent_home))
+    await stand.open()
+    asked = order("true")
+    await stand.run(asked)
+    await stand.core.forget([asked.kernel_id])
+    await stand.close()
+    again = Stand(agent_config(agent_home, ended_kept_s=-1.0))
+    await again.open()
+    try:
+        assert not again.folder(asked.kernel_id).exists()
+    finally:
+        await again.close()
