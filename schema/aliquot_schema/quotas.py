@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from aliquot_schema.ids import ProjectId, QuotaId, UserId
-from aliquot_schema.slots import ResourceSlot
+from aliquot_schema.slots import ResourceSlot, SlotAmounts
 
 
 class QuotaScope(StrEnum):
@@ -30,8 +30,8 @@ class Quota:
     scope: QuotaScope
     name: str = ""
     """The user or project; empty for the cluster."""
-    max_slots: ResourceSlot = field(default_factory=ResourceSlot)
-    """Held at one time at most, whatever is idle."""
+    max_slots: SlotAmounts = field(default_factory=SlotAmounts)
+    """Held at one time at most, whatever is idle; zero = nothing of it."""
     own_slots: ResourceSlot = field(default_factory=ResourceSlot)
     """What is its own: idle parts are lent to others, and called back when it needs them. Users and projects only."""
     max_queued: int | None = None

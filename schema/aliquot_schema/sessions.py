@@ -23,6 +23,8 @@ ARRAY_TASKS_MAX: Final = 100_000
 BATCH_SESSIONS_MAX: Final = 1000
 """Sessions of one `create_sessions`."""
 DURATION_S_MAX: Final = 10 * 365 * 86_400
+HELD_BY_ARRAY: Final = UserId("system:array")
+"""Holds back a task that is to run again until its array lets so many run; its index waits in the array."""
 
 DEFAULT_POOL: Final = PoolId("default")
 DEFAULT_PROJECT: Final = ProjectId("default")

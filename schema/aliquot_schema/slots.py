@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from enum import Enum, StrEnum
 from functools import lru_cache
-from typing import Final, Literal
+from typing import Final, Literal, Self
 
 from aliquot_schema.errors import InvalidAmount, NotMultipleOfQuantum
 from aliquot_schema.ids import SlotName
@@ -123,11 +123,10 @@ def _decimal(slot: str, text: str, *, scale: int) -> Decimal:
     return EXACT.multiply(amount, Decimal(scale))
 
 
-class ResourceSlot(Mapping[SlotName, Amount]):
-    """Amounts by slot, in base units. A missing slot is zero, in comparison, addition and subtraction alike.
+class SlotAmounts(Mapping[SlotName, Amount]):
+    """Amounts by slot, in base units, zeros included: as a limit, zero says none, and a missing slot is not limited.
 
-    Immutable; zeros are dropped and names sorted, so that equal values print and hash the same. `<=` is the
-    component-wise partial order: neither of two may be `<=` the other.
+    Immutable; names are sorted, so that equal values print and hash the same.
     """
 
     __slots__ = ("_amounts", "_hash")
@@ -137,13 +136,12 @@ class ResourceSlot(Mapping[SlotName, Amount]):
         for name, amount in sorted((amounts or {}).items()):
             if not isinstance(amount, Unlimited) and (type(amount) is not int or amount < 0):
                 raise InvalidAmount(f"{name}: {amount!r} is not a whole number >= 0", slot=name, amount=str(amount))
-            if amount != 0:
-                kept[SlotName(name)] = amount
+            kept[SlotName(name)] = amount
         self._amounts = kept
         self._hash: int | None = None
 
     @classmethod
-    def parse(cls, texts: Mapping[str, str]) -> "ResourceSlot":
+    def parse(cls, texts: Mapping[str, str]) -> Self:
         """Read `{slot: decimal text}`; see `parse_amount` for what it refuses."""
         return cls({SlotName(slot): parse_amount(slot, text) for slot, text in texts.items()})
 
@@ -152,7 +150,7 @@ class ResourceSlot(Mapping[SlotName, Amount]):
         return {slot: format_amount(slot, amount) for slot, amount in self._amounts.items()}
 
     def __getitem__(self, slot: str) -> Amount:
-        return self._amounts.get(SlotName(slot), 0)
+        return self._amounts[SlotName(slot)]
 
     def __iter__(self) -> Iterator[SlotName]:
         return iter(self._amounts)
@@ -164,7 +162,7 @@ class ResourceSlot(Mapping[SlotName, Amount]):
         return slot in self._amounts
 
     def __eq__(self, other: object) -> bool:
-        return self._amounts == other._amounts if isinstance(other, ResourceSlot) else NotImplemented
+        return self._amounts == other._amounts if isinstance(other, SlotAmounts) else NotImplemented
 
     def __hash__(self) -> int:
         if self._hash is None:
@@ -172,7 +170,24 @@ class ResourceSlot(Mapping[SlotName, Amount]):
         return self._hash
 
     def __repr__(self) -> str:
-        return f"ResourceSlot({self.to_text()!r})"
+        return f"{type(self).__name__}({self.to_text()!r})"
+
+
+class ResourceSlot(SlotAmounts):
+    """Amounts by slot, in base units. A missing slot is zero, in comparison, addition and subtraction alike.
+
+    Immutable; zeros are dropped and names sorted, so that equal values print and hash the same. `<=` is the
+    component-wise partial order: neither of two may be `<=` the other.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, amounts: Mapping[SlotName, Amount] | Mapping[str, Amount] | None = None) -> None:
+        super().__init__(amounts)
+        self._amounts = {slot: amount for slot, amount in self._amounts.items() if amount != 0}
+
+    def __getitem__(self, slot: str) -> Amount:
+        return self._amounts.get(SlotName(slot), 0)
 
     def __add__(self, other: "ResourceSlot") -> "ResourceSlot":
         """Sum, slot by slot."""

@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from aliquot.service.quotas import Quotas
+from aliquot_schema.admin_views import NewQuota
 from aliquot_schema.errors import (
     AliquotError,
     Forbidden,
@@ -15,6 +17,7 @@ from aliquot_schema.errors import (
 )
 from aliquot_schema.ids import SessionId, UserId, kernel_id
 from aliquot_schema.quotas import Quota, QuotaScope, quota_id
+from aliquot_schema.reasons import Reason
 from aliquot_schema.requests import Caller, NewFallback, NewSession, Role
 from aliquot_schema.sessions import Priority
 from aliquot_schema.slots import ResourceSlot
@@ -183,6 +186,45 @@ async def test_a_quota_refuses_what_could_never_start_and_what_is_too_much_at_a_
             assert (refused.value.resource, refused.value.limit) == ("queued", "2")
         assert on.state.revision == before
         await submitted(on, [asked(), asked()])
+
+
+async def test_a_quota_of_nothing_lets_nothing_of_a_slot_start() -> None:
+    async with stage([agent("a", devices=2)]) as on:
+        office = Quotas(state=on.state, journal=on.journal, clock=on.clock)
+        waiting = await on.submit()
+        none = NewQuota(scope=QuotaScope.PROJECT, name="default", max_slots=[("cuda.device", "0")])
+        changed = await office.set_quota(CALLER, none, None)
+        assert [(slot.slot, slot.amount) for slot in changed.quota.max_slots] == [("cuda.device", "0")]
+        with pytest.raises(QuotaExceeded, match=r"no cuda\.shares may be held"):
+            await on.submit(slots=[("cuda.shares", "0.1")])
+        await on.advance()
+        assert (on.session(waiting).state, on.state.verdicts[waiting].reason) == (S.QUEUED, Reason.QUOTA)
+        await office.remove_quota(CALLER, QuotaScope.PROJECT, "default", None)
+        await on.advance()
+        assert on.session(waiting).state is S.RUNNING
+
+
+@pytest.mark.parametrize(
+    ("change", "begins"),
+    [
+        ({"slots": [("cuda.device", "5")]}, "slots: cuda.device: a kernel asks for 5"),
+        ({"slots": [("tpu.device", "1")]}, "slots: no agent ever had tpu.device"),
+        ({"labels": [("room", "cold")]}, "labels: no registered agent"),
+        ({"cluster_size": 9}, "cluster_size: all agents together"),
+        (
+            {"fallbacks": [NewFallback(slots=[("tpu.device", "1")], after_s=60)], "slots": [("cpu", "1")]},
+            "fallbacks: number 1",
+        ),
+    ],
+)
+async def test_what_can_never_run_is_refused_by_the_name_of_the_field(change: dict[str, Any], begins: str) -> None:
+    async with stage([agent("a", devices=4)]) as on:
+        with pytest.raises(AliquotError) as refused:
+            await on.sessions.create_session(CALLER, asked(**change))
+        assert refused.value.message.startswith(begins)
+        with pytest.raises(AliquotError) as refused:
+            await on.sessions.create_sessions(CALLER, [asked(), asked(**change, local_name="big")])
+        assert refused.value.message.startswith(f"sessions[1] (big): {begins}")
 
 
 @pytest.mark.parametrize(

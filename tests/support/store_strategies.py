@@ -8,7 +8,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from hypothesis import strategies as st
 
-from aliquot_schema.slots import AMOUNT_MAX, UNLIMITED, ResourceSlot
+from aliquot_schema.slots import AMOUNT_MAX, UNLIMITED, SlotAmounts
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=12)
 NUMBERS = st.integers(0, AMOUNT_MAX) | st.integers(0, 3)
@@ -35,8 +35,8 @@ def _of_class(kind: type) -> st.SearchStrategy[Any]:
     if is_dataclass(kind):
         hints = get_type_hints(kind)
         return st.builds(kind, **{field.name: of_type(hints[field.name]) for field in fields(kind)})
-    if kind is ResourceSlot:
-        return st.dictionaries(SLOTS, NUMBERS | st.just(UNLIMITED), max_size=3).map(ResourceSlot)
+    if issubclass(kind, SlotAmounts):
+        return st.dictionaries(SLOTS, NUMBERS | st.just(UNLIMITED), max_size=3).map(kind)
     if issubclass(kind, Enum):
         return st.sampled_from(list(kind))
     return {str: TEXTS, int: NUMBERS, bool: st.booleans()}[kind]

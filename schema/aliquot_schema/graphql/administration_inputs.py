@@ -145,7 +145,7 @@ class UpdatePolicyInput:
 class SetQuotaInput:
     scope: QuotaScope = strawberry.field(description="Whom it is for.")
     name: str = strawberry.field(default="", description="The user or project; empty for the cluster.")
-    max_slots: list[SlotAmountInput] | None = _field("Held at one time at most.")
+    max_slots: list[SlotAmountInput] | None = _field("Held at one time at most; 0 = nothing of it.")
     own_slots: list[SlotAmountInput] | None = _field("Its own: idle parts are lent, and called back.")
     max_queued: int | None = _field("Tasks that wait at one time.")
     gpu_hours_per_month: int | None = _field("Within a calendar month, UTC.")

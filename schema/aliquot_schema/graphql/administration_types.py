@@ -83,7 +83,7 @@ class Quota:
     scope: QuotaScope = strawberry.field(description="Whom it is for.")
     name: str = strawberry.field(description="The user or project; empty for the cluster.")
     version: int = strawberry.field(description="Counts its changes.")
-    max_slots: list[SlotAmount] = strawberry.field(description="Held at one time at most.")
+    max_slots: list[SlotAmount] = strawberry.field(description="Held at one time at most; 0 = nothing of it.")
     own_slots: list[SlotAmount] = strawberry.field(description="Its own: idle parts are lent, and called back.")
     max_queued: int | None = strawberry.field(description="Tasks that wait at one time.")
     gpu_hours_per_month: int | None = strawberry.field(description="Within a calendar month, UTC.")

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Mapping
 from aliquot.core.plan import KernelPlacement
 from aliquot.core.snapshot import milli_of
 from aliquot_schema.ids import SlotName
-from aliquot_schema.slots import MILLI, ResourceSlot, Unlimited, format_amount, format_milli
+from aliquot_schema.slots import MILLI, SlotAmounts, Unlimited, format_amount, format_milli
 
 Amounts = Mapping[SlotName, int]
-"""By counted slot; all > 0."""
+"""By counted slot; all > 0, but for limits."""
 
 
 def counted_as(slot: SlotName) -> SlotName:
@@ -34,13 +34,14 @@ def counted_in(kernels: Iterable[KernelPlacement]) -> dict[SlotName, int]:
     return counted((slot, sum(amounts.values())) for kernel in kernels for slot, amounts in kernel.spec.items())
 
 
-def finite(slots: ResourceSlot) -> tuple[tuple[SlotName, int], ...]:
+def finite(slots: SlotAmounts) -> tuple[tuple[SlotName, int], ...]:
     """Its amounts without the unlimited."""
     return tuple((slot, amount) for slot, amount in slots.items() if not isinstance(amount, Unlimited))
 
 
-def limits(slots: ResourceSlot) -> dict[SlotName, int]:
-    """Slots read as limits: of two that are counted alike the smaller holds; the unlimited does not limit."""
+def limits(slots: SlotAmounts) -> dict[SlotName, int]:
+    """Slots read as limits: of two that are counted alike the smaller holds; zero forbids, and the unlimited
+    does not limit."""
     found: dict[SlotName, int] = {}
     for pair in finite(slots):
         for name, amount in counted([pair]).items():

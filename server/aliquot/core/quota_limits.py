@@ -69,7 +69,9 @@ def _too_much(request: Request, quotas: Iterable[Quota], *, cluster_size: int) -
                 slot = asked_as(name, (slot for slot, _ in request))
                 requested, most = text_of(slot, need[name]), text_of(slot, limit)
                 return QuotaExceeded(
-                    f"quota {quota.id}: {requested} {slot} are more than {most}; ask for less",
+                    f"quota {quota.id}: {requested} {slot} are more than {most}; ask for less"
+                    if limit
+                    else f"quota {quota.id}: no {slot} may be held",
                     quota=quota.id,
                     resource=slot,
                     requested=requested,

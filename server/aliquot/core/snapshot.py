@@ -11,7 +11,15 @@ from aliquot.core.plan import KernelPlacement
 from aliquot_schema.ids import AgentId, DeviceId, NodeId, PoolId, ProjectId, QuotaId, SessionId, SlotName, UserId
 from aliquot_schema.intervals import Intervals
 from aliquot_schema.quotas import Quota
-from aliquot_schema.sessions import DEFAULT_POOL, DEFAULT_PROJECT, ArrayTasks, Dependency, Priority, Session
+from aliquot_schema.sessions import (
+    DEFAULT_POOL,
+    DEFAULT_PROJECT,
+    HELD_BY_ARRAY,
+    ArrayTasks,
+    Dependency,
+    Priority,
+    Session,
+)
 from aliquot_schema.slots import MILLI, Unlimited, is_accelerator, is_size, scale_of
 from aliquot_schema.states import SessionState
 
@@ -80,7 +88,7 @@ class PendingRow:
     tasks: Intervals | None = None
     """Of a job array: the indices that have not been started; each is placed by itself."""
     tasks_startable: int = 1
-    """Of these, how many may start now besides those that are active."""
+    """Of these, how many may start now besides those that are active; 0 for a task that its array holds back."""
 
     @classmethod
     def of(cls, session: Session, *, estimate_ms: int | None = None) -> "PendingRow":
@@ -93,7 +101,7 @@ class PendingRow:
         return cls(
             session_id=session.id,
             version=session.version,
-            state=session.state,
+            state=SessionState.QUEUED if session.held_by == HELD_BY_ARRAY else session.state,
             request=request_of(session),
             cluster_size=request.cluster_size,
             gpu_memory_bytes=request.gpu_memory_bytes,
@@ -111,7 +119,7 @@ class PendingRow:
             fallback_level=session.fallback_level,
             falls_back_us=falls_back_us(session),
             tasks=None if tasks is None else tasks.waiting,
-            tasks_startable=1 if tasks is None else startable(tasks),
+            tasks_startable=int(session.held_by != HELD_BY_ARRAY) if tasks is None else startable(tasks),
         )
 
 

@@ -10,7 +10,7 @@ from aliquot_schema.errors import StateConflict
 from aliquot_schema.ids import SessionId, task_id
 from aliquot_schema.intervals import Intervals
 from aliquot_schema.leases import Kernel
-from aliquot_schema.sessions import NO_INDICES, ArrayTasks, Session
+from aliquot_schema.sessions import HELD_BY_ARRAY, NO_INDICES, ArrayTasks, Session
 from aliquot_schema.states import KernelState, SessionState
 
 
@@ -46,10 +46,12 @@ def run_again(draft: Draft, session: Session, *, looked_up: Container[SessionId]
     _check_ended(draft, session)
     if session.tasks is not None:
         return _run_tasks_again(draft, session, _to_retry(session.tasks), looked_up, now_us=now_us)
-    again = draft.put(transitions.run_again(session, now_us=now_us), "retried")
     array = None if session.array_id is None else draft.session(session.array_id)
-    if array is not None and session.array_index is not None:
-        _put_back(draft, array, active=Intervals.of([session.array_index]), now_us=now_us)
+    if array is None or session.array_index is None:
+        return draft.put(transitions.run_again(session, now_us=now_us), "retried")
+    again = _run_task_again(draft, session, array, now_us=now_us)
+    own = Intervals.of([session.array_index])
+    _put_back(draft, array, own, own=own, now_us=now_us)
     return again
 
 
@@ -63,7 +65,7 @@ def run_index_again(draft: Draft, array: Session, index: int, *, now_us: int) ->
     if index not in array.tasks.canceled:
         name = task_id(array.id, index=index)
         raise StateConflict(f"{name} waits for its first start; there is nothing to retry", id=name, state="queued")
-    return _put_back(draft, array, waiting=Intervals.of([index]), now_us=now_us)
+    return _put_back(draft, array, Intervals.of([index]), now_us=now_us)
 
 
 def to_retry(array: Session) -> Intervals:
@@ -75,7 +77,8 @@ def _cancel_array(draft: Draft, array: Session, *, now_us: int) -> Session:
     assert array.tasks is not None, f"{array.id} is no array"
     idle = arrays.with_tasks(array, array.tasks.waiting, place="canceled")
     draft.put(transitions.cancel(idle, now_us=now_us), "canceled")
-    for index in array.tasks.active:
+    held = array.tasks.waiting if _take_turns(array) else NO_INDICES
+    for index in (*held, *array.tasks.active):
         task = draft.session(task_id(array.id, index=index))
         if task is not None and not task.is_ended:
             cancel(draft, task, now_us=now_us)
@@ -90,7 +93,7 @@ def _run_tasks_again(
     draft: Draft, array: Session, indices: Intervals, looked_up: Container[SessionId], *, now_us: int
 ) -> Session:
     """Tasks that ended as sessions wait as these; the others, as indices of their array."""
-    active = []
+    sessions = []
     for index in indices:
         name = task_id(array.id, index=index)
         task = draft.session(name)
@@ -98,16 +101,25 @@ def _run_tasks_again(
             raise StateConflict(f"{array.id} changed meanwhile; try again", id=array.id, state=array.state)
         if task is not None:
             _check_ended(draft, task)
-            draft.put(transitions.run_again(task, now_us=now_us), "retried")
-            active.append(index)
-    own = Intervals.of(active)
-    waiting = Intervals.of(index for index in indices if index not in own)
-    return _put_back(draft, array, waiting=waiting, active=own, now_us=now_us)
+            _run_task_again(draft, task, array, now_us=now_us)
+            sessions.append(index)
+    return _put_back(draft, array, indices, own=Intervals.of(sessions), now_us=now_us)
 
 
-def _put_back(
-    draft: Draft, array: Session, *, waiting: Intervals = NO_INDICES, active: Intervals = NO_INDICES, now_us: int
-) -> Session:
+def _run_task_again(draft: Draft, task: Session, array: Session, *, now_us: int) -> Session:
+    """Where tasks take turns, one that ran before waits for its turn as the others do."""
+    again = transitions.run_again(task, now_us=now_us)
+    return draft.put(transitions.hold(again, HELD_BY_ARRAY) if _take_turns(array) else again, "retried")
+
+
+def _take_turns(array: Session) -> bool:
+    return array.tasks is not None and array.tasks.max_parallel is not None
+
+
+def _put_back(draft: Draft, array: Session, indices: Intervals, *, own: Intervals = NO_INDICES, now_us: int) -> Session:
+    """Have tasks of an array run again; `own` of them have a session of their own, which is queued by now."""
+    active = NO_INDICES if _take_turns(array) else own
+    waiting = Intervals.of(index for index in indices if index not in active)
     back = transitions.run_again(array, now_us=now_us) if array.is_ended else array
     back = arrays.with_tasks(arrays.with_tasks(back, waiting, place="waiting"), active, place="active")
     if back.state is SessionState.RUNNING and waiting:

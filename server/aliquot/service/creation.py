@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Final
 
@@ -15,7 +15,7 @@ from aliquot.service.journal import Journal
 from aliquot.service.permissions import check_may_submit, check_priority
 from aliquot.service.ports import Clock, DuplicateKey, Ids, Store
 from aliquot.service.state import State
-from aliquot.service.submission_checks import check_queue, check_sessions
+from aliquot.service.submission_checks import check_queue, check_session
 from aliquot_schema.errors import AliquotError, IdempotencyMismatch, InvalidRequest, UnknownDependency
 from aliquot_schema.ids import SESSION_PREFIX, PoolId, ProjectId, RequestId, SessionId, task_parts
 from aliquot_schema.requests import Caller, NewSession
@@ -25,6 +25,9 @@ from aliquot_schema.states import SessionState
 KEY_CHARS_MAX: Final = 256
 TRIES_MAX: Final = 8
 """A batch is tried anew so often when others take its keys meanwhile."""
+
+Told = Callable[[AliquotError, Session], AliquotError]
+"""Makes of what stands against a session what the one hears who submitted it."""
 
 
 class Creation:
@@ -63,13 +66,21 @@ class Creation:
                 sessions.append(self._session(caller, request, session_id=ids[place], named=named))
             except AliquotError as error:
                 raise told_of(error, request, place=place) from None
-        return await self._commit(caller, sessions)
+        places = {session.id: place for place, session in enumerate(sessions)}
 
-    async def _commit(self, caller: Caller, sessions: Sequence[Session]) -> list[tuple[Session, bool]]:
+        def told(error: AliquotError, session: Session) -> AliquotError:
+            place = places[session.id]
+            return told_of(error, requests[place], place=place)
+
+        return await self._commit(caller, sessions, told=told)
+
+    async def _commit(
+        self, caller: Caller, sessions: Sequence[Session], *, told: Told = lambda error, _: error
+    ) -> list[tuple[Session, bool]]:
         for _ in range(TRIES_MAX):
             before = [self._known(session) for session in sessions]
             fresh = [session for session, known in zip(sessions, before, strict=True) if known is None]
-            await self._check(fresh)
+            await self._check(fresh, told)
             try:
                 made = await self._insert(caller, fresh)
             except DuplicateKey:
@@ -141,13 +152,16 @@ class Creation:
                 if other.id not in self._state.sessions:
                     self._state.recall(await self._store.session_records(other.id))
 
-    async def _check(self, sessions: Sequence[Session]) -> None:
-        check_sessions(self._state, sessions)
+    async def _check(self, sessions: Sequence[Session], told: Told) -> None:
         own = {session.id for session in sessions}
         for session in sessions:
-            for link in session.spec.depends_on:
-                if link.session_id not in own and link.session_id not in self._state.sessions:
-                    await self._recall(link.session_id)
+            try:
+                check_session(self._state, session)
+                for link in session.spec.depends_on:
+                    if link.session_id not in own and link.session_id not in self._state.sessions:
+                        await self._recall(link.session_id)
+            except AliquotError as error:
+                raise told(error, session) from None
 
     async def _recall(self, session_id: SessionId) -> None:
         """Have an old session in memory that a new one waits for: passes look there alone."""

@@ -62,7 +62,8 @@ class Grants:
         known = draft.session(name)
         if known is not None:
             waiting = transitions.run_again(known, now_us=self.now_us) if known.is_ended else known
-            return replace(waiting, queued_us=array.queued_us)
+            free = transitions.let_go(waiting) if waiting.state is SessionState.HELD else waiting
+            return replace(free, queued_us=array.queued_us, fallback_level=array.fallback_level)
         return replace(
             array,
             id=name,

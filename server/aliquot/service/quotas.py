@@ -11,7 +11,7 @@ from aliquot_schema.errors import InvalidRequest, NotFound, UnknownSlot
 from aliquot_schema.natural_order import natural_key
 from aliquot_schema.quotas import Quota, QuotaScope, quota_id
 from aliquot_schema.requests import Caller
-from aliquot_schema.slots import ResourceSlot
+from aliquot_schema.slots import ResourceSlot, SlotAmounts
 from aliquot_schema.views import slot_amounts
 
 NAME_CHARS_MAX: Final = 128
@@ -123,7 +123,7 @@ def _checked(asked: NewQuota) -> Quota:
         least = 1 if field == "weight" else 0
         if value is not None and not least <= value <= NUMBER_MAX:
             raise InvalidRequest(f"{field}: {value} is not within {least} and {NUMBER_MAX}", field=field)
-    own, most = ResourceSlot.parse(dict(asked.own_slots)), ResourceSlot.parse(dict(asked.max_slots))
+    own, most = ResourceSlot.parse(dict(asked.own_slots)), SlotAmounts.parse(dict(asked.max_slots))
     if own and asked.scope is QuotaScope.CLUSTER:
         raise InvalidRequest("own_slots: the cluster has none of its own; users and projects do", field="own_slots")
     quota = Quota(

@@ -1,6 +1,5 @@
 """Sessions: create, cancel, hold, release, retry, and change what may be changed."""
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
@@ -12,18 +11,17 @@ from aliquot.service.creation import Creation
 from aliquot.service.draft import Draft
 from aliquot.service.journal import Journal
 from aliquot.service.permissions import check_may_change, check_may_release, check_priority
-from aliquot.service.ports import Clock, SessionQuery, Store
+from aliquot.service.ports import Clock, Store
 from aliquot.service.projection import session_view
+from aliquot.service.recall import Recall
 from aliquot.service.state import State
 from aliquot_schema.errors import NotFound, StateConflict, VersionConflict
 from aliquot_schema.ids import RequestId, SessionId, task_id, task_parts
 from aliquot_schema.requests import Caller, NewSession, SessionChanged, SessionsCreated
-from aliquot_schema.sessions import Session
+from aliquot_schema.sessions import HELD_BY_ARRAY, Session
 from aliquot_schema.states import SessionState
 
 ID_CHARS_MAX: Final = 80
-NAMES_AT_ONCE: Final = 1000
-"""Tasks of an array that the store is asked for at once."""
 
 
 class Sessions:
@@ -77,6 +75,7 @@ class Sessions:
 
         def change(draft: Draft, session: Session, index: int | None) -> Session:
             _check_whole(session, index)
+            _check_own_hold(session)
             if session.state is SessionState.HELD:
                 return session
             if session.state is not SessionState.QUEUED:
@@ -94,6 +93,7 @@ class Sessions:
 
         def change(draft: Draft, session: Session, index: int | None) -> Session:
             _check_whole(session, index)
+            _check_own_hold(session)
             if session.state is SessionState.QUEUED:
                 return session
             if session.state is not SessionState.HELD:
@@ -111,19 +111,17 @@ class Sessions:
         Raises:
             NotFound, Forbidden, VersionConflict, StateConflict: it has not ended, or its processes are not gone yet.
         """
-        looked_up: set[SessionId] = set()
 
         def change(draft: Draft, session: Session, index: int | None) -> Session:
             now_us = self._clock.now_us()
             if index is not None:
                 return array_changes.run_index_again(draft, session, index, now_us=now_us)
-            return array_changes.run_again(draft, session, looked_up=looked_up, now_us=now_us)
+            return array_changes.run_again(draft, session, looked_up=recall.looked_up, now_us=now_us)
 
-        try:
-            await self._recall(SessionId(session_id), looked_up)
+        async with Recall(state=self._state, store=self._store) as recall:
+            await recall.session(SessionId(session_id))
+            await recall.tasks_to_retry(SessionId(session_id))
             return await self._change(caller, session_id, expected_version, change)
-        finally:
-            self._state.kept -= Counter(looked_up)
 
     async def update_session_priority(
         self, caller: Caller, session_id: str, priority: str, expected_version: int | None
@@ -169,8 +167,10 @@ class Sessions:
                 )
             return change(draft, session, index)
 
-        session = await self._journal.transact(on_draft, actor=caller.user, request_id=RequestId(caller.request_id))
-        return self._changed(session)
+        async with Recall(state=self._state, store=self._store) as recall:
+            await recall.session(SessionId(session_id))
+            session = await self._journal.transact(on_draft, actor=caller.user, request_id=RequestId(caller.request_id))
+            return self._changed(session)
 
     def _found(self, draft: Draft, session_id: str) -> tuple[Session, int | None]:
         session = draft.session(SessionId(session_id))
@@ -183,35 +183,6 @@ class Sessions:
             if any(index in indices for indices in without_session):
                 return array, index
         raise NotFound(f"there is no session {session_id[:ID_CHARS_MAX]}", kind="session", id=session_id[:ID_CHARS_MAX])
-
-    async def _recall(self, session_id: SessionId, looked_up: set[SessionId]) -> None:
-        """Have what a retry changes in memory, and keep it there: the session, and its array or the tasks of its own.
-
-        Adds every id that was looked for to `looked_up`, whether there is a session or not.
-        """
-        array_id, _ = task_parts(session_id)
-        for wanted in dict.fromkeys((array_id, session_id)):
-            self._keep((wanted,), looked_up)
-            await self._recall_one(wanted)
-        array = self._state.sessions.get(session_id)
-        tasks = [] if array is None else [task_id(array.id, index=index) for index in array_changes.to_retry(array)]
-        self._keep(tasks, looked_up)
-        unknown = [name for name in tasks if name not in self._state.sessions]
-        for first in range(0, len(unknown), NAMES_AT_ONCE):
-            names = tuple(unknown[first : first + NAMES_AT_ONCE])
-            for task in await self._store.sessions(SessionQuery(ids=names, limit=len(names))):
-                await self._recall_one(task.id)
-
-    def _keep(self, names: Sequence[SessionId], looked_up: set[SessionId]) -> None:
-        fresh = [name for name in names if name not in looked_up]
-        looked_up.update(fresh)
-        self._state.kept.update(fresh)
-
-    async def _recall_one(self, session_id: SessionId) -> None:
-        if session_id not in self._state.sessions:
-            records = await self._store.session_records(session_id)
-            if records:
-                self._state.recall(records)
 
     def _changed(self, session: Session, *, created: bool = False) -> SessionChanged:
         newest = self._state.sessions.get(session.id, session)
@@ -226,6 +197,11 @@ def _check_whole(session: Session, index: int | None) -> None:
             id=name,
             state=session.state,
         )
+
+
+def _check_own_hold(session: Session) -> None:
+    if session.held_by == HELD_BY_ARRAY:
+        raise _conflict(session, f"its array {session.array_id} lets it go when its max_parallel does; hold the array")
 
 
 def _conflict(session: Session, what: str) -> StateConflict:

@@ -1,33 +1,34 @@
 """Checks of a new session against the cluster, its policy and its quotas: what can be known now is said now."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from typing import Final
 
 from aliquot.core.feasibility import impossible
 from aliquot.core.quota_limits import impossible_under, too_many_queued
-from aliquot.core.snapshot import AgentRow
 from aliquot.service.snapshots import is_present
 from aliquot.service.state import State
 from aliquot_schema.errors import AliquotError, InvalidRequest, UnknownSlot
 from aliquot_schema.ids import PoolId, ProjectId, UserId
 from aliquot_schema.quotas import Quota, QuotaScope
-from aliquot_schema.sessions import Session, SessionSpec
+from aliquot_schema.sessions import HELD_BY_ARRAY, Session, SessionSpec
 from aliquot_schema.slots import ResourceSlot
 
+OTHER_FIELDS: Final = ("labels:", "cluster_size:")
 
-def check_sessions(state: State, sessions: Iterable[Session]) -> None:
-    """Refuse sessions of which one could never run.
+
+def check_session(state: State, session: Session) -> None:
+    """Refuse a session that could never run.
 
     Raises:
         InvalidRequest, UnknownSlot, ImpossibleRequest, QuotaExceeded: the message says what to change.
     """
-    for session in sessions:
-        _check_pool(state, session.pool)
-        _check_room(state, session)
-        refusal = impossible_under(session.spec, state.quotas, user=session.owner, project=session.project)
-        if refusal is not None:
-            raise refusal
+    _check_pool(state, session.pool)
+    _check_room(state, session)
+    refusal = impossible_under(session.spec, state.quotas, user=session.owner, project=session.project)
+    if refusal is not None:
+        raise refusal
 
 
 def check_queue(state: State, sessions: Iterable[Session]) -> None:
@@ -49,8 +50,8 @@ def check_queue(state: State, sessions: Iterable[Session]) -> None:
 
 
 def tasks_waiting(session: Session) -> int:
-    """How many tasks of it wait: 1, or as many as its array has waiting."""
-    return 1 if session.tasks is None else len(session.tasks.waiting)
+    """How many tasks of it wait: 1, or as many as its array has waiting; one that its array holds back counts there."""
+    return int(session.held_by != HELD_BY_ARRAY) if session.tasks is None else len(session.tasks.waiting)
 
 
 def _queued(state: State, quota: Quota) -> int:
@@ -72,35 +73,42 @@ def _check_pool(state: State, pool: PoolId) -> None:
 
 def _check_room(state: State, session: Session) -> None:
     present = [agent for agent in state.agents.values() if is_present(agent)]
-    if present:
-        _check_slots(state, session.spec.slots)
-        for fallback in session.spec.fallbacks:
-            _check_slots(state, fallback.slots)
     agents = [state.agent_row(agent, is_open=True) for agent in present if agent.pool == session.pool]
-    if not agents:
-        return
-    refusal = _refusal(state, session.spec, agents)
-    if refusal is not None:
-        raise refusal
-    for place, fallback in enumerate(session.spec.fallbacks, start=1):
-        smaller = replace(
-            session.spec,
-            slots=fallback.slots,
-            cluster_size=fallback.cluster_size,
-            gpu_memory_bytes=fallback.gpu_memory_bytes,
-        )
-        refusal = _refusal(state, smaller, agents)
+    for field, spec in _requests(session.spec):
+        if present:
+            _check_slots(state, spec.slots, field=field)
+        refusal = impossible(spec, agents, state.rules.allocation) if agents else None
         if refusal is not None:
-            refusal.message = f"fallbacks: number {place}: {refusal.message}"
-            raise refusal
+            raise _about(refusal, field)
 
 
-def _refusal(state: State, spec: SessionSpec, agents: list[AgentRow]) -> AliquotError | None:
-    return impossible(spec, agents, state.rules.allocation)
+def _requests(spec: SessionSpec) -> Iterator[tuple[str, SessionSpec]]:
+    """What it asks for, and what it settles for; each with the field that says so."""
+    yield "slots", spec
+    for place, fallback in enumerate(spec.fallbacks, start=1):
+        yield (
+            f"fallbacks: number {place}",
+            replace(
+                spec,
+                slots=fallback.slots,
+                cluster_size=fallback.cluster_size,
+                gpu_memory_bytes=fallback.gpu_memory_bytes,
+            ),
+        )
 
 
-def _check_slots(state: State, slots: ResourceSlot) -> None:
+def _about(refusal: AliquotError, field: str) -> AliquotError:
+    """The refusal, with the field that it is about; some of the first request name another one by themselves."""
+    if field != "slots" or not refusal.message.startswith(OTHER_FIELDS):
+        refusal.message = f"{field}: {refusal.message}"
+        refusal.args = (refusal.message,)
+    return refusal
+
+
+def _check_slots(state: State, slots: ResourceSlot, *, field: str) -> None:
     known = tuple(sorted(slot.id for slot in state.slots.values() if not slot.retired))
     for slot in slots:
         if slot not in known:
-            raise UnknownSlot(f"slots: no agent ever had {slot}; known are {', '.join(known)}", slot=slot, known=known)
+            raise UnknownSlot(
+                f"{field}: no agent ever had {slot}; known are {', '.join(known)}", slot=slot, known=known
+            )

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
-from aliquot_schema.slots import UNLIMITED, UNLIMITED_TEXT, ResourceSlot
+from aliquot_schema.slots import UNLIMITED, UNLIMITED_TEXT, SlotAmounts
 
 
 def encoder() -> msgspec.json.Encoder:
@@ -25,8 +25,8 @@ def _to_builtins(value: object) -> object:
 
 
 def _from_builtins(kind: type, value: Any) -> object:
-    if kind is ResourceSlot:
-        return ResourceSlot({slot: UNLIMITED if n == UNLIMITED_TEXT else n for slot, n in value.items()})
+    if issubclass(kind, SlotAmounts):
+        return kind({slot: UNLIMITED if n == UNLIMITED_TEXT else n for slot, n in value.items()})
     raise NotImplementedError(f"{kind.__name__} has no form in JSON")
 
 

@@ -15,7 +15,7 @@ from aliquot_schema.ids import PoolId, ProjectId, QuotaId, UserId
 from aliquot_schema.policies import PolicyDocument, Pool
 from aliquot_schema.quotas import Account, Quota, QuotaScope, account_id, quota_id
 from aliquot_schema.sessions import DEFAULT_PROJECT
-from aliquot_schema.slots import ResourceSlot
+from aliquot_schema.slots import ResourceSlot, SlotAmounts
 
 HOUR_OF_A_GPU: Final = 1000 * 3_600_000
 """Milli of a device x milliseconds."""
@@ -75,7 +75,7 @@ def _quota(entry: Entry) -> Quota:
         version=1,
         scope=scope,
         name=name,
-        max_slots=ResourceSlot(table.get("max", _slots, {})),
+        max_slots=SlotAmounts(table.get("max", _slots, {})),
         own_slots=ResourceSlot(table.get("own", _slots, {})),
         max_queued=table.maybe("max_queued", Entry.whole),
         gpu_hours_per_month=table.maybe("gpu_hours_per_month", Entry.whole),
