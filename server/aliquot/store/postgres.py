@@ -1,5 +1,6 @@
 """PostgreSQL through asyncpg: a pool whose connections run the same functions as SQLite's threads do."""
 
+import secrets
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
@@ -7,20 +8,18 @@ from sqlalchemy import URL, Connection
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from aliquot.service.ports import StoreUnavailable
+from aliquot.store.channel import SERVER_SETTING
 from aliquot.store.migration import migrate
 
 T = TypeVar("T")
 
 _POOL: Final[dict[str, Any]] = {"pool_size": 8, "max_overflow": 0, "pool_timeout": 10, "pool_use_lifo": True}
-_CONNECT: Final[dict[str, Any]] = {
-    "timeout": 10,
-    "command_timeout": 60,
-    "server_settings": {
-        "application_name": "aliquot",
-        # A server that was stopped in the middle of a transaction must not keep the counter locked for the others.
-        "idle_in_transaction_session_timeout": "10s",
-        "synchronous_commit": "on",
-    },
+_CONNECT: Final[dict[str, Any]] = {"timeout": 10, "command_timeout": 60}
+_SETTINGS: Final = {
+    "application_name": "aliquot",
+    # A server that was stopped in the middle of a transaction must not keep the counter locked for the others.
+    "idle_in_transaction_session_timeout": "10s",
+    "synchronous_commit": "on",
 }
 
 
@@ -28,11 +27,14 @@ class PostgresDatabase:
     """A `Database` that several servers may share; the counter's row puts their transactions in order."""
 
     def __init__(self, url: URL) -> None:
+        self.server_id: Final = secrets.token_hex(8)
+        """Tells the commits of this server from those of others."""
         self._url = url.set(drivername="postgresql+asyncpg")
         self._engine: AsyncEngine | None = None
 
     async def open(self) -> None:
-        self._engine = create_async_engine(self._url, connect_args=_CONNECT, **_POOL)
+        settings = {**_SETTINGS, SERVER_SETTING: self.server_id}
+        self._engine = create_async_engine(self._url, connect_args={**_CONNECT, "server_settings": settings}, **_POOL)
         await self.write(migrate)
 
     async def write(self, work: Callable[[Connection], T]) -> T:

@@ -7,9 +7,20 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import ClauseElement, Connection, CursorResult, Dialect, Table, bindparam, insert, update
+from sqlalchemy import (
+    ClauseElement,
+    Connection,
+    CursorResult,
+    Dialect,
+    Table,
+    bindparam,
+    insert,
+    literal_column,
+    update,
+)
 from sqlalchemy.sql.compiler import SQLCompiler
 
+from aliquot.store.channel import NOTIFY
 from aliquot.store.tables import COUNTER, EVENTS
 
 Rows = Sequence[tuple[Any, ...]]
@@ -66,7 +77,9 @@ def _take_text(dialect: Dialect) -> str:
 @lru_cache(maxsize=8)
 def _end_text(dialect: Dialect) -> str:
     columns = ["hash", "at_us", "pass_number"]
-    return _compiled(update(COUNTER).values({name: bindparam(name) for name in columns}), dialect, names=columns)
+    moved = update(COUNTER).values({name: bindparam(name) for name in columns})
+    told = moved.returning(literal_column(NOTIFY)) if dialect.name == "postgresql" else moved
+    return _compiled(told, dialect, names=columns)
 
 
 def _compiled(statement: ClauseElement, dialect: Dialect, *, names: Sequence[str]) -> str:
