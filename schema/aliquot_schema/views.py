@@ -317,6 +317,8 @@ class SessionView:
     order_estimate: OrderEstimateView | None = None
     reserve_until: datetime | None = None
     """When it is reckoned to have given its devices back; None when it holds none."""
+    expected_start: datetime | None = None
+    """When it starts at the latest, as far as a reservation promises; None when it holds none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

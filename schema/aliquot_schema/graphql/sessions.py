@@ -136,3 +136,6 @@ class Session:
     reserve_until: datetime | None = strawberry.field(
         description="When it is reckoned to have given its devices back at the latest; null when it holds none."
     )
+    expected_start: datetime | None = strawberry.field(
+        description="When it starts at the latest, if those that run keep to their limits; null without a reservation."
+    )

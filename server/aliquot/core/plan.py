@@ -76,3 +76,8 @@ class Plan:
     """Who is to make room, in the order in which it was found out."""
     fallbacks: Mapping[SessionId, int] = field(default_factory=dict)
     """The level that a session's `fallback_level` moves to, for those whose time has come."""
+
+    def promised_us(self) -> dict[SessionId, int]:
+        """When those start at the latest that are promised a time, microseconds UTC."""
+        promises = self.promises if self.reservation is None else (self.reservation, *self.promises)
+        return {promise.session_id: promise.at_us for promise in promises if promise.at_us is not None}

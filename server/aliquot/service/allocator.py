@@ -117,7 +117,7 @@ class Allocator:
             self._worker, lambda: decide(snapshot, rules, now_us=self._now_us, seed=0, known=self._memo)
         )
         placed, overtaken = await self.carry_out(plan)
-        self._state.judge(plan.verdicts)
+        self._state.judge(plan.verdicts, promised_us=plan.promised_us())
         if overtaken:
             self.wake()
         counts = PassCounts(

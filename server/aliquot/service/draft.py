@@ -6,7 +6,7 @@ from typing import Final, TypeVar
 from aliquot.core import transitions
 from aliquot.core.arrays import place_of, settled, with_task
 from aliquot.service.ports import Write
-from aliquot.service.state import State, next_version
+from aliquot.service.state import State
 from aliquot_schema.agents import Agent, KnownSlot
 from aliquot_schema.events import Record
 from aliquot_schema.ids import AgentId, KernelId, LeaseId, ProjectId, QuotaId, SessionId, SlotName, UserId
@@ -90,7 +90,7 @@ class Draft:
     def put(self, record: R, what: str) -> R:
         """Insert or replace a record; `what` says what happened to it, in one word: `queued`, `granted`, ..."""
         current = self._own.get((type(record), record.id)) or self._current(record)
-        written = next_version(record, current=current)
+        written = replace(record, version=1 if current is None else current.version + 1)
         self._own[type(record), record.id] = written
         self.writes.append(Write(record=written, kind=f"{_ENTITY[type(record)]}.{what}"))
         assert isinstance(written, type(record))

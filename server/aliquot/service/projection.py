@@ -20,7 +20,7 @@ from aliquot_schema.devices import ResourceSpec
 from aliquot_schema.ids import LeaseId
 from aliquot_schema.leases import Kernel
 from aliquot_schema.natural_order import natural_key
-from aliquot_schema.reasons import Verdict
+from aliquot_schema.reasons import Reason, Verdict
 from aliquot_schema.sessions import Session
 from aliquot_schema.slots import format_amount
 from aliquot_schema.states import ACTIVE, KernelState, SessionState
@@ -149,6 +149,7 @@ def session_view(state: State, session: Session, *, position: int | None = None)
         tasks=None if session.tasks is None else tasks_view(session.tasks),
         order_estimate=_estimate(state, session),
         reserve_until=_reserve_until(state, session),
+        expected_start=_expected_start(state, session),
     )
 
 
@@ -182,6 +183,16 @@ def _reserve_until(state: State, session: Session) -> datetime | None:
     limit_ms = session.spec.time_limit_ms
     held_ms = guard_ms(estimate_ms=estimate_ms, limit_ms=limit_ms, policy=state.rules, pool=session.pool)
     return moment(began_us + held_ms * 1000)
+
+
+def _expected_start(state: State, session: Session) -> datetime | None:
+    """By its reservation, or by the graces of those that make room for it."""
+    if not session.is_pending:
+        return None
+    verdict = state.verdicts.get(session.id)
+    if verdict is not None and verdict.reason is Reason.MAKING_ROOM:
+        return moment_or_none(verdict.evidence.until_us)
+    return moment_or_none(state.promised_us.get(session.id))
 
 
 def _failure(session: Session) -> FailureView:

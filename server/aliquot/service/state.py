@@ -33,7 +33,7 @@ class State:
     """What is true at event number `revision`. Changed by `apply` alone, but for what is not durable:
     readings, which agents can be asked, and the verdicts of the last pass."""
 
-    def __init__(self, *, ended_kept: int = ENDED_KEPT) -> None:
+    def __init__(self, *, ended_kept: int = ENDED_KEPT, forecasts: Forecasts | None = None) -> None:
         self.revision = 0
         self.sessions: dict[SessionId, Session] = {}
         self.kernels: dict[KernelId, Kernel] = {}
@@ -60,12 +60,13 @@ class State:
         self.readings: dict[tuple[AgentId, DeviceId], DeviceReading] = {}
         self.verdicts: Mapping[SessionId, Verdict] = {}
         """Of the last pass, in queue order; see `judge`."""
+        self.promised_us: Mapping[SessionId, int] = {}
         self.leaving: dict[SessionId, None] = {}
         """Sessions that were asked to make room, and still run."""
         self.queue_rows = QueueRows(self.pending)
         self.running_rows = RunningRows(self._running_row)
         self.agent_rows = AgentRows()
-        self._forecasts = Forecasts()
+        self._forecasts = forecasts or Forecasts()
         self._holders: Mapping[tuple[NodeId, DeviceId], tuple[SessionId, ...]] | None = None
         self._positions: dict[SessionId, int] = {}
         self._waited_for: Counter[SessionId] = Counter()
@@ -109,9 +110,10 @@ class State:
             self._charge(record)
         self.revision = event.number
 
-    def judge(self, verdicts: Mapping[SessionId, Verdict]) -> None:
-        """Remember why each session waits, and in which order they are looked at."""
+    def judge(self, verdicts: Mapping[SessionId, Verdict], *, promised_us: Mapping[SessionId, int]) -> None:
+        """Remember why each session waits, in which order they are looked at, and who is promised which time."""
         self.verdicts = verdicts
+        self.promised_us = promised_us
         self._positions = {session_id: position for position, session_id in enumerate(verdicts, start=1)}
 
     def queue(self) -> list[SessionId]:
@@ -391,8 +393,3 @@ def _load_order(record: Record) -> tuple[int, int, str]:
 
 def _end(session: Session) -> tuple[int, SessionId]:
     return session.ended_us or 0, session.id
-
-
-def next_version(record: Record, *, current: Record | None) -> Record:
-    """The record with the version that comes after the one known."""
-    return replace(record, version=1 if current is None else current.version + 1)
