@@ -1,11 +1,13 @@
 """Settings: from flags, then the environment (`ALIQUOT_*`), then `aliquot.toml`, then defaults; checked at start."""
 
 import os
+import socket
 import tomllib
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import AliasChoices, Field, ValidationError, field_validator, model_validator
+from pydantic_core import PydanticCustomError
 from pydantic_settings import (
     BaseSettings,
     NoDecode,
@@ -15,6 +17,7 @@ from pydantic_settings import (
 )
 
 from aliquot.errors import ConfigurationError
+from aliquot.execution.agent.default_folder import default_data_folder as default_data_folder
 from aliquot.execution.devices.division_tables import AgentTable, DevicesTable, Division, ResourceTable
 
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
@@ -26,11 +29,6 @@ def kebab(name: str) -> str:
     return name.replace("_", "-")
 
 
-def default_data_folder() -> Path:
-    """`/var/lib/aliquot` for root, `~/.local/share/aliquot` for everybody else."""
-    return Path("/var/lib/aliquot") if os.geteuid() == 0 else Path.home() / ".local" / "share" / "aliquot"
-
-
 class Settings(BaseSettings):
     """Everything that can be set. Names are kebab-case in `aliquot.toml`, `ALIQUOT_UPPER_SNAKE` in the environment."""
 
@@ -38,8 +36,18 @@ class Settings(BaseSettings):
         env_prefix="ALIQUOT_", extra="forbid", frozen=True, alias_generator=kebab, populate_by_name=True
     )
 
-    host: str = Field("127.0.0.1", description="The address to listen on. Only loopback is possible without accounts.")
+    host: str = Field("127.0.0.1", description="The address to listen on; beyond loopback only with TLS or a proxy.")
     port: int = Field(8090, ge=0, le=65535, description="The port to listen on; 0 takes a free one.")
+    tls_certificate: Path | None = Field(
+        None, description="The server's certificate with those that lead to its authority, in PEM."
+    )
+    tls_key: Path | None = Field(None, description="The private key of the certificate, in PEM.")
+    behind_proxy: bool = Field(
+        False, description="Only a proxy that does TLS reaches the port; what it says of clients is believed."
+    )
+    single_trust_domain: bool = Field(
+        False, description="Everybody who has the server's token may do everything on it."
+    )
     data_folder: Path = Field(default_factory=default_data_folder, description="Where state, token and job files are.")
     database: str | None = Field(
         None, description="A database URL, postgresql+asyncpg://...; without one, SQLite in the data folder."
@@ -51,6 +59,17 @@ class Settings(BaseSettings):
     reserved_cpu: int = Field(0, ge=0, description="CPUs of this host that are not handed out.")
     reserved_mem: str = Field("512m", description="Memory of this host that is not handed out, like 512m or 2g.")
     local_agents: bool = Field(True, description="Whether this server runs agents itself, for the devices of its host.")
+    executor: Literal["local", "ray"] = Field(
+        "local", description="Where agents are: in this process, and dialling in; or on the nodes of a Ray cluster."
+    )
+    ray_head: str | None = Field(
+        None,
+        validation_alias=AliasChoices("ray-head", "ray_head", "ALIQUOT_RAY_HEAD", "RESEARCH_AGENT_RAY_HEAD_NODE"),
+        description="HOST:PORT of the head of the Ray cluster.",
+    )
+    ray_token_file: Path | None = Field(
+        None, description="The file with Ray's token; without one, where Ray looks by itself."
+    )
     resource: Annotated[ResourceTable, NoDecode] = Field(
         ResourceTable(), description="How the devices of this host are divided among its agents."
     )
@@ -87,12 +106,32 @@ class Settings(BaseSettings):
         tables = {"resource": self.resource, "agents": list(self.agents), "devices": self.devices}
         return Division.checked(tables, source=os.environ.get(FILE_VARIABLE, "settings"))
 
-    @field_validator("host")
-    @classmethod
-    def _loopback_only(cls, host: str) -> str:
-        if host not in LOOPBACK:
-            raise ValueError("without accounts the server answers on loopback only; use 127.0.0.1 and a tunnel")
-        return host
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The hosts under which requests are answered, without ports."""
+        own = () if self.host in LOOPBACK else (self.host, socket.gethostname())
+        return (*sorted(LOOPBACK), *own, *self.allowed_hosts)
+
+    @model_validator(mode="after")
+    def _safe_beyond_loopback(self) -> Self:
+        if (self.tls_certificate is None) != (self.tls_key is None):
+            raise PydanticCustomError("tls", "tls-certificate and tls-key belong together; give both")
+        if self.host in LOOPBACK:
+            return self
+        beyond = f"host: {self.host} can be reached from other machines"
+        if self.tls_certificate is None and not self.behind_proxy:
+            words = (
+                f"{beyond}, and nothing would be encrypted; give --tls-certificate and --tls-key, or --behind-proxy "
+                "where a proxy does TLS and nobody else reaches the port, or listen on 127.0.0.1"
+            )
+            raise PydanticCustomError("plain", "{words}", {"words": words})
+        if not self.single_trust_domain:
+            words = (
+                f"{beyond}, and whoever has the server's token may do everything, there are no accounts yet; say with "
+                "--single-trust-domain that everybody who has it is trusted alike, or listen on 127.0.0.1"
+            )
+            raise PydanticCustomError("trust", "{words}", {"words": words})
+        return self
 
     @field_validator("accelerators", "allowed_hosts", "allowed_origins", mode="before")
     @classmethod
@@ -137,6 +176,8 @@ def read_settings(**flags: Any) -> Settings:
 
 def _words(problem: Any) -> str:
     name = "".join(f"[{part}]" if isinstance(part, int) else f".{kebab(part)}" for part in problem["loc"])[1:]
+    if not name:
+        return str(problem["msg"])
     if problem["type"] == "extra_forbidden":
         known = ", ".join(sorted(kebab(field) for field in Settings.model_fields))
         return f"{name}: there is no such setting; there are {known}"

@@ -74,8 +74,9 @@ def run(
 async def _serve(options: "AgentOptions", *, server: str, key_file: Path, ca_file: Path | None) -> None:
     from aliquot.clock import SystemClock
     from aliquot.execution.remote.agent_setup import agent_core
-    from aliquot.execution.remote.dialing import read_key, server_address
+    from aliquot.execution.remote.dialing import read_key
     from aliquot.execution.remote.remote_agent import RemoteAgent
+    from aliquot.execution.remote.server_address import server_address
 
     address = server_address(server, ca_file=ca_file)
     if address.tls is None and address.host not in ("127.0.0.1", "::1", "localhost"):

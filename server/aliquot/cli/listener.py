@@ -11,11 +11,23 @@ import uvicorn
 from typing_extensions import override
 
 from aliquot.app import Server
+from aliquot.cli.certificate import Certificate
 from aliquot.errors import ConfigurationError
 from aliquot.settings import Settings
 
 SHUTDOWN_S: int = 3
 """How long open requests may take to end."""
+
+
+def certificate_of(settings: Settings) -> Certificate | None:
+    """What to show to those who connect; None = nothing is encrypted here.
+
+    Raises:
+        ConfigurationError: the files cannot be used.
+    """
+    if settings.tls_certificate is None or settings.tls_key is None:
+        return None
+    return Certificate(settings.tls_certificate, settings.tls_key)
 
 
 def bound_socket(settings: Settings) -> socket.socket:
@@ -37,7 +49,19 @@ def bound_socket(settings: Settings) -> socket.socket:
 class Listener(uvicorn.Server):
     """A uvicorn server that calls `on_started` with its port."""
 
-    def __init__(self, server: Server, *, on_started: Callable[[int], None]) -> None:
+    def __init__(
+        self,
+        server: Server,
+        *,
+        certificate: Certificate | None,
+        behind_proxy: bool,
+        on_started: Callable[[int], None],
+    ) -> None:
+        """
+        Args:
+            certificate: None = plain HTTP.
+            behind_proxy: believe what `X-Forwarded-*` says of clients.
+        """
         super().__init__(
             uvicorn.Config(
                 server.app,
@@ -48,8 +72,12 @@ class Listener(uvicorn.Server):
                 ws_per_message_deflate=False,
                 timeout_graceful_shutdown=SHUTDOWN_S,
                 server_header=False,
+                proxy_headers=behind_proxy,
+                forwarded_allow_ips="*",
+                ssl_context_factory=None if certificate is None else lambda *_: certificate.context,
             )
         )
+        self._certificate = certificate
         self._on_started = on_started
 
     @override
@@ -67,11 +95,14 @@ class Listener(uvicorn.Server):
 
     async def serve_until(self, failed: asyncio.Event, *, taken: socket.socket) -> None:
         """Serve on a socket until a signal comes or the server behind fails."""
-        failing = asyncio.create_task(self._stop_when(failed))
+        beside = [asyncio.create_task(self._stop_when(failed))]
+        if self._certificate is not None:
+            beside.append(asyncio.create_task(self._certificate.keep_fresh()))
         try:
             await self.serve(sockets=[taken])
         finally:
-            failing.cancel()
+            for task in beside:
+                task.cancel()
 
     async def _stop_when(self, failed: asyncio.Event) -> None:
         await failed.wait()

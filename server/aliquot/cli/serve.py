@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import logging
+import socket
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,9 +16,20 @@ if TYPE_CHECKING:
 
 
 def serve(
-    host: Annotated[str | None, typer.Option(help="The address to listen on; loopback only.")] = None,
+    host: Annotated[str | None, typer.Option(help="The address to listen on.  [default: 127.0.0.1]")] = None,
     port: Annotated[
         int | None, typer.Option(help="The port to listen on; 0 takes a free one.  [default: 8090]")
+    ] = None,
+    tls_certificate: Annotated[Path | None, typer.Option(help="The certificate, with its chain, in PEM.")] = None,
+    tls_key: Annotated[Path | None, typer.Option(help="Its private key, in PEM.")] = None,
+    behind_proxy: Annotated[
+        bool, typer.Option("--behind-proxy", help="A proxy does TLS, and nobody else reaches the port.")
+    ] = False,
+    single_trust_domain: Annotated[
+        bool, typer.Option("--single-trust-domain", help="Everybody who has the token may do everything.")
+    ] = False,
+    allowed_host: Annotated[
+        list[str] | None, typer.Option(help="A further name under which requests are answered.")
     ] = None,
     data_folder: Annotated[Path | None, typer.Option(help="Where state, token and job files are.")] = None,
     database: Annotated[
@@ -28,6 +40,9 @@ def serve(
     ] = None,
     demo: Annotated[bool, typer.Option("--demo", help="Two mock nodes with eight H100 each.")] = False,
     no_local_agents: Annotated[bool, typer.Option("--no-local-agents", help="Run no agents in the server.")] = False,
+    executor: Annotated[str | None, typer.Option(help="local or ray: where agents are.")] = None,
+    ray_head: Annotated[str | None, typer.Option(help="HOST:PORT of the Ray cluster's head.")] = None,
+    ray_token_file: Annotated[Path | None, typer.Option(help="The file with Ray's token.")] = None,
     job_user: Annotated[str | None, typer.Option(help="The Unix account that jobs run as.")] = None,
     allow_root_jobs: Annotated[bool, typer.Option("--allow-root-jobs", help="Let jobs run as root.")] = False,
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
@@ -43,11 +58,19 @@ def serve(
         settings = read_settings(
             host=host,
             port=port,
+            tls_certificate=tls_certificate,
+            tls_key=tls_key,
+            behind_proxy=behind_proxy,
+            single_trust_domain=single_trust_domain,
+            allowed_hosts=tuple(allowed_host or ()),
             data_folder=data_folder,
             database=database,
             accelerators=tuple(accelerators or ()),
             demo=demo,
             local_agents=None if not no_local_agents else "no",
+            executor=executor,
+            ray_head=ray_head,
+            ray_token_file=ray_token_file,
             job_user=job_user,
             allow_root_jobs=allow_root_jobs,
             log_level=log_level,
@@ -69,17 +92,23 @@ def _run(settings: "Settings") -> int:
 
 async def _serve(settings: "Settings") -> int:
     from aliquot.app import serving
-    from aliquot.cli.listener import Listener, bound_socket
+    from aliquot.cli.listener import Listener, bound_socket, certificate_of
 
     logging.basicConfig(level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     for chatty in ("alembic", "uvicorn"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
     logging.getLogger("uvicorn.error").addFilter(_is_no_farewell)
+    certificate = certificate_of(settings)
     with bound_socket(settings) as taken:
         async with serving(settings) as server:
             gc.freeze()
             gc.enable()
-            listener = Listener(server, on_started=lambda port: _greet(port, server, settings))
+            listener = Listener(
+                server,
+                certificate=certificate,
+                behind_proxy=settings.behind_proxy,
+                on_started=lambda port: _greet(port, server, settings),
+            )
             await listener.serve_until(server.failed, taken=taken)
             code = 1 if server.failed.is_set() or not listener.started else 0
     print("Aliquot has stopped. Sessions that run go on, and are found again at the next start.", flush=True)
@@ -92,9 +121,15 @@ def _is_no_farewell(record: logging.LogRecord) -> bool:
 
 
 def _greet(port: int, server: "Server", settings: "Settings") -> None:
-    host = f"[{settings.host}]" if ":" in settings.host else settings.host
-    address = f"http://{host}:{port}"
+    address = f"{'http' if settings.tls_certificate is None else 'https'}://{_reachable_name(settings)}:{port}"
     print(f"Aliquot is up, with {server.devices_found}.")
     print(f"  in a browser   {address}/login?code={server.auth.new_login_code()}   (works once)")
     print(f"  GraphQL        {address}/graphql   (Authorization: Bearer and the token in {server.token_file})")
     print(f"  data           {settings.data_folder}", flush=True)
+
+
+def _reachable_name(settings: "Settings") -> str:
+    """A host that leads here, in an address."""
+    if settings.host in ("0.0.0.0", "::"):  # every address of this machine, and none that could be dialled
+        return socket.gethostname()
+    return f"[{settings.host}]" if ":" in settings.host else settings.host

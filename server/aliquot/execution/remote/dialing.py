@@ -1,14 +1,11 @@
 """The way from an agent to its server: the address, the key, TLS, and a WebSocket."""
 
 import os
-import ssl
 import stat
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
-from urllib.parse import urlsplit, urlunsplit
 
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
@@ -16,55 +13,19 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidSta
 from aliquot.errors import ConfigurationError
 from aliquot.execution.remote.channel import Channel
 from aliquot.execution.remote.codec import FRAME_BYTES_MAX, ProtocolError
+from aliquot.execution.remote.connection_words import connection_words
 from aliquot.execution.remote.conversation import Refused
-from aliquot_schema.agent_protocol import AGENT_HEADER, PATH, Hello, Refusal, Welcome
+from aliquot.execution.remote.server_address import ServerAddress
+from aliquot_schema.agent_protocol import AGENT_HEADER, Hello, Refusal, Welcome
 from aliquot_schema.ids import AgentId
 
 OPEN_S_MAX: Final = 10.0
 CLOSE_S_MAX: Final = 1.0
 KEY_CHARACTERS_MAX: Final = 1000
-_SCHEMES: Final = {"http": "ws", "https": "wss", "ws": "ws", "wss": "wss"}
 
 
 class Unreachable(Exception):
     """There is no way to the server now; the message says where it ends."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerAddress:
-    """Where to dial, and how to know that it is the right one."""
-
-    url: str
-    """Of the WebSocket."""
-    tls: ssl.SSLContext | None
-
-    @property
-    def host(self) -> str:
-        return urlsplit(self.url).hostname or ""
-
-    @property
-    def port(self) -> int:
-        return urlsplit(self.url).port or (443 if self.tls else 80)
-
-
-def server_address(url: str, *, ca_file: Path | None = None) -> ServerAddress:
-    """The address from what a person writes: `https://host[:port]`, also with http, ws or wss.
-
-    Raises:
-        ConfigurationError: it is no such address, or the file holds no certificate.
-    """
-    parts = urlsplit(url)
-    try:
-        scheme, _ = _SCHEMES[parts.scheme], parts.port
-    except (KeyError, ValueError):
-        raise ConfigurationError(f"server: {url!r} is no address like https://host:8090") from None
-    if not parts.hostname or parts.query or parts.fragment or parts.username:
-        raise ConfigurationError(f"server: {url!r} is no address like https://host:8090")
-    if scheme == "ws" and ca_file is not None:
-        raise ConfigurationError("ca-file: only https and wss addresses have certificates")
-    path = parts.path.rstrip("/").removesuffix(PATH) + PATH
-    tls = _tls(ca_file) if scheme == "wss" else None
-    return ServerAddress(url=urlunsplit((scheme, parts.netloc, path, "", "")), tls=tls)
 
 
 def read_key(path: Path) -> str:
@@ -135,7 +96,7 @@ async def dialled(address: ServerAddress, *, agent_id: AgentId, key: str) -> Asy
     except InvalidStatus as error:
         raise _refused(error) from None
     except (OSError, InvalidHandshake, TimeoutError) as error:
-        raise Unreachable(f"{address.host}:{address.port}: {error or type(error).__name__}") from None
+        raise Unreachable(f"{address.host}:{address.port}: {connection_words(error, address)}") from None
     try:
         yield Channel(SocketWire(socket))
     finally:
@@ -166,10 +127,3 @@ def _refused(error: InvalidStatus) -> Refused | Unreachable:
     if status == 401:
         return Refused(words or "the server does not take the key")
     return Unreachable(f"the server answers {status} {words or 'and has no place for agents there'}")
-
-
-def _tls(ca_file: Path | None) -> ssl.SSLContext:
-    try:
-        return ssl.create_default_context(cafile=ca_file)
-    except (OSError, ssl.SSLError) as error:
-        raise ConfigurationError(f"ca-file: {ca_file} cannot be used: {error}") from None

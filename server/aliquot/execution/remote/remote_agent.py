@@ -4,7 +4,6 @@ import asyncio
 import logging
 import random
 import time
-import uuid
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
@@ -12,16 +11,17 @@ from typing import Final
 from aliquot.execution.agent.core import AgentCore
 from aliquot.execution.remote.channel import Channel, ChannelClosed
 from aliquot.execution.remote.codec import ProtocolError
-from aliquot.execution.remote.conversation import Conversation, Refused, ServerSilent
-from aliquot.execution.remote.dialing import ServerAddress, Unreachable, dialled, introduce
-from aliquot.execution.remote.outbox import Outbox, OutboxFull
-from aliquot_schema.agent_protocol import PROTOCOLS, GoodBye, Hello
+from aliquot.execution.remote.conversation import Refused, ServerSilent
+from aliquot.execution.remote.dialing import Unreachable, dialled
+from aliquot.execution.remote.outbox import OutboxFull
+from aliquot.execution.remote.server_address import ServerAddress
+from aliquot.execution.remote.voice import AgentVoice
+from aliquot_schema.agent_protocol import GoodBye, Welcome
 from aliquot_schema.errors import Unavailable
 from aliquot_schema.launching import KernelPhase
 
 WAIT_S_MIN: Final = 0.2
 WAIT_S_MAX: Final = 10.0
-GREET_S_MAX: Final = 15.0
 GOOD_BYE_S_MAX: Final = 2.0
 
 log: Final = logging.getLogger("aliquot.agent")
@@ -48,14 +48,7 @@ class RemoteAgent:
         self._core = core
         self._address = address
         self._key = key
-        self._hello = Hello(
-            agent_id=core.config.id,
-            boot_id=core.config.node.boot_id,
-            instance=uuid.uuid4().hex,
-            software_version=core.config.software_version,
-            protocols=PROTOCOLS,
-        )
-        self._outbox = Outbox()
+        self._voice = AgentVoice(core)
         self._channel: Channel | None = None
         self._said = ""
 
@@ -67,7 +60,7 @@ class RemoteAgent:
         """
         await self._core.open()
         log.info("agent %s is open in %s", self._core.config.id, self._core.config.folder)
-        passing = asyncio.create_task(self._pass_on())
+        passing = asyncio.create_task(self._voice.pass_on())
         dialling = asyncio.create_task(self._dial_for_ever())
         stopping = asyncio.create_task(stop.wait())
         try:
@@ -81,11 +74,6 @@ class RemoteAgent:
             await passing
         log.info("agent %s has stopped; what it started runs on", self._core.config.id)
 
-    async def _pass_on(self) -> None:
-        """Reports go to the present connection's outbox; those of a time without one are in the next inventory."""
-        async for message in self._core.reports():
-            self._outbox.add(message)
-
     async def _dial_for_ever(self) -> None:
         backoff = Backoff()
         while True:
@@ -96,7 +84,6 @@ class RemoteAgent:
                 self._note(ends)
             except* Exception as faults:
                 log.error("the connection failed", exc_info=faults)
-            self._outbox = Outbox()
             if time.monotonic() - started > WAIT_S_MAX:
                 backoff = Backoff()
             await asyncio.sleep(backoff.next_s())
@@ -104,17 +91,13 @@ class RemoteAgent:
     async def _talk(self) -> None:
         async with dialled(self._address, agent_id=self._core.config.id, key=self._key) as channel:
             try:
-                async with asyncio.timeout(GREET_S_MAX):
-                    welcome = await introduce(channel, self._hello)
-            except TimeoutError:
-                raise Unreachable("the server does not answer a hello") from None
-            outbox = self._outbox = Outbox()
-            self._channel = channel
-            self._say(f"connected to {self._address.url} ({welcome.software_version}, protocol {welcome.protocol})")
-            try:
-                await Conversation(self._core, channel, outbox=outbox, beat_s=welcome.beat_s).run()
+                await self._voice.talk(channel, welcomed=lambda welcome: self._welcomed(channel, welcome))
             finally:
                 self._channel = None
+
+    def _welcomed(self, channel: Channel, welcome: Welcome) -> None:
+        self._channel = channel
+        self._say(f"connected to {self._address.url} ({welcome.software_version}, protocol {welcome.protocol})")
 
     async def _say_good_bye(self) -> None:
         """Only when nothing runs: an agent that is restarted under its jobs is back before it is missed."""

@@ -10,9 +10,11 @@ from aliquot.execution.devices.identity import node_identity
 from aliquot.execution.remote.agent_setup import software_version
 from aliquot.execution.remote.channel import ChannelClosed
 from aliquot.execution.remote.codec import ProtocolError
+from aliquot.execution.remote.connection_words import connection_words
 from aliquot.execution.remote.conversation import Refused
-from aliquot.execution.remote.dialing import ServerAddress, Unreachable, dialled, introduce, read_key, server_address
+from aliquot.execution.remote.dialing import Unreachable, dialled, introduce, read_key
 from aliquot.execution.remote.node_checks import CheckResult, Grade
+from aliquot.execution.remote.server_address import ServerAddress, server_address
 from aliquot_schema.agent_protocol import PROTOCOLS, Hello, Welcome
 from aliquot_schema.ids import AgentId
 
@@ -47,8 +49,8 @@ async def _reach(address: ServerAddress) -> CheckResult:
         async with asyncio.timeout(REACH_S_MAX):
             _, writer = await asyncio.open_connection(address.host, address.port, ssl=address.tls)
     except (OSError, TimeoutError) as error:
-        seen = f"{place}: {'no answer' if isinstance(error, TimeoutError) else error}"
-        return CheckResult(name=name, grade=Grade.FAIL, seen=seen, to_do="look at address, firewall, and --ca-file")
+        seen = f"{place}: {connection_words(error, address)}"
+        return CheckResult(name=name, grade=Grade.FAIL, seen=seen, to_do="see what was seen")
     writer.transport.abort()
     if address.tls is not None:
         return CheckResult(name=name, grade=Grade.OK, seen=f"{place}, TLS with a valid certificate")

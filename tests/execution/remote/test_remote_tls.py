@@ -1,0 +1,115 @@
+"""TLS between an agent and its server: what is said when the certificate is not the right one, and renewal."""
+
+import asyncio
+import re
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from aliquot.cli.certificate import Certificate
+from aliquot.errors import ConfigurationError
+from aliquot.execution.remote.dialing import Unreachable, dialled
+from aliquot.execution.remote.server_address import server_address
+from remote_pair import AGENT, KEY
+from remote_tls import Authority, shown
+
+pytestmark = pytest.mark.anyio
+
+
+@asynccontextmanager
+async def listening(tls: ssl.SSLContext | None) -> AsyncIterator[int]:
+    """Somebody who takes connections and says nothing of use."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError):
+            await reader.read(1)
+            writer.write(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0, ssl=tls)
+    try:
+        yield server.sockets[0].getsockname()[1]
+    finally:
+        server.close()
+
+
+async def dialling(url: str, *, ca_file: Path | None) -> str:
+    """Why there is no way."""
+    with pytest.raises(Unreachable) as failed:
+        async with dialled(server_address(url, ca_file=ca_file), agent_id=AGENT, key=KEY):
+            pytest.fail("it is no server")
+    return str(failed.value)
+
+
+@pytest.mark.parametrize(
+    ("names", "expired", "trusted", "words"),
+    [
+        ("localhost", False, "ca", "answers 404 and has no place for agents there"),
+        ("localhost", False, "other", "authority that is not trusted here; give that one with --ca-file"),
+        ("localhost", False, None, "authority that is not trusted here; give that one with --ca-file"),
+        ("localhost", True, "ca", "has expired; renew it"),
+        ("gpu01.example.org", False, "ca", "is for another name; dial the name that it is for"),
+    ],
+)
+async def test_a_certificate_that_is_not_right_is_told_in_words(
+    tmp_path: Path, names: str, expired: bool, trusted: str | None, words: str
+) -> None:
+    authority, other = Authority(tmp_path), Authority(tmp_path, name="other")
+    files = authority.issue(names, expired=expired)
+    ca_file = {None: None, "ca": authority.file, "other": other.file}[trusted]
+    async with listening(Certificate(files.certificate, files.key).context) as port:
+        assert words in await dialling(f"https://localhost:{port}", ca_file=ca_file)
+
+
+async def test_an_address_has_the_name_that_the_certificate_is_for(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    files = authority.issue("localhost")
+    async with listening(Certificate(files.certificate, files.key).context) as port:
+        words = await dialling(f"https://127.0.0.1:{port}", ca_file=authority.file)
+        assert "is for another address; dial the name or address that it is for" in words
+
+
+async def test_the_wrong_scheme_is_told_in_words(tmp_path: Path) -> None:
+    files = Authority(tmp_path).issue("localhost")
+    async with listening(Certificate(files.certificate, files.key).context) as port:
+        assert "dial it with https://" in await dialling(f"http://localhost:{port}", ca_file=None)
+    async with listening(None) as port:
+        assert "does not speak TLS; dial it with http://" in await dialling(f"https://localhost:{port}", ca_file=None)
+    assert "nobody listens there" in await dialling(f"http://localhost:{port}", ca_file=None)
+
+
+async def test_a_renewed_certificate_is_shown_from_then_on_and_a_half_of_one_is_not(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    files = authority.issue("localhost")
+    certificate = Certificate(files.certificate, files.key)
+    async with listening(certificate.context) as port:
+        first = await shown(port, authority)
+        assert not certificate.renew()
+        authority.issue("localhost")
+        assert certificate.renew()
+        second = await shown(port, authority)
+        assert first != second
+        files.key.write_bytes(authority.issue("localhost", to="elsewhere").key.read_bytes())
+        assert not certificate.renew()
+        assert await shown(port, authority) == second
+        files.certificate.unlink()
+        assert not certificate.renew()
+        assert await shown(port, authority) == second
+        authority.issue("localhost")
+        assert certificate.renew()
+
+
+async def test_files_that_are_no_pair_are_refused_by_name(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    files, other = authority.issue("localhost"), authority.issue("localhost", to="other")
+    nothing = tmp_path / "nothing.pem"
+    with pytest.raises(ConfigurationError, match=re.escape(f"tls-key: {nothing} cannot be read")):
+        Certificate(files.certificate, nothing)
+    with pytest.raises(ConfigurationError, match="that belong together, without a passphrase"):
+        Certificate(files.certificate, other.key)
+    nothing.write_text("no certificate")
+    with pytest.raises(ConfigurationError, match="tls-certificate"):
+        Certificate(nothing, files.key)
