@@ -99,7 +99,7 @@ class Stage:
         creation = Creation(state=state, journal=journal, store=store, clock=clock, ids=RandomIds())
         self.sessions = Sessions(state=state, journal=journal, creation=creation, store=store, clock=clock)
         self.queries = Queries(state=state, store=store, feed=feed)
-        self.watching = Watching(state=state, feed=feed, executor=executor)
+        self.watching = Watching(state=state, feed=feed, outputs=executor)
 
     async def submit(self, *, devices: int = 1, kernels: int = 1, **more: Any) -> SessionId:
         """Create a session of whole devices."""

@@ -4,12 +4,14 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from aliquot.service.draft import Draft
 from aliquot.service.feed import Feed
-from aliquot.service.ports import Batch, Clock, StaleVersion, Store, StoreUnavailable
+from aliquot.service.ports import Batch, Clock, NotLeader, StaleVersion, Store, StoreUnavailable
 from aliquot.service.state import State
+from aliquot_schema.errors import AliquotError, Unavailable
 from aliquot_schema.events import Event
 from aliquot_schema.ids import RequestId
 
@@ -25,10 +27,28 @@ PAGE: Final = 1000
 """Events read from the store at once; the state of a server that works is never that far behind."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """Who changes something, and because of what."""
+
+    actor: str
+    request_id: RequestId | None = None
+    pass_number: int | None = None
+    is_leader: bool = False
+    """Whether it is for a leader alone to do."""
+
+
 class Journal:
     """The one way in which anything changes."""
 
-    def __init__(self, *, store: Store, state: State, feed: Feed, clock: Clock, epoch: int) -> None:
+    def __init__(
+        self, *, store: Store, state: State, feed: Feed, clock: Clock, epoch: int, is_shared: bool = False
+    ) -> None:
+        """
+        Args:
+            epoch: of the term in which this server leads, from the start on unless `is_shared`.
+            is_shared: whether other servers write the store too.
+        """
         self._store = store
         self._state = state
         self._feed = feed
@@ -36,51 +56,53 @@ class Journal:
         self._early: dict[int, Event] = {}
         self._overtaken = asyncio.Lock()
         """Changes that were overtaken once are tried again one by one: they cannot overtake each other for ever."""
+        self._is_shared = is_shared
         self.epoch = epoch
+        self.leads = not is_shared
         self.listeners: list[Callable[[Event], None]] = []
         """Called for every event once it is in the state."""
         self.settled: list[Callable[[], None]] = []
         """Called when all events of a commit, or of a page of the log, are in the state."""
 
-    async def transact(
-        self,
-        change: Callable[[Draft], T],
-        *,
-        actor: str,
-        request_id: RequestId | None = None,
-        pass_number: int | None = None,
-    ) -> T:
+    def lead(self, epoch: int) -> None:
+        """From now on commits are a leader's, and hold as long as nobody begins a later term."""
+        self.epoch, self.leads = epoch, True
+
+    def follow(self) -> None:
+        """From now on only what people ask for is committed here."""
+        self.leads = False
+
+    async def transact(self, change: Callable[[Draft], T], *, actor: str, request_id: RequestId | None = None) -> T:
         """Commit what `change` writes into a draft, and return what it returned, once the state holds it.
 
-        When a row was changed by somebody else meanwhile, `change` is called again on the newer state.
+        When a row was changed by somebody else meanwhile, `change` is called again on the newer state. Any server may
+        do this, leader or not.
 
         Raises:
-            DuplicateKey, NotLeader, StoreUnavailable: as the store says.
+            DuplicateKey, StoreUnavailable: as the store says.
+            Unavailable: it was overtaken again and again.
             Whatever `change` raises; nothing is written then.
         """
-
-        async def attempt() -> T:
-            draft = Draft(self._state)
-            result = change(draft)
-            if draft.writes:
-                await self._commit(draft, actor=actor, request_id=request_id, pass_number=pass_number)
-            return result
-
-        with suppress(StaleVersion):
-            return await attempt()
-        async with self._overtaken:
-            for _ in range(TRIES_MAX):
-                with suppress(StaleVersion):
-                    return await attempt()
-        raise AssertionError(f"a change by {actor} was overtaken {TRIES_MAX} times")
+        origin = Origin(actor=actor, request_id=request_id)
+        try:
+            return await self._until_written(change, origin)
+        except NotLeader as error:
+            log.warning("another server leads: %s", error)
+            self.follow()
+            return await self._until_written(change, origin)
 
     async def persist(self, change: Callable[[Draft], T], *, actor: str, pass_number: int | None = None) -> T:
-        """As `transact`, for what the server itself has to do: while the store cannot be written it waits and tries
-        again. What was written without its saying so is read back first, and so is not written twice."""
+        """As `transact`, for what the leader itself has to do: while the store cannot be written it waits and tries
+        again. What was written without its saying so is read back first, and so is not written twice.
+
+        Raises:
+            NotLeader: this server leads no more.
+        """
+        origin = Origin(actor=actor, pass_number=pass_number, is_leader=True)
         wait_s = RETRY_S_FIRST
         while True:
             try:
-                return await self.transact(change, actor=actor, pass_number=pass_number)
+                return await self._until_written(change, origin)
             except StoreUnavailable as error:
                 log.error("%s waits, for the store cannot be written: %s", actor, error)
             await self._clock.sleep(wait_s)
@@ -88,18 +110,45 @@ class Journal:
             with suppress(StoreUnavailable):
                 await self.catch_up()
 
-    async def catch_up(self) -> None:
-        """Take in what the store has committed and the state does not have yet, at most `PAGE` events of it."""
-        self._absorb(await self._store.events_after(self._state.revision, limit=PAGE))
+    async def catch_up(self) -> bool:
+        """Take in what the store has committed and the state does not have yet, at most `PAGE` events of it; returns
+        whether there was anything."""
+        seen = self._state.revision
+        self._absorb(await self._store.events_after(seen, limit=PAGE))
+        return self._state.revision > seen
 
-    async def _commit(self, draft: Draft, *, actor: str, request_id: RequestId | None, pass_number: int | None) -> None:
+    async def _until_written(self, change: Callable[[Draft], T], origin: Origin) -> T:
+        with suppress(StaleVersion):
+            return await self._attempt(change, origin)
+        async with self._overtaken:
+            for _ in range(TRIES_MAX):
+                with suppress(StaleVersion):
+                    return await self._attempt(change, origin)
+        raise Unavailable(f"a change by {origin.actor} was overtaken {TRIES_MAX} times; try again")
+
+    async def _attempt(self, change: Callable[[Draft], T], origin: Origin) -> T:
+        draft = Draft(self._state)
+        try:
+            result = change(draft)
+        except AliquotError:
+            # What cannot be done to an old state may well be possible in the present one.
+            if not self._is_shared or not await self.catch_up():
+                raise
+            raise StaleVersion("the log has grown since") from None
+        if draft.writes:
+            await self._commit(draft, origin)
+        return result
+
+    async def _commit(self, draft: Draft, origin: Origin) -> None:
+        if origin.is_leader and not self.leads:
+            raise NotLeader(f"{origin.actor} has nothing to do here: another server leads")
         batch = Batch(
             writes=tuple(draft.writes),
             at_us=self._clock.now_us(),
-            actor=actor,
-            request_id=request_id,
-            pass_number=pass_number,
-            epoch=self.epoch,
+            actor=origin.actor,
+            request_id=origin.request_id,
+            pass_number=origin.pass_number,
+            epoch=self.epoch if self.leads else None,
         )
         seen = self._state.revision
         try:

@@ -2,16 +2,15 @@
 
 import codecs
 from collections.abc import AsyncIterator
-from typing import Final
+from typing import Final, Protocol
 
 from aliquot.service.feed import Feed
-from aliquot.service.ports import Executor
 from aliquot.service.projection import session_view
 from aliquot.service.projection_terms import moment
 from aliquot.service.state import State
 from aliquot_schema.errors import InvalidRequest, NotFound
 from aliquot_schema.events import Event
-from aliquot_schema.ids import KernelId, LeaseId, SessionId, kernel_id
+from aliquot_schema.ids import AgentId, KernelId, LeaseId, SessionId, kernel_id
 from aliquot_schema.launching import LogChunk
 from aliquot_schema.leases import EndEvidence, Kernel
 from aliquot_schema.requests import Caller
@@ -23,13 +22,20 @@ UTF8_BYTES_MAX: Final = 4
 NEVER_STARTED: Final = frozenset({EndEvidence.NEVER_SENT, EndEvidence.TOMBSTONE, EndEvidence.REFUSED})
 
 
+class Outputs(Protocol):
+    """Where kernels' outputs are read: the part of `Executor` that is asked for here."""
+
+    def follow_log(self, agent_id: AgentId, kernel_id: KernelId, *, offset: int) -> AsyncIterator[LogChunk]:
+        """See `Executor.follow_log`."""
+
+
 class Watching:
     """Followers; each holds only its own position."""
 
-    def __init__(self, *, state: State, feed: Feed, executor: Executor) -> None:
+    def __init__(self, *, state: State, feed: Feed, outputs: Outputs) -> None:
         self._state = state
         self._feed = feed
-        self._executor = executor
+        self._outputs = outputs
 
     async def queue_updates(self, caller: Caller, after: int | None) -> AsyncIterator[QueueUpdateView]:
         """Every committed change of a session, in order.
@@ -109,7 +115,7 @@ class Watching:
 
     async def _follow(self, kernel: Kernel, *, offset: int) -> AsyncIterator[LogChunkView]:
         rest = b""
-        async for chunk in self._executor.follow_log(kernel.agent_id, kernel.id, offset=offset):
+        async for chunk in self._outputs.follow_log(kernel.agent_id, kernel.id, offset=offset):
             data = rest + chunk.data
             keep = 0 if chunk.at_end else _unfinished(data)
             rest = data[len(data) - keep :]

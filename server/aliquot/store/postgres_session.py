@@ -24,7 +24,8 @@ async def connect(url: URL, *, name: str, settings: dict[str, str] | None = None
     Raises:
         StoreUnavailable: there is no way to the database now.
     """
-    _, options = PGDialect_asyncpg().create_connect_args(url)
+    dialect: Any = PGDialect_asyncpg  # SQLAlchemy leaves its dialects untyped
+    _, options = dialect().create_connect_args(url)
     known = {key: value for key, value in options.items() if key not in _OF_THE_POOL}
     try:
         return await asyncpg.connect(

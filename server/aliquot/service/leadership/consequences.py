@@ -26,11 +26,6 @@ class Consequences:
         self._journal.listeners.append(self._hear)
         self._journal.settled.append(self._tell)
 
-    def end(self) -> None:
-        """Listen no more."""
-        self._journal.listeners.remove(self._hear)
-        self._journal.settled.remove(self._tell)
-
     def _hear(self, event: Event) -> None:
         match event.kind, event.record:
             case "kernel.stopping", Kernel(id=kernel_id):

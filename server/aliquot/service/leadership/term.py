@@ -1,0 +1,119 @@
+"""A term: what a leader does beside answering. It decides, launches, and listens to agents."""
+
+import asyncio
+from typing import Final
+
+from aliquot.service.agent_messages import AgentMessages
+from aliquot.service.allocator import Allocator
+from aliquot.service.dispatch import Dispatch
+from aliquot.service.draft import Draft
+from aliquot.service.launcher import Launcher
+from aliquot.service.leadership.consequences import Consequences
+from aliquot.service.leadership.ports import Beginning
+from aliquot.service.ledger.ports import LedgerStore
+from aliquot.service.ledger.recording import recording_of
+from aliquot.service.ports import Executor
+from aliquot.service.registration import leave
+from aliquot.service.use_cases import UseCases
+from aliquot_schema.ids import AgentId
+from aliquot_schema.states import AgentState
+
+ACTOR: Final = "system:start"
+
+
+class Term:
+    """From one election to its end. `run` returns only when a loop failed, or by cancellation."""
+
+    def __init__(
+        self,
+        cases: UseCases,
+        *,
+        executor: Executor,
+        ledger: LedgerStore | None,
+        beginning: Beginning,
+        grace_ms: int,
+    ) -> None:
+        """
+        Args:
+            executor: made for this term; agents are asked in its epoch alone.
+            ledger: None = decisions are not written down.
+            grace_ms: between the polite stop signal and the last one.
+        """
+        state, journal, clock = cases.state, cases.journal, cases.clock
+        self._state = state
+        self._journal = journal
+        self._clock = clock
+        self._reached = asyncio.Event()
+        listening, waiting = len(journal.listeners), len(journal.settled)
+        state.reachable.clear()
+        self._dispatch = Dispatch(executor, epoch=beginning.epoch, grace_ms=grace_ms)
+        self._launcher = Launcher(journal=journal, dispatch=self._dispatch)
+        self.recording = None if ledger is None else recording_of(state, beginning.epoch, ledger, clock)
+        self.allocator = Allocator(
+            state=state,
+            journal=journal,
+            clock=clock,
+            last_pass=beginning.last_pass,
+            last_at_us=beginning.last_at_us,
+            on_scheduled=self._launcher.enqueue,
+            watcher=None if self.recording is None else self.recording.watch,
+        )
+        if self.recording is not None:
+            journal.listeners.append(self.recording.watch.hear)
+        Consequences(state=state, journal=journal, dispatch=self._dispatch).begin()
+        self._messages = AgentMessages(
+            state=state,
+            journal=journal,
+            executor=executor,
+            dispatch=self._dispatch,
+            launcher=self._launcher,
+            clock=clock,
+            grace_ms=grace_ms,
+            on_reachable=self._note_reachable,
+        )
+        self._listeners, self._settled = journal.listeners[listening:], journal.settled[waiting:]
+
+    async def run(self) -> None:
+        """Keep all loops going; the failure of one ends the others."""
+        self.allocator.wake()
+        async with asyncio.TaskGroup() as loops:
+            loops.create_task(self.allocator.run(), name="allocator")
+            if self.recording is not None:
+                loops.create_task(self.recording.run(), name="ledger")
+            loops.create_task(self._launcher.run(), name="launcher")
+            loops.create_task(self._messages.listen(), name="agent messages in")
+            loops.create_task(self._messages.run(), name="agent messages")
+
+    async def until_reachable(self, agents: frozenset[AgentId]) -> None:
+        """Wait until all of these agents have joined."""
+        while not agents <= self._state.reachable:
+            await self._reached.wait()
+
+    async def forget_agents(self, configured: frozenset[AgentId]) -> None:
+        """Agents that this server no longer runs have left, or are lost while something holds their devices."""
+
+        def change(draft: Draft) -> None:
+            for agent in list(self._state.agents.values()):
+                if agent.id not in configured:
+                    to = AgentState.LOST if self._state.is_held(agent.id) else AgentState.LEFT
+                    leave(draft, agent.id, to=to, now_us=self._clock.now_us())
+
+        await self._journal.persist(change, actor=ACTOR)
+
+    async def close(self) -> None:
+        """Finish what is under way, and hear no more of the log."""
+        for listener in self._listeners:
+            self._journal.listeners.remove(listener)
+        for call in self._settled:
+            self._journal.settled.remove(call)
+        self._state.reachable.clear()
+        self._state.readings.clear()
+        await self._dispatch.close()
+        self.allocator.close()
+        if self.recording is not None:
+            await self.recording.close()
+
+    def _note_reachable(self) -> None:
+        self.allocator.wake()
+        reached, self._reached = self._reached, asyncio.Event()
+        reached.set()

@@ -1,0 +1,52 @@
+"""The use cases that every server has, whether it leads or follows: it answers, accepts changes, and lets watch."""
+
+from dataclasses import dataclass
+
+from aliquot.service.administration import Administration
+from aliquot.service.creation import Creation
+from aliquot.service.feed import Feed
+from aliquot.service.journal import Journal
+from aliquot.service.ledger.ports import LedgerStore
+from aliquot.service.ports import Clock, Executor, Ids, Store
+from aliquot.service.queries import Queries
+from aliquot.service.sessions import Sessions
+from aliquot.service.state import State
+from aliquot.service.watching import Outputs, Watching
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ports:
+    """The world, as the use cases see it."""
+
+    store: Store
+    executor: Executor
+    clock: Clock
+    ids: Ids
+    ledger: LedgerStore | None = None
+    """None = decisions are not written down."""
+
+
+class UseCases:
+    """All of them, over one state that follows the log."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        clock: Clock,
+        ids: Ids,
+        outputs: Outputs,
+        state: State,
+        epoch: int,
+        is_shared: bool = False,
+    ) -> None:
+        """Arguments as of `Journal` and `Watching`."""
+        self.clock = clock
+        self.state = state
+        self.feed = Feed(store, revision=state.revision)
+        self.journal = Journal(store=store, state=state, feed=self.feed, clock=clock, epoch=epoch, is_shared=is_shared)
+        creation = Creation(state=state, journal=self.journal, store=store, clock=clock, ids=ids)
+        self.queries = Queries(state=state, store=store, feed=self.feed)
+        self.sessions = Sessions(state=state, journal=self.journal, creation=creation, store=store, clock=clock)
+        self.administration = Administration(state=state, journal=self.journal, clock=clock)
+        self.watching = Watching(state=state, feed=self.feed, outputs=outputs)
