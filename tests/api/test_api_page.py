@@ -1,4 +1,4 @@
-"""The page at `/`, health, and the printed schema."""
+"""The plain page, health, and the printed schema."""
 
 import re
 from collections.abc import AsyncIterator
@@ -28,7 +28,7 @@ NASTY = "<script>alert('x')</script>\"&"
 
 async def test_a_stranger_is_told_how_to_sign_in_and_nothing_else(server: ApiServer) -> None:
     async with httpx.AsyncClient(base_url=server.http.base_url) as stranger:
-        response = await stranger.get("/")
+        response = await stranger.get("/plain")
     assert response.status_code == 401
     assert "not signed in" in response.text
     assert "/run/token" in response.text
@@ -39,7 +39,7 @@ async def test_a_stranger_is_told_how_to_sign_in_and_nothing_else(server: ApiSer
 
 async def test_devices_holders_and_the_queue_are_shown(server: ApiServer) -> None:
     server.cluster.sessions = [views.session(1)]
-    page = await server.http.get("/")
+    page = await server.http.get("/plain")
     assert page.status_code == 200
     assert page.headers["content-type"] == "text/html; charset=utf-8"
     for text in (
@@ -59,7 +59,7 @@ async def test_devices_holders_and_the_queue_are_shown(server: ApiServer) -> Non
 
 async def test_an_empty_cluster_says_so(server: ApiServer) -> None:
     server.cluster.agents = []
-    page = (await server.http.get("/")).text
+    page = (await server.http.get("/plain")).text
     assert "No agent is registered." in page
     assert "Nobody waits." in page
 
@@ -68,13 +68,13 @@ async def test_text_from_outside_is_only_ever_text(server: ApiServer) -> None:
     device = replace(views.device(0), model=NASTY, holders=(replace(views.holder(), user=NASTY),))
     server.cluster.agents = [replace(views.agent(1), id=NASTY, devices=(device,))]
     server.cluster.sessions = [replace(views.session(1), name=NASTY, owner=NASTY)]
-    page = (await server.http.get("/")).text
+    page = (await server.http.get("/plain")).text
     assert "<script" not in page
     assert page.count("&lt;script&gt;") == 6
 
 
 async def test_the_page_is_whole_by_itself(server: ApiServer) -> None:
-    page = (await server.http.get("/")).text
+    page = (await server.http.get("/plain")).text
     links = re.findall(r'(?:href|src|action)="([^"]*)"', page)
     assert links == ["/page.css"]
     assert "style=" not in page
@@ -86,7 +86,7 @@ async def test_the_page_is_whole_by_itself(server: ApiServer) -> None:
 
 async def test_a_server_that_cannot_answer_says_why(server: ApiServer) -> None:
     server.reader.fault = Unavailable("the view is not loaded yet")
-    page = await server.http.get("/")
+    page = await server.http.get("/plain")
     assert page.status_code == 503
     assert "not loaded yet" in page.text
 

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -13,6 +14,7 @@ from aliquot.api.agent_socket import AgentDoor, AgentSocket
 from aliquot.api.authentication import TokenAuth
 from aliquot.api.body_limit import BodyLimit, BodyRefusal
 from aliquot.api.contexts import Contexts
+from aliquot.api.dashboard import BUILT, Dashboard
 from aliquot.api.documents import Documents, document_cache
 from aliquot.api.endpoint import METHODS, GraphQLEndpoint
 from aliquot.api.envelope import Envelope
@@ -50,6 +52,8 @@ class ApiDependencies:
     """Without ports; see `Guard`."""
     allowed_origins: tuple[str, ...] = ()
     limits: Limits = field(default_factory=Limits)
+    dashboard: Path = BUILT
+    """The folder of the built dashboard; it need not be there."""
     ready: Ready = lambda: None
     lifespan: Lifespan = _nothing
     """Entered before the first request, left after the last."""
@@ -61,16 +65,18 @@ def create_app(deps: ApiDependencies) -> Starlette:
     schema = build_schema(FaultLog, extensions=(document_cache(Documents(deps.limits)), FaultMask))
     endpoint = GraphQLEndpoint(schema, context_of=contexts.of_request, request_s=deps.limits.request_s)
     sign_in, health, page = SignIn(deps.auth), Health(deps.ready), StatusPage(contexts)
+    dashboard = Dashboard(contexts, plain=page.page, folder=deps.dashboard)
     return Starlette(
         routes=[
-            Route("/graphql", endpoint.answer, methods=METHODS),
+            Route("/graphql", dashboard.beside(endpoint.answer), methods=METHODS),
             WebSocketRoute("/graphql", GraphQLSocket(schema, contexts=contexts, limits=deps.limits)),
             Route(LOGIN_PATH, sign_in.login, methods=["GET"]),
             Route("/login-code", sign_in.login_code, methods=["POST"]),
             Route("/healthz", health.healthz, methods=["GET"]),
             Route("/readyz", health.readyz, methods=["GET"]),
             Route("/page.css", page.style, methods=["GET"]),
-            Route("/", page.page, methods=["GET"]),
+            Route("/plain", page.page, methods=["GET"]),
+            *dashboard.routes(),
             *([] if deps.agents is None else [WebSocketRoute(AGENTS_PATH, AgentSocket(deps.agents))]),
         ],
         middleware=[

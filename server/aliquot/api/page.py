@@ -1,4 +1,7 @@
-"""The page at `/`: who holds which part of which device, and who waits. Read only, whole without a script."""
+"""The plain page: who holds which part of which device, and who waits. Read only, whole without a script.
+
+It is at `/plain`, and at `/` while the dashboard is not built.
+"""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -35,7 +38,8 @@ class StatusPage:
             content = await _overview(context)
         except AliquotError as error:
             return _document(element("p", error.message), status=503)
-        return _document(element("p", f"Signed in as {context.caller.user}."), content, _example(request))
+        signed_in = element("p", f"Signed in as {context.caller.user}.")
+        return _document(signed_in, content, _building(request), _example(request))
 
     async def style(self, _request: Request) -> Response:
         """The style sheet."""
@@ -122,6 +126,16 @@ def _signing_in(request: Request, error: Unauthenticated) -> tuple[Html, ...]:
         element("p", "For a new one, send this, and open the path of the answer:"),
         element("pre", command),
         element("p", error.message, kind="quiet"),
+    )
+
+
+def _building(request: Request) -> Html:
+    if request.url.path == "/plain":
+        return Html()
+    return joined(
+        element("h2", "The dashboard"),
+        element("p", "This is the plain page: the dashboard is not built. Install Node 20 or newer, run this, reload:"),
+        element("pre", "scripts/setup"),
     )
 
 

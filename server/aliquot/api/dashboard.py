@@ -1,0 +1,115 @@
+"""The dashboard and GraphiQL: files that Node built, served under a policy that lets nothing foreign in.
+
+A page carries who its reader is, so that it asks for the token without a request that fails. It holds nothing else that
+is worth guarding: what it shows it asks of the API, as any client does.
+"""
+
+import secrets
+from collections.abc import Awaitable, Callable
+from html import escape
+from pathlib import Path
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import FileResponse, HTMLResponse, Response
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import Scope
+
+from aliquot.api.contexts import Contexts
+from aliquot_schema.errors import Unauthenticated
+
+Answer = Callable[[Request], Awaitable[Response]]
+
+BUILT: Final = Path(__file__).parents[1] / "dashboard_dist"
+"""Where the build puts its files, in the tree and in a wheel."""
+
+_ADDRESSES: Final = ("/queue", "/sessions/{id}", "/submit", "/usage", "/admin")
+_NONCE: Final = "ALIQUOT_NONCE"
+_USER: Final = "ALIQUOT_USER"
+_POLICY: Final = (
+    "default-src 'none'; script-src 'self' 'nonce-{nonce}'; style-src 'self' {styles}; img-src 'self' data:; "
+    "font-src 'self' data:; connect-src 'self'; worker-src 'self'; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'"
+)
+_OWN_STYLES: Final = "'nonce-{nonce}'"
+_EDITOR_STYLES: Final = "'unsafe-inline'"
+"""The editor of GraphiQL writes style elements that carry no nonce. Styles alone: scripts stay as strict."""
+
+
+class Dashboard:
+    """Serves the built pages; `plain` stands at `/` while there are none.
+
+    Args:
+        folder: what the build wrote. It is looked at with each request: a build needs no restart.
+    """
+
+    def __init__(self, contexts: Contexts, *, plain: Answer, folder: Path = BUILT) -> None:
+        self._contexts = contexts
+        self._plain = plain
+        self._folder = folder
+
+    def routes(self) -> list[BaseRoute]:
+        """The pages' addresses, and their files."""
+        return [
+            Route("/", self.page, methods=["GET"]),
+            *(Route(address, self.page, methods=["GET"]) for address in _ADDRESSES),
+            Route("/graphiql", self.graphiql, methods=["GET"]),
+            Route("/mark.svg", self.mark, methods=["GET"]),
+            Mount("/assets", _Assets(directory=self._folder / "assets", check_dir=False)),
+        ]
+
+    async def page(self, request: Request) -> Response:
+        """The dashboard, whatever it is to show; without a build the plain page."""
+        return self._document(request, "index.html", styles=_OWN_STYLES) or await self._plain(request)
+
+    async def graphiql(self, request: Request) -> Response:
+        """GraphiQL; without a build the plain page, which says what is missing."""
+        return self._document(request, "graphiql.html", styles=_EDITOR_STYLES) or await self._plain(request)
+
+    async def mark(self, _request: Request) -> Response:
+        """The icon."""
+        path = self._folder / "mark.svg"
+        return FileResponse(path) if path.is_file() else Response(status_code=404)
+
+    def beside(self, endpoint: Answer) -> Answer:
+        """The endpoint, with GraphiQL for a browser that opens its address and asks nothing."""
+
+        async def answer(request: Request) -> Response:
+            accepts = request.headers.get("accept", "")
+            if request.method == "GET" and "text/html" in accepts and "query" not in request.query_params:
+                page = self._document(request, "graphiql.html", styles=_EDITOR_STYLES)
+                return page or await endpoint(request)
+            return await endpoint(request)
+
+        return answer
+
+    def _document(self, request: Request, name: str, *, styles: str) -> Response | None:
+        try:
+            text = (self._folder / name).read_text(encoding="utf-8")
+        except OSError:
+            return None
+        nonce = secrets.token_urlsafe(16)
+        page = text.replace(_NONCE, nonce).replace(_USER, escape(self._user(request)))
+        policy = _POLICY.format(nonce=nonce, styles=styles.format(nonce=nonce))
+        return HTMLResponse(page, headers={"content-security-policy": policy})
+
+    def _user(self, request: Request) -> str:
+        try:
+            return self._contexts.caller_of(request).user
+        except Unauthenticated:
+            return ""
+
+
+class _Assets(StaticFiles):
+    """Files whose names change with what is in them: they are kept for good."""
+
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        """One file, or 404."""
+        response = await super().get_response(path, scope)
+        if response.status_code == 200:
+            response.headers["cache-control"] = "public, max-age=31536000, immutable"
+        return response
+
+    async def check_config(self) -> None:
+        """The folder may come later: the build need not be there when the server starts."""

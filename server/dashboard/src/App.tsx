@@ -1,0 +1,25 @@
+import { Suspense } from "react";
+import { Route, Switch } from "wouter";
+import { user } from "./api/presence";
+import { useObservable } from "./api/observable";
+import { ClusterPage } from "./cluster/ClusterPage";
+import { Empty } from "./parts/Empty";
+import { Shell } from "./shell/Shell";
+import { SignIn } from "./shell/SignIn";
+
+/** Every address of the dashboard. The server answers each of them with the same page. */
+export function App() {
+  if (useObservable(user) === "") return <SignIn />;
+  return (
+    <Shell>
+      <Suspense fallback={<p className="quiet">Loading …</p>}>
+        <Switch>
+          <Route path="/" component={ClusterPage} />
+          <Route>
+            <Empty title="There is no such page" />
+          </Route>
+        </Switch>
+      </Suspense>
+    </Shell>
+  );
+}

@@ -1,0 +1,97 @@
+import { useEffect, useRef, useState } from "react";
+import { Refusal } from "./client";
+import type { Fault } from "./faults";
+import { onEvent, type Event } from "./feed";
+import { shared } from "./sharing";
+
+export interface Live<T> {
+  readonly data: T | null;
+  readonly fault: Fault | null;
+  /** Milliseconds since the epoch: when `data` was true. */
+  readonly at: number | null;
+  readonly refresh: () => void;
+}
+
+interface Options {
+  /** Asked again this often while the page is looked at. */
+  readonly everyMs?: number;
+  /** Which events make it ask again; none by default. */
+  readonly wants?: (event: Event) => boolean;
+}
+
+const GATHER_MS = 200;
+
+/** What `load` answers, kept fresh. The last answer stays while the next is fetched, or cannot be. */
+export function useLive<T>(load: () => Promise<T>, key: string, options: Options = {}): Live<T> {
+  const [state, setState] = useState<Omit<Live<T>, "refresh"> & { key: string }>(() => ({ ...NOTHING, key }));
+  const latest = useRef({ load, options });
+  latest.current = { load, options };
+  const refresh = useRef<() => void>(() => undefined);
+
+  useEffect(() => {
+    const asking = new Asking(async () => {
+      try {
+        const data = await latest.current.load();
+        if (asking.isOver) return;
+        setState((old) => ({ key, data: shared(old.key === key ? old.data : null, data), fault: null, at: Date.now() }));
+      } catch (error) {
+        if (asking.isOver || !(error instanceof Refusal)) throw error;
+        setState((old) => ({ ...(old.key === key ? old : NOTHING), key, fault: error.fault }));
+      }
+    });
+    refresh.current = () => asking.soon(0);
+    asking.soon(0);
+    const stop = onEvent((event) => {
+      if (event === "reconnected" || latest.current.options.wants?.(event)) asking.soon(GATHER_MS);
+    });
+    const look = () => document.visibilityState === "visible" && asking.soon(0);
+    document.addEventListener("visibilitychange", look);
+    const timer = options.everyMs ? setInterval(look, options.everyMs) : undefined;
+    return () => {
+      asking.isOver = true;
+      stop();
+      document.removeEventListener("visibilitychange", look);
+      clearInterval(timer);
+    };
+  }, [key, options.everyMs]);
+
+  const current = state.key === key ? state : NOTHING;
+  return { data: current.data as T | null, fault: current.fault, at: current.at, refresh: () => refresh.current() };
+}
+
+const NOTHING = { data: null, fault: null, at: null };
+
+/** One question at a time; what is wished for meanwhile is asked once, afterwards. */
+class Asking {
+  isOver = false;
+  private isBusy = false;
+  private isWanted = false;
+  private timer: ReturnType<typeof setTimeout> | undefined;
+
+  constructor(private readonly once: () => Promise<void>) {}
+
+  soon(ms: number): void {
+    if (this.timer !== undefined || this.isOver) return;
+    this.timer = setTimeout(() => {
+      this.timer = undefined;
+      void this.run();
+    }, ms);
+  }
+
+  private async run(): Promise<void> {
+    if (this.isBusy) {
+      this.isWanted = true;
+      return;
+    }
+    this.isBusy = true;
+    try {
+      await this.once();
+    } finally {
+      this.isBusy = false;
+      if (this.isWanted) {
+        this.isWanted = false;
+        this.soon(GATHER_MS);
+      }
+    }
+  }
+}

@@ -1,0 +1,22 @@
+/**
+ * The new value, with every part that equals the old one's taken from the old one: what did not change keeps its
+ * identity, so that nothing of it is drawn again. Both are JSON.
+ */
+export function shared<T>(old: unknown, next: T): T {
+  if (Object.is(old, next)) return next;
+  if (Array.isArray(old) && Array.isArray(next)) {
+    const parts = next.map((part, index) => shared(old[index], part));
+    return old.length === next.length && parts.every((part, index) => part === old[index]) ? (old as T) : (parts as T);
+  }
+  if (isObject(old) && isObject(next)) {
+    const parts = Object.fromEntries(Object.entries(next).map(([key, part]) => [key, shared(old[key], part)]));
+    const keys = Object.keys(parts);
+    const same = keys.length === Object.keys(old).length && keys.every((key) => key in old && parts[key] === old[key]);
+    return (same ? old : parts) as T;
+  }
+  return next;
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

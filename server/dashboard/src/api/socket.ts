@@ -1,0 +1,66 @@
+import { createClient } from "graphql-ws";
+import { stringifyDocument, type AnyVariables, type TypedDocumentNode } from "@urql/core";
+
+export class Closed extends Error {
+  constructor(readonly code: number) {
+    super(`The connection was closed (${code}).`);
+  }
+}
+
+const PING_MS = 10_000;
+const PONG_MS = 5_000;
+
+/**
+ * A WebSocket for subscriptions, opened when it is needed. It does not retry by itself: who follows something knows
+ * from where to go on, and asks anew with that.
+ */
+export class Socket {
+  private patience: ReturnType<typeof setTimeout> | undefined;
+
+  private readonly client = createClient({
+    url: `${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/graphql`,
+    retryAttempts: 0,
+    keepAlive: PING_MS,
+    connectionAckWaitTimeout: PING_MS,
+    on: {
+      connected: () => this.onOpen(),
+      // A server that is frozen, or behind a dead link, sends no close.
+      ping: (received) => {
+        if (!received) this.patience = setTimeout(() => this.client.terminate(), PONG_MS);
+      },
+      pong: () => clearTimeout(this.patience),
+      closed: () => clearTimeout(this.patience),
+    },
+  });
+
+  constructor(private readonly onOpen: () => void = () => undefined) {}
+
+  /** Yields until the server completes; throws when it is cut off. Leaving the loop unsubscribes. */
+  async *follow<Data, Variables extends AnyVariables>(
+    document: TypedDocumentNode<Data, Variables>,
+    variables: Variables,
+  ): AsyncGenerator<Data, void, undefined> {
+    const results = this.client.iterate<Data>({
+      query: stringifyDocument(document),
+      variables: variables as Record<string, unknown>,
+    });
+    try {
+      for await (const result of results) {
+        if (result.errors?.[0]) throw new Error(result.errors[0].message);
+        if (result.data) yield result.data;
+      }
+    } catch (error) {
+      if (isClose(error)) throw new Closed(error.code);
+      throw error instanceof Error ? error : new Error(messageOf(error));
+    }
+  }
+}
+
+function isClose(error: unknown): error is { code: number } {
+  return typeof error === "object" && error !== null && "code" in error && "reason" in error;
+}
+
+function messageOf(error: unknown): string {
+  const first: unknown = Array.isArray(error) ? error[0] : error;
+  return first && typeof first === "object" && "message" in first ? String(first.message) : "The connection was lost.";
+}

@@ -1,0 +1,22 @@
+import type { Agent } from "./nodes";
+
+const TONES = { alive: "good", suspect: "warn", lost: "bad", left: "quiet" } as const;
+
+/** How an agent is, in a badge. */
+export function AgentState({ agent, isNamed }: { readonly agent: Agent; readonly isNamed: boolean }) {
+  const words = wordsOf(agent);
+  const tone = agent.state === "alive" && words !== "alive" ? "warn" : TONES[agent.state];
+  return (
+    <span className={`badge fill-${tone}`} title={agent.note ?? undefined}>
+      {isNamed ? `${agent.id} ` : ""}
+      {words}
+    </span>
+  );
+}
+
+export function wordsOf(agent: Pick<Agent, "state" | "drained" | "draining" | "schedulable">): string {
+  if (agent.state !== "alive") return agent.state;
+  if (agent.drained) return "drained";
+  if (agent.draining) return "draining";
+  return agent.schedulable ? "alive" : "not schedulable";
+}

@@ -1,0 +1,50 @@
+import { Link } from "wouter";
+import { useNow } from "../format/clock";
+import { bytes } from "../format/amounts";
+import { duration, moment } from "../format/times";
+import { classOf, titleOf, useNaming } from "./holders";
+import type { Device } from "./nodes";
+import { ShareBar } from "./ShareBar";
+
+/** All that is known of a device: in words, for the card and for the dialogue. */
+export function DeviceCard({ device }: { readonly device: Device }) {
+  const naming = useNaming();
+  const now = useNow();
+  return (
+    <div className="stack device-card">
+      <div className="row quiet small">
+        <span>{device.model}</span>
+        <span>{device.memory_bytes ? bytes(device.memory_bytes) : null}</span>
+        <span>isolation {device.isolation}</span>
+        {device.numa_node === null ? null : <span>NUMA node {device.numa_node}</span>}
+        {device.parent_id === null ? null : <span>slice of {device.parent_id}</span>}
+      </div>
+      <ShareBar device={device} />
+      <p>{`${device.free} of ${device.capacity} free`}</p>
+      {device.holders.length ? (
+        <ul className="stack">
+          {device.holders.map((holder) => (
+            <li key={`${holder.lease_id}${holder.session_id}`} className={`holder ${classOf(holder, naming.grouping)}`}>
+              <i />
+              <div>
+                <b>{holder.user}</b> holds {holder.share}:{" "}
+                {holder.session_id ? (
+                  <Link href={`/sessions/${holder.session_id}`}>{titleOf(holder, naming.names)}</Link>
+                ) : (
+                  titleOf(holder, naming.names)
+                )}
+                <div className="quiet small">
+                  since {moment(holder.since, now)} ({duration(now - Date.parse(holder.since))}),{" "}
+                  {holder.until ? `until ${moment(holder.until, now)}` : "no end known"}
+                </div>
+              </div>
+            </li>
+          ))}
+        </ul>
+      ) : (
+        <p className="quiet">Nobody holds any of it.</p>
+      )}
+      <code className="quiet">{device.id}</code>
+    </div>
+  );
+}

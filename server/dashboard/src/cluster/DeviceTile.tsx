@@ -1,0 +1,78 @@
+import { memo } from "react";
+import { amountOf, bytes, percent, shares } from "../format/amounts";
+import { classOf, keyOf, titleOf, useNaming, type Naming } from "./holders";
+import { Meter } from "./Meter";
+import type { Device } from "./nodes";
+import { ShareBar } from "./ShareBar";
+
+const HOLDERS_SHOWN = 2;
+
+interface Props {
+  readonly device: Device;
+  readonly where: string;
+  readonly isIdle: boolean;
+  /** Whether the Tab key stops here; the arrow keys go on from there. */
+  readonly isStop: boolean;
+}
+
+/** One device. What stands out: free, idle though held, a rest too small for a whole one, and what is not well. */
+export const DeviceTile = memo(function DeviceTile({ device, where, isIdle, isStop }: Props) {
+  const naming = useNaming();
+  const isFree = device.holders.length === 0;
+  const kind = device.health !== "healthy" ? "unwell" : isFree ? "free" : isIdle ? "idle" : "busy";
+  return (
+    <button
+      type="button"
+      className={`tile ${kind}`}
+      data-device={device.id}
+      tabIndex={isStop ? 0 : -1}
+      aria-label={sentence(device, where, naming)}
+    >
+      <span className="tile-head">
+        <b>{device.name}</b>
+        <span className="quiet">{device.model.replace(/^NVIDIA /, "")}</span>
+        {kind === "unwell" ? <span className="badge fill-bad">{device.health}</span> : null}
+        {kind === "idle" ? <span className="badge fill-warn">idle</span> : null}
+        {device.isolation !== "none" ? <span className="badge fill-quiet">{device.isolation}</span> : null}
+      </span>
+      <ShareBar device={device} />
+      <span className="tile-holders">
+        {device.holders.slice(0, HOLDERS_SHOWN).map((holder) => (
+          <span key={keyOf(holder, "session")} className={classOf(holder, naming.grouping)}>
+            <i />
+            <span className="who">
+              {holder.user} <span className="quiet">{titleOf(holder, naming.names)}</span>
+            </span>
+            <span>{shares(amountOf(holder.share))}</span>
+          </span>
+        ))}
+        {device.holders.length > HOLDERS_SHOWN ? (
+          <span className="quiet">and {device.holders.length - HOLDERS_SHOWN} more</span>
+        ) : null}
+        {isFree ? <span className="quiet">free</span> : null}
+      </span>
+      <span className="tile-meters">
+        <Meter label="util" value={device.utilization_pct} most={100} text={(value) => percent(value / 100)} />
+        <Meter label="mem" value={device.memory_used_bytes} most={device.memory_bytes} text={bytes} />
+        <span className="quiet">
+          {device.temperature_c === null ? "— °C" : `${Math.round(device.temperature_c)} °C`}
+          {device.power_w === null ? "" : ` · ${Math.round(device.power_w)} W`}
+          {device.numa_node === null ? "" : ` · numa ${device.numa_node}`}
+        </span>
+      </span>
+    </button>
+  );
+});
+
+function sentence(device: Device, where: string, naming: Naming): string {
+  const held = device.holders.map((holder) => `${holder.user}, ${titleOf(holder, naming.names)}: ${holder.share}`);
+  return [
+    `${device.name} on ${where}`,
+    device.health === "healthy" ? "" : device.health,
+    held.length ? `held by ${held.join("; ")}` : "free",
+    `${device.free} of ${device.capacity} free`,
+    device.utilization_pct === null ? "" : `busy ${Math.round(device.utilization_pct)} percent`,
+  ]
+    .filter(Boolean)
+    .join(", ");
+}

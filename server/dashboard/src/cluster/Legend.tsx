@@ -1,0 +1,37 @@
+import { Segments } from "../parts/Segments";
+import { plain } from "../format/amounts";
+import type { Grouping, Share } from "./holders";
+
+const SHOWN = 14;
+
+interface Props {
+  readonly shares: readonly Share[];
+  readonly grouping: Grouping;
+  readonly onGrouping: (grouping: Grouping) => void;
+}
+
+/** Whose colour is whose, and how much each holds. */
+export function Legend({ shares, grouping, onGrouping }: Props) {
+  return (
+    <div className="row legend">
+      <Segments
+        label="What a colour stands for"
+        value={grouping}
+        onChange={onGrouping}
+        options={[
+          { id: "user", text: "By user" },
+          { id: "session", text: "By session" },
+        ]}
+      />
+      <ul className="row" aria-label="Who holds how many devices">
+        {shares.slice(0, SHOWN).map((share) => (
+          <li key={share.key} className={share.colour}>
+            <i /> {share.label} <b>{plain(share.held)}</b>
+          </li>
+        ))}
+        {shares.length > SHOWN ? <li className="quiet">and {shares.length - SHOWN} more</li> : null}
+        {shares.length === 0 ? <li className="quiet">Nobody holds anything.</li> : null}
+      </ul>
+    </div>
+  );
+}

@@ -1,0 +1,20 @@
+interface Props {
+  readonly label: string;
+  readonly value: number | null;
+  readonly most: number;
+  readonly text: (value: number) => string;
+}
+
+/** A measured amount as a thin bar and a number; a dash where nothing was measured. */
+export function Meter({ label, value, most, text }: Props) {
+  const part = value === null || most <= 0 ? 0 : Math.min(1, value / most);
+  return (
+    <span className="meter">
+      <span className="quiet">{label}</span>
+      <span className="track">
+        <span style={{ width: `${100 * part}%` }} />
+      </span>
+      <span className="figure">{value === null ? "—" : text(value)}</span>
+    </span>
+  );
+}

@@ -1,0 +1,65 @@
+import { memo, type KeyboardEvent } from "react";
+import { bytes, plain } from "../format/amounts";
+import { AgentState } from "./AgentState";
+import { DeviceTile } from "./DeviceTile";
+import { amountsOf, type Node } from "./nodes";
+
+/** A node with its agents and its devices. */
+export const NodePanel = memo(function NodePanel({ node }: { readonly node: Node }) {
+  const { used, capacity } = amountsOf(node.devices);
+  const pools = [...new Set(node.agents.map((agent) => agent.pool))].join(", ");
+  return (
+    <section className="node" aria-label={`Node ${node.hostname}`}>
+      <header className="row">
+        <h2>{node.hostname}</h2>
+        {node.agents.map((agent) => (
+          <AgentState key={agent.id} agent={agent} isNamed={agent.id !== node.hostname || node.agents.length > 1} />
+        ))}
+        <span className="quiet small">pool {pools}</span>
+        <span className="end quiet small figures">
+          {node.devices.length ? <span>{`${plain(used)} of ${plain(capacity)} devices`}</span> : null}
+          {node.cpu.capacity ? <span>{`${plain(node.cpu.used)} of ${plain(node.cpu.capacity)} cores`}</span> : null}
+          {node.mem.capacity ? <span>{`${bytes(node.mem.used)} of ${bytes(node.mem.capacity)}`}</span> : null}
+        </span>
+      </header>
+      {node.devices.length ? (
+        <div className="tiles" role="group" aria-label={`Devices of ${node.hostname}`} onKeyDown={walk}>
+          {node.devices.map((device, index) => (
+            <DeviceTile
+              key={device.id}
+              device={device}
+              where={node.hostname}
+              isIdle={node.idle.has(device.id)}
+              isStop={index === 0}
+            />
+          ))}
+        </div>
+      ) : (
+        <p className="quiet">No accelerators here.</p>
+      )}
+    </section>
+  );
+});
+
+/** Arrow keys go from tile to tile, Home and End to the first and last. */
+function walk(event: KeyboardEvent<HTMLElement>): void {
+  const tiles = [...event.currentTarget.querySelectorAll<HTMLElement>(".tile")];
+  const at = tiles.findIndex((tile) => tile === document.activeElement);
+  const steps: Record<string, number> = {
+    ArrowRight: at + 1,
+    ArrowLeft: at - 1,
+    ArrowDown: at + columns(tiles),
+    ArrowUp: at - columns(tiles),
+    Home: 0,
+    End: tiles.length - 1,
+  };
+  const next = steps[event.key];
+  if (at < 0 || next === undefined) return;
+  event.preventDefault();
+  tiles[next]?.focus();
+}
+
+function columns(tiles: readonly HTMLElement[]): number {
+  const top = tiles[0]?.offsetTop;
+  return tiles.filter((tile) => tile.offsetTop === top).length;
+}

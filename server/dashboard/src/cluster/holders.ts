@@ -1,0 +1,59 @@
+import { createContext, useContext } from "react";
+import { amountOf } from "../format/amounts";
+import { colourClass } from "../format/colours";
+import type { Holder, Node } from "./nodes";
+
+/** What a colour stands for. */
+export type Grouping = "user" | "session";
+
+export interface Naming {
+  readonly grouping: Grouping;
+  /** What owners call their sessions, by id. */
+  readonly names: ReadonlyMap<string, string>;
+}
+
+export const NamingContext = createContext<Naming>({ grouping: "user", names: new Map() });
+
+export function useNaming(): Naming {
+  return useContext(NamingContext);
+}
+
+export function keyOf(holder: Pick<Holder, "user" | "session_id" | "lease_id">, grouping: Grouping): string {
+  return grouping === "user" ? holder.user : (holder.session_id ?? holder.lease_id);
+}
+
+export function classOf(holder: Holder, grouping: Grouping): string {
+  return colourClass(keyOf(holder, grouping));
+}
+
+/** What it is called: by its owner, else the end of its id, which is the part that differs. */
+export function titleOf(holder: Pick<Holder, "kind" | "session_id" | "lease_id">, names: Naming["names"]): string {
+  if (holder.kind !== "session") return holder.kind === "manual" ? "taken by hand" : "reserved";
+  const id = holder.session_id ?? holder.lease_id;
+  return names.get(id) ?? `…${id.slice(-6)}`;
+}
+
+export interface Share {
+  readonly key: string;
+  readonly label: string;
+  readonly colour: string;
+  readonly held: number;
+}
+
+/** Who holds how much of all nodes, most first. */
+export function sharesOf(nodes: readonly Node[], naming: Naming): Share[] {
+  const sums = new Map<string, Share>();
+  for (const holder of nodes.flatMap((node) => node.devices).flatMap((device) => device.holders)) {
+    const key = keyOf(holder, naming.grouping);
+    const label = naming.grouping === "user" ? holder.user : titleOf(holder, naming.names);
+    const held = (sums.get(key)?.held ?? 0) + amountOf(holder.share);
+    sums.set(key, { key, label, colour: colourClass(key), held });
+  }
+  return [...sums.values()].sort((one, other) => other.held - one.held || (one.label < other.label ? -1 : 1));
+}
+
+/** By user once there are several: with one alone, every part would have one colour. */
+export function groupingOf(nodes: readonly Node[]): Grouping {
+  const users = new Set(nodes.flatMap((node) => node.devices).flatMap((device) => device.holders).map((holder) => holder.user));
+  return users.size > 1 ? "user" : "session";
+}

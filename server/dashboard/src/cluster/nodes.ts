@@ -1,0 +1,105 @@
+import { amountOf } from "../format/amounts";
+import type { ClusterQuery } from "../generated/graphql";
+
+export type Agent = ClusterQuery["agents"]["edges"][number]["node"];
+export type Device = Agent["devices"][number];
+export type Holder = Device["holders"][number];
+
+export interface Node {
+  readonly id: string;
+  readonly hostname: string;
+  readonly agents: readonly Agent[];
+  /** Accelerators, each once, also where several agents share them. */
+  readonly devices: readonly Device[];
+  /** Ids of the devices that are held, and as good as not used. */
+  readonly idle: ReadonlySet<string>;
+  readonly cpu: Amounts;
+  readonly mem: Amounts;
+}
+
+export interface Amounts {
+  readonly used: number;
+  readonly capacity: number;
+}
+
+/** A device is idle when it has been held for so long, and is busy for less than this. */
+export const IDLE_PCT = 5;
+const IDLE_AFTER_MS = 60_000;
+
+/** The agents, by the node that they are on, in the order in which the nodes come first. */
+export function nodesOf(agents: readonly Agent[], now: number): Node[] {
+  const byNode = new Map<string, Agent[]>();
+  for (const agent of agents) {
+    const group = byNode.get(agent.node_id);
+    if (group) group.push(agent);
+    else byNode.set(agent.node_id, [agent]);
+  }
+  return [...byNode].map(([id, group]) => nodeOf(id, group, now));
+}
+
+function nodeOf(id: string, agents: readonly Agent[], now: number): Node {
+  const all = new Map<string, Device>();
+  for (const agent of agents) for (const device of agent.devices) all.set(device.id, device);
+  const devices = [...all.values()];
+  return {
+    id,
+    hostname: agents[0]?.hostname ?? id,
+    agents,
+    devices: devices.filter(isAccelerator),
+    idle: new Set(devices.filter((device) => isIdle(device, now)).map((device) => device.id)),
+    cpu: amountsOf(devices.filter((device) => device.kind === "cpu")),
+    mem: amountsOf(devices.filter((device) => device.kind === "mem")),
+  };
+}
+
+export function isAccelerator(device: Device): boolean {
+  return device.kind !== "cpu" && device.kind !== "mem";
+}
+
+export function amountsOf(devices: readonly Pick<Device, "used" | "capacity">[]): Amounts {
+  return devices.reduce(
+    (sum, device) => ({
+      used: sum.used + amountOf(device.used),
+      capacity: sum.capacity + amountOf(device.capacity),
+    }),
+    { used: 0, capacity: 0 },
+  );
+}
+
+/** Held by somebody, and as good as not used. Not known, so false, where nothing was measured. */
+export function isIdle(device: Pick<Device, "holders" | "utilization_pct">, now: number): boolean {
+  const { holders, utilization_pct: busy } = device;
+  if (holders.length === 0 || busy === null || busy >= IDLE_PCT) return false;
+  return holders.every((holder) => now - Date.parse(holder.since) >= IDLE_AFTER_MS);
+}
+
+/** Free in part: less than a whole device, which only a fraction can use. 0 when it is all free, or all held. */
+export function fragmentOf(device: Pick<Device, "free" | "used">): number {
+  return amountOf(device.used) > 0 ? amountOf(device.free) : 0;
+}
+
+export interface Totals {
+  readonly devices: number;
+  readonly held: number;
+  readonly capacity: number;
+  readonly wholeFree: number;
+  readonly fragments: number;
+  readonly idle: number;
+  readonly unwell: number;
+  readonly agentsAway: number;
+}
+
+export function totalsOf(nodes: readonly Node[]): Totals {
+  const devices = nodes.flatMap((node) => node.devices);
+  const { used, capacity } = amountsOf(devices);
+  return {
+    devices: devices.length,
+    held: used,
+    capacity,
+    wholeFree: devices.filter((device) => amountOf(device.used) === 0 && device.health === "healthy").length,
+    fragments: devices.reduce((sum, device) => sum + fragmentOf(device), 0),
+    idle: nodes.reduce((sum, node) => sum + node.idle.size, 0),
+    unwell: devices.filter((device) => device.health !== "healthy").length,
+    agentsAway: nodes.flatMap((node) => node.agents).filter((agent) => agent.state !== "alive").length,
+  };
+}

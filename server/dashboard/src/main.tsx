@@ -1,0 +1,19 @@
+import { StrictMode } from "react";
+import { createRoot } from "react-dom/client";
+import { followEvents } from "./api/feed";
+import { App } from "./App";
+import { applyTheme } from "./shell/theme";
+import "./styles/index.css";
+import "./shell/shell.css";
+import "./cluster/cluster.css";
+
+applyTheme();
+void followEvents();
+const root = document.getElementById("root");
+if (root) {
+  createRoot(root).render(
+    <StrictMode>
+      <App />
+    </StrictMode>,
+  );
+}

@@ -1,0 +1,39 @@
+import { Button, ListBox, ListBoxItem, Popover, Select, SelectValue, Label } from "react-aria-components";
+
+interface Props<T extends string> {
+  readonly label: string;
+  /** Whether the label is only read out. */
+  readonly isBare?: boolean;
+  readonly value: T;
+  readonly options: readonly { readonly id: T; readonly text: string }[];
+  readonly onChange: (value: T) => void;
+  readonly isDisabled?: boolean;
+}
+
+/** One of a few. */
+export function Choice<T extends string>({ label, isBare, value, options, onChange, isDisabled }: Props<T>) {
+  return (
+    <Select
+      className={`field choice ${isBare ? "bare" : ""}`}
+      {...(isBare ? { "aria-label": label } : {})}
+      selectedKey={value}
+      isDisabled={isDisabled ?? false}
+      onSelectionChange={(key) => key !== null && onChange(key as T)}
+    >
+      {isBare ? null : <Label>{label}</Label>}
+      <Button className="button">
+        <SelectValue />
+        <span aria-hidden="true">▾</span>
+      </Button>
+      <Popover className="popover">
+        <ListBox className="options">
+          {options.map((option) => (
+            <ListBoxItem key={option.id} id={option.id} textValue={option.text} className="option">
+              {option.text}
+            </ListBoxItem>
+          ))}
+        </ListBox>
+      </Popover>
+    </Select>
+  );
+}

@@ -1,0 +1,11 @@
+import type { ReactNode } from "react";
+
+/** What stands where nothing is: what it means, and what to do. */
+export function Empty({ title, children }: { readonly title: string; readonly children?: ReactNode }) {
+  return (
+    <div className="empty">
+      <h2>{title}</h2>
+      {children}
+    </div>
+  );
+}

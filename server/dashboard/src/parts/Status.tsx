@@ -1,0 +1,18 @@
+import type { SessionState } from "../generated/graphql";
+
+const TONES: Record<SessionState, string> = {
+  queued: "warn",
+  held: "quiet",
+  scheduled: "accent",
+  allocating: "accent",
+  running: "good",
+  preempting: "warn",
+  completed: "quiet",
+  failed: "bad",
+  canceled: "quiet",
+};
+
+/** A session's state, in its colour and always in words. */
+export function Status({ state }: { readonly state: SessionState }) {
+  return <span className={`badge fill-${TONES[state]}`}>{state}</span>;
+}

@@ -1,0 +1,42 @@
+import { ask } from "../api/client";
+import { QueueDocument, SessionsDocument, type QueueQuery, type RowFragment, type SessionState } from "../generated/graphql";
+
+export type Row = RowFragment;
+export interface Entry {
+  readonly position: number | null;
+  readonly session: Row;
+}
+export interface Page {
+  readonly total: number;
+  readonly entries: readonly Entry[];
+}
+
+export const PAGE_ROWS = 100;
+const HEAD_ROWS = 4;
+
+/** The first few of the queue. */
+export async function loadHead(): Promise<Page> {
+  return queuePage(await ask(QueueDocument, { first: HEAD_ROWS, after: null }));
+}
+
+/** So many of the queue, in the order in which the allocator looks at them. */
+export async function loadQueue(rows: number): Promise<Page> {
+  const entries: Entry[] = [];
+  let after: string | null = null;
+  for (;;) {
+    const answer: QueueQuery = await ask(QueueDocument, { first: PAGE_ROWS, after });
+    entries.push(...queuePage(answer).entries);
+    if (entries.length >= rows || !answer.queue.pageInfo.hasNextPage) return { total: answer.queue.total_count, entries };
+    after = answer.queue.pageInfo.endCursor;
+  }
+}
+
+/** The newest sessions in one of these states. */
+export async function loadSessions(states: readonly SessionState[]): Promise<Page> {
+  const { sessions } = await ask(SessionsDocument, { filter: { states }, first: PAGE_ROWS, after: null });
+  return { total: sessions.total_count, entries: sessions.edges.map(({ node }) => ({ position: node.queue_position, session: node })) };
+}
+
+function queuePage({ queue }: QueueQuery): Page {
+  return { total: queue.total_count, entries: queue.edges.map((edge) => edge.node) };
+}

@@ -1,0 +1,36 @@
+import { connection } from "../api/feed";
+import { useObservable } from "../api/observable";
+import { useNow } from "../format/clock";
+import { duration, moment } from "../format/times";
+
+const PATIENCE_MS = 1_000;
+
+/** Says when what is shown is old, and since when. A gap of a second is not worth a word. */
+export function ConnectionBar() {
+  const { state, since } = useObservable(connection);
+  const now = useNow();
+  const isLost = state === "lost" && now - since >= PATIENCE_MS;
+  return (
+    <div role="status" className={isLost ? "connection lost" : "connection"}>
+      {isLost
+        ? `Connection lost ${duration(now - since)} ago. What you see is as of ${moment(since)}. Trying again …`
+        : null}
+    </div>
+  );
+}
+
+export function useIsStale(): boolean {
+  const { state, since } = useObservable(connection);
+  const now = useNow();
+  return state === "lost" && now - since >= PATIENCE_MS;
+}
+
+export function ConnectionDot() {
+  const { state } = useObservable(connection);
+  const words = { live: "live", connecting: "connecting", lost: "not connected" }[state];
+  return (
+    <span className={`dot ${state}`} title={`The page is ${words}.`}>
+      <span aria-hidden="true">●</span> {words}
+    </span>
+  );
+}

@@ -1,0 +1,52 @@
+import { useEffect, type ReactNode } from "react";
+import { Link, useLocation } from "wouter";
+import { pending } from "../api/feed";
+import { useObservable } from "../api/observable";
+import { ConnectionBar, ConnectionDot, useIsStale } from "./ConnectionBar";
+import { ThemeChoice } from "./ThemeChoice";
+
+const PAGES = [
+  { path: "/", name: "Cluster" },
+  { path: "/queue", name: "Queue" },
+  { path: "/submit", name: "Submit" },
+  { path: "/usage", name: "Usage" },
+  { path: "/admin", name: "Admin" },
+] as const;
+
+/** What is around every page. */
+export function Shell({ children }: { readonly children: ReactNode }) {
+  const [location] = useLocation();
+  const isStale = useIsStale();
+  const waiting = useObservable(pending);
+  useEffect(() => {
+    const page = PAGES.find(({ path }) => path === location)?.name ?? "Session";
+    document.title = `${page} · Aliquot`;
+  }, [location]);
+  return (
+    <>
+      <a className="skip" href="#content">
+        Skip to the content
+      </a>
+      <header className="top">
+        <Link href="/" className="brand">
+          <img src="/mark.svg" alt="" width="18" height="18" /> Aliquot
+        </Link>
+        <nav aria-label="Pages">
+          {PAGES.map(({ path, name }) => (
+            <Link key={path} href={path} aria-current={path === location ? "page" : undefined}>
+              {name}
+              {path === "/queue" && waiting ? <span className="count">{waiting}</span> : null}
+            </Link>
+          ))}
+          <a href="/graphiql">GraphiQL</a>
+        </nav>
+        <ConnectionDot />
+        <ThemeChoice />
+      </header>
+      <ConnectionBar />
+      <main id="content" tabIndex={-1} className={isStale ? "content stale" : "content"}>
+        {children}
+      </main>
+    </>
+  );
+}

@@ -1,0 +1,128 @@
+"""The built pages and their files: what they may load, whom they know, and what stands there without a build."""
+
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from aliquot.api.application import ApiDependencies, create_app
+from aliquot.api.authentication import TokenAuth
+from aliquot_schema.ids import UserId
+from api_administration import administration
+from api_fakes import FakeCluster, FakeReader, FakeWatcher, FakeWriter
+from api_server import BEARER, TOKEN, listening
+
+pytestmark = pytest.mark.anyio
+
+PAGE = '<meta name="aliquot-user" content="ALIQUOT_USER"><script nonce="ALIQUOT_NONCE" src="/assets/a.js"></script>'
+HTML = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+ADDRESSES = ("/", "/queue", "/sessions/ses_1", "/submit", "/usage", "/admin")
+NASTY = '"><script>alert(1)</script>'
+
+
+@pytest.fixture
+def built(tmp_path: Path) -> Path:
+    (tmp_path / "assets").mkdir()
+    (tmp_path / "assets" / "a.js").write_text("export {};" * 400)
+    (tmp_path / "index.html").write_text(f"the dashboard {PAGE}")
+    (tmp_path / "graphiql.html").write_text(f"the editor {PAGE}")
+    (tmp_path / "mark.svg").write_text("<svg/>")
+    (tmp_path / "secret").write_text("not for the world")
+    return tmp_path
+
+
+@pytest.fixture
+async def site(anyio_backend: str, tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
+    async with _serving(tmp_path, user="ada") as client:
+        yield client
+
+
+@asynccontextmanager
+async def _serving(folder: Path, *, user: str) -> AsyncIterator[httpx.AsyncClient]:
+    cluster = FakeCluster()
+    deps = ApiDependencies(
+        reader=FakeReader(cluster),
+        writer=FakeWriter(cluster),
+        watcher=FakeWatcher(cluster),
+        admin=administration(),
+        auth=TokenAuth(TOKEN, UserId(user)),
+        dashboard=folder,
+    )
+    async with (
+        listening(create_app(deps)) as port,
+        httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client,
+    ):
+        yield client
+
+
+@pytest.mark.parametrize("address", ADDRESSES)
+async def test_every_address_of_the_dashboard_is_the_one_page(
+    built: Path, site: httpx.AsyncClient, address: str
+) -> None:
+    page = await site.get(address)
+    assert page.status_code == 200
+    assert page.text.startswith("the dashboard")
+    assert page.headers["cache-control"] == "no-store"
+
+
+async def test_a_page_may_load_its_own_files_and_nothing_else(built: Path, site: httpx.AsyncClient) -> None:
+    first, second = [await site.get("/") for _ in range(2)]
+    nonces = [re.findall(r'nonce="([^"]+)"', page.text) for page in (first, second)]
+    assert nonces[0] != nonces[1]
+    policy = dict(part.strip().partition(" ")[::2] for part in first.headers["content-security-policy"].split(";"))
+    own = f"'self' 'nonce-{nonces[0][0]}'"
+    assert (policy["default-src"], policy["script-src"], policy["style-src"]) == ("'none'", own, own)
+    assert (policy["connect-src"], policy["frame-ancestors"]) == ("'self'", "'none'")
+    assert "http" not in first.headers["content-security-policy"]
+
+
+async def test_a_page_knows_its_reader_and_tells_no_stranger(built: Path, site: httpx.AsyncClient) -> None:
+    assert 'content=""' in (await site.get("/")).text
+    assert 'content="ada"' in (await site.get("/", headers=BEARER)).text
+
+
+async def test_a_name_is_only_ever_text(built: Path) -> None:
+    async with _serving(built, user=NASTY) as site:
+        page = await site.get("/", headers=BEARER)
+    assert "<script>" not in page.text
+
+
+async def test_files_are_kept_for_good_and_nothing_beside_them_is_given(built: Path, site: httpx.AsyncClient) -> None:
+    file = await site.get("/assets/a.js")
+    assert file.status_code == 200
+    assert "immutable" in file.headers["cache-control"]
+    assert file.headers["content-encoding"] == "gzip"
+    assert (await site.get("/mark.svg")).headers["content-type"] == "image/svg+xml"
+    for path in ("/assets/../secret", "/assets/%2e%2e/secret", "/assets/", "/assets/none.js", "/secret"):
+        assert (await site.get(path)).status_code == 404, path
+
+
+async def test_a_browser_finds_the_editor_where_programs_find_the_api(built: Path, site: httpx.AsyncClient) -> None:
+    page = await site.get("/graphql", headers=HTML)
+    assert page.text.startswith("the editor")
+    assert "script-src 'self' 'nonce-" in page.headers["content-security-policy"]
+    assert (await site.get("/graphiql")).text.startswith("the editor")
+    answer = await site.get("/graphql", params={"query": "{ __typename }"}, headers=HTML | BEARER)
+    assert answer.json()["data"] == {"__typename": "Query"}
+
+
+async def test_without_a_build_the_plain_page_says_what_to_run(site: httpx.AsyncClient) -> None:
+    page = await site.get("/", headers=BEARER)
+    assert page.status_code == 200
+    assert "agent-1" in page.text
+    assert "scripts/setup" in page.text
+    assert "scripts/setup" not in (await site.get("/plain", headers=BEARER)).text
+    assert (await site.get("/graphiql", headers=BEARER)).text == (await site.get("/queue", headers=BEARER)).text
+    for path in ("/mark.svg", "/assets/a.js"):
+        assert (await site.get(path)).status_code == 404
+    answer = await site.get("/graphql", params={"query": "{ __typename }"}, headers=BEARER)
+    assert answer.status_code == 200
+
+
+async def test_a_build_is_seen_without_a_restart(site: httpx.AsyncClient, tmp_path: Path) -> None:
+    assert "plain page" in (await site.get("/", headers=BEARER)).text
+    (tmp_path / "index.html").write_text(PAGE)
+    assert "aliquot-user" in (await site.get("/")).text
