@@ -79,6 +79,13 @@ class Settings(BaseSettings):
     )
     job_user: str | None = Field(None, description="The Unix account that jobs run as, when the server is root.")
     allow_root_jobs: bool = Field(False, description="Let jobs run as root.")
+    agent_address: str | None = Field(
+        None,
+        description="Where other nodes reach the agents of this process; without one, where this host's way out is.",
+    )
+    rendezvous_ports: str | None = Field(
+        None, description="Ports of this host where gangs meet, like 29500-30499, which are the usual ones."
+    )
     allowed_hosts: Annotated[tuple[str, ...], NoDecode] = Field(
         (), description="Host names, besides loopback, under which requests are answered."
     )

@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 
-from aliquot_schema.agents import Agent
+from aliquot_schema.agents import Agent, Capabilities
 from aliquot_schema.devices import Device
 from aliquot_schema.errors import NotFound, Unavailable
 from aliquot_schema.ids import AgentId, KernelId, NodeId
@@ -36,6 +36,7 @@ class FakeAgent:
     boot_id: str = "boot-1"
     node: str = ""
     """Shared with the agents that name the same one; empty = a node of its own."""
+    capabilities: Capabilities = field(default_factory=Capabilities)
     orders: dict[KernelId, LaunchOrder] = field(default_factory=dict)
     running: set[KernelId] = field(default_factory=set)
     ended: dict[KernelId, KernelReport] = field(default_factory=dict)
@@ -56,6 +57,7 @@ class FakeAgent:
             devices=self.devices,
             slot_types=types,
             boot_id=self.boot_id,
+            capabilities=self.capabilities,
             registered_us=0,
             state_changed_us=0,
         )

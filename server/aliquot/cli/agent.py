@@ -6,6 +6,7 @@ import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
+from urllib.parse import urlsplit
 
 import typer
 
@@ -38,12 +39,19 @@ def run(
     reserved_mem: Annotated[str, typer.Option(help="Memory of this host that is not handed out.")] = "512m",
     job_user: Annotated[str | None, typer.Option(help="The Unix account that jobs run as.")] = None,
     allow_root_jobs: Annotated[bool, typer.Option("--allow-root-jobs", help="Let jobs run as root.")] = False,
+    address: Annotated[
+        str | None, typer.Option(help="Where other nodes reach this one.  [default: of the way to the server]")
+    ] = None,
+    rendezvous_ports: Annotated[
+        str | None, typer.Option(help="Ports where gangs meet, FIRST-LAST.  [default: 29500-30499]")
+    ] = None,
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
 ) -> None:
     """Run an agent until it is told to stop; it dials the server, for ever. Jobs go on without it."""
     if context.invoked_subcommand is not None:
         return
     from aliquot.errors import ConfigurationError
+    from aliquot.execution.agent.reach import Reach, own_address
     from aliquot.execution.remote.agent_setup import AgentOptions
     from aliquot.settings import default_data_folder, read_settings
     from aliquot_schema.errors import AliquotError
@@ -64,6 +72,7 @@ def run(
             job_user=job_user,
             allow_root_jobs=allow_root_jobs,
             division=read_settings().division,
+            reach=Reach.of(address=address or own_address(urlsplit(server).hostname or ""), ports=rendezvous_ports),
         )
         asyncio.run(_serve(options, server=server, key_file=key_file, ca_file=ca_file))
     except (ConfigurationError, AliquotError) as error:

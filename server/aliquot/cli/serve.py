@@ -14,30 +14,31 @@ if TYPE_CHECKING:
     from aliquot.app import Server
     from aliquot.settings import Settings
 
+Port = Annotated[int | None, typer.Option(help="The port to listen on; 0 takes a free one.  [default: 8090]")]
+BehindProxy = Annotated[
+    bool, typer.Option("--behind-proxy", help="A proxy does TLS, and nobody else reaches the port.")
+]
+SingleTrustDomain = Annotated[
+    bool, typer.Option("--single-trust-domain", help="Everybody who has the token may do everything.")
+]
+AllowedHosts = Annotated[list[str] | None, typer.Option(help="A further name under which requests are answered.")]
+Database = Annotated[str | None, typer.Option(help="A PostgreSQL URL, instead of SQLite in the data folder.")]
+Accelerators = Annotated[
+    list[Path] | None, typer.Option(help="A file of mock accelerators; several make several agents.")
+]
+
 
 def serve(
     host: Annotated[str | None, typer.Option(help="The address to listen on.  [default: 127.0.0.1]")] = None,
-    port: Annotated[
-        int | None, typer.Option(help="The port to listen on; 0 takes a free one.  [default: 8090]")
-    ] = None,
+    port: Port = None,
     tls_certificate: Annotated[Path | None, typer.Option(help="The certificate, with its chain, in PEM.")] = None,
     tls_key: Annotated[Path | None, typer.Option(help="Its private key, in PEM.")] = None,
-    behind_proxy: Annotated[
-        bool, typer.Option("--behind-proxy", help="A proxy does TLS, and nobody else reaches the port.")
-    ] = False,
-    single_trust_domain: Annotated[
-        bool, typer.Option("--single-trust-domain", help="Everybody who has the token may do everything.")
-    ] = False,
-    allowed_host: Annotated[
-        list[str] | None, typer.Option(help="A further name under which requests are answered.")
-    ] = None,
+    behind_proxy: BehindProxy = False,
+    single_trust_domain: SingleTrustDomain = False,
+    allowed_host: AllowedHosts = None,
     data_folder: Annotated[Path | None, typer.Option(help="Where state, token and job files are.")] = None,
-    database: Annotated[
-        str | None, typer.Option(help="A PostgreSQL URL, instead of SQLite in the data folder.")
-    ] = None,
-    accelerators: Annotated[
-        list[Path] | None, typer.Option(help="A file of mock accelerators; several make several agents.")
-    ] = None,
+    database: Database = None,
+    accelerators: Accelerators = None,
     demo: Annotated[bool, typer.Option("--demo", help="Two mock nodes with eight H100 each.")] = False,
     no_local_agents: Annotated[bool, typer.Option("--no-local-agents", help="Run no agents in the server.")] = False,
     executor: Annotated[str | None, typer.Option(help="local or ray: where agents are.")] = None,

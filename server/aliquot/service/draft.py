@@ -14,6 +14,7 @@ from aliquot_schema.leases import EndEvidence, Kernel, Lease
 from aliquot_schema.policies import POLICY_ID, PolicyDocument
 from aliquot_schema.quotas import Account, Quota, account_id
 from aliquot_schema.sessions import DEFAULT_PROJECT, Session
+from aliquot_schema.states import KernelState
 
 R = TypeVar("R", Session, Kernel, Lease, Agent, KnownSlot, PolicyDocument, Quota, Account)
 
@@ -86,6 +87,12 @@ class Draft:
             if isinstance(record, Kernel) and record.session_id == session.id and record.attempt == session.attempt:
                 known[record.id] = record
         return sorted(known.values(), key=lambda kernel: kernel.rank)
+
+    def live_kernels(self) -> list[Kernel]:
+        """Kernels that hold devices, as this draft has them; those that it grants itself are not among them."""
+        held = (lease.kernel_id for leases in self._state.open_leases.values() for lease in leases.values())
+        found = (self.kernel(kernel_id) for kernel_id in held if kernel_id is not None)
+        return [kernel for kernel in found if kernel is not None and kernel.state is not KernelState.EXITED]
 
     def put(self, record: R, what: str) -> R:
         """Insert or replace a record; `what` says what happened to it, in one word: `queued`, `granted`, ..."""

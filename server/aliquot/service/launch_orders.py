@@ -3,6 +3,7 @@
 from typing import Final
 
 from aliquot.service.draft import Draft
+from aliquot.service.rendezvous import rendezvous_environment
 from aliquot_schema.ids import LeaseId
 from aliquot_schema.launching import LaunchOrder
 from aliquot_schema.leases import Kernel
@@ -16,13 +17,15 @@ def order_for(draft: Draft, session: Session, kernel: Kernel, *, epoch: int) -> 
     """The order for one rank. The same kernel always gets the same order, but for the epoch."""
     lease = draft.lease(LeaseId(kernel.id))
     assert lease is not None, f"{kernel.id} has no lease"
+    gang = draft.kernels_in(session)
     return LaunchOrder(
         kernel_id=kernel.id,
         epoch=epoch,
         argv=session.spec.argv,
         environment={
             **session.spec.environment,
-            **gang_environment(kernel, draft.kernels_in(session)),
+            **gang_environment(kernel, gang),
+            **rendezvous_environment(draft, gang),
             **array_environment(session),
         },
         working_directory=session.spec.working_directory,

@@ -3,6 +3,7 @@
 import asyncio
 from collections import defaultdict
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Final
 
 from aliquot.core import transitions
@@ -10,6 +11,7 @@ from aliquot.service.dispatch import Dispatch
 from aliquot.service.draft import Draft
 from aliquot.service.journal import Journal
 from aliquot.service.launch_orders import order_for
+from aliquot.service.rendezvous import RendezvousPorts
 from aliquot_schema.ids import AgentId, SessionId
 from aliquot_schema.launching import LaunchOrder
 from aliquot_schema.states import KernelState, SessionState
@@ -47,12 +49,16 @@ class Launcher:
 
     def _write(self, draft: Draft, sessions: Iterable[SessionId]) -> Orders:
         orders: Orders = defaultdict(list)
+        ports = RendezvousPorts(draft)
         for session_id in sessions:
             session = draft.session(session_id)
             if session is None or session.state is not SessionState.SCHEDULED:
                 continue
             for kernel in draft.kernels_in(session):
-                started = draft.put(transitions.move_kernel(kernel, KernelState.STARTING), "starting")
+                started = transitions.move_kernel(kernel, KernelState.STARTING)
+                if kernel.rank == 0:
+                    started = replace(started, rendezvous_port=ports.give(kernel))
+                started = draft.put(started, "starting")
                 orders[kernel.agent_id].append(order_for(draft, session, started, epoch=self._journal.epoch))
             draft.put(transitions.send(session), "allocating")
         return orders

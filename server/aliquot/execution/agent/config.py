@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from aliquot.execution.agent.job_user import JobUserPolicy
+from aliquot.execution.agent.reach import Reach
 from aliquot.execution.devices.identity import NodeIdentity
 from aliquot_schema.agents import AllocationMode
 from aliquot_schema.ids import AgentId, DeviceId, SlotName
@@ -25,6 +26,7 @@ class AgentConfig:
     allocation_mode: AllocationMode = AllocationMode.SHARED
     scaling_factor: Mapping[SlotName, str] = field(default_factory=dict)
     software_version: str = ""
+    reach: Reach = field(default_factory=Reach)
     limit_memory: bool = True
     """Hold each process of a kernel that was given `mem` to that much private writable memory (RLIMIT_DATA)."""
     readings_interval_s: float = 2.0

@@ -10,6 +10,7 @@ from aliquot.execution.agent.config import AgentConfig
 from aliquot.execution.agent.environment import job_environment
 from aliquot.execution.agent.held_kernel import HeldKernel
 from aliquot.execution.agent.job_user import JobUser, resolve_user
+from aliquot.execution.agent.reach import own_address
 from aliquot.execution.agent.start_request import start_request
 from aliquot_schema.agents import Capabilities
 from aliquot_schema.devices import DeviceAccess, ResourceSpec
@@ -29,6 +30,7 @@ class Preparation:
         self._config = config
         self._folder = folder
         self._groups: Groups | None = None
+        self._address = ""
         self._device_environment = device_environment
 
     def look_around(self) -> None:
@@ -38,6 +40,7 @@ class Preparation:
             InvalidRequest, Forbidden: see `resolve_user`.
         """
         self._groups = find_groups(self._config.folder)
+        self._address = self._config.reach.address or own_address()
         self.user_for(None)
 
     def capabilities(self) -> Capabilities:
@@ -47,6 +50,9 @@ class Preparation:
             limits="rlimits" if self._config.limit_memory else "none",
             switches_user=os.geteuid() == 0,
             device_access=DeviceAccess.ENV,
+            address=self._address,
+            port_first=self._config.reach.port_first,
+            port_last=self._config.reach.port_last,
         )
 
     def group_of(self, kernel_id: KernelId) -> str | None:
