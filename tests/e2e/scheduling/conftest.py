@@ -1,0 +1,41 @@
+"""A real server for all tests of a file; each of them finds it idle, with the policy that a new server has."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from aliquot.cli.main_job.cluster_view import until_joined
+from e2e_scheduling import Desk, desk_at
+from e2e_steering import Office
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="module")
+def accelerators() -> tuple[str, ...]:
+    """Files, each for one agent; a test file may have others."""
+    return ("two_gpus.toml",)
+
+
+@pytest.fixture(scope="module")
+async def shared_desk(anyio_backend: str, accelerators: tuple[str, ...]) -> AsyncIterator[Desk]:
+    async for desk in desk_at(*accelerators):
+        await until_joined(desk.client, agents=len(accelerators))
+        yield desk
+
+
+@pytest.fixture
+async def desk(shared_desk: Desk) -> AsyncIterator[Desk]:
+    office = Office(shared_desk.client)
+    usual = await office.policy_now()
+    yield shared_desk
+    await shared_desk.clear()
+    await office.clear(usual)
+
+
+@pytest.fixture
+def office(desk: Desk) -> Office:
+    return Office(desk.client)

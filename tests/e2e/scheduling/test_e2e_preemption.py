@@ -1,0 +1,95 @@
+"""Sessions make room: for a higher priority, and for the owner of lent quota."""
+
+from datetime import datetime
+
+import pytest
+
+from e2e_scheduling import Desk
+from e2e_steering import Office
+
+pytestmark = pytest.mark.anyio
+
+SAVES = """
+[ -e "$CHECKPOINT_DIR/step" ] && { cp "$CHECKPOINT_DIR/step" %(found)s; exit 0; }
+trap 'echo 41 > "$CHECKPOINT_DIR/step"' USR1
+echo ready > %(ready)s
+while :; do sleep 0.05; done
+"""
+FINISHES = """
+trap 'trap "" USR1; while [ ! -e %(go)s ]; do sleep 0.05; done; exit 0' USR1
+echo ready > %(ready)s
+while :; do sleep 0.05; done
+"""
+WILLING = {"victims": "willing", "run_min": 0}
+LENT = {"priority": "low", "preemptible": True}
+
+
+async def test_a_victim_saves_its_work_makes_room_and_goes_on_from_there(desk: Desk, office: Office) -> None:
+    await office.policy(order="priority", preemption=WILLING)
+    shell = SAVES % {"found": desk.mark("found"), "ready": desk.mark("ready")}
+    victim = await desk.running("victim", shell=shell, checkpoint_signal="SIGUSR1", grace=1.0, **LENT)
+    await desk.until_mark("ready")
+    urgent = await desk.running("urgent", devices="2", priority="high")
+    asked = (await desk.until(victim, "queued"))["preemption"]
+    assert (asked["cause"], asked["by_session"], asked["by_user"]) == (
+        "priority",
+        urgent,
+        (await desk.view(urgent))["owner"],
+    )
+    at, until = (datetime.fromisoformat(asked[name]) for name in ("at", "until"))
+    assert (until - at).total_seconds() == 1.0
+    assert asked["lost_gpu_seconds"] >= 1.0
+    desk.end("urgent")
+    seen = await desk.until(victim, "completed", "failed")
+    assert (seen["state"], seen["attempt"], seen["preemptions"], seen["retry_count"]) == ("completed", 2, 1, 0)
+    assert desk.mark("found").read_text() == "41\n"
+    course = await desk.course_of(victim, last="session.completed")
+    kinds = [one["kind"].removeprefix("session.") for one in course]
+    first = kinds.index("preempting")
+    assert kinds[first : first + 2] == ["preempting", "requeued"]
+    receipts = [one["session"]["preemption"]["lost_gpu_seconds"] for one in course[first : first + 2]]
+    assert receipts == [None, asked["lost_gpu_seconds"]]
+
+
+async def test_a_victim_that_ends_well_within_its_grace_is_completed(desk: Desk, office: Office) -> None:
+    await office.policy(order="priority", preemption=WILLING)
+    shell = FINISHES % {"go": desk.mark("finish"), "ready": desk.mark("set")}
+    victim = await desk.running("ends", devices="2", shell=shell, checkpoint_signal="SIGUSR1", grace=600, **LENT)
+    await desk.until_mark("set")
+    urgent = await desk.submit("after", priority="critical")
+    waits = await desk.until_waits(urgent, "making_room")
+    leaving = await desk.until(victim, "preempting")
+    assert (waits["waits"]["blocked_by"], waits["expected_start"]) == ([victim], leaving["preemption"]["until"])
+    assert leaving["reserve_until"] == leaving["preemption"]["until"]
+    desk.end("finish")
+    seen = await desk.until(victim, "completed", "queued")
+    assert (seen["state"], seen["exit_code"], seen["preemptions"], seen["attempt"]) == ("completed", 0, 0, 1)
+    await desk.until(urgent, "running")
+
+
+async def test_nobody_is_asked_in_vain(desk: Desk, office: Office) -> None:
+    await office.policy(order="priority", preemption=WILLING)
+    willing = await desk.running("willing", **LENT)
+    await desk.running("unwilling", priority="low")
+    urgent = await desk.submit("blocked", devices="2", priority="high")
+    equal = await desk.submit("equal", priority="low")
+    await desk.until_waits(urgent, "insufficient")
+    await desk.until_seen(equal, lambda seen: bool(seen["waits"]))
+    seen = await desk.view(willing)
+    assert (seen["state"], seen["preemption"]) == ("running", None)
+    desk.end("unwilling")
+    await desk.until(urgent, "running")
+    assert (await desk.until(willing, "queued"))["preemption"]["by_session"] == urgent
+
+
+async def test_what_was_lent_is_called_back(desk: Desk, office: Office) -> None:
+    await office.policy(preemption=WILLING)
+    await office.quota("project", "owners", own_slots={"cuda.device": "2"})
+    guests = [await desk.running(f"guest-{number}", project="guests", preemptible=True) for number in (1, 2)]
+    owner = await desk.running("owner", project="owners")
+    asked = [one for one in [await desk.view(guest) for guest in guests] if one["preemption"]]
+    assert [(one["preemption"]["cause"], one["preemption"]["by_session"]) for one in asked] == [("quota", owner)]
+    guest = asked[0]["id"]
+    await desk.until(guest, "queued")
+    desk.end("owner")
+    assert (await desk.until(guest, "running"))["attempt"] == 2

@@ -1,0 +1,108 @@
+"""Who is next: holds, priorities, policies that change, and what is said about when."""
+
+import sqlite3
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from aliquot.client import Refused
+from e2e_scheduling import Desk
+from e2e_sessions import until
+from e2e_steering import CHANGE_SESSION, Office
+
+pytestmark = pytest.mark.anyio
+
+QUEUE = "{ queue(first: 50) { edges { node { session { name } } } } }"
+
+
+async def until_queue(desk: Desk, *names: str) -> None:
+    """Wait until these stand in the queue, in this order."""
+    found: list[str] = []
+
+    async def look() -> bool:
+        edges = (await desk.client.execute(QUEUE))["queue"]["edges"]
+        found[:] = [edge["node"]["session"]["name"] for edge in edges]
+        return found == list(names)
+
+    try:
+        await until(look)
+    except TimeoutError:
+        raise AssertionError(f"the queue stayed {found}") from None
+
+
+async def full(desk: Desk) -> str:
+    """A session that holds everything."""
+    return await desk.running("full", devices="2")
+
+
+async def test_what_is_held_is_passed_by_and_keeps_its_place(desk: Desk, office: Office) -> None:
+    await office.policy(order="fcfs")
+    running = await full(desk)
+    first, second = await desk.submit("first", held=True), await desk.submit("second")
+    assert (await desk.until_waits(first, "held"))["held_by"] == (await desk.view(running))["owner"]
+    with pytest.raises(Refused) as refused:
+        await desk.change("hold", running)
+    assert refused.value.code == "state_conflict"
+    await desk.change("release", first)
+    await until_queue(desk, "first", "second")
+    await desk.change("hold", second)
+    desk.end("full")
+    await desk.until(first, "running")
+    assert (await desk.view(second))["state"] == "held"
+    await desk.change("release", second)
+    await desk.until(second, "running")
+
+
+async def test_a_priority_is_changed_by_who_knows_the_session(desk: Desk, office: Office) -> None:
+    await office.policy(order="priority")
+    await full(desk)
+    await desk.submit("first")
+    second = await desk.submit("second")
+    await until_queue(desk, "first", "second")
+    version = (await desk.view(second))["version"]
+    given = {"id": second, "priority": "high", "expected_version": version + 1}
+    with pytest.raises(Refused) as refused:
+        await desk.client.change(CHANGE_SESSION["priority"], {"input": given})
+    assert refused.value.code == "version_conflict"
+    await desk.client.change(CHANGE_SESSION["priority"], {"input": {**given, "expected_version": version}})
+    await until_queue(desk, "second", "first")
+
+
+async def test_a_policy_is_changed_for_the_next_pass_and_in_the_log(desk: Desk, office: Office) -> None:
+    before = (await office.policy(order="fcfs"))["policy"]["version"]
+    owner = (await desk.view(await full(desk)))["owner"]
+    await desk.submit("slow", estimated_duration=7200)
+    await desk.submit("quick", estimated_duration=60)
+    await until_queue(desk, "slow", "quick")
+    changed = await office.policy(order="sjf", expected_version=before)
+    await until_queue(desk, "quick", "slow")
+    with pytest.raises(Refused) as refused:
+        await office.policy(order="fcfs", expected_version=before)
+    assert refused.value.code == "version_conflict"
+    with pytest.raises(Refused, match="fair_share, fcfs, gang, priority, sjf") as refused:
+        await office.policy(order="whim")
+    assert refused.value.code == "invalid_request"
+    assert policy_events(desk)[-1] == ("policy.changed", changed["policy"]["version"], owner)
+
+
+async def test_what_is_known_of_the_future_is_told_with_its_reason(desk: Desk, office: Office) -> None:
+    await office.policy(order="fcfs")
+    for number in (1, 2):
+        await desk.until(await desk.submit(f"run-{number}", shell="sleep 0.1"), "completed")
+    running = await desk.running("holds", devices="2", time_limit=3600)
+    head = await desk.submit("head", devices="2")
+    again = await desk.submit("again", shell="sleep 0.1")
+    seen = await desk.until_seen(again, lambda one: one["order_estimate"] is not None)
+    assert seen["order_estimate"]["explanation"].startswith("median of your last 2 runs of sleep on 1 GPU: ")
+    assert 0.1 <= seen["order_estimate"]["seconds"] < 60
+    until_ = (await desk.view(running))["reserve_until"]
+    assert (await desk.until_waits(head, "insufficient"))["expected_start"] == until_
+
+
+def policy_events(desk: Desk) -> list[Any]:
+    """(kind, version, actor) of every change of the policy, as the server's store has them."""
+    path = desk.server.data_folder / "server" / "aliquot.db"
+    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as store:
+        rows = store.execute("SELECT kind, entity_version, actor FROM events WHERE entity = 'policy' ORDER BY number")
+        return rows.fetchall()

@@ -1,0 +1,136 @@
+"""The scheduler at work, as end-to-end tests see it: jobs that do what they are told, and acts of operators."""
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any, Final
+
+from aliquot.cli.main_job.own_server import OwnServer
+from aliquot.client import Client
+from e2e_sessions import submit, until
+from e2e_steering import CHANGE_SESSION, OVER, UPDATES, VIEW
+
+ACCELERATORS: Final = Path(__file__).parents[1] / "data" / "accelerators"
+
+
+class Desk:
+    """One test at a server. Jobs tell by files that they are there, and end with the code that a file tells them."""
+
+    def __init__(self, server: OwnServer, client: Client) -> None:
+        self.server = server
+        self.client = client
+        self._marks = server.folder / "marks"
+        self._marks.mkdir(exist_ok=True)
+        self._marks.chmod(0o777)  # jobs may run as another account
+
+    def mark(self, name: str) -> Path:
+        """A file that jobs and tests can write."""
+        return self._marks / name
+
+    def told(self, name: str) -> str:
+        """A shell text: wait to be told, and end with the code."""
+        flag = self.mark(name)
+        return f"while [ ! -e {flag} ]; do sleep 0.05; done; exit $(cat {flag})"
+
+    def end(self, name: str, *, code: int = 0) -> None:
+        """Have the jobs end that wait for this."""
+        ready = self.mark(f"{name}.part")
+        ready.write_text(str(code))
+        ready.rename(self.mark(name))
+
+    async def submit(self, name: str, *, devices: str = "1", shell: str | None = None, **more: Any) -> str:
+        """Submit a session that runs until `end(name)`, or does what it says."""
+        return await submit(self.client, shell or self.told(name), {"cuda.device": devices}, name=name, **more)
+
+    async def running(self, name: str, **more: Any) -> str:
+        """Submit a session, and wait until it runs."""
+        session_id = await self.submit(name, **more)
+        await self.until(session_id, "running")
+        return session_id
+
+    async def view(self, session_id: str) -> dict[str, Any]:
+        """What the server says about a session."""
+        return dict((await self.client.execute(VIEW, {"id": session_id}))["session"])
+
+    async def until(self, session_id: str, *states: str) -> dict[str, Any]:
+        """Wait until a session is in one of the states."""
+        return await self.until_seen(session_id, lambda seen: seen["state"] in states)
+
+    async def until_waits(self, session_id: str, reason: str) -> dict[str, Any]:
+        """Wait until a session waits for this reason."""
+        return await self.until_seen(session_id, lambda seen: bool(seen["waits"]) and seen["waits"]["reason"] == reason)
+
+    async def until_seen(self, session_id: str, is_so: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+        """Wait until a session is as wanted; how it was last is in the failure."""
+        seen: dict[str, Any] = {}
+
+        async def look() -> dict[str, Any] | None:
+            seen.clear()
+            seen.update(await self.view(session_id))
+            return seen if is_so(seen) else None
+
+        try:
+            return dict(await until(look))
+        except TimeoutError:
+            raise AssertionError(f"it stayed {seen}") from None
+
+    async def until_mark(self, name: str) -> str:
+        """Wait until a job has written to a file, and return what."""
+
+        async def look() -> str | None:
+            path = self.mark(name)
+            return path.read_text().strip() or None if path.exists() else None
+
+        return await until(look)
+
+    async def change(self, what: str, session_id: str, *, version: int | None = None) -> dict[str, Any]:
+        """Cancel, hold, release or retry a session."""
+        given = {"id": session_id, "expected_version": version}
+        return await self.client.change(CHANGE_SESSION[what], {"input": given})
+
+    async def course(self, *, after: int, wanted: Callable[[dict[str, Any]], bool]) -> list[dict[str, Any]]:
+        """The changes of sessions since an event, up to the first one that is wanted."""
+        found: list[dict[str, Any]] = []
+        async with aclosing(self.client.subscribe(UPDATES, {"after": after})) as updates:
+            async for data in updates:
+                found.append(data["queue_updates"])
+                if wanted(found[-1]):
+                    return found
+        raise AssertionError(f"it never came; the last was {found[-1:]}")
+
+    async def course_of(self, session_id: str, *, last: str) -> list[dict[str, Any]]:
+        """The changes of one session, from its first to this kind."""
+        updates = await self.course(
+            after=0, wanted=lambda one: one["session"]["id"] == session_id and one["kind"] == last
+        )
+        return [one for one in updates if one["session"]["id"] == session_id]
+
+    async def clear(self) -> None:
+        """Cancel what has not ended, wait until nobody holds anything, and take back what was told."""
+        while found := await self._live():
+            for session_id in found:
+                await self.client.execute(CHANGE_SESSION["cancel"], {"input": {"id": session_id}})
+        await until(self._is_idle)
+        for mark in self._marks.iterdir():
+            mark.unlink()
+
+    async def _live(self) -> Sequence[str]:
+        live = ["queued", "held", "scheduled", "allocating", "running", "preempting"]
+        page = (await self.client.execute(OVER, {"states": live}))["sessions"]
+        return [edge["node"]["id"] for edge in page["edges"]]
+
+    async def _is_idle(self) -> bool:
+        edges = (await self.client.execute("{ agents { edges { node { kernels { id } } } } }"))["agents"]["edges"]
+        return not any(edge["node"]["kernels"] for edge in edges)
+
+
+def agents_of(seen: Mapping[str, Any]) -> list[str]:
+    """Where the kernels of a session are, by the file that describes the agent's accelerators."""
+    return [str(kernel["agent_id"]).rpartition("-")[2] for kernel in seen["kernels"]]
+
+
+async def desk_at(*files: str) -> AsyncIterator[Desk]:
+    """A server with an agent for each of these accelerator files."""
+    options = [text for file in files for text in ("--accelerators", str(ACCELERATORS / file))]
+    async with OwnServer(*options) as server, server.client() as client:
+        yield Desk(server, client)
