@@ -7,15 +7,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from aliquot.core.allocation.layout import DeviceLayout
 from aliquot.core.allocation.occupancy import occupancy_on
+from aliquot.core.endings import Endings
 from aliquot.core.memo import Memo
 from aliquot.core.placer import Placer
 from aliquot.core.plan import KernelPlacement, Reservation
 from aliquot.core.policy import Policy
 from aliquot.core.room import Room
-from aliquot.core.snapshot import PendingRow, RunningRow, Snapshot, milli_of
-from aliquot_schema.ids import AgentId, DeviceId, NodeId, SessionId
+from aliquot.core.snapshot import PendingRow, RunningRow, Snapshot, held_milli, milli_of
+from aliquot_schema.ids import DeviceId, NodeId, SessionId
 
 Found = TypeVar("Found")
 
@@ -30,23 +30,36 @@ class Scene:
     seed: int
     memo: Memo = field(default_factory=Memo)
 
-    def room(self, used: Mapping[NodeId, Mapping[DeviceId, int]]) -> tuple[Room, Placer]:
+    def room(self, used: Mapping[NodeId, Mapping[DeviceId, int]]) -> Room:
         """The cluster, when so much is held."""
-        snapshot = replace(self.snapshot, used=used, holders={})
-        room = Room(snapshot, self.policy, memo=self.memo)
-        return room, Placer(snapshot, self.policy, room=room, seed=self.seed)
+        return Room(replace(self.snapshot, used=used, holders={}), self.policy, memo=self.memo)
+
+    def placer(self, room: Room, *, like: Placer | None = None) -> Placer:
+        """Places into a room.
+
+        Args:
+            like: one for a room in which much is held as in this one: what it knows saves time.
+        """
+        return Placer(self.snapshot, self.policy, room=room, seed=self.seed, like=like)
 
 
 class Headroom:
     """What others may take: until the head starts, all that is free; for longer, what it leaves them then."""
 
-    def __init__(self, head: PendingRow, reservation: Reservation, *, now: Room, base: Room, scene: Scene) -> None:
-        """`base` is the room at the start of the head, without the head."""
+    def __init__(
+        self, head: PendingRow, reservation: Reservation, *, now: Room, base: Room, scene: Scene, placer: Placer
+    ) -> None:
+        """
+        Args:
+            now: the room as it is, into which `placer` places.
+            base: the room at the start of the head, without the head.
+        """
         self.reservation = reservation
         self._head = head
         self._now = now
         self._base = base
         self._scene = scene
+        self._placer_now = placer
         self._settle()
 
     def place(self, row: PendingRow, kernels: tuple[KernelPlacement, ...]) -> tuple[KernelPlacement, ...]:
@@ -72,13 +85,11 @@ class Headroom:
 
         What is free now is free then, so the kernels themselves fit.
         """
-        needs = RunningRow.of(row.session_id, kernels, ends_us=0, agents=self._scene.snapshot.agents).milli
-        if needs > self._later.free_milli():
+        if held_milli(kernels, agents=self._now.roster.by_id) > self._later.free_milli():
             return False
-        beside, _ = self._scene.room(self._base.used)
+        beside = self._scene.room(self._base.used)
         beside.take(row.session_id, kernels)
-        _, placer = self._scene.room(beside.used)
-        moved = placer.place(self._head)
+        moved = self._scene.placer(beside, like=self._placer_now).place(self._head)
         if len(moved) < self._head.cluster_size:
             return False
         self.reservation = replace(self.reservation, kernels=moved)
@@ -87,21 +98,20 @@ class Headroom:
 
     def _settle(self) -> None:
         """Take the head's devices from what is free when it starts."""
-        scene, now = self._scene, self._now
-        self._later, _ = scene.room(self._base.used)
+        scene = self._scene
+        self._later = scene.room(self._base.used)
         self._later.take(self._head.session_id, self.reservation.kernels)
-        nodes = dict.fromkeys(agent.node_id for agent in now.agents)
-        used = {node_id: most(now.used_on(node_id), self._later.used_on(node_id)) for node_id in nodes}
-        snapshot = replace(scene.snapshot, used=used, holders={})
-        both = _BothRoom(snapshot, scene.policy, now=now, later=self._later)
-        self._placer = Placer(snapshot, scene.policy, room=both, seed=scene.seed)
+        both = _BothRoom(scene.snapshot, scene.policy, now=self._now, later=self._later)
+        self._placer = scene.placer(both, like=self._placer_now)
 
 
 class _BothRoom(Room):
     """On every device, the larger of what is held now and what will be held when the head has started."""
 
     def __init__(self, snapshot: Snapshot, policy: Policy, *, now: Room, later: Room) -> None:
-        super().__init__(snapshot, policy, memo=now.memo)
+        nodes = dict.fromkeys([*now.used, *later.used])
+        used = {node_id: most(now.used_on(node_id), later.used_on(node_id)) for node_id in nodes}
+        super().__init__(replace(snapshot, used=used, holders={}), policy, memo=now.memo)
         self._now = now
         self._later = later
 
@@ -111,36 +121,36 @@ class _BothRoom(Room):
             self._used[node_id] = most(self._now.used_on(node_id), self._later.used_on(node_id))
 
 
-def reserve(head: PendingRow, *, room: Room, running: Iterable[RunningRow], scene: Scene) -> Headroom | None:
+def reserve(
+    head: PendingRow, *, room: Room, running: Iterable[RunningRow], scene: Scene, placer: Placer
+) -> Headroom | None:
     """Find the first time at which the head fits if everybody keeps to his guard, and the devices that it gets then.
 
     Args:
-        room: as it is now, with all that this pass has placed.
+        room: as it is now, with all that this pass has placed by `placer`.
         running: everybody who holds something in it, in any order.
     Returns:
         What is left to others; None when the head does not fit even after all of them have ended.
     """
-    ending = sorted(running, key=lambda row: (max(row.ends_us, scene.now_us), row.session_id))
-    times = [max(row.ends_us, scene.now_us) for row in ending]
-    # Everybody who ends at one moment is gone together.
-    steps = [index for index in range(1, len(times) + 1) if index == len(times) or times[index] > times[index - 1]]
-    layouts = {agent.id: agent.layout for agent in room.agents}
+    endings = Endings(running, now_us=scene.now_us)
 
     def fit(step: int) -> tuple[Room, tuple[KernelPlacement, ...]] | None:
-        base, placer = scene.room(without(ending[: steps[step]], room=room, layouts=layouts))
-        kernels = placer.place(head)
+        base = scene.room(without(endings.gone(step), room=room))
+        kernels = scene.placer(base, like=placer).place(head)
         return (base, kernels) if len(kernels) == head.cluster_size else None
 
-    found = _search(fit, first=_first_step(head, room=room, ending=ending, steps=steps), end=len(steps))
+    # Before so much is free in sum it need not be tried.
+    short = sum(amount * milli_of(slot) for slot, amount in head.request) * head.cluster_size - room.free_milli()
+    found = _search(fit, first=endings.first(short), end=len(endings))
     if found is None:
         return None
     step, (base, kernels) = found
-    at_us = times[steps[step] - 1]
+    at_us = endings.at_us(step)
     # Whoever has outstayed his guard may end at any moment, and nobody else can be sure to end before him.
     reservation = Reservation(
         session_id=head.session_id, at_us=at_us if at_us > scene.now_us else None, kernels=kernels
     )
-    return Headroom(head, reservation, now=room, base=base, scene=scene)
+    return Headroom(head, reservation, now=room, base=base, scene=scene, placer=placer)
 
 
 def _search(fit: Callable[[int], Found | None], *, first: int, end: int) -> tuple[int, Found] | None:
@@ -165,32 +175,23 @@ def _search(fit: Callable[[int], Found | None], *, first: int, end: int) -> tupl
     return step, found
 
 
-def _first_step(head: PendingRow, *, room: Room, ending: Sequence[RunningRow], steps: Sequence[int]) -> int:
-    """The first step after which so much is free in sum that the head could fit: before it, it need not be tried."""
-    short = sum(amount * milli_of(slot) for slot, amount in head.request) * head.cluster_size - room.free_milli()
-    gone = 0
-    for step, count in enumerate(steps):
-        while gone < count:
-            short -= ending[gone].milli
-            gone += 1
-        if short <= 0:
-            return step
-    return len(steps)
-
-
-def without(
-    rows: Iterable[RunningRow], *, room: Room, layouts: Mapping[AgentId, DeviceLayout]
-) -> dict[NodeId, dict[DeviceId, int]]:
-    """What is held once these have ended."""
-    used = {node_id: dict(held) for node_id, held in room.used.items()}
+def without(rows: Iterable[RunningRow], *, room: Room) -> dict[NodeId, Mapping[DeviceId, int]]:
+    """What is held once these have ended; the very same mapping as in the room where nobody ends."""
+    agents = room.roster.by_id
+    left: dict[NodeId, dict[DeviceId, int]] = {}
     for row in rows:
         for kernel in row.kernels:
-            layout = layouts.get(kernel.agent_id)
-            held = used.get(kernel.node_id, {})
-            for device_id, amount in occupancy_on((kernel.spec,), layout.devices if layout else {}).items():
+            held = left.get(kernel.node_id)
+            if held is None:
+                held = left[kernel.node_id] = dict(room.used_on(kernel.node_id))
+            devices = agents[kernel.agent_id].layout.devices if kernel.agent_id in agents else {}
+            for device_id, amount in occupancy_on((kernel.spec,), devices).items():
                 held[device_id] = max(held.get(device_id, 0) - amount, 0)
-    return used
+    return {**room.used, **left}
 
 
-def most(held: Mapping[DeviceId, int], other: Mapping[DeviceId, int]) -> dict[DeviceId, int]:
+def most(held: Mapping[DeviceId, int], other: Mapping[DeviceId, int]) -> Mapping[DeviceId, int]:
+    """The larger of the two on every device; the very same mapping if they are one."""
+    if held is other:
+        return held
     return {device_id: max(held.get(device_id, 0), other.get(device_id, 0)) for device_id in {**held, **other}}

@@ -42,7 +42,7 @@ class Timetable:
         for count, (ends_us, _) in enumerate(ending, start=1):
             if count == len(ending) or ending[count][0] > ends_us:
                 self._times.append(ends_us)
-                self._used.append(without(rows[:count], room=room, layouts=self._layouts))
+                self._used.append(without(rows[:count], room=room))
 
     def fits_now(self, row: PendingRow, *, guard_us: int) -> tuple[KernelPlacement, ...] | None:
         """The devices that a row may have from now on; None when it would take what somebody is promised."""
@@ -76,8 +76,8 @@ class Timetable:
 
     def _fits(self, row: PendingRow, step: int, *, guard_us: int) -> tuple[KernelPlacement, ...] | None:
         end = max(bisect_left(self._times, self._times[step] + guard_us), step + 1)
-        _, placer = self._scene.room(_largest(self._used[step:end]))
-        kernels = placer.place(row)
+        room = self._scene.room(_largest(self._used[step:end]))
+        kernels = self._scene.placer(room).place(row)
         return kernels if len(kernels) == row.cluster_size else None
 
 

@@ -39,7 +39,6 @@ class Claims:
     def __init__(self, scene: Scene) -> None:
         self._scene = scene
         self._rules = scene.policy.preemption
-        self._layouts = {agent.id: agent.layout for agent in scene.snapshot.agents}
         self._tries = 0
         self.evictions: list[Eviction] = []
 
@@ -142,8 +141,7 @@ class Claims:
         return -max(estimate_ms - has_run_ms, 0) * held.milli, held.session_id
 
     def _fit(self, row: PendingRow, gone: Sequence[RunningRow], *, room: Room) -> tuple[KernelPlacement, ...]:
-        _, placer = self._scene.room(without(gone, room=room, layouts=self._layouts))
-        return placer.place(row)
+        return self._scene.placer(self._scene.room(without(gone, room=room))).place(row)
 
     def _evict(
         self, row: PendingRow, held: RunningRow, cause: PreemptionCause, *, running: list[RunningRow]

@@ -15,7 +15,7 @@ from aliquot.core.placer import Placer
 from aliquot.core.plan import Eviction, KernelPlacement, Placement, Reservation
 from aliquot.core.preemption import Claims
 from aliquot.core.preferences import preferred
-from aliquot.core.queue import KIND, LEAST_MILLI, IntArray, Kind, Queue, kind_of
+from aliquot.core.queue import KIND, LEAST_MILLI, IntArray, Queue
 from aliquot.core.quota import QuotaBook
 from aliquot.core.room import Room
 from aliquot.core.shortage import shortage
@@ -37,6 +37,8 @@ class Serving:
         self._free_milli = self._room.free_milli()
         self._least_milli = queue.column(LEAST_MILLI)
         self._running: list[RunningRow] = list(scene.snapshot.running)
+        self._is_left = np.ones(len(queue), dtype=np.bool_)
+        """[rows] whether it, or a task of it, still waits."""
         self._blocked: list[PendingRow] = []
         """The first of each kind that did not fit, in order; the first one that can be promised a time is the head."""
         self._headroom: Headroom | None = None
@@ -91,10 +93,10 @@ class Serving:
 
     def verdicts(self, line: IntArray) -> dict[SessionId, Verdict]:
         """Why each of the others in the line waits, in its order."""
-        found = self._waiting(line)
-        waiting = [row for row in found if row.session_id not in self._asides]
-        judged = self._judged(waiting)
-        return {row.session_id: self._asides.get(row.session_id) or judged[row.session_id] for row in found}
+        waiting = line[self._is_left[line]]
+        names = [self._queue[position].session_id for position in waiting.tolist()]
+        verdicts = self._behind_head if self._scene.policy.backfill is Backfill.NONE else self._by_kind
+        return dict(zip(names, verdicts(waiting, names), strict=True))
 
     def leave(self) -> None:
         """Let the next pass begin with what this one found out."""
@@ -105,28 +107,16 @@ class Serving:
         """Who is to make room."""
         return tuple(self._claims.evictions)
 
-    def _waiting(self, line: IntArray) -> list[PendingRow]:
-        """Those of the line that are left, with the job arrays of which a task is left."""
-        placed = {placement.session_id for placement in self.placements}
-        found = []
-        for row in (self._queue[position] for position in line.tolist()):
-            if row.session_id not in placed:
-                found.append(row)
-            elif row.tasks is not None and self._tasks_started[row.session_id] < len(row.tasks):
-                found.append(row)
-                if self._tasks_started[row.session_id] >= row.tasks_startable:
-                    self._asides[row.session_id] = Verdict(reason=Reason.ARRAY_LIMIT)
-        return found
-
-    def _judged(self, waiting: Sequence[PendingRow]) -> dict[SessionId, Verdict]:
-        if self._scene.policy.backfill is Backfill.NONE:
-            return self._behind_head(waiting)
-        known: dict[Kind, Verdict] = {}
-        for row in waiting:
-            kind = kind_of(row)
-            if kind not in known:
-                known[kind] = self._verdict(row)
-        return {row.session_id: known[kind_of(row)] for row in waiting}
+    def _by_kind(self, waiting: IntArray, names: Sequence[SessionId]) -> list[Verdict]:
+        """Rows of one kind wait for one reason, but for those that were passed over."""
+        kinds = self._kinds[waiting].tolist()
+        known: dict[int, Verdict] = {}
+        for position, kind, name in zip(waiting.tolist(), kinds, names, strict=True):
+            if kind not in known and name not in self._asides:
+                known[kind] = self._verdict(self._queue[position])
+        if not self._asides:
+            return [known[kind] for kind in kinds]
+        return [self._asides.get(name) or known[kind] for name, kind in zip(names, kinds, strict=True)]
 
     @cached_property
     def _placer(self) -> Placer:
@@ -191,7 +181,7 @@ class Serving:
     def _take(self, name: SessionId, kernels: Sequence[KernelPlacement], *, ends_us: int) -> None:
         """Count kernels as held until then."""
         self._placer.take(name, kernels)
-        running = RunningRow.of(name, kernels, ends_us=ends_us, agents=self._scene.snapshot.agents)
+        running = RunningRow.of(name, kernels, ends_us=ends_us, agents=self._room.agents_of(kernels))
         self._running.append(running)
         self._free_milli = self._room.free_milli() if running.milli else self._free_milli
 
@@ -213,14 +203,25 @@ class Serving:
         index = None if row.tasks is None else row.tasks.nth(self._tasks_started[row.session_id])
         name = row.session_id if index is None else task_id(row.session_id, index=index)
         self._take(name, kernels, ends_us=self._scene.now_us + int(self._guards_us[position]))
-        self._tasks_started[row.session_id] += 1
+        self._count_started(position, row)
         self._quotas.take(row)
         self.placements.append(Placement(session_id=row.session_id, version=row.version, kernels=kernels, index=index))
+
+    def _count_started(self, position: int, row: PendingRow) -> None:
+        if row.tasks is None:
+            self._is_left[position] = False
+            return
+        self._tasks_started[row.session_id] += 1
+        started = self._tasks_started[row.session_id]
+        self._is_left[position] = started < len(row.tasks)
+        if row.tasks_startable <= started < len(row.tasks):
+            self._asides[row.session_id] = Verdict(reason=Reason.ARRAY_LIMIT)
 
     def _reserve(self) -> Headroom | None:
         """Those that would not fit even if everybody else ended wait for somebody who holds without a known end."""
         while self._blocked:
-            headroom = reserve(self._blocked.pop(0), room=self._room, running=self._running, scene=self._scene)
+            head = self._blocked.pop(0)
+            headroom = reserve(head, room=self._room, running=self._running, scene=self._scene, placer=self._placer)
             if headroom is not None:
                 return headroom
         return None
@@ -232,12 +233,14 @@ class Serving:
             return np.ones(len(positions), dtype=np.bool_)
         return self._scene.now_us + self._guards_us[positions] > at_us
 
-    def _behind_head(self, waiting: Sequence[PendingRow]) -> dict[SessionId, Verdict]:
-        if not waiting:
-            return {}
-        head = waiting[0]
-        behind = Verdict(reason=Reason.BEHIND_HEAD, evidence=Evidence(blocked_by=(head.session_id,)))
-        return {head.session_id: self._verdict(head)} | {row.session_id: behind for row in waiting[1:]}
+    def _behind_head(self, waiting: IntArray, names: Sequence[SessionId]) -> list[Verdict]:
+        head = next((place for place, name in enumerate(names) if name not in self._asides), len(names))
+        found = [self._asides[name] for name in names[:head]]
+        if head < len(names):
+            found.append(self._verdict(self._queue[int(waiting[head])]))
+            behind = Verdict(reason=Reason.BEHIND_HEAD, evidence=Evidence(blocked_by=(names[head],)))
+            found += [self._asides.get(name, behind) for name in names[head + 1 :]]
+        return found
 
     def _verdict(self, row: PendingRow) -> Verdict:
         kernels = self._placer.place(row)

@@ -161,6 +161,17 @@ def milli_of(slot: SlotName) -> int:
     return MILLI // scale_of(slot) if is_accelerator(slot) and not is_size(slot) else 0
 
 
+def held_milli(kernels: Iterable[KernelPlacement], *, agents: Mapping[AgentId, AgentRow]) -> int:
+    """Budget of accelerators that kernels hold in sum. On an agent that is not given, a device counts as usual."""
+    milli = 0
+    for kernel in kernels:
+        devices = agents[kernel.agent_id].layout.devices if kernel.agent_id in agents else {}
+        for slot, amounts in kernel.spec.items():
+            if is_accelerator(slot):
+                milli += sum(occupancy_on(({slot: amounts},), devices).values())
+    return milli
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningRow:
     """A session that holds devices, and when it is reckoned to give them back."""
@@ -196,12 +207,8 @@ class RunningRow:
         """A session that was given this, and of which nothing else is known."""
         kernels = tuple(kernels)
         wanted = {kernel.agent_id for kernel in kernels}
-        devices = {agent.id: agent.layout.devices for agent in agents if agent.id in wanted}
-        milli = 0
-        for kernel in kernels:
-            spec = {slot: amounts for slot, amounts in kernel.spec.items() if is_accelerator(slot)}
-            milli += sum(occupancy_on((spec,), devices.get(kernel.agent_id, {})).values())
-        return cls(session_id=session_id, ends_us=ends_us, kernels=kernels, milli=milli)
+        known = {agent.id: agent for agent in agents if agent.id in wanted}
+        return cls(session_id=session_id, ends_us=ends_us, kernels=kernels, milli=held_milli(kernels, agents=known))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -52,10 +52,12 @@ class Scoreboard:
     """Keeps the scores of one strategy on one cluster."""
 
     def __init__(self, cluster: Cluster, strategy: Strategy, *, seed: int) -> None:
+        self.strategy: Final = strategy
         self._cluster = cluster
-        self._strategy = strategy
         self._seed = seed
         self._scored: dict[Ask, _Scored] = {}
+        self._own: set[Ask] = set()
+        """Whose scores are shared with no twin."""
         self._began = 0
 
     def begin(self, seed: int) -> None:
@@ -64,12 +66,10 @@ class Scoreboard:
         self._began = self._cluster.clock
 
     def twin(self, cluster: Cluster) -> "Scoreboard":
-        """The same scores, for the twin of the cluster."""
-        twin = Scoreboard(cluster, self._strategy, seed=self._seed)
-        twin._scored = {
-            ask: replace(scored, scores=scored.scores.copy(), columns=scored.columns.copy())
-            for ask, scored in self._scored.items()
-        }
+        """The same scores, for the twin of the cluster; shared until either of the two changes them."""
+        twin = Scoreboard(cluster, self.strategy, seed=self._seed)
+        twin._scored = dict(self._scored)
+        self._own.clear()
         return twin
 
     def best(self, ask: Ask, *, without: Sequence[int] = ()) -> Choice | None:
@@ -86,9 +86,9 @@ class Scoreboard:
             scores[list(without)] = NOWHERE
         row = int(scores.argmax()) if len(scores) else -1
         if row < 0 or scores[row] == NOWHERE:
-            self._scored[ask].is_nowhere = not without
+            self._kept(ask).is_nowhere = not without
             return None
-        if self._strategy.draws_lots:
+        if self.strategy.draws_lots:
             tied = np.flatnonzero(scores == scores[row])
             row = int(tied[_drawn(self._seed, self._cluster.clock - self._began) % len(tied)])
         return self.choice(ask, row)
@@ -97,11 +97,8 @@ class Scoreboard:
         """[rows] the scores of all rows as they are now; to be read only."""
         cluster = self._cluster
         scored = self._scored.get(ask)
-        if scored is None:
-            count = len(cluster.nodes)
-            scored = _Scored(np.full(count, NOWHERE), np.zeros(count, dtype=np.int64), -1, False)
-            self._scored[ask] = scored
-        if scored.seen < cluster.clock:
+        if scored is None or scored.seen < cluster.clock:
+            scored = self._kept(ask)
             self._score(ask, scored, np.flatnonzero(cluster.changed_at > scored.seen))
             scored.seen = cluster.clock
             scored.is_nowhere = False
@@ -131,7 +128,7 @@ class Scoreboard:
 
     def refuse(self, ask: Ask, row: int) -> None:
         """The row was tried and did not hold the request: it is left out until it changes."""
-        self._scored[ask].scores[row] = NOWHERE
+        self._kept(ask).scores[row] = NOWHERE
 
     def column_when(self, ask: Ask, row: int, now: NodeRow) -> int | None:
         """The best device of a row for a request for one device, if the row stood as `now`."""
@@ -142,8 +139,20 @@ class Scoreboard:
         if ask.request.devices != 1 or not usable.any():
             return None
         cpu, mem = np.array([now.cpu]), np.array([now.mem])
-        made = self._strategy.score(self._candidates(rows, cpu=cpu, mem=mem, free=free, usable=usable), ask.request)
+        made = self.strategy.score(self._candidates(rows, cpu=cpu, mem=mem, free=free, usable=usable), ask.request)
         return int(made.columns[0])
+
+    def _kept(self, ask: Ask) -> _Scored:
+        """The scores of a class, to be changed by this board alone."""
+        if ask not in self._own:
+            known, count = self._scored.get(ask), len(self._cluster.nodes)
+            self._own.add(ask)
+            self._scored[ask] = (
+                _Scored(np.full(count, NOWHERE), np.zeros(count, dtype=np.int64), -1, False)
+                if known is None
+                else replace(known, scores=known.scores.copy(), columns=known.columns.copy())
+            )
+        return self._scored[ask]
 
     def _score(self, ask: Ask, scored: _Scored, rows: IntArray) -> None:
         cluster, request = self._cluster, ask.request
@@ -159,7 +168,7 @@ class Scoreboard:
                 scored.scores[rows[has_host & (allowed.sum(axis=1) > 0)]] = LAST
             rows, cpu, mem, free, usable = rows[fits], cpu[fits], mem[fits], free[fits], usable[fits]
         if len(rows):
-            made = self._strategy.score(self._candidates(rows, cpu=cpu, mem=mem, free=free, usable=usable), request)
+            made = self.strategy.score(self._candidates(rows, cpu=cpu, mem=mem, free=free, usable=usable), request)
             scored.scores[rows] = made.scores
             scored.columns[rows] = made.columns
 

@@ -1,7 +1,8 @@
 """A standing: what is free on the open agents as arrays, with the scores made on them; kept from pass to pass."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
+from itertools import compress
 from operator import is_not
 from typing import Final
 
@@ -13,23 +14,42 @@ from aliquot.core.placement.devices import Columns, DeviceTable
 from aliquot.core.placement.requests import WHOLE_MILLI, Mix
 from aliquot.core.placement.scoreboard import Scoreboard
 from aliquot.core.placement.strategies import making
+from aliquot.core.placement.strategy import Strategy
 from aliquot.core.snapshot import AgentRow, Request
 from aliquot_schema.devices import ResourceSpec
 from aliquot_schema.ids import AgentId, NodeId
 
 ASKS_MAX: Final = 256
 """Kinds of requests whose scores are kept from pass to pass, at most."""
-UsedOn = Callable[[NodeId], Occupancy]
+NOTHING: Final[Occupancy] = {}
+Used = Mapping[NodeId, Occupancy]
+
+
+class Likings:
+    """The strategy of a pass, made once for all standings and for as long as the mix stays the same."""
+
+    def __init__(self) -> None:
+        self._asked: tuple[Mapping[Request, int], Mix] | None = None
+        self._made: tuple[str, Mix, Strategy] | None = None
+
+    def strategy(self, placement: str, asked: Mapping[Request, int], *, size_max: int) -> Strategy:
+        """The strategy for what was asked; `asked` is known by identity, and must not be changed in place."""
+        if self._asked is None or self._asked[0] is not asked:
+            self._asked = asked, mix_of(asked)
+        mix = self._asked[1]
+        if self._made is None or self._made[:2] != (placement, mix):
+            self._made = placement, mix, making(placement)(mix, size_max=size_max)
+        return self._made[2]
 
 
 class Standing:
     """Rows stand for agents, in the order of the cluster."""
 
-    def __init__(self, agents: Sequence[AgentRow], used_on: UsedOn) -> None:
+    def __init__(self, agents: Sequence[AgentRow], used: Used) -> None:
         """The agents are open ones; they stay the same for as long as this is used."""
         by_id = {agent.id: agent for agent in agents}
         columns = {agent.id: Columns.of(agent.layout) for agent in agents}
-        self.cluster = Cluster([columns[agent.id].row(agent.id, used_on(agent.node_id)) for agent in agents])
+        self.cluster = Cluster([columns[agent.id].row(agent.id, used.get(agent.node_id, NOTHING)) for agent in agents])
         self.agents = [by_id[AgentId(node.name)] for node in self.cluster.nodes]
         self.columns = [columns[agent.id] for agent in self.agents]
         self.size_max = int(self.cluster.dev_size.max(initial=WHOLE_MILLI))
@@ -37,10 +57,12 @@ class Standing:
         self._rows_on: dict[NodeId, list[int]] = {}
         for row, agent in enumerate(self.agents):
             self._rows_on.setdefault(agent.node_id, []).append(row)
-        self._read = [used_on(agent.node_id) for agent in self.agents]
-        """The very mapping that each row was made from."""
+        self._nodes = [agent.node_id for agent in self.agents]
+        self._read = list(map(used.get, self._nodes))
+        """The very mapping that each row was made from; None = nothing was held."""
         self._asks: tuple[AllocationOptions, Asks] | None = None
-        self._board: tuple[str, Mix, Scoreboard] | None = None
+        self._board: Scoreboard | None = None
+        self._likings = Likings()
 
     def twin(self) -> "Standing":
         """The same, to go another way from here."""
@@ -48,23 +70,21 @@ class Standing:
         twin.cluster = self.cluster.twin()
         twin._read = list(self._read)
         if self._board is not None:
-            placement, mix, board = self._board
-            twin._board = placement, mix, board.twin(twin.cluster)
+            twin._board = self._board.twin(twin.cluster)
         return twin
 
-    def follow(self, used_on: UsedOn) -> None:
+    def follow(self, used: Used) -> None:
         """Read again what is held by another mapping than before."""
-        held = [used_on(agent.node_id) for agent in self.agents]
-        for row, is_other in enumerate(map(is_not, held, self._read)):
-            if is_other:
-                self._write(row, held[row])
+        held = list(map(used.get, self._nodes))
+        for row in compress(range(len(held)), map(is_not, held, self._read)):
+            self._write(row, held[row])
 
     def take(self, node_id: NodeId, specs: Sequence[ResourceSpec], used: Occupancy) -> None:
         """Something was given on a node, which is held so since; nothing but the devices of these specs changed."""
         rows = self._rows_on[node_id]
         row = rows[0]
         columns = self.columns[row]
-        host = columns.host_change(specs, self._read[row], used) if len(rows) == 1 else None
+        host = columns.host_change(specs, self._read[row] or NOTHING, used) if len(rows) == 1 else None
         if host is None:
             for other in rows:
                 self._write(other, used)
@@ -95,16 +115,14 @@ class Standing:
         Raises:
             InvalidRequest: there is no such strategy.
         """
-        mix = mix_of(asked)
-        if self._board is None or self._board[:2] != (placement, mix):
-            strategy = making(placement)(mix, size_max=self.size_max)
-            self._board = placement, mix, Scoreboard(self.cluster, strategy, seed=seed)
-        board = self._board[2]
-        board.begin(seed)
-        return board
+        strategy = self._likings.strategy(placement, asked, size_max=self.size_max)
+        if self._board is None or self._board.strategy is not strategy:
+            self._board = Scoreboard(self.cluster, strategy, seed=seed)
+        self._board.begin(seed)
+        return self._board
 
-    def _write(self, row: int, used: Occupancy) -> None:
-        columns = self.columns[row]
-        cpu, mem = columns.host_free(used)
-        self.cluster.set_row(row, cpu=cpu, mem=mem, free_milli=columns.free_milli(used))
+    def _write(self, row: int, used: Occupancy | None) -> None:
+        columns, held = self.columns[row], used or NOTHING
+        cpu, mem = columns.host_free(held)
+        self.cluster.set_row(row, cpu=cpu, mem=mem, free_milli=columns.free_milli(held))
         self._read[row] = used
