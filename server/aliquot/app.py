@@ -92,7 +92,7 @@ async def serving(settings: Settings) -> AsyncIterator[Server]:
         software_version=f"aliquot {version('aliquot')}",
     )
     executor = CombinedExecutor(dict.fromkeys(agents, local), otherwise=remote)
-    ports = Ports(store=store, executor=executor, clock=clock, ids=RandomIds())
+    ports = Ports(store=store, executor=executor, clock=clock, ids=RandomIds(), ledger=store.ledger)
     grace_ms = round(settings.grace_s * 1000)
     orchestrator = Orchestrator(ports, state=state, loaded=loaded, grace_ms=grace_ms)
     await orchestrator.forget_agents(agents | expected)

@@ -25,9 +25,9 @@ class Charged:
 class Books:
     """What everybody has used. A lease keeps the price that it was granted at."""
 
-    def __init__(self, usage: Usage | None = None) -> None:
+    def __init__(self, usage: Usage | None = None, *, rates: Mapping[LeaseId, int] | None = None) -> None:
         self.usage = usage or Usage()
-        self._rates: dict[LeaseId, int] = {}
+        self._rates: dict[LeaseId, int] = dict(rates or {})
 
     @classmethod
     def opened(cls, accounts: Iterable[Account], *, held: Iterable[Charged], policy: Policy) -> "Books":
@@ -36,6 +36,10 @@ class Books:
         for charged in sorted(held, key=lambda charged: (charged.lease.granted_us, charged.lease.id)):
             books.grant(charged, policy=policy)
         return books
+
+    def rates(self) -> dict[LeaseId, int]:
+        """What each open lease costs, milli of a device."""
+        return dict(self._rates)
 
     def rate(self, lease_id: LeaseId) -> int:
         """What a lease costs, milli of a device; 0 for one that is not open."""

@@ -19,6 +19,7 @@ from aliquot.service.draft import Draft
 from aliquot.service.eviction import evict, stop_overdue
 from aliquot.service.grants import Grants
 from aliquot.service.journal import Journal
+from aliquot.service.ledger.ports import PassWatcher
 from aliquot.service.ports import Clock
 from aliquot.service.snapshots import take
 from aliquot.service.state import State
@@ -31,6 +32,7 @@ from aliquot_schema.states import SessionState
 log: Final = logging.getLogger("aliquot.allocator")
 
 ACTOR: Final = "system:allocator"
+SEED: Final = 0
 WAKING: Final = frozenset(
     {
         "session.queued",
@@ -79,6 +81,7 @@ class Allocator:
         last_pass: int,
         last_at_us: int,
         on_scheduled: Callable[[tuple[SessionId, ...]], None],
+        watcher: PassWatcher | None = None,
     ) -> None:
         self._state = state
         self._journal = journal
@@ -87,6 +90,7 @@ class Allocator:
         self._pass_number = last_pass
         self._now_us = last_at_us
         self._on_scheduled = on_scheduled
+        self._watcher = watcher
         self._woken = asyncio.Event()
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="decide")
         journal.listeners.append(self._hear)
@@ -113,9 +117,13 @@ class Allocator:
         self._now_us = max(self._now_us, self._clock.now_us())
         await self._stop_overdue()
         snapshot, rules = take(self._state), self._rules()
+        if self._watcher is not None:
+            self._watcher.begins(snapshot, rules)
         plan = await asyncio.get_running_loop().run_in_executor(
-            self._worker, lambda: decide(snapshot, rules, now_us=self._now_us, seed=0, known=self._memo)
+            self._worker, lambda: decide(snapshot, rules, now_us=self._now_us, seed=SEED, known=self._memo)
         )
+        if self._watcher is not None:
+            self._watcher.ends(plan, number=self._pass_number, now_us=self._now_us, seed=SEED)
         placed, overtaken = await self.carry_out(plan)
         self._state.judge(plan.verdicts, promised_us=plan.promised_us())
         if overtaken:

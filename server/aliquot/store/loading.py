@@ -6,12 +6,15 @@ from typing import Any
 from sqlalchemy import CompoundSelect, Connection, Select, and_, func, select, union, update
 
 from aliquot.service.ports import Loaded
+from aliquot.store.ledger.tables import PASSES
 from aliquot.store.mapping import ACCOUNT, AGENT, KERNEL, LEASE, POLICY, QUOTA, SESSION, SLOT, RecordMapping
 from aliquot.store.tables import COUNTER, KERNELS, LEASES, SESSIONS
 from aliquot_schema.events import Record
 from aliquot_schema.states import ENDED, SessionState
 
 _LIVE = sorted(state.value for state in SessionState if state not in ENDED)
+_LAST_ENTRY = select(func.max(PASSES.c.number))
+"""Passes that changed nothing are in the ledger alone."""
 _HELD = LEASES.c.released_us.is_(None)
 
 
@@ -23,21 +26,21 @@ def raise_epoch(connection: Connection, *, now_us: int) -> int:
     return epoch
 
 
-def load(connection: Connection, *, epoch: int, ended_limit: int) -> Loaded:
+def load(connection: Connection, *, epoch: int | None, ended_limit: int) -> Loaded:
     """Read the state as of one moment.
 
     Args:
         connection: in a transaction that sees one snapshot.
-        epoch: what this server raised it to.
+        epoch: what this server raised it to; None = it did not, and the present one counts.
         ended_limit: how many ended sessions are kept at most.
     """
     counter = connection.execute(select(COUNTER)).one()
     ended_count = connection.execute(select(func.count()).select_from(_ended(ended_limit + 1).subquery())).scalar_one()
     return Loaded(
         revision=counter.number,
-        epoch=epoch,
+        epoch=counter.epoch if epoch is None else epoch,
         last_at_us=counter.at_us,
-        last_pass=counter.pass_number,
+        last_pass=max(counter.pass_number, connection.execute(_LAST_ENTRY).scalar_one() or 0),
         records=tuple(_records(connection, ended_limit=ended_limit)),
         ended_complete=ended_count <= ended_limit,
     )

@@ -6,7 +6,7 @@ from pathlib import Path
 from sqlalchemy import make_url
 from sqlalchemy.exc import ArgumentError
 
-from aliquot.service.ports import Store, StoreUnavailable
+from aliquot.service.ports import StoreUnavailable
 from aliquot.store.sqlite import SqliteDatabase
 from aliquot.store.store import ENDED_SESSIONS_LOADED, Database, DatabaseStore
 
@@ -15,7 +15,7 @@ SQLITE_FILE = Path("server") / "aliquot.db"
 
 def open_store(
     database_url: str, *, data_folder: Path, now_us: Callable[[], int], ended_limit: int = ENDED_SESSIONS_LOADED
-) -> Store:
+) -> DatabaseStore:
     """Make a store; its `open` takes the database.
 
     Args:

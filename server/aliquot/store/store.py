@@ -6,12 +6,15 @@ from typing import Final, Protocol, TypeVar
 
 from sqlalchemy import Connection
 
+from aliquot.service.leadership.ports import Beginning, PresentTerm
 from aliquot.service.ports import Batch, Loaded, SessionQuery, StoreUnavailable
 from aliquot.store import queries
 from aliquot.store.commits import Outcome, commit_group
 from aliquot.store.faults import unavailability
 from aliquot.store.groups import GroupCommits
+from aliquot.store.ledger.ledger import DatabaseLedger
 from aliquot.store.loading import load, raise_epoch
+from aliquot.store.terms import begin_term, present_term
 from aliquot_schema.events import Event, Record
 from aliquot_schema.ids import SessionId, UserId
 from aliquot_schema.sessions import Session
@@ -49,10 +52,26 @@ class DatabaseStore:
         self._ended_limit = ended_limit
         self._groups = GroupCommits(self._write_group)
         self._is_open = False
+        self.ledger: Final = DatabaseLedger(self)
 
     async def open(self) -> Loaded:
+        return await self._opened(leads=True)
+
+    async def join(self) -> Loaded:
+        """See `aliquot.service.leadership.ports.SharedStore.join`."""
+        return await self._opened(leads=False)
+
+    async def begin_term(self) -> Beginning:
+        """See `aliquot.service.leadership.ports.SharedStore.begin_term`."""
+        return await self.write(partial(begin_term, now_us=self._now_us()))
+
+    async def present_term(self) -> PresentTerm:
+        """See `aliquot.service.leadership.ports.SharedStore.present_term`."""
+        return await self.read(present_term)
+
+    async def _opened(self, *, leads: bool) -> Loaded:
         try:
-            loaded = await self._open()
+            loaded = await self._open(leads=leads)
         except BaseException as error:
             await self._database.close()
             _raise_unavailable(error)
@@ -70,29 +89,39 @@ class DatabaseStore:
         return await self._groups.commit(batch)
 
     async def events_after(self, number: int, *, limit: int) -> tuple[Event, ...]:
-        return await self._read(partial(queries.events_after, number=number, limit=limit))
+        return await self.read(partial(queries.events_after, number=number, limit=limit))
 
     async def sessions(self, query: SessionQuery) -> tuple[Session, ...]:
-        return await self._read(partial(queries.list_sessions, query=query))
+        return await self.read(partial(queries.list_sessions, query=query))
 
     async def count_sessions(self, query: SessionQuery) -> int:
-        return await self._read(partial(queries.count_sessions, query=query))
+        return await self.read(partial(queries.count_sessions, query=query))
 
     async def session_records(self, session_id: SessionId) -> tuple[Record, ...]:
-        return await self._read(partial(queries.session_records, session_id=session_id))
+        return await self.read(partial(queries.session_records, session_id=session_id))
 
     async def session_by_key(self, owner: UserId, key: str) -> Session | None:
-        return await self._read(partial(queries.session_by_key, owner=owner, key=key))
+        return await self.read(partial(queries.session_by_key, owner=owner, key=key))
 
-    async def _open(self) -> Loaded:
+    async def _open(self, *, leads: bool) -> Loaded:
         await self._database.open()
-        epoch = await self._database.write(partial(raise_epoch, now_us=self._now_us()))
+        epoch = await self._database.write(partial(raise_epoch, now_us=self._now_us())) if leads else None
         return await self._database.read(partial(load, epoch=epoch, ended_limit=self._ended_limit))
 
-    async def _read(self, work: Work[T]) -> T:
+    async def read(self, work: Work[T]) -> T:
+        """Run what only reads."""
         self._check_open()
         try:
             return await self._database.read(work)
+        except Exception as error:
+            _raise_unavailable(error)
+            raise
+
+    async def write(self, work: Work[T]) -> T:
+        """Run what makes its own transactions, between two groups of commits."""
+        self._check_open()
+        try:
+            return await self._database.write(work)
         except Exception as error:
             _raise_unavailable(error)
             raise

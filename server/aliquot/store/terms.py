@@ -2,7 +2,7 @@
 
 from sqlalchemy import Connection, func, select, update
 
-from aliquot.service.leadership.ports import Beginning
+from aliquot.service.leadership.ports import Beginning, PresentTerm
 from aliquot.store.ledger.tables import PASSES
 from aliquot.store.tables import COUNTER
 
@@ -15,7 +15,14 @@ def begin_term(connection: Connection, *, now_us: int) -> Beginning:
         last_entry = connection.execute(select(func.max(PASSES.c.number))).scalar_one()
     return Beginning(
         epoch=counter.epoch,
+        began_us=counter.epoch_us,
         revision=counter.number,
         last_at_us=counter.at_us,
         last_pass=max(counter.pass_number, last_entry or 0),
     )
+
+
+def present_term(connection: Connection) -> PresentTerm:
+    """The newest term."""
+    row = connection.execute(select(COUNTER.c.epoch, COUNTER.c.epoch_us)).one()
+    return PresentTerm(epoch=row.epoch, began_us=row.epoch_us)

@@ -11,10 +11,18 @@ class SeatLost(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Beginning:
-    """What a term begins with. Nothing of an earlier term is committed after event `revision`."""
+class PresentTerm:
+    """The newest term."""
 
     epoch: int
+    """0 before the first."""
+    began_us: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beginning(PresentTerm):
+    """What a term begins with. Nothing of an earlier term is committed after event `revision`."""
+
     revision: int
     last_at_us: int
     last_pass: int
@@ -28,6 +36,9 @@ class SharedStore(Store, Protocol):
 
     async def begin_term(self) -> Beginning:
         """Raise the epoch: from now on nothing can be committed in the name of an older one."""
+
+    async def present_term(self) -> PresentTerm:
+        """Who leads now, or led last, began so."""
 
 
 class Seat(Protocol):

@@ -1,0 +1,1 @@
+"""The decision ledger in the database."""

@@ -1,0 +1,60 @@
+"""The decision ledger.
+
+Revision 0004.
+"""
+
+from typing import Any
+
+import sqlalchemy as sa
+from alembic import op
+from sqlalchemy import LargeBinary
+from sqlalchemy.types import TypeEngine
+
+revision = "0004"
+down_revision = "0003"
+
+TEXT = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
+INT = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+
+
+def upgrade() -> None:
+    """Make the tables; the ledger begins with the first pass of the server that starts now."""
+    _passes()
+    op.create_table(
+        "checkpoints",
+        _column("number", INT, autoincrement=False),
+        _column("body", LargeBinary()),
+        sa.PrimaryKeyConstraint("number", name="pk_checkpoints"),
+    )
+    op.create_table(
+        "chains",
+        _column("id", TEXT),
+        _column("first_hash", LargeBinary()),
+        _column("last_number", INT),
+        _column("last_hash", LargeBinary()),
+        sa.PrimaryKeyConstraint("id", name="pk_chains"),
+    )
+
+
+def _passes() -> None:
+    op.create_table(
+        "passes",
+        _column("number", INT, autoincrement=False),
+        _column("now_us", INT),
+        _column("revision", INT),
+        _column("seed", INT),
+        _column("epoch", INT),
+        _column("code_version", TEXT),
+        _column("format", INT),
+        _column("lost", INT),
+        _column("body", LargeBinary()),
+        sa.Column("checkpoint_hash", LargeBinary(), nullable=True),
+        _column("prev_hash", LargeBinary()),
+        _column("hash", LargeBinary()),
+        sa.PrimaryKeyConstraint("number", name="pk_passes"),
+    )
+    op.create_index("ix_passes_now", "passes", ["now_us"])
+
+
+def _column(name: str, kind: TypeEngine[Any], **more: Any) -> sa.Column[Any]:
+    return sa.Column(name, kind, nullable=False, **more)

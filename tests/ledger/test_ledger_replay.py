@@ -1,0 +1,60 @@
+"""A busy run is decided again, pass by pass, from the event log and the ledger."""
+
+from dataclasses import replace
+
+import pytest
+
+from aliquot.core.policy import Policy
+from aliquot.service.ledger.ports import LedgerReader
+from aliquot.service.replay.replaying import Replayed, replay
+from aliquot.store.ledger.chain import verify
+from aliquot_schema.policies import PolicyDocument, Weights
+from ledger_course import course_on
+from store_places import Place
+
+pytestmark = pytest.mark.anyio
+
+KINDS = {"agent.draining", "session.preempting", "session.split", "quota.changed", "lease.granted", "policy.changed"}
+
+
+async def replayed(ledger: LedgerReader, *, policy: Policy | None = None) -> list[Replayed]:
+    """All of the ledger; by another policy, the end of it."""
+    keys = await ledger.last(100_000 if policy is None else 200)
+    return [one async for one in replay(ledger, first=keys[0].number, last=keys[-1].number, policy=policy)]
+
+
+@pytest.mark.parametrize("entries", [120, pytest.param(1050, marks=pytest.mark.slow)])
+async def test_a_busy_run_replays_without_a_difference(place: Place, entries: int) -> None:
+    async with course_on(place) as (course, running):
+        await course.until_written(running.ledger, entries)
+    store = place.store()
+    await store.open()
+    try:
+        found = await replayed(store.ledger)
+        assert [one.differences for one in found if one.differences][:3] == []
+        assert len(found) >= entries
+        assert sum(one.entry.lost for one in found) == 0
+        assert sum(one.entry.checkpoint is not None for one in found) == 1 + len(found) // 1000
+        kinds = {event.kind for event in await store.events_after(0, limit=1_000_000)}
+        assert kinds >= KINDS, f"nothing happened of the kinds {KINDS - kinds}"
+        other = PolicyDocument(weights=replace(Weights(), short=9, age=7))
+        assert any(one.differences for one in await replayed(store.ledger, policy=Policy.of(other)))
+    finally:
+        await store.close()
+
+
+async def test_a_restart_begins_with_a_checkpoint_and_goes_on_counting(place: Place) -> None:
+    for _ in range(2):
+        async with course_on(place) as (course, running):
+            await course.until_written(running.ledger, len(await running.ledger.last(1000)) + 30)
+    store = place.store()
+    await store.open()
+    try:
+        found = await replayed(store.ledger)
+        numbers = [one.entry.number for one in found]
+        assert numbers == sorted(set(numbers))
+        assert [one.entry.epoch for one in found if one.entry.checkpoint is not None] == [1, 2]
+        assert [one.differences for one in found if one.differences][:3] == []
+        assert await store.read(verify) == len(found)
+    finally:
+        await store.close()

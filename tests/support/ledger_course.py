@@ -1,0 +1,170 @@
+"""A busy cluster: the real service over a real store, fake agents, and a seed that decides what people do."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+from aliquot.clock import RandomIds, SystemClock
+from aliquot.service.orchestrator import Orchestrator, Ports, load_state
+from aliquot.store.ledger.ledger import DatabaseLedger
+from aliquot.store.opening import open_store
+from aliquot.store.store import DatabaseStore
+from aliquot_schema.admin_views import NewQuota
+from aliquot_schema.errors import AliquotError
+from aliquot_schema.ids import AgentId, KernelId, UserId
+from aliquot_schema.policies import Victims
+from aliquot_schema.quotas import QuotaScope
+from aliquot_schema.requests import Caller, NewFallback, NewSession, Role
+from service_bench import agent
+from service_fakes import FakeExecutor
+from store_places import Place
+
+WAIT_S = 60.0
+PENDING_MAX = 30
+USERS = ("ann", "bob", "cat", "dan")
+OPERATOR = Caller(user=UserId("root"), request_id="req_root", role=Role.OPERATOR)
+
+
+class LeapingClock(SystemClock):
+    """Real time, and as much besides as a test lets pass."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._ahead_us = 0
+
+    def now_us(self) -> int:
+        return super().now_us() + self._ahead_us
+
+    def passes(self, seconds: float) -> None:
+        self._ahead_us += round(seconds * 1e6)
+
+
+class Course:
+    """What happens, step by step."""
+
+    def __init__(self, service: Orchestrator, executor: FakeExecutor, clock: LeapingClock, *, seed: int) -> None:
+        self.service = service
+        self.executor = executor
+        self.clock = clock
+        self.draw = random.Random(seed)
+        self.refused = 0
+
+    async def until_written(self, ledger: DatabaseLedger, count: int) -> None:
+        """Go on until the ledger has so many entries."""
+        async with asyncio.timeout(WAIT_S * 4):
+            while len(await ledger.last(count)) < count:
+                for _ in range(50):
+                    await self.step()
+
+    async def step(self) -> None:
+        """One thing, whatever it is."""
+        self.clock.passes(self.draw.choice((0, 1, 20, 300)))
+        acts = (self.submit, self.submit, self.end, self.end, self.end, self.change_cluster, self.change_rules)
+        try:
+            await self.draw.choices(acts, weights=(4, 4, 4, 4, 2, 1, 3))[0]()
+        except AliquotError:
+            self.refused += 1
+        await asyncio.sleep(0)
+
+    async def submit(self) -> None:
+        draw = self.draw
+        if len(self.service.state.pending) >= PENDING_MAX:
+            return
+        slot = draw.choice((("cuda.device", "1"), ("cuda.device", "2"), ("cuda.shares", "0.3"), ("cuda.shares", "1.5")))
+        known = list(self.service.state.sessions)
+        await self.service.sessions.create_session(
+            Caller(user=UserId(draw.choice(USERS)), request_id="req_x", role=Role.OPERATOR),
+            NewSession(
+                argv=("python", f"{draw.choice('abc')}.py"),
+                shell=None,
+                slots=[slot],
+                cluster_size=draw.choice((1, 1, 1, 2, 4)),
+                priority=draw.choice(("low", "normal", "normal", "high", "critical")),
+                time_limit=draw.choice((None, 60.0, 3600.0)),
+                estimated_duration=draw.choice((None, None, 30.0)),
+                preemptible=draw.random() < 0.5,
+                array=draw.choice((None, None, None, "0-5")),
+                max_parallel=None,
+                held=draw.random() < 0.05,
+                project=draw.choice((None, "vision")),
+                labels=draw.choice(((), (), (("zone", "north"),))),
+                fallbacks=_fallbacks(draw),
+                environment=[("TOKEN", "hunter2")],
+                depends_on=[(draw.choice(known), "after_any")] if known and draw.random() < 0.1 else (),
+            ),
+        )
+
+    async def end(self) -> None:
+        """Some kernel ends, well or badly; one that was told to stop ends first."""
+        running = [kernel for one in self.executor.agents.values() for kernel in sorted(one.running)]
+        stopped = [kernel for one in self.executor.agents.values() for kernel in one.stopped if kernel in one.running]
+        if stopped or running:
+            self.executor.ends(KernelId(self.draw.choice(stopped or running)), code=self.draw.choice((0, 0, 0, 1)))
+
+    async def change_cluster(self) -> None:
+        name = self.draw.choice(list(self.executor.agents))
+        admin = self.service.administration
+        match self.draw.randrange(6):
+            case 0:
+                await admin.drain_agent(OPERATOR, name, note=None, evicts=self.draw.random() < 0.5)
+            case 1 | 2:
+                await admin.resume_agent(OPERATOR, name)
+            case 3:
+                await admin.label_agent(OPERATOR, name, self.draw.choice(((), (("zone", "north"),))))
+            case 4:
+                self.executor.falls_silent(AgentId(name))
+            case 5:
+                self.executor.comes_back(AgentId(name))
+
+    async def change_rules(self) -> None:
+        draw, admin = self.draw, self.service.administration
+        match draw.randrange(4):
+            case 0:
+                order = draw.choice(("fair_share", "fair_share", "priority", "sjf", "fcfs"))
+                preemption = {"victims": draw.choice((Victims.ANY, Victims.WILLING)), "run_ms_min": 0, "grace_ms": 50}
+                await admin.update_policy(OPERATOR, {"order": order, "preemption": preemption}, None)
+            case 1:
+                quota = NewQuota(
+                    scope=QuotaScope.USER,
+                    name=draw.choice(USERS),
+                    max_slots=[("cuda.shares", draw.choice(("2", "6")))],
+                    own_slots=[("cuda.shares", "1")],
+                )
+                await admin.set_quota(OPERATOR, quota, None)
+            case 2:
+                await admin.remove_quota(OPERATOR, QuotaScope.USER, draw.choice(USERS), None)
+            case 3:
+                pending = [session.id for session in self.service.state.sessions.values() if not session.is_ended]
+                if pending:
+                    await self.service.sessions.cancel_session(OPERATOR, draw.choice(pending), None)
+
+
+@asynccontextmanager
+async def course_on(place: Place, *, seed: int = 1) -> AsyncIterator[tuple[Course, DatabaseStore]]:
+    """The service over a database, with three agents of 4 GPUs; everything is written down when it ends."""
+    clock = LeapingClock()
+    store = open_store(place.url, data_folder=place.folder, now_us=clock.now_us)
+    state, loaded = await load_state(store)
+    clock.not_before(loaded.last_at_us)
+    executor = FakeExecutor([agent(name, devices=4) for name in ("a", "b", "c")])
+    ports = Ports(store=store, executor=executor, clock=clock, ids=RandomIds(), ledger=store.ledger)
+    service = Orchestrator(ports, state=state, loaded=loaded, grace_ms=100)
+    running = asyncio.create_task(service.run())
+    try:
+        await executor.start()
+        await service.until_reachable(frozenset(executor.agents))
+        yield Course(service, executor, clock, seed=seed), store
+        assert not running.done(), running.exception()
+    finally:
+        running.cancel()
+        with suppress(asyncio.CancelledError):
+            await running
+        await service.close()
+        await store.close()
+
+
+def _fallbacks(draw: random.Random) -> list[NewFallback]:
+    if draw.random() < 0.9:
+        return []
+    return [NewFallback(slots=[("cuda.shares", "0.2")], cluster_size=1, after_s=60.0)]
