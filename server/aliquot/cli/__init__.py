@@ -4,6 +4,7 @@ import typer
 
 from aliquot.cli.agent import agent
 from aliquot.cli.main_job.command import once
+from aliquot.cli.node import node
 from aliquot.cli.policy import policy
 from aliquot.cli.serve import serve
 from aliquot.cli.simulate import simulate
@@ -18,6 +19,7 @@ def describe() -> None:
 
 main.add_typer(agent, name="agent", help="Run an agent of another node, check a node, and make keys.")
 main.command("once")(once)
+main.add_typer(node, name="node", help="Be a node of a Ray cluster.")
 main.add_typer(policy, name="policy")
 main.command("serve")(serve)
 main.command("simulate")(simulate)

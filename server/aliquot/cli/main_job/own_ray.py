@@ -1,0 +1,142 @@
+"""A Ray cluster of one's own on this machine: a head, and nodes with agents; gone afterwards."""
+
+import asyncio
+import os
+import secrets
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from aliquot.cli.main_job.live_processes import kill_mentioning
+from aliquot.execution.ray.node.token_file import made_token
+
+STOP_S_MAX: Final = 40.0
+LOG_TAIL_BYTES: Final = 4000
+
+
+class OwnNode:
+    """A process `aliquot node start`, on a loopback address of its own."""
+
+    def __init__(self, ray: "OwnRay", name: str, *options: str, address: str) -> None:
+        self.name = name
+        self.address = address
+        self._ray = ray
+        self._options = options
+        self._log = ray.folder / f"{name}.log"
+        self._process: asyncio.subprocess.Process | None = None
+
+    @property
+    def pid(self) -> int:
+        """The process, which has been started."""
+        assert self._process is not None
+        return self._process.pid
+
+    def log(self) -> str:
+        """The end of what it and Ray printed."""
+        return self._log.read_bytes()[-LOG_TAIL_BYTES:].decode(errors="replace") if self._log.exists() else ""
+
+    async def start(self) -> None:
+        """Start the process; Ray's own take seconds more."""
+        with self._log.open("ab") as log:
+            self._process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "aliquot", "node", "start", "--ray-head", self._ray.head),
+                *("--address", self.address, "--ray-token-file", str(self._ray.token_file)),
+                *self._options,
+                env=self._ray.environment,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    async def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
+        """End it, and return its exit code (negative: the signal that ended it)."""
+        if self._process is None:
+            return 0
+        if self._process.returncode is None:
+            self._process.send_signal(number)
+        try:
+            async with asyncio.timeout(STOP_S_MAX):
+                return await self._process.wait()
+        except TimeoutError:
+            self._process.kill()
+            return await self._process.wait()
+
+
+class OwnRay:
+    """Nodes share this machine, each with an address of its own in 127.0.0.0/8; several such clusters can be up."""
+
+    def __init__(self, *, environment: Mapping[str, str] | None = None) -> None:
+        """
+        Args:
+            environment: further variables for Ray.
+        """
+        # Short: Ray puts sockets below it, whose paths have no more than 107 characters.
+        self.folder = Path(tempfile.mkdtemp(prefix="alq-"))
+        self.folder.chmod(0o711)
+        self.token_file = made_token(self.folder / "ray-token")
+        self._network = f"127.{secrets.randbelow(250) + 2}.{secrets.randbelow(250)}"
+        self.head = f"{self._network}.1:{_free_port()}"
+        kept = {name: text for name, text in os.environ.items() if not name.startswith(("ALIQUOT_", "RAY_"))}
+        self.environment = kept | dict(environment or {})
+        self.head_node = self._head()
+        self.nodes: list[OwnNode] = []
+
+    @property
+    def server_options(self) -> tuple[str, ...]:
+        """What `aliquot serve` is told."""
+        return ("--executor", "ray", "--ray-head", self.head, "--ray-token-file", str(self.token_file))
+
+    async def add_node(self, name: str, *options: str) -> OwnNode:
+        """Start a node with an agent.
+
+        Args:
+            options: further options of `aliquot node start`.
+        """
+        node = OwnNode(self, name, *options, address=f"{self._network}.{len(self.nodes) + 2}")
+        self.nodes.append(node)
+        await node.start()
+        return node
+
+    async def stop(self) -> None:
+        """Stop all nodes, the head last."""
+        await asyncio.gather(*(node.stop() for node in self.nodes))
+        await self.head_node.stop()
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self.head_node.start()
+        except BaseException:
+            await self._clear()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._clear()
+
+    def _head(self) -> OwnNode:
+        client_port = f"--ray-client-server-port={_free_port()}"
+        options = ("--head", "--no-agent", "--temp-folder", str(self.folder / "t"), client_port)
+        return OwnNode(self, "head", *options, address=self.head.rpartition(":")[0])
+
+    async def _clear(self) -> None:
+        try:
+            await self.stop()
+        finally:
+            kill_mentioning(str(self.folder))
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

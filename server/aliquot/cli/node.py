@@ -1,0 +1,103 @@
+"""`aliquot node`: a host of a Ray cluster, and the agents that it has."""
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+if TYPE_CHECKING:
+    from aliquot.execution.ray.node.start_command import RayNodeOptions
+    from aliquot.execution.remote.agent_setup import AgentOptions
+
+node: Final = typer.Typer(no_args_is_help=True)
+
+
+@node.callback()
+def describe() -> None:
+    """Join this host to a Ray cluster."""
+
+
+@node.command("start", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def start(
+    context: typer.Context,
+    ray_head: Annotated[
+        str, typer.Option(envvar="RESEARCH_AGENT_RAY_HEAD_NODE", help="HOST:PORT of the cluster's head.")
+    ],
+    head: Annotated[bool, typer.Option("--head", help="Be the head: Ray's control store runs here.")] = False,
+    no_agent: Annotated[bool, typer.Option("--no-agent", help="Run no agent here, and no jobs.")] = False,
+    agent_id: Annotated[str | None, typer.Option("--id", help="The agent's name.  [default: the host's]")] = None,
+    data_folder: Annotated[Path | None, typer.Option(help="Where job files are, in agents/ID.")] = None,
+    accelerators: Annotated[Path | None, typer.Option(help="A file of mock accelerators.")] = None,
+    demo_node: Annotated[
+        int | None, typer.Option(min=1, help="Be node N of a demo cluster, with eight mock H100.")
+    ] = None,
+    reserved_cpu: Annotated[int, typer.Option(min=0, help="CPUs of this host that are not handed out.")] = 0,
+    reserved_mem: Annotated[str, typer.Option(help="Memory of this host that is not handed out.")] = "512m",
+    job_user: Annotated[str | None, typer.Option(help="The Unix account that jobs run as.")] = None,
+    allow_root_jobs: Annotated[bool, typer.Option("--allow-root-jobs", help="Let jobs run as root.")] = False,
+    ray_token_file: Annotated[
+        Path | None, typer.Option(help="Ray's token; a head makes it.  [default: where Ray looks]")
+    ] = None,
+    address: Annotated[str | None, typer.Option(help="This host's address, as the other nodes reach it.")] = None,
+    temp_folder: Annotated[Path | None, typer.Option(help="Where Ray keeps logs and sockets.")] = None,
+    log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
+) -> None:
+    """Run a Ray node until told to stop, and start it again when it ends. Jobs go on without it.
+
+    What follows after -- is given to `ray start`.
+    """
+    from aliquot.errors import ConfigurationError
+    from aliquot.execution.ray.node.start_command import RayNodeOptions
+    from aliquot.execution.remote.agent_setup import AgentOptions
+    from aliquot.settings import default_data_folder, read_settings
+    from aliquot_schema.errors import AliquotError
+
+    logging.basicConfig(level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    try:
+        options = AgentOptions(
+            data_folder=data_folder or default_data_folder(),
+            accelerators=None if accelerators is None else accelerators.absolute(),
+            id=agent_id,
+            demo_node=demo_node,
+            reserved_cpu=reserved_cpu,
+            reserved_mem=reserved_mem,
+            job_user=job_user,
+            allow_root_jobs=allow_root_jobs,
+            division=read_settings().division,
+        )
+        ray_options = RayNodeOptions(
+            head=ray_head,
+            is_head=head,
+            with_agent=not no_agent,
+            address=address,
+            temp_folder=temp_folder,
+            extra=tuple(context.args),
+        )
+        asyncio.run(_run(_Node(agents=options, ray=ray_options, token_file=ray_token_file)))
+    except (ConfigurationError, AliquotError) as error:
+        print(f"aliquot node cannot start: {error}", file=sys.stderr)
+        raise typer.Exit(2) from None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Node:
+    agents: "AgentOptions"
+    ray: "RayNodeOptions"
+    token_file: Path | None
+
+
+async def _run(chosen: _Node) -> None:
+    from aliquot.execution.ray.node.preparation import prepared_environment
+    from aliquot.execution.ray.node.raylet import Raylet
+
+    environment = prepared_environment(os.environ, agents=chosen.agents, ray=chosen.ray, token_file=chosen.token_file)
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    await Raylet(chosen.ray, environment=environment).run(stop)

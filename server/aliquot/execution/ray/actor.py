@@ -1,0 +1,35 @@
+"""The class that Ray makes an actor of, one on each node.
+
+Ray ships the class itself with the gateway's code, and everything that it imports is the node's: so it does nothing but
+call what it imports.
+"""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from aliquot.execution.ray.hosting import Description
+
+
+class NodeActor:
+    """All methods are coroutines: Ray then runs them side by side in one event loop."""
+
+    def __init__(self) -> None:
+        from aliquot.execution.ray.hosting import Hosting
+
+        self._hosting = Hosting()
+
+    async def describe(self) -> "Description":
+        """See `Hosting`, here and below."""
+        return await self._hosting.describe()
+
+    async def connect(self, agent_id: str, connection: tuple[int, int]) -> str | None:
+        return await self._hosting.connect(agent_id, connection)
+
+    async def disconnect(self, agent_id: str, connection: tuple[int, int]) -> None:
+        await self._hosting.disconnect(agent_id, connection)
+
+    async def bring(self, agent_id: str, connection: tuple[int, int], frames: list[bytes]) -> bool:
+        return self._hosting.bring(agent_id, connection, frames)
+
+    async def fetch(self, agent_id: str, connection: tuple[int, int]) -> list[bytes] | None:
+        return await self._hosting.fetch(agent_id, connection)

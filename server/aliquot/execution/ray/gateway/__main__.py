@@ -1,0 +1,62 @@
+"""`python -m aliquot.execution.ray.gateway HOST:PORT FD`: started by the server, which holds the other end of FD."""
+
+import asyncio
+import logging
+import os
+import socket
+import sys
+from typing import Final
+
+from aliquot.execution.ray.gateway.switchboard import Switchboard
+from aliquot.execution.ray.messages import Apart, FromServer
+from aliquot.execution.ray.pipe import Pipe, PipeBroken
+from aliquot.execution.ray.reaching import Unreachable, reach
+
+CONNECT_S_MAX: Final = 45.0
+"""How long Ray may take to make a driver of this process."""
+
+log: Final = logging.getLogger("aliquot.gateway")
+
+
+async def main(head: str, descriptor: int) -> None:
+    """Live until the server is gone, or Ray can no longer be had from this process."""
+    reader, writer = await asyncio.open_unix_connection(sock=socket.socket(fileno=descriptor))
+    server: Pipe[FromServer] = Pipe(reader, writer, incoming=FromServer)
+    switchboard = Switchboard(server)
+    listening = asyncio.create_task(switchboard.listen())
+    working = asyncio.create_task(_work(head, server, switchboard))
+    await asyncio.wait({listening, working}, return_when=asyncio.FIRST_COMPLETED)
+    for task in (listening, working):
+        if task.done() and not isinstance(task.exception(), PipeBroken):
+            reason = str(task.exception()).strip().partition("\n")[0]
+            log.error("the gateway ends: %s", reason, exc_info=not isinstance(task.exception(), Unreachable))
+            await server.send(Apart(reason=reason))
+
+
+async def _work(head: str, server: Pipe[FromServer], switchboard: Switchboard) -> None:
+    """Never returns.
+
+    Raises:
+        Unreachable: there is no way to Ray now; and whatever else Ray raises.
+    """
+    await reach(head)
+    # Imported here: it takes a second, and is in vain while nobody listens there.
+    from aliquot.execution.ray.gateway.cluster import Cluster
+    from aliquot.execution.ray.gateway.driver import connect
+
+    try:
+        async with asyncio.timeout(CONNECT_S_MAX):
+            version = await asyncio.to_thread(connect, head)
+    except TimeoutError:
+        raise Unreachable(
+            f"Ray at {head} takes no driver from this host: it needs a Ray node of the cluster here, which "
+            f"`aliquot node start --ray-head {head} --no-agent` makes"
+        ) from None
+    log.info("connected to Ray %s at %s", version, head)
+    await Cluster(version=version, head=head, server=server, switchboard=switchboard).watch()
+
+
+if __name__ == "__main__":
+    logging.basicConfig(level="INFO", stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    asyncio.run(main(sys.argv[1], int(sys.argv[2])))
+    os._exit(0)
