@@ -78,7 +78,7 @@ class Refusal:
     """The connection ends here, and why, in words for the operator."""
 
     code: str
-    """`protocol`, `already_connected`, `key`, `replaced`, `silent`, `broken`."""
+    """`protocol`, `already_connected`, `key`, `replaced`, `silent`, `elsewhere`, `broken`."""
     message: str
 
 

@@ -6,9 +6,10 @@ from typing import Final
 
 from aliquot.core import transitions
 from aliquot.service.draft import Draft
+from aliquot.service.state import State
 from aliquot_schema.agents import Agent, KnownSlot
 from aliquot_schema.devices import Device, DeviceHealth
-from aliquot_schema.ids import AgentId, DeviceId, SlotName
+from aliquot_schema.ids import AgentId, DeviceId, NodeId, SlotName
 from aliquot_schema.slots import SlotType
 from aliquot_schema.states import AGENT_MOVES, AgentState
 
@@ -42,6 +43,21 @@ def register(draft: Draft, told: Agent, *, held: frozenset[DeviceId], now_us: in
     if back == known:
         return known
     return draft.put(back, "changed" if known.state is AgentState.ALIVE else "back")
+
+
+def elsewhere(state: State, agent_id: AgentId, *, node_id: NodeId, boot_id: str) -> str | None:
+    """Why an agent may not join from another machine than before; None when it may.
+
+    What it holds was ordered on the machine that it was on, where it may still run: sent again here, it would run
+    twice. A machine that was only given another identity has the same boot id.
+    """
+    known = state.agents.get(agent_id)
+    if known is None or known.node_id == node_id or known.boot_id == boot_id or not state.is_held(agent_id):
+        return None
+    return (
+        f"{agent_id} holds devices of another machine ({known.hostname}), where its kernels may still run: let them "
+        "end there, or say with release_lost_agent that they are gone, or give this machine an --id and key of its own"
+    )
 
 
 def leave(draft: Draft, agent_id: AgentId, *, to: AgentState, now_us: int) -> None:

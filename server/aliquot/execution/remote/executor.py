@@ -30,6 +30,7 @@ from aliquot_schema.agent_protocol import (
     agreed_protocol,
     disagreement,
 )
+from aliquot_schema.agents import Agent
 from aliquot_schema.errors import Unavailable
 from aliquot_schema.ids import AgentId, KernelId
 from aliquot_schema.launching import (
@@ -64,11 +65,13 @@ class RemoteExecutor:
         expected: Iterable[AgentId] = (),
         taken_ids: frozenset[AgentId] = frozenset(),
         software_version: str = "",
+        objection: Callable[[Agent], str | None] = lambda _: None,
     ) -> None:
         """
         Args:
             expected: agents that an earlier server knew, and that may dial in again.
             taken_ids: agents of the server itself; nobody may dial in as one of them.
+            objection: why an agent may not join as it describes itself, in words; None when it may.
         """
         self._keys = keys
         self._timing = timing
@@ -76,6 +79,7 @@ class RemoteExecutor:
         self._expected = frozenset(expected) - taken_ids
         self._taken_ids = taken_ids
         self._software_version = software_version
+        self._objects_to = objection
         self._presence = Presence(timing, expected=())
         self._links: dict[AgentId, AgentLink] = {}
         self._meeting: set[AgentLink] = set()
@@ -251,7 +255,7 @@ class RemoteExecutor:
         message: AgentMessage
         match report:
             case Joined():
-                self._join(link)
+                self._join(link, report.inventory.agent)
                 message = AgentJoined(inventory=report.inventory)
             case DevicesTold():
                 message = DevicesChanged(inventory=report.inventory)
@@ -262,7 +266,12 @@ class RemoteExecutor:
         if self._links.get(agent_id) is link:
             self._messages.put_nowait((message, lambda: link.acknowledge(report.number)))
 
-    def _join(self, link: AgentLink) -> None:
+    def _join(self, link: AgentLink, told: Agent) -> None:
+        words = self._objects_to(told)
+        if words is not None:
+            log.warning("agent %s is refused: %s", told.id, words)
+            link.end(code="elsewhere", message=words)
+            return
         other = self._links.get(link.agent_id)
         if other is not None and not other.is_over and not _is_same(other.hello, link.hello):
             link.end(code="already_connected", message=f"another process is connected as {link.agent_id}")

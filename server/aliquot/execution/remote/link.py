@@ -42,7 +42,14 @@ from aliquot_schema.errors import Unavailable
 from aliquot_schema.ids import AgentId, KernelId
 from aliquot_schema.launching import LogChunk
 
-CLOSE_CODES: Final = {"protocol": 4400, "key": 4403, "already_connected": 4409, "replaced": 4410, "silent": 4408}
+CLOSE_CODES: Final = {
+    "protocol": 4400,
+    "key": 4403,
+    "silent": 4408,
+    "already_connected": 4409,
+    "replaced": 4410,
+    "elsewhere": 4411,
+}
 BROKEN: Final = 4500
 FAREWELL_S_MAX: Final = 1.0
 
