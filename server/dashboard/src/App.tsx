@@ -1,9 +1,11 @@
 import { Suspense } from "react";
 import { Route, Switch } from "wouter";
-import { user } from "./api/presence";
 import { useObservable } from "./api/observable";
+import { user } from "./api/presence";
 import { ClusterPage } from "./cluster/ClusterPage";
 import { Empty } from "./parts/Empty";
+import { QueuePage } from "./queue/QueuePage";
+import { SessionPage } from "./session/SessionPage";
 import { Shell } from "./shell/Shell";
 import { SignIn } from "./shell/SignIn";
 
@@ -15,6 +17,8 @@ export function App() {
       <Suspense fallback={<p className="quiet">Loading …</p>}>
         <Switch>
           <Route path="/" component={ClusterPage} />
+          <Route path="/queue" component={QueuePage} />
+          <Route path="/sessions/:id" component={SessionPage} />
           <Route>
             <Empty title="There is no such page" />
           </Route>

@@ -6,6 +6,9 @@ import { applyTheme } from "./shell/theme";
 import "./styles/index.css";
 import "./shell/shell.css";
 import "./cluster/cluster.css";
+import "./queue/queue.css";
+import "./session/session.css";
+import "./log/log.css";
 
 applyTheme();
 void followEvents();

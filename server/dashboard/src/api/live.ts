@@ -1,4 +1,4 @@
-import { useEffect, useRef, useState } from "react";
+import { useCallback, useEffect, useRef, useState } from "react";
 import { Refusal } from "./client";
 import type { Fault } from "./faults";
 import { onEvent, type Event } from "./feed";
@@ -55,8 +55,9 @@ export function useLive<T>(load: () => Promise<T>, key: string, options: Options
     };
   }, [key, options.everyMs]);
 
+  const again = useCallback(() => refresh.current(), []);
   const current = state.key === key ? state : NOTHING;
-  return { data: current.data as T | null, fault: current.fault, at: current.at, refresh: () => refresh.current() };
+  return { data: current.data as T | null, fault: current.fault, at: current.at, refresh: again };
 }
 
 const NOTHING = { data: null, fault: null, at: null };

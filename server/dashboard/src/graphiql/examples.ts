@@ -3,7 +3,7 @@ export const EXAMPLES: readonly { readonly title: string; readonly query: string
   {
     title: "gpu_alloc_map",
     query: `# How much of each GPU of one agent is held. Take the agent's id from the tab "agents".
-query ($agent_id: String!) {
+query AllocMap($agent_id: String!) {
   agent(agent_id: $agent_id) {
     gpu_alloc_map
   }

@@ -21,7 +21,7 @@ if (!isKnown) {
   location.assign("/?next=/graphiql");
 } else if (root) {
   createRoot(root).render(
-    <GraphiQL fetcher={fetcher} defaultTabs={tabs} defaultQuery={EXAMPLES[0]?.query ?? ""}>
+    <GraphiQL fetcher={fetcher} defaultTabs={tabs} defaultQuery={EXAMPLES[0]?.query ?? ""} defaultEditorToolsVisibility="variables">
       <GraphiQL.Logo>
         <a href="/">Aliquot</a>
       </GraphiQL.Logo>

@@ -3,6 +3,7 @@ import { Link, useLocation } from "wouter";
 import { pending } from "../api/feed";
 import { useObservable } from "../api/observable";
 import { ConnectionBar, ConnectionDot, useIsStale } from "./ConnectionBar";
+import { NoticeLine } from "../parts/NoticeLine";
 import { ThemeChoice } from "./ThemeChoice";
 
 const PAGES = [
@@ -47,6 +48,7 @@ export function Shell({ children }: { readonly children: ReactNode }) {
       <main id="content" tabIndex={-1} className={isStale ? "content stale" : "content"}>
         {children}
       </main>
+      <NoticeLine />
     </>
   );
 }

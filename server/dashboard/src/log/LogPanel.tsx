@@ -1,0 +1,127 @@
+import { useEffect, useMemo, useReducer, useState } from "react";
+import { Button, Input, SearchField } from "react-aria-components";
+import { Check } from "../parts/Check";
+import { Choice } from "../parts/Choice";
+import { bytes } from "../format/amounts";
+import { tellAll } from "../parts/notices";
+import { LogFollower, wholeLog, type LogState, type Which } from "./following";
+import { LogScroll } from "./LogScroll";
+import { found, next } from "./search";
+
+interface Props {
+  readonly sessionId: string;
+  readonly name: string;
+  readonly ranks: number;
+  readonly attempt: number;
+}
+
+const WORDS: Record<LogState, string> = {
+  opening: "waiting for output",
+  following: "live",
+  lost: "connection lost, trying again",
+  ended: "ended",
+  refused: "",
+};
+
+/** The output of one rank: live, searched, downloaded. */
+export function LogPanel({ sessionId, name, ranks, attempt }: Props) {
+  const [rank, setRank] = useState(0);
+  const [tried, setTried] = useState(attempt);
+  useEffect(() => setTried(attempt), [attempt]);
+  const which = useMemo<Which>(() => ({ id: sessionId, rank, attempt: tried || null }), [sessionId, rank, tried]);
+  const { follower, news } = useFollower(which);
+  const [isFollowing, setFollowing] = useState(true);
+  const [text, setText] = useState("");
+  const [at, setAt] = useState<number | null>(null);
+  const hits = useMemo(() => (follower ? found(follower.lines, text) : []), [follower, text, news]);
+  const go = (step: 1 | -1) => {
+    setFollowing(false);
+    setAt(next(hits, at ?? (step === 1 ? -1 : Infinity), step));
+  };
+
+  return (
+    <section className="panel stack log" aria-label="Log">
+      <div className="row">
+        <h2>Log</h2>
+        {ranks > 1 ? <Numbered label="Rank" from={0} count={ranks} value={rank} onChange={setRank} /> : null}
+        {attempt > 1 ? <Numbered label="Attempt" from={1} count={attempt} value={tried} onChange={setTried} /> : null}
+        <SearchField
+          className="field search"
+          aria-label="Search the log"
+          value={text}
+          onChange={(value) => {
+            setText(value);
+            setAt(null);
+          }}
+          onSubmit={() => go(1)}
+        >
+          <Input placeholder="Search, Enter for the next" />
+        </SearchField>
+        {text ? (
+          <span className="row" role="status">
+            {hits.length ? `${at === null ? "" : `${hits.indexOf(at) + 1} of `}${hits.length} lines` : "not found"}
+            <Button className="button plain" aria-label="Previous hit" isDisabled={!hits.length} onPress={() => go(-1)}>
+              ↑
+            </Button>
+            <Button className="button plain" aria-label="Next hit" isDisabled={!hits.length} onPress={() => go(1)}>
+              ↓
+            </Button>
+          </span>
+        ) : null}
+        <span className="end row">
+          <span className="quiet small">
+            {follower ? `${WORDS[follower.state]} · ${bytes(follower.offset)}` : ""}
+          </span>
+          <Check text="Follow" isOn={isFollowing} onChange={setFollowing} />
+          <Button className="button" isDisabled={!follower?.offset} onPress={() => follower && void download(which, follower.offset, name)}>
+            Download
+          </Button>
+        </span>
+      </div>
+      {follower?.state === "refused" ? <p className="note">{follower.refusal}</p> : null}
+      {follower?.lines.first ? (
+        <p className="quiet small">The first {follower.lines.first} lines are not kept here; Download has them.</p>
+      ) : null}
+      {follower ? (
+        <LogScroll lines={follower.lines} news={news} isFollowing={isFollowing} onLeave={() => setFollowing(false)} at={at} hits={hits} />
+      ) : null}
+    </section>
+  );
+}
+
+function useFollower(which: Which): { follower: LogFollower | null; news: number } {
+  const [news, tell] = useReducer((count: number) => count + 1, 0);
+  const [follower, setFollower] = useState<LogFollower | null>(null);
+  useEffect(() => {
+    const own = new LogFollower(which, tell);
+    setFollower(own);
+    return () => own.stop();
+  }, [which]);
+  return { follower, news };
+}
+
+async function download(which: Which, end: number, name: string): Promise<void> {
+  try {
+    const address = URL.createObjectURL(await wholeLog(which, end));
+    const link = document.createElement("a");
+    link.href = address;
+    link.download = `${name}-${which.rank}.log`;
+    link.click();
+    URL.revokeObjectURL(address);
+  } catch {
+    tellAll({ tone: "bad", text: "The log could not be downloaded: the connection was lost." });
+  }
+}
+
+interface NumberedProps {
+  readonly label: string;
+  readonly from: number;
+  readonly count: number;
+  readonly value: number;
+  readonly onChange: (value: number) => void;
+}
+
+function Numbered({ label, from, count, value, onChange }: NumberedProps) {
+  const options = Array.from({ length: count }, (_, step) => ({ id: String(from + step), text: `${label} ${from + step}` }));
+  return <Choice label={label} isBare value={String(value)} options={options} onChange={(next) => onChange(Number(next))} />;
+}

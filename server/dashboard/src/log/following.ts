@@ -1,0 +1,94 @@
+import { connection } from "../api/feed";
+import { Closed, Socket } from "../api/socket";
+import { SessionLogDocument } from "../generated/graphql";
+import { Lines } from "./lines";
+
+export interface Which {
+  readonly id: string;
+  readonly rank: number;
+  readonly attempt: number | null;
+}
+
+export type LogState = "opening" | "following" | "lost" | "ended" | "refused";
+
+const socket = new Socket();
+const GATHER_MS = 80;
+const RETRY_MS = 1_000;
+
+/**
+ * Follows a log from its first byte to its end, over lost connections, and tells of news a few times a second at most.
+ */
+export class LogFollower {
+  readonly lines = new Lines();
+  state: LogState = "opening";
+  refusal = "";
+  offset = 0;
+  private isOver = false;
+  private timer: ReturnType<typeof setTimeout> | undefined;
+
+  constructor(
+    private readonly which: Which,
+    private readonly tell: () => void,
+  ) {
+    void this.run();
+  }
+
+  stop(): void {
+    this.isOver = true;
+    clearTimeout(this.timer);
+  }
+
+  private async run(): Promise<void> {
+    while (!this.isOver) {
+      try {
+        if (await this.isRead()) return;
+      } catch (error) {
+        if (!(error instanceof Closed) && connection.get().state === "live") return this.refuse(error);
+      }
+      await this.wait();
+    }
+  }
+
+  /** True at the end of the log; false when it was cut off. */
+  private async isRead(): Promise<boolean> {
+    const stream = socket.follow(SessionLogDocument, { ...this.which, offset: this.offset });
+    for await (const { session_logs: chunk } of stream) {
+      if (this.isOver) return true;
+      this.lines.append(chunk.text);
+      this.offset = chunk.next_offset;
+      this.state = chunk.at_end ? "ended" : "following";
+      this.soon();
+      if (chunk.at_end) return true;
+    }
+    return false;
+  }
+
+  private async wait(): Promise<void> {
+    this.state = "lost";
+    this.soon();
+    await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
+  }
+
+  private refuse(error: unknown): void {
+    this.state = "refused";
+    this.refusal = error instanceof Error ? error.message : "The log cannot be read.";
+    this.soon();
+  }
+
+  private soon(): void {
+    this.timer ??= setTimeout(() => {
+      this.timer = undefined;
+      if (!this.isOver) this.tell();
+    }, GATHER_MS);
+  }
+}
+
+/** The whole log up to a byte, as it is, in pieces for a file. */
+export async function wholeLog(which: Which, end: number): Promise<Blob> {
+  const pieces: string[] = [];
+  for await (const { session_logs: chunk } of socket.follow(SessionLogDocument, { ...which, offset: 0 })) {
+    pieces.push(chunk.text);
+    if (chunk.at_end || chunk.next_offset >= end) break;
+  }
+  return new Blob(pieces, { type: "text/plain;charset=utf-8" });
+}

@@ -1,0 +1,76 @@
+import { useEffect, useRef } from "react";
+import uPlot from "uplot";
+import "uplot/dist/uPlot.min.css";
+
+interface Props {
+  readonly label: string;
+  /** Seconds since the epoch, growing. */
+  readonly times: readonly number[];
+  readonly names: readonly string[];
+  /** One for each name, as long as `times`; null is a gap. */
+  readonly series: readonly (readonly (number | null)[])[];
+  /** The top of the scale; without it, what the data need. */
+  readonly top?: number;
+}
+
+const HEIGHT = 130;
+const WIDTH_S_MIN = 60;
+
+/** Lines over time. What they are is in the legend, which is text. */
+export default function Plot({ label, times, names, series, top }: Props) {
+  const box = useRef<HTMLDivElement>(null);
+  const plot = useRef<uPlot | null>(null);
+  const key = names.join("\n");
+  useEffect(() => {
+    const element = box.current;
+    if (!element) return undefined;
+    const style = getComputedStyle(element);
+    const colour = (name: string) => style.getPropertyValue(name);
+    const axis = { stroke: style.color, grid: { stroke: style.borderColor, width: 1 }, ticks: { show: false }, font: `11px ${style.fontFamily}` };
+    const drawn = new uPlot(
+      {
+        width: element.clientWidth,
+        height: HEIGHT,
+        cursor: { drag: { x: false, y: false } },
+        legend: { live: false },
+        scales: { x: { range: (_plot, min, max) => [Math.min(min, max - WIDTH_S_MIN), max] }, y: { range: (_plot, _min, max) => [0, top ?? Math.max(1, max * 1.1)] } },
+        axes: [{ ...axis, values: (_plot, splits) => splits.map(clock) }, { ...axis, size: 40 }],
+        series: [{}, ...names.map((name, index) => ({ label: name, stroke: resolved(element, `--holder-${index % 10}`) || colour("color"), width: 1.5, points: { show: false } }))],
+      },
+      [[...times], ...series.map((row) => [...row])],
+      element,
+    );
+    plot.current = drawn;
+    const sizes = new ResizeObserver(() => drawn.setSize({ width: element.clientWidth, height: HEIGHT }));
+    sizes.observe(element);
+    return () => {
+      sizes.disconnect();
+      drawn.destroy();
+    };
+    // The data come by the effect below: a plot is made once for its lines.
+    // eslint-disable-next-line react-hooks/exhaustive-deps
+  }, [key, top]);
+  useEffect(() => {
+    plot.current?.setData([[...times], ...series.map((row) => [...row])]);
+  }, [times, series]);
+  return (
+    <figure aria-label={label}>
+      <figcaption className="small">{label}</figcaption>
+      <div ref={box} className="plot" />
+    </figure>
+  );
+}
+
+function clock(seconds: number): string {
+  return new Date(seconds * 1000).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false });
+}
+
+/** A token as a colour that a canvas takes. */
+function resolved(element: HTMLElement, token: string): string {
+  const probe = document.createElement("span");
+  probe.style.color = `var(${token})`;
+  element.append(probe);
+  const { color } = getComputedStyle(probe);
+  probe.remove();
+  return color;
+}

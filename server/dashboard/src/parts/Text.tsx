@@ -1,0 +1,37 @@
+import { FieldError, Input, Label, Text as Hint, TextArea, TextField } from "react-aria-components";
+
+interface Props {
+  readonly label: string;
+  readonly value: string;
+  readonly onChange: (value: string) => void;
+  readonly hint?: string | undefined;
+  /** What is wrong with it; undefined when nothing is. */
+  readonly wrong?: string | undefined;
+  readonly rows?: number;
+  readonly isRequired?: boolean;
+  readonly placeholder?: string;
+}
+
+/** A line of text, or several; what is wrong with it is said below it at once. */
+export function Text({ label, value, onChange, hint, wrong, rows, isRequired, placeholder }: Props) {
+  const own = { placeholder: placeholder ?? "", autoComplete: "off", spellCheck: false };
+  return (
+    <TextField
+      className="field"
+      value={value}
+      onChange={onChange}
+      isInvalid={wrong !== undefined}
+      isRequired={isRequired ?? false}
+      validationBehavior="aria"
+    >
+      <Label>{label}</Label>
+      {rows ? <TextArea rows={rows} {...own} /> : <Input {...own} />}
+      {hint && !wrong ? (
+        <Hint slot="description" className="hint">
+          {hint}
+        </Hint>
+      ) : null}
+      <FieldError className="wrong">{wrong}</FieldError>
+    </TextField>
+  );
+}

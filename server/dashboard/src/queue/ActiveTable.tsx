@@ -1,0 +1,56 @@
+import { useNow } from "../format/clock";
+import { duration, moment } from "../format/times";
+import { Status } from "../parts/Status";
+import { CancelButton } from "../session/CancelButton";
+import { asked } from "../session/standing";
+import type { Entry } from "./loading";
+import { SessionCell } from "./SessionCell";
+
+interface Props {
+  readonly entries: readonly Entry[];
+  readonly refresh: () => void;
+}
+
+/** What runs, or is on its way to. */
+export function ActiveTable({ entries, refresh }: Props) {
+  const now = useNow();
+  return (
+    <div className="panel scroll" tabIndex={0} role="region" aria-label="What runs">
+      <table className="queue">
+        <thead>
+          <tr>
+            <th>Session</th>
+            <th>Asks for</th>
+            <th>State</th>
+            <th className="figure">Runs for</th>
+            <th className="figure">Ends by</th>
+            <th>
+              <span className="hidden">What to do</span>
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {entries.map(({ session }) => (
+            <tr key={session.id}>
+              <td>
+                <SessionCell session={session} />
+              </td>
+              <td className="asks">{asked(session)}</td>
+              <td>
+                <Status state={session.state} />
+                {session.attempt > 1 ? <span className="quiet small"> attempt {session.attempt}</span> : null}
+              </td>
+              <td className="figure">{session.started_at ? duration(now - Date.parse(session.started_at)) : "—"}</td>
+              <td className="figure" title={session.order_estimate?.explanation}>
+                {session.reserve_until ? moment(session.reserve_until, now) : "—"}
+              </td>
+              <td className="nowrap">
+                <CancelButton session={session} onDone={refresh} isPlain />
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}

@@ -1,0 +1,33 @@
+import { Link } from "wouter";
+import type { WaitsFragment } from "../generated/graphql";
+import { tailOf } from "../session/standing";
+import { WithLinks } from "./WithLinks";
+
+const SHOWN = 3;
+
+/** Why a session waits, and what that rests on. */
+export function Because({ session }: { readonly session: WaitsFragment }) {
+  const verdict = session.waits;
+  if (!verdict) return <span className="quiet">not judged yet</span>;
+  const evidence = [
+    verdict.fits_kernels === null ? "" : `${verdict.fits_kernels} of its kernels would fit`,
+  ].filter(Boolean);
+  const others = verdict.blocked_by.filter((id) => !verdict.message.includes(id));
+  return (
+    <div className="because" key={verdict.reason}>
+      <span className="badge fill-warn">{verdict.reason.replaceAll("_", " ")}</span> <WithLinks text={verdict.message} />
+      {evidence.length || others.length ? (
+        <div className="quiet small">
+          {evidence.join(" · ")}
+          {others.length ? `${evidence.length ? " · " : ""}also in the way: ` : ""}
+          {others.slice(0, SHOWN).map((id) => (
+            <Link key={id} href={`/sessions/${id}`}>
+              {tailOf(id)}{" "}
+            </Link>
+          ))}
+          {others.length > SHOWN ? `and ${others.length - SHOWN} more` : ""}
+        </div>
+      ) : null}
+    </div>
+  );
+}

@@ -1,0 +1,98 @@
+import { memo } from "react";
+import { Button } from "react-aria-components";
+import { useNow } from "../format/clock";
+import { duration } from "../format/times";
+import { Pick } from "../parts/Pick";
+import { Status } from "../parts/Status";
+import { hold, PRIORITIES, release, setPriority, type Priority } from "../session/actions";
+import { CancelButton } from "../session/CancelButton";
+import { asked, nameOf } from "../session/standing";
+import { Because } from "./Because";
+import type { Entry } from "./loading";
+import { SessionCell } from "./SessionCell";
+import { expectedStart } from "./start";
+
+interface Props {
+  readonly entries: readonly Entry[];
+  readonly refresh: () => void;
+}
+
+/** Who waits, in the order in which the allocator looks at them. */
+export function WaitingTable({ entries, refresh }: Props) {
+  return (
+    <div className="panel scroll" tabIndex={0} role="region" aria-label="Who waits">
+      <table className="queue">
+        <thead>
+          <tr>
+            <th className="figure">#</th>
+            <th>Session</th>
+            <th>Asks for</th>
+            <th>Priority</th>
+            <th>Waits because</th>
+            <th className="figure">Waited</th>
+            <th className="figure">Expected</th>
+            <th>
+              <span className="hidden">What to do</span>
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {entries.map((entry) => (
+            <WaitingRow key={entry.session.id} entry={entry} refresh={refresh} />
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+const WaitingRow = memo(function WaitingRow({ entry, refresh }: { readonly entry: Entry; readonly refresh: () => void }) {
+  const { session, position } = entry;
+  const act = async (deed: Promise<boolean>) => {
+    await deed;
+    refresh();
+  };
+  const isHeld = session.state === "held";
+  return (
+    <tr>
+      <td className="figure">{position ?? "–"}</td>
+      <td>
+        <SessionCell session={session} />
+        {isHeld ? <Status state="held" /> : null}
+      </td>
+      <td className="asks">{asked(session)}</td>
+      <td>
+        <Pick
+          label={`Priority of ${nameOf(session)}`}
+          value={session.priority as Priority}
+          options={PRIORITIES}
+          onChange={(priority) => void act(setPriority(session.id, priority, session.version))}
+        />
+      </td>
+      <td>
+        <Because session={session} />
+      </td>
+      <Times entry={entry} />
+      <td className="nowrap">
+        <Button
+          className="button plain"
+          aria-label={`${isHeld ? "Release" : "Hold"} ${nameOf(session)}`}
+          onPress={() => void act(isHeld ? release(session.id) : hold(session.id))}
+        >
+          {isHeld ? "Release" : "Hold"}
+        </Button>
+        <CancelButton session={session} onDone={refresh} isPlain />
+      </td>
+    </tr>
+  );
+});
+
+function Times({ entry: { session } }: { readonly entry: Entry }) {
+  const now = useNow();
+  return (
+    <>
+      <td className="figure">{duration(now - Date.parse(session.queued_at))}</td>
+      <td className="figure">{expectedStart(session, now)}</td>
+    </>
+  );
+}

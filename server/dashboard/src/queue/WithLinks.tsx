@@ -1,0 +1,21 @@
+import { Link } from "wouter";
+import { tailOf } from "../session/standing";
+
+const ID = /(ses_[0-9a-f-]{36}(?:_\d+)?)/;
+
+/** A sentence of the server's, in which the ids of sessions lead to them. */
+export function WithLinks({ text }: { readonly text: string }) {
+  return (
+    <>
+      {text.split(ID).map((part, index) =>
+        ID.test(part) ? (
+          <Link key={index} href={`/sessions/${part}`}>
+            {tailOf(part)}
+          </Link>
+        ) : (
+          part
+        ),
+      )}
+    </>
+  );
+}

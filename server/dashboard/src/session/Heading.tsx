@@ -1,0 +1,58 @@
+import { Button } from "react-aria-components";
+import { Link } from "wouter";
+import { Pick } from "../parts/Pick";
+import { Status } from "../parts/Status";
+import { hold, PRIORITIES, release, retry, setPriority, type Priority } from "./actions";
+import { CancelButton } from "./CancelButton";
+import type { Session } from "./loading";
+import { ending, isEnded, isWaiting, nameOf } from "./standing";
+
+interface Props {
+  readonly session: Session;
+  readonly refresh: () => void;
+}
+
+/** Who and what it is, and what can be done with it. */
+export function Heading({ session, refresh }: Props) {
+  const act = (deed: Promise<boolean>) => void deed.then(refresh);
+  const waits = isWaiting(session.state);
+  return (
+    <header className="stack">
+      <div className="row">
+        <h1>{nameOf(session)}</h1>
+        <Status state={session.state} />
+        <span className="small">{isEnded(session.state) && !session.failure ? ending(session) : ""}</span>
+        <span className="quiet">
+          {session.owner}
+          {session.queue_position ? `, place ${session.queue_position} in the queue` : ""}
+        </span>
+        <span className="end row">
+          {waits ? (
+            <>
+              <Pick
+                label="Priority"
+                value={session.priority as Priority}
+                options={PRIORITIES}
+                onChange={(priority) => act(setPriority(session.id, priority, session.version))}
+              />
+              <Button className="button" onPress={() => act(session.state === "held" ? release(session.id) : hold(session.id))}>
+                {session.state === "held" ? "Release" : "Hold"}
+              </Button>
+            </>
+          ) : null}
+          {isEnded(session.state) ? (
+            <Button className="button" onPress={() => act(retry(session.id))}>
+              Run again
+            </Button>
+          ) : (
+            <CancelButton session={session} onDone={refresh} />
+          )}
+          <Link className="button" href={`/submit?from=${session.id}`}>
+            Submit again …
+          </Link>
+        </span>
+      </div>
+      <code className="quiet">{session.id}</code>
+    </header>
+  );
+}

@@ -1,0 +1,87 @@
+import { amountOf, shares } from "../format/amounts";
+import { duration } from "../format/times";
+import { useNow } from "../format/clock";
+import type { Kernel, Session } from "./loading";
+
+/** Ranks, where they run, and what each was given. */
+export function Kernels({ session }: { readonly session: Session }) {
+  const now = useNow();
+  if (session.kernels.length === 0) return null;
+  return (
+    <section className="panel scroll" aria-label="Kernels" tabIndex={0}>
+      <h2>Kernels{session.attempt > 1 ? `, attempt ${session.attempt}` : ""}</h2>
+      <table>
+        <thead>
+          <tr>
+            <th className="figure">Rank</th>
+            <th>Agent</th>
+            <th>State</th>
+            <th>Given</th>
+            <th className="figure">For</th>
+          </tr>
+        </thead>
+        <tbody>
+          {session.kernels.map((kernel) => (
+            <tr key={kernel.id}>
+              <td className="figure">{kernel.rank}</td>
+              <td>{kernel.agent_id}</td>
+              <td>
+                {kernel.state} <span className="small">{outcomeOf(kernel)}</span>
+              </td>
+              <td>
+                <Given kernel={kernel} />
+              </td>
+              <td className="figure">
+                {kernel.started_at ? duration((kernel.ended_at ? Date.parse(kernel.ended_at) : now) - Date.parse(kernel.started_at)) : "—"}
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </section>
+  );
+}
+
+function Given({ kernel }: { readonly kernel: Kernel }) {
+  return (
+    <ul>
+      {kernel.resource_spec.map((grant) => (
+        <li key={grant.slot}>
+          {isMany(grant.slot) ? (
+            <span>
+              {grant.slot} × {grant.devices.length}
+            </span>
+          ) : (
+            grant.devices.map((device) => (
+              <div key={device.device_id}>
+                {grant.slot} {device.amount && Number.isFinite(amountOf(device.amount)) ? shortAmount(device.amount) : device.amount}{" "}
+                <code className="quiet">{device.device_id}</code>
+              </div>
+            ))
+          )}
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+/** Cores are given one by one, and their numbers tell nobody anything. */
+function isMany(slot: string): boolean {
+  return slot === "cpu";
+}
+
+function shortAmount(amount: string): string {
+  return /^\d+(\.\d+)?$/.test(amount) ? shares(amountOf(amount)) : amount;
+}
+
+function outcomeOf(kernel: Kernel): string {
+  return [
+    kernel.timed_out ? "ended by its time limit" : "",
+    kernel.signal ? `signal ${kernel.signal}` : "",
+    kernel.exit_code === null ? "" : `exit code ${kernel.exit_code}`,
+    kernel.message ?? "",
+    kernel.holds_devices && kernel.ended_at ? "its devices are held still" : "",
+  ]
+    .filter(Boolean)
+    .join(", ");
+}

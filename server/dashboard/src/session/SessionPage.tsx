@@ -1,0 +1,53 @@
+import { useLive } from "../api/live";
+import { LogPanel } from "../log/LogPanel";
+import { Empty } from "../parts/Empty";
+import { Faults } from "../parts/Faults";
+import { Because } from "../queue/Because";
+import { Heading } from "./Heading";
+import { Kernels } from "./Kernels";
+import { loadSession } from "./loading";
+import { Readings } from "./Readings";
+import { Receipts } from "./Receipts";
+import { Request } from "./Request";
+import { isWaiting, nameOf } from "./standing";
+import { Tasks } from "./Tasks";
+import { Timeline } from "./Timeline";
+
+/** One session, from its submission to its end. */
+export function SessionPage({ params }: { readonly params: { readonly id: string } }) {
+  const live = useLive(() => loadSession(params.id), params.id, {
+    wants: (event) => event.session.id === params.id,
+    everyMs: 10_000,
+  });
+  if (!live.data) return <Faults of={live} />;
+  const { session } = live.data;
+  if (!session) {
+    return (
+      <Empty title="There is no such session">
+        <p>Ended sessions are not kept for ever, and some may not be yours to see.</p>
+      </Empty>
+    );
+  }
+  return (
+    <div className="stack">
+      <Faults of={live} />
+      <Heading session={session} refresh={live.refresh} />
+      <Receipts session={session} />
+      {isWaiting(session.state) ? (
+        <section className="panel" aria-label="Why it waits">
+          <Because session={session} />
+        </section>
+      ) : null}
+      <div className="session-parts">
+        <Timeline session={session} />
+        <Request session={session} />
+        <Kernels session={session} />
+        {session.holds_devices ? <Readings session={session} /> : null}
+        {session.tasks ? <Tasks session={session} /> : null}
+      </div>
+      {session.tasks ? null : (
+        <LogPanel sessionId={session.id} name={nameOf(session)} ranks={session.cluster_size} attempt={session.attempt} />
+      )}
+    </div>
+  );
+}

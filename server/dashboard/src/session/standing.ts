@@ -1,0 +1,38 @@
+import type { SessionState } from "../generated/graphql";
+
+export const WAITING: readonly SessionState[] = ["queued", "held"];
+export const ACTIVE: readonly SessionState[] = ["scheduled", "allocating", "running", "preempting"];
+export const ENDED: readonly SessionState[] = ["completed", "failed", "canceled"];
+
+export const isWaiting = (state: SessionState) => WAITING.includes(state);
+export const isEnded = (state: SessionState) => ENDED.includes(state);
+
+/** What each kernel asks for, in words: `2 × 8 cuda.device, 64g mem`. */
+export function asked(session: {
+  readonly cluster_size: number;
+  readonly slots: readonly { readonly slot: string; readonly amount: string }[];
+}): string {
+  const words = session.slots.map(({ slot, amount }) => `${amount} ${slot}`).join(", ");
+  return session.cluster_size > 1 ? `${session.cluster_size} × (${words})` : words;
+}
+
+export function nameOf(session: { readonly id: string; readonly name: string | null }): string {
+  return session.name || tailOf(session.id);
+}
+
+/** The end of an id: its beginning is the time, which neighbours share. */
+export function tailOf(id: string): string {
+  const [stem = "", ...rest] = id.split(/(?=_\d+$)/);
+  return `…${stem.slice(-6)}${rest.join("")}`;
+}
+
+/** How it ended, beyond its state. Empty when there is nothing to add. */
+export function ending(session: {
+  readonly exit_code: number | null;
+  readonly signal: number | null;
+  readonly failure: { readonly message: string } | null;
+}): string {
+  if (session.failure) return session.failure.message;
+  if (session.signal) return `signal ${session.signal}`;
+  return session.exit_code ? `exit code ${session.exit_code}` : "";
+}
