@@ -1,10 +1,11 @@
 """What resolvers ask of the server. The server's `service` package answers."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from aliquot_schema.graphql.administration_port import Administrator as Administrator
+from aliquot_schema.ray_views import RayView as RayView
 from aliquot_schema.requests import AgentFilter as AgentFilter
 from aliquot_schema.requests import Caller as Caller
 from aliquot_schema.requests import NewSession as NewSession
@@ -90,3 +91,5 @@ class Context:
     writer: Writer
     watcher: Watcher
     admin: Administrator
+    ray: Callable[[], RayView | None] = lambda: None
+    """How Ray is now; None where it is not used."""

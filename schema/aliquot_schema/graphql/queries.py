@@ -8,6 +8,7 @@ from strawberry.types import Info
 from aliquot_schema.errors import InvalidRequest
 from aliquot_schema.graphql.administration import AdministrationQueries
 from aliquot_schema.graphql.agents import Agent
+from aliquot_schema.graphql.cluster import ClusterQueries
 from aliquot_schema.graphql.connections import Connection, connection_of
 from aliquot_schema.graphql.context import Context
 from aliquot_schema.graphql.enums import AgentOrder, SessionOrder
@@ -31,7 +32,7 @@ MinRevision = Annotated[
 
 
 @strawberry.type(description="Questions.")
-class Query(AdministrationQueries):
+class Query(AdministrationQueries, ClusterQueries):
     @root_field(Connection[Agent], "The agents of the cluster.")
     async def agents(
         self,

@@ -26,7 +26,7 @@ from aliquot.api.page import StatusPage
 from aliquot.api.signing_in import LOGIN_PATH, SignIn
 from aliquot.api.sockets import GraphQLSocket
 from aliquot_schema.agent_protocol import PATH as AGENTS_PATH
-from aliquot_schema.graphql.context import Administrator, Reader, Watcher, Writer
+from aliquot_schema.graphql.context import Administrator, RayView, Reader, Watcher, Writer
 from aliquot_schema.graphql.schema import build_schema
 
 Lifespan = Callable[[Starlette], AbstractAsyncContextManager[None]]
@@ -48,6 +48,8 @@ class ApiDependencies:
     auth: TokenAuth
     agents: AgentDoor | None = None
     """None: no agent can dial in."""
+    ray: Callable[[], RayView | None] = lambda: None
+    """How Ray is now; None where it is not used."""
     allowed_hosts: tuple[str, ...] = ("127.0.0.1", "localhost", "::1")
     """Without ports; see `Guard`."""
     allowed_origins: tuple[str, ...] = ()
@@ -61,7 +63,14 @@ class ApiDependencies:
 
 def create_app(deps: ApiDependencies) -> Starlette:
     """Build the application. Several can live in one process."""
-    contexts = Contexts(reader=deps.reader, writer=deps.writer, watcher=deps.watcher, admin=deps.admin, auth=deps.auth)
+    contexts = Contexts(
+        reader=deps.reader,
+        writer=deps.writer,
+        watcher=deps.watcher,
+        admin=deps.admin,
+        auth=deps.auth,
+        ray=deps.ray,
+    )
     schema = build_schema(FaultLog, extensions=(document_cache(Documents(deps.limits)), FaultMask))
     endpoint = GraphQLEndpoint(schema, context_of=contexts.of_request, request_s=deps.limits.request_s)
     sign_in, health, page = SignIn(deps.auth), Health(deps.ready), StatusPage(contexts)

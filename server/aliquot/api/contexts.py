@@ -1,12 +1,13 @@
 """Contexts: who asks, and whom the resolvers may ask for them."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from starlette.requests import HTTPConnection
 
 from aliquot.api.authentication import TokenAuth
 from aliquot.api.envelope import REQUEST_ID
-from aliquot_schema.graphql.context import Administrator, Context, Reader, Watcher, Writer
+from aliquot_schema.graphql.context import Administrator, Context, RayView, Reader, Watcher, Writer
 from aliquot_schema.ids import UserId
 from aliquot_schema.requests import Caller
 
@@ -31,6 +32,7 @@ class Contexts:
     watcher: Watcher
     admin: Administrator
     auth: TokenAuth
+    ray: Callable[[], RayView | None] = lambda: None
 
     def of_request(self, request: HTTPConnection) -> Context:
         """The context of one HTTP request.
@@ -39,7 +41,14 @@ class Contexts:
             Unauthenticated: it does not say who sent it.
         """
         caller = self.caller_of(request)
-        return Context(caller=caller, reader=self.reader, writer=self.writer, watcher=self.watcher, admin=self.admin)
+        return Context(
+            caller=caller,
+            reader=self.reader,
+            writer=self.writer,
+            watcher=self.watcher,
+            admin=self.admin,
+            ray=self.ray,
+        )
 
     def of_socket(self, connection: HTTPConnection) -> SocketContext:
         """The context of a WebSocket that has not said yet who it is."""
@@ -49,6 +58,7 @@ class Contexts:
             writer=self.writer,
             watcher=self.watcher,
             admin=self.admin,
+            ray=self.ray,
             connection=connection,
         )
 

@@ -15,8 +15,8 @@ from aliquot.execution.ray.environment import driver_environment
 from aliquot.execution.ray.exchange import Agents, Exchange
 from aliquot.execution.ray.messages import Apart, FromGateway, Joined
 from aliquot.execution.ray.pipe import Pipe, PipeBroken
-from aliquot.execution.ray.status import RayStatus
 from aliquot.execution.remote.remote_agent import WAIT_S_MAX, Backoff
+from aliquot_schema.ray_views import RayView
 
 PROGRAM: Final = "aliquot.execution.ray.gateway"
 END_S_MAX: Final = 3.0
@@ -37,13 +37,13 @@ class GatewaySupervisor:
         self._head = head
         self._agents = agents
         self._token_file = token_file
-        self._status = RayStatus(head_node=head, reason="it was not asked yet")
+        self._status = RayView(head_node=head, reason="it was not asked yet")
         self._task: asyncio.Task[None] | None = None
         self.pid: int | None = None
         """The gateway's process, when there is one."""
 
     @property
-    def status(self) -> RayStatus:
+    def status(self) -> RayView:
         """How Ray is now."""
         return self._status
 
@@ -99,9 +99,9 @@ class GatewaySupervisor:
 
     def _note(self, told: Joined | Apart) -> None:
         if isinstance(told, Apart):
-            status = RayStatus(head_node=self._head, reason=told.reason)
+            status = RayView(head_node=self._head, reason=told.reason)
         else:
-            status = RayStatus(
+            status = RayView(
                 head_node=self._head,
                 connected=True,
                 version=told.version,
