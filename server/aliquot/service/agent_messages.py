@@ -148,7 +148,8 @@ class AgentMessages:
         known = draft.agent(told.id)
         node_id = told.node_id if known is None else known.node_id
         held: frozenset[DeviceId] = frozenset(self._state.used.get(node_id, {}))
-        return register(draft, told, held=held, now_us=self._clock.now_us())
+        beside = self._state.agents_on(told.node_id)
+        return register(draft, told, beside=beside, held=held, now_us=self._clock.now_us())
 
     async def _silence(self, silent: AgentSilent) -> None:
         agent_id = silent.agent_id

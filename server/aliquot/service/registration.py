@@ -1,6 +1,6 @@
 """Registration: what an agent says of itself, merged into what is known of it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -28,14 +28,18 @@ TOLD: Final = (
 """What an agent says of itself; the rest is the server's."""
 
 
-def register(draft: Draft, told: Agent, *, held: frozenset[DeviceId], now_us: int) -> Agent:
+def register(
+    draft: Draft, told: Agent, *, beside: Sequence[Agent] = (), held: frozenset[DeviceId], now_us: int
+) -> Agent:
     """Take in an agent that joins, or joins again.
 
     Args:
         told: as the agent describes itself.
+        beside: the agents of its node, as they are known.
         held: devices that somebody holds a lease on; one of these that is no longer reported is kept as `gone`.
     """
     _remember_slots(draft, told.slot_types, now_us=now_us)
+    told = replace(told, devices=(*told.devices, *_old_pieces(told, beside, held=held)))
     known = draft.agent(told.id)
     if known is None:
         return draft.put(replace(told, state=AgentState.ALIVE, registered_us=now_us, state_changed_us=now_us), "joined")
@@ -78,6 +82,15 @@ def _gone(before: tuple[Device, ...], now: tuple[Device, ...], *, held: frozense
     return [
         replace(device, health=DeviceHealth.GONE) for device in before if device.id not in present and device.id in held
     ]
+
+
+def _old_pieces(told: Agent, beside: Sequence[Agent], *, held: frozenset[DeviceId]) -> list[Device]:
+    """Pieces of the agent's devices that others were given before the node was divided anew, and gave away: while one
+    of them is held, the whole is not free (decision 0024)."""
+    wholes = {device.id for device in told.devices}
+    others = (device for agent in beside if agent.id != told.id for device in agent.devices)
+    pieces = {device.id: device for device in others if device.parent in wholes and device.id in held - wholes}
+    return [replace(piece, health=DeviceHealth.GONE) for piece in pieces.values()]
 
 
 def _remember_slots(draft: Draft, types: Mapping[SlotName, SlotType], *, now_us: int) -> None:
