@@ -23,19 +23,24 @@ from aliquot.errors import ConfigurationError
 from aliquot.execution.agent.config import AgentConfig
 from aliquot.execution.agent.core import AgentCore
 from aliquot.execution.agent.job_user import JobUserPolicy
+from aliquot.execution.agent.reach import Reach
 from aliquot.execution.combined import CombinedExecutor
 from aliquot.execution.devices.demo import demo_sources
 from aliquot.execution.devices.division import divide
 from aliquot.execution.devices.found import found
 from aliquot.execution.devices.node_devices import NodeDevices, NodeSource, file_source, machine_source
 from aliquot.execution.local import LocalExecutor
+from aliquot.execution.ray.node.preparation import check_address, check_ray_installed
+from aliquot.execution.ray.node.token_file import checked_token
+from aliquot.execution.ray.supervisor import GatewaySupervisor
 from aliquot.execution.remote.executor import RemoteExecutor
 from aliquot.execution.remote.keys import KEY_FILE, KeyFile
 from aliquot.execution.remote.timing import Timing
 from aliquot.service.orchestrator import Orchestrator, Ports, load_state
 from aliquot.service.ports import Executor, Store
+from aliquot.service.registration import elsewhere
 from aliquot.service.state import State
-from aliquot.settings import LOOPBACK, Settings
+from aliquot.settings import Settings
 from aliquot.store.opening import open_store
 from aliquot_schema.ids import AgentId, UserId
 from aliquot_schema.states import AgentState
@@ -79,10 +84,11 @@ async def serving(settings: Settings) -> AsyncIterator[Server]:
     store = open_store(settings.database or "", data_folder=settings.data_folder, now_us=clock.now_us)
     state, loaded = await load_state(store)
     clock.not_before(loaded.last_at_us)
+    refuse_moved(nodes, state)
     local = LocalExecutor({node.agent_id: agent_factory(settings, node, clock.now_us) for node in nodes})
     agents = frozenset(node.agent_id for node in nodes)
     keys = KeyFile(settings.data_folder / "server" / KEY_FILE)
-    expected = agents_expected(keys, state) - agents
+    expected = agents_expected(keys, state, through_ray=settings.executor == "ray") - agents
     remote = RemoteExecutor(
         keys=keys,
         timing=Timing(beat_s=settings.agent_beat_s, lost_s=settings.agent_lost_s),
@@ -90,7 +96,9 @@ async def serving(settings: Settings) -> AsyncIterator[Server]:
         expected=expected,
         taken_ids=agents,
         software_version=f"aliquot {version('aliquot')}",
+        objection=lambda told: elsewhere(state, told.id, node_id=told.node_id, boot_id=told.boot_id),
     )
+    ray = ray_gateway(settings, remote)
     executor = CombinedExecutor(dict.fromkeys(agents, local), otherwise=remote)
     ports = Ports(store=store, executor=executor, clock=clock, ids=RandomIds(), ledger=store.ledger)
     grace_ms = round(settings.grace_s * 1000)
@@ -101,11 +109,13 @@ async def serving(settings: Settings) -> AsyncIterator[Server]:
     loops.add_done_callback(lambda task: _note_end(task, failed))
     try:
         await executor.start()
+        if ray is not None:
+            ray.start()
         joining = asyncio.create_task(orchestrator.until_reachable(agents))
         await asyncio.wait({joining, loops}, return_when=asyncio.FIRST_COMPLETED)
         joining.cancel()
         yield Server(
-            app=make_app(settings, orchestrator, auth, failed, agents=remote),
+            app=make_app(settings, orchestrator, auth, failed, agents=remote, ray=ray),
             auth=auth,
             executor=local,
             orchestrator=orchestrator,
@@ -114,6 +124,8 @@ async def serving(settings: Settings) -> AsyncIterator[Server]:
             failed=failed,
         )
     finally:
+        if ray is not None:
+            await ray.close()
         await stop(loops, orchestrator, executor, store)
 
 
@@ -124,6 +136,7 @@ def make_app(
     failed: asyncio.Event,
     *,
     agents: AgentDoor | None = None,
+    ray: GatewaySupervisor | None = None,
 ) -> Starlette:
     """The HTTP face of a running orchestrator."""
     return create_app(
@@ -134,15 +147,28 @@ def make_app(
             admin=orchestrator.administration,
             auth=auth,
             agents=agents,
-            allowed_hosts=(*sorted(LOOPBACK), *settings.allowed_hosts),
+            ray=lambda: None if ray is None else ray.status,
+            allowed_hosts=settings.names,
             allowed_origins=settings.allowed_origins,
             ready=lambda: "a loop of the server has failed" if failed.is_set() else None,
         )
     )
 
 
-def agents_expected(keys: KeyFile, state: State) -> frozenset[AgentId]:
-    """Agents that were connected when the last server ended, and may dial in again.
+def refuse_moved(nodes: tuple[NodeDevices, ...], state: State) -> None:
+    """Refuse to go on, on this machine, with agents that hold devices of another one.
+
+    Raises:
+        ConfigurationError: one does.
+    """
+    for own in nodes:
+        words = elsewhere(state, own.agent_id, node_id=own.node.node_id, boot_id=own.node.boot_id)
+        if words is not None:
+            raise ConfigurationError(f"{words}; --no-local-agents starts a server to say so")
+
+
+def agents_expected(keys: KeyFile, state: State, *, through_ray: bool) -> frozenset[AgentId]:
+    """Agents that were connected when the last server ended, and may be so again: by a key, or any through Ray.
 
     Raises:
         ConfigurationError: the file of their keys cannot be read.
@@ -152,7 +178,24 @@ def agents_expected(keys: KeyFile, state: State) -> frozenset[AgentId]:
     except (OSError, ValueError) as error:
         raise ConfigurationError(f"the agents' keys cannot be read: {error}") from None
     there = (AgentState.ALIVE, AgentState.SUSPECT)
-    return frozenset(agent.id for agent in state.agents.values() if agent.id in known and agent.state in there)
+    missed = frozenset(agent.id for agent in state.agents.values() if agent.state in there)
+    return missed if through_ray else missed & known
+
+
+def ray_gateway(settings: Settings, agents: RemoteExecutor) -> GatewaySupervisor | None:
+    """The way to the agents of a Ray cluster, not opened yet; None without one.
+
+    Raises:
+        ConfigurationError: the settings do not say where it is, or Ray is not installed.
+    """
+    if settings.executor != "ray":
+        return None
+    if settings.ray_head is None:
+        raise ConfigurationError("ray-head: --executor ray needs the address of the cluster's head, HOST:PORT")
+    check_ray_installed()
+    check_address(settings.ray_head)
+    token = None if settings.ray_token_file is None else checked_token(settings.ray_token_file)
+    return GatewaySupervisor(settings.ray_head, agents=agents, token_file=token)
 
 
 def agents_of(settings: Settings) -> tuple[tuple[NodeDevices, ...], str]:
@@ -161,6 +204,8 @@ def agents_of(settings: Settings) -> tuple[tuple[NodeDevices, ...], str]:
     Raises:
         ConfigurationError: a device file cannot be used, or the devices cannot be divided as the settings say.
     """
+    if settings.executor == "ray":
+        return (), f"the nodes of the Ray cluster at {settings.ray_head}"
     if not settings.local_agents:
         return (), "no agents of its own"
     sources, words = node_sources(settings)
@@ -212,6 +257,7 @@ def agent_factory(settings: Settings, node: NodeDevices, now_us: Callable[[], in
         scaling_factor=node.scaling_factor,
         job_user=JobUserPolicy(name=settings.job_user, allow_root=settings.allow_root_jobs),
         readings_interval_s=settings.readings_interval_s,
+        reach=Reach.of(address=settings.agent_address, ports=settings.rendezvous_ports),
     )
     return lambda: AgentCore(config, devices=node.devices, now_us=now_us)
 
