@@ -11,6 +11,7 @@ from graphql import GraphQLObjectType, get_named_type
 import api_views as views
 from aliquot_schema import views as read_models
 from aliquot_schema.graphql.schema import build_schema
+from aliquot_schema.preview_views import DisplacedView, PlannedKernelView, SessionPreview
 from aliquot_schema.requests import SessionChanged
 from aliquot_schema.states import SessionState
 from api_server import ApiServer
@@ -38,7 +39,8 @@ def whole(type_name: str) -> str:
         for view in vars(read_models).values()
         if isinstance(view, type) and view.__name__.endswith("View")
     ]
-    + [("CreateSessionSuccess", SessionChanged)],
+    + [("CreateSessionSuccess", SessionChanged)]
+    + [("SessionPreview", SessionPreview), ("PlannedKernel", PlannedKernelView), ("Displaced", DisplacedView)],
 )
 def test_every_read_model_is_published_whole(type_name: str, view: Any) -> None:
     type_ = SCHEMA.type_map[type_name]

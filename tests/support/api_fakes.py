@@ -7,7 +7,16 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 import api_views as views
-from aliquot_schema.errors import InvalidRequest, NotFound, StateConflict, Unavailable, VersionConflict
+from aliquot_schema.errors import (
+    ImpossibleRequest,
+    InvalidRequest,
+    NotFound,
+    StateConflict,
+    Unavailable,
+    VersionConflict,
+)
+from aliquot_schema.preview_views import SessionPreview
+from aliquot_schema.ray_views import SlotCapacityView
 from aliquot_schema.requests import (
     AgentFilter,
     Caller,
@@ -85,6 +94,9 @@ class FakeReader:
         found = [item for item in found if not where.states or item.state in where.states]
         return self._page(found, [item.id for item in found], page)
 
+    def capacity(self, caller: Caller) -> tuple[SlotCapacityView, ...]:
+        return (SlotCapacityView(slot="cuda.device", total="2.00", available="1.80", allocated="0.20"),)
+
     def agent(self, caller: Caller, agent_id: str) -> AgentView | None:
         self.cluster.callers.append(caller)
         return next((item for item in self.cluster.agents if item.id == agent_id), None)
@@ -97,6 +109,12 @@ class FakeReader:
 
     async def session(self, caller: Caller, session_id: str) -> SessionView | None:
         return next((item for item in self.cluster.sessions if item.id == session_id), None)
+
+    async def preview_session(self, caller: Caller, request: NewSession) -> SessionPreview:
+        if request.cluster_size > len(self.cluster.agents):
+            limit = str(len(self.cluster.agents))
+            raise ImpossibleRequest("slots: no room", slot="cpu", requested=str(request.cluster_size), limit=limit)
+        return views.preview()
 
     def queue(self, caller: Caller, page: PageRequest) -> Page[QueueEntryView]:
         waiting = [item for item in self.cluster.sessions if item.state in PENDING]

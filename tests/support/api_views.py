@@ -7,8 +7,9 @@ from datetime import UTC, datetime
 from aliquot_schema.agents import AllocationMode
 from aliquot_schema.devices import DeviceAccess, DeviceHealth, Isolation
 from aliquot_schema.leases import LeaseKind
+from aliquot_schema.preview_views import DisplacedView, PlannedKernelView, SessionPreview
 from aliquot_schema.reasons import Reason
-from aliquot_schema.sessions import DependencyCondition, Priority
+from aliquot_schema.sessions import DependencyCondition, PreemptionCause, Priority
 from aliquot_schema.states import AgentState, KernelState, SessionState
 from aliquot_schema.views import (
     AgentView,
@@ -174,3 +175,20 @@ def session(number: int = 1, state: SessionState = SessionState.QUEUED) -> Sessi
 def failed(number: int) -> SessionView:
     failure = FailureView(code="exit_code", message="rank 0 exited with 3")
     return replace(session(number, SessionState.FAILED), exit_code=3, failure=failure, waits=None)
+
+
+def preview() -> SessionPreview:
+    """Of a session that would wait for another one to make room."""
+    spec = (SlotGrantView(slot="cpu", devices=(DeviceAmountView(device_id="cpu-0", amount="1"),)),)
+    return SessionPreview(
+        revision=41,
+        starts_now=False,
+        kernels=(PlannedKernelView(rank=0, agent_id="agent-1", node_id="node-1", resource_spec=spec),),
+        tasks_starting=0,
+        queue_position=1,
+        waits=None,
+        expected_start=MOMENT,
+        failure=None,
+        displaces=(DisplacedView(session_id="ses_1", owner="bob", cause=PreemptionCause.PRIORITY, has_run=1.5),),
+        order_estimate=None,
+    )

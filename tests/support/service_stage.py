@@ -15,6 +15,7 @@ from aliquot.service.journal import Journal
 from aliquot.service.launcher import Launcher
 from aliquot.service.leadership.consequences import Consequences
 from aliquot.service.ports import Store
+from aliquot.service.preview import Previews
 from aliquot.service.queries import Queries
 from aliquot.service.sessions import Sessions
 from aliquot.service.state import State
@@ -98,7 +99,8 @@ class Stage:
         )
         creation = Creation(state=state, journal=journal, store=store, clock=clock, ids=RandomIds())
         self.sessions = Sessions(state=state, journal=journal, creation=creation, store=store, clock=clock)
-        self.queries = Queries(state=state, store=store, feed=feed)
+        self.previews = Previews(state=state, creation=creation, clock=clock)
+        self.queries = Queries(state=state, store=store, feed=feed, previews=self.previews)
         self.watching = Watching(state=state, feed=feed, outputs=executor)
 
     async def submit(self, *, devices: int = 1, kernels: int = 1, **more: Any) -> SessionId:
@@ -174,4 +176,5 @@ async def stage(
         await found.settle()
     finally:
         await found.dispatch.close()
+        found.previews.close()
         found.allocator.close()

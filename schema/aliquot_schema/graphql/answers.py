@@ -19,6 +19,23 @@ ALWAYS: Final[tuple[type[errors.Error], ...]] = (
     errors.Unavailable,
 )
 """What can stand against any change."""
+ON_CREATE: Final[tuple[type[errors.Error], ...]] = (
+    *ALWAYS,
+    errors.InvalidAmount,
+    errors.NotMultipleOfQuantum,
+    errors.UnsupportedField,
+    errors.UnknownSlot,
+    errors.ImpossibleRequest,
+    errors.QuotaExceeded,
+    errors.UnknownDependency,
+    errors.IdempotencyMismatch,
+    errors.AllocationRefused,
+    errors.InsufficientResource,
+    errors.FractionalResourceFragmented,
+    errors.InvalidResourceCombination,
+    errors.UnsupportedResource,
+)
+"""What can stand against a new session, or the preview of one."""
 
 
 def union(name: str, *members: type) -> Any:

@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from aliquot_schema.graphql.administration_port import Administrator as Administrator
+from aliquot_schema.preview_views import SessionPreview
 from aliquot_schema.ray_views import RayView as RayView
+from aliquot_schema.ray_views import SlotCapacityView
 from aliquot_schema.requests import AgentFilter as AgentFilter
 from aliquot_schema.requests import Caller as Caller
 from aliquot_schema.requests import NewSession as NewSession
@@ -31,10 +33,16 @@ class Reader(Protocol):
 
     def agent(self, caller: Caller, agent_id: str) -> AgentView | None: ...
 
+    def capacity(self, caller: Caller) -> tuple[SlotCapacityView, ...]:
+        """What all agents have together that can be asked."""
+
     async def sessions(self, caller: Caller, where: SessionFilter, order: str, page: PageRequest) -> Page[SessionView]:
         """`order` is one of `SessionOrder`. Raises InvalidRequest for a bad cursor."""
 
     async def session(self, caller: Caller, session_id: str) -> SessionView | None: ...
+
+    async def preview_session(self, caller: Caller, request: NewSession) -> SessionPreview:
+        """Raises what `Writer.create_session` would raise, and changes nothing."""
 
     def queue(self, caller: Caller, page: PageRequest) -> Page[QueueEntryView]:
         """Pending sessions in the order in which the allocator looks. Raises InvalidRequest for a bad cursor."""

@@ -8,7 +8,7 @@ from strawberry.types import Info
 
 from aliquot_schema.graphql import errors
 from aliquot_schema.graphql.administration import AdministrationMutations
-from aliquot_schema.graphql.answers import ALWAYS, answer, union
+from aliquot_schema.graphql.answers import ALWAYS, ON_CREATE, answer, union
 from aliquot_schema.graphql.context import Context
 from aliquot_schema.graphql.inputs import (
     CancelSessionInput,
@@ -22,22 +22,6 @@ from aliquot_schema.graphql.scalars import BigInt
 from aliquot_schema.graphql.sessions import Session
 from aliquot_schema.requests import SessionChanged, SessionsCreated
 
-_ON_CREATE: Final[tuple[type[errors.Error], ...]] = (
-    *ALWAYS,
-    errors.InvalidAmount,
-    errors.NotMultipleOfQuantum,
-    errors.UnsupportedField,
-    errors.UnknownSlot,
-    errors.ImpossibleRequest,
-    errors.QuotaExceeded,
-    errors.UnknownDependency,
-    errors.IdempotencyMismatch,
-    errors.AllocationRefused,
-    errors.InsufficientResource,
-    errors.FractionalResourceFragmented,
-    errors.InvalidResourceCombination,
-    errors.UnsupportedResource,
-)
 _ON_CHANGE: Final[tuple[type[errors.Error], ...]] = (
     *ALWAYS,
     errors.NotFound,
@@ -107,8 +91,8 @@ class RetrySessionSuccess(_OfSessionChanged):
     revision: BigInt = strawberry.field(description="Its event's number; for `min_revision`.")
 
 
-CreateSessionResult = union("CreateSessionResult", CreateSessionSuccess, *_ON_CREATE)
-CreateSessionsResult = union("CreateSessionsResult", CreateSessionsSuccess, *_ON_CREATE)
+CreateSessionResult = union("CreateSessionResult", CreateSessionSuccess, *ON_CREATE)
+CreateSessionsResult = union("CreateSessionsResult", CreateSessionsSuccess, *ON_CREATE)
 HoldSessionResult = union("HoldSessionResult", HoldSessionSuccess, *_ON_CHANGE)
 ReleaseSessionResult = union("ReleaseSessionResult", ReleaseSessionSuccess, *_ON_CHANGE)
 RetrySessionResult = union("RetrySessionResult", RetrySessionSuccess, *_ON_CHANGE)
@@ -125,7 +109,7 @@ class Mutation(AdministrationMutations):
         input: Annotated[CreateSessionInput, strawberry.argument(description="What to run, with what.")],
     ) -> SessionChanged | errors.Error:
         context = info.context
-        return await answer(context.writer.create_session(context.caller, input.to_request()), _ON_CREATE)
+        return await answer(context.writer.create_session(context.caller, input.to_request()), ON_CREATE)
 
     @root_field(CreateSessionsResult, "Submit sessions that may wait for each other: all of them or none.")
     async def create_sessions(
@@ -135,7 +119,7 @@ class Mutation(AdministrationMutations):
     ) -> SessionsCreated | errors.Error:
         context = info.context
         requests = [item.to_request() for item in input.sessions]
-        return await answer(context.writer.create_sessions(context.caller, requests), _ON_CREATE)
+        return await answer(context.writer.create_sessions(context.caller, requests), ON_CREATE)
 
     @root_field(HoldSessionResult, "Hold back a session that waits.")
     async def hold_session(

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Final
 
 from aliquot.core.admission import priority_of, spec_of, tags_of
@@ -52,6 +52,14 @@ class Creation:
         check_may_submit(caller)
         [(session, is_new)] = await self._commit(caller, [self._session(caller, request)])
         return session, is_new
+
+    async def tried(self, caller: Caller, request: NewSession) -> Session:
+        """The session that `create` would commit now, checked in the same way; raises the same errors."""
+        check_may_submit(caller)
+        session = self._session(caller, replace(request, local_name=None, idempotency_key=None))
+        await self._check([session], lambda error, _: error)
+        check_queue(self._state, [session])
+        return session
 
     async def create_all(self, caller: Caller, requests: Sequence[NewSession]) -> list[tuple[Session, bool]]:
         """Commit a batch, all of it or nothing, and return its sessions in the order given; see `create`."""

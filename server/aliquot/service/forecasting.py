@@ -32,13 +32,17 @@ class Forecasts:
 
     def foresee(self, session: Session) -> Prediction | None:
         """Predict a session anew, and remember it."""
-        workload = workload_of(session)
-        if workload not in self._alike:
-            self._alike[workload] = self._predictor.predict(workload)
-        found = self._alike[workload]
+        found = self.like(session)
         if found is not None:
             self._of[session.id] = found
         return found
+
+    def like(self, session: Session) -> Prediction | None:
+        """What is expected of a session like this one, by what has ended until now; None when nothing has."""
+        workload = workload_of(session)
+        if workload not in self._alike:
+            self._alike[workload] = self._predictor.predict(workload)
+        return self._alike[workload]
 
     def of(self, session_id: SessionId) -> Prediction | None:
         """What was predicted last; None when nothing like it had run then, or it has ended."""

@@ -5,6 +5,7 @@ from datetime import datetime
 from aliquot.core.explain import explain
 from aliquot.core.guards import guard_ms
 from aliquot.service.projection_terms import (
+    estimate_view,
     fallback_view,
     gb,
     moment,
@@ -29,7 +30,6 @@ from aliquot_schema.views import (
     DeviceAmountView,
     FailureView,
     KernelView,
-    OrderEstimateView,
     SessionView,
     SlotGrantView,
     VerdictView,
@@ -147,7 +147,7 @@ def session_view(state: State, session: Session, *, position: int | None = None)
         array_id=session.array_id,
         array_index=session.array_index,
         tasks=None if session.tasks is None else tasks_view(session.tasks),
-        order_estimate=_estimate(state, session),
+        order_estimate=estimate_view(spec, state.forecast_of(session.id)),
         reserve_until=_reserve_until(state, session),
         expected_start=_expected_start(state, session),
     )
@@ -156,17 +156,6 @@ def session_view(state: State, session: Session, *, position: int | None = None)
 def _waits(state: State, session: Session) -> VerdictView | None:
     verdict = state.verdicts.get(session.id) if session.is_pending else None
     return None if verdict is None else verdict_view(verdict)
-
-
-def _estimate(state: State, session: Session) -> OrderEstimateView | None:
-    if session.spec.estimated_duration_ms is not None:
-        return OrderEstimateView(
-            seconds=session.spec.estimated_duration_ms / 1000, explanation="as its owner estimates"
-        )
-    forecast = state.forecast_of(session.id)
-    if forecast is None:
-        return None
-    return OrderEstimateView(seconds=forecast.estimate_ms / 1000, explanation=forecast.sentence())
 
 
 def _reserve_until(state: State, session: Session) -> datetime | None:

@@ -5,13 +5,15 @@ from datetime import UTC, datetime, timedelta
 from signal import Signals
 from typing import Final
 
+from aliquot.core.predict import Prediction
 from aliquot_schema.intervals import Intervals
-from aliquot_schema.sessions import ArrayTasks, Fallback, PreemptionReceipt
+from aliquot_schema.sessions import ArrayTasks, Fallback, PreemptionReceipt, SessionSpec
 from aliquot_schema.slots import MILLI, format_amount
 from aliquot_schema.views import (
     ArrayTasksView,
     FallbackView,
     NameValueView,
+    OrderEstimateView,
     PreemptionView,
     TaskSetView,
     slot_amounts,
@@ -73,6 +75,15 @@ def preemption_view(receipt: PreemptionReceipt) -> PreemptionView:
         until=moment(receipt.until_us),
         lost_gpu_seconds=None if lost is None else lost / MILLI / 1000,
     )
+
+
+def estimate_view(spec: SessionSpec, forecast: Prediction | None) -> OrderEstimateView | None:
+    """How long a session is expected to run: by its owner's word, else by those before it."""
+    if spec.estimated_duration_ms is not None:
+        return OrderEstimateView(seconds=spec.estimated_duration_ms / 1000, explanation="as its owner estimates")
+    if forecast is None:
+        return None
+    return OrderEstimateView(seconds=forecast.estimate_ms / 1000, explanation=forecast.sentence())
 
 
 def tasks_view(tasks: ArrayTasks) -> ArrayTasksView:

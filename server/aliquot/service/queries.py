@@ -5,9 +5,11 @@ from dataclasses import replace
 from typing import Final
 
 from aliquot.service.agent_projection import agent_view
+from aliquot.service.cluster_capacity import capacity_of
 from aliquot.service.feed import Feed
 from aliquot.service.paging import cursor_of, cut, key_of
 from aliquot.service.ports import SessionQuery, Store
+from aliquot.service.preview import Previews
 from aliquot.service.projection import session_view
 from aliquot.service.state import State
 from aliquot_schema.agents import Agent
@@ -15,7 +17,17 @@ from aliquot_schema.errors import InvalidRequest, Unavailable
 from aliquot_schema.ids import SESSION_PREFIX, AgentId, SessionId, UserId
 from aliquot_schema.leases import Lease
 from aliquot_schema.natural_order import natural_key
-from aliquot_schema.requests import AgentFilter, AgentOrder, Caller, PageRequest, SessionFilter, SessionOrder
+from aliquot_schema.preview_views import SessionPreview
+from aliquot_schema.ray_views import SlotCapacityView
+from aliquot_schema.requests import (
+    AgentFilter,
+    AgentOrder,
+    Caller,
+    NewSession,
+    PageRequest,
+    SessionFilter,
+    SessionOrder,
+)
 from aliquot_schema.sessions import Session
 from aliquot_schema.states import ENDED, AgentState
 from aliquot_schema.views import AgentView, Page, QueueEntryView, SessionView
@@ -26,7 +38,8 @@ REVISION_WAIT_S: Final = 5.0
 class Queries:
     """Questions of people and programs."""
 
-    def __init__(self, *, state: State, store: Store, feed: Feed) -> None:
+    def __init__(self, *, state: State, store: Store, feed: Feed, previews: Previews) -> None:
+        self._previews = previews
         self._state = state
         self._store = store
         self._feed = feed
@@ -66,6 +79,10 @@ class Queries:
         agent = self._state.agents.get(AgentId(agent_id))
         return None if agent is None else agent_view(self._state, agent)
 
+    def capacity(self, caller: Caller) -> tuple[SlotCapacityView, ...]:
+        """What agents that can be asked have together, and what of it is held."""
+        return capacity_of(self._state)
+
     async def sessions(self, caller: Caller, where: SessionFilter, order: str, page: PageRequest) -> Page[SessionView]:
         """Sessions by the time of their submission."""
         query = _query(where, order, page)
@@ -79,6 +96,10 @@ class Queries:
         if known is not None:
             return session_view(self._state, known)
         return await self._old_view(SessionId(session_id))
+
+    async def preview_session(self, caller: Caller, request: NewSession) -> SessionPreview:
+        """See `Previews.preview`."""
+        return await self._previews.preview(caller, request)
 
     def queue(self, caller: Caller, page: PageRequest) -> Page[QueueEntryView]:
         """Pending sessions in the order in which the allocator looks."""

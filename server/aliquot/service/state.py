@@ -140,6 +140,10 @@ class State:
         """How long a session was expected to run when its row was made, with the reason in a sentence."""
         return self._forecasts.of(session_id)
 
+    def forecast_like(self, session: Session) -> Prediction | None:
+        """How long a session that is not here would be expected to run."""
+        return self._forecasts.like(session)
+
     def waited_for(self) -> Iterable[SessionId]:
         """Sessions that pending ones depend on."""
         return self._waited_for.keys()

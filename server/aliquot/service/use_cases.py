@@ -8,6 +8,7 @@ from aliquot.service.feed import Feed
 from aliquot.service.journal import Journal
 from aliquot.service.ledger.ports import LedgerStore
 from aliquot.service.ports import Clock, Executor, Ids, Store
+from aliquot.service.preview import Previews
 from aliquot.service.queries import Queries
 from aliquot.service.sessions import Sessions
 from aliquot.service.state import State
@@ -46,7 +47,8 @@ class UseCases:
         self.feed = Feed(store, revision=state.revision)
         self.journal = Journal(store=store, state=state, feed=self.feed, clock=clock, epoch=epoch, is_shared=is_shared)
         creation = Creation(state=state, journal=self.journal, store=store, clock=clock, ids=ids)
-        self.queries = Queries(state=state, store=store, feed=self.feed)
+        self.previews = Previews(state=state, creation=creation, clock=clock)
+        self.queries = Queries(state=state, store=store, feed=self.feed, previews=self.previews)
         self.sessions = Sessions(state=state, journal=self.journal, creation=creation, store=store, clock=clock)
         self.administration = Administration(state=state, journal=self.journal, clock=clock)
         self.watching = Watching(state=state, feed=self.feed, outputs=outputs)

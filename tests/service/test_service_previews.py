@@ -1,0 +1,112 @@
+"""Previews: they say what the next pass then does, and change nothing."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from aliquot_schema.errors import ImpossibleRequest, QuotaExceeded
+from aliquot_schema.ids import SessionId
+from aliquot_schema.policies import Preemption, Victims
+from aliquot_schema.preview_views import SessionPreview
+from aliquot_schema.quotas import Quota, QuotaScope, quota_id
+from aliquot_schema.reasons import Reason
+from aliquot_schema.requests import NewSession
+from aliquot_schema.states import SessionState as S
+from service_bench import agent
+from service_stage import CALLER, Stage, stage
+
+pytestmark = pytest.mark.anyio
+
+
+async def preview(on: Stage, *, devices: int = 1, **more: Any) -> SessionPreview:
+    request = {"argv": ("true",), "shell": None, "slots": [("cuda.device", str(devices))], "cluster_size": 1}
+    return await on.queries.preview_session(CALLER, NewSession(**(request | more)))
+
+
+def given(shown: SessionPreview) -> list[tuple[str, str, str]]:
+    """Agent, device and amount of each part, ranks in order."""
+    return [
+        (kernel.agent_id, part.device_id, part.amount)
+        for kernel in shown.kernels
+        for grant in kernel.resource_spec
+        for part in grant.devices
+    ]
+
+
+async def test_it_names_the_devices_that_are_then_given_and_keeps_nothing() -> None:
+    async with stage([agent("a", devices=2), agent("b", devices=2)]) as on:
+        await on.submit()
+        await on.advance()
+        revision, held = on.state.revision, on.held()
+        shown = await preview(on, devices=2)
+        assert (shown.starts_now, shown.tasks_starting, shown.queue_position, shown.waits) == (True, 1, None, None)
+        assert (on.state.revision, on.held(), on.state.queue()) == (revision, held, [])
+        name = await on.submit(devices=2)
+        await on.advance()
+        view = await on.queries.session(CALLER, name)
+        assert view is not None
+        assert tuple(kernel.resource_spec for kernel in view.kernels) == tuple(k.resource_spec for k in shown.kernels)
+        assert {kernel.agent_id for kernel in view.kernels} == {agent for agent, _, _ in given(shown)}
+
+
+async def test_it_says_why_it_would_wait_behind_whom_and_until_when() -> None:
+    async with stage([agent("a", devices=2)]) as on:
+        await on.submit(time_limit=3600)
+        await on.advance()
+        shown = await preview(on, devices=2, estimated_duration=60)
+        assert (shown.starts_now, shown.queue_position) == (False, 1)
+        assert shown.waits is not None
+        assert shown.waits.reason is Reason.INSUFFICIENT
+        assert shown.expected_start is not None
+        assert len(given(shown)) == 2
+        assert shown.order_estimate is not None
+        assert shown.order_estimate.seconds == 60
+        await on.submit(devices=2)
+        await on.advance()
+        behind = await preview(on, devices=2)
+        assert (behind.queue_position, behind.expected_start) == (2, None)
+
+
+async def test_it_names_those_that_would_make_room_and_leaves_them_alone() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        rules = replace(on.state.policy, order="priority", preemption=Preemption(victims=Victims.ANY, run_ms_min=0))
+        await on.journal.transact(lambda draft: draft.put(rules, "changed"), actor="ann")
+        low = await on.submit(priority="low")
+        await on.advance()
+        on.clock.passes(30)
+        shown = await preview(on, priority="normal")
+        [displaced] = shown.displaces
+        assert (displaced.session_id, displaced.owner) == (low, CALLER.user)
+        assert displaced.has_run == pytest.approx(30, abs=1)
+        assert shown.waits is not None
+        assert shown.waits.reason is Reason.MAKING_ROOM
+        assert shown.expected_start is not None
+        await on.advance()
+        assert on.session(low).state is S.RUNNING
+
+
+async def test_of_an_array_it_says_how_many_tasks_would_start() -> None:
+    async with stage([agent("a", devices=2)]) as on:
+        shown = await preview(on, array="0-4")
+        assert (shown.tasks_starting, shown.starts_now, len(given(shown))) == (2, True, 1)
+
+
+async def test_what_cannot_come_about_any_more_is_said() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        gone = await on.submit()
+        await on.cancel(gone)
+        shown = await preview(on, depends_on=((SessionId(gone), "after_ok"),))
+        assert shown.failure is not None
+        assert shown.failure.code == "dependency"
+        assert (shown.starts_now, shown.kernels, shown.waits) == (False, (), None)
+
+
+async def test_it_is_refused_as_a_submission_is() -> None:
+    async with stage([agent("a", devices=2)]) as on:
+        with pytest.raises(ImpossibleRequest):
+            await preview(on, devices=3)
+        quota = Quota(id=quota_id(QuotaScope.CLUSTER, ""), scope=QuotaScope.CLUSTER, max_queued=0)
+        await on.journal.transact(lambda draft: draft.put(quota, "set"), actor="ann")
+        with pytest.raises(QuotaExceeded):
+            await preview(on)
