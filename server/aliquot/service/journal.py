@@ -10,6 +10,7 @@ from typing import Final, TypeVar
 from aliquot.service.draft import Draft
 from aliquot.service.feed import Feed
 from aliquot.service.ports import Batch, Clock, NotLeader, StaleVersion, Store, StoreUnavailable
+from aliquot.service.recalling import dependencies_in, in_memory, recalled
 from aliquot.service.state import State
 from aliquot_schema.errors import AliquotError, Unavailable
 from aliquot_schema.events import Event
@@ -114,7 +115,10 @@ class Journal:
         """Take in what the store has committed and the state does not have yet, at most `PAGE` events of it; returns
         whether there was anything."""
         seen = self._state.revision
-        self._absorb(await self._store.events_after(seen, limit=PAGE))
+        events = await self._store.events_after(seen, limit=PAGE)
+        old = await recalled(dependencies_in(events), state=self._state, store=self._store)
+        with in_memory(old, state=self._state):
+            self._absorb(events)
         return self._state.revision > seen
 
     async def _until_written(self, change: Callable[[Draft], T], origin: Origin) -> T:

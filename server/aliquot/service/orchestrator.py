@@ -1,9 +1,9 @@
 """The orchestrator of a server that is alone with its store: it leads from its start to its end."""
 
 from aliquot.service.leadership.ports import Beginning
-from aliquot.service.leadership.recalling import recall_dependencies
 from aliquot.service.leadership.term import Term
 from aliquot.service.ports import Loaded, Store
+from aliquot.service.recalling import in_memory, recalled
 from aliquot.service.state import ENDED_KEPT, State
 from aliquot.service.use_cases import Ports as Ports
 from aliquot.service.use_cases import UseCases
@@ -24,6 +24,7 @@ class Orchestrator(UseCases):
         )
         beginning = Beginning(
             epoch=loaded.epoch,
+            began_us=loaded.last_at_us,
             revision=loaded.revision,
             last_at_us=loaded.last_at_us,
             last_pass=loaded.last_pass,
@@ -59,5 +60,5 @@ async def state_of(loaded: Loaded, *, store: Store, ended_kept: int = ENDED_KEPT
     """The state that a store has read."""
     state = State(ended_kept=ended_kept)
     state.load(loaded.records, revision=loaded.revision, ended_complete=loaded.ended_complete)
-    await recall_dependencies(state, store=store)
-    return state
+    with in_memory(await recalled(state.waited_for(), state=state, store=store), state=state):
+        return state

@@ -1,5 +1,7 @@
 """Connections of PostgreSQL that live beside the pool: for what belongs to a session, like locks and notices."""
 
+import asyncio
+from contextlib import suppress
 from typing import Any, Final
 
 import asyncpg
@@ -27,14 +29,18 @@ async def connect(url: URL, *, name: str, settings: dict[str, str] | None = None
     dialect: Any = PGDialect_asyncpg  # SQLAlchemy leaves its dialects untyped
     _, options = dialect().create_connect_args(url)
     known = {key: value for key, value in options.items() if key not in _OF_THE_POOL}
+    connecting = asyncio.ensure_future(
+        asyncpg.connect(**known, timeout=CONNECT_S_MAX, server_settings={**(settings or {}), "application_name": name})
+    )
     try:
-        return await asyncpg.connect(
-            **known,
-            timeout=CONNECT_S_MAX,
-            server_settings={**(settings or {}), "application_name": name},
-        )
+        return await asyncio.shield(connecting)
     except FAULTS as error:
         raise away(error) from error
+    except asyncio.CancelledError:
+        # A connection that is canceled while it is made stays half open.
+        with suppress(*FAULTS):
+            (await connecting).terminate()
+        raise
 
 
 def away(error: BaseException) -> StoreUnavailable:

@@ -1,0 +1,115 @@
+"""Duty: a server of several follows the log, and leads whenever the seat is free."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Final
+
+from aliquot.service.leadership.following import Following
+from aliquot.service.leadership.judging import Judging
+from aliquot.service.leadership.ports import Beginning, News, Seat, SeatLost, SharedStore
+from aliquot.service.leadership.standing import ServerRole, Standing
+from aliquot.service.leadership.term import Term
+from aliquot.service.ports import NotLeader, StoreUnavailable
+from aliquot.service.use_cases import UseCases
+
+TRY_S: Final = 0.5
+"""Between two looks at the seat."""
+
+log: Final = logging.getLogger("aliquot.leadership")
+
+OpenTerm = Callable[[Beginning], AbstractAsyncContextManager[Term]]
+
+
+class Duty:
+    """`run` returns only when a loop failed, or by cancellation; a lost seat is no failure."""
+
+    def __init__(
+        self, cases: UseCases, *, store: SharedStore, seat: Seat, news: News, open_term: OpenTerm, address: str
+    ) -> None:
+        """
+        Args:
+            open_term: makes what only a leader has, agents included, and lets go of it at the end.
+            address: where people and agents reach this server.
+        """
+        self._cases = cases
+        self._store = store
+        self._seat = seat
+        self._news = news
+        self._open_term = open_term
+        self._address = address
+        self._judging = Judging(cases)
+        self._following = Following(journal=cases.journal, news=news)
+        self._moved = asyncio.Event()
+        self.standing = Standing(role=ServerRole.FOLLOWER, address=address, leader_address=None, epoch=0, since_us=None)
+
+    @property
+    def fault(self) -> str | None:
+        """Why this server cannot serve now, in words; None when it can."""
+        return self._following.fault
+
+    async def run(self) -> None:
+        """Follow, and lead when it is this server's turn, for ever."""
+        try:
+            async with asyncio.TaskGroup() as loops:
+                loops.create_task(self._following.run(), name="following")
+                loops.create_task(self._judging.run(), name="judging")
+                loops.create_task(self._stand(), name="leading")
+        finally:
+            self._judging.close()
+            await self._seat.leave()
+            await self._news.close()
+
+    async def until_role(self, role: ServerRole) -> None:
+        """Wait until this server leads, or knows who else does."""
+        while self.standing.role is not role or self.standing.leader_address is None:
+            await self._moved.wait()
+
+    async def _stand(self) -> None:
+        while True:
+            try:
+                if await self._seat.take():
+                    await self._lead()
+                else:
+                    await self._look_up()
+            except StoreUnavailable as error:
+                log.warning("nobody can be made leader now: %s", error)
+            await self._cases.clock.sleep(TRY_S)
+
+    async def _lead(self) -> None:
+        """From the moment the seat is taken until it is lost."""
+        try:
+            async with asyncio.TaskGroup() as loops:
+                loops.create_task(self._seat.hold(), name="seat")
+                loops.create_task(self._serve_term(), name="term")
+        except* (SeatLost, NotLeader, StoreUnavailable) as ends:
+            log.warning("this server leads no more: %s", "; ".join(str(error) for error in ends.exceptions))
+        finally:
+            self._cases.journal.follow()
+            await self._seat.leave()
+            self._move(ServerRole.FOLLOWER, leader=None, epoch=self.standing.epoch, since_us=self.standing.since_us)
+
+    async def _serve_term(self) -> None:
+        beginning = await self._store.begin_term()
+        while self._cases.state.revision < beginning.revision:
+            await self._cases.journal.catch_up()
+        self._cases.journal.lead(beginning.epoch)
+        log.warning("this server leads, in epoch %d", beginning.epoch)
+        async with self._open_term(beginning) as term:
+            self._move(ServerRole.LEADER, leader=self._address, epoch=beginning.epoch, since_us=beginning.began_us)
+            await term.run()
+
+    async def _look_up(self) -> None:
+        leader, present = await self._seat.holder(), await self._store.present_term()
+        self._move(ServerRole.FOLLOWER, leader=leader, epoch=present.epoch, since_us=present.began_us)
+
+    def _move(self, role: ServerRole, *, leader: str | None, epoch: int, since_us: int | None) -> None:
+        before = self.standing
+        self.standing = Standing(
+            role=role, address=self._address, leader_address=leader, epoch=epoch, since_us=since_us
+        )
+        if role is ServerRole.FOLLOWER and leader is not None and leader != before.leader_address:
+            log.warning("%s leads, in epoch %d; this server follows", leader, epoch)
+        moved, self._moved = self._moved, asyncio.Event()
+        moved.set()

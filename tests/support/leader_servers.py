@@ -1,0 +1,160 @@
+"""Several servers of one PostgreSQL database in one process, with fake agents that dial the one that leads."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass, field
+
+from aliquot.clock import RandomIds, SystemClock
+from aliquot.service.leadership.duty import Duty
+from aliquot.service.leadership.ports import Beginning
+from aliquot.service.leadership.standing import ServerRole
+from aliquot.service.leadership.term import Term
+from aliquot.service.orchestrator import state_of
+from aliquot.service.use_cases import UseCases
+from aliquot.store.sharing import SharedDatabase, share
+from aliquot_schema.ids import SessionId, UserId
+from aliquot_schema.requests import Caller, NewSession
+from aliquot_schema.sessions import Session
+from aliquot_schema.states import SessionState
+from service_fakes import FakeAgent, FakeExecutor
+from service_stage import broken
+
+WAIT_S = 30.0
+CALLER = Caller(user=UserId("ann"), request_id="req_test")
+
+
+@dataclass
+class OneServer:
+    """One of them."""
+
+    address: str
+    cases: UseCases
+    duty: Duty
+    database: SharedDatabase
+    running: asyncio.Task[None]
+    executors: list[FakeExecutor]
+    """One for each term, the newest last."""
+    wrong: list[str] = field(default_factory=list)
+
+    @property
+    def leads(self) -> bool:
+        return self.duty.standing.role is ServerRole.LEADER
+
+    async def submit(self, *, devices: int = 1, **more: object) -> SessionId:
+        """Create a session of whole devices here."""
+        request = NewSession(argv=("true",), shell=None, slots=[("cuda.device", str(devices))], **more)  # type: ignore[arg-type]  # by name
+        return SessionId((await self.cases.sessions.create_session(CALLER, request)).session.id)
+
+    def session(self, session_id: SessionId) -> Session:
+        return self.cases.state.sessions[session_id]
+
+    async def until(self, fact: Callable[[], bool]) -> None:
+        """Wait until a fact is true of this server's state."""
+        async with asyncio.timeout(WAIT_S):
+            while not fact():
+                assert not self.running.done(), self.running.exception()
+                await asyncio.sleep(0.005)
+
+    async def until_state(self, session_id: SessionId, state: SessionState) -> None:
+        """Wait until this server knows that a session is so."""
+        known = self.cases.state.sessions
+        await self.until(lambda: session_id in known and known[session_id].state is state)
+
+    async def stop(self) -> None:
+        """Stop all that it does by itself, as a server that is told to end; it can still be asked."""
+        self.running.cancel()
+        await asyncio.gather(self.running, return_exceptions=True)
+
+
+class Servers:
+    """Starts and stops them."""
+
+    def __init__(self, url: str, agents: list[FakeAgent], stack: AsyncExitStack) -> None:
+        self._url = url
+        self._agents = agents
+        self._stack = stack
+        self.all: list[OneServer] = []
+
+    async def start(self) -> OneServer:
+        """Start one more."""
+        address = f"http://server-{len(self.all) + 1}:8090"
+        server = await self._stack.enter_async_context(self._server(address))
+        self.all.append(server)
+        return server
+
+    async def leader(self) -> OneServer:
+        """The server that leads, once one does."""
+        async with asyncio.timeout(WAIT_S):
+            while True:
+                found = [server for server in self.all if server.leads and not server.running.done()]
+                if found:
+                    return found[0]
+                await asyncio.sleep(0.005)
+
+    @asynccontextmanager
+    async def _server(self, address: str) -> AsyncIterator[OneServer]:
+        clock = SystemClock()
+        database = share(self._url, now_us=clock.now_us, address=address)
+        loaded = await database.store.join()
+        state = await state_of(loaded, store=database.store)
+        executors: list[FakeExecutor] = []
+        cases = UseCases(
+            store=database.store,
+            clock=clock,
+            ids=RandomIds(),
+            outputs=FakeExecutor(()),
+            state=state,
+            epoch=0,
+            is_shared=True,
+        )
+
+        @asynccontextmanager
+        async def open_term(beginning: Beginning) -> AsyncIterator[Term]:
+            executor = FakeExecutor(self._agents)
+            executors.append(executor)
+            term = Term(cases, executor=executor, ledger=None, beginning=beginning, grace_ms=100)
+            await executor.start()
+            try:
+                yield term
+            finally:
+                await term.close()
+
+        duty = Duty(
+            cases,
+            store=database.store,
+            seat=database.seat,
+            news=database.news,
+            open_term=open_term,
+            address=address,
+        )
+        running = asyncio.create_task(duty.run())
+        server = OneServer(address, cases, duty, database, running, executors)
+        _watch(server)
+        try:
+            yield server
+            assert server.wrong == []
+        finally:
+            running.cancel()
+            with suppress(asyncio.CancelledError):
+                await running
+            await database.store.close()
+
+
+def _watch(server: OneServer) -> None:
+    """Whatever is wrong with the state after any commit fails the test."""
+    loop = asyncio.get_running_loop()
+    server.cases.journal.settled.append(
+        lambda: loop.call_soon(lambda: server.wrong.extend(broken(server.cases.state))) and None
+    )
+
+
+@asynccontextmanager
+async def servers_on(url: str, agents: list[FakeAgent], *, count: int = 2) -> AsyncIterator[Servers]:
+    """Servers on a database; the first one leads."""
+    async with AsyncExitStack() as stack:
+        servers = Servers(url, agents, stack)
+        for _ in range(count):
+            await servers.start()
+            await servers.leader()
+        yield servers
