@@ -169,6 +169,7 @@ def test_the_jitter_of_a_wait_is_the_same_each_time_and_stays_within_its_bound()
         ({"exit_code": 1}, {"max_retries": 5}, 0),
         ({"exit_code": 1}, {"max_retries": 2, "retries_own_failures": True}, 2),
         ({"exit_code": None, "signal": 9}, {"max_retries": 2}, 0),
+        ({"exit_code": None, "signal": 9, "message": "its shim was killed"}, {}, 3),
         ({"exit_code": None, "timed_out": True}, {"max_retries": 2}, 0),
     ],
 )

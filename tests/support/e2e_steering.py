@@ -58,6 +58,11 @@ CHANGE_SESSION: Final = {
         "update_session_priority", of="UpdateSessionPriorityInput", success="UpdateSessionPrioritySuccess"
     ),
 }
+CREATE_ALL: Final = """
+mutation ($input: CreateSessionsInput!) { create_sessions(input: $input) {
+  __typename ... on CreateSessionsSuccess { results { session { id name } } } ... on Error { code message }
+} }
+"""
 UPDATE_POLICY: Final = """
 mutation ($input: UpdatePolicyInput!) { update_policy(input: $input) {
   __typename ... on PolicyChangeSuccess { revision policy { version order } } ... on Error { code message }

@@ -119,8 +119,12 @@ def finish(session: Session, kernels: Sequence[Kernel], *, now_us: int, retries:
 
 
 def is_lost(kernel: Kernel) -> bool:
-    """Whether it ended in a way that is not its own: its node was booted, its shim is gone, it was never started."""
-    return kernel.exit_code is None and kernel.signal is None and not kernel.timed_out
+    """Whether it ended in a way that is not its own: its node was booted, its shim is gone, it was never started.
+
+    A signal that comes with words was not seen by its shim: what was left of it was ended by its agent.
+    """
+    has_own_end = kernel.exit_code is not None or (kernel.signal is not None and kernel.message is None)
+    return not has_own_end and not kernel.timed_out
 
 
 def backoff_ms(session: Session, retries: Retries) -> int:

@@ -142,7 +142,7 @@ class AgentCore:
         """Take orders; what becomes of them is told by `reports`. A kernel that is known is not started again.
 
         Raises:
-            Unavailable: the agent is closed, or cannot write to its disk.
+            Unavailable: the agent is closed.
         """
         self._check_open()
         await self._launching.take(orders)

@@ -16,7 +16,8 @@ from aliquot.execution.agent.spawner_process import SpawnerProcess
 from aliquot.execution.agent.worker import Worker
 from aliquot_schema.errors import AliquotError, StateConflict, Unavailable
 from aliquot_schema.ids import KernelId
-from aliquot_schema.launching import LaunchOrder
+from aliquot_schema.launching import KernelPhase, KernelReport, LaunchOrder
+from aliquot_schema.leases import EndEvidence
 
 
 class Launching:
@@ -162,14 +163,34 @@ class Launching:
         try:
             await self._worker.run(self._write_all, kernels)
         except OSError as error:
-            for kernel in kernels:
-                self._book.remove(kernel.kernel_id)
-                kernel.prepared.set()
-            raise Unavailable(f"agent {self._config.id} cannot write to its disk: {error}") from error
+            await self._give_up(kernels, f"agent {self._config.id} cannot write to its disk: {error}")
+            return
         for kernel in kernels:
             kernel.prepared.set()
             self._watch.expect(kernel)
         await self._send([kernel.request for kernel in kernels if kernel.request is not None])
+
+    async def _give_up(self, kernels: Sequence[HeldKernel], message: str) -> None:
+        """Refuse what could not be written, and was sent to nobody.
+
+        Where not even a refusal can be written it is told alone: who heard it never sends that order again.
+        """
+        for kernel in kernels:
+            try:
+                await self._refuse(kernel, Refusal(code=Unavailable.code, message=message))
+            except OSError:
+                self._book.remove(kernel.kernel_id)
+                kernel.prepared.set()
+                self._watch.tell(
+                    KernelReport(
+                        kernel_id=kernel.kernel_id,
+                        phase=KernelPhase.REFUSED,
+                        at_us=self._now_us(),
+                        evidence=EndEvidence.REFUSED,
+                        code=Unavailable.code,
+                        message=message,
+                    )
+                )
 
     def _write_all(self, kernels: Sequence[HeldKernel]) -> None:
         """Every folder, then once the folder above, so that nothing is started that a power cut could forget."""

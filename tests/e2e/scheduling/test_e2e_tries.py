@@ -1,0 +1,147 @@
+"""Sessions that are tried again, settle for less, and wait for others of their batch."""
+
+import os
+import signal
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from aliquot.cli.main_job.live_processes import live_kernels
+from aliquot.client import Refused
+from e2e_scheduling import Desk
+from e2e_steering import CREATE_ALL, Office
+
+pytestmark = pytest.mark.anyio
+
+ONE_GPU = [{"slot": "cuda.device", "amount": "1"}]
+RETRIES = {"tries_min": 3, "wait_first": 0.3, "wait_max": 60, "jitter_pct": 0}
+
+
+def steps(*names: str, shells: dict[str, str] | None = None, **after: list[str]) -> list[dict[str, Any]]:
+    """A batch: each of the names, after the others that are named for it."""
+    return [
+        {
+            "local_name": name,
+            "name": name,
+            "command": {"shell": (shells or {}).get(name, "true")},
+            "slots": ONE_GPU,
+            "depends_on": [{"session_id": other} for other in after.get(name, [])],
+        }
+        for name in names
+    ]
+
+
+async def submit_all(desk: Desk, batch: list[dict[str, Any]]) -> dict[str, str]:
+    """Submit a batch; ids by name."""
+    made = await desk.client.change(CREATE_ALL, {"input": {"sessions": batch}})
+    return {result["session"]["name"]: result["session"]["id"] for result in made["results"]}
+
+
+def waits_between(course: list[dict[str, Any]]) -> list[float]:
+    """Seconds from each end of a try to the next grant."""
+    times = [(one["kind"], datetime.fromisoformat(one["at"])) for one in course]
+    ends = [at for kind, at in times if kind == "session.requeued"]
+    grants = [at for kind, at in times if kind == "session.scheduled"][1:]
+    return [(grant - end).total_seconds() for end, grant in zip(ends, grants, strict=True)]
+
+
+async def test_a_commands_own_failures_are_tried_again_when_that_was_asked_for(desk: Desk, office: Office) -> None:
+    await office.policy(retries=RETRIES)
+    tries = desk.mark("tries")
+    shell = f"echo x >> {tries}; [ $(wc -l < {tries}) -ge 3 ]"
+    session = await desk.submit("flaky", shell=shell, max_retries=5, retries_own_failures=True)
+    seen = await desk.until(session, "completed", "failed")
+    assert (seen["state"], seen["attempt"], seen["retry_count"]) == ("completed", 3, 2)
+    first, second = waits_between(await desk.course_of(session, last="session.completed"))
+    assert (first >= 0.3, second >= 0.6) == (True, True)
+    once = await desk.submit("once", shell="exit 4", max_retries=5)
+    seen = await desk.until(once, "completed", "failed")
+    assert (seen["state"], seen["exit_code"], seen["attempt"]) == ("failed", 4, 1)
+
+
+async def test_a_session_whose_processes_were_killed_behind_its_back_is_tried_again(desk: Desk, office: Office) -> None:
+    await office.policy(retries=RETRIES)
+    session = await desk.running("victim")
+    for pid in (shim_of(desk, session), live_kernels(desk.server.data_folder)[f"{session}.1.0"].pid):
+        os.kill(pid, signal.SIGKILL)
+    seen = await desk.until_seen(session, lambda one: (one["state"], one["attempt"]) == ("running", 2))
+    assert (seen["retry_count"], seen["failure"]) == (1, None)
+
+
+async def test_a_launch_that_fails_is_tried_again_later(desk: Desk, office: Office) -> None:
+    await office.policy(retries=RETRIES)
+    (kernels,) = desk.server.data_folder.glob("agents/*/kernels")
+    away = kernels.rename(kernels.with_name("kernels-away"))
+    kernels.write_text("a disk that can hold no folder")
+    session = await desk.submit("unlucky", shell="true")
+    seen = await desk.until_seen(session, lambda one: one["retry_count"] > 0)
+    assert seen["state"] in ("queued", "scheduled", "allocating")
+    kernels.unlink()
+    away.rename(kernels)
+    seen = await desk.until(session, "completed", "failed")
+    assert (seen["state"], seen["retry_count"], seen["attempt"] > seen["retry_count"]) == ("completed", 1, True)
+
+
+def shim_of(desk: Desk, session: str) -> int:
+    """The parent of the job's process."""
+    job = live_kernels(desk.server.data_folder)[f"{session}.1.0"].pid
+    with open(f"/proc/{job}/stat", encoding="ascii") as stat:
+        return int(stat.read().rpartition(")")[2].split()[1])
+
+
+async def test_who_waits_too_long_settles_for_less_and_never_grows_back(desk: Desk, office: Office) -> None:
+    await desk.running("in-the-way")
+    fallbacks = [{"slots": ONE_GPU, "after_s": 0.5}]
+    shell = f"{desk.told('smaller')}"
+    session = await desk.submit(
+        "smaller", devices="2", shell=shell, fallbacks=fallbacks, max_retries=1, retries_own_failures=True
+    )
+    assert (await desk.until_seen(session, lambda one: bool(one["waits"])))["fallback_level"] == 0
+    seen = await desk.until(session, "running")
+    assert (seen["fallback_level"], len(given(seen))) == (1, 1)
+    kinds = {
+        one["kind"]: one["session"]["fallback_level"] for one in await desk.course_of(session, last="session.running")
+    }
+    assert kinds["session.fell_back"] == 1
+    desk.end("in-the-way")
+    await office.policy(retries=RETRIES)
+    desk.end("smaller", code=1)
+    seen = await desk.until(session, "failed")
+    assert (seen["attempt"], seen["fallback_level"], len(given(seen))) == (2, 1, 1)
+
+
+def given(seen: dict[str, Any]) -> list[str]:
+    """The devices that a session was given."""
+    (kernel,) = seen["kernels"]
+    return [device["device_id"] for grant in kernel["resource_spec"] for device in grant["devices"]]
+
+
+async def test_a_batch_runs_in_the_order_of_its_names(desk: Desk) -> None:
+    order = desk.mark("order")
+    names = ("prepare", "left", "right", "report")
+    shells = {name: f"echo {name} >> {order}" for name in names}
+    after = {"left": ["prepare"], "right": ["prepare"], "report": ["left", "right"]}
+    ids = await submit_all(desk, steps("report", "right", "left", "prepare", shells=shells, **after))
+    await desk.until(ids["report"], "completed")
+    ran = order.read_text().split()
+    assert (ran[0], sorted(ran[1:3]), ran[3]) == ("prepare", ["left", "right"], "report")
+
+
+async def test_a_circle_is_refused_and_nothing_of_it_is_kept(desk: Desk) -> None:
+    revision = "{ sessions(first: 1) { total_count } }"
+    before = await desk.client.execute(revision)
+    with pytest.raises(Refused, match="a -> b -> a wait for each other") as refused:
+        await submit_all(desk, steps("a", "b", "c", a=["b"], b=["a"]))
+    assert refused.value.code == "invalid_request"
+    assert await desk.client.execute(revision) == before
+
+
+async def test_what_waits_for_something_that_cannot_come_fails_and_says_why(desk: Desk) -> None:
+    batch = steps("first", "second", "third", "rescue", shells={"first": "exit 2"}, second=["first"], third=["second"])
+    batch[-1]["depends_on"] = [{"session_id": "first", "condition": "after_fail"}]
+    ids = await submit_all(desk, batch)
+    await desk.until(ids["rescue"], "completed")
+    seen = await desk.until(ids["third"], "failed")
+    assert seen["failure"]["code"] == "dependency"
+    assert seen["failure"]["message"] == f"{ids['second']} is failed, and it was to start after_ok of it"

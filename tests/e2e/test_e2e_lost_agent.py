@@ -1,0 +1,55 @@
+"""A node that is gone for good: an operator says so, and what ran there is tried again elsewhere."""
+
+import signal
+
+import pytest
+
+from aliquot.cli.main_job.live_processes import kill_mentioning
+from aliquot.cli.main_job.own_agents import OwnAgent
+from aliquot.client import Refused
+from e2e_sessions import session, until, until_map, until_state
+from e2e_steering import Office
+from remote_cluster import Cluster, cluster
+
+pytestmark = pytest.mark.anyio
+
+SECOND_IDLE = {f"a11c0000-0002-4000-8000-{index:012x}": "0.00" for index in range(8)}
+
+
+async def test_what_a_lost_agent_ran_is_tried_again_elsewhere_once_its_end_is_vouched_for() -> None:
+    async with cluster() as on:
+        office = Office(on.client)
+        await office.policy(retries={"wait_first": 0.1})
+        agent = await on.agent()
+        await on.until_agent("alive")
+        job = await on.job("job")
+        with pytest.raises(Refused) as refused:
+            await office.act("release_lost", agent.id)
+        assert refused.value.code == "state_conflict"
+        await agent.stop(signal.SIGKILL)
+        kill_mentioning(str(agent.data_folder))
+        await on.until_agent("lost")
+        await second_agent(on)
+        held = await session(on.client, job)
+        assert (held["state"], held["holds_devices"], held["attempt"]) == ("running", True, 1)
+        await office.act("release_lost", agent.id)
+        await on.until_agent("left")
+
+        async def runs_again() -> bool:
+            seen = await session(on.client, job)
+            return (seen["state"], seen["attempt"]) == ("running", 2)
+
+        await until(runs_again)
+        on.let_end("job")
+        seen = await until_state(on.client, job, "completed", "failed")
+        assert ([kernel["agent_id"] for kernel in seen["kernels"]], seen["exit_code"]) == (["demo-2"], 7)
+        assert on.runs("job") == 2
+        await until_map(on.client, "demo-2", SECOND_IDLE)
+
+
+async def second_agent(on: Cluster) -> None:
+    """Another node, which is idle."""
+    agent = OwnAgent(on.server, "demo-2", "--demo-node", "2")
+    on.agents.append(agent)
+    await agent.start()
+    await on.until_agent("alive", "demo-2")
