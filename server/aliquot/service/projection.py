@@ -91,11 +91,7 @@ def verdict_view(verdict: Verdict) -> VerdictView:
 
 
 def session_view(state: State, session: Session, *, position: int | None = None) -> SessionView:
-    """A session as it is now.
-
-    Args:
-        position: in the queue, from 1, when the caller knows it; looked up otherwise.
-    """
+    """A session as it is now; its position in the queue, from 1, is looked up where the caller does not know it."""
     spec = session.spec
     return SessionView(
         id=session.id,
