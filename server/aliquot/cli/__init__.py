@@ -3,9 +3,11 @@
 import typer
 
 from aliquot.cli.agent import agent
+from aliquot.cli.audit import audit
 from aliquot.cli.main_job.command import once
 from aliquot.cli.node import node
 from aliquot.cli.policy import policy
+from aliquot.cli.replay import replay
 from aliquot.cli.serve import serve
 from aliquot.cli.simulate import simulate
 
@@ -23,3 +25,5 @@ main.add_typer(node, name="node", help="Be a node of a Ray cluster.")
 main.add_typer(policy, name="policy")
 main.command("serve")(serve)
 main.command("simulate")(simulate)
+main.add_typer(audit, name="audit")
+main.command("replay")(replay)

@@ -34,6 +34,20 @@ def stored_revision(connection: Connection) -> str | None:
     return revision
 
 
+def check_current(connection: Connection) -> None:
+    """See that there is nothing to migrate; nothing is changed.
+
+    Raises:
+        StoreUnavailable: as `stored_revision`, or it has no schema, or an older one.
+    """
+    with connection.begin():
+        revision = stored_revision(connection)
+    if revision is None:
+        raise StoreUnavailable("the database is empty: no server has been started on it yet")
+    if revision != HEAD:
+        raise StoreUnavailable(f"the database has schema {revision}; `aliquot db upgrade` brings it to {HEAD}")
+
+
 def migrate(connection: Connection) -> None:
     """Run what is missing, in one transaction; a failure leaves the schema as it was.
 

@@ -29,10 +29,16 @@ def open_store(
     )
 
 
-def choose_database(database_url: str, *, data_folder: Path, now_us: Callable[[], int]) -> Database:
-    """The database that a URL names; arguments and errors as of `open_store`."""
+def choose_database(
+    database_url: str, *, data_folder: Path, now_us: Callable[[], int], upgrades: bool = True
+) -> Database:
+    """The database that a URL names; arguments and errors as of `open_store`.
+
+    Args:
+        upgrades: whether `open` makes what is missing, and brings an older schema to this version.
+    """
     if not database_url:
-        return SqliteDatabase(data_folder / SQLITE_FILE, now_us=now_us)
+        return SqliteDatabase(data_folder / SQLITE_FILE, now_us=now_us, upgrades=upgrades)
     try:
         url = make_url(database_url)
     except ArgumentError:
@@ -41,9 +47,9 @@ def choose_database(database_url: str, *, data_folder: Path, now_us: Callable[[]
         ) from None
     kind = url.get_backend_name()
     if kind == "sqlite" and url.database and url.database != ":memory:":
-        return SqliteDatabase(Path(url.database), now_us=now_us)
+        return SqliteDatabase(Path(url.database), now_us=now_us, upgrades=upgrades)
     if kind == "postgresql":
         from aliquot.store.postgres import PostgresDatabase
 
-        return PostgresDatabase(url)
+        return PostgresDatabase(url, upgrades=upgrades)
     raise StoreUnavailable(f"{kind} is no database for Aliquot; write sqlite:///PATH or postgresql://HOST/NAME")

@@ -17,7 +17,7 @@ from sqlalchemy.pool import NullPool
 from aliquot.service.ports import StoreUnavailable
 from aliquot.store.faults import unavailability
 from aliquot.store.locking import FileLock
-from aliquot.store.migration import HEAD, migrate, stored_revision
+from aliquot.store.migration import HEAD, check_current, migrate, stored_revision
 
 T = TypeVar("T")
 
@@ -47,8 +47,10 @@ def connect_reader(path: Path) -> Connection:
 class SqliteDatabase:
     """A `Database` in one file. Writes run in order in one thread, reads in another."""
 
-    def __init__(self, path: Path, *, now_us: Callable[[], int]) -> None:
+    def __init__(self, path: Path, *, now_us: Callable[[], int], upgrades: bool = True) -> None:
+        """With `upgrades` off, a file that is not there is not made, and one with an older schema is refused."""
         self._path = path
+        self._upgrades = upgrades
         self._wal = path.with_name(f"{path.name}-wal")
         self._now_us = now_us
         self._lock: FileLock | None = None
@@ -57,6 +59,8 @@ class SqliteDatabase:
 
     async def open(self) -> None:
         try:
+            if not self._upgrades and not self._path.exists():
+                raise StoreUnavailable("there is no such file; name the data folder of a server, or its database")
             self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._lock = FileLock.take(self._path.with_name(f"{self._path.name}.lock"))
             await self._writer.open()
@@ -83,15 +87,21 @@ class SqliteDatabase:
         _create_private(self._path)
         connection = connect_writer(self._path)
         try:
-            with connection.begin():
-                revision = stored_revision(connection)
-            if revision not in (None, HEAD):
-                back_up(connection, self._path.with_name(f"{self._path.name}.{revision}.{self._now_us()}.backup"))
-            migrate(connection)
+            self._upgrade(connection)
         except BaseException:
             connection.close()
             raise
         return connection
+
+    def _upgrade(self, connection: Connection) -> None:
+        if not self._upgrades:
+            check_current(connection)
+            return
+        with connection.begin():
+            revision = stored_revision(connection)
+        if revision not in (None, HEAD):
+            back_up(connection, self._path.with_name(f"{self._path.name}.{revision}.{self._now_us()}.backup"))
+        migrate(connection)
 
     def _write(self, connection: Connection, *, work: Callable[[Connection], T]) -> T:
         done = work(connection)

@@ -232,6 +232,7 @@ class EventRow(Row, table=True):
     """One link of the log, see `aliquot.store.chain`."""
 
     __tablename__ = "events"
+    __table_args__ = (Index("ix_events_entity", "entity_id", "entity_version"),)
 
     number: int = Field(sa_type=INT, primary_key=True, sa_column_kwargs={"autoincrement": False})
     at_us: int = _number()

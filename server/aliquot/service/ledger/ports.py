@@ -33,6 +33,9 @@ class LedgerStore(Protocol):
     async def missing(self) -> int:
         """Passes of epochs before this one that events tell of, and that come after the last entry."""
 
+    async def follow(self) -> bool:
+        """Take events into what is made of them for questions; returns whether there may be more to take in."""
+
     async def expire(self, before_us: int) -> int:
         """Delete what is older, in whole stretches from checkpoint to checkpoint; returns how many entries.
 

@@ -16,6 +16,8 @@ from aliquot.service.state import State
 log: Final = logging.getLogger("aliquot.ledger")
 
 FLUSH_S: Final = 0.5
+FOLLOW_S: Final = 0.05
+"""Between pages, so that commits wait for one page at most."""
 RETRY_S: Final = 2.0
 UNWRITTEN_MAX: Final = 5000
 """Passes kept while the ledger cannot be written. When there are more, they are lost, and the next entry says so."""
@@ -47,6 +49,8 @@ class Recording:
             self.watch.news.clear()
             try:
                 await self.flush()
+                while await self._ledger.follow():
+                    await self._clock.sleep(FOLLOW_S)
                 if self._clock.monotonic() >= expires_at:
                     expires_at = self._clock.monotonic() + EXPIRE_S
                     await self._ledger.expire(self._clock.now_us() - KEPT_US)

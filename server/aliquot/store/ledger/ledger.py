@@ -9,6 +9,7 @@ from sqlalchemy import Connection
 
 from aliquot.service.ledger.entries import PassEntry
 from aliquot.service.ledger.ports import PassKey
+from aliquot.store.audit.following import follow
 from aliquot.store.ledger import reading, writing
 from aliquot.store.ledger.packing import pack
 from aliquot.store.queries import events_after
@@ -39,6 +40,9 @@ class DatabaseLedger:
 
     async def missing(self) -> int:
         return await self._database.read(writing.missing)
+
+    async def follow(self) -> bool:
+        return await self._database.write(follow)
 
     async def expire(self, before_us: int) -> int:
         return await self._database.write(partial(writing.expire, before_us=before_us))

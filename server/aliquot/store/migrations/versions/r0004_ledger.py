@@ -1,4 +1,4 @@
-"""The decision ledger.
+"""The decision ledger, and the audit: who held which device when, and the log by what it is about.
 
 Revision 0004.
 """
@@ -34,6 +34,14 @@ def upgrade() -> None:
         _column("last_hash", LargeBinary()),
         sa.PrimaryKeyConstraint("id", name="pk_chains"),
     )
+    _holdings()
+    op.create_table(
+        "marks",
+        _column("id", TEXT),
+        _column("number", INT),
+        sa.PrimaryKeyConstraint("id", name="pk_marks"),
+    )
+    op.create_index("ix_events_entity", "events", ["entity_id", "entity_version"])
 
 
 def _passes() -> None:
@@ -54,6 +62,33 @@ def _passes() -> None:
         sa.PrimaryKeyConstraint("number", name="pk_passes"),
     )
     op.create_index("ix_passes_now", "passes", ["now_us"])
+
+
+def _holdings() -> None:
+    op.create_table(
+        "holdings",
+        _column("lease_id", TEXT),
+        _column("device_id", TEXT),
+        _column("slot", TEXT),
+        _column("kind", TEXT),
+        _column("agent_id", TEXT),
+        _maybe("session_id", TEXT),
+        _column("owner", TEXT),
+        _column("amount", INT),
+        _column("from_us", INT),
+        _maybe("until_us", INT),
+        _maybe("ended_us", INT),
+        _maybe("evidence", TEXT),
+        _maybe("pass_number", INT),
+        _column("granted_event", INT),
+        _maybe("ended_event", INT),
+        sa.PrimaryKeyConstraint("lease_id", "device_id", "slot", name="pk_holdings"),
+    )
+    op.create_index("ix_holdings_device", "holdings", ["device_id", "from_us"])
+
+
+def _maybe(name: str, kind: TypeEngine[Any]) -> sa.Column[Any]:
+    return sa.Column(name, kind, nullable=True)
 
 
 def _column(name: str, kind: TypeEngine[Any], **more: Any) -> sa.Column[Any]:

@@ -1,0 +1,137 @@
+"""`aliquot audit`: who did what, who held which device, and whether the record of it is whole."""
+
+import json
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from aliquot.cli.stopped_server import AsJson, DatabaseUrl, Folder, telling, with_database
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from aliquot.store.audit.holdings import Holding
+    from aliquot.store.audit.log import Change
+    from aliquot.store.store import Database
+
+audit: Final = typer.Typer(no_args_is_help=True, help="Who did what, and who held what.")
+
+Moment = Annotated[str | None, typer.Option(help="ISO 8601, like 2026-03-01T12:00:00Z; without a zone it is UTC.")]
+
+
+@audit.command("device")
+def device(
+    device_id: Annotated[str, typer.Argument(metavar="DEVICE", help="The device's id: a GPU's UUID.")],
+    at: Moment = None,
+    since: Moment = None,
+    until: Moment = None,
+    data_folder: Folder = None,
+    database: DatabaseUrl = None,
+    as_json: AsJson = False,
+) -> None:
+    """Who held a device: at a moment, over a time, or, if none is named, now."""
+    from aliquot.clock import SystemClock
+    from aliquot.store.audit.following import follow_all
+    from aliquot.store.audit.holdings import held_between
+
+    with telling():
+        now_us = SystemClock().now_us()
+        first_us = _us(at or since, otherwise=now_us)
+        last_us = _us(at or until, otherwise=now_us)
+        ask = partial(held_between, device_id=device_id, first_us=first_us, last_us=last_us)
+        found = with_database(_after(follow_all, ask), data_folder=data_folder, database=database)
+    _show(found, as_json=as_json, line=_holding, nothing=f"nobody held {device_id}")
+
+
+@audit.command("log")
+def log(
+    entity: Annotated[str | None, typer.Option(help="A session, lease, agent or quota, by its id.")] = None,
+    actor: Annotated[str | None, typer.Option(help="A user, or system:PART.")] = None,
+    kind: Annotated[str | None, typer.Option(help="session, lease, ..., or session.queued, ...")] = None,
+    since: Moment = None,
+    until: Moment = None,
+    people: Annotated[bool, typer.Option("--people", help="Leave out what the server did by itself.")] = False,
+    last: Annotated[int, typer.Option(min=1, help="So many, the newest.")] = 100,
+    data_folder: Folder = None,
+    database: DatabaseUrl = None,
+    as_json: AsJson = False,
+) -> None:
+    """Changes with actor, time, request, before and after; values of environments are not shown."""
+    from aliquot.store.audit.log import AuditQuery, changes
+
+    with telling():
+        query = AuditQuery(
+            entity_id=entity,
+            actor=actor,
+            kind=kind,
+            first_us=None if since is None else _us(since, otherwise=0),
+            last_us=None if until is None else _us(until, otherwise=0),
+            people_only=people,
+            limit=last,
+        )
+        ask = partial(changes, query=query)
+        found = with_database(lambda opened: opened.read(ask), data_folder=data_folder, database=database)
+    _show(found, as_json=as_json, line=_change, nothing="nothing of the kind happened")
+
+
+@audit.command("verify")
+def verify(data_folder: Folder = None, database: DatabaseUrl = None) -> None:
+    """Check the hash chains of the event log and of the decision ledger. The exit code is 1 when one is broken."""
+    from aliquot.store.chain import ChainBroken
+    from aliquot.store.verification import verified
+
+    try:
+        found = with_database(lambda opened: opened.read(verified), data_folder=data_folder, database=database)
+    except ChainBroken as broken:
+        print(f"broken: {broken}", file=sys.stderr)
+        raise typer.Exit(1) from None
+    print(f"whole: {found.events} events, {found.passes} passes of the ledger")
+    if found.unwritten:
+        print(f"{found.unwritten} passes have events and no entry in the ledger: a server ended before it was written")
+
+
+def _after(prepare: Callable[["Connection"], None], ask: Callable[["Connection"], Any]) -> Callable[["Database"], Any]:
+    async def run(opened: "Database") -> Any:
+        await opened.write(prepare)
+        return await opened.read(ask)
+
+    return run
+
+
+def _us(text: str | None, *, otherwise: int) -> int:
+    """Microseconds UTC."""
+    if text is None:
+        return otherwise
+    moment = datetime.fromisoformat(text)
+    return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1e6)
+
+
+def _show(found: Sequence[Any], *, as_json: bool, line: Callable[[Any], str], nothing: str) -> None:
+    if as_json:
+        print(json.dumps([asdict(one) for one in found]))
+    else:
+        print("\n".join(line(one) for one in found) or nothing)
+
+
+def _holding(held: "Holding") -> str:
+    until = "now" if held.ended_us is None else _text(held.ended_us)
+    by = f"session {held.session_id}" if held.session_id is not None else held.kind
+    granted = "" if held.pass_number is None else f", pass {held.pass_number}"
+    return f"{_text(held.from_us)} .. {until}  {held.owner}  {by}  {held.amount} {held.slot}{granted}"
+
+
+def _change(change: "Change") -> str:
+    request = f" ({change.request_id})" if change.request_id else ""
+    head = f"{change.number}  {_text(change.at_us)}  {change.actor}{request}  {change.kind}  {change.entity_id}"
+    if change.before is None:
+        return head
+    return "\n".join([head, *(f"    {name}: {was} -> {change.after[name]}" for name, was in change.before.items())])
+
+
+def _text(at_us: int) -> str:
+    return datetime.fromtimestamp(at_us / 1e6, tz=UTC).isoformat(timespec="milliseconds")

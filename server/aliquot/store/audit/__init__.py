@@ -1,0 +1,1 @@
+"""The audit: what was done by whom, and who held which device when."""

@@ -1,0 +1,106 @@
+"""Following: leases of the event log into the table of holdings, behind the log's back."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from sqlalchemy import Connection, bindparam, insert, select, update
+
+from aliquot.store.audit.tables import HOLDINGS, MARKS
+from aliquot.store.mapping import LEASE
+from aliquot.store.tables import COUNTER, EVENTS
+from aliquot_schema.events import Entity
+from aliquot_schema.leases import Lease
+
+MARK: Final = "holdings"
+PAGE: Final = 2000
+"""Events taken in by one transaction."""
+
+_RENEWED: Final = (
+    update(HOLDINGS)
+    .where(HOLDINGS.c.lease_id == bindparam("of_lease"))
+    .values(
+        until_us=bindparam("until"),
+        ended_us=bindparam("ended"),
+        evidence=bindparam("by"),
+        ended_event=bindparam("event"),
+    )
+)
+
+
+def follow(connection: Connection) -> bool:
+    """Take in the next page of the log; returns whether there may be more."""
+    with connection.begin():
+        mark = connection.execute(select(MARKS.c.number).where(MARKS.c.id == MARK).with_for_update()).scalar()
+        if mark is None:
+            connection.execute(insert(MARKS).values(id=MARK, number=0))
+            mark = 0
+        end = connection.execute(select(COUNTER.c.number)).scalar_one()
+        if end == mark:
+            return False
+        asked = select(EVENTS.c.number, EVENTS.c.pass_number, EVENTS.c.payload)
+        asked = asked.where(EVENTS.c.number.between(mark + 1, end), EVENTS.c.entity == Entity.LEASE.value)
+        rows = connection.execute(asked.order_by(EVENTS.c.number).limit(PAGE)).all()
+        _take_in(connection, rows)
+        is_full = len(rows) == PAGE
+        last = rows[-1].number if is_full else end
+        connection.execute(update(MARKS).where(MARKS.c.id == MARK).values(number=last))
+        return is_full
+
+
+def follow_all(connection: Connection) -> None:
+    """Take in the whole log."""
+    while follow(connection):
+        continue
+
+
+def _take_in(connection: Connection, rows: Sequence[Any]) -> None:
+    granted: dict[str, list[dict[str, Any]]] = {}
+    changed: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        lease = LEASE.from_payload(row.payload)
+        ended_event = None if lease.released_us is None else row.number
+        if lease.version == 1:
+            granted[lease.id] = list(_holdings(lease, event=row.number, pass_number=row.pass_number))
+        for holding in granted.get(lease.id, ()):
+            holding |= _end(lease, event=ended_event)
+        if lease.id not in granted:
+            end = _end(lease, event=ended_event)
+            changed[lease.id] = {
+                "of_lease": lease.id,
+                "until": end["until_us"],
+                "ended": end["ended_us"],
+                "by": end["evidence"],
+                "event": ended_event,
+            }
+    fresh = [holding for holdings in granted.values() for holding in holdings]
+    if fresh:
+        connection.execute(insert(HOLDINGS), fresh)
+    if changed:
+        connection.execute(_RENEWED, list(changed.values()))
+
+
+def _holdings(lease: Lease, *, event: int, pass_number: int | None) -> Iterator[dict[str, Any]]:
+    for slot, amounts in lease.spec.items():
+        for device_id, amount in amounts.items():
+            yield {
+                "lease_id": lease.id,
+                "device_id": device_id,
+                "slot": slot,
+                "kind": lease.kind.value,
+                "agent_id": lease.agent_id,
+                "session_id": lease.session_id,
+                "owner": lease.owner,
+                "amount": amount,
+                "from_us": lease.granted_us,
+                "pass_number": pass_number,
+                "granted_event": event,
+            }
+
+
+def _end(lease: Lease, *, event: int | None) -> dict[str, Any]:
+    return {
+        "until_us": lease.until_us,
+        "ended_us": lease.released_us,
+        "evidence": None if lease.evidence is None else lease.evidence.value,
+        "ended_event": event,
+    }

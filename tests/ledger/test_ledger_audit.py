@@ -1,0 +1,95 @@
+"""The audit: who held a device is what the log says, values of environments stay inside, and tampering is found."""
+
+import pytest
+from sqlalchemy import Connection, text
+
+from aliquot.store.audit.following import follow_all
+from aliquot.store.audit.holdings import held_at
+from aliquot.store.audit.log import AuditQuery, changes
+from aliquot.store.chain import ChainBroken
+from aliquot.store.store import DatabaseStore
+from aliquot.store.verification import verified
+from aliquot_schema.leases import Lease
+from ledger_course import course_on
+from store_places import Place
+
+pytestmark = pytest.mark.anyio
+
+
+async def written(place: Place, *, entries: int = 40) -> DatabaseStore:
+    """A store that something has happened in, opened anew."""
+    async with course_on(place) as (course, running):
+        await course.until_written(running.ledger, entries)
+    store = place.store()
+    await store.open()
+    return store
+
+
+async def test_who_held_a_device_is_what_the_leases_say(place: Place) -> None:
+    store = await written(place)
+    try:
+        await store.write(follow_all)
+        events = await store.events_after(0, limit=1_000_000)
+        leases = {event.record.id: event.record for event in events if isinstance(event.record, Lease)}
+        passes = {event.entity_id: event.pass_number for event in events if event.kind == "lease.granted"}
+        devices = sorted({place for lease in leases.values() for held in lease.spec.values() for place in held})
+        moments = sorted({lease.granted_us for lease in leases.values()})[:: max(1, len(leases) // 20)]
+        asked = 0
+        for device in devices:
+            for at_us in moments:
+                expected = {
+                    (lease.id, slot, held[device], passes[lease.id])
+                    for lease in leases.values()
+                    for slot, held in lease.spec.items()
+                    if device in held and lease.granted_us <= at_us
+                    if lease.released_us is None or lease.released_us > at_us
+                }
+                found = await store.read(lambda c, d=device, at=at_us: held_at(c, device_id=d, at_us=at))
+                assert {(one.lease_id, one.slot, one.amount, one.pass_number) for one in found} == expected
+                asked += len(expected)
+        assert asked > 20
+    finally:
+        await store.close()
+
+
+async def test_changes_are_told_with_what_was_before_and_without_secrets(place: Place) -> None:
+    store = await written(place)
+    try:
+        found = await store.read(lambda c: changes(c, AuditQuery(limit=100_000)))
+        assert "hunter2" not in str(found)
+        assert "TOKEN" in str(found)
+        started = next(one for one in found if one.kind == "session.running" and one.before is not None)
+        assert started.before is not None
+        assert (started.before["state"], started.after["state"]) == ("allocating", "running")
+        people = await store.read(lambda c: changes(c, AuditQuery(people_only=True, limit=100_000)))
+        assert {one.actor for one in people} <= {"ann", "bob", "cat", "dan", "root"}
+        assert all(one.request_id for one in people)
+    finally:
+        await store.close()
+
+
+@pytest.mark.parametrize(
+    ("statement", "words"),
+    [
+        ("UPDATE events SET actor = 'mallory' WHERE number = 7", "event 7 was changed"),
+        ("DELETE FROM events WHERE number = 7", "event 7 is missing"),
+        ("UPDATE passes SET now_us = now_us + 1 WHERE number = (SELECT max(number) FROM passes)", "was changed"),
+        ("DELETE FROM passes WHERE number = (SELECT max(number) FROM passes)", "the ledger ends at pass"),
+        ("DELETE FROM passes WHERE number = (SELECT min(number) FROM passes)", "or passes before it are missing"),
+        ("DELETE FROM passes", "the ledger is empty"),
+        ("UPDATE checkpoints SET body = prev_hash FROM passes", "the checkpoint of pass 1 was changed"),
+    ],
+)
+async def test_tampering_is_found(place: Place, statement: str, words: str) -> None:
+    def tamper(connection: Connection) -> None:
+        with connection.begin():
+            connection.execute(text(statement))
+
+    store = await written(place, entries=10)
+    try:
+        assert (await store.read(verified)).unwritten == 0
+        await store.write(tamper)
+        with pytest.raises(ChainBroken, match=words):
+            await store.read(verified)
+    finally:
+        await store.close()
