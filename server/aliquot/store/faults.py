@@ -13,6 +13,8 @@ _CONFLICT = ("40001", "40P01")
 _AWAY = ("08", "25", "28", "3D", "53", "57", "58", "F0", "XX")
 """PostgreSQL's classes: connection, read-only, login, no such database, resources, operator, system, configuration,
 internal."""
+_CONFUSED = ("InternalClientError",)
+"""asyncpg's, by name as SQLite needs no asyncpg: the connection ended in the middle of something."""
 _ADVICE = {
     sqlite3.SQLITE_FULL: "the disk is full; free some space, nothing that was acknowledged is lost",
     sqlite3.SQLITE_READONLY: "the database can only be read; check the owner and the mode of its folder",
@@ -46,7 +48,7 @@ def unavailability(error: BaseException) -> StoreUnavailable | None:
     if isinstance(cause, sqlite3.Error):
         return _sqlite_unavailability(cause)
     broken = isinstance(error, DBAPIError) and error.connection_invalidated
-    if broken or isinstance(error, PoolTimeout) or _code(error)[:2] in _AWAY:
+    if type(cause).__name__ in _CONFUSED or broken or isinstance(error, PoolTimeout) or _code(error)[:2] in _AWAY:
         return StoreUnavailable(f"the database cannot be used now: {cause}")
     return None
 

@@ -12,7 +12,7 @@ from aliquot.service.ports import StoreUnavailable
 from aliquot.store.faults import unavailability
 
 CONNECT_S_MAX: Final = 5.0
-FAULTS: Final = (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError)
+FAULTS: Final = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, TimeoutError)
 """What a session raises when the database, or the way to it, does not work."""
 _OF_THE_POOL: Final = frozenset({"prepared_statement_cache_size", "prepared_statement_name_func", "async_fallback"})
 
