@@ -30,6 +30,8 @@ AGENT_HEADER: Final = "aliquot-agent"
 """The agent's id; its key is the bearer token of the header `authorization`."""
 WINDOW: Final = 256
 """Reports that may be under way without having been acknowledged."""
+NOT_LEADER: Final = "not_leader"
+"""The code of a refusal: another server leads, or will in a moment."""
 LOG_WINDOW_BYTES: Final = 256 * 1024
 """How much of one followed output may be under way; each piece is smaller."""
 
@@ -71,6 +73,8 @@ class Welcome:
     """How often to send `Beat`; the server does the same."""
     now_us: int
     """The server's clock, for comparison."""
+    epoch: int = 0
+    """Of the term in which the server leads; 0 = one that is alone with its store does not say."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,8 +82,10 @@ class Refusal:
     """The connection ends here, and why, in words for the operator."""
 
     code: str
-    """`protocol`, `already_connected`, `key`, `replaced`, `silent`, `elsewhere`, `broken`."""
+    """`protocol`, `already_connected`, `key`, `replaced`, `silent`, `elsewhere`, `not_leader`, `broken`."""
     message: str
+    leader: str = ""
+    """Of `not_leader`: the address of the server that leads, as far as it is known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ import logging
 import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 from urllib.parse import urlsplit
 
 import typer
@@ -24,7 +24,10 @@ agent.add_typer(key, name="key")
 @agent.callback()
 def run(
     context: typer.Context,
-    server: Annotated[str | None, typer.Option(help="The server's address, like https://host:8090.")] = None,
+    server: Annotated[
+        list[str] | None,
+        typer.Option(help="The server's address, like https://host:8090; of several servers, all of them."),
+    ] = None,
     key_file: Annotated[
         Path | None, typer.Option(help="The file with this agent's key; nobody else may read it.")
     ] = None,
@@ -45,18 +48,22 @@ def run(
     rendezvous_ports: Annotated[
         str | None, typer.Option(help="Ports where gangs meet, FIRST-LAST.  [default: 29500-30499]")
     ] = None,
+    gpu_memory_policy: Annotated[
+        Literal["off", "flag", "stop"], typer.Option(help="What is done about jobs that take more than their share.")
+    ] = "flag",
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
 ) -> None:
     """Run an agent until it is told to stop; it dials the server, for ever. Jobs go on without it."""
     if context.invoked_subcommand is not None:
         return
     from aliquot.errors import ConfigurationError
+    from aliquot.execution.agent.memory_watch import MemoryPolicy
     from aliquot.execution.agent.reach import Reach, own_address
     from aliquot.execution.remote.agent_setup import AgentOptions
     from aliquot.settings import default_data_folder, read_settings
     from aliquot_schema.errors import AliquotError
 
-    if server is None or key_file is None:
+    if not server or key_file is None:
         print("aliquot agent needs --server and --key-file; --help says more", file=sys.stderr)
         raise typer.Exit(2)
     logging.basicConfig(level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
@@ -72,26 +79,28 @@ def run(
             job_user=job_user,
             allow_root_jobs=allow_root_jobs,
             division=read_settings().division,
-            reach=Reach.of(address=address or own_address(urlsplit(server).hostname or ""), ports=rendezvous_ports),
+            memory_policy=MemoryPolicy(gpu_memory_policy),
+            reach=Reach.of(address=address or own_address(urlsplit(server[0]).hostname or ""), ports=rendezvous_ports),
         )
-        asyncio.run(_serve(options, server=server, key_file=key_file, ca_file=ca_file))
+        asyncio.run(_serve(options, servers=server, key_file=key_file, ca_file=ca_file))
     except (ConfigurationError, AliquotError) as error:
         print(f"aliquot agent cannot start: {error}", file=sys.stderr)
         raise typer.Exit(2) from None
 
 
-async def _serve(options: "AgentOptions", *, server: str, key_file: Path, ca_file: Path | None) -> None:
+async def _serve(options: "AgentOptions", *, servers: list[str], key_file: Path, ca_file: Path | None) -> None:
     from aliquot.clock import SystemClock
     from aliquot.execution.remote.agent_setup import agent_core
     from aliquot.execution.remote.dialing import read_key
     from aliquot.execution.remote.remote_agent import RemoteAgent
     from aliquot.execution.remote.server_address import server_address
 
-    address = server_address(server, ca_file=ca_file)
-    if address.tls is None and address.host not in ("127.0.0.1", "::1", "localhost"):
-        logging.getLogger("aliquot.agent").warning("the key goes to %s unencrypted; use https", address.host)
+    addresses = [server_address(server, ca_file=ca_file) for server in servers]
+    for address in addresses:
+        if address.tls is None and address.host not in ("127.0.0.1", "::1", "localhost"):
+            logging.getLogger("aliquot.agent").warning("the key goes to %s unencrypted; use https", address.host)
     core = agent_core(options, now_us=SystemClock().now_us)
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    await RemoteAgent(core, address=address, key=read_key(key_file)).run(stop)
+    await RemoteAgent(core, addresses=addresses, key=read_key(key_file)).run(stop)

@@ -13,12 +13,12 @@ from aliquot.execution.agent.kernel_watch import KernelWatch
 from aliquot.execution.agent.launching import Launching
 from aliquot.execution.agent.logs import follow
 from aliquot.execution.agent.measuring import Measuring
-from aliquot.execution.agent.owned_devices import OwnedDevices
+from aliquot.execution.agent.memory_watch import CODE, MemoryPolicy, MemoryVerdict
 from aliquot.execution.agent.preparation import Preparation
 from aliquot.execution.agent.remains import end_remains, find_remains
 from aliquot.execution.agent.self_description import describe
 from aliquot.execution.agent.spawner_process import ShimOutcome, SpawnerProcess
-from aliquot.execution.agent.stopping import close_or_ask, forward
+from aliquot.execution.agent.stopping import close_or_ask, forward, stop_with_words
 from aliquot.execution.agent.worker import Worker
 from aliquot.execution.devices.device_set import DeviceSet
 from aliquot_schema.errors import InvalidRequest, NotFound, Unavailable
@@ -40,7 +40,7 @@ class AgentCore:
         self.config = config
         self._worker = Worker(f"agent-{config.id}")
         self._folder = AgentFolder(config.folder)
-        self._devices = OwnedDevices(devices, ids=config.device_ids)
+        self._devices = devices
         self._book = KernelBook()
         self._ended = EndedKernels(self._folder, kept_s=config.ended_kept_s, kept_max=config.ended_kept_max)
         self._forgetting = asyncio.Lock()
@@ -76,6 +76,7 @@ class AgentCore:
             inventory=self.inventory,
             now_us=now_us,
             tell=self._tell,
+            judged=self._judged,
         )
         self._messages: asyncio.Queue[AgentMessage | None] = asyncio.Queue()
         self._is_open = False
@@ -146,6 +147,14 @@ class AgentCore:
         """
         self._check_open()
         await self._launching.take(orders)
+
+    async def check_epoch(self, epoch: int) -> None:
+        """Remember the epoch of who leads, durably; from here on older leaders are refused.
+
+        Raises:
+            StateConflict: a later one was seen.
+        """
+        await self._launching.check_epoch(self.config.id, epoch)
 
     async def stop(self, kernel_id: KernelId, *, epoch: int, grace_ms: int) -> None:
         """Make a kernel end, or never begin. Whether it did is told by `reports`.
@@ -262,6 +271,18 @@ class AgentCore:
         kernel.prepared.set()
         self._book.add(kernel)
         return kernel
+
+    async def _judged(self, verdict: MemoryVerdict) -> None:
+        """Say that a kernel takes too much memory, or no longer does; and have it end where that is the policy."""
+        kernel = self._book.get(verdict.kernel_id)
+        if kernel is None or kernel.has_ended:
+            return
+        self._watch.remark(kernel, code=CODE if verdict.words else None, words=verdict.words)
+        if verdict.words and self.config.memory_policy is MemoryPolicy.STOP and kernel.order is not None:
+            grace_ms = kernel.order.grace_ms
+            await self._worker.run(
+                stop_with_words, kernel, verdict.words, boot_id=self.config.node.boot_id, grace_ms=grace_ms
+            )
 
     def _heard(self, outcome: ShimOutcome) -> None:
         kernel = self._book.get(outcome.kernel_id)

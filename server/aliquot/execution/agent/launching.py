@@ -10,12 +10,11 @@ from aliquot.execution.agent.held_kernel import HeldKernel
 from aliquot.execution.agent.json_files import flush_folder
 from aliquot.execution.agent.kernel_book import KernelBook
 from aliquot.execution.agent.kernel_watch import KernelWatch
-from aliquot.execution.agent.owned_devices import OwnedDevices
 from aliquot.execution.agent.preparation import Preparation
 from aliquot.execution.agent.spawner_process import SpawnerProcess
 from aliquot.execution.agent.worker import Worker
+from aliquot.execution.devices.device_set import DeviceSet
 from aliquot_schema.errors import AliquotError, StateConflict, Unavailable
-from aliquot_schema.ids import KernelId
 from aliquot_schema.launching import KernelPhase, KernelReport, LaunchOrder
 from aliquot_schema.leases import EndEvidence
 
@@ -31,7 +30,7 @@ class Launching:
         config: AgentConfig,
         *,
         folder: AgentFolder,
-        devices: OwnedDevices,
+        devices: DeviceSet,
         preparation: Preparation,
         worker: Worker,
         book: KernelBook,
@@ -84,7 +83,7 @@ class Launching:
                 await self._worker.run(self._folder.write_epoch, epoch)
                 self._epoch = epoch
 
-    async def check_epoch(self, kernel_id: KernelId, epoch: int) -> None:
+    async def check_epoch(self, subject: str, epoch: int) -> None:
         """Refuse what an older leader asks.
 
         Raises:
@@ -93,7 +92,7 @@ class Launching:
         await self.see_epoch(epoch)
         if epoch < self._epoch:
             text = f"epoch {epoch} is over: {self._epoch} was seen"
-            raise StateConflict(text, id=kernel_id, state=f"epoch {self._epoch}")
+            raise StateConflict(text, id=subject, state=f"epoch {self._epoch}")
 
     def start_again(self, kernel: HeldKernel) -> None:
         """Ask the spawner once more; the claim keeps it one start."""

@@ -11,6 +11,7 @@ from aliquot.errors import ConfigurationError
 from aliquot.execution.agent.config import AgentConfig
 from aliquot.execution.agent.core import AgentCore
 from aliquot.execution.agent.job_user import JobUserPolicy
+from aliquot.execution.agent.memory_watch import MemoryPolicy
 from aliquot.execution.agent.reach import Reach
 from aliquot.execution.devices.demo import demo_sources
 from aliquot.execution.devices.division import part_of
@@ -37,6 +38,7 @@ class AgentOptions:
     job_user: str | None = None
     allow_root_jobs: bool = False
     reach: Reach = field(default_factory=Reach)
+    memory_policy: MemoryPolicy = MemoryPolicy.FLAG
     division: Division = field(default_factory=Division)
     """How the node is divided among agents, of which this is one."""
 
@@ -96,6 +98,7 @@ def agent_core(options: AgentOptions, *, now_us: Callable[[], int]) -> AgentCore
         scaling_factor=node.scaling_factor,
         software_version=software_version(),
         reach=options.reach,
+        memory_policy=options.memory_policy,
     )
     return AgentCore(config, devices=node.devices, now_us=now_us)
 

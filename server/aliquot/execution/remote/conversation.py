@@ -12,6 +12,7 @@ from aliquot.execution.remote.codec import ProtocolError
 from aliquot.execution.remote.failures import to_failure
 from aliquot.execution.remote.outbox import Outbox
 from aliquot_schema.agent_protocol import (
+    NOT_LEADER,
     Acknowledged,
     Answer,
     Beat,
@@ -40,6 +41,14 @@ log: Final = logging.getLogger("aliquot.agent")
 
 class Refused(Exception):
     """The server does not want this connection; the message says why."""
+
+
+class NotLeading(Refused):
+    """Another server leads."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(refusal.message)
+        self.leader = refusal.leader
 
 
 class ServerSilent(Exception):
@@ -97,8 +106,8 @@ class Conversation:
                 self._outbox.acknowledge(number)
             case Beat():
                 pass
-            case Refusal(message=words):
-                raise Refused(words)
+            case Refusal():
+                raise refused(message)
             case _:
                 raise ProtocolError(f"{type(message).__name__} is not for a server to say here")
 
@@ -169,6 +178,11 @@ class Conversation:
             if silent_s > patience_s:
                 raise ServerSilent(f"the server was silent for {silent_s:.1f} s")
             await asyncio.sleep(self._beat_s)
+
+
+def refused(refusal: Refusal) -> Refused:
+    """A refusal, to be raised."""
+    return NotLeading(refusal) if refusal.code == NOT_LEADER else Refused(refusal.message)
 
 
 def _failure(error: Exception) -> Failure:

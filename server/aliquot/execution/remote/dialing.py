@@ -14,7 +14,7 @@ from aliquot.errors import ConfigurationError
 from aliquot.execution.remote.channel import Channel
 from aliquot.execution.remote.codec import FRAME_BYTES_MAX, ProtocolError
 from aliquot.execution.remote.connection_words import connection_words
-from aliquot.execution.remote.conversation import Refused
+from aliquot.execution.remote.conversation import Refused, refused
 from aliquot.execution.remote.server_address import ServerAddress
 from aliquot_schema.agent_protocol import AGENT_HEADER, Hello, Refusal, Welcome
 from aliquot_schema.ids import AgentId
@@ -115,8 +115,8 @@ async def introduce(channel: Channel, hello: Hello) -> Welcome:
     match answer:
         case Welcome():
             return answer
-        case Refusal(message=words):
-            raise Refused(words)
+        case Refusal():
+            raise refused(answer)
         case _:
             raise ProtocolError("the server did not answer the hello")
 

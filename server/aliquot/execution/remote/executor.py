@@ -8,7 +8,7 @@ from typing import Final
 
 from aliquot.execution.remote.channel import Channel, ChannelClosed, Wire
 from aliquot.execution.remote.codec import ProtocolError
-from aliquot.execution.remote.keys import AgentKeys
+from aliquot.execution.remote.keys import AgentKeys, key_refusal
 from aliquot.execution.remote.link import AgentLink, farewell, silent_for_s
 from aliquot.execution.remote.presence import Presence
 from aliquot.execution.remote.timing import Timing
@@ -65,12 +65,14 @@ class RemoteExecutor:
         expected: Iterable[AgentId] = (),
         taken_ids: frozenset[AgentId] = frozenset(),
         software_version: str = "",
+        epoch: int = 0,
         objection: Callable[[Agent], str | None] = lambda _: None,
     ) -> None:
         """
         Args:
             expected: agents that an earlier server knew, and that may dial in again.
             taken_ids: agents of the server itself; nobody may dial in as one of them.
+            epoch: of the term that it is made for, where several servers take turns to lead; 0 = alone.
             objection: why an agent may not join as it describes itself, in words; None when it may.
         """
         self._keys = keys
@@ -79,6 +81,7 @@ class RemoteExecutor:
         self._expected = frozenset(expected) - taken_ids
         self._taken_ids = taken_ids
         self._software_version = software_version
+        self._epoch = epoch
         self._objects_to = objection
         self._presence = Presence(timing, expected=())
         self._links: dict[AgentId, AgentLink] = {}
@@ -103,14 +106,7 @@ class RemoteExecutor:
 
     def refusal(self, agent_id: str, key: str) -> str | None:
         """Why nobody may dial in so, in words; None when he may."""
-        try:
-            if self._keys.verify(AgentId(agent_id), key):
-                return None
-        except (OSError, ValueError) as error:
-            log.error("the agents' keys cannot be read: %s", error)
-            return "the server cannot read its agents' keys; its log says more"
-        log.warning("somebody tried to dial in as %.80r with a key that is not its own, or was revoked", agent_id)
-        return f"the key is not the one of {agent_id[:80]}, or was revoked: `aliquot agent key create` makes one"
+        return key_refusal(self._keys, agent_id=agent_id, key=key)
 
     async def meet(self, wire: Wire, *, agent_id: str, key: str | None) -> None:
         """Serve one connection until its end.
@@ -234,6 +230,7 @@ class RemoteExecutor:
             software_version=self._software_version,
             beat_s=self._timing.beat_s,
             now_us=self._now_us(),
+            epoch=self._epoch,
         )
 
     async def _serve(self, link: AgentLink) -> None:

@@ -3,6 +3,7 @@
 import fcntl
 import hashlib
 import hmac
+import logging
 import os
 import secrets
 from collections.abc import Iterator, Mapping
@@ -18,6 +19,8 @@ from aliquot_schema.ids import AgentId
 KEY_FILE: Final = "agent-keys.json"
 KEY_PREFIX: Final = "agk_"
 ID_CHARACTERS_MAX: Final = 120
+
+log: Final = logging.getLogger("aliquot.agents")
 
 
 class AgentKeys(Protocol):
@@ -116,6 +119,18 @@ class KeyFile:
             replace_file(self._path, {"format": FORMAT, "keys": fields})
         finally:
             os.close(lock)
+
+
+def key_refusal(keys: AgentKeys, *, agent_id: str, key: str) -> str | None:
+    """Why nobody may dial in so, in words; None when he may."""
+    try:
+        if keys.verify(AgentId(agent_id), key):
+            return None
+    except (OSError, ValueError) as error:
+        log.error("the agents' keys cannot be read: %s", error)
+        return "the server cannot read its agents' keys; its log says more"
+    log.warning("somebody tried to dial in as %.80r with a key that is not its own, or was revoked", agent_id)
+    return f"the key is not the one of {agent_id[:80]}, or was revoked: `aliquot agent key create` makes one"
 
 
 def check_agent_id(agent_id: str) -> None:

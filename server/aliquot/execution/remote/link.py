@@ -15,6 +15,7 @@ from aliquot.execution.remote.log_stream import LogStream
 from aliquot.execution.remote.timing import Timing
 from aliquot_schema.agent_protocol import (
     LOG_WINDOW_BYTES,
+    NOT_LEADER,
     WINDOW,
     Acknowledged,
     Answer,
@@ -46,6 +47,7 @@ CLOSE_CODES: Final = {
     "protocol": 4400,
     "key": 4403,
     "silent": 4408,
+    NOT_LEADER: 4421,
     "already_connected": 4409,
     "replaced": 4410,
     "elsewhere": 4411,

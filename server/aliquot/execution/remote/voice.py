@@ -7,10 +7,11 @@ from typing import Final
 
 from aliquot.execution.agent.core import AgentCore
 from aliquot.execution.remote.channel import Channel
-from aliquot.execution.remote.conversation import Conversation
+from aliquot.execution.remote.conversation import Conversation, Refused
 from aliquot.execution.remote.dialing import Unreachable, introduce
 from aliquot.execution.remote.outbox import Outbox
 from aliquot_schema.agent_protocol import PROTOCOLS, Hello, Welcome
+from aliquot_schema.errors import StateConflict
 
 GREET_S_MAX: Final = 15.0
 
@@ -49,9 +50,19 @@ class AgentVoice:
                 welcome = await introduce(channel, self._hello)
         except TimeoutError:
             raise Unreachable("the server does not answer a hello") from None
+        await self._check_epoch(welcome)
         outbox = self._outbox = Outbox()
         welcomed(welcome)
         try:
             await Conversation(self._core, channel, outbox=outbox, beat_s=welcome.beat_s).run()
         finally:
             self._outbox = Outbox()
+
+    async def _check_epoch(self, welcome: Welcome) -> None:
+        """A server that was cut off may think that it leads still: it is not joined, and others may be asked."""
+        if not welcome.epoch:
+            return
+        try:
+            await self._core.check_epoch(welcome.epoch)
+        except StateConflict as error:
+            raise Refused(f"the server leads no more: {error.message}") from None
