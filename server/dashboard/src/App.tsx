@@ -1,4 +1,4 @@
-import { Suspense } from "react";
+import { lazy, Suspense } from "react";
 import { Route, Switch } from "wouter";
 import { useObservable } from "./api/observable";
 import { user } from "./api/presence";
@@ -8,6 +8,10 @@ import { QueuePage } from "./queue/QueuePage";
 import { SessionPage } from "./session/SessionPage";
 import { Shell } from "./shell/Shell";
 import { SignIn } from "./shell/SignIn";
+
+const AdminPage = lazy(() => import("./admin/AdminPage"));
+const SubmitPage = lazy(() => import("./submit/SubmitPage"));
+const UsagePage = lazy(() => import("./usage/UsagePage"));
 
 /** Every address of the dashboard. The server answers each of them with the same page. */
 export function App() {
@@ -19,6 +23,9 @@ export function App() {
           <Route path="/" component={ClusterPage} />
           <Route path="/queue" component={QueuePage} />
           <Route path="/sessions/:id" component={SessionPage} />
+          <Route path="/submit" component={SubmitPage} />
+          <Route path="/usage" component={UsagePage} />
+          <Route path="/admin" component={AdminPage} />
           <Route>
             <Empty title="There is no such page" />
           </Route>

@@ -9,6 +9,9 @@ import "./cluster/cluster.css";
 import "./queue/queue.css";
 import "./session/session.css";
 import "./log/log.css";
+import "./submit/submit.css";
+import "./usage/usage.css";
+import "./admin/admin.css";
 
 applyTheme();
 void followEvents();

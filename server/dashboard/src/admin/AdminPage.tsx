@@ -1,0 +1,36 @@
+import { Tab, TabList, TabPanel, Tabs } from "react-aria-components";
+import { useSearchParams } from "wouter";
+import { AccessTab } from "./AccessTab";
+import { AgentsTab } from "./agents/AgentsTab";
+import { PolicyTab } from "./policy/PolicyTab";
+import { QuotasTab } from "./quotas/QuotasTab";
+
+/** What operators do. */
+export default function AdminPage() {
+  const [search, setSearch] = useSearchParams();
+  return (
+    <div className="stack">
+      <h1>Admin</h1>
+      <Tabs className="stack" selectedKey={search.get("tab") ?? "agents"} onSelectionChange={(key) => setSearch({ tab: String(key) }, { replace: true })}>
+        <TabList aria-label="What to administer" className="tabs">
+          <Tab id="agents">Agents</Tab>
+          <Tab id="policy">Policy</Tab>
+          <Tab id="quotas">Quotas</Tab>
+          <Tab id="access">Access</Tab>
+        </TabList>
+        <TabPanel id="agents">
+          <AgentsTab />
+        </TabPanel>
+        <TabPanel id="policy">
+          <PolicyTab />
+        </TabPanel>
+        <TabPanel id="quotas">
+          <QuotasTab />
+        </TabPanel>
+        <TabPanel id="access">
+          <AccessTab />
+        </TabPanel>
+      </Tabs>
+    </div>
+  );
+}

@@ -1,0 +1,80 @@
+import { useState } from "react";
+import { Button } from "react-aria-components";
+import { useLive } from "../../api/live";
+import { NoAgents } from "../../cluster/NoAgents";
+import { Faults } from "../../parts/Faults";
+import { AgentRow } from "./AgentRow";
+import { releaseLost } from "./deeds";
+import { Dialogue } from "../../parts/Dialogue";
+import { DrainDialogue } from "./DrainDialogue";
+import { LabelsDialogue } from "./LabelsDialogue";
+import { loadAgents, type AdminAgent } from "./loading";
+
+export interface Wish {
+  readonly what: "drain" | "labels" | "release";
+  readonly agent: AdminAgent;
+}
+
+/** Agents: what they can do, and what an operator does with them. */
+export function AgentsTab() {
+  const live = useLive(loadAgents, "admin-agents", { everyMs: 5_000 });
+  const [wish, setWish] = useState<Wish | null>(null);
+  const close = () => setWish(null);
+  const done = () => {
+    close();
+    live.refresh();
+  };
+  if (!live.data) return <Faults of={live} />;
+  const { agents, pools } = live.data;
+  if (agents.length === 0) return <NoAgents />;
+  return (
+    <div className="panel scroll" tabIndex={0} role="region" aria-label="Agents">
+      <Faults of={live} />
+      <table>
+        <thead>
+          <tr>
+            <th>Agent</th>
+            <th>Pool</th>
+            <th>Held</th>
+            <th>Labels</th>
+            <th>What it can do</th>
+            <th>
+              <span className="hidden">What to do</span>
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {agents.map((agent) => (
+            <AgentRow key={agent.id} agent={agent} pools={pools} refresh={live.refresh} onWish={(what) => setWish({ what, agent })} />
+          ))}
+        </tbody>
+      </table>
+      {wish?.what === "drain" ? <DrainDialogue id={wish.agent.id} onClose={close} onDone={done} /> : null}
+      {wish?.what === "labels" ? <LabelsDialogue agent={wish.agent} onClose={close} onDone={done} /> : null}
+      {wish?.what === "release" ? <ReleaseDialogue id={wish.agent.id} onClose={close} onDone={done} /> : null}
+    </div>
+  );
+}
+
+function ReleaseDialogue({ id, onClose, onDone }: { readonly id: string; readonly onClose: () => void; readonly onDone: () => void }) {
+  const act = async () => {
+    if (await releaseLost(id)) onDone();
+  };
+  return (
+    <Dialogue
+      title={`Are the processes of ${id} gone?`}
+      isOpen
+      onClose={onClose}
+      actions={
+        <Button className="button danger" onPress={() => void act()}>
+          They are gone: free its devices
+        </Button>
+      }
+    >
+      <p>
+        The agent is lost; its jobs may still be running. If they are, and its devices are given away, two jobs share them
+        without knowing. Look at the host first, or turn it off.
+      </p>
+    </Dialogue>
+  );
+}

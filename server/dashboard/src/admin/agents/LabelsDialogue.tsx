@@ -1,0 +1,36 @@
+import { useState } from "react";
+import { Button } from "react-aria-components";
+import { Dialogue } from "../../parts/Dialogue";
+import { Text } from "../../parts/Text";
+import { variablesOf } from "../../submit/form";
+import { label } from "./deeds";
+import type { AdminAgent } from "./loading";
+
+interface Props {
+  readonly agent: AdminAgent;
+  readonly onClose: () => void;
+  readonly onDone: () => void;
+}
+
+/** Labels, one a line. */
+export function LabelsDialogue({ agent, onClose, onDone }: Props) {
+  const [text, setText] = useState(agent.labels.map(({ name, value }) => `${name}=${value}`).join("\n"));
+  const bad = text.split("\n").find((line) => line.trim() && !/^[^=\s]+=/.test(line.trim()));
+  const act = async () => {
+    if (await label({ id: agent.id, labels: variablesOf(text) })) onDone();
+  };
+  return (
+    <Dialogue
+      title={`Labels of ${agent.id}`}
+      isOpen
+      onClose={onClose}
+      actions={
+        <Button className="button main" isDisabled={bad !== undefined} onPress={() => void act()}>
+          Save
+        </Button>
+      }
+    >
+      <Text label="Labels" rows={4} value={text} wrong={bad === undefined ? undefined : `NAME=value on each line; this is not: ${bad}`} hint="NAME=value on each line; sessions ask for them." onChange={setText} />
+    </Dialogue>
+  );
+}

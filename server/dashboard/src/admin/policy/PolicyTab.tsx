@@ -1,0 +1,117 @@
+import { useState } from "react";
+import { Button } from "react-aria-components";
+import { ask, change } from "../../api/client";
+import { useLive } from "../../api/live";
+import { moment } from "../../format/times";
+import { PolicyDocument, UpdatePolicyDocument, type PolicyPartsFragment } from "../../generated/graphql";
+import { Choice } from "../../parts/Choice";
+import { Dialogue } from "../../parts/Dialogue";
+import { Faults } from "../../parts/Faults";
+import { Text } from "../../parts/Text";
+import { carryOut } from "../../session/actions";
+import { Difference } from "./Difference";
+import { changesOf, GROUPS, inputOf, valuesOf, wrongsOf, type Setting, type Values } from "./settings";
+
+/** What the allocator decides by: changed together, after a look at the difference. */
+export function PolicyTab() {
+  const live = useLive(async () => (await ask(PolicyDocument, {})).policy, "policy", { everyMs: 10_000 });
+  if (!live.data) return <Faults of={live} />;
+  return <PolicyForm key={live.data.version} policy={live.data} refresh={live.refresh} />;
+}
+
+interface FormProps {
+  readonly policy: PolicyPartsFragment;
+  readonly refresh: () => void;
+}
+
+function PolicyForm({ policy, refresh }: FormProps) {
+  const before = valuesOf(policy);
+  const [draft, setDraft] = useState<Values>(before);
+  const [isLooking, setLooking] = useState(false);
+  const changes = changesOf(before, draft);
+  const wrongs = wrongsOf(draft);
+  const isWhole = Object.keys(wrongs).length === 0;
+  const save = async () => {
+    setLooking(false);
+    const input = inputOf(changes, policy.version);
+    if (await carryOut("The policy is changed, from the next pass on.", async () => (await change(UpdatePolicyDocument, { input })).update_policy)) refresh();
+  };
+  return (
+    <div className="stack">
+      <div className="row">
+        <span className="quiet">
+          version {policy.version}
+          {policy.changed_at ? `, changed ${moment(policy.changed_at)}` : ", as it came"}
+        </span>
+        <span className="end row">
+          <Button className="button" isDisabled={changes.length === 0} onPress={() => setDraft(before)}>
+            Put back
+          </Button>
+          <Button className="button main" isDisabled={changes.length === 0 || !isWhole} onPress={() => setLooking(true)}>
+            {`Look at ${changes.length} ${changes.length === 1 ? "change" : "changes"} …`}
+          </Button>
+        </span>
+      </div>
+      <div className="groups">
+        {GROUPS.map((group) => (
+          <section key={group.title} className="panel stack" aria-label={group.title}>
+            <h2>{group.title}</h2>
+            {group.settings.map((setting) => (
+              <Field key={setting.path} setting={setting} value={draft[setting.path] ?? ""} wrong={wrongs[setting.path]} onChange={(value) => setDraft({ ...draft, [setting.path]: value })} />
+            ))}
+          </section>
+        ))}
+        <Fixed policy={policy} />
+      </div>
+      <Dialogue
+        title="Change the policy?"
+        isOpen={isLooking}
+        onClose={() => setLooking(false)}
+        actions={
+          <Button className="button main" onPress={() => void save()}>
+            Save
+          </Button>
+        }
+      >
+        <Difference changes={changes} />
+        <p className="quiet">It holds from the next pass on, for what waits already too.</p>
+      </Dialogue>
+    </div>
+  );
+}
+
+interface FieldProps {
+  readonly setting: Setting;
+  readonly value: string;
+  readonly wrong: string | undefined;
+  readonly onChange: (value: string) => void;
+}
+
+function Field({ setting, value, wrong, onChange }: FieldProps) {
+  if (!setting.options) return <Text label={setting.label} value={value} wrong={wrong} hint={setting.hint} onChange={onChange} />;
+  const known = setting.options.includes(value) ? setting.options : [...setting.options, value];
+  return (
+    <div className="stack tight">
+      <Choice label={setting.label} value={value} options={known.map((id) => ({ id, text: id }))} onChange={onChange} />
+      <span className="quiet small">{setting.hint}</span>
+    </div>
+  );
+}
+
+/** What is changed through the API alone. */
+function Fixed({ policy }: { readonly policy: PolicyPartsFragment }) {
+  const { charges, pools } = policy;
+  return (
+    <section className="panel stack" aria-label="Pools and charges">
+      <h2>Pools and charges</h2>
+      <p>Pools: {pools.map((pool) => `${pool.name}${pool.default_limit ? ` (${pool.default_limit} s)` : ""}`).join(", ")}</p>
+      <p>
+        A core costs {charges.cpu_milli / 1000} of a device, a GiB {charges.mem_gib_milli / 1000}
+        {charges.accelerators.map((one) => `, ${one.model} ${one.milli / 1000}`).join("")}.
+      </p>
+      <p className="quiet small">
+        Change them with <code>update_policy</code> in <a href="/graphiql">GraphiQL</a>.
+      </p>
+    </section>
+  );
+}

@@ -1,0 +1,128 @@
+import { useEffect, useMemo, useState } from "react";
+import { Button, Form as AriaForm } from "react-aria-components";
+import { useLocation, useSearchParams } from "wouter";
+import { change as send, Refusal } from "../api/client";
+import { useLive } from "../api/live";
+import { loadCluster } from "../cluster/loading";
+import type { Agent } from "../cluster/nodes";
+import { SubmitDocument } from "../generated/graphql";
+import { loadSession } from "../session/loading";
+import { formOf } from "./again";
+import { EMPTY, requestOf, wrongsOf, type Field, type Form, type Wrongs } from "./form";
+import { MoreFields } from "./MoreFields";
+import { Preview } from "./Preview";
+import { ResourceFields } from "./ResourceFields";
+import { Text } from "../parts/Text";
+
+/** The server's names of what the form calls otherwise. */
+const FIELDS: Readonly<Record<string, Field>> = {
+  gpu_memory_gb: "gpuMemory",
+  estimated_duration: "estimate",
+  time_limit: "limit",
+  max_retries: "retries",
+  cluster_size: "kernels",
+  working_directory: "folder",
+  slots: "amount",
+};
+
+/** Asks for a session. What is wrong is said while it is typed. */
+export default function SubmitPage() {
+  const [form, setForm] = useForm();
+  const [touched, setTouched] = useState<ReadonlySet<Field>>(new Set());
+  const [refusal, setRefusal] = useState<{ readonly message: string; readonly field: string | null } | null>(null);
+  const [isBusy, setBusy] = useState(false);
+  const [, go] = useLocation();
+  const cluster = useLive(loadCluster, "cluster", { wants: () => true, everyMs: 10_000 });
+  const agents = useMemo(() => cluster.data?.agents ?? [], [cluster.data]);
+  const wrongs = wrongsOf(form);
+  const isWhole = Object.keys(wrongs).length === 0;
+  const shown = shownWrongs(wrongs, touched, refusal);
+  const change = (part: Partial<Form>) => {
+    setForm((old) => ({ ...old, ...part }));
+    setTouched((old) => new Set([...old, ...(Object.keys(part) as Field[])]));
+    setRefusal(null);
+  };
+  const submit = async () => {
+    setTouched(new Set(Object.keys(form) as Field[]));
+    if (!isWhole || isBusy) return;
+    setBusy(true);
+    const outcome = await asked(form);
+    setBusy(false);
+    if ("id" in outcome) go(`/sessions/${outcome.id}`);
+    else setRefusal(outcome);
+  };
+
+  return (
+    <AriaForm
+      className="submit stack"
+      validationBehavior="aria"
+      onSubmit={(event) => {
+        event.preventDefault();
+        void submit();
+      }}
+    >
+      <h1>Submit a session</h1>
+      <div className="submit-parts">
+        <section className="panel stack" aria-label="What to run">
+          <Text label="Command" rows={7} isRequired value={form.command} wrong={shown.command} hint="Run by /bin/sh -c, in a folder of its own." placeholder="python train.py --epochs 3" onChange={(command) => change({ command })} />
+          <Text label="Name" value={form.name} wrong={shown.name} onChange={(name) => change({ name })} />
+        </section>
+        <ResourceFields form={form} wrongs={shown} slots={slotsOf(agents)} change={change} />
+        <MoreFields form={form} wrongs={shown} pools={poolsOf(agents)} change={change} />
+      </div>
+      <div className="submit-end panel row">
+        <div role="status" className="submit-preview">
+          {refusal ? <p className="note bad">{refusal.message}</p> : null}
+          {isWhole && !refusal && cluster.data ? <Preview form={form} agents={agents} /> : null}
+          {!isWhole && touched.size > 0 ? <p className="note">{Object.keys(wrongs).length} to mend before it can be sent.</p> : null}
+        </div>
+        <Button className="button main end" type="submit" isDisabled={isBusy}>
+          Submit
+        </Button>
+      </div>
+    </AriaForm>
+  );
+}
+
+/** The form, filled from the session that the address names, when it names one. */
+function useForm() {
+  const [search] = useSearchParams();
+  const from = search.get("from");
+  const state = useState<Form>(EMPTY);
+  const [, setForm] = state;
+  useEffect(() => {
+    if (!from) return;
+    loadSession(from).then(
+      ({ session }) => session && setForm(formOf(session)),
+      () => undefined,
+    );
+  }, [from, setForm]);
+  return state;
+}
+
+async function asked(form: Form): Promise<{ id: string } | { message: string; field: string | null }> {
+  try {
+    const { create_session: answer } = await send(SubmitDocument, { input: requestOf(form) });
+    if ("session" in answer) return { id: answer.session.id };
+    return { message: answer.message, field: "field" in answer ? answer.field : null };
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error;
+    return { message: `${error.message} Look at the queue before you send it again: it may have been taken.`, field: null };
+  }
+}
+
+function shownWrongs(wrongs: Wrongs, touched: ReadonlySet<Field>, refusal: { message: string; field: string | null } | null): Wrongs {
+  const own = Object.fromEntries(Object.entries(wrongs).filter(([field]) => touched.has(field as Field)));
+  const first = refusal?.field?.split(".")[0];
+  return first && refusal ? { ...own, [FIELDS[first] ?? first]: refusal.message } : own;
+}
+
+function slotsOf(agents: readonly Agent[]): string[] {
+  const kinds = new Set(agents.flatMap((agent) => agent.devices.map((device) => device.kind)));
+  const slots = [...kinds].filter((kind) => kind !== "cpu" && kind !== "mem").flatMap((kind) => [`${kind}.device`, `${kind}.shares`]);
+  return slots.length ? slots.sort() : ["cuda.device", "cuda.shares"];
+}
+
+function poolsOf(agents: readonly Agent[]): string[] {
+  return [...new Set(agents.map((agent) => agent.pool))].sort();
+}

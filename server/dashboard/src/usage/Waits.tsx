@@ -1,0 +1,34 @@
+import { duration } from "../format/times";
+import { waitQuantile, waitsOf } from "./figures";
+import type { Finished } from "./loading";
+
+/** How long sessions waited before they started. */
+export function Waits({ sessions }: { readonly sessions: readonly Finished[] }) {
+  const bins = waitsOf(sessions);
+  const most = Math.max(1, ...bins.map((bin) => bin.count));
+  const middle = waitQuantile(sessions, 0.5);
+  const high = waitQuantile(sessions, 0.95);
+  return (
+    <section className="panel stack" aria-label="Waits">
+      <h2>How long they waited</h2>
+      {middle === null || high === null ? null : (
+        <p>
+          Half of them at most <b>{duration(middle * 1000)}</b>, 95 % at most <b>{duration(high * 1000)}</b>.
+        </p>
+      )}
+      <table>
+        <tbody>
+          {bins.map((bin) => (
+            <tr key={bin.label}>
+              <th scope="row">{bin.label}</th>
+              <td className="usage-bar holder-0">
+                <span style={{ width: `${(100 * bin.count) / most}%` }} />
+              </td>
+              <td className="figure">{bin.count}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </section>
+  );
+}
