@@ -1,4 +1,4 @@
-"""The profile of examples that mutation testing goes by; see `core_effort`."""
+"""The profiles of examples, for more and for less than usual; see `core_effort`."""
 
 from core_effort import register_profiles
 

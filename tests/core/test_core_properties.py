@@ -1,98 +1,29 @@
-"""What is true of every plan, over random clusters and queues."""
+"""What is true of the plainest policy, over random clusters and queues: counted without the code that places."""
 
 import copy
-import random
-from collections import defaultdict
 from collections.abc import Iterable
 
 from hypothesis import given
-from hypothesis import strategies as st
 
 from aliquot.core.decide import decide
 from aliquot.core.plan import Plan
 from aliquot.core.policy import Policy
 from aliquot.core.recheck import still_fits
-from aliquot.core.snapshot import AgentRow, PendingRow, Snapshot
-from aliquot_schema.devices import Device, DeviceHealth
+from aliquot.core.snapshot import PendingRow, Snapshot
+from aliquot_schema.devices import Device
 from aliquot_schema.errors import AllocationRefused, InvalidRequest
 from aliquot_schema.ids import DeviceId, NodeId
 from aliquot_schema.reasons import Reason
-from aliquot_schema.states import SessionState
-from core_cluster import NOW_US, after, free_map, shuffled
+from core_cluster import NOW_US, after, free_map
 from core_effort import examples
-from core_plan_probe import encoded
 from core_strategies import snapshots
 
-tuned = examples(60)
+tuned = examples(50)
 LACKING = frozenset({Reason.INSUFFICIENT, Reason.FRAGMENTED, Reason.GANG_INCOMPLETE})
 
 
 def plan_of(state: Snapshot) -> Plan:
     return decide(state, Policy(), now_us=NOW_US, seed=0)
-
-
-@tuned
-@given(snapshots())
-def test_every_pending_session_gets_exactly_one_answer(state: Snapshot) -> None:
-    plan = plan_of(state)
-    answers = [placement.session_id for placement in plan.placements]
-    answers += [*plan.failures, *plan.verdicts]
-    assert sorted(answers) == sorted(row.session_id for row in state.queue)
-
-
-@tuned
-@given(snapshots())
-def test_no_device_is_given_beyond_its_budget_nor_with_its_parent(state: Snapshot) -> None:
-    used = {node_id: defaultdict(int, held) for node_id, held in after(state, plan_of(state)).used.items()}
-    devices = {(agent.node_id, device.id): device for agent in state.agents for device in agent.layout.devices.values()}
-    for (node_id, device_id), device in devices.items():
-        held = used.get(node_id, defaultdict(int))
-        assert held[device_id] <= device.budget
-        assert device.parent is None or not (held[device_id] and held[device.parent])
-
-
-@tuned
-@given(snapshots())
-def test_a_session_gets_all_its_ranks_and_each_exactly_what_was_asked(state: Snapshot) -> None:
-    rows = {row.session_id: row for row in state.queue}
-    agents = {agent.id: agent for agent in state.agents}
-    for placement in plan_of(state).placements:
-        row = rows[placement.session_id]
-        assert placement.version == row.version
-        assert [kernel.rank for kernel in placement.kernels] == list(range(row.cluster_size))
-        for kernel in placement.kernels:
-            agent = agents[kernel.agent_id]
-            assert agent.is_open
-            assert agent.id not in row.excluded_agents
-            assert kernel.node_id == agent.node_id
-            given_amounts = {slot: sum(amounts.values()) for slot, amounts in kernel.spec.items()}
-            assert given_amounts == dict(row.request)
-            assert all(_may_be_given(agent, row, part) for part in _parts(kernel.spec.values()))
-
-
-@tuned
-@given(snapshots())
-def test_only_those_start_that_nothing_of_their_own_holds_back(state: Snapshot) -> None:
-    rows = {row.session_id: row for row in state.queue}
-    for placement in plan_of(state).placements:
-        row = rows[placement.session_id]
-        assert row.state is SessionState.QUEUED
-        assert row.not_before_us is None or row.not_before_us <= NOW_US
-
-
-@tuned
-@given(snapshots(), st.integers())
-def test_a_plan_is_the_same_bytes_whatever_the_order_of_the_collections(state: Snapshot, seed: int) -> None:
-    mixed = shuffled(state, random.Random(seed))
-    assert encoded(plan_of(mixed)) == encoded(plan_of(state))
-
-
-@tuned
-@given(snapshots())
-def test_a_pass_changes_nothing_of_its_input(state: Snapshot) -> None:
-    before = copy.deepcopy(state)
-    plan_of(state)
-    assert state == before
 
 
 @tuned
@@ -156,12 +87,6 @@ def _filled(state: Snapshot, node_id: NodeId, device: Device) -> dict[NodeId, di
 
 def _parts(amounts: Iterable[Iterable[DeviceId]]) -> list[DeviceId]:
     return [device_id for devices in amounts for device_id in devices]
-
-
-def _may_be_given(agent: AgentRow, row: PendingRow, device_id: DeviceId) -> bool:
-    device = agent.layout.devices[device_id]
-    has_memory = row.gpu_memory_bytes is None or device.kind != "cuda" or device.memory_bytes >= row.gpu_memory_bytes
-    return device.health is DeviceHealth.HEALTHY and has_memory
 
 
 def _kernels_that_fit(row: PendingRow, state: Snapshot) -> int:

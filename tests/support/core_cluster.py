@@ -111,13 +111,16 @@ def shuffled(state: Snapshot, dice: random.Random) -> Snapshot:
     agents = [
         replace(agent, layout=DeviceLayout.of(_mixed(agent.layout.devices.values(), dice))) for agent in state.agents
     ]
-    return Snapshot(
-        revision=state.revision,
+    return replace(
+        state,
         agents=tuple(_mixed(agents, dice)),
         used={node_id: dict(_mixed(used.items(), dice)) for node_id, used in _mixed(state.used.items(), dice)},
         queue=tuple(_mixed(state.queue, dice)),
         dependencies=dict(_mixed(state.dependencies.items(), dice)),
         holders={key: tuple(_mixed(held, dice)) for key, held in _mixed(state.holders.items(), dice)},
+        running=tuple(_mixed(state.running, dice)),
+        quotas=dict(_mixed(state.quotas.items(), dice)),
+        usage=replace(state.usage, balances=dict(_mixed(state.usage.balances.items(), dice))),
     )
 
 

@@ -10,8 +10,13 @@ MUTATION_PROFILE: Final = "mutation"
 """Few examples, always the same ones, and the first that fails is enough: what judges a mutant."""
 
 
+THOROUGH_PROFILE: Final = "thorough"
+"""Twenty times as many: for a change of what decides."""
+
+
 def register_profiles() -> None:
-    """Make the profile known; it is asked for by `--hypothesis-profile`."""
+    """Make the profiles known; they are asked for by `--hypothesis-profile`."""
+    settings.register_profile(THOROUGH_PROFILE, max_examples=20 * USUAL, deadline=None, phases=[Phase.generate])
     settings.register_profile(
         MUTATION_PROFILE,
         max_examples=20,

@@ -7,18 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aliquot.core.charges import rate_milli
-from aliquot.core.decide import decide
 from aliquot.core.fairshare import HALF_LIFE_MS, Balance, Usage, decay
 from aliquot.core.months import month_after, month_of, starts_us
-from aliquot.core.policy import Policy
 from aliquot.core.shares import PARTS_PER_ONE, Shares, fairness
-from aliquot.core.simulation.cluster import pool
-from aliquot.core.snapshot import PendingRow, Snapshot
-from aliquot_schema.ids import DeviceId, NodeId, ProjectId, QuotaId, SlotName, UserId
-from aliquot_schema.policies import Charges, Weights
+from aliquot_schema.ids import DeviceId, ProjectId, QuotaId, SlotName, UserId
+from aliquot_schema.policies import Charges
 from aliquot_schema.quotas import Account, Quota, QuotaScope, quota_id
 from allocation_devices import gpu
-from core_cluster import row
 from core_effort import examples
 
 HOUR_US = 3_600_000_000
@@ -215,46 +210,3 @@ def test_only_who_used_something_or_waits_has_a_share() -> None:
 def test_a_project_that_used_much_is_behind_also_for_its_new_user() -> None:
     shares = Shares(used(lab_ann=4000, shop_bob=1000), waiting=[(LAB, BOB)], quotas={}, now_us=HOUR_US)
     assert shares.fairness(LAB, ANN) < shares.fairness(LAB, BOB) < PARTS_PER_ONE
-
-
-@examples(6)
-@given(
-    sizes=st.lists(st.integers(1, 3), min_size=2, max_size=4),
-    homes=st.lists(st.sampled_from("pq"), min_size=4, max_size=4),
-    of_p=st.integers(1, 3),
-    minutes=st.lists(st.integers(20, 40), min_size=4, max_size=4),
-)
-def test_with_a_standing_backlog_gpu_time_comes_to_the_shares(
-    sizes: list[int], homes: list[str], of_p: int, minutes: list[int]
-) -> None:
-    users = {f"u{number}": (homes[number], size, minutes[number]) for number, size in enumerate(sizes)}
-    quotas = weights(**{f"user_{name}": size for name, (_, size, _) in users.items()}, project_p=of_p, project_q=1)
-    got = _gpu_time(users, quotas)
-    present = {home: sum(size for at, size, _ in users.values() if at == home) for home, _, _ in users.values()}
-    of_project = {home: of_p if home == "p" else 1 for home in present}
-    for name, (home, size, _) in users.items():
-        share = of_project[home] / sum(of_project.values()) * size / present[home]
-        assert got[name] / sum(got.values()) == pytest.approx(share, rel=0.1)
-
-
-def _gpu_time(users: Mapping[str, tuple[str, int, int]], quotas: Sized) -> dict[str, int]:
-    """Milli x milliseconds by user, after passes on two GPUs for which everybody always has a session waiting."""
-    agents, policy = pool(2), Policy(order="fair_share", weights=Weights(short=0), placement="first_fit")
-    usage, now_us, started = Usage(), 0, dict.fromkeys(users, 0)
-    running: list[tuple[int, PendingRow]] = []
-    for _ in range(900):
-        queue = [
-            row(f"{name}.{started[name]:04}", owner=UserId(name), project=ProjectId(home))
-            for name, (home, _, _) in users.items()
-        ]
-        held = {NodeId("pool"): {DeviceId("pool"): 1000 * len(running)}}
-        state = Snapshot(revision=0, agents=agents, used=held, queue=queue, usage=usage, quotas=quotas)
-        placed = [one.session_id for one in decide(state, policy, now_us=now_us, seed=0).placements]
-        for found in (found for found in queue if found.session_id in placed):
-            started[found.owner] += 1
-            running.append((now_us + users[found.owner][2] * 60_000_000, found))
-            usage = usage.held(1000, user=found.owner, project=found.project, now_us=now_us)
-        running.sort(key=lambda one: one[0])
-        now_us, ended = running.pop(0)
-        usage = usage.held(-1000, user=ended.owner, project=ended.project, now_us=now_us)
-    return {str(user): usage.record(project, user).charged for project, user in usage.balances}

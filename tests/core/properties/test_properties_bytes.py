@@ -1,0 +1,49 @@
+"""The same input gives the same bytes: in any order, in any process, and whatever earlier passes found out."""
+
+import random
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aliquot.core.decide import decide
+from aliquot.core.memo import Memo
+from aliquot.core.plan import Plan
+from aliquot.core.policy import Policy
+from aliquot.core.queue import Queue
+from aliquot.core.snapshot import Snapshot
+from core_cluster import NOW_US, shuffled
+from core_effort import examples
+from core_plan_probe import encoded
+from core_policies import every_policy
+from core_states import states
+from core_worlds import worlds
+
+
+@every_policy
+@examples(4)
+@given(state=states(), seed=st.integers())
+def test_a_plan_is_the_same_bytes_in_any_order_cold_or_warm(policy: Policy, state: Snapshot, seed: int) -> None:
+    cold = encoded(decide(state, policy, now_us=NOW_US, seed=0))
+    mixed = shuffled(state, random.Random(seed))
+    assert encoded(decide(mixed, policy, now_us=NOW_US, seed=0)) == cold
+    known = Memo()
+    half = Queue.of(list(state.queue)[::2])
+    decide(replace(state, queue=half), policy, now_us=NOW_US, seed=0, known=known)
+    warm = replace(state, queue=half.changed(joined=list(state.queue)[1::2]))
+    assert encoded(decide(warm, policy, now_us=NOW_US, seed=0, known=known)) == cold
+
+
+@every_policy
+@examples(3)
+@given(data=st.data())
+def test_through_a_course_with_all_that_happens_cold_is_warm(policy: Policy, data: st.DataObject) -> None:
+    """Starts, ends, evictions, arrays, fallbacks and quotas change the state; what is remembered changes no plan."""
+    world = data.draw(worlds(policy))
+
+    def look(plan: Plan) -> None:
+        state = world.snapshot()
+        fresh = replace(state, queue=tuple(state.queue), used={node: dict(held) for node, held in state.used.items()})
+        assert encoded(decide(fresh, policy, now_us=world.now_us, seed=7)) == encoded(plan)
+
+    world.run(look)

@@ -1,0 +1,110 @@
+"""Nobody waits for ever: the bounds that the order policies state, and that the head's promise makes of them."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aliquot.core.fairshare import Usage
+from aliquot.core.guards import ESTIMATE_UNKNOWN_MS
+from aliquot.core.ordering import in_order, order_named
+from aliquot.core.ordering.score import Standing
+from aliquot.core.policy import Policy
+from aliquot.core.queue import Queue
+from aliquot.core.shares import PARTS_PER_ONE
+from aliquot.core.snapshot import PendingRow
+from aliquot_schema.ids import ProjectId, SessionId, UserId
+from aliquot_schema.policies import Backfill, Weights
+from aliquot_schema.sessions import Priority
+from allocation_devices import gpus
+from core_cluster import on, row
+from core_effort import examples
+from core_policies import BACKFILLS, every_order
+from core_world import Work, World
+
+SECOND_US = 1_000_000
+START_US = 1_793_500_000_000_000
+
+
+def bound_ms(order: str, one: PendingRow, weights: Weights) -> int:
+    """Nobody who comes so much later stands before it: what the docstrings of the policies say."""
+    estimate_ms = ESTIMATE_UNKNOWN_MS if one.estimate_ms is None else one.estimate_ms
+    all_but_age = weights.fair + weights.short + 3 * weights.priority
+    return {
+        "fcfs": 0,
+        "priority": (Priority.CRITICAL - one.priority) * weights.level_ms,
+        "sjf": estimate_ms * 100 // weights.sjf_age_pct,
+        "fair_share": weights.age_unit_ms * all_but_age // weights.age,
+    }[order]
+
+
+@st.composite
+def somebody(draw: st.DrawFn, name: str) -> PendingRow:
+    """A session of somebody, at some level."""
+    estimate_ms = draw(st.sampled_from([None, 0, 1000, 7_200_000, 10**9]))
+    fields = {"priority": draw(st.sampled_from(Priority)), "estimate_ms": estimate_ms}
+    owner, project = UserId(draw(st.sampled_from("ab"))), ProjectId(draw(st.sampled_from("pq")))
+    return row(name, owner=owner, project=project, **fields)
+
+
+weighings = st.builds(
+    Weights,
+    age=st.integers(1, 5),
+    age_unit_ms=st.sampled_from([1000, 3_600_000, 604_800_000]),
+    fair=st.integers(0, 5),
+    short=st.integers(0, 5),
+    short_half_ms=st.sampled_from([1000, 14_400_000]),
+    priority=st.integers(0, 5),
+    level_ms=st.sampled_from([1000, 86_400_000]),
+    sjf_age_pct=st.integers(1, 100),
+)
+
+
+@every_order
+@examples(60)
+@given(
+    first=somebody("z"),
+    later=somebody("a"),
+    weights=weighings,
+    used=st.integers(0, 10**6),
+    wait_ms=st.integers(0, 10**10),
+    beyond_ms=st.integers(0, 10**9),
+)
+def test_nobody_is_overtaken_by_who_comes_later_than_the_bound(
+    order: str, first: PendingRow, later: PendingRow, weights: Weights, used: int, wait_ms: int, beyond_ms: int
+) -> None:
+    # Scores are whole numbers of a part of the unit, so that the last part of it may be rounded away.
+    after_ms = bound_ms(order, first, weights) + beyond_ms + 2 * weights.age_unit_ms // PARTS_PER_ONE + 2
+    came_us = START_US + after_ms * 1000
+    queue = Queue.of([replace(first, queued_us=START_US), replace(later, queued_us=came_us)])
+    usage = Usage().held(used, user=first.owner, project=first.project, now_us=START_US - SECOND_US)
+    standing = Standing(queue=queue, usage=usage, weights=weights, now_us=came_us + wait_ms * 1000)
+    assert in_order(order_named(order), standing).tolist() == [0, 1]
+
+
+WEIGHTS = Weights(age_unit_ms=40_000, level_ms=60_000, sjf_age_pct=20)
+
+
+@every_order
+@pytest.mark.parametrize("backfill", BACKFILLS)
+def test_the_widest_starts_soon_after_its_bound_however_many_favoured_ones_come(order: str, backfill: Backfill) -> None:
+    """Four GPUs, as much work as they can do, and one session that wants them all and has nothing in its favour."""
+    wide = row("wide", at=START_US, cuda_device="4", priority=Priority.LOW, owner=UserId("a"), limit_ms=20_000)
+    works = [Work(row=replace(wide, estimate_ms=40_000), lasts_ms=20_000)]
+    for number in range(200):
+        at_us = START_US - 20 * SECOND_US + number // 2 * 10 * SECOND_US
+        fields = {"priority": Priority.CRITICAL, "owner": UserId("b"), "estimate_ms": 1, "limit_ms": 20_000}
+        works.append(Work(row=row(f"s{number:03}", at=at_us, **fields), lasts_ms=19_000))
+    usage = Usage().held(4000, user=UserId("a"), project=wide.project, now_us=START_US - 1000 * SECOND_US)
+    world = World(
+        agents=(on("x", gpus(4)),),
+        policy=Policy(order=order, backfill=backfill, weights=WEIGHTS),
+        works=works,
+        now_us=START_US - 20 * SECOND_US,
+        usage=usage,
+    )
+    world.run(lambda _: None, passes=400)
+    at_ms = (world.started_us[SessionId("wide")] - START_US) // 1000
+    # Those before it when the bound is over are served first, and the last of them runs for its limit.
+    assert at_ms <= bound_ms(order, works[0].row, WEIGHTS) + 3 * 20_000

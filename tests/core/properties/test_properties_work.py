@@ -1,0 +1,140 @@
+"""Work conserving: nobody is left waiting who fits, may start, and delays nobody who is promised a time."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aliquot.core.allocation.device_map import DeviceMap
+from aliquot.core.decide import decide
+from aliquot.core.plan import KernelPlacement, Reservation
+from aliquot.core.policy import Policy
+from aliquot.core.snapshot import PendingRow, Snapshot
+from aliquot_schema.errors import AllocationRefused, InvalidRequest
+from aliquot_schema.policies import Backfill
+from aliquot_schema.reasons import Reason
+from allocation_devices import gpus
+from core_cluster import NOW_US, after, on, row
+from core_effort import examples
+from core_policies import each, every_policy, policies
+from core_states import states
+from core_textbook import Job, Outcome, Timeline, easy
+from ordering_scenes import SECOND_US, busy, runs
+
+EIGHT = on("x", gpus(8))
+SIZED = st.tuples(st.integers(1, 8), st.integers(1, 90))
+LACKING = frozenset({Reason.INSUFFICIENT, Reason.FRAGMENTED, Reason.GANG_INCOMPLETE})
+
+
+@every_policy
+@examples(5)
+@given(state=states(with_quotas=False))
+def test_nobody_is_left_waiting_who_fits_and_delays_nobody(policy: Policy, state: Snapshot) -> None:
+    plan = decide(state, policy, now_us=NOW_US, seed=0)
+    told = {name: verdict for name, verdict in plan.verdicts.items() if verdict.reason is Reason.RESERVED}
+    behind = [verdict for verdict in plan.verdicts.values() if verdict.reason is Reason.BEHIND_HEAD]
+    if policy.backfill is Backfill.NONE:
+        heads = [name for name, verdict in plan.verdicts.items() if verdict.reason in LACKING]
+        assert len(heads) <= 1
+        assert all(list(verdict.evidence.blocked_by) == heads for verdict in behind)
+        assert plan.reservation is None
+        assert not told
+        return
+    assert not behind
+    promised = plan.reservation.session_id if plan.reservation is not None else None
+    assert all(verdict.evidence.blocked_by == (promised,) for verdict in told.values())
+    if plan.evictions or any(verdict.reason is Reason.MAKING_ROOM for verdict in plan.verdicts.values()):
+        return
+    # Without a promise in the way, those start that were told of one, and nobody else.
+    left = [row for row in state.queue if row.session_id in plan.verdicts]
+    for one in left:
+        if plan.verdicts[one.session_id].reason in LACKING:
+            assert _kernels_alone(one, after(state, plan)) < one.cluster_size
+    unpromised = replace(after(state, plan), queue=[row for row in left if row.tasks is None], running=())
+    again = decide(unpromised, policy, now_us=NOW_US, seed=0)
+    assert {placement.session_id for placement in again.placements} <= set(told)
+
+
+def _kernels_alone(waits: PendingRow, state: Snapshot) -> int:
+    """How many would be given devices, counted agent by agent, without the code that places."""
+    options = replace(Policy().allocation, gpu_memory_bytes=waits.gpu_memory_bytes, models=waits.where.models)
+    found = 0
+    used = dict(state.used)
+    for agent in state.agents:
+        if (
+            not agent.is_open
+            or agent.id in waits.excluded_agents
+            or dict(waits.where.labels).items() - agent.labels.items()
+        ):
+            continue
+        while found < waits.cluster_size:
+            devices = DeviceMap(agent.layout, used.get(agent.node_id, {}))
+            try:
+                used[agent.node_id] = devices.apply(devices.allocate(dict(waits.request), options=options)).used
+            except (AllocationRefused, InvalidRequest):
+                break
+            found += 1
+    return found
+
+
+@st.composite
+def crowds(draw: st.DrawFn) -> Snapshot:
+    """Eight devices that are alike, and sessions of one level and one estimate: every order is that of submission."""
+    free, running = list(range(8)), []
+    for number in range(draw(st.integers(0, 5))):
+        size = min(draw(st.integers(1, 3)), len(free))
+        taken, free = free[:size], free[size:]
+        spec = {"cuda.device": {f"cuda{device}": 1 for device in taken}}
+        running += [runs(f"r{number}", EIGHT, spec, ends_in_s=draw(st.integers(1, 90)))] if taken else []
+    queue = [
+        row(f"q{number}", at=number, cuda_device=str(size), limit_ms=lasts_s * 1000)
+        for number, (size, lasts_s) in enumerate(draw(st.lists(SIZED, min_size=1, max_size=9)))
+    ]
+    return busy([EIGHT], running, queue)
+
+
+@each(policies(backfills=[Backfill.EASY]))
+@examples(15)
+@given(state=crowds())
+def test_easy_is_the_textbooks_where_devices_are_alike(policy: Policy, state: Snapshot) -> None:
+    plan = decide(state, policy, now_us=NOW_US, seed=0)
+    running = [
+        Job(name=one.session_id, size=one.milli // 1000, lasts=(one.ends_us - NOW_US) // SECOND_US)
+        for one in state.running
+    ]
+    queue = [Job(name=one.session_id, size=one.request[0][1], lasts=(one.limit_ms or 0) // 1000) for one in state.queue]
+    promise = plan.reservation
+    found = Outcome(
+        starts=tuple(str(placement.session_id) for placement in plan.placements),
+        promise=None if promise is None else (promise.session_id, _seconds(promise)),
+    )
+    assert found == easy(8, running=running, queue=queue)
+
+
+@each(policies(backfills=[Backfill.CONSERVATIVE]))
+@examples(15)
+@given(state=crowds())
+def test_conservative_gives_everybody_the_first_time_that_those_before_him_leave(
+    policy: Policy, state: Snapshot
+) -> None:
+    plan = decide(state, policy, now_us=NOW_US, seed=0)
+    given_to = {one.session_id: (0, one.kernels) for one in plan.placements}
+    given_to |= {one.session_id: (_seconds(one), one.kernels) for one in plan.promises}
+    timeline = Timeline([f"cuda{number}" for number in range(8)])
+    for one in state.running:
+        timeline.take(_devices(one.kernels), 0, (one.ends_us - NOW_US) // SECOND_US)
+    for one in state.queue:
+        at, kernels = given_to[one.session_id]
+        lasts = (one.limit_ms or 0) // 1000
+        assert at == timeline.first(one.request[0][1], lasts=lasts)
+        timeline.take(_devices(kernels), at, at + lasts)
+
+
+def _devices(kernels: Iterable[KernelPlacement]) -> list[str]:
+    return [str(device) for kernel in kernels for devices in kernel.spec.values() for device in devices]
+
+
+def _seconds(promise: Reservation) -> int:
+    assert promise.at_us is not None
+    return (promise.at_us - NOW_US) // SECOND_US

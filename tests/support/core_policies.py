@@ -1,0 +1,43 @@
+"""Every policy there is, as parameters: order x backfill x placement."""
+
+from collections.abc import Iterable
+from typing import Final
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+
+from aliquot.core.ordering import ORDERS
+from aliquot.core.placement.strategies import STRATEGIES
+from aliquot.core.policy import Policy
+from aliquot_schema.policies import Backfill, Preemption, Victims
+from core_effort import USUAL
+
+RULES: Final = Preemption(victims=Victims.ANY, run_ms_min=5_000, preemptions_max=2, grace_ms=3_000)
+BACKFILLS: Final = tuple(Backfill)
+PROMISING: Final = (Backfill.EASY, Backfill.CONSERVATIVE)
+ORDER_NAMES: Final = tuple(sorted(set(ORDERS) - {"gang"}))
+"""`gang` is `fcfs` by another name, which a test of its own holds."""
+
+
+def policies(*, backfills: Iterable[Backfill] = BACKFILLS) -> list[Policy]:
+    """One of each. What judges a mutant of the policies does so with one placement: its strategies are not mutated."""
+    is_full = settings.default is None or settings.default.max_examples >= USUAL
+    placements = sorted(STRATEGIES) if is_full else ["least_waste"]
+    return [
+        Policy(order=order, backfill=backfill, placement=placement, preemption=RULES)
+        for order in ORDER_NAMES
+        for backfill in backfills
+        for placement in placements
+    ]
+
+
+def each(found: Iterable[Policy]) -> pytest.MarkDecorator:
+    """A test for each of these."""
+    return pytest.mark.parametrize("policy", list(found), ids=lambda one: f"{one.order}-{one.backfill}-{one.placement}")
+
+
+every_policy = each(policies())
+every_promise = each(policies(backfills=PROMISING))
+every_order = pytest.mark.parametrize("order", ORDER_NAMES)
+some_placement = st.sampled_from(sorted(STRATEGIES))

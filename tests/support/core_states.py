@@ -1,0 +1,102 @@
+"""Random states with everything in them: who runs and until when, arrays, fallbacks, quotas, rights, preferences."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from hypothesis import strategies as st
+
+from aliquot.core.decide import decide
+from aliquot.core.fairshare import Usage
+from aliquot.core.plan import Placement
+from aliquot.core.policy import Policy
+from aliquot.core.snapshot import ANYWHERE, AgentRow, PendingRow, RunningRow, Snapshot
+from aliquot_schema.ids import ProjectId, QuotaId, UserId
+from aliquot_schema.intervals import Intervals
+from aliquot_schema.quotas import Quota, QuotaScope, quota_id
+from aliquot_schema.sessions import Priority
+from aliquot_schema.slots import ResourceSlot
+from core_cluster import NOW_US, after, snapshot
+from core_strategies import agents, queues
+
+SECOND_US: Final = 1_000_000
+PLACES: Final = [
+    *[ANYWHERE] * 5,
+    replace(ANYWHERE, preferred_labels=(("net", "ib"),)),
+    replace(ANYWHERE, labels=(("net", "ib"),)),
+    replace(ANYWHERE, models=("H*",), preferred_models=("A*",)),
+]
+
+
+@st.composite
+def pending(draw: st.DrawFn, row: PendingRow) -> PendingRow:
+    """The row of somebody, who asks for it at some level, for some time, and perhaps for many tasks of it."""
+    tasks = draw(st.sampled_from([*[None] * 4, "0-1", "3,5-9"]))
+    fields: dict[str, Any] = {
+        "owner": UserId(draw(st.sampled_from("ab"))),
+        "project": ProjectId(draw(st.sampled_from("pq"))),
+        "priority": draw(st.sampled_from(Priority)),
+        "estimate_ms": draw(st.sampled_from([None, 1000, 7_200_000])),
+        "limit_ms": draw(st.sampled_from([None, 1, 30_000, 90_000])),
+        "is_preemptible": draw(st.booleans()),
+        "where": draw(st.sampled_from(PLACES)),
+        "falls_back_us": draw(st.sampled_from([*[None] * 4, NOW_US, NOW_US + 9])),
+    }
+    if tasks is not None:
+        indices = Intervals.parse(tasks)
+        fields |= {"tasks": indices, "tasks_startable": draw(st.integers(0, len(indices)))}
+    return replace(row, **fields)
+
+
+@st.composite
+def runs(draw: st.DrawFn, placement: Placement, *, agents: tuple[AgentRow, ...]) -> RunningRow:
+    """A session that was placed, somebody's, at some level; it ends some time, may be asked to, or is on its way."""
+    ends_us = NOW_US + draw(st.sampled_from([-5, 10, 30, 60, 100])) * SECOND_US
+    return replace(
+        RunningRow.of(placement.session_id, placement.kernels, ends_us=ends_us, agents=agents),
+        owner=UserId(draw(st.sampled_from("ab"))),
+        project=ProjectId(draw(st.sampled_from("pq"))),
+        priority=draw(st.sampled_from(Priority)),
+        started_us=draw(st.sampled_from([None, 0, NOW_US - SECOND_US])),
+        estimate_ms=draw(st.sampled_from([None, 1000, 7_200_000])),
+        is_preemptible=draw(st.booleans()),
+        preemptions=draw(st.sampled_from([0, 0, 1, 2])),
+        is_leaving=draw(st.sampled_from([False, False, False, True])),
+    )
+
+
+@st.composite
+def quotas(draw: st.DrawFn) -> Mapping[QuotaId, Quota]:
+    """None, or one for one of those who are there."""
+    found: dict[QuotaId, Quota] = {}
+    for _ in range(draw(st.sampled_from([0, 0, 1, 2]))):
+        scope = draw(st.sampled_from(QuotaScope))
+        name = "" if scope is QuotaScope.CLUSTER else draw(st.sampled_from("ab" if scope is QuotaScope.USER else "pq"))
+        slots = {"cuda.shares": draw(st.sampled_from([500, 1500, 4000]))}
+        limits = {"max_slots" if draw(st.booleans()) else "own_slots": ResourceSlot(slots)}
+        hours = draw(st.sampled_from([None, None, None, 0, 10_000]))
+        identity = quota_id(scope, name)
+        found[identity] = Quota(id=identity, scope=scope, name=name, gpu_hours_per_month=hours, **limits)
+    return found
+
+
+@st.composite
+def states(draw: st.DrawFn, *, with_quotas: bool = True) -> Snapshot:
+    """A cluster on which sessions run that end at known times, or at none, and a queue with everything in it."""
+    cluster = [replace(agent, labels={"net": "ib"} if draw(st.booleans()) else {}) for agent in draw(agents())]
+    ran = snapshot(cluster, draw(queues(prefix="ran")))
+    first = decide(ran, Policy(), now_us=NOW_US, seed=0)
+    before = after(ran, first)
+    known = [draw(runs(one, agents=ran.agents)) for one in first.placements if draw(st.integers(0, 4))]
+    queue = [draw(pending(row)) for row in draw(queues(prefix="ses"))]
+    usage = Usage().held(draw(st.integers(0, 5000)), user=UserId("a"), project=ProjectId("p"), now_us=0)
+    return snapshot(
+        cluster,
+        queue,
+        usage=usage,
+        used=before.used,
+        holders=before.holders,
+        running=tuple(known),
+        dependencies={row.session_id: row.state for row in queue},
+        quotas=draw(quotas()) if with_quotas else {},
+    )

@@ -1,0 +1,73 @@
+"""Backfill as the textbooks have it, on identical devices: what ours must agree with there.
+
+Sources: Lifka, JSSPP 1995 (EASY, on counts); Mu'alem & Feitelson, IEEE TPDS 2001 (conservative).
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """So many devices for so long, reckoned from now in any unit."""
+
+    name: str
+    size: int
+    lasts: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """Who starts now, and when the head starts at the latest, if it waits."""
+
+    starts: tuple[str, ...]
+    promise: tuple[str, int] | None
+
+
+def easy(total: int, *, running: Sequence[Job], queue: Sequence[Job]) -> Outcome:
+    """The head waits for its shadow time; others start if they are gone by then, or leave the head enough."""
+    held = list(running)
+    starts: list[str] = []
+    waiting = list(queue)
+    while waiting and waiting[0].size <= _free(total, held):
+        held.append(waiting.pop(0))
+        starts.append(held[-1].name)
+    if not waiting:
+        return Outcome(starts=tuple(starts), promise=None)
+    head = waiting.pop(0)
+    shadow = next(at for at in sorted({job.lasts for job in held}) if _free_at(total, held, at) >= head.size)
+    for job in waiting:
+        extra = _free_at(total, held, shadow) - head.size
+        if job.size <= _free(total, held) and (job.lasts <= shadow or job.size <= extra):
+            held.append(job)
+            starts.append(job.name)
+    return Outcome(starts=tuple(starts), promise=(head.name, shadow))
+
+
+class Timeline:
+    """Which devices are taken from when to when; a session stays on its devices for as long as it lasts."""
+
+    def __init__(self, devices: Iterable[str]) -> None:
+        self._spans: dict[str, list[tuple[int, int]]] = {device: [] for device in devices}
+
+    def take(self, devices: Iterable[str], first: int, last: int) -> None:
+        """Count these devices as taken; they are free all that time."""
+        for device in devices:
+            assert self._is_free(device, first, last)
+            self._spans[device].append((first, last))
+
+    def first(self, size: int, *, lasts: int) -> int:
+        """The first time at which so many devices are free for so long."""
+        times = sorted({0, *(last for spans in self._spans.values() for _, last in spans)})
+        return next(at for at in times if sum(self._is_free(device, at, at + lasts) for device in self._spans) >= size)
+
+    def _is_free(self, device: str, first: int, last: int) -> bool:
+        return all(end <= first or last <= begin for begin, end in self._spans[device])
+
+
+def _free(total: int, held: Sequence[Job]) -> int:
+    return total - sum(job.size for job in held)
+
+
+def _free_at(total: int, held: Sequence[Job], at: int) -> int:
+    return total - sum(job.size for job in held if job.lasts > at)
