@@ -18,6 +18,7 @@ from pydantic_settings import (
 
 from aliquot.errors import ConfigurationError
 from aliquot.execution.agent.default_folder import default_data_folder as default_data_folder
+from aliquot.execution.agent.memory_watch import MemoryPolicy
 from aliquot.execution.devices.division_tables import AgentTable, DevicesTable, Division, ResourceTable
 
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
@@ -94,6 +95,9 @@ class Settings(BaseSettings):
     )
     grace_s: float = Field(10.0, gt=0, le=3600, description="Seconds between the polite stop signal and the last one.")
     readings_interval_s: float = Field(2.0, gt=0.05, le=3600, description="Seconds between device measurements.")
+    gpu_memory_policy: MemoryPolicy = Field(
+        MemoryPolicy.FLAG, description="What is done about jobs that take more of a GPU's memory than their share."
+    )
     agent_beat_s: float = Field(
         2.0,
         gt=0.01,

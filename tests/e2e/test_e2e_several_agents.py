@@ -69,6 +69,10 @@ async def test_shared_agents_never_give_one_gpu_twice(tmp_path: Path) -> None:
                 SECOND: ("1.00", "0.00"),
             }
             assert sorted(len(gpu["holders"]) for gpu in gpus(agent)) == [2, 2]
+        assert await capacity(client) == {
+            "cuda.device": ("2.00", "0.00", "2.00"),
+            "cuda.shares": ("2.00", "0.00", "2.00"),
+        }
 
 
 async def test_auto_split_agents_have_a_gpu_each_and_the_third_has_none(tmp_path: Path) -> None:
@@ -94,6 +98,7 @@ async def test_auto_split_agents_have_a_gpu_each_and_the_third_has_none(tmp_path
         agents = await agents_of(client)
         assert json.loads(agents["agent-1"]["gpu_alloc_map"]) == {FIRST: "1.00"}
         assert json.loads(agents["agent-2"]["gpu_alloc_map"]) == {SECOND: "1.00"}
+        assert (await capacity(client))["cuda.device"] == ("2.00", "0.00", "2.00")
 
 
 async def test_manual_agents_have_what_is_named_and_the_log_tells_of_the_rest(tmp_path: Path) -> None:
@@ -178,6 +183,13 @@ async def agents_of(client: Client) -> dict[str, Any]:
     """The agents by id, in natural order."""
     edges = (await client.execute(AGENTS))["agents"]["edges"]
     return {edge["node"]["id"]: edge["node"] for edge in edges}
+
+
+async def capacity(client: Client) -> dict[str, tuple[str, str, str]]:
+    """What the cluster has of GPUs: total, available, allocated."""
+    found = (await client.execute("{ cluster { capacity { slot total available allocated } } }"))["cluster"]
+    amounts = {each["slot"]: (each["total"], each["available"], each["allocated"]) for each in found["capacity"]}
+    return {slot: amounts[slot] for slot in ("cuda.device", "cuda.shares")}
 
 
 async def until_waits(client: Client, session_id: str) -> str:

@@ -20,13 +20,26 @@ class RayCluster:
     )
 
 
-@strawberry.type(description="What the agents are on.")
+@strawberry.type(
+    description="How much of a slot the agents have that can be asked. A device that several of them see counts once; "
+    "whole devices of which a part is held count by that part."
+)
+class SlotCapacity:
+    slot: str = strawberry.field(description="The slot's name.")
+    total: str = strawberry.field(description="On all healthy devices.")
+    available: str = strawberry.field(description="What of it nobody holds, in whatever pieces.")
+    allocated: str = strawberry.field(description="What of it is held.")
+
+
+@strawberry.type(description="What the agents are on, and have together.")
 class Cluster:
+    capacity: list[SlotCapacity] = strawberry.field(description="By slot.")
     ray: RayCluster | None = strawberry.field(description="Null where the server does not use Ray.")
 
 
 @strawberry.type
 class ClusterQueries:
-    @root_field(Cluster, "What the agents are on.")
+    @root_field(Cluster, "What the agents are on, and have together.")
     async def cluster(self, info: Info[Context, None]) -> ClusterView:
-        return ClusterView(ray=info.context.ray())
+        context = info.context
+        return ClusterView(ray=context.ray(), capacity=context.reader.capacity(context.caller))

@@ -16,6 +16,22 @@ from aliquot.cli.agent_keys import key
 if TYPE_CHECKING:
     from aliquot.execution.remote.agent_setup import AgentOptions
 
+Servers = Annotated[
+    list[str] | None,
+    typer.Option(help="The server's address, like https://host:8090; of several servers, all of them."),
+]
+KeyFile = Annotated[Path | None, typer.Option(help="The file with this agent's key; nobody else may read it.")]
+DemoNode = Annotated[int | None, typer.Option(min=1, help="Be node N of a demo cluster, with eight mock H100.")]
+Address = Annotated[
+    str | None, typer.Option(help="Where other nodes reach this one.  [default: of the way to the server]")
+]
+RendezvousPorts = Annotated[
+    str | None, typer.Option(help="Ports where gangs meet, FIRST-LAST.  [default: 29500-30499]")
+]
+GpuMemoryPolicy = Annotated[
+    Literal["off", "flag", "stop"], typer.Option(help="What is done about jobs that take more than their share.")
+]
+
 agent: Final = typer.Typer(invoke_without_command=True, no_args_is_help=True)
 agent.command("check")(check)
 agent.add_typer(key, name="key")
@@ -24,33 +40,20 @@ agent.add_typer(key, name="key")
 @agent.callback()
 def run(
     context: typer.Context,
-    server: Annotated[
-        list[str] | None,
-        typer.Option(help="The server's address, like https://host:8090; of several servers, all of them."),
-    ] = None,
-    key_file: Annotated[
-        Path | None, typer.Option(help="The file with this agent's key; nobody else may read it.")
-    ] = None,
+    server: Servers = None,
+    key_file: KeyFile = None,
     data_folder: Annotated[Path | None, typer.Option(help="Where job files are, in agents/ID.")] = None,
     accelerators: Annotated[Path | None, typer.Option(help="A file of mock accelerators.")] = None,
     agent_id: Annotated[str | None, typer.Option("--id", help="The agent's name.  [default: the host's]")] = None,
     ca_file: Annotated[Path | None, typer.Option(help="Certificates to trust instead of the system's.")] = None,
-    demo_node: Annotated[
-        int | None, typer.Option(min=1, help="Be node N of a demo cluster, with eight mock H100.")
-    ] = None,
+    demo_node: DemoNode = None,
     reserved_cpu: Annotated[int, typer.Option(min=0, help="CPUs of this host that are not handed out.")] = 0,
     reserved_mem: Annotated[str, typer.Option(help="Memory of this host that is not handed out.")] = "512m",
     job_user: Annotated[str | None, typer.Option(help="The Unix account that jobs run as.")] = None,
     allow_root_jobs: Annotated[bool, typer.Option("--allow-root-jobs", help="Let jobs run as root.")] = False,
-    address: Annotated[
-        str | None, typer.Option(help="Where other nodes reach this one.  [default: of the way to the server]")
-    ] = None,
-    rendezvous_ports: Annotated[
-        str | None, typer.Option(help="Ports where gangs meet, FIRST-LAST.  [default: 29500-30499]")
-    ] = None,
-    gpu_memory_policy: Annotated[
-        Literal["off", "flag", "stop"], typer.Option(help="What is done about jobs that take more than their share.")
-    ] = "flag",
+    address: Address = None,
+    rendezvous_ports: RendezvousPorts = None,
+    gpu_memory_policy: GpuMemoryPolicy = "flag",
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
 ) -> None:
     """Run an agent until it is told to stop; it dials the server, for ever. Jobs go on without it."""

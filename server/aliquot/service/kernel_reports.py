@@ -64,6 +64,8 @@ def stop_kernels(draft: Draft, kernels: list[Kernel], *, now_us: int) -> None:
 def _started(draft: Draft, kernel: Kernel, report: KernelReport, *, now_us: int) -> list[Kernel]:
     if kernel.state is KernelState.STOPPING:
         return [kernel]
+    if kernel.state is KernelState.RUNNING and kernel.message != report.message:
+        draft.put(replace(kernel, message=report.message), "remarked")
     if kernel.state not in (KernelState.STARTING, KernelState.UNKNOWN):
         return []
     running = draft.put(transitions.start_kernel(kernel, report, now_us=now_us), "running")

@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from aliquot.execution.agent.job_user import JobUserPolicy
+from aliquot.execution.agent.memory_watch import MemoryPolicy
 from aliquot.execution.agent.reach import Reach
 from aliquot.execution.devices.identity import NodeIdentity
 from aliquot_schema.agents import AllocationMode
-from aliquot_schema.ids import AgentId, DeviceId, SlotName
+from aliquot_schema.ids import AgentId, SlotName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,14 +22,14 @@ class AgentConfig:
     folder: Path
     """Holds the kernels' folders; job users must be able to pass through the folders above it."""
     job_user: JobUserPolicy = field(default_factory=JobUserPolicy)
-    device_ids: frozenset[DeviceId] | None = None
-    """The agent's part of the node's devices; None = all that its plugins find."""
     allocation_mode: AllocationMode = AllocationMode.SHARED
     scaling_factor: Mapping[SlotName, str] = field(default_factory=dict)
     software_version: str = ""
     reach: Reach = field(default_factory=Reach)
     limit_memory: bool = True
     """Hold each process of a kernel that was given `mem` to that much private writable memory (RLIMIT_DATA)."""
+    memory_policy: MemoryPolicy = MemoryPolicy.FLAG
+    """What is done about kernels that take more of an accelerator's memory than their share."""
     readings_interval_s: float = 2.0
     devices_interval_s: float = 10.0
     """How often the plugins are asked which devices there are."""

@@ -72,6 +72,11 @@ class KernelWatch:
             _log.warning("kernel %s cannot be read: %s", kernel.kernel_id, error)
             self._say(kernel, KernelPhase.UNCERTAIN, code=UNREADABLE, message=str(error))
 
+    def remark(self, kernel: HeldKernel, *, code: str | None, words: str | None) -> None:
+        """Say something of a kernel that runs; None takes back what was said."""
+        if kernel.report is not None and kernel.report.phase is KernelPhase.STARTED:
+            self._say(kernel, KernelPhase.STARTED, code=code, message=words)
+
     async def close_to_starts(self, kernel: HeldKernel, *, code: str, message: str) -> None:
         """Refuse a kernel for good, unless a start was faster."""
         claim: dict[str, object] = {"by": "agent", "code": code, "message": message}

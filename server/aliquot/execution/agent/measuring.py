@@ -6,10 +6,12 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from aliquot.execution.agent.config import AgentConfig
+from aliquot.execution.agent.gpu_memory import MemoryUse, memory_uses
 from aliquot.execution.agent.held_kernel import HeldKernel
-from aliquot.execution.agent.owned_devices import OwnedDevices
+from aliquot.execution.agent.memory_watch import MemoryPolicy, MemoryVerdict, MemoryWatch
 from aliquot.execution.agent.usage import device_uses, kernel_cpu_s
 from aliquot.execution.agent.worker import Worker
+from aliquot.execution.devices.device_set import DeviceSet
 from aliquot.execution.devices.plugin import DeviceUse
 from aliquot_schema.devices import DeviceReading
 from aliquot_schema.launching import AgentMessage, DevicesChanged, Inventory, ReadingsTaken
@@ -24,13 +26,18 @@ class Measuring:
         self,
         config: AgentConfig,
         *,
-        devices: OwnedDevices,
+        devices: DeviceSet,
         worker: Worker,
         running: Callable[[], Iterable[HeldKernel]],
         inventory: Callable[[], Awaitable[Inventory]],
         now_us: Callable[[], int],
         tell: Callable[[AgentMessage], None],
+        judged: Callable[[MemoryVerdict], Awaitable[None]],
     ) -> None:
+        """
+        Args:
+            judged: told of kernels that begin or cease to take more memory than their share.
+        """
         self._config = config
         self._devices = devices
         self._worker = worker
@@ -38,6 +45,8 @@ class Measuring:
         self._inventory = inventory
         self._now_us = now_us
         self._tell = tell
+        self._judged = judged
+        self._memory = MemoryWatch()
 
     async def run(self) -> None:
         """Until it is cancelled. What fails is logged, and tried again the next time."""
@@ -53,10 +62,13 @@ class Measuring:
                 _log.exception("agent %s could not measure its devices", self._config.id)
 
     async def measure(self) -> None:
-        """Take one reading of every device."""
+        """Take one reading of every device, and hold what kernels have on it against what they were given."""
         kernels = [kernel for kernel in self._running() if kernel.shim_pid is not None]
-        readings = await self._worker.run(self._read, kernels)
+        readings, uses = await self._worker.run(self._read, kernels)
         self._tell(ReadingsTaken(agent_id=self._config.id, at_us=self._now_us(), readings=readings))
+        self._memory.forget({kernel.kernel_id for kernel in kernels})
+        for verdict in self._memory.judge(uses):
+            await self._judged(verdict)
 
     async def look(self) -> None:
         """Tell when a device came, went, or changed its health."""
@@ -65,7 +77,7 @@ class Measuring:
         if self._devices.known() != before:
             self._tell(DevicesChanged(inventory=await self._inventory()))
 
-    def _read(self, kernels: Sequence[HeldKernel]) -> tuple[DeviceReading, ...]:
+    def _read(self, kernels: Sequence[HeldKernel]) -> tuple[tuple[DeviceReading, ...], tuple[MemoryUse, ...]]:
         known = self._devices.known()
         now = time.monotonic()
         uses: list[DeviceUse] = []
@@ -73,4 +85,6 @@ class Measuring:
             assert kernel.shim_pid is not None
             cpu_s = kernel_cpu_s(group=kernel.group, shim_pid=kernel.shim_pid)
             uses += device_uses(kernel.spec, devices=known, cpu_s=cpu_s, alive_s=now - kernel.seen_at)
-        return self._devices.readings(uses)
+        readings = self._devices.readings(uses)
+        watched = self._config.memory_policy is not MemoryPolicy.OFF
+        return readings, memory_uses(kernels, readings, devices=known) if watched else ()

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 
 from aliquot.execution.agent.config import AgentConfig
 from aliquot.execution.agent.held_kernel import HeldKernel
-from aliquot.execution.agent.owned_devices import OwnedDevices
+from aliquot.execution.devices.device_set import DeviceSet
 from aliquot_schema.agents import Agent, Capabilities
 from aliquot_schema.launching import Inventory, SpecOnDisk
 
 
 def describe(
-    config: AgentConfig, *, devices: OwnedDevices, capabilities: Capabilities, kernels: Sequence[HeldKernel]
+    config: AgentConfig, *, devices: DeviceSet, capabilities: Capabilities, kernels: Sequence[HeldKernel]
 ) -> Inventory:
     """Ask the devices afresh and read the kernels' spec files. Blocks on both.
 

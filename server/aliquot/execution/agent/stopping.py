@@ -1,5 +1,6 @@
 """What is asked of a kernel that may run: to end, or to take a signal. Blocks on the disk."""
 
+import os
 from pathlib import Path
 
 from aliquot.execution.agent.held_kernel import HeldKernel
@@ -15,6 +16,18 @@ def close_or_ask(kernel: HeldKernel, *, boot_id: str, grace_ms: int, drafts: Pat
     if sight.standing is not Standing.ALIVE or sight.claim is None:
         return False
     return ask_to_stop(kernel.folder, sight.claim, grace_ms=grace_ms)
+
+
+def stop_with_words(kernel: HeldKernel, words: str, *, boot_id: str, grace_ms: int) -> None:
+    """Have a kernel that runs end, and say why where its owner looks: below what it printed."""
+    sight = _look(kernel, boot_id)
+    if sight.standing is not Standing.ALIVE or sight.claim is None:
+        return
+    with open(
+        os.open(kernel.folder.output, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW), "a", encoding="utf-8"
+    ) as output:
+        output.write(f"\naliquot: stopped, since it {words}\n")
+    ask_to_stop(kernel.folder, sight.claim, grace_ms=grace_ms)
 
 
 def forward(kernel: HeldKernel, *, boot_id: str, number: int) -> bool:

@@ -72,6 +72,10 @@ class DeviceSet:
         """What `discover` answered last; nothing is asked."""
         return self._devices
 
+    def known(self) -> Mapping[DeviceId, Device]:
+        """The same, by id."""
+        return {device.id: device for device in self._devices}
+
     def slot_types(self) -> Mapping[SlotName, SlotType]:
         """The slots of all plugins, devices or not."""
         return {slot: kind for plugin in self._plugins for slot, kind in plugin.slot_types().items()}
@@ -81,12 +85,13 @@ class DeviceSet:
         return {name: text for plugin in reversed(self._plugins) for name, text in plugin.attributes().items()}
 
     def readings(self, uses: Sequence[DeviceUse]) -> tuple[DeviceReading, ...]:
-        """Measure every device now; a plugin that fails is left out."""
+        """Measure every device of the agent now; a plugin that fails is left out."""
         readings: list[DeviceReading] = []
+        known = self.known()
         for plugin in self._plugins:
             own = [use for use in uses if use.device_id in self._known[plugin.kind]]
             try:
-                readings.extend(plugin.readings(own))
+                readings.extend(reading for reading in plugin.readings(own) if reading.device_id in known)
             except Exception as error:
                 self._note(plugin.kind, error)
         return tuple(readings)

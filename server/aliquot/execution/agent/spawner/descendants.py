@@ -53,6 +53,11 @@ def tree_cpu_ticks(root: int) -> int:
     return ticks
 
 
+def tree_pids(root: int) -> list[int]:
+    """Everything that is below a process now."""
+    return [pid for pid, _ in _descendants(root)]
+
+
 def start_time(pid: int) -> int:
     """When a process began, in clock ticks since boot: with the pid and the boot id it names a process for good."""
     return int(_stat(pid)[19])
