@@ -2,12 +2,17 @@
 
 import asyncio
 import json
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner, Result
 
 from aliquot.cli import main
+from aliquot.store.locking import FileLock
 from ledger_course import course_on
 from store_places import Place
 
@@ -25,6 +30,16 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     found = tmp_path_factory.mktemp("data")
     asyncio.run(happen())
     return found
+
+
+@contextmanager
+def held(path: Path) -> Iterator[None]:
+    """As a running server holds it."""
+    lock = FileLock.take(path)
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def aliquot(*arguments: str, folder: Path) -> Result:
@@ -92,3 +107,44 @@ def test_the_chains_are_whole(folder: Path) -> None:
     outcome = aliquot("audit", "verify", folder=folder)
     assert outcome.exit_code == 0
     assert outcome.stdout.startswith("whole: ")
+
+
+def test_a_database_is_checked_copied_and_moved(folder: Path, tmp_path: Path) -> None:
+    archive, copy, other = tmp_path / "archive", tmp_path / "copy.db", tmp_path / "other"
+    assert aliquot("db", "check", folder=folder).stdout == "whole\n"
+    assert aliquot("db", "backup", str(copy), folder=folder).exit_code == 0
+    told = aliquot("db", "check", "--database", f"sqlite:///{copy}", folder=tmp_path)
+    assert told.stdout == "whole\n"
+    assert "environments of sessions" in aliquot("db", "export", str(archive), folder=folder).stdout
+    moved = aliquot("db", "import", str(archive), folder=other)
+    assert moved.stdout == aliquot("audit", "verify", folder=folder).stdout
+    assert aliquot("replay", "--last", "5", folder=other).exit_code == 0
+    for command in ("backup", "export"):
+        again = aliquot("db", command, str(archive), folder=folder)
+        assert (again.exit_code, "exists; name another file" in again.stderr) == (2, True)
+    refused = aliquot("db", "import", str(archive), folder=other)
+    assert (refused.exit_code, "is not empty" in refused.stderr) == (2, True)
+
+
+def test_the_database_of_a_running_server_is_left_alone(folder: Path) -> None:
+    with held(folder / "server" / "aliquot.db.lock"):
+        for command in (["db", "upgrade"], ["db", "check"], ["audit", "verify"], ["replay", "--last", "1"]):
+            outcome = aliquot(*command, folder=folder)
+            assert outcome.exit_code == 2
+            assert f"another server (process {os.getpid()}) uses it" in outcome.stderr
+
+
+def test_an_older_schema_is_upgraded_when_asked(tmp_path: Path) -> None:
+    file = tmp_path / "server" / "aliquot.db"
+    assert aliquot("db", "upgrade", folder=tmp_path).exit_code == 0
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute("UPDATE alembic_version SET version_num = '0003'")
+        for table in ("passes", "checkpoints", "chains", "holdings", "marks"):
+            connection.execute(f"DROP TABLE {table}")
+        connection.execute("DROP INDEX ix_events_entity")
+        connection.commit()
+    outcome = aliquot("db", "check", folder=tmp_path)
+    assert (outcome.exit_code, "`aliquot db upgrade` brings it to" in outcome.stderr) == (2, True)
+    assert aliquot("db", "upgrade", folder=tmp_path).exit_code == 0
+    assert len(list(file.parent.glob("aliquot.db.0003.*.backup"))) == 1
+    assert aliquot("db", "check", folder=tmp_path).stdout == "whole\n"

@@ -4,6 +4,7 @@ import typer
 
 from aliquot.cli.agent import agent
 from aliquot.cli.audit import audit
+from aliquot.cli.db import db
 from aliquot.cli.main_job.command import once
 from aliquot.cli.node import node
 from aliquot.cli.policy import policy
@@ -27,3 +28,4 @@ main.command("serve")(serve)
 main.command("simulate")(simulate)
 main.add_typer(audit, name="audit")
 main.command("replay")(replay)
+main.add_typer(db, name="db")

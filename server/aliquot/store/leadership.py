@@ -62,7 +62,7 @@ class PostgresSeat:
         except FAULTS as error:
             self._drop()
             raise away(error) from error
-        return name or None
+        return name
 
     async def hold(self) -> None:
         """See `Seat.hold`."""

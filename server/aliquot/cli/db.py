@@ -1,0 +1,101 @@
+"""`aliquot db`: the database as a whole. The server must not run; a PostgreSQL database may be checked meanwhile."""
+
+import os
+import sys
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from aliquot.cli.stopped_server import DatabaseUrl, Folder, telling, with_database
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from aliquot.store.store import Database
+
+db: Final = typer.Typer(no_args_is_help=True, help="Upgrade, check, copy and move the database.")
+
+File = Annotated[Path, typer.Argument(metavar="FILE", dir_okay=False)]
+
+
+@db.command("upgrade")
+def upgrade(data_folder: Folder = None, database: DatabaseUrl = None) -> None:
+    """Bring the schema to this version; a SQLite file is copied before. A server does so, too, when it starts."""
+    from aliquot.store.migration import HEAD
+
+    with_database(_nothing, data_folder=data_folder, database=database, upgrades=True)
+    print(f"the database has schema {HEAD}")
+
+
+@db.command("check")
+def check(data_folder: Folder = None, database: DatabaseUrl = None) -> None:
+    """See whether the file is whole, the chains are, and each row is what the log says. The exit code is 1 if not."""
+    from aliquot.store.checking import faults
+
+    found = with_database(lambda opened: opened.read(faults), data_folder=data_folder, database=database)
+    print("\n".join(found) or "whole")
+    if found:
+        raise typer.Exit(1)
+
+
+@db.command("backup")
+def backup(file: File, data_folder: Folder = None, database: DatabaseUrl = None) -> None:
+    """Copy a SQLite database to a new file, which a server can be started on."""
+    with telling():
+        _check_new(file)
+        with_database(
+            lambda opened: opened.write(partial(_back_up, path=file)), data_folder=data_folder, database=database
+        )
+    print(f"{file}: {os.stat(file).st_size} bytes; `--database sqlite:///{file.absolute()}` starts a server on it")
+
+
+@db.command("export")
+def export_(file: File, data_folder: Folder = None, database: DatabaseUrl = None) -> None:
+    """Write everything that the database holds into one file, from either kind of database and for either kind."""
+    from aliquot.store.transfer.exporting import export
+
+    with telling():
+        _check_new(file)
+        rows = with_database(
+            lambda opened: opened.read(partial(export, path=file)), data_folder=data_folder, database=database
+        )
+    print(f"{file}: {rows} rows. It holds the environments of sessions: keep it as safe as the database.")
+
+
+@db.command("import")
+def import_(file: File, data_folder: Folder = None, database: DatabaseUrl = None) -> None:
+    """Fill an empty database with what was exported: all of it, verified, or nothing."""
+    from aliquot.store.chain import ChainBroken
+    from aliquot.store.transfer.importing import import_archive
+
+    try:
+        found = with_database(
+            lambda opened: opened.write(partial(import_archive, path=file)),
+            data_folder=data_folder,
+            database=database,
+            upgrades=True,
+        )
+    except ChainBroken as broken:
+        print(f"nothing was imported, for it is not whole: {broken}", file=sys.stderr)
+        raise typer.Exit(1) from None
+    print(f"whole: {found.events} events, {found.passes} passes of the ledger")
+
+
+async def _nothing(opened: "Database") -> None:
+    """Opening it is all."""
+
+
+def _check_new(file: Path) -> None:
+    if file.exists():
+        raise ValueError(f"{file} exists; name another file")
+
+
+def _back_up(connection: "Connection", *, path: Path) -> None:
+    from aliquot.service.ports import StoreUnavailable
+    from aliquot.store.sqlite import back_up
+
+    if connection.dialect.name != "sqlite":
+        raise StoreUnavailable("this is for SQLite; PostgreSQL has pg_dump, and there is `aliquot db export`")
+    back_up(connection, path)

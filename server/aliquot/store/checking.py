@@ -1,0 +1,55 @@
+"""Checking: whether a database is whole, and its tables say what its log says."""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from sqlalchemy import Connection, and_, func, select, text
+
+from aliquot.store.chain import ChainBroken
+from aliquot.store.mapping import MAPPINGS, RecordMapping
+from aliquot.store.tables import EVENTS
+from aliquot.store.verification import verified
+
+SHOWN_MAX: Final = 20
+"""Differences told of each table."""
+
+
+def faults(connection: Connection) -> list[str]:
+    """What is wrong, in words; nothing is changed."""
+    found = list(_damage(connection))
+    if found:
+        return found
+    try:
+        verified(connection)
+    except ChainBroken as broken:
+        found.append(str(broken))
+    for mapping in MAPPINGS.values():
+        found += list(_differences(connection, mapping))[:SHOWN_MAX]
+    return found
+
+
+def _damage(connection: Connection) -> Iterator[str]:
+    if connection.dialect.name == "sqlite":
+        told = connection.execute(text("PRAGMA integrity_check(20)")).scalars().all()
+        yield from (f"the file is damaged: {line}" for line in told if line != "ok")
+
+
+def _differences(connection: Connection, mapping: RecordMapping[Any]) -> Iterator[str]:
+    """Rows that are not as their newest event says; an event without a row, a row without an event."""
+    table, entity = mapping.table, mapping.entity.value
+    newest = select(EVENTS.c.entity_id.label("id"), func.max(EVENTS.c.entity_version).label("version"))
+    newest = newest.where(EVENTS.c.entity == entity).group_by(EVENTS.c.entity_id)
+    sub = newest.subquery()
+    joined = sub.outerjoin(table, table.c.id == sub.c.id)
+    for row in connection.execute(select(sub.c.id).select_from(joined).where(table.c.id.is_(None))):
+        yield f"{table.name}: {row.id} has events, and no row"
+    alike = and_(
+        EVENTS.c.entity_id == table.c.id, EVENTS.c.entity_version == table.c.version, EVENTS.c.entity == entity
+    )
+    told = select(table, EVENTS.c.payload).select_from(table.outerjoin(EVENTS, alike)).order_by(table.c.id)
+    for row in connection.execute(told.execution_options(yield_per=500)):
+        *values, payload = tuple(row)
+        if payload is None:
+            yield f"{table.name}: {row.id} has version {row.version}, which no event tells of"
+        elif mapping.from_row(values) != mapping.from_payload(payload):
+            yield f"{table.name}: {row.id} is not what its newest event says"

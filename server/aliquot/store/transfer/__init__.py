@@ -1,0 +1,1 @@
+"""Moving an installation from one database to another, as one file."""

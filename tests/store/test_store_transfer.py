@@ -1,0 +1,143 @@
+"""An installation moves from one database to the other with nothing lost, or does not move at all."""
+
+import gzip
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Connection, select, text
+
+import store_records as make
+from aliquot.service.orchestrator import load_state
+from aliquot.service.ports import StoreUnavailable
+from aliquot.store.chain import ChainBroken
+from aliquot.store.checking import faults
+from aliquot.store.store import Database
+from aliquot.store.tables import METADATA
+from aliquot.store.transfer.exporting import export
+from aliquot.store.transfer.importing import import_archive
+from ledger_course import course_on
+from store_places import Place
+
+pytestmark = pytest.mark.anyio
+
+
+def rows(connection: Connection) -> dict[str, list[tuple[Any, ...]]]:
+    """All there is."""
+    return {
+        table.name: [tuple(row) for row in connection.execute(select(table).order_by(*table.primary_key.columns))]
+        for table in METADATA.sorted_tables
+    }
+
+
+async def exported(place: Place, path: Path) -> dict[str, list[tuple[Any, ...]]]:
+    """Export a database; what is in it."""
+    database = place.database()
+    await database.open()
+    try:
+        await database.read(lambda connection: export(connection, path=path))
+        return await database.read(rows)
+    finally:
+        await database.close()
+
+
+@pytest.mark.parametrize("direction", ["to postgres", "to sqlite"])
+async def test_a_running_installation_moves(sqlite_place: Place, postgres_place: Place, direction: str) -> None:
+    places = (sqlite_place, postgres_place) if direction == "to postgres" else (postgres_place, sqlite_place)
+    source, target = places
+    archive = sqlite_place.folder / "archive"
+    async with course_on(source) as (course, running):
+        await course.until_written(running.ledger, 40)
+    before = await exported(source, archive)
+    database = target.database()
+    await database.open()
+    found = await database.write(lambda connection: import_archive(connection, path=archive))
+    assert (found.events, found.passes) == (len(before["events"]), len(before["passes"]))
+    assert await database.read(rows) == before
+    assert await database.read(faults) == []
+    await database.close()
+    async with course_on(target, seed=2) as (course, running):
+        held = len(await running.ledger.last(1000))
+        await course.until_written(running.ledger, held + 10)
+    state, _ = await load_state(store := target.store())
+    assert state.revision > len(before["events"])
+    await store.close()
+
+
+async def test_a_database_that_is_not_empty_is_left_as_it_is(sqlite_place: Place, store: Any, place: Place) -> None:
+    await store.commit(make.batch(make.session()))
+    await store.close()
+    archive = sqlite_place.folder / "archive"
+    before = await exported(place, archive)
+    database = place.database()
+    await database.open()
+    with pytest.raises(StoreUnavailable, match="is not empty: there are 1 "):
+        await database.write(lambda connection: import_archive(connection, path=archive))
+    assert await database.read(rows) == before
+    await database.close()
+
+
+@pytest.mark.parametrize(
+    ("harm", "words"),
+    [
+        (lambda lines: lines[:-1], "is cut off"),
+        (lambda lines: lines[:-2] + lines[-1:], "was changed after it was written"),
+        (lambda lines: [line.replace(b'"alice"', b'"mallory"') for line in lines], "was changed after it was written"),
+        (lambda lines: [lines[0].replace(b'"revision":"', b'"revision":"x'), *lines[1:]], "the archive has schema x"),
+        (lambda lines: [b"{}\n"], "no archive that this version"),
+    ],
+)
+async def test_a_harmed_archive_is_refused_and_nothing_of_it_stays(
+    sqlite_place: Place, database: Database, harm: Any, words: str, tmp_path: Path
+) -> None:
+    source = replace(sqlite_place, folder=tmp_path / "source")
+    store = source.store()
+    await store.open()
+    await store.commit(make.batch(make.session(), make.agent()))
+    await store.close()
+    archive = tmp_path / "archive"
+    await exported(source, archive)
+    archive.write_bytes(gzip.compress(b"".join(harm(gzip.decompress(archive.read_bytes()).splitlines(keepends=True)))))
+    before = await database.read(rows)
+    with pytest.raises(StoreUnavailable, match=words):
+        await database.write(lambda connection: import_archive(connection, path=archive))
+    assert await database.read(rows) == before
+
+
+async def test_a_broken_chain_is_not_imported(sqlite_place: Place, tmp_path: Path) -> None:
+    source = replace(sqlite_place, folder=tmp_path / "source")
+    store = source.store()
+    await store.open()
+    await store.commit(make.batch(make.session()))
+    await store.write(lambda connection: _run(connection, "UPDATE events SET actor = 'mallory'"))
+    await store.close()
+    await exported(source, tmp_path / "archive")
+    database = sqlite_place.database()
+    await database.open()
+    with pytest.raises(ChainBroken):
+        await database.write(lambda connection: import_archive(connection, path=tmp_path / "archive"))
+    await database.close()
+
+
+@pytest.mark.parametrize(
+    ("statement", "words"),
+    [
+        ("UPDATE sessions SET owner = 'mallory'", "is not what its newest event says"),
+        ("UPDATE sessions SET version = 7", "has version 7, which no event tells of"),
+        ("DELETE FROM sessions", "has events, and no row"),
+        ("UPDATE events SET actor = 'mallory'", "event 1 was changed"),
+    ],
+)
+async def test_a_check_finds_what_does_not_belong(store: Any, statement: str, words: str) -> None:
+    await store.commit(make.batch(make.session(), make.agent()))
+    assert await store.read(faults) == []
+    await store.write(lambda connection: _run(connection, statement))
+    found = await store.read(faults)
+    assert len(found) == 1
+    assert words in found[0]
+
+
+def _run(connection: Connection, statement: str) -> None:
+    with connection.begin():
+        connection.execute(text(statement))
