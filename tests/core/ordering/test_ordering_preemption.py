@@ -1,23 +1,18 @@
 """Preemption: nobody is asked to make room in vain, none too many, and what is made stays for whom it was made."""
 
 from dataclasses import replace
-from itertools import combinations
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from aliquot.core.plan import Plan
 from aliquot.core.policy import Policy
 from aliquot.core.snapshot import RunningRow
-from aliquot_schema.ids import SessionId
 from aliquot_schema.policies import Backfill, Preemption, Victims
 from aliquot_schema.reasons import Reason
 from aliquot_schema.sessions import PreemptionCause, Priority
 from allocation_devices import gpus
 from core_cluster import NOW_US, on, placed, row, waits
-from core_effort import examples
 from ordering_scenes import busy, passed, runs
 
 RULES = Preemption(victims=Victims.ANY, run_ms_min=60_000, preemptions_max=2, grace_ms=30_000)
@@ -98,49 +93,3 @@ def test_each_of_several_gets_room_of_its_own() -> None:
     plan = passed(busy([FOUR], running, [urgent("a"), urgent("z", at=1, cuda_device="2")]), POLICY)
     assert len(set(evicted(plan))) == 3
     assert [eviction.by_session for eviction in plan.evictions] == ["a", "z", "z"]
-
-
-NODES = (on("x", gpus(3)), on("y", gpus(3)))
-
-
-@examples(150)
-@given(
-    held=st.lists(st.tuples(st.integers(0, 1), st.integers(1, 3), st.booleans()), max_size=6),
-    asks=st.integers(1, 3),
-    kernels=st.integers(1, 2),
-)
-def test_victims_are_inclusion_minimal(held: list[tuple[int, int, bool]], asks: int, kernels: int) -> None:
-    """Against every subset of those who may be asked, on two nodes of three devices."""
-    running, next_free = [], [0, 0]
-    for number, (node, count, is_low) in enumerate(held):
-        if next_free[node] + count <= 3:
-            devices = range(next_free[node], next_free[node] + count)
-            level = Priority.LOW if is_low else Priority.CRITICAL
-            running.append(holding(f"r{number}", *devices, agent=NODES[node], priority=level))
-            next_free[node] += count
-    plan = passed(busy(NODES, running, [urgent("a", kernels=kernels, cuda_device=str(asks))]), POLICY)
-    may_leave = [held for held in running if held.priority is Priority.LOW]
-
-    def fits(gone: tuple[SessionId, ...]) -> bool:
-        free = [3, 3]
-        for one in running:
-            if one.session_id not in gone:
-                free[one.kernels[0].agent_id == "y"] -= one.milli // 1000
-        return sum(count // asks for count in free) >= kernels
-
-    subsets = [
-        tuple(one.session_id for one in chosen)
-        for size in range(len(may_leave) + 1)
-        for chosen in combinations(may_leave, size)
-    ]
-    enough = [frozenset(gone) for gone in subsets if fits(gone)]
-    chosen = frozenset(eviction.session_id for eviction in plan.evictions)
-    if frozenset() in enough:
-        assert placed(plan) == ["a"]
-        assert not chosen
-    elif not enough:
-        assert not chosen
-        assert placed(plan) == []
-    else:
-        assert chosen in enough
-        assert not any(other < chosen for other in enough)

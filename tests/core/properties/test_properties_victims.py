@@ -28,7 +28,7 @@ OWNER = Quota(
     id=quota_id(QuotaScope.PROJECT, "owner"),
     scope=QuotaScope.PROJECT,
     name="owner",
-    own_slots=ResourceSlot({"cuda.device": 16}),
+    own_slots=ResourceSlot({"cuda.device": 64}),
 )
 Free = tuple[tuple[int, ...], tuple[int, ...]]
 """Milli of each device, node by node."""
