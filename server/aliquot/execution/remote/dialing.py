@@ -16,7 +16,7 @@ from aliquot.execution.remote.codec import FRAME_BYTES_MAX, ProtocolError
 from aliquot.execution.remote.connection_words import connection_words
 from aliquot.execution.remote.conversation import Refused, refused
 from aliquot.execution.remote.server_address import ServerAddress
-from aliquot_schema.agent_protocol import AGENT_HEADER, Hello, Refusal, Welcome
+from aliquot_schema.agent_protocol import AGENT_HEADER, PROTOCOLS, Hello, Refusal, Welcome
 from aliquot_schema.ids import AgentId
 
 OPEN_S_MAX: Final = 10.0
@@ -113,6 +113,8 @@ async def introduce(channel: Channel, hello: Hello) -> Welcome:
     await channel.send(hello)
     answer = await channel.receive()
     match answer:
+        case Welcome(protocol=protocol) if not PROTOCOLS.oldest <= protocol <= PROTOCOLS.newest:
+            raise ProtocolError(f"the server chose protocol {protocol}, which this agent does not speak")
         case Welcome():
             return answer
         case Refusal():

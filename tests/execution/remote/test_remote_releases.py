@@ -1,0 +1,153 @@
+"""Two adjacent releases work together, whichever side is the newer one; others are refused in words."""
+
+import asyncio
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from agent_stand import PATIENCE_S, Stand, agent_config, shell
+from aliquot.execution.remote.channel import Channel, ChannelClosed
+from aliquot.execution.remote.codec import ProtocolError
+from aliquot.execution.remote.conversation import Conversation, Refused
+from aliquot.execution.remote.dialing import introduce
+from aliquot.execution.remote.executor import RemoteExecutor
+from aliquot.execution.remote.outbox import Outbox
+from aliquot_schema.agent_protocol import (
+    Acknowledged,
+    Answer,
+    Beat,
+    Forget,
+    Joined,
+    KernelTold,
+    Launch,
+    Protocols,
+    Refusal,
+    Stop,
+    Welcome,
+)
+from aliquot_schema.agents import Agent
+from aliquot_schema.ids import NodeId
+from aliquot_schema.launching import AgentJoined, Inventory, KernelChanged, KernelPhase, KernelReport
+from aliquot_schema.leases import EndEvidence
+from remote_future import PROTOCOLS_NEXT, FutureWire
+from remote_pair import AGENT, KEY, QUICK, Heard, OneKey, hello, wires
+
+pytestmark = pytest.mark.anyio
+
+
+def welcome(protocol: int) -> Welcome:
+    return Welcome(protocol=protocol, software_version="aliquot 2", beat_s=30.0, now_us=1)
+
+
+async def test_an_agent_of_today_works_for_a_server_of_tomorrow(agent_home: Path) -> None:
+    stand = Stand(agent_config(agent_home))
+    await stand.core.open()
+    here, there = wires()
+    server = FutureWire(here)
+    channel, outbox = Channel(there), Outbox()
+
+    async def talk() -> None:
+        told = await introduce(channel, hello())
+        assert told.protocol == 1
+        with suppress(ExceptionGroup):
+            await Conversation(stand.core, channel, outbox=outbox, beat_s=told.beat_s).run()
+
+    async def pass_on() -> None:
+        async for message in stand.core.reports():
+            outbox.add(message)
+
+    talking, passing = asyncio.create_task(talk()), asyncio.create_task(pass_on())
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            assert (await server.hear()).protocols.newest == 1
+            await server.say(welcome(1))
+            await server.say(Beat())
+            assert (await server.until(Joined)).inventory.agent.id == AGENT
+            await server.say(Acknowledged(number=1))
+            asked = shell("exit 7")
+            await server.say(Launch(request=1, orders=(asked,)))
+            assert (await server.until(Answer)).failure is None
+            while (told := (await server.until(KernelTold)).report).phase is not KernelPhase.EXITED:
+                pass
+            assert (told.kernel_id, told.exit_code) == (asked.kernel_id, 7)
+            await server.say(Forget(kernel_ids=(asked.kernel_id,)))
+            await server.say(Stop(request=2, kernel_id=shell("true").kernel_id, epoch=1, grace_ms=0))
+            assert (await server.until(Answer)).failure is None
+            assert (await stand.core.inventory()).kernels[0].evidence is EndEvidence.TOMBSTONE
+    finally:
+        talking.cancel()
+        await asyncio.gather(talking, return_exceptions=True)
+        await stand.core.close()
+        await passing
+
+
+async def test_a_server_of_today_works_with_an_agent_of_tomorrow() -> None:
+    executor = RemoteExecutor(keys=OneKey(), timing=QUICK, now_us=lambda: 1)
+    heard = Heard(executor)
+    here, there = wires()
+    agent = FutureWire(there)
+    meeting = asyncio.create_task(executor.meet(here, agent_id=AGENT, key=KEY))
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            await agent.say(hello(protocols=PROTOCOLS_NEXT))
+            assert (await agent.until(Welcome)).protocol == 1
+            described = Agent(
+                id=AGENT, version=0, node_id=NodeId("n"), hostname="h", registered_us=0, state_changed_us=0
+            )
+            await agent.say(Joined(number=1, inventory=Inventory(agent=described)))
+            joined = await heard.until(AgentJoined)
+            assert isinstance(joined, AgentJoined)
+            assert joined.inventory.agent == described
+            order = shell("true")
+            launching = asyncio.create_task(executor.launch(AGENT, [order]))
+            asked = await agent.until(Launch)
+            assert asked.orders == (order,)
+            await agent.say(Answer(request=asked.request))
+            await launching
+            report = KernelReport(kernel_id=order.kernel_id, phase=KernelPhase.STARTED, at_us=1)
+            await agent.say(KernelTold(number=2, report=report))
+            assert await heard.until(KernelChanged) == KernelChanged(agent_id=AGENT, report=report)
+            assert (await agent.until(Acknowledged)).number >= 1
+            await executor.forget(AGENT, [order.kernel_id])
+            assert (await agent.until(Forget)).kernel_ids == (order.kernel_id,)
+    finally:
+        await there.close(code=1000, reason="")
+        await meeting
+        await executor.close()
+
+
+@pytest.mark.parametrize(
+    ("theirs", "old"), [(Protocols(oldest=2, newest=3), "server"), (Protocols(oldest=0, newest=0), "agent")]
+)
+async def test_a_server_refuses_an_agent_that_shares_no_version_and_says_which_to_upgrade(
+    theirs: Protocols, old: str
+) -> None:
+    executor = RemoteExecutor(keys=OneKey(), timing=QUICK, now_us=lambda: 1, software_version="aliquot 1")
+    here, there = wires()
+    agent = FutureWire(there)
+    meeting = asyncio.create_task(executor.meet(here, agent_id=AGENT, key=KEY))
+    await agent.say(hello(protocols=theirs, software_version="aliquot 9"))
+    refusal = await agent.until(Refusal)
+    await meeting
+    assert refusal.code == "protocol"
+    assert refusal.message.endswith(f"upgrade the {old}")
+    assert "aliquot 9" in refusal.message
+    assert "aliquot 1" in refusal.message
+
+
+async def test_an_agent_does_not_talk_to_a_server_that_chose_a_version_it_does_not_speak() -> None:
+    here, there = wires()
+    await FutureWire(here).say(welcome(2))
+    with pytest.raises(ProtocolError, match="protocol 2, which this agent does not speak"):
+        await introduce(Channel(there), hello())
+
+
+async def test_an_agent_takes_a_refusal_of_tomorrow_in_its_words() -> None:
+    here, there = wires()
+    await FutureWire(here).say(Refusal(code="something new", message="not today"))
+    with pytest.raises(Refused, match="not today"):
+        await introduce(Channel(there), hello())
+    await here.close(code=1000, reason="")
+    with pytest.raises(ChannelClosed):
+        await Channel(there).receive()

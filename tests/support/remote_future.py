@@ -1,0 +1,64 @@
+"""A release that is one protocol version ahead: it says more, and says things that nobody knows yet."""
+
+import dataclasses
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any, Final
+
+import msgspec
+
+from aliquot.execution.remote.codec import decode, frames
+from aliquot_schema.agent_protocol import KINDS, Message, Protocols
+from remote_pair import MemoryWire
+
+PROTOCOLS_NEXT: Final = Protocols(oldest=1, newest=2)
+NEWS: Final = {"reason": "nobody knows", "numbers": [1, 2.5, None]}
+
+
+class FutureWire:
+    """One end of a connection that the future release holds."""
+
+    def __init__(self, wire: MemoryWire) -> None:
+        self._wire = wire
+
+    async def say(self, message: Message) -> None:
+        """Send a message with more fields than are known, on every level, between two of unknown kinds."""
+        await self._send("gossip", {"about": NEWS})
+        (kind,) = (name for name, known in KINDS.items() if known is type(message))
+        await self._send(kind, widened(message))
+        await self._send("weather", NEWS)
+
+    async def hear(self) -> Message:
+        """The next message, which is of a kind that is known today."""
+        frame = await self._wire.receive()
+        assert frame, "the connection has ended"
+        assert frame[:1] == b"\0", "it is short"
+        message = decode(frame[1:])
+        assert message is not None
+        return message
+
+    async def until(self, kind: type[Any]) -> Any:
+        """The next message of a kind."""
+        while not isinstance(message := await self.hear(), kind):
+            pass
+        return message
+
+    async def _send(self, kind: str, fields: object) -> None:
+        for frame in frames(msgspec.msgpack.encode([kind, fields])):
+            await self._wire.send(frame)
+
+
+def widened(value: Any) -> Any:
+    """What a newer release would send: each record with a field that is not known."""
+    match value:
+        case Enum():
+            return value.value
+        case Mapping():
+            return {name: widened(each) for name, each in value.items()}
+        case list() | tuple():
+            return [widened(each) for each in value]
+        case _ if dataclasses.is_dataclass(value):
+            own = {field.name: widened(getattr(value, field.name)) for field in dataclasses.fields(value)}
+            return own | {"from_the_future": NEWS}
+        case _:
+            return value
