@@ -53,6 +53,11 @@ class Settings(BaseSettings):
     database: str | None = Field(
         None, description="A database URL, postgresql+asyncpg://...; without one, SQLite in the data folder."
     )
+    address: str | None = Field(
+        None,
+        description="Where people, agents and other servers reach this one, like https://host:8090; "
+        "without one, as it listens.",
+    )
     accelerators: Annotated[tuple[Path, ...], NoDecode] = Field(
         (), description="Files that describe mock accelerators, one agent each, instead of the real ones."
     )
@@ -122,6 +127,14 @@ class Settings(BaseSettings):
         """The hosts under which requests are answered, without ports."""
         own = () if self.host in LOOPBACK else (self.host, socket.gethostname())
         return (*sorted(LOOPBACK), *own, *self.allowed_hosts)
+
+    @property
+    def own_address(self) -> str:
+        """Where this server is reached, as a URL without a path."""
+        if self.address is not None:
+            return self.address.rstrip("/")
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{'http' if self.tls_certificate is None else 'https'}://{host}:{self.port}"
 
     @model_validator(mode="after")
     def _safe_beyond_loopback(self) -> Self:

@@ -37,13 +37,15 @@ async def test_without_agents_a_session_is_accepted_and_says_that_it_waits_for_o
 
 async def test_the_map_is_the_same_after_an_agent_was_restarted() -> None:
     async with served() as (server, client):
-        (agent_id,) = server.orchestrator.state.agents
+        (agent_id,) = server.running.cases.state.agents
         ids = [await submit(client, "exec sleep 600", {"cuda.shares": shares}) for shares in ("0.2", "1.2")]
         for session_id in ids:
             await until_state(client, session_id, "running")
         held = await alloc_map(client, agent_id)
         assert held == {FIRST: "0.60", SECOND: "0.80"}
-        await server.executor.restart_agent(agent_id)
+        side = server.running.side()
+        assert side is not None
+        await side.local.restart_agent(agent_id)
         await until_map(client, agent_id, held)
         third = await submit(client, "true", {"cuda.shares": "0.4"})
         await until_state(client, third, "completed")
@@ -61,7 +63,7 @@ async def served() -> AsyncIterator[tuple[Server, Client]]:
         settings = read_settings(data_folder=Path(folder), port=0, accelerators=(TWO_GPUS,))
         async with serving(settings) as server:
             port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-            listener = Listener(server, on_started=port.set_result)
+            listener = Listener(server, certificate=None, behind_proxy=False, on_started=port.set_result)
             listening = asyncio.create_task(listener.serve_until(server.failed, taken=bound_socket(settings)))
             try:
                 async with Client(f"http://127.0.0.1:{await port}", server.token_file.read_text().strip()) as client:

@@ -12,7 +12,8 @@ import store_records as make
 from aliquot.service.leadership.ports import SeatLost
 from aliquot.service.ports import NotLeader, StoreUnavailable
 from aliquot.store.leadership import PostgresSeat
-from aliquot.store.sharing import SharedDatabase, is_shared, share
+from aliquot.store.shared_url import is_shared
+from aliquot.store.sharing import SharedDatabase, share
 from store_places import Place, now_us
 from store_postgres import PostgresCluster
 

@@ -23,6 +23,9 @@ SingleTrustDomain = Annotated[
 ]
 AllowedHosts = Annotated[list[str] | None, typer.Option(help="A further name under which requests are answered.")]
 Database = Annotated[str | None, typer.Option(help="A PostgreSQL URL, instead of SQLite in the data folder.")]
+Address = Annotated[
+    str | None, typer.Option(help="Where others reach this server, like https://host:8090.  [default: as it listens]")
+]
 Accelerators = Annotated[
     list[Path] | None, typer.Option(help="A file of mock accelerators; several make several agents.")
 ]
@@ -38,6 +41,7 @@ def serve(
     allowed_host: AllowedHosts = None,
     data_folder: Annotated[Path | None, typer.Option(help="Where state, token and job files are.")] = None,
     database: Database = None,
+    address: Address = None,
     accelerators: Accelerators = None,
     demo: Annotated[bool, typer.Option("--demo", help="Two mock nodes with eight H100 each.")] = False,
     no_local_agents: Annotated[bool, typer.Option("--no-local-agents", help="Run no agents in the server.")] = False,
@@ -66,6 +70,7 @@ def serve(
             allowed_hosts=tuple(allowed_host or ()),
             data_folder=data_folder,
             database=database,
+            address=address,
             accelerators=tuple(accelerators or ()),
             demo=demo,
             local_agents=None if not no_local_agents else "no",

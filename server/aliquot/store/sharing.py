@@ -4,7 +4,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from sqlalchemy import make_url
-from sqlalchemy.exc import ArgumentError
 
 from aliquot.store.leadership import PostgresSeat
 from aliquot.store.notices import PostgresNotices
@@ -19,14 +18,6 @@ class SharedDatabase:
     store: DatabaseStore
     seat: PostgresSeat
     news: PostgresNotices
-
-
-def is_shared(database_url: str) -> bool:
-    """Whether several servers may use a database at once."""
-    try:
-        return bool(database_url) and make_url(database_url).get_backend_name() == "postgresql"
-    except ArgumentError:
-        return False
 
 
 def share(database_url: str, *, now_us: Callable[[], int], address: str) -> SharedDatabase:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from aliquot.app import agents_of
+from aliquot.composition.own_agents import agents_of
 from aliquot.errors import ConfigurationError
 from aliquot.execution.devices.division import DividedNode, divide, part_of
 from aliquot.execution.devices.division_tables import Division

@@ -2,12 +2,13 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 from typing import Final
 
 from aliquot.service.leadership.following import Following
 from aliquot.service.leadership.judging import Judging
+from aliquot.service.leadership.patience import Patience
 from aliquot.service.leadership.ports import Beginning, News, Seat, SeatLost, SharedStore
 from aliquot.service.leadership.standing import ServerRole, Standing
 from aliquot.service.leadership.term import Term
@@ -26,12 +27,21 @@ class Duty:
     """`run` returns only when a loop failed, or by cancellation; a lost seat is no failure."""
 
     def __init__(
-        self, cases: UseCases, *, store: SharedStore, seat: Seat, news: News, open_term: OpenTerm, address: str
+        self,
+        cases: UseCases,
+        *,
+        store: SharedStore,
+        seat: Seat,
+        news: News,
+        open_term: OpenTerm,
+        address: str,
+        must_lead: bool = False,
     ) -> None:
         """
         Args:
             open_term: makes what only a leader has, agents included, and lets go of it at the end.
             address: where people and agents reach this server.
+            must_lead: whether it fails when another one leads.
         """
         self._cases = cases
         self._store = store
@@ -39,9 +49,11 @@ class Duty:
         self._news = news
         self._open_term = open_term
         self._address = address
+        self._patience = Patience(clock=cases.clock) if must_lead else None
         self._judging = Judging(cases)
         self._following = Following(journal=cases.journal, news=news)
         self._moved = asyncio.Event()
+        self._is_led = False
         self.standing = Standing(role=ServerRole.FOLLOWER, address=address, leader_address=None, epoch=0, since_us=None)
 
     @property
@@ -61,9 +73,9 @@ class Duty:
             await self._seat.leave()
             await self._news.close()
 
-    async def until_role(self, role: ServerRole) -> None:
-        """Wait until this server leads, or knows who else does."""
-        while self.standing.role is not role or self.standing.leader_address is None:
+    async def until_settled(self) -> None:
+        """Wait until somebody leads."""
+        while self.standing.role is not ServerRole.LEADER and not self._is_led:
             await self._moved.wait()
 
     async def _stand(self) -> None:
@@ -84,7 +96,7 @@ class Duty:
                 loops.create_task(self._seat.hold(), name="seat")
                 loops.create_task(self._serve_term(), name="term")
         except* (SeatLost, NotLeader, StoreUnavailable) as ends:
-            log.warning("this server leads no more: %s", "; ".join(str(error) for error in ends.exceptions))
+            log.warning("this server leads no more: %s", "; ".join(map(str, _flat(ends))))
         finally:
             self._cases.journal.follow()
             await self._seat.leave()
@@ -98,11 +110,17 @@ class Duty:
         log.warning("this server leads, in epoch %d", beginning.epoch)
         async with self._open_term(beginning) as term:
             self._move(ServerRole.LEADER, leader=self._address, epoch=beginning.epoch, since_us=beginning.began_us)
-            await term.run()
+            try:
+                await term.run()
+            finally:
+                self._cases.journal.follow()  # before what takes its time at the end of a term
 
     async def _look_up(self) -> None:
         leader, present = await self._seat.holder(), await self._store.present_term()
-        self._move(ServerRole.FOLLOWER, leader=leader, epoch=present.epoch, since_us=present.began_us)
+        self._is_led = leader is not None
+        if self._patience is not None:
+            self._patience.check(leader)
+        self._move(ServerRole.FOLLOWER, leader=leader or None, epoch=present.epoch, since_us=present.began_us)
 
     def _move(self, role: ServerRole, *, leader: str | None, epoch: int, since_us: int | None) -> None:
         before = self.standing
@@ -113,3 +131,11 @@ class Duty:
             log.warning("%s leads, in epoch %d; this server follows", leader, epoch)
         moved, self._moved = self._moved, asyncio.Event()
         moved.set()
+
+
+def _flat(ends: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
+    for error in ends.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            yield from _flat(error)
+        else:
+            yield error

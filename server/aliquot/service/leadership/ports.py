@@ -52,7 +52,7 @@ class Seat(Protocol):
         """
 
     async def holder(self) -> str | None:
-        """The address of the server that has it; None when nobody has it, or the address is not known.
+        """The address of the server that has it, empty when it is not known; None when nobody has it.
 
         Raises:
             StoreUnavailable: the database cannot be asked.
