@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import subprocess
+import sys
 import tomllib
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -46,6 +48,16 @@ async def test_a_divided_node_answers_what_is_shown(tmp_path: Path, accelerators
         server.client() as client,
     ):
         await _until_shown(client, asked, {})
+
+
+def test_the_scenario_passes(tmp_path: Path) -> None:
+    (scenario,) = (example for example in examples() if example.language == "yaml")
+    file = tmp_path / scenario.label
+    file.write_text(scenario.text, encoding="utf-8")
+    assert f"aliquot policy test {scenario.label}" in README.read_text(encoding="utf-8")
+    command = [sys.executable, "-m", "aliquot", "policy", "test", str(file), "--json"]
+    played = subprocess.run(command, check=True, capture_output=True, text=True, timeout=ANSWER_S_MAX)
+    assert [outcome["differences"] for outcome in json.loads(played.stdout)] == [[]]
 
 
 def test_the_commands_exist() -> None:

@@ -28,7 +28,7 @@ def examples() -> Iterator[Example]:
     """Every block of the README that is run, in order."""
     current: Example | None = None
     for language, label, text in FENCE.findall(README.read_text(encoding="utf-8")):
-        if language in {"graphql", "bash", "toml"}:
+        if language in {"graphql", "bash", "toml", "yaml"}:
             if current:
                 yield current
             current = Example(language=language, text=text, label=label.strip())
