@@ -1,5 +1,6 @@
-/** Milliseconds as people say them, with two units at most: 45 s, 3 min 20 s, 2 h 5 min, 4 d 3 h. */
+/** Milliseconds as people say them, with two units at most: 80 ms, 45 s, 3 min 20 s, 2 h 5 min, 4 d 3 h. */
 export function duration(ms: number): string {
+  if (ms > 0 && ms < 1000) return `${Math.round(ms)} ms`;
   const seconds = Math.max(0, Math.round(ms / 1000));
   if (seconds < 60) return `${seconds} s`;
   if (seconds < 3600) return joined(Math.floor(seconds / 60), "min", seconds % 60, "s");

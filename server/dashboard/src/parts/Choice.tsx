@@ -20,7 +20,7 @@ export function Choice<T extends string>({ label, isBare, value, options, onChan
       isDisabled={isDisabled ?? false}
       onSelectionChange={(key) => key !== null && onChange(key as T)}
     >
-      {isBare ? null : <Label>{label}</Label>}
+      {isBare ? null : <Label className="label">{label}</Label>}
       <Button className="button">
         <SelectValue />
         <span aria-hidden="true">▾</span>

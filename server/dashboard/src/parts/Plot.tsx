@@ -11,13 +11,14 @@ interface Props {
   readonly series: readonly (readonly (number | null)[])[];
   /** The top of the scale; without it, what the data need. */
   readonly top?: number;
+  /** Seconds that each sample stands for: then it is a bar of that width. */
+  readonly barS?: number;
 }
 
 const HEIGHT = 130;
-const WIDTH_S_MIN = 60;
 
-/** Lines over time. What they are is in the legend, which is text. */
-export default function Plot({ label, times, names, series, top }: Props) {
+/** Lines or bars over time, from two samples on. What they are is in the legend, which is text. */
+export default function Plot({ label, times, names, series, top, barS }: Props) {
   const box = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
   const key = names.join("\n");
@@ -33,9 +34,9 @@ export default function Plot({ label, times, names, series, top }: Props) {
         height: HEIGHT,
         cursor: { drag: { x: false, y: false } },
         legend: { live: false },
-        scales: { x: { range: (_plot, min, max) => [Math.min(min, max - WIDTH_S_MIN), max] }, y: { range: (_plot, _min, max) => [0, top ?? Math.max(1, max * 1.1)] } },
-        axes: [{ ...axis, values: (_plot, splits) => splits.map(clock) }, { ...axis, size: 40 }],
-        series: [{}, ...names.map((name, index) => ({ label: name, stroke: resolved(element, `--holder-${index % 10}`) || colour("color"), width: 1.5, points: { show: false } }))],
+        scales: { x: { range: (_plot, min, max) => [min, max + (barS ?? 0)] }, y: { range: (_plot, _min, max) => [0, top ?? Math.max(1, max * 1.1)] } },
+        axes: [{ ...axis, values: (_plot, splits) => splits.map((at) => clock(at, barS)), space: 70 }, { ...axis, size: 40 }],
+        series: [{}, ...names.map((name, index) => ({ label: name, stroke: resolved(element, `--holder-${index % 10}`) || colour("color"), width: 1.5, points: { show: false }, ...bars(element, index, barS) }))],
       },
       [[...times], ...series.map((row) => [...row])],
       element,
@@ -49,7 +50,7 @@ export default function Plot({ label, times, names, series, top }: Props) {
     };
     // The data come by the effect below: a plot is made once for its lines.
     // eslint-disable-next-line react-hooks/exhaustive-deps
-  }, [key, top]);
+  }, [key, top, barS]);
   useEffect(() => {
     plot.current?.setData([[...times], ...series.map((row) => [...row])]);
   }, [times, series]);
@@ -61,8 +62,16 @@ export default function Plot({ label, times, names, series, top }: Props) {
   );
 }
 
-function clock(seconds: number): string {
-  return new Date(seconds * 1000).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false });
+function bars(element: HTMLElement, index: number, barS: number | undefined): Partial<uPlot.Series> {
+  const paths = barS ? uPlot.paths.bars?.({ size: [0.9, 60], align: 1 }) : undefined;
+  return paths ? { paths, fill: resolved(element, `--holder-${index % 10}`) } : {};
+}
+
+function clock(seconds: number, barS: number | undefined): string {
+  const date = new Date(seconds * 1000);
+  if (barS && date.getHours() === 0) return date.toLocaleDateString([], { day: "numeric", month: "short" });
+  const parts = { hour: "2-digit", minute: "2-digit", hour12: false } as const;
+  return date.toLocaleTimeString([], barS ? parts : { ...parts, second: "2-digit" });
 }
 
 /** A token as a colour that a canvas takes. */

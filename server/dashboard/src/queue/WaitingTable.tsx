@@ -91,8 +91,8 @@ function Times({ entry: { session } }: { readonly entry: Entry }) {
   const now = useNow();
   return (
     <>
-      <td className="figure">{duration(now - Date.parse(session.queued_at))}</td>
-      <td className="figure">{expectedStart(session, now)}</td>
+      <td className="figure" data-label="waited">{duration(now - Date.parse(session.queued_at))}</td>
+      <td className="figure" data-label="expected">{expectedStart(session, now)}</td>
     </>
   );
 }

@@ -1,10 +1,12 @@
 import { amountOf, shares } from "../format/amounts";
 import { duration } from "../format/times";
 import { useNow } from "../format/clock";
+import type { NamedDevice } from "./devices";
 import type { Kernel, Session } from "./loading";
 
 /** Ranks, where they run, and what each was given. */
-export function Kernels({ session }: { readonly session: Session }) {
+export function Kernels({ session, devices }: { readonly session: Session; readonly devices: readonly NamedDevice[] }) {
+  const names = new Map(devices.map((device) => [device.id, device.name]));
   const now = useNow();
   if (session.kernels.length === 0) return null;
   return (
@@ -24,12 +26,12 @@ export function Kernels({ session }: { readonly session: Session }) {
           {session.kernels.map((kernel) => (
             <tr key={kernel.id}>
               <td className="figure">{kernel.rank}</td>
-              <td>{kernel.agent_id}</td>
+              <td className="nowrap">{kernel.agent_id}</td>
               <td>
                 {kernel.state} <span className="small">{outcomeOf(kernel)}</span>
               </td>
               <td>
-                <Given kernel={kernel} />
+                <Given kernel={kernel} names={names} />
               </td>
               <td className="figure">
                 {kernel.started_at ? duration((kernel.ended_at ? Date.parse(kernel.ended_at) : now) - Date.parse(kernel.started_at)) : "—"}
@@ -42,7 +44,7 @@ export function Kernels({ session }: { readonly session: Session }) {
   );
 }
 
-function Given({ kernel }: { readonly kernel: Kernel }) {
+function Given({ kernel, names }: { readonly kernel: Kernel; readonly names: ReadonlyMap<string, string> }) {
   return (
     <ul>
       {kernel.resource_spec.map((grant) => (
@@ -55,7 +57,9 @@ function Given({ kernel }: { readonly kernel: Kernel }) {
             grant.devices.map((device) => (
               <div key={device.device_id}>
                 {grant.slot} {device.amount && Number.isFinite(amountOf(device.amount)) ? shortAmount(device.amount) : device.amount}{" "}
-                <code className="quiet">{device.device_id}</code>
+                <span className="quiet" title={device.device_id}>
+                  {names.get(device.device_id) ?? device.device_id}
+                </span>
               </div>
             ))
           )}

@@ -1,28 +1,28 @@
 import { lazy, Suspense, useEffect, useMemo, useRef, useState } from "react";
-import { ask } from "../api/client";
-import { useLive } from "../api/live";
-import { SessionDevicesDocument } from "../generated/graphql";
+import type { Live } from "../api/live";
+import type { NamedDevice } from "./devices";
 import type { Session } from "./loading";
 import { Readings as Samples } from "./samples";
 
-const EVERY_MS = 2_000;
 const Plot = lazy(() => import("../parts/Plot"));
 
+interface Props {
+  readonly session: Session;
+  readonly devices: Live<readonly NamedDevice[]>;
+}
+
 /** How busy its devices are, from when this page was opened: the server keeps the last reading alone. */
-export function Readings({ session }: { readonly session: Session }) {
-  const agents = useMemo(() => [...new Set(session.kernels.map((kernel) => kernel.agent_id))].sort(), [session.kernels]);
+export function Readings({ session, devices: live }: Props) {
   const held = useMemo(() => heldBy(session), [session]);
-  const live = useLive(() => ask(SessionDevicesDocument, { agents }), agents.join(), { everyMs: EVERY_MS });
   const samples = useRef(new Samples());
   const [, draw] = useState(0);
   useEffect(() => {
     if (!live.data || !live.at) return;
-    const devices = live.data.agents.edges.flatMap(({ node }) => node.devices.map((device) => ({ ...device, where: node.id })));
-    samples.current.add(live.at, devices.filter((device) => held.has(device.id) && device.utilization_pct !== null));
+    samples.current.add(live.at, live.data.filter((device) => held.has(device.id) && device.utilization_pct !== null));
     draw(samples.current.count);
   }, [live.data, live.at, held]);
   const { names, times, busy, memory } = samples.current;
-  if (names.length === 0) return null;
+  if (times.length < 2) return null;
   return (
     <section className="panel stack" aria-label="Readings">
       <h2>

@@ -3,6 +3,7 @@ import { LogPanel } from "../log/LogPanel";
 import { Empty } from "../parts/Empty";
 import { Faults } from "../parts/Faults";
 import { Because } from "../queue/Because";
+import { useDevices } from "./devices";
 import { Heading } from "./Heading";
 import { Kernels } from "./Kernels";
 import { loadSession } from "./loading";
@@ -19,6 +20,7 @@ export function SessionPage({ params }: { readonly params: { readonly id: string
     wants: (event) => event.session.id === params.id,
     everyMs: 10_000,
   });
+  const devices = useDevices(live.data?.session ?? null);
   if (!live.data) return <Faults of={live} />;
   const { session } = live.data;
   if (!session) {
@@ -41,8 +43,8 @@ export function SessionPage({ params }: { readonly params: { readonly id: string
       <div className="session-parts">
         <Timeline session={session} />
         <Request session={session} />
-        <Kernels session={session} />
-        {session.holds_devices ? <Readings session={session} /> : null}
+        <Kernels session={session} devices={devices.data ?? []} />
+        {session.holds_devices ? <Readings session={session} devices={devices} /> : null}
         {session.tasks ? <Tasks session={session} /> : null}
       </div>
       {session.tasks ? null : (

@@ -53,7 +53,7 @@ export default function UsagePage() {
             <section className="panel stack" aria-label="Throughput">
               <h2>Sessions that ended, by the hour</h2>
               <Suspense>
-                <Plot label="Ended" times={hourly.times} names={NAMES} series={series} />
+                <Plot label="Ended" times={hourly.times} names={NAMES} series={series} barS={3_600} />
               </Suspense>
             </section>
           </div>

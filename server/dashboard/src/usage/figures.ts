@@ -31,11 +31,14 @@ export function waitQuantile(sessions: readonly Finished[], part: number): numbe
   return waits[Math.min(waits.length - 1, Math.floor(part * waits.length))] ?? null;
 }
 
-/** Sessions that ended, by the hour, from the first to the last hour; in columns for a plot. */
+const HOURS_MIN = 12;
+
+/** Sessions that ended, by the hour, to the last hour, of half a day at least; in columns for a plot. */
 export function throughput(sessions: readonly Finished[]): { readonly times: number[]; readonly counts: number[] } {
   const hours = sessions.flatMap(({ ended_at: at }) => (at ? [Math.floor(Date.parse(at) / 3_600_000)] : []));
   if (hours.length === 0) return { times: [], counts: [] };
-  const [first, last] = [Math.min(...hours), Math.max(...hours)];
+  const last = Math.max(...hours);
+  const first = Math.min(...hours, last - HOURS_MIN + 1);
   const counts = Array.from({ length: last - first + 1 }, () => 0);
   for (const hour of hours) counts[hour - first] = (counts[hour - first] ?? 0) + 1;
   return { times: counts.map((_, index) => (first + index) * 3_600), counts };

@@ -48,17 +48,19 @@ function PolicyForm({ policy, refresh }: FormProps) {
             Put back
           </Button>
           <Button className="button main" isDisabled={changes.length === 0 || !isWhole} onPress={() => setLooking(true)}>
-            {`Look at ${changes.length} ${changes.length === 1 ? "change" : "changes"} …`}
+            {changes.length === 0 ? "No changes" : `Look at ${changes.length} ${changes.length === 1 ? "change" : "changes"} …`}
           </Button>
         </span>
       </div>
       <div className="groups">
         {GROUPS.map((group) => (
-          <section key={group.title} className="panel stack" aria-label={group.title}>
+          <section key={group.title} className={group.settings.length > 4 ? "panel stack wide" : "panel stack"} aria-label={group.title}>
             <h2>{group.title}</h2>
-            {group.settings.map((setting) => (
-              <Field key={setting.path} setting={setting} value={draft[setting.path] ?? ""} wrong={wrongs[setting.path]} onChange={(value) => setDraft({ ...draft, [setting.path]: value })} />
-            ))}
+            <div className="fields">
+              {group.settings.map((setting) => (
+                <Field key={setting.path} setting={setting} value={draft[setting.path] ?? ""} wrong={wrongs[setting.path]} onChange={(value) => setDraft({ ...draft, [setting.path]: value })} />
+              ))}
+            </div>
           </section>
         ))}
         <Fixed policy={policy} />

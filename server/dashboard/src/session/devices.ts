@@ -1,0 +1,26 @@
+import { useMemo } from "react";
+import { ask } from "../api/client";
+import { useLive, type Live } from "../api/live";
+import { SessionDevicesDocument, type SessionDevicesQuery } from "../generated/graphql";
+import type { Session } from "./loading";
+
+export type NamedDevice = SessionDevicesQuery["agents"]["edges"][number]["node"]["devices"][number] & { readonly where: string };
+
+const EVERY_MS = 2_000;
+const NOBODY = "none";
+
+/** The devices of the agents that a session runs on, with their last readings; kept fresh while it holds any. */
+export function useDevices(session: Session | null): Live<readonly NamedDevice[]> {
+  const agents = useMemo(
+    () => [...new Set(session?.kernels.map((kernel) => kernel.agent_id))].sort(),
+    [session?.kernels],
+  );
+  const options = session?.holds_devices ? { everyMs: EVERY_MS } : {};
+  return useLive(() => load(agents), agents.join() || NOBODY, options);
+}
+
+async function load(agents: readonly string[]): Promise<readonly NamedDevice[]> {
+  if (agents.length === 0) return [];
+  const answer = await ask(SessionDevicesDocument, { agents });
+  return answer.agents.edges.flatMap(({ node }) => node.devices.map((device) => ({ ...device, where: node.id })));
+}
