@@ -21,6 +21,7 @@ from aliquot.composition.own_agents import agents_of
 from aliquot.composition.running import Running
 from aliquot.execution.devices.node_devices import NodeDevices
 from aliquot.execution.remote.keys import KEY_FILE, KeyFile
+from aliquot.service.leadership.standing import orchestrator_view
 from aliquot.settings import Settings
 from aliquot.store.shared_url import is_shared
 from aliquot_schema.ids import UserId
@@ -79,6 +80,7 @@ def make_app(settings: Settings, running: Running, auth: TokenAuth) -> Starlette
             auth=auth,
             agents=running.agents,
             ray=lambda: _ray_status(running),
+            orchestrator=lambda: orchestrator_view(running.standing()),
             allowed_hosts=settings.names,
             allowed_origins=settings.allowed_origins,
             ready=running.missing,

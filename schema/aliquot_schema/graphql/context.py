@@ -15,6 +15,7 @@ from aliquot_schema.requests import PageRequest as PageRequest
 from aliquot_schema.requests import SessionChanged as SessionChanged
 from aliquot_schema.requests import SessionFilter as SessionFilter
 from aliquot_schema.requests import SessionsCreated as SessionsCreated
+from aliquot_schema.server_views import ALONE, OrchestratorView
 from aliquot_schema.views import AgentView, LogChunkView, Page, QueueEntryView, QueueUpdateView, SessionView
 
 
@@ -101,3 +102,5 @@ class Context:
     admin: Administrator
     ray: Callable[[], RayView | None] = lambda: None
     """How Ray is now; None where it is not used."""
+    orchestrator: Callable[[], OrchestratorView] = lambda: ALONE
+    """Who leads."""

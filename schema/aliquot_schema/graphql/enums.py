@@ -21,6 +21,7 @@ from aliquot_schema.quotas import QuotaScope as QuotaScope
 from aliquot_schema.reasons import Reason as Reason
 from aliquot_schema.requests import AgentOrder as AgentOrder
 from aliquot_schema.requests import SessionOrder as SessionOrder
+from aliquot_schema.server_views import ServerRole as ServerRole
 from aliquot_schema.sessions import DependencyCondition as DependencyCondition
 from aliquot_schema.sessions import PreemptionCause as PreemptionCause
 from aliquot_schema.states import AgentState as AgentState
@@ -45,6 +46,7 @@ DESCRIPTIONS: Final[dict[type[Enum], str]] = {
     Backfill: "Who may start before the head of the queue while the head does not fit.",
     Victims: "Who may be asked to make room: nobody, those who said that they are willing, or any.",
     QuotaScope: "Whom a quota is for: a user, a project, or the cluster as a whole.",
+    ServerRole: "What a server does beside answering: the leader decides, launches and listens to agents.",
     SessionOrder: "In which order sessions are listed, by the time they were submitted.",
 }
 

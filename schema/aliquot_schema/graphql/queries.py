@@ -13,6 +13,7 @@ from aliquot_schema.graphql.connections import Connection, connection_of
 from aliquot_schema.graphql.context import Context
 from aliquot_schema.graphql.enums import AgentOrder, SessionOrder
 from aliquot_schema.graphql.inputs import AgentFilterInput, SessionFilterInput
+from aliquot_schema.graphql.orchestrator import OrchestratorQueries
 from aliquot_schema.graphql.previews import PreviewQueries
 from aliquot_schema.graphql.queue import QueueEntry
 from aliquot_schema.graphql.roots import root_field
@@ -33,7 +34,7 @@ MinRevision = Annotated[
 
 
 @strawberry.type(description="Questions.")
-class Query(AdministrationQueries, ClusterQueries, PreviewQueries):
+class Query(AdministrationQueries, ClusterQueries, OrchestratorQueries, PreviewQueries):
     @root_field(Connection[Agent], "The agents of the cluster.")
     async def agents(
         self,

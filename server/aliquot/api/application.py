@@ -28,6 +28,7 @@ from aliquot.api.sockets import GraphQLSocket
 from aliquot_schema.agent_protocol import PATH as AGENTS_PATH
 from aliquot_schema.graphql.context import Administrator, RayView, Reader, Watcher, Writer
 from aliquot_schema.graphql.schema import build_schema
+from aliquot_schema.server_views import ALONE, OrchestratorView
 
 Lifespan = Callable[[Starlette], AbstractAsyncContextManager[None]]
 
@@ -50,6 +51,8 @@ class ApiDependencies:
     """None: no agent can dial in."""
     ray: Callable[[], RayView | None] = lambda: None
     """How Ray is now; None where it is not used."""
+    orchestrator: Callable[[], OrchestratorView] = lambda: ALONE
+    """Who leads."""
     allowed_hosts: tuple[str, ...] = ("127.0.0.1", "localhost", "::1")
     """Without ports; see `Guard`."""
     allowed_origins: tuple[str, ...] = ()
@@ -70,6 +73,7 @@ def create_app(deps: ApiDependencies) -> Starlette:
         admin=deps.admin,
         auth=deps.auth,
         ray=deps.ray,
+        orchestrator=deps.orchestrator,
     )
     schema = build_schema(FaultLog, extensions=(document_cache(Documents(deps.limits)), FaultMask))
     endpoint = GraphQLEndpoint(schema, context_of=contexts.of_request, request_s=deps.limits.request_s)

@@ -10,6 +10,7 @@ from aliquot.api.envelope import REQUEST_ID
 from aliquot_schema.graphql.context import Administrator, Context, RayView, Reader, Watcher, Writer
 from aliquot_schema.ids import UserId
 from aliquot_schema.requests import Caller
+from aliquot_schema.server_views import ALONE, OrchestratorView
 
 ANONYMOUS = UserId("")
 
@@ -33,6 +34,7 @@ class Contexts:
     admin: Administrator
     auth: TokenAuth
     ray: Callable[[], RayView | None] = lambda: None
+    orchestrator: Callable[[], OrchestratorView] = lambda: ALONE
 
     def of_request(self, request: HTTPConnection) -> Context:
         """The context of one HTTP request.
@@ -48,6 +50,7 @@ class Contexts:
             watcher=self.watcher,
             admin=self.admin,
             ray=self.ray,
+            orchestrator=self.orchestrator,
         )
 
     def of_socket(self, connection: HTTPConnection) -> SocketContext:
@@ -59,6 +62,7 @@ class Contexts:
             watcher=self.watcher,
             admin=self.admin,
             ray=self.ray,
+            orchestrator=self.orchestrator,
             connection=connection,
         )
 

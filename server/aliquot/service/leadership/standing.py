@@ -1,16 +1,10 @@
 """Standing: which of several servers leads, as one of them sees it."""
 
 from dataclasses import dataclass
-from enum import StrEnum
 
-
-class ServerRole(StrEnum):
-    """What a server does beside answering."""
-
-    LEADER = "leader"
-    """It decides, launches, and listens to agents."""
-    FOLLOWER = "follower"
-    """It follows the log; another server leads, or is about to."""
+from aliquot.service.projection_terms import moment_or_none
+from aliquot_schema.server_views import OrchestratorView
+from aliquot_schema.server_views import ServerRole as ServerRole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,3 +20,14 @@ class Standing:
     """Of the newest term."""
     since_us: int | None
     """When that term began; None before the first."""
+
+
+def orchestrator_view(standing: Standing) -> OrchestratorView:
+    """What people see of it."""
+    return OrchestratorView(
+        role=standing.role,
+        address=standing.address,
+        leader_address=standing.leader_address,
+        epoch=standing.epoch,
+        leads_since=moment_or_none(standing.since_us),
+    )

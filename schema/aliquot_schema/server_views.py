@@ -1,0 +1,35 @@
+"""Read models of the servers themselves."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Final
+
+
+class ServerRole(StrEnum):
+    """What a server does beside answering."""
+
+    LEADER = "leader"
+    """It decides, launches, and listens to agents."""
+    FOLLOWER = "follower"
+    """It follows the log; another server leads, or is about to."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrchestratorView:
+    """The servers of a cluster, as one of them sees them."""
+
+    role: ServerRole
+    """Of the one that answers."""
+    address: str
+    """Of the one that answers."""
+    leader_address: str | None
+    """None: nobody leads now, or does not say where he is."""
+    epoch: int
+    """Of the newest term; each begins with a higher one."""
+    leads_since: datetime | None
+    """When that term began; None before the first."""
+
+
+ALONE: Final = OrchestratorView(role=ServerRole.LEADER, address="", leader_address=None, epoch=0, leads_since=None)
+"""Of a server that was not told where it is."""
