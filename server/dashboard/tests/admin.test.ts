@@ -1,0 +1,83 @@
+import { expect, test } from "vitest";
+import type { PolicyPartsFragment } from "../src/generated/graphql";
+import { changesOf, inputOf, valuesOf, wrongsOf } from "../src/admin/policy/settings";
+import * as quotas from "../src/admin/quotas/draft";
+import { csvOf, throughput, waitQuantile, waitsOf } from "../src/usage/figures";
+
+const POLICY: PolicyPartsFragment = {
+  version: 4,
+  order: "fair_share",
+  backfill: "easy",
+  backfill_depth: 100,
+  placement: "least_waste",
+  allocation: "evenly",
+  allow_fragmentation: false,
+  numa: "prefer",
+  weights: { age: 1, age_unit: 604_800, fair: 1, short: 2, short_half: 14_400, priority: 1, level: 86_400, sjf_age_pct: 10 },
+  half_life: 604_800,
+  charges: { accelerators: [], cpu_milli: 5, mem_gib_milli: 0 },
+  pools: [{ name: "default", default_limit: null }],
+  preemption: { victims: "willing", run_min: 600, preemptions_max: 3, grace: 30 },
+  retries: { tries_min: 3, wait_first: 1, wait_max: 300, jitter_pct: 25 },
+  user_priority_max: "normal",
+  changed_at: null,
+};
+
+test("only what was changed is sent, with the version that was seen", () => {
+  const before = valuesOf(POLICY);
+  const after = { ...before, order: "priority", "weights.age": "3", "weights.fair": "0", allow_fragmentation: "true" };
+  const changes = changesOf(before, after);
+  expect(changes.map(({ path, from, to }) => [path, from, to])).toContainEqual(["weights.age", "1", "3"]);
+  expect(inputOf(changes, 4)).toEqual({
+    expected_version: 4,
+    order: "priority",
+    allow_fragmentation: true,
+    weights: { age: 3, fair: 0 },
+  });
+  expect(changesOf(before, before)).toEqual([]);
+  expect(Object.keys(wrongsOf({ ...before, half_life: "long" }))).toEqual(["half_life"]);
+});
+
+test("a quota as it is typed, there and back", () => {
+  const draft = { ...quotas.NEW, name: "ada", max: "cuda.device 4, mem=64g", hours: "100" };
+  expect(quotas.wrongsOf(draft)).toEqual({});
+  expect(quotas.inputOf(draft)).toMatchObject({
+    name: "ada",
+    max_slots: [
+      { slot: "cuda.device", amount: "4" },
+      { slot: "mem", amount: "64g" },
+    ],
+    own_slots: [],
+    max_queued: null,
+    gpu_hours_per_month: 100,
+    expected_version: 0,
+  });
+  expect(Object.keys(quotas.wrongsOf({ ...draft, name: "", max: "cuda.device", weight: "x" }))).toEqual(["name", "max", "weight"]);
+  expect(quotas.wrongsOf({ ...quotas.NEW, scope: "cluster" })).toEqual({});
+});
+
+const ended = (queued: number, started: number | null, end: number) => ({
+  id: "ses_1",
+  state: "completed" as const,
+  queued_at: new Date(queued * 1000).toISOString(),
+  started_at: started === null ? null : new Date(started * 1000).toISOString(),
+  ended_at: new Date(end * 1000).toISOString(),
+});
+
+test("waits and throughput", () => {
+  const past = [ended(0, 0.5, 10), ended(0, 30, 60), ended(0, 7_200, 7_300), ended(0, null, 5)];
+  expect(waitsOf(past).filter((bin) => bin.count)).toEqual([
+    { label: "under 1 s", count: 1 },
+    { label: "10 s to 1 min", count: 1 },
+    { label: "1 to 6 h", count: 1 },
+  ]);
+  expect([waitQuantile(past, 0.5), waitQuantile([], 0.5)]).toEqual([30, null]);
+  const { times, counts } = throughput(past);
+  expect([counts.length, counts.slice(-3), times.at(-1)]).toEqual([12, [3, 0, 1], 7_200]);
+  expect(throughput([])).toEqual({ times: [], counts: [] });
+});
+
+test("a table for spreadsheets quotes what it must, and holds no formulas", () => {
+  const row = { gpu_hours: 1.5, gpu_hours_month: 1, gpu_hours_decayed: 0.5, share: 1 };
+  expect(csvOf([{ ...row, project: 'a "b", c', user: "=cmd()" }]).split("\r\n")[1]).toBe(`"a ""b"", c",'=cmd(),1.5,1,0.5,1`);
+});

@@ -1,0 +1,22 @@
+import { expect, test } from "vitest";
+import { COLOURS, Palette } from "../src/format/colours";
+
+test("a holder keeps its colour, and no two of a few have the same", () => {
+  const palette = new Palette();
+  const names = Array.from({ length: COLOURS }, (_, index) => `user-${index}`);
+  const first = names.map((name) => palette.colourOf(name));
+  expect(new Set(first).size).toBe(COLOURS);
+  expect(names.toReversed().map((name) => palette.colourOf(name)).toReversed()).toEqual(first);
+});
+
+test("it has the same colour on another page, where nobody took it", () => {
+  expect(new Palette().colourOf("ada")).toBe(new Palette().colourOf("ada"));
+});
+
+test("those who hold nothing any more make room for others", () => {
+  const palette = new Palette();
+  for (let index = 0; index <= COLOURS; index += 1) palette.colourOf(`old-${index}`);
+  palette.keep(new Set(["old-0"]));
+  const fresh = Array.from({ length: COLOURS - 1 }, (_, index) => palette.colourOf(`new-${index}`));
+  expect(new Set([...fresh, palette.colourOf("old-0")]).size).toBe(COLOURS);
+});

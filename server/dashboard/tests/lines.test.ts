@@ -1,0 +1,55 @@
+import { expect, test } from "vitest";
+import { Lines, plainOf, shownOf } from "../src/log/lines";
+import { found, next } from "../src/log/search";
+
+const texts = (lines: Lines) => Array.from({ length: lines.count }, (_, index) => lines.at(index).text);
+
+test("pieces that end anywhere make whole lines", () => {
+  const lines = new Lines();
+  for (const piece of ["on", "e\ntw", "o\n\nth", "ree"]) lines.append(piece);
+  expect(texts(lines)).toEqual(["one", "two", "", "three"]);
+});
+
+test("a progress bar shows its last state, and Windows' line ends are ends", () => {
+  const lines = new Lines();
+  lines.append("10 %\r50 %\r");
+  lines.append("100 %\nnext\r\n");
+  expect(texts(lines)).toEqual(["100 %", "next"]);
+});
+
+test("the oldest lines are forgotten, and the rest keep their numbers", () => {
+  const lines = new Lines(100);
+  for (let number = 0; number < 30_000; number += 1) lines.append(`line ${number}\n`);
+  expect([lines.count, lines.first, lines.at(0).text]).toEqual([100, 29_900, "line 29900"]);
+});
+
+test("so are the oldest of a few very long ones", () => {
+  const lines = new Lines(1000, 250);
+  for (let number = 0; number < 10; number += 1) lines.append(`${"x".repeat(99)}${number}\n`);
+  expect([lines.count, lines.first]).toEqual([2, 8]);
+});
+
+test("a line without end is cut, so that it cannot grow for ever", () => {
+  const lines = new Lines();
+  for (let piece = 0; piece < 5; piece += 1) lines.append("x".repeat(60_000));
+  expect(lines.count).toBeGreaterThan(1);
+});
+
+test("a colour goes on over the ends of lines, until it is reset", () => {
+  const lines = new Lines();
+  lines.append("\u001b[31mred\nstill red\u001b[0m\nplain\n");
+  expect([0, 1, 2].map((index) => lines.at(index).opening)).toEqual(["", "\u001b[31m", ""]);
+});
+
+test("what moves the cursor or sets a title is left out", () => {
+  expect(shownOf("\u001b[2K\u001b]0;title\u0007\u001b[1;32mok\u001b[0m\u001b[?25l")).toBe("\u001b[1;32mok\u001b[0m");
+  expect(plainOf({ opening: "", text: "\u001b[1;32mok\u001b[0m!" })).toBe("ok!");
+});
+
+test("a search counts from the log's beginning and goes round", () => {
+  const lines = new Lines(3);
+  lines.append("Error 1\nfine\n\u001b[31merr\u001b[0mor 2\nerror 3\n");
+  const hits = found(lines, "error");
+  expect(hits).toEqual([2, 3]);
+  expect([next(hits, -1, 1), next(hits, 2, 1), next(hits, 3, 1), next(hits, 2, -1), next([], 0, 1)]).toEqual([2, 3, 2, 3, null]);
+});

@@ -1,0 +1,60 @@
+import { expect, test } from "vitest";
+import { groupingOf, sharesOf } from "../src/cluster/holders";
+import { fragmentOf, isIdle, nodesOf, totalsOf } from "../src/cluster/nodes";
+import { agent, device, holder, NOW } from "./cluster";
+
+const half = device({ used: "0.50", free: "0.50", holders: [holder()] });
+
+test("a device that several agents share is counted once", () => {
+  const cores = device({ id: "cpu0", kind: "cpu", capacity: "1", used: "1", free: "0" });
+  const [node, ...others] = nodesOf([agent([half, cores]), agent([half, cores], { id: "agent-2" })], NOW);
+  expect(others).toEqual([]);
+  expect([node?.agents.length, node?.devices.length, node?.cpu]).toEqual([2, 1, { used: 1, capacity: 1 }]);
+});
+
+test("idle is held for a while and not busy; what is not measured is not called idle", () => {
+  expect(isIdle(device({ holders: [holder()], utilization_pct: 2 }), NOW)).toBe(true);
+  expect(isIdle(device({ holders: [holder()], utilization_pct: 40 }), NOW)).toBe(false);
+  expect(isIdle(device({ holders: [holder()], utilization_pct: null }), NOW)).toBe(false);
+  expect(isIdle(device({ holders: [], utilization_pct: 0 }), NOW)).toBe(false);
+  const fresh = holder({ since: new Date(NOW - 5_000).toISOString() });
+  expect(isIdle(device({ holders: [fresh], utilization_pct: 0 }), NOW)).toBe(false);
+});
+
+test("only the rest beside a holder is a fragment", () => {
+  expect([fragmentOf(half), fragmentOf(device()), fragmentOf(device({ used: "1.00", free: "0.00" }))]).toEqual([0.5, 0, 0]);
+});
+
+test("the figures of a cluster", () => {
+  const nodes = nodesOf(
+    [
+      agent([half, device({ id: "gpu-1" })]),
+      agent([device({ id: "gpu-2", health: "unhealthy" })], { id: "agent-2", node_id: "node-2", state: "lost" }),
+    ],
+    NOW,
+  );
+  expect(totalsOf(nodes)).toEqual({
+    devices: 3,
+    held: 0.5,
+    capacity: 3,
+    wholeFree: 1,
+    fragments: 0.5,
+    idle: 0,
+    unwell: 1,
+    agentsAway: 1,
+  });
+});
+
+test("who holds how much, by user once there are several", () => {
+  const other = holder({ user: "bob", session_id: "ses_2", lease_id: "lea_2", share: "0.25" });
+  const alone = nodesOf([agent([half])], NOW);
+  const both = nodesOf([agent([half, device({ id: "gpu-1", holders: [other, holder({ lease_id: "lea_3" })] })])], NOW);
+  expect([groupingOf(alone), groupingOf(both)]).toEqual(["session", "user"]);
+  const shown = sharesOf(both, { grouping: "user", names: new Map() }).map(({ label, held }) => [label, held]);
+  expect(shown).toEqual([
+    ["ada", 1],
+    ["bob", 0.25],
+  ]);
+  const named = sharesOf(alone, { grouping: "session", names: new Map([["ses_1", "train"]]) });
+  expect(named.map(({ label }) => label)).toEqual(["train"]);
+});

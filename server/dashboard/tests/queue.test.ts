@@ -1,0 +1,30 @@
+import { expect, test } from "vitest";
+import { matching, NO_FILTERS, reasonsOf } from "../src/queue/filters";
+import type { Entry, Row } from "../src/queue/loading";
+import { expectedStart } from "../src/queue/start";
+
+const entry = (part: Partial<Row>): Entry => ({
+  position: 1,
+  session: { id: "ses_1", name: "train", owner: "ada", project: "vision", pool: "default", priority: "normal", waits: null, ...part } as Row,
+});
+const waits = (reason: string) => ({ reason, until: null }) as Row["waits"];
+const entries = [entry({}), entry({ id: "ses_2", name: null, owner: "bob", priority: "high", waits: waits("quota") })];
+
+test("every word must be found somewhere", () => {
+  const ids = (text: string) => matching(entries, { ...NO_FILTERS, text }).map(({ session }) => session.id);
+  expect([ids(""), ids("VISION ada"), ids("bob train"), ids("ses_2")]).toEqual([["ses_1", "ses_2"], ["ses_1"], [], ["ses_2"]]);
+});
+
+test("by reason and by priority", () => {
+  expect(reasonsOf(entries)).toEqual(["quota"]);
+  expect(matching(entries, { ...NO_FILTERS, reason: "quota" }).length).toBe(1);
+  expect(matching(entries, { ...NO_FILTERS, priority: "high", reason: "fragmented" })).toEqual([]);
+});
+
+test("the expected start, where one is known", () => {
+  const until = (at: string | null) => ({ waits: { until: at } }) as Pick<Row, "waits">;
+  const now = Date.parse("2026-05-02T12:00:00Z");
+  expect(expectedStart(until(null), now)).toBe("—");
+  expect(expectedStart(until("2026-05-02T12:10:00Z"), now)).toBe("in 10 min");
+  expect(expectedStart(until("2026-05-02T11:00:00Z"), now)).toBe("now");
+});

@@ -1,0 +1,52 @@
+import { expect, test } from "vitest";
+import { phasesOf } from "../src/session/phases";
+import { commandOf } from "../src/session/Request";
+import { Readings } from "../src/session/samples";
+import { asked, tailOf } from "../src/session/standing";
+
+const at = (second: number) => new Date(second * 1000).toISOString();
+const moments = { queued_at: at(0), scheduled_at: null, started_at: null, ended_at: null };
+
+test("the time of a session, phase by phase", () => {
+  expect(phasesOf(moments, 5_000)).toEqual([{ name: "waits", ms: 5_000 }]);
+  expect(phasesOf({ ...moments, ended_at: at(3) }, 9_000)).toEqual([{ name: "waited", ms: 3_000 }]);
+  expect(phasesOf({ ...moments, scheduled_at: at(1), started_at: at(2) }, 9_000)).toEqual([
+    { name: "waited", ms: 1_000 },
+    { name: "started up", ms: 1_000 },
+    { name: "runs", ms: 7_000 },
+  ]);
+  const over = phasesOf({ queued_at: at(0), scheduled_at: at(1), started_at: null, ended_at: at(4) }, 9_000);
+  expect(over).toEqual([
+    { name: "waited", ms: 1_000 },
+    { name: "started up", ms: 3_000 },
+  ]);
+});
+
+test("a command as it was written, or as a shell would take it", () => {
+  expect(commandOf(["/bin/sh", "-c", "echo $HOME"])).toBe("echo $HOME");
+  expect(commandOf(["python", "a b.py", "it's", "--n=3"])).toBe(`python 'a b.py' 'it'\\''s' --n=3`);
+});
+
+test("sizes and ids in short", () => {
+  const slots = [{ slot: "cuda.device", amount: "8" }];
+  expect([asked({ cluster_size: 1, slots }), asked({ cluster_size: 2, slots })]).toEqual(["8 cuda.device", "2 × (8 cuda.device)"]);
+  expect(tailOf("ses_01a1fed2-cf8b-73af-85a3-1d07e9b3ca61")).toBe("…b3ca61");
+  expect(tailOf("ses_01a1fed2-cf8b-73af-85a3-1d07e9b3ca61_17")).toBe("…b3ca61_17");
+});
+
+test("readings stand in columns, with gaps where a device was not there", () => {
+  const readings = new Readings();
+  const one = { id: "a", name: "cuda0", where: "n", utilization_pct: 10, memory_used_bytes: 2 ** 30 };
+  readings.add(1_000, [one]);
+  readings.add(2_000, [{ ...one, id: "b", name: "cuda1", memory_used_bytes: null }, one]);
+  readings.add(3_000, []);
+  expect(readings.times).toEqual([1, 2, 3]);
+  expect(readings.busy).toEqual([
+    [10, 10, null],
+    [null, 10, null],
+  ]);
+  expect(readings.memory).toEqual([
+    [1, 1, null],
+    [null, null, null],
+  ]);
+});
