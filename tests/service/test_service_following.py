@@ -146,7 +146,7 @@ async def test_refusals_are_typed_at_a_follower_too(database_url: str) -> None:
 def _forget_ended(server: OneServer) -> None:
     """As if thousands had ended since."""
     state = server.cases.state
-    state._ended_kept = 0
+    state._retention.most = 0
     state._evict()
 
 

@@ -90,15 +90,15 @@ def after(before: Snapshot, plan: Plan, *, queue: Iterable[PendingRow] = ()) -> 
     """The state once a plan was carried out."""
     layouts = {agent.id: agent.layout for agent in before.agents}
     used: dict[NodeId, Mapping[DeviceId, int]] = dict(before.used)
-    holders = {key: list(sessions) for key, sessions in before.holders.items()}
+    holders: dict[NodeId, dict[DeviceId, tuple[SessionId, ...]]] = {}
     for placement in plan.placements:
         for kernel in placement.kernels:
             more = occupancy_of((kernel.spec,), layouts[kernel.agent_id].devices.values())
             used[kernel.node_id] = added(used.get(kernel.node_id, {}), more)
+            on_node = holders.setdefault(kernel.node_id, dict(before.holders.get(kernel.node_id, {})))
             for device_id in more:
-                holders.setdefault((kernel.node_id, device_id), []).append(placement.session_id)
-    kept = {key: tuple(sessions) for key, sessions in holders.items()}
-    return replace(before, queue=tuple(queue), used=used, holders=kept)
+                on_node[device_id] = (*on_node.get(device_id, ()), placement.session_id)
+    return replace(before, queue=tuple(queue), used=used, holders={**before.holders, **holders})
 
 
 def free_map(agent: AgentRow, state: Snapshot) -> DeviceMap:
@@ -117,7 +117,10 @@ def shuffled(state: Snapshot, dice: random.Random) -> Snapshot:
         used={node_id: dict(_mixed(used.items(), dice)) for node_id, used in _mixed(state.used.items(), dice)},
         queue=tuple(_mixed(state.queue, dice)),
         dependencies=dict(_mixed(state.dependencies.items(), dice)),
-        holders={key: tuple(_mixed(held, dice)) for key, held in _mixed(state.holders.items(), dice)},
+        holders={
+            node_id: {device: tuple(_mixed(sessions, dice)) for device, sessions in _mixed(held.items(), dice)}
+            for node_id, held in _mixed(state.holders.items(), dice)
+        },
         running=tuple(_mixed(state.running, dice)),
         quotas=dict(_mixed(state.quotas.items(), dice)),
         usage=replace(state.usage, balances=dict(_mixed(state.usage.balances.items(), dice))),

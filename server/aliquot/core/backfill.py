@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from aliquot.core.allocation.occupancy import occupancy_on
-from aliquot.core.endings import Endings
+from aliquot.core.endings import Endings, Ends
 from aliquot.core.memo import Memo
 from aliquot.core.placer import Placer
 from aliquot.core.plan import KernelPlacement, Reservation
@@ -109,8 +109,11 @@ class _BothRoom(Room):
     """On every device, the larger of what is held now and what will be held when the head has started."""
 
     def __init__(self, snapshot: Snapshot, policy: Policy, *, now: Room, later: Room) -> None:
-        nodes = dict.fromkeys([*now.used, *later.used])
-        used = {node_id: most(now.used_on(node_id), later.used_on(node_id)) for node_id in nodes}
+        used = dict(now.used)
+        for node_id, held in later.used.items():
+            held_now = used.get(node_id)
+            if held_now is not held:
+                used[node_id] = held if held_now is None else most(held_now, held)
         super().__init__(replace(snapshot, used=used, holders={}), policy, memo=now.memo)
         self._now = now
         self._later = later
@@ -121,18 +124,16 @@ class _BothRoom(Room):
             self._used[node_id] = most(self._now.used_on(node_id), self._later.used_on(node_id))
 
 
-def reserve(
-    head: PendingRow, *, room: Room, running: Iterable[RunningRow], scene: Scene, placer: Placer
-) -> Headroom | None:
+def reserve(head: PendingRow, *, room: Room, ends: Ends, scene: Scene, placer: Placer) -> Headroom | None:
     """Find the first time at which the head fits if everybody keeps to his guard, and the devices that it gets then.
 
     Args:
         room: as it is now, with all that this pass has placed by `placer`.
-        running: everybody who holds something in it, in any order.
+        ends: of everybody who holds something in it.
     Returns:
         What is left to others; None when the head does not fit even after all of them have ended.
     """
-    endings = Endings(running, now_us=scene.now_us)
+    endings = Endings(ends, now_us=scene.now_us)
 
     def fit(step: int) -> tuple[Room, tuple[KernelPlacement, ...]] | None:
         base = scene.room(without(endings.gone(step), room=room))
@@ -190,8 +191,6 @@ def without(rows: Iterable[RunningRow], *, room: Room) -> dict[NodeId, Mapping[D
     return {**room.used, **left}
 
 
-def most(held: Mapping[DeviceId, int], other: Mapping[DeviceId, int]) -> Mapping[DeviceId, int]:
-    """The larger of the two on every device; the very same mapping if they are one."""
-    if held is other:
-        return held
+def most(held: Mapping[DeviceId, int], other: Mapping[DeviceId, int]) -> dict[DeviceId, int]:
+    """The larger of the two on every device."""
     return {device_id: max(held.get(device_id, 0), other.get(device_id, 0)) for device_id in {**held, **other}}

@@ -51,7 +51,7 @@ def decide(
         placements=tuple(serving.placements),
         failures=failures,
         verdicts=waiting | set_aside(gated, queue, order),
-        wake_at_us=wake_at(gated, waiting),
+        wake_at_us=wake_at(gated, serving.asides if explains else {}),
         reservation=serving.promise() if explains else None,
         promises=tuple(serving.promises),
         evictions=serving.evictions,

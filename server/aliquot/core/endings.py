@@ -8,26 +8,34 @@ import numpy as np
 from aliquot.core.snapshot import RunningRow
 
 
+class Ends:
+    """Rows by their guards' ends, in columns: the same at any time."""
+
+    def __init__(self, running: Iterable[RunningRow]) -> None:
+        self.rows: Final = tuple(running)
+        ends_us = np.fromiter((row.ends_us for row in self.rows), dtype=np.int64, count=len(self.rows))
+        milli = np.fromiter((row.milli for row in self.rows), dtype=np.int64, count=len(self.rows))
+        self.order: Final = np.argsort(ends_us, kind="stable")
+        self.ends_us: Final = ends_us[self.order]
+        self.gone_milli: Final = np.cumsum(milli[self.order])
+        """What each of them and all before it hold of accelerators."""
+
+
 class Endings:
     """Steps in time; everybody who ends at one moment is gone together."""
 
-    def __init__(self, running: Iterable[RunningRow], *, now_us: int) -> None:
+    def __init__(self, ends: Ends, *, now_us: int) -> None:
         """Whoever is overdue ends now."""
-        rows = tuple(running)
-        ends_us = np.fromiter((row.ends_us for row in rows), dtype=np.int64, count=len(rows))
-        milli = np.fromiter((row.milli for row in rows), dtype=np.int64, count=len(rows))
-        order = np.argsort(ends_us, kind="stable")
-        times = np.maximum(ends_us[order], now_us)
+        times = np.maximum(ends.ends_us, now_us)
         last = np.flatnonzero(np.diff(times, append=np.iinfo(np.int64).max))
-        self._rows: Final = rows
-        self._order: Final = order
-        self._counts: Final = last + 1
-        """[steps] how many are gone after each step."""
+        self._ends: Final = ends
+        self._last: Final = last
+        """[steps] the place of the last one who ends then."""
         self._times_us: Final = times[last]
-        self._gone_milli: Final = np.cumsum(milli[order])[last]
+        self._gone_milli: Final = ends.gone_milli[last]
 
     def __len__(self) -> int:
-        return len(self._counts)
+        return len(self._last)
 
     def at_us(self, step: int) -> int:
         """When a step is."""
@@ -35,7 +43,7 @@ class Endings:
 
     def gone(self, step: int) -> list[RunningRow]:
         """Everybody who is gone after a step."""
-        return [self._rows[number] for number in self._order[: self._counts[step]].tolist()]
+        return [self._ends.rows[number] for number in self._ends.order[: self._last[step] + 1].tolist()]
 
     def first(self, milli: int) -> int:
         """The first step after which so much of accelerators was given back, in sum; beyond the last if none is."""

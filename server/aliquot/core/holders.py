@@ -1,61 +1,119 @@
 """Holders: which sessions hold a part of the devices that offer a slot."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from bisect import bisect_left, insort
+from collections.abc import Iterator, Mapping, Sequence
 from heapq import merge
+from typing import Final
 
 from aliquot.core.plan import KernelPlacement
 from aliquot.core.roster import Roster
-from aliquot.core.snapshot import AgentRow
-from aliquot_schema.ids import AgentId, DeviceId, NodeId, SessionId, SlotName
+from aliquot.core.snapshot import AgentRow, HoldersOn
+from aliquot_schema.ids import AgentId, NodeId, SessionId, SlotName
 
-Pairs = Mapping[SlotName, Sequence[tuple[SessionId, AgentId]]]
-"""By slot, who holds a part of a device that offers it, and an agent that has this device: sorted, each pair once."""
+Pair = tuple[SessionId, AgentId]
+"""Who holds a part of a device, and an agent that has this device."""
+CHANGED_PART: Final = 8
+"""Where more than one node in so many has changed, sorting anew is faster than moving pair by pair."""
+
+
+class HolderIndex:
+    """By slot, the holders of the devices that offer it; counted anew on nodes where others hold something."""
+
+    def __init__(self, roster: Roster) -> None:
+        self._roster = roster
+        self._read: dict[NodeId, HoldersOn] = {}
+        """The very mapping that the pairs of each node were made from."""
+        self._on: dict[NodeId, Mapping[SlotName, set[Pair]]] = {}
+        self._pairs: dict[SlotName, list[Pair]] = {}
+
+    def follow(self, held: Mapping[NodeId, HoldersOn]) -> Mapping[SlotName, Sequence[Pair]]:
+        """The pairs of each slot, sorted; to be read until the next call only."""
+        changed = [node_id for node_id, holders in held.items() if self._read.get(node_id) is not holders]
+        gone = [node_id for node_id in self._read if node_id not in held]
+        moves_each = CHANGED_PART * (len(changed) + len(gone)) <= len(held)
+        for node_id in (*gone, *changed):
+            before = self._on.get(node_id, {})
+            now = self._on[node_id] = pairs_on(self._roster, node_id, held.get(node_id, {}))
+            for slot in dict.fromkeys((*before, *now)) if moves_each else ():
+                _move(self._pairs.setdefault(slot, []), before.get(slot, set()), now.get(slot, set()))
+        if not moves_each:
+            self._sort()
+        self._read = dict(held)
+        return self._pairs
+
+    def _sort(self) -> None:
+        pairs: dict[SlotName, list[Pair]] = {}
+        for by_slot in self._on.values():
+            for slot, found in by_slot.items():
+                pairs.setdefault(slot, []).extend(found)
+        self._pairs = {slot: sorted(found) for slot, found in pairs.items()}
 
 
 class Holders:
     """Those of a snapshot, and those that were placed since."""
 
-    def __init__(self, before: Pairs, taken: Sequence[tuple[SessionId, KernelPlacement]], *, roster: Roster) -> None:
+    def __init__(
+        self,
+        before: Mapping[SlotName, Sequence[Pair]],
+        taken: Sequence[tuple[SessionId, KernelPlacement]],
+        *,
+        roster: Roster,
+    ) -> None:
         """`taken` may grow."""
         self._before = before
         self._taken = taken
         self._roster = roster
-        self._since: Pairs = {}
+        self._since: dict[SlotName, list[Pair]] = {}
         self._seen = 0
 
-    def oldest(self, slots: Iterable[SlotName], agents: Sequence[AgentRow], *, most: int) -> tuple[SessionId, ...]:
+    def oldest(self, slots: Sequence[SlotName], agents: Sequence[AgentRow], *, most: int) -> tuple[SessionId, ...]:
         """The first sessions that hold a part of a device of these open agents that offers one of the slots."""
         if self._seen < len(self._taken):
             self._seen = len(self._taken)
-            self._since = pairs_of(self._roster, _each_part(self._taken))
+            self._since = {}
         allowed = None if len(agents) == len(self._roster.open) else {agent.id for agent in agents}
         found: dict[SessionId, None] = {}
-        columns = [held.get(slot, ()) for slot in slots for held in (self._before, self._since)]
-        for session_id, agent_id in merge(*columns):
+        for session_id, agent_id in merge(*(self._before.get(slot, ()) for slot in slots), *map(self._new, slots)):
             if allowed is None or agent_id in allowed:
                 found[session_id] = None
                 if len(found) == most:
                     break
         return tuple(found)
 
+    def _new(self, slot: SlotName) -> Sequence[Pair]:
+        """Those that were placed since, sorted; a pair may be there twice."""
+        found = self._since.get(slot)
+        if found is None:
+            found = self._since[slot] = sorted(self._placed_on(slot))
+        return found
 
-def pairs_of(
-    roster: Roster, held: Iterable[tuple[NodeId, Collection[DeviceId], Sequence[SessionId]]]
-) -> dict[SlotName, list[tuple[SessionId, AgentId]]]:
-    """The holders of devices by the slots that healthy devices of open agents offer."""
-    found: dict[SlotName, set[tuple[SessionId, AgentId]]] = {}
-    for node_id, devices, sessions in held:
-        for agent in roster.open_on.get(node_id, ()):
-            for slot, columns in agent.layout.slots.items():
-                if not columns.places.keys().isdisjoint(devices):
+    def _placed_on(self, slot: SlotName) -> Iterator[Pair]:
+        for session_id, kernel in self._taken:
+            for agent in self._roster.open_on.get(kernel.node_id, ()):
+                columns = agent.layout.slots.get(slot)
+                if columns is not None and any(
+                    not columns.places.keys().isdisjoint(amounts) for amounts in kernel.spec.values()
+                ):
+                    yield session_id, agent.id
+
+
+def pairs_on(roster: Roster, node_id: NodeId, held: HoldersOn) -> Mapping[SlotName, set[Pair]]:
+    """The holders on a node by the slots that healthy devices of open agents offer."""
+    found: dict[SlotName, set[Pair]] = {}
+    devices: dict[tuple[SessionId, ...], list[str]] = {}
+    for device_id, sessions in held.items():
+        devices.setdefault(sessions, []).append(device_id)
+    for agent in roster.open_on.get(node_id, ()):
+        for slot, columns in agent.layout.slots.items():
+            places = columns.places.keys()
+            for sessions, held_alike in devices.items():
+                if not places.isdisjoint(held_alike):
                     found.setdefault(slot, set()).update([(session_id, agent.id) for session_id in sessions])
-    return {slot: sorted(pairs) for slot, pairs in found.items()}
+    return found
 
 
-def _each_part(
-    taken: Iterable[tuple[SessionId, KernelPlacement]],
-) -> Iterator[tuple[NodeId, Collection[DeviceId], tuple[SessionId]]]:
-    for session_id, kernel in taken:
-        own = (session_id,)
-        for amounts in kernel.spec.values():
-            yield kernel.node_id, amounts.keys(), own
+def _move(pairs: list[Pair], before: set[Pair], now: set[Pair]) -> None:
+    for pair in sorted(before - now):
+        del pairs[bisect_left(pairs, pair)]
+    for pair in sorted(now - before):
+        insort(pairs, pair)

@@ -24,16 +24,18 @@ from aliquot_schema.slots import MILLI, scale_of
 class Placer:
     """Places one session after the other into a room; its arrays follow what the room gives away."""
 
+    _standing: Standing
+
     def __init__(
         self, snapshot: Snapshot, policy: Policy, *, room: Room, seed: int, like: "Placer | None" = None
     ) -> None:
         """Begins with what the room's memo, or another placer, knows, and leaves that as it is."""
         self._room = room
         self._takes_tightest = policy.allocation.strategy is Spreading.EVENLY
-        known: Standing | None = room.memo.standing if like is None else like._standing
+        known = room.memo.standing if like is None else like._standing
         if known is None:
             known = room.memo.standing = Standing(room.roster.open, room.used)
-        self._standing: Final = known.twin()
+        self._standing = known.twin()
         self._standing.follow(room.used)
         self._cluster: Final = self._standing.cluster
         self._agents: Final = self._standing.agents

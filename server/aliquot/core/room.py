@@ -13,7 +13,7 @@ from aliquot.core.memo import Memo
 from aliquot.core.plan import KernelPlacement
 from aliquot.core.policy import Policy
 from aliquot.core.roster import Roster, Scope, scope_of
-from aliquot.core.snapshot import AgentRow, PendingRow, Snapshot
+from aliquot.core.snapshot import AgentRow, PendingRow, Snapshot, milli_of
 from aliquot_schema.devices import ResourceSpec
 from aliquot_schema.errors import AllocationRefused, InvalidRequest
 from aliquot_schema.ids import DeviceId, NodeId, SessionId, SlotName
@@ -35,9 +35,8 @@ class Room:
         self._options: dict[tuple[int | None, tuple[str, ...]], AllocationOptions] = {}
         self._open_agents: dict[Scope, Sequence[AgentRow]] = {}
         self._most_free: dict[tuple[SlotName, Scope], int] = {}
-        self._free_milli: dict[NodeId, int] = {}
-        self._free_milli_sum = 0
-        self._uncounted: dict[NodeId, None] = dict.fromkeys(self.roster.open_on)
+        self._free_milli: int | None = None
+        """Once somebody has asked for it."""
         self._held = snapshot.holders
         self._taken: list[tuple[SessionId, KernelPlacement]] = []
 
@@ -66,16 +65,9 @@ class Room:
 
     def free_milli(self) -> int:
         """What is left of all accelerators, or more, in the unit of `LEAST_MILLI` of the queue."""
-        known = self._memo.free_milli
-        for node_id in self._uncounted:
-            used = self.used_on(node_id)
-            before = known.get(node_id)
-            if before is None or before[0] is not used:
-                before = known[node_id] = used, self._free_milli_on(node_id, used)
-            self._free_milli_sum += before[1] - self._free_milli.get(node_id, 0)
-            self._free_milli[node_id] = before[1]
-        self._uncounted.clear()
-        return self._free_milli_sum
+        if self._free_milli is None:
+            self._free_milli = self._memo.free_milli.count(self._used)
+        return self._free_milli
 
     def most_free(self, slot: SlotName, row: PendingRow) -> int:
         """What the agent with most of a slot has left, of those that the row may be put on."""
@@ -83,7 +75,7 @@ class Room:
         most = self._most_free.get(key)
         if most is None:
             totals = self._memo.totals(slot, row.where.models)
-            totals.follow(self._held_by_agent())
+            totals.follow(list(map(self._used.get, self.roster.open_nodes)))
             free, allowed = totals.free, self.roster.allowed(row)
             most = max(free if len(allowed) == len(free) else [free[number] for number in allowed], default=0)
             self._most_free[key] = most
@@ -127,19 +119,11 @@ class Room:
     def take(self, session_id: SessionId, kernels: Sequence[KernelPlacement]) -> None:
         """Count a session's kernels as placed."""
         for kernel in kernels:
-            used = self.used_on(kernel.node_id)
-            self._used[kernel.node_id] = self.with_spec(self.roster.by_id[kernel.agent_id], used, kernel.spec)
-            self._uncounted[kernel.node_id] = None
+            before = self.used_on(kernel.node_id)
+            now = self.with_spec(self.roster.by_id[kernel.agent_id], before, kernel.spec)
+            self._used[kernel.node_id] = now
+            if self._free_milli is not None and any(map(milli_of, kernel.spec)):
+                free = self._memo.free_milli
+                self._free_milli += free.on(kernel.node_id, now) - free.on(kernel.node_id, before)
         self._most_free.clear()
         self._taken += ((session_id, kernel) for kernel in kernels)
-
-    def _held_by_agent(self) -> list[Occupancy]:
-        """What is held on the node of each open agent."""
-        return list(map(self.used_on, self.roster.open_nodes))
-
-    def _free_milli_on(self, node_id: NodeId, used: Occupancy) -> int:
-        """Each device counts once, by the slot that makes most of it."""
-        return sum(
-            max(max((budget - used.get(device_id, 0)) // cost * unit for cost, unit in units), 0)
-            for device_id, budget, units in self.roster.accelerators_on[node_id]
-        )

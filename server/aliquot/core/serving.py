@@ -1,7 +1,7 @@
 """Serving the line: who starts now, in order; and, while the first one waits, who may pass it."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from aliquot.core.backfill import Headroom, Scene, reserve
 from aliquot.core.conservative import Slot, Timetable
+from aliquot.core.endings import Ends
 from aliquot.core.guards import guards_ms
 from aliquot.core.placer import Placer
 from aliquot.core.plan import Eviction, KernelPlacement, Placement, Reservation
@@ -101,6 +102,11 @@ class Serving:
     def leave(self) -> None:
         """Let the next pass begin with what this one found out."""
         self._placer.keep()
+
+    @property
+    def asides(self) -> Mapping[SessionId, Verdict]:
+        """Why those wait that were passed over."""
+        return self._asides
 
     @property
     def evictions(self) -> tuple[Eviction, ...]:
@@ -220,11 +226,18 @@ class Serving:
     def _reserve(self) -> Headroom | None:
         """Those that would not fit even if everybody else ended wait for somebody who holds without a known end."""
         while self._blocked:
-            head = self._blocked.pop(0)
-            headroom = reserve(head, room=self._room, running=self._running, scene=self._scene, placer=self._placer)
+            head, ends = self._blocked.pop(0), self._ends()
+            headroom = reserve(head, room=self._room, ends=ends, scene=self._scene, placer=self._placer)
             if headroom is not None:
                 return headroom
         return None
+
+    def _ends(self) -> Ends:
+        """Of all who run, those included that this pass has placed or asked to make room."""
+        before = self._scene.snapshot.running
+        if isinstance(before, tuple) and len(before) == len(self._running) and not self._claims.evictions:
+            return self._scene.memo.ends(before)
+        return Ends(self._running)
 
     def _outlast(self, positions: IntArray) -> npt.NDArray[np.bool_]:
         """Which of these rows may still run when the head is to start."""

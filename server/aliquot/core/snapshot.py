@@ -25,6 +25,8 @@ from aliquot_schema.states import SessionState
 
 Request = tuple[tuple[SlotName, int], ...]
 """Amounts per kernel in base units, sorted by slot, none zero."""
+HoldersOn = Mapping[DeviceId, tuple[SessionId, ...]]
+"""Of a node: the sessions that hold a part of each device."""
 NOBODY: Final = UserId("")
 """Owns what nobody in particular does."""
 
@@ -224,8 +226,9 @@ class Snapshot:
     """Every session that is queued or held, in any order; a `Queue` is not sorted and counted anew."""
     dependencies: Mapping[SessionId, SessionState] = field(default_factory=dict)
     """States of the sessions that rows of the queue depend on; one that is no longer kept is missing."""
-    holders: Mapping[tuple[NodeId, DeviceId], tuple[SessionId, ...]] = field(default_factory=dict)
-    """Sessions that hold a part of a device, for evidence."""
+    holders: Mapping[NodeId, HoldersOn] = field(default_factory=dict)
+    """Sessions that hold a part of a device, for evidence. As with `used`, a node's mapping is never changed in place:
+    what earlier passes found out goes by its identity."""
     asked: Mapping[Request, int] = field(default_factory=dict)
     """How often each request was made, by sessions in the queue and by those before; empty = nothing is known."""
     running: Sequence[RunningRow] = ()

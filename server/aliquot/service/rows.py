@@ -1,6 +1,5 @@
 """Rows that snapshots share: made once per change of what they show, and never changed themselves."""
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
@@ -12,7 +11,7 @@ from aliquot.core.policy import Policy
 from aliquot.core.queue import Queue
 from aliquot.core.snapshot import AgentRow, PendingRow, RunningRow
 from aliquot_schema.agents import Agent
-from aliquot_schema.ids import AgentId, DeviceId, LeaseId, NodeId, SessionId
+from aliquot_schema.ids import AgentId, SessionId
 from aliquot_schema.leases import Kernel, Lease
 from aliquot_schema.sessions import Session
 from aliquot_schema.states import KernelState, SessionState
@@ -158,19 +157,6 @@ def running_row(
         is_leaving=is_leaving,
         array_id=session.array_id,
     )
-
-
-def holders_of(
-    open_leases: Mapping[NodeId, Mapping[LeaseId, Lease]],
-) -> Mapping[tuple[NodeId, DeviceId], tuple[SessionId, ...]]:
-    """The sessions that hold a part of each device that is held."""
-    found: dict[tuple[NodeId, DeviceId], list[SessionId]] = defaultdict(list)
-    for node_id, leases in open_leases.items():
-        for lease in leases.values():
-            if lease.session_id is not None:
-                for device_id in dict.fromkeys(place for amounts in lease.spec.values() for place in amounts):
-                    found[node_id, device_id].append(lease.session_id)
-    return {place: tuple(sessions) for place, sessions in found.items()}
 
 
 def _leaves_us(session: Session, *, since_us: int) -> int:

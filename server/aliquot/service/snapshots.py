@@ -19,7 +19,7 @@ def take(state: State) -> Snapshot:
         used=dict(state.used),
         queue=state.queue_rows.queue(),
         dependencies=_dependencies(state),
-        holders=state.holders(),
+        holders=dict(state.holders),
         asked=dict(state.asked),
         running=state.running_rows.rows(),
         usage=state.usage,

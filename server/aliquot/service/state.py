@@ -5,17 +5,19 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
-from aliquot.core.allocation.layout import DeviceLayout
-from aliquot.core.allocation.occupancy import occupancy_of
 from aliquot.core.fairshare import Usage
 from aliquot.core.policy import Policy
 from aliquot.core.predict import Prediction
-from aliquot.core.snapshot import AgentRow, PendingRow, Request, RunningRow, request_of
+from aliquot.core.snapshot import AgentRow, HoldersOn, PendingRow, Request, RunningRow
 from aliquot.service.accounting import Books, Charged
+from aliquot.service.demand import Demand
+from aliquot.service.fleet import Fleet
 from aliquot.service.forecasting import Forecasts
-from aliquot.service.rows import AgentRows, QueueRows, RunningRows, holders_of, pending_row, running_row
+from aliquot.service.holdings import Holdings
+from aliquot.service.judgement import Judgement
+from aliquot.service.retention import Retention
+from aliquot.service.rows import QueueRows, RunningRows, pending_row, running_row
 from aliquot_schema.agents import Agent, KnownSlot
-from aliquot_schema.devices import DeviceReading
 from aliquot_schema.events import Event, Record
 from aliquot_schema.ids import AgentId, DeviceId, KernelId, LeaseId, NodeId, QuotaId, SessionId, SlotName, UserId
 from aliquot_schema.leases import Kernel, Lease
@@ -38,8 +40,11 @@ class State:
         self.sessions: dict[SessionId, Session] = {}
         self.kernels: dict[KernelId, Kernel] = {}
         self.leases: dict[LeaseId, Lease] = {}
-        self.agents: dict[AgentId, Agent] = {}
-        self.layouts: dict[AgentId, DeviceLayout] = {}
+        self._fleet = Fleet()
+        self.agents = self._fleet.agents
+        self.layouts = self._fleet.layouts
+        self.reachable = self._fleet.reachable
+        self.readings = self._fleet.readings
         self.slots: dict[SlotName, KnownSlot] = {}
         self.policy = PolicyDocument()
         """Version 0 as long as nobody has changed it."""
@@ -50,32 +55,19 @@ class State:
         self.books = Books()
         self.pending: dict[SessionId, PendingRow] = {}
         self.kernels_of: dict[SessionId, dict[KernelId, Kernel]] = {}
-        self.open_leases: dict[NodeId, dict[LeaseId, Lease]] = {}
-        self.used: dict[NodeId, Mapping[DeviceId, int]] = {}
-        """Budget units held on each physical device; a node's mapping is replaced, never changed."""
-        self.asked: Counter[Request] = Counter()
-        """How often each request was made, by the sessions in memory."""
         self.ended_complete = True
-        self.reachable: set[AgentId] = set()
-        self.readings: dict[tuple[AgentId, DeviceId], DeviceReading] = {}
-        self.verdicts: Mapping[SessionId, Verdict] = {}
-        """Of the last pass, in queue order; see `judge`."""
-        self.promised_us: Mapping[SessionId, int] = {}
         self.leaving: dict[SessionId, None] = {}
         """Sessions that were asked to make room, and still run."""
         self.queue_rows = QueueRows(self.pending)
         self.running_rows = RunningRows(self._running_row)
-        self.agent_rows = AgentRows()
         self._forecasts = forecasts or Forecasts()
-        self._holders: Mapping[tuple[NodeId, DeviceId], tuple[SessionId, ...]] | None = None
-        self._positions: dict[SessionId, int] = {}
-        self._waited_for: Counter[SessionId] = Counter()
-        """How many pending sessions depend on each: these are kept in memory after their end."""
+        self._holdings = Holdings()
+        self._demand = Demand()
+        self._judgement = Judgement()
         self._by_key: dict[tuple[UserId, str], SessionId] = {}
-        self.kept: Counter[SessionId] = Counter()
+        self._retention = Retention(ended_kept)
+        self.kept = self._retention.kept
         """Sessions that somebody is about to change, and how many do: they stay in memory."""
-        self._ended: dict[SessionId, None] = {}
-        self._ended_kept = ended_kept
 
     def load(self, records: Iterable[Record], *, revision: int, ended_complete: bool) -> None:
         """Begin from what the store holds."""
@@ -111,10 +103,18 @@ class State:
         self.revision = event.number
 
     def judge(self, verdicts: Mapping[SessionId, Verdict], *, promised_us: Mapping[SessionId, int]) -> None:
-        """Remember why each session waits, in which order they are looked at, and who is promised which time."""
-        self.verdicts = verdicts
-        self.promised_us = promised_us
-        self._positions = {session_id: position for position, session_id in enumerate(verdicts, start=1)}
+        """Remember what a pass said of those that wait, see `Judgement`."""
+        self._judgement.judge(verdicts, promised_us=promised_us)
+
+    @property
+    def verdicts(self) -> Mapping[SessionId, Verdict]:
+        """Of the last pass, in queue order."""
+        return self._judgement.verdicts
+
+    @property
+    def promised_us(self) -> Mapping[SessionId, int]:
+        """When those start at the latest that the last pass promised a time."""
+        return self._judgement.promised_us
 
     def queue(self) -> list[SessionId]:
         """Pending sessions in the order in which the allocator looks; those no pass has seen yet stand last."""
@@ -124,7 +124,7 @@ class State:
 
     def position(self, session_id: SessionId) -> int | None:
         """The place in the queue that the last pass gave a session, from 1; None when it does not wait."""
-        return self._positions.get(session_id) if session_id in self.pending else None
+        return self._judgement.position(session_id) if session_id in self.pending else None
 
     def by_key(self, owner: UserId, key: str) -> Session | None:
         """The session that was created with this idempotency key."""
@@ -146,17 +146,31 @@ class State:
 
     def waited_for(self) -> Iterable[SessionId]:
         """Sessions that pending ones depend on."""
-        return self._waited_for.keys()
+        return self._demand.waited_for()
 
     def agent_row(self, agent: Agent, *, is_open: bool) -> AgentRow:
         """An agent, as far as placing is concerned; the same row as before when nothing has changed."""
-        return self.agent_rows.row(agent, layout=self.layouts[agent.id], is_open=is_open)
+        return self._fleet.row(agent, is_open=is_open)
 
-    def holders(self) -> Mapping[tuple[NodeId, DeviceId], tuple[SessionId, ...]]:
-        """The sessions that hold a part of each device that is held."""
-        if self._holders is None:
-            self._holders = holders_of(self.open_leases)
-        return self._holders
+    @property
+    def asked(self) -> Counter[Request]:
+        """How often each request was made, by the sessions in memory."""
+        return self._demand.asked
+
+    @property
+    def open_leases(self) -> Mapping[NodeId, Mapping[LeaseId, Lease]]:
+        """What is not released, by node."""
+        return self._holdings.open_leases
+
+    @property
+    def used(self) -> Mapping[NodeId, Mapping[DeviceId, int]]:
+        """Budget units held on each physical device; a node's mapping is replaced, never changed."""
+        return self._holdings.used
+
+    @property
+    def holders(self) -> Mapping[NodeId, HoldersOn]:
+        """The sessions that hold a part of each device; a node's mapping is replaced, never changed."""
+        return self._holdings.holders
 
     def node_of(self, agent_id: AgentId) -> NodeId:
         """The node an agent is on."""
@@ -176,9 +190,13 @@ class State:
         agent = self.agents.get(agent_id)
         return agent is not None and any(lease.agent_id == agent_id for lease in self.leases_on(agent.node_id))
 
+    def agents_on(self, node_id: NodeId) -> list[Agent]:
+        """All agents of a node."""
+        return self._fleet.on(node_id)
+
     def leases_on(self, node_id: NodeId) -> Iterable[Lease]:
         """Leases on a node that are not released."""
-        return self.open_leases.get(node_id, {}).values()
+        return self._holdings.leases_on(node_id)
 
     def _take_in(self, records: Iterable[Record]) -> None:
         for record in sorted(records, key=_load_order):
@@ -189,17 +207,17 @@ class State:
         writer(self, record)
 
     def _put_session(self, session: Session) -> None:
-        self._count_asked(session)
+        self._demand.ask(session, before=self.sessions.get(session.id))
         self.sessions[session.id] = session
         if session.idempotency_key is not None:
             self._by_key[session.owner, session.idempotency_key] = session.id
         if session.is_pending:
             if session.id not in self.pending:
-                self._waited_for.update(link.session_id for link in session.spec.depends_on)
+                self._demand.wait(session)
             self.pending[session.id] = pending_row(session)
             self.queue_rows.note(session.id)
         elif self.pending.pop(session.id, None) is not None:
-            self._wait_for_no_more(session)
+            self._demand.wait_no_more(session)
             self.queue_rows.note(session.id)
         if session.id in self.kernels_of:
             self.running_rows.note(session.id)
@@ -207,32 +225,9 @@ class State:
             self.leaving[session.id] = None
         else:
             self.leaving.pop(session.id, None)
-        self._ended.pop(session.id, None)
+        self._retention.note(session)
         if session.is_ended:
-            self._ended[session.id] = None
             self._evict()
-
-    def _count_asked(self, session: Session) -> None:
-        """By what it asks for now, which a fallback changes."""
-        request = request_of(session)
-        known = self.sessions.get(session.id)
-        if known is not None and request_of(known) != request:
-            self._ask_no_more(known)
-            known = None
-        if known is None:
-            self.asked[request] += 1
-
-    def _ask_no_more(self, session: Session) -> None:
-        request = request_of(session)
-        self.asked[request] -= 1
-        if not self.asked[request]:
-            del self.asked[request]
-
-    def _wait_for_no_more(self, session: Session) -> None:
-        self._waited_for.subtract(link.session_id for link in session.spec.depends_on)
-        for link in session.spec.depends_on:
-            if not self._waited_for[link.session_id]:
-                del self._waited_for[link.session_id]
 
     def _learn(self, session: Session) -> None:
         """From an end, once. What is asked for may change while a session waits, and so what is expected of it."""
@@ -249,22 +244,17 @@ class State:
             self.pending[session.id] = pending_row(session, estimate_ms=prediction.estimate_ms)
 
     def _evict(self) -> None:
-        while len(self._ended) > self._ended_kept:
-            oldest = next((known for known in self._ended if self._is_done_with(known)), None)
-            if oldest is None:
-                return
-            del self._ended[oldest]
-            self._forget(self.sessions.pop(oldest))
+        for session_id in self._retention.surplus(self._is_needed):
+            self._forget(self.sessions.pop(session_id))
 
-    def _is_done_with(self, session_id: SessionId) -> bool:
+    def _is_needed(self, session_id: SessionId) -> bool:
         tasks = self.sessions[session_id].tasks
         has_tasks = tasks is not None and len(tasks.active) > 0
-        is_needed = session_id in self.kept or self._waited_for[session_id] > 0
-        return not has_tasks and not is_needed and not self.holds_devices(session_id)
+        return has_tasks or self._demand.is_waited_for(session_id) or self.holds_devices(session_id)
 
     def _forget(self, session: Session) -> None:
         self.ended_complete = False
-        self._ask_no_more(session)
+        self._demand.forget(session)
         if session.idempotency_key is not None:
             del self._by_key[session.owner, session.idempotency_key]
         for kernel_id in self.kernels_of.pop(session.id, {}):
@@ -278,48 +268,19 @@ class State:
 
     def _put_lease(self, lease: Lease) -> None:
         self.leases[lease.id] = lease
-        node_id = self.node_of(lease.agent_id)
-        on_node = self.open_leases.setdefault(node_id, {})
-        if lease.released_us is None:
-            on_node[lease.id] = lease
-        else:
-            on_node.pop(lease.id, None)
+        self._holdings.put(lease, self.node_of(lease.agent_id))
         if lease.session_id is not None:
             self.running_rows.note(lease.session_id)
-        self._holders = None
-        self.count_node(node_id)
-
-    def count_node(self, node_id: NodeId) -> None:
-        """Sum what is held on the devices of a node."""
-        devices = {device.id: device for agent in self.agents_on(node_id) for device in agent.devices}
-        specs = [lease.spec for lease in self.leases_on(node_id)]
-        self.used[node_id] = occupancy_of(specs, tuple(devices.values()))
-
-    def agents_on(self, node_id: NodeId) -> list[Agent]:
-        """All agents of a node."""
-        return [agent for agent in self.agents.values() if agent.node_id == node_id]
 
     def _put_agent(self, agent: Agent) -> None:
         known = self.agents.get(agent.id)
-        moved = {} if known is None or known.node_id == agent.node_id else self._take_leases(known)
-        if known is None or known.devices != agent.devices or known.slot_types != agent.slot_types:
-            self.layouts[agent.id] = DeviceLayout.of(agent.devices, slot_types=agent.slot_types)
-            self.running_rows.note_all()
-        self.agents[agent.id] = agent
-        if moved:
-            self._holders = None
-            self.running_rows.note_all()
-        self.open_leases.setdefault(agent.node_id, {}).update(moved)
-        self.count_node(agent.node_id)
-
-    def _take_leases(self, agent: Agent) -> dict[LeaseId, Lease]:
-        """The open leases of an agent that goes to another node: what it holds goes with it."""
-        on_node = self.open_leases.get(agent.node_id, {})
-        moved = {lease.id: lease for lease in on_node.values() if lease.agent_id == agent.id}
-        for lease_id in moved:
-            del on_node[lease_id]
-        self.count_node(agent.node_id)
-        return moved
+        if not self._fleet.put(agent):
+            return
+        if known is not None and known.node_id != agent.node_id:
+            self._holdings.set_devices(known.node_id, self._fleet.devices_on(known.node_id))
+            self._holdings.move(agent.id, of=known.node_id, to=agent.node_id)
+        self._holdings.set_devices(agent.node_id, self._fleet.devices_on(agent.node_id))
+        self.running_rows.note_all()
 
     def _put_slot(self, slot: KnownSlot) -> None:
         self.slots[slot.id] = slot

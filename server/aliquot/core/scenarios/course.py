@@ -10,7 +10,7 @@ from aliquot.core.guards import guard_ms
 from aliquot.core.plan import Eviction, KernelPlacement, Placement, Plan, Reservation
 from aliquot.core.policy import Policy
 from aliquot.core.scenarios.given import START_US, Given, Job, Running
-from aliquot.core.snapshot import AgentRow, PendingRow, RunningRow, Snapshot, Where
+from aliquot.core.snapshot import AgentRow, HoldersOn, PendingRow, RunningRow, Snapshot, Where
 from aliquot_schema.errors import InvalidRequest
 from aliquot_schema.ids import AgentId, DeviceId, NodeId, PoolId, SessionId
 from aliquot_schema.sessions import Failure
@@ -204,11 +204,11 @@ class Course:
         return [agent for agent in self._given.agents if agent.node_id == node_id]
 
 
-def _holders(rows: Iterable[RunningRow]) -> Mapping[tuple[NodeId, DeviceId], tuple[SessionId, ...]]:
-    found: dict[tuple[NodeId, DeviceId], tuple[SessionId, ...]] = {}
+def _holders(rows: Iterable[RunningRow]) -> Mapping[NodeId, HoldersOn]:
+    found: dict[NodeId, dict[DeviceId, tuple[SessionId, ...]]] = {}
     for row in rows:
         for kernel in row.kernels:
+            on_node = found.setdefault(kernel.node_id, {})
             for device_id in dict.fromkeys(device for amounts in kernel.spec.values() for device in amounts):
-                place = kernel.node_id, device_id
-                found[place] = (*found.get(place, ()), row.session_id)
+                on_node[device_id] = (*on_node.get(device_id, ()), row.session_id)
     return found
