@@ -223,11 +223,11 @@ class World:
         return guard_ms(estimate_ms=row.estimate_ms, limit_ms=row.limit_ms, policy=self.policy, pool=row.where.pool)
 
 
-def _holders(rows: Iterable[RunningRow]) -> dict[tuple[NodeId, DeviceId], tuple[SessionId, ...]]:
-    found: dict[tuple[NodeId, DeviceId], tuple[SessionId, ...]] = {}
+def _holders(rows: Iterable[RunningRow]) -> dict[NodeId, dict[DeviceId, tuple[SessionId, ...]]]:
+    found: dict[NodeId, dict[DeviceId, tuple[SessionId, ...]]] = {}
     for row in rows:
         for kernel in row.kernels:
+            on_node = found.setdefault(kernel.node_id, {})
             for device in dict.fromkeys(device for amounts in kernel.spec.values() for device in amounts):
-                place = kernel.node_id, device
-                found[place] = (*found.get(place, ()), row.session_id)
+                on_node[device] = (*on_node.get(device, ()), row.session_id)
     return found
