@@ -9,6 +9,7 @@ from aliquot.cli.main_job.command import once
 from aliquot.cli.node import node
 from aliquot.cli.policy import policy
 from aliquot.cli.replay import replay
+from aliquot.cli.selftest.command import selftest
 from aliquot.cli.serve import serve
 from aliquot.cli.simulate import simulate
 
@@ -24,6 +25,7 @@ main.add_typer(agent, name="agent", help="Run an agent of another node, check a 
 main.command("once")(once)
 main.add_typer(node, name="node", help="Be a node of a Ray cluster.")
 main.add_typer(policy, name="policy")
+main.command("selftest")(selftest)
 main.command("serve")(serve)
 main.command("simulate")(simulate)
 main.add_typer(audit, name="audit")

@@ -7,7 +7,6 @@ from typing import Final
 
 from aliquot.execution.agent.gpu_memory import MemoryUse
 from aliquot_schema.ids import KernelId
-from aliquot_schema.sizes import format_size
 
 STRIKES: Final = 2
 """Measurements in a row that must agree: one alone may fall into the moment in which a process ends."""
@@ -65,7 +64,12 @@ class MemoryWatch:
         return None
 
 
+def memory_text(size: int) -> str:
+    """A size for people, rounded."""
+    return f"{size / (1 << 30):.2f} GiB" if size >= 1 << 30 else f"{size / (1 << 20):.1f} MiB"
+
+
 def _words(use: MemoryUse) -> str:
     if use.granted_bytes == 0:
-        return f"takes {format_size(use.used_bytes)} of {use.device_id}, which it was not given"
-    return f"takes {format_size(use.used_bytes)} of {use.device_id}, and was given {format_size(use.granted_bytes)}"
+        return f"takes {memory_text(use.used_bytes)} of {use.device_id}, which it was not given"
+    return f"takes {memory_text(use.used_bytes)} of {use.device_id}, and was given {memory_text(use.granted_bytes)}"

@@ -1,0 +1,1 @@
+"""`aliquot selftest`: what is promised of real GPUs, tried on those of this machine."""

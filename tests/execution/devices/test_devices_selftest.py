@@ -1,0 +1,125 @@
+"""`aliquot selftest --real` against libraries that are compiled here: no test of ours has a real card."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PID_NAMESPACE = """
+import os
+import aliquot.execution.devices.nvml_readings as readings
+readings.in_initial_pid_namespace = lambda proc: os.environ["TEST_PROCESSES_ARE_TOLD"] == "yes"
+"""
+
+
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        pytest.skip("no C compiler to build the stand-ins for NVIDIA's libraries")
+    folder = tmp_path_factory.mktemp("libraries")
+    for source, library in (("fake_nvml.c", "libnvidia-ml.so.1"), ("fake_cuda.c", "libcuda.so.1")):
+        command = [compiler, "-shared", "-fPIC", "-o", folder / library, Path(__file__).with_name(source), "-ldl"]
+        subprocess.run(command, check=True, timeout=120)
+    return folder
+
+
+@pytest.fixture
+def machine(compiled: Path) -> Iterator[Path]:
+    """A folder with the libraries of a machine with two GPUs."""
+    folder = Path(tempfile.mkdtemp(prefix="aliquot-gpus-"))
+    for library in compiled.iterdir():
+        shutil.copy(library, folder)
+    for gpu in "01":
+        (folder / "holders" / gpu).mkdir(parents=True)
+    (folder / "sitecustomize.py").write_text(PID_NAMESPACE)
+    yield folder
+    shutil.rmtree(folder)
+
+
+def selftest(machine: Path, *options: str, processes_are_told: bool = True) -> tuple[int, str]:
+    environment = {
+        "LD_LIBRARY_PATH": str(machine),
+        "PYTHONPATH": str(machine),
+        "TEST_PROCESSES_ARE_TOLD": "yes" if processes_are_told else "no",
+    }
+    command = [sys.executable, "-m", "aliquot", "selftest", *options]
+    done = subprocess.run(
+        command, env=os.environ | environment, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert "Traceback" not in done.stderr, done.stderr
+    return done.returncode, done.stdout + done.stderr
+
+
+def findings(printed: str) -> dict[str, dict[str, Any]]:
+    return {finding["name"]: finding for finding in json.loads(printed)["findings"]}
+
+
+def test_everything_is_as_expected_on_two_gpus(machine: Path) -> None:
+    code, printed = selftest(machine, "--real", "--json")
+    found = findings(printed)
+    assert code == 0, printed
+    assert {finding["outcome"] for finding in found.values()} == {"ok"}, printed
+    assert set(found) == {
+        "cuda0 is healthy",
+        "cuda1 is healthy",
+        "discovery: CUDA sees what NVML reports",
+        "a job with cuda0 sees only it",
+        "a job with cuda1 sees only it",
+        "a job without a GPU sees none",
+        "device_access: env",
+        "two half shares of cuda0",
+        "two half shares of cuda1",
+    }
+    assert found["a job with cuda1 sees only it"]["seen"] == '["11111111-bbbb-0000-0000-000000000000"]'
+    seen = found["two half shares of cuda0"]["seen"]
+    assert "takes 47.79 GiB" in seen
+    assert "was given 39.82 GiB" in seen
+    assert "ended by signal 15; the modest one runs on" in seen
+
+
+def test_a_driver_that_shows_jobs_every_gpu_fails_the_test(machine: Path) -> None:
+    (machine / "careless").touch()
+    code, printed = selftest(machine, "--real", "--json")
+    found = findings(printed)
+    assert code == 1
+    assert found["a job with cuda0 sees only it"]["outcome"] == "fail"
+    assert found["a job without a GPU sees none"]["outcome"] == "fail"
+    assert found["discovery: CUDA sees what NVML reports"]["outcome"] == "ok"
+
+
+def test_what_cannot_be_attributed_or_is_in_use_is_not_tried_and_says_so(machine: Path) -> None:
+    code, printed = selftest(machine, "--real", "--json", processes_are_told=False)
+    shared = findings(printed)["two half shares of cuda0"]
+    assert (code, shared["outcome"]) == (0, "unknown")
+    assert "cannot be attributed here" in shared["seen"]
+    (machine / "holders" / "0" / str(os.getpid())).write_text("1000")
+    code, printed = selftest(machine, "--real", "--json")
+    found = findings(printed)
+    assert (code, found["two half shares of cuda0"]["outcome"]) == (0, "unknown")
+    assert "others use it" in found["two half shares of cuda0"]["seen"]
+    assert found["two half shares of cuda1"]["outcome"] == "ok"
+
+
+def test_cuda_that_is_missing_fails_in_words(machine: Path) -> None:
+    (machine / "libcuda.so.1").write_bytes(b"no library")
+    code, printed = selftest(machine, "--real", "--json")
+    assert code == 1
+    assert "CUDA: " in findings(printed)["discovery: CUDA sees what NVML reports"]["seen"]
+
+
+def test_without_a_gpu_it_says_so(machine: Path) -> None:
+    (machine / "libnvidia-ml.so.1").write_bytes(b"no library")
+    code, printed = selftest(machine, "--real")
+    assert code == 2
+    assert "no NVIDIA GPU to try: " in printed
+    code, printed = selftest(machine)
+    assert code == 2
+    assert "needs --real" in printed
