@@ -7,17 +7,18 @@ from typing import Final
 import aliquot
 import aliquot_schema
 
-_ROOTS: Final = tuple(Path(str(package.__file__)).parent for package in (aliquot, aliquot_schema))
-_ASIDE: Final = frozenset({"graphql", "dashboard", "cli", "api", "store", "service", "client"})
-"""Packages of the server alone."""
+_AGENT: Final = {
+    aliquot: ("errors.py", "core/allocation/**/*.py", "execution/**/*.py"),
+    aliquot_schema: ("*.py",),
+}
+"""What agents import, by package."""
 
 
 def installed_code() -> str:
     """The code on the disk now; what a process has loaded may be older."""
     digest = hashlib.sha256()
-    for root in _ROOTS:
-        for path in sorted(root.rglob("*.py")):
-            inside = path.relative_to(root)
-            if inside.parts[0] not in _ASIDE:
-                digest.update(f"{root.name}/{inside}\0".encode() + path.read_bytes() + b"\0")
+    for package, parts in _AGENT.items():
+        root = Path(str(package.__file__)).parent
+        for path in sorted(path for part in parts for path in root.glob(part)):
+            digest.update(f"{root.name}/{path.relative_to(root)}\0".encode() + path.read_bytes() + b"\0")
     return digest.hexdigest()[:16]
