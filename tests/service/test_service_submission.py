@@ -195,6 +195,9 @@ async def test_a_quota_of_nothing_lets_nothing_of_a_slot_start() -> None:
         none = NewQuota(scope=QuotaScope.PROJECT, name="default", max_slots=[("cuda.device", "0")])
         changed = await office.set_quota(CALLER, none, None)
         assert [(slot.slot, slot.amount) for slot in changed.quota.max_slots] == [("cuda.device", "0")]
+        twice = NewQuota(scope=QuotaScope.PROJECT, name="default", max_slots=[("cpu", "0"), ("cpu", "4")])
+        with pytest.raises(InvalidRequest, match="max_slots: a slot is given twice"):
+            await office.set_quota(CALLER, twice, None)
         with pytest.raises(QuotaExceeded, match=r"no cuda\.shares may be held"):
             await on.submit(slots=[("cuda.shares", "0.1")])
         await on.advance()

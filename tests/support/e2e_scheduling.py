@@ -1,10 +1,11 @@
 """The scheduler at work, as end-to-end tests see it: jobs that do what they are told, and acts of operators."""
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
+from aliquot.cli.main_job.cluster_view import until_joined
 from aliquot.cli.main_job.own_server import OwnServer
 from aliquot.client import Client
 from e2e_sessions import submit, until
@@ -129,8 +130,10 @@ def agents_of(seen: Mapping[str, Any]) -> list[str]:
     return [str(kernel["agent_id"]).rpartition("-")[2] for kernel in seen["kernels"]]
 
 
+@asynccontextmanager
 async def desk_at(*files: str) -> AsyncIterator[Desk]:
-    """A server with an agent for each of these accelerator files."""
+    """A server with an agent for each of these accelerator files, all of which have joined."""
     options = [text for file in files for text in ("--accelerators", str(ACCELERATORS / file))]
     async with OwnServer(*options) as server, server.client() as client:
+        await until_joined(client, agents=len(files))
         yield Desk(server, client)

@@ -1,5 +1,6 @@
 """Quotas and use: what users and projects may hold, and what they have used."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -123,7 +124,8 @@ def _checked(asked: NewQuota) -> Quota:
         least = 1 if field == "weight" else 0
         if value is not None and not least <= value <= NUMBER_MAX:
             raise InvalidRequest(f"{field}: {value} is not within {least} and {NUMBER_MAX}", field=field)
-    own, most = ResourceSlot.parse(dict(asked.own_slots)), SlotAmounts.parse(dict(asked.max_slots))
+    own = ResourceSlot.parse(_once(asked.own_slots, field="own_slots"))
+    most = SlotAmounts.parse(_once(asked.max_slots, field="max_slots"))
     if own and asked.scope is QuotaScope.CLUSTER:
         raise InvalidRequest("own_slots: the cluster has none of its own; users and projects do", field="own_slots")
     quota = Quota(
@@ -139,6 +141,13 @@ def _checked(asked: NewQuota) -> Quota:
     if _is_void(quota):
         raise InvalidRequest("this quota says nothing; give it a limit, or use remove_quota", field=None)
     return quota
+
+
+def _once(pairs: Sequence[tuple[str, str]], *, field: str) -> dict[str, str]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise InvalidRequest(f"{field}: a slot is given twice", field=field)
+    return found
 
 
 def _is_void(quota: Quota) -> bool:

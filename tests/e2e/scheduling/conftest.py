@@ -4,7 +4,6 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from aliquot.cli.main_job.cluster_view import until_joined
 from e2e_scheduling import Desk, desk_at
 from e2e_steering import Office
 
@@ -22,8 +21,7 @@ def accelerators() -> tuple[str, ...]:
 
 @pytest.fixture(scope="module")
 async def shared_desk(anyio_backend: str, accelerators: tuple[str, ...]) -> AsyncIterator[Desk]:
-    async for desk in desk_at(*accelerators):
-        await until_joined(desk.client, agents=len(accelerators))
+    async with desk_at(*accelerators) as desk:
         yield desk
 
 
