@@ -1,0 +1,108 @@
+"""What is counted, charged and forgotten, at its edges."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aliquot.core import fairshare
+from aliquot.core.fairshare import HALF_LIFE_MS, Usage, decay
+from aliquot.core.guards import ESTIMATE_UNKNOWN_MS, GUARD_FACTOR, GUARD_MIN_MS, guard_ms, guards_ms
+from aliquot.core.months import month_of
+from aliquot.core.ordering import ORDERS
+from aliquot.core.ordering.score import Standing
+from aliquot.core.policy import Policy
+from aliquot.core.queue import Queue
+from aliquot.core.quota import HOUR
+from aliquot.core.quota_amounts import counted, text_of
+from aliquot.core.shares import Shares
+from aliquot.core.snapshot import ANYWHERE
+from aliquot_schema.ids import PoolId, ProjectId, SlotName, UserId
+from aliquot_schema.policies import Pool, Weights
+from aliquot_schema.quotas import Account
+from core_cluster import row
+from core_effort import examples
+
+ANN, BOB, LAB = UserId("ann"), UserId("bob"), ProjectId("lab")
+WEEK_US = HALF_LIFE_MS * 1000
+
+
+def test_the_constants_are_what_the_documentation_says() -> None:
+    assert (ESTIMATE_UNKNOWN_MS, GUARD_FACTOR, GUARD_MIN_MS) == (3_600_000, 10, 3_600_000)
+    assert HALF_LIFE_MS == 7 * 24 * 3_600_000
+    assert HOUR == 1000 * 3_600_000
+
+
+def test_what_is_kept_is_a_power_of_a_half() -> None:
+    tables = fairshare._decays()
+    assert [len(table) for table in tables] == [256] * 5
+    for digit, table in enumerate(tables):
+        for value, kept in enumerate(table):
+            assert kept / 2**62 == pytest.approx(2 ** -(value * 256**digit / 2**40), rel=1e-12)
+
+
+@examples(100)
+@given(elapsed_us=st.integers(0, 40 * WEEK_US), half_life_ms=st.integers(60_000, 10**10))
+def test_decay_is_a_power_of_a_half_at_every_time(elapsed_us: int, half_life_ms: int) -> None:
+    exact = 2.0 ** -(elapsed_us / (half_life_ms * 1000))
+    assert decay(elapsed_us, half_life_ms=half_life_ms) / 2**62 == pytest.approx(exact, rel=1e-9, abs=1e-15)
+
+
+def test_usage_is_forgotten_by_the_half_life_of_its_policy() -> None:
+    account = Account(id="lab/ann", project=LAB, user=ANN, used=1000, at_us=0)
+    day_ms = 86_400_000
+    assert Usage.of([account], half_life_ms=day_ms).used_at(day_ms * 1000) == {(LAB, ANN): 500}
+    held = Usage(half_life_ms=day_ms).held(1000, user=ANN, project=LAB, now_us=0)
+    week = Usage().held(1000, user=ANN, project=LAB, now_us=0)
+    assert held.used_at(WEEK_US)[LAB, ANN] < week.used_at(WEEK_US)[LAB, ANN]
+
+
+def test_of_who_has_used_nothing_nothing_is_on_record() -> None:
+    record = Usage().record(LAB, BOB)
+    assert (record.id, record.project, record.user) == ("lab/bob", LAB, BOB)
+    assert (record.used, record.at_us, record.charged, record.month, record.month_charged) == (0, 0, 0, 0, 0)
+    assert month_of(0) == 197001
+
+
+def test_fairness_is_a_whole_number() -> None:
+    usage = Usage().held(1000, user=ANN, project=LAB, now_us=0).held(-1000, user=ANN, project=LAB, now_us=WEEK_US)
+    shares = Shares(usage, waiting=[(LAB, BOB), (ProjectId("shop"), BOB)], quotas={}, now_us=WEEK_US)
+    terms = [shares.fairness(LAB, ANN), shares.fairness(LAB, BOB), shares.fairness(ProjectId("shop"), BOB)]
+    assert [type(term) for term in terms] == [int] * 3
+    assert terms == [266_666, 666_666, 1_000_000]
+
+
+@pytest.mark.parametrize("order", sorted(ORDERS))
+def test_scores_are_whole_numbers(order: str) -> None:
+    queue = Queue.of([row("a"), row("b", at=7, estimate_ms=3)])
+    scores = ORDERS[order](Standing(queue=queue, usage=Usage(), weights=Weights(), now_us=9))
+    assert scores.dtype == np.int64
+
+
+@examples(60)
+@given(
+    estimate_ms=st.sampled_from([None, 0, 1, 360_000, 360_001, 10**7]),
+    limit_ms=st.sampled_from([None, 0, 5]),
+    default_ms=st.sampled_from([None, 8]),
+)
+def test_the_guard_of_one_is_the_guard_of_many(
+    estimate_ms: int | None, limit_ms: int | None, default_ms: int | None
+) -> None:
+    fast = PoolId("fast")
+    policy = Policy(pools={fast: Pool(default_limit_ms=default_ms)})
+    one = row("a", estimate_ms=estimate_ms, limit_ms=limit_ms, where=replace(ANYWHERE, pool=fast))
+    found = guard_ms(estimate_ms=estimate_ms, limit_ms=limit_ms, policy=policy, pool=fast)
+    assert guards_ms(Queue.of([row("z", at=-1, limit_ms=77), one]), policy).tolist() == [77, found]
+    expected = limit_ms if limit_ms is not None else default_ms
+    assert found == (
+        max(10 * (3_600_000 if estimate_ms is None else estimate_ms), 3_600_000) if expected is None else expected
+    )
+
+
+def test_slots_of_one_kind_are_counted_together() -> None:
+    pairs = [(SlotName("cuda.device"), 1), (SlotName("cuda.shares"), 500), (SlotName("cpu"), 2), (SlotName("cpu"), 3)]
+    assert counted(pairs, times=2) == {"cuda.shares": 3000, "cpu": 10}
+    assert counted(pairs) == {"cuda.shares": 1500, "cpu": 5}
+    assert (text_of(SlotName("cuda.device"), 1500), text_of(SlotName("cuda.device"), 2000)) == ("1.50", "2")

@@ -1,0 +1,78 @@
+"""Making room: what becomes of a session that was asked to, and whether it ended by itself instead."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from aliquot.core.leaving import ended_by_itself, is_overdue, made_room, preempt, unstopped
+from aliquot_schema.ids import SessionId, UserId
+from aliquot_schema.sessions import PreemptionCause, PreemptionReceipt, Session
+from aliquot_schema.states import KernelState, SessionState
+from core_records import kernel, session
+
+S, K = SessionState, KernelState
+RECEIPT = PreemptionReceipt(
+    cause=PreemptionCause.PRIORITY, by_session=SessionId("ses_2"), by_user=UserId("bob"), at_us=100, until_us=200
+)
+
+
+def leaving(*, checkpoint: bool = False, **fields: Any) -> Session:
+    found = preempt(session(S.RUNNING), RECEIPT)
+    signal = 10 if checkpoint else None
+    return replace(found, spec=replace(found.spec, checkpoint_signal=signal), **fields)
+
+
+def test_it_is_asked_and_runs_on() -> None:
+    found = leaving()
+    assert (found.state, found.preemption, found.attempt) == (S.PREEMPTING, RECEIPT, 1)
+    with pytest.raises(AssertionError, match="ses_1 is queued"):
+        preempt(session(S.QUEUED), RECEIPT)
+
+
+def test_who_made_room_waits_in_the_old_place_and_has_lost_no_try() -> None:
+    before = leaving(preemptions=1, scheduled_us=50, started_us=60)
+    found = made_room(before, lost=77)
+    assert (found.state, found.preemptions, found.attempt, found.queued_us) == (S.QUEUED, 2, 1, before.queued_us)
+    assert (found.scheduled_us, found.started_us, found.ended_us) == (None, None, None)
+    assert found.preemption == replace(RECEIPT, lost_ms=77)
+    with pytest.raises(AssertionError, match="ses_1 is running"):
+        made_room(session(S.RUNNING), lost=0)
+    with pytest.raises(AssertionError, match="ses_1 was asked by nobody"):
+        made_room(replace(before, preemption=None), lost=0)
+
+
+@pytest.mark.parametrize(
+    ("fields", "checkpoint", "expected"),
+    [
+        ({"exit_code": 0, "ended_us": 150}, False, True),
+        ({"exit_code": 1, "ended_us": 99}, False, True),
+        ({"exit_code": 1, "ended_us": 100}, False, False),
+        ({"exit_code": 1, "ended_us": 150}, True, True),
+        ({"exit_code": 1, "ended_us": 199}, True, True),
+        ({"exit_code": 1, "ended_us": 200}, True, False),
+        ({"exit_code": None, "signal": 10, "ended_us": 150}, True, False),
+        ({"exit_code": None, "signal": 9, "ended_us": 50}, False, False),
+        ({"exit_code": None, "timed_out": True, "ended_us": 250}, False, True),
+        ({"exit_code": 1, "ended_us": None}, True, False),
+    ],
+)
+def test_whether_it_came_to_an_end_of_its_own(fields: dict[str, Any], checkpoint: bool, expected: bool) -> None:
+    kernels = [kernel(K.EXITED, rank=0), kernel(K.EXITED, rank=1, **fields)]
+    assert ended_by_itself(leaving(checkpoint=checkpoint), kernels) is expected
+
+
+def test_of_who_was_asked_by_nobody_nothing_can_be_said() -> None:
+    with pytest.raises(AssertionError, match="ses_1 was asked by nobody"):
+        ended_by_itself(session(S.RUNNING), [kernel(K.EXITED, exit_code=1)])
+
+
+def test_the_grace_is_over_at_its_end() -> None:
+    assert [is_overdue(leaving(), now_us=now_us) for now_us in (199, 200, 201)] == [False, True, True]
+    assert not is_overdue(replace(leaving(), state=S.RUNNING), now_us=500)
+    assert not is_overdue(replace(leaving(), preemption=None), now_us=500)
+
+
+def test_those_are_told_to_stop_that_nobody_has_told() -> None:
+    kernels = [kernel(state, rank=rank) for rank, state in enumerate((K.RUNNING, K.STOPPING, K.EXITED, K.STARTING))]
+    assert [one.rank for one in unstopped(kernels)] == [0, 3]

@@ -1,0 +1,175 @@
+"""The policy document: every field reaches the policy, and every change is checked, with words that help."""
+
+from dataclasses import fields, replace
+from typing import Any
+
+import pytest
+
+from aliquot.core.allocation.options import AllocationOptions, NumaPolicy, Strategy
+from aliquot.core.policy import Policy
+from aliquot.core.policy_changes import RANGES, amended, check, promises_to_all
+from aliquot_schema.errors import InvalidRequest
+from aliquot_schema.ids import PoolId
+from aliquot_schema.policies import Backfill, Charges, PolicyDocument, Pool, Preemption, Retries, Victims, Weights
+from aliquot_schema.sessions import DEFAULT_POOL
+
+PLAIN = PolicyDocument()
+STRANGE = PolicyDocument(
+    version=7,
+    order="sjf",
+    backfill=Backfill.CONSERVATIVE,
+    backfill_depth=3,
+    placement="pack",
+    allocation="fill",
+    allow_fragmentation=True,
+    numa="interleave",
+    weights=Weights(age=5),
+    half_life_ms=99_000,
+    charges=Charges(cpu_milli=9),
+    pools={DEFAULT_POOL: Pool(default_limit_ms=4_000)},
+    preemption=Preemption(victims=Victims.ANY),
+)
+
+
+def test_every_field_of_the_document_reaches_the_policy() -> None:
+    found = Policy.of(STRANGE)
+    for field in fields(Policy):
+        if field.name != "allocation":
+            assert getattr(found, field.name) == getattr(STRANGE, field.name)
+            assert getattr(found, field.name) != getattr(Policy(), field.name)
+    assert found.allocation == AllocationOptions(
+        strategy=Strategy.FILL, allow_fragmentation=True, numa=NumaPolicy.INTERLEAVE
+    )
+    assert (found.default_limit_ms(DEFAULT_POOL), found.default_limit_ms(PoolId("other"))) == (4_000, None)
+
+
+def test_a_change_is_merged_field_by_field() -> None:
+    found = amended(PLAIN, {"weights": {"age": 3}, "backfill": "none", "preemption": {"victims": "any"}})
+    assert found == replace(
+        PLAIN,
+        weights=replace(PLAIN.weights, age=3),
+        backfill=Backfill.NONE,
+        preemption=replace(PLAIN.preemption, victims=Victims.ANY),
+    )
+    assert amended(STRANGE, {}) == STRANGE
+    assert amended(PLAIN, {"backfill": "conservative"}).backfill is Backfill.CONSERVATIVE
+    assert promises_to_all()
+    pools = {DEFAULT_POOL: Pool(), PoolId("x"): Pool(default_limit_ms=1_000)}
+    assert amended(PLAIN, {"pools": pools}).pools == pools
+
+
+@pytest.mark.parametrize("path", RANGES)
+def test_both_ends_of_a_range_are_allowed_and_nothing_beyond(path: str) -> None:
+    least, most = RANGES[path]
+    for value in (least, most):
+        assert _value(_changed(path, value), path) == value
+    for value in (least - 1, most + 1):
+        with pytest.raises(InvalidRequest) as refusal:
+            _changed(path, value)
+        name = path.replace("_ms", "")
+        unit = " ms" if name != path else ""
+        assert refusal.value.message == f"{name}: {value}{unit} is not within {least} and {most}{unit}"
+        assert refusal.value.field == name
+
+
+def test_the_ranges_are_those_that_keep_scores_within_64_bits_and_nobody_waiting_for_ever() -> None:
+    assert {path: RANGES[path] for path in ("weights.age", "weights.fair", "weights.sjf_age_pct")} == {
+        "weights.age": (1, 1_000),
+        "weights.fair": (0, 1_000),
+        "weights.sjf_age_pct": (1, 100),
+    }
+    assert all(least >= 1 for path, (least, _) in RANGES.items() if "age" in path or "level" in path)
+
+
+POOL = Pool()
+LONG = "p" * 65
+
+
+@pytest.mark.parametrize(
+    ("changes", "field", "message"),
+    [
+        ({"backfill": "all"}, "backfill", "backfill: 'all' is not known; there are conservative, easy, none"),
+        (
+            {"backfill": "x" * 70},
+            "backfill",
+            f"backfill: '{'x' * 64}' is not known; there are conservative, easy, none",
+        ),
+        ({"allocation": "odd"}, "allocation", "allocation: 'odd' is not known; there are evenly, fill"),
+        ({"numa": "odd"}, "numa", "numa: 'odd' is not known; there are interleave, prefer"),
+        (
+            {"preemption": {"victims": "all"}},
+            "preemption.victims",
+            "preemption.victims: 'all' is not known; there are any, nobody, willing",
+        ),
+        (
+            {"charges": {"accelerator_milli": {"T4": -1}}},
+            "charges.accelerators[T4]",
+            "charges.accelerators[T4]: -1 is not within 0 and 1000000",
+        ),
+        (
+            {"charges": {"accelerator_milli": {LONG: 1_000_001}}},
+            f"charges.accelerators[{LONG[:64]}]",
+            f"charges.accelerators[{LONG[:64]}]: 1000001 is not within 0 and 1000000",
+        ),
+        (
+            {"retries": {"wait_ms_first": 300_001}},
+            "retries.wait_first",
+            "retries: the first wait is longer than the longest",
+        ),
+        ({"pools": {}}, "pools", "pools: default must be there; sessions that name no pool use it"),
+        *(
+            (
+                {"pools": {DEFAULT_POOL: POOL, name: POOL}},
+                "pools",
+                f"pools: {name[:64]!r} is no name; 1 to 64 printable characters are",
+            )
+            for name in ("", LONG, " a", "a\n", "a\x07b")
+        ),
+        (
+            {"pools": {DEFAULT_POOL: Pool(default_limit_ms=999)}},
+            "pools[default].default_limit",
+            "pools[default].default_limit: 999 ms is not within 1000 and 316224000000 ms",
+        ),
+        (
+            {"pools": {DEFAULT_POOL: Pool(default_limit_ms=316_224_000_001)}},
+            "pools[default].default_limit",
+            "pools[default].default_limit: 316224000001 ms is not within 1000 and 316224000000 ms",
+        ),
+    ],
+)
+def test_what_is_wrong_is_said(changes: dict[str, Any], field: str, message: str) -> None:
+    with pytest.raises(InvalidRequest) as refusal:
+        amended(PLAIN, changes)
+    assert (refusal.value.message, refusal.value.field) == (message, field)
+
+
+def test_what_is_just_allowed() -> None:
+    names = {DEFAULT_POOL: POOL, PoolId("p" * 64): POOL, PoolId("a"): Pool(default_limit_ms=1_000)}
+    prices = {"free": 0, "dear": 1_000_000}
+    charges, retries = Charges(accelerator_milli=prices), Retries(wait_ms_first=300_000)
+    check(replace(PLAIN, pools=names, charges=charges, retries=retries))
+
+
+def test_an_unknown_field_is_a_fault_of_ours() -> None:
+    with pytest.raises(AssertionError, match=r"weights\.speed is no field of the policy"):
+        amended(PLAIN, {"weights": {"speed": 1}})
+    with pytest.raises(AssertionError, match=r"^speed is no field"):
+        amended(PLAIN, {"speed": 1})
+
+
+def _changed(path: str, value: int) -> PolicyDocument:
+    changes: Any = value
+    for name in reversed(path.split(".")):
+        changes = {name: changes}
+    if path == "retries.wait_ms_first":
+        changes["retries"]["wait_ms_max"] = RANGES[path][1]
+    if path == "retries.wait_ms_max":
+        changes["retries"]["wait_ms_first"] = 1
+    return amended(PLAIN, changes)
+
+
+def _value(document: PolicyDocument, path: str) -> Any:
+    value: Any = document
+    for name in path.split("."):
+        value = getattr(value, name)
+    return value

@@ -1,0 +1,123 @@
+"""Quotas at their edges: a milli more or less, whose quota it is, and what is said."""
+
+import pytest
+
+from aliquot.core.plan import KernelPlacement
+from aliquot.core.policy import Policy
+from aliquot.core.quota import QuotaBook
+from aliquot.core.quota_limits import impossible_under, too_many_queued
+from aliquot.core.snapshot import RunningRow
+from aliquot_schema.ids import AgentId, DeviceId, NodeId, ProjectId, SessionId, SlotName, UserId
+from aliquot_schema.policies import Backfill, Preemption, Victims
+from aliquot_schema.quotas import Quota, QuotaScope, quota_id
+from aliquot_schema.reasons import Reason
+from aliquot_schema.sessions import SessionSpec
+from aliquot_schema.slots import ResourceSlot
+from allocation_devices import gpus
+from core_cluster import on, placed, row, snapshot, waits
+from ordering_scenes import passed
+
+ANN, LAB = UserId("ann"), ProjectId("lab")
+SHARES = SlotName("cuda.shares")
+
+
+def quota(scope: QuotaScope, name: str, *, own: int | None = None, most: int | None = None) -> Quota:
+    """In milli of a device."""
+    return Quota(
+        id=quota_id(scope, name),
+        scope=scope,
+        name=name,
+        own_slots=ResourceSlot({} if own is None else {SHARES: own}),
+        max_slots=ResourceSlot({} if most is None else {SHARES: most}),
+    )
+
+
+def holds(name: str, milli: int) -> RunningRow:
+    kernel = KernelPlacement(rank=0, agent_id=AgentId("x"), node_id=NodeId("x"), spec={SHARES: {DeviceId("0"): milli}})
+    return RunningRow(session_id=SessionId(name), ends_us=0, kernels=(kernel,), milli=milli, owner=ANN, project=LAB)
+
+
+def book(*quotas: Quota, running: list[RunningRow]) -> QuotaBook:
+    state = snapshot([], [], quotas={one.id: one for one in quotas}, running=tuple(running))
+    return QuotaBook(state, policy=Policy(preemption=Preemption(victims=Victims.ANY)), now_us=0)
+
+
+def test_one_milli_beyond_ones_own_is_borrowed_by_who_holds_no_more_than_that() -> None:
+    large, small = holds("large", 999), holds("small", 1)
+    lending = book(quota(QuotaScope.PROJECT, "lab", own=999), running=[large, small])
+    assert (lending.is_borrower(small), lending.is_borrower(large)) == (True, False)
+
+
+def test_who_would_lose_a_part_of_his_own_is_not_asked() -> None:
+    whole = holds("whole", 1000)
+    assert not book(quota(QuotaScope.PROJECT, "lab", own=999), running=[whole]).is_borrower(whole)
+    assert not book(quota(QuotaScope.PROJECT, "lab", own=1000), running=[whole]).is_borrower(whole)
+
+
+def test_a_user_who_keeps_to_his_own_may_borrow_for_his_project() -> None:
+    first, second = holds("a", 1000), holds("b", 1000)
+    user, project = quota(QuotaScope.USER, "ann", own=2000), quota(QuotaScope.PROJECT, "lab", own=1000)
+    assert book(user, project, running=[first, second]).is_borrower(second)
+
+
+def test_what_is_not_in_the_book_borrows_nothing() -> None:
+    lending = book(quota(QuotaScope.PROJECT, "lab", own=1), running=[])
+    assert not lending.is_borrower(holds("stranger", 1))
+
+
+def test_a_user_calls_back_what_is_his_own_without_a_project() -> None:
+    lending = book(quota(QuotaScope.USER, "ann", own=1000), running=[])
+    assert lending.may_reclaim(row("a", owner=ANN, project=LAB))
+    assert not lending.may_reclaim(row("a", owner=UserId("bob"), project=LAB))
+
+
+def test_what_is_given_back_is_given_back_once() -> None:
+    first, second = holds("a", 1000), holds("b", 1000)
+    tight = book(quota(QuotaScope.PROJECT, "lab", most=2000), running=[first, second])
+    tight.give(first)
+    mine = row("m", owner=ANN, project=LAB)
+    assert tight.refusal(mine) is None
+    tight.take(mine)
+    assert tight.refusal(mine) is not None
+
+
+@pytest.mark.parametrize("backfill", Backfill)
+def test_a_quota_holds_back_under_every_backfill(backfill: Backfill) -> None:
+    queue = [
+        row("mine", at=1, owner=ANN, cuda_device="2"),
+        row("more", at=2, owner=ANN),
+        row("last", at=3, cuda_device="2"),
+    ]
+    limit = quota(QuotaScope.USER, "ann", most=2000)
+    plan = passed(snapshot([on("x", gpus(4))], queue, quotas={limit.id: limit}), Policy(backfill=backfill))
+    assert placed(plan) == ["mine", "last"]
+    assert waits(plan, "more").reason is Reason.QUOTA
+    assert waits(plan, "more").evidence.quota == "user:ann"
+
+
+def test_what_is_not_asked_for_may_be_forbidden() -> None:
+    spec = SessionSpec(argv=("true",), slots=ResourceSlot.parse({"cpu": "1"}))
+    none = quota(QuotaScope.USER, "ann", most=0)
+    assert impossible_under(spec, {none.id: none}, user=ANN, project=LAB) is None
+
+
+def test_a_refusal_at_submission_says_what_and_how_much() -> None:
+    spec = SessionSpec(argv=("true",), slots=ResourceSlot.parse({"cuda.device": "3"}))
+    limit = quota(QuotaScope.USER, "ann", most=2000)
+    found = impossible_under(spec, {limit.id: limit}, user=ANN, project=LAB)
+    assert found is not None
+    assert found.message == "quota user:ann: 3 cuda.device are more than 2; ask for less"
+    spent = Quota(id=quota_id(QuotaScope.PROJECT, "lab"), scope=QuotaScope.PROJECT, name="lab", gpu_hours_per_month=0)
+    found = impossible_under(spec, {spent.id: spent}, user=ANN, project=LAB)
+    assert found is not None
+    assert found.message == "quota project:lab: no GPU-hours may be used"
+
+
+@pytest.mark.parametrize(("scope", "name"), [(QuotaScope.USER, "ann"), (QuotaScope.PROJECT, "lab")])
+def test_too_many_that_wait_are_refused_with_the_quota_and_the_numbers(scope: QuotaScope, name: str) -> None:
+    limit = Quota(id=quota_id(scope, name), scope=scope, name=name, max_queued=5)
+    found = too_many_queued(3, {limit.id: limit}, queued=lambda _: 3, user=ANN, project=LAB)
+    assert found is not None
+    assert (found.quota, found.resource, found.requested, found.limit) == (limit.id, "queued", "3", "5")
+    assert too_many_queued(2, {limit.id: limit}, queued=lambda _: 3, user=ANN, project=LAB) is None
+    assert too_many_queued(9, {limit.id: limit}, queued=lambda _: 3, user=UserId("x"), project=ProjectId("y")) is None

@@ -1,0 +1,128 @@
+"""Preemption at its edges: who is asked first, who exactly, on whose behalf, and that nobody is asked twice."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from aliquot.core.plan import Plan
+from aliquot.core.policy import Policy
+from aliquot.core.preemption import TRIES_MAX
+from aliquot.core.snapshot import RunningRow
+from aliquot_schema.ids import UserId
+from aliquot_schema.policies import Backfill, Preemption, Victims
+from aliquot_schema.reasons import Reason
+from aliquot_schema.sessions import Priority
+from allocation_devices import gpus
+from core_cluster import NOW_US, on, placed, row, waits
+from ordering_scenes import SECOND_US, busy, passed, runs
+
+RULES = Preemption(victims=Victims.ANY, run_ms_min=60_000, preemptions_max=2, grace_ms=30_000)
+POLICY = Policy(order="priority", backfill=Backfill.EASY, preemption=RULES)
+TWO = on("x", gpus(2))
+FOUR = on("x", gpus(4))
+HOUR_MS = 3_600_000
+
+
+def holding(name: str, *devices: int, **fields: Any) -> RunningRow:
+    plain = runs(name, FOUR, {"cuda.device": {f"cuda{index}": 1 for index in devices}}, ends_in_s=3600)
+    known: dict[str, Any] = {"started_us": NOW_US - 600 * SECOND_US, "priority": Priority.LOW}
+    return replace(plain, **(known | fields))
+
+
+def urgent(name: str, **fields: Any) -> Any:
+    return row(name, priority=Priority.CRITICAL, owner=UserId("ann"), **fields)
+
+
+def evicted(plan: Plan) -> list[str]:
+    return [str(eviction.session_id) for eviction in plan.evictions]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "asked"),
+    [
+        ({"estimate_ms": 2 * HOUR_MS}, {}, "a"),
+        ({"estimate_ms": HOUR_MS // 2}, {}, "b"),
+        ({}, {}, "a"),
+        ({"started_us": NOW_US - 601 * SECOND_US}, {}, "b"),
+        ({"estimate_ms": 2 * HOUR_MS, "started_us": NOW_US - 2 * 3_600 * SECOND_US}, {}, "b"),
+        ({"estimate_ms": 0}, {"estimate_ms": 5}, "a"),
+    ],
+    ids=["longer", "shorter", "alike", "older", "nearly over", "both over"],
+)
+def test_the_one_with_most_left_is_asked(first: dict[str, Any], second: dict[str, Any], asked: str) -> None:
+    """Without an estimate an hour is reckoned with; among equals the one with the lower name goes."""
+    running = [holding("b", 2, 3, **second), holding("a", 0, 1, **first)]
+    assert evicted(passed(busy([FOUR], running, [urgent("u", cuda_device="2")]), POLICY)) == [asked]
+
+
+def test_left_work_counts_by_the_device() -> None:
+    running = [holding("wide", 0, 1, 2, estimate_ms=1_000_000), holding("narrow", 3, estimate_ms=1_700_000)]
+    assert evicted(passed(busy([FOUR], running, [urgent("u")]), POLICY)) == ["wide"]
+    running = [holding("wide", 0, 1, 2, estimate_ms=1_000_000), holding("narrow", 3, estimate_ms=1_900_000)]
+    assert evicted(passed(busy([FOUR], running, [urgent("u")]), POLICY)) == ["narrow"]
+
+
+def test_a_session_is_left_alone_until_it_has_run_so_long_and_not_longer() -> None:
+    started_us = NOW_US - 60 * SECOND_US
+    running = [holding("a", 0, 1, 2, 3, started_us=started_us)]
+    assert evicted(passed(busy([FOUR], running, [urgent("u")]), POLICY)) == ["a"]
+    running = [holding("a", 0, 1, 2, 3, started_us=started_us + 1)]
+    assert evicted(passed(busy([FOUR], running, [urgent("u")]), POLICY)) == []
+
+
+def test_the_eviction_names_who_asks_and_gives_the_victims_own_grace() -> None:
+    plan = passed(busy([FOUR], [holding("a", 0, 1, 2, 3, grace_ms=7_000)], [urgent("u")]), POLICY)
+    (eviction,) = plan.evictions
+    assert (eviction.by_session, eviction.by_user, eviction.grace_ms) == ("u", "ann", 7_000)
+    assert waits(plan, "u").evidence.until_us == NOW_US + 7 * SECOND_US
+
+
+def test_two_who_share_what_one_leaves_ask_it_once() -> None:
+    plan = passed(
+        busy(
+            [TWO],
+            [holding("a", 0), holding("z", 1, priority=Priority.CRITICAL)],
+            [
+                urgent("u", cuda_shares="0.5"),
+                urgent("v", at=1, cuda_shares="0.5"),
+            ],
+        ),
+        POLICY,
+    )
+    assert evicted(plan) == ["a"]
+    assert [waits(plan, name).evidence.blocked_by for name in "uv"] == [("a",), ("a",)]
+
+
+def test_who_has_no_right_to_ask_does_not_take_what_somebody_leaves() -> None:
+    leaving = holding("a", 0, 1, is_leaving=True, ends_us=NOW_US + 5 * SECOND_US)
+    plan = passed(busy([TWO], [leaving], [urgent("u")]), replace(POLICY, order="fcfs"))
+    assert waits(plan, "u").reason is Reason.INSUFFICIENT
+    assert plan.reservation is not None
+    assert plan.reservation.at_us == NOW_US + 5 * SECOND_US
+
+
+def test_a_pass_looks_into_so_many_claims_and_no_more() -> None:
+    wide = on("x", gpus(TRIES_MAX + 2))
+    running = [
+        replace(
+            runs(f"r{index:02}", wide, {"cuda.device": {f"cuda{index}": 1}}, ends_in_s=3600),
+            started_us=0,
+            priority=Priority.LOW,
+        )
+        for index in range(TRIES_MAX + 2)
+    ]
+    queue = [urgent(f"u{number:02}", at=number) for number in range(TRIES_MAX + 2)]
+    plan = passed(busy([wide], running, queue), POLICY)
+    assert len(plan.evictions) == TRIES_MAX == 16
+    assert waits(plan, "u16").reason is Reason.INSUFFICIENT
+
+
+def test_who_waits_behind_a_claim_is_promised_the_time_when_the_claimer_is_done() -> None:
+    running = [holding("a", 0, 1)]
+    later = row("later", at=1, cuda_device="2", priority=Priority.LOW)
+    plan = passed(busy([TWO], running, [urgent("u", cuda_device="2", limit_ms=100_000), later]), POLICY)
+    assert placed(plan) == []
+    assert plan.reservation is not None
+    assert plan.reservation.session_id == "later"
+    assert plan.reservation.at_us == NOW_US + 130 * SECOND_US

@@ -1,0 +1,83 @@
+"""What came of the mutants, as the tool wrote it down: a table by module, and those that nobody noticed."""
+
+import json
+from collections.abc import Iterable, Sequence
+from contextlib import chdir
+from dataclasses import dataclass
+from pathlib import Path
+
+from accepted import Accepted
+from mutmut.mutation.diff_apply import get_diff_for_mutant
+from rich.console import Console
+from rich.table import Table
+from workplace import PLACE
+
+SURVIVED, UNTESTED = 0, 33
+"""Codes of the tool; any other that is known is a mutant that was found out: by a failure, a crash or the time."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mutant:
+    """One that survived."""
+
+    module: str
+    name: str
+    was: str
+    becomes: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """Of one module."""
+
+    module: str
+    mutants: int
+    untried: int
+    survivors: tuple[Mutant, ...]
+
+
+def outcomes(modules: Iterable[str]) -> list[Outcome]:
+    """What is known of these now."""
+    return [_outcome(module) for module in modules]
+
+
+def print_outcomes(found: Sequence[Outcome], *, accepted: Sequence[Accepted]) -> int:
+    """Print a table and the survivors; 1 when there are any that are not accepted, or that were never tried."""
+    console = Console(soft_wrap=True, highlight=False)
+    table = Table("module", "mutants", "killed", "survived", "accepted", "left")
+    left: list[Mutant] = []
+    for one in found:
+        open_ones = [mutant for mutant in one.survivors if not _reason(mutant, accepted)]
+        survived, killed = len(one.survivors), one.mutants - one.untried - len(one.survivors)
+        figures = (one.mutants, killed, survived, survived - len(open_ones), len(open_ones))
+        table.add_row(one.module, *map(str, figures))
+        left += open_ones
+    console.print(table)
+    for mutant in left:
+        console.print(f"{mutant.name}\n  - {mutant.was}\n  + {mutant.becomes}", markup=False)
+    untried = sum(one.untried for one in found)
+    mutants, survived = sum(one.mutants for one in found), sum(len(one.survivors) for one in found)
+    print(f"{mutants} mutants, {survived} survived, {len(left)} of them are not accepted; {untried} were not tried")
+    return 1 if left or untried else 0
+
+
+def _outcome(module: str) -> Outcome:
+    known = PLACE / "mutants" / "src" / "aliquot" / "core" / f"{module}.py.meta"
+    codes = json.loads(known.read_text(encoding="utf-8"))["exit_code_by_key"] if known.is_file() else {}
+    survivors = tuple(_mutant(module, name) for name, code in codes.items() if code in (SURVIVED, UNTESTED))
+    untried = sum(code is None for code in codes.values())
+    return Outcome(module=module, mutants=len(codes), untried=untried, survivors=survivors)
+
+
+def _mutant(module: str, name: str) -> Mutant:
+    with chdir(PLACE):  # The tool looks for what it made from where it was run.
+        lines = get_diff_for_mutant(name, path=Path("src", "aliquot", "core", f"{module}.py")).splitlines()
+    was, becomes = (
+        " ".join(line[1:].strip() for line in lines if line.startswith(sign) and not line.startswith(sign * 3))
+        for sign in "-+"
+    )
+    return Mutant(module=module, name=name, was=was, becomes=becomes)
+
+
+def _reason(mutant: Mutant, accepted: Sequence[Accepted]) -> str | None:
+    return next((one.reason for one in accepted if one.holds(mutant.module, mutant.was, mutant.becomes)), None)

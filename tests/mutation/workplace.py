@@ -1,0 +1,99 @@
+"""Where mutants are made and judged: a copy of what is needed, in which the tool may write what it likes."""
+
+import shutil
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+PLACE: Final = ROOT / "build" / "mutation"
+MODULES: Final = (
+    "ordering/__init__",
+    "ordering/fair_share",
+    "ordering/fcfs",
+    "ordering/priority",
+    "ordering/sjf",
+    "preemption",
+    "backfill",
+    "conservative",
+    "serving",
+    "gate",
+    "quota",
+    "quota_amounts",
+    "quota_limits",
+    "fairshare",
+    "shares",
+    "weights",
+    "charges",
+    "months",
+    "guards",
+    "preferences",
+    "aside",
+    "arrays",
+    "leaving",
+    "decide",
+    "policy",
+    "policy_changes",
+    "predict",
+    "explain",
+    "room",
+)
+"""What is mutated, the most important first."""
+TESTS: Final = (
+    "tests/core/properties",
+    "tests/core/ordering",
+    "tests/core/rules",
+    "tests/core/test_core_scenarios.py",
+    "tests/core/test_core_decide.py",
+    "tests/core/test_core_quota.py",
+)
+"""What judges a mutant: fast, and the same at every time."""
+_COPIED: Final = {
+    "server/aliquot": "src/aliquot",
+    "schema/aliquot_schema": "src/aliquot_schema",
+    "tests/core": "tests/core",
+    "tests/support": "tests/support",
+    "tests/data": "tests/data",
+}
+_LEFT_OUT: Final = shutil.ignore_patterns("__pycache__", "dashboard*", "test_simulation*", "test_placement*")
+_SETTINGS: Final = """\
+[tool.pytest.ini_options]
+addopts = ["--import-mode=importlib", "--strict-markers", "--strict-config"]
+pythonpath = ["tests/support"]
+markers = ["slow: takes more than ten seconds"]
+timeout = 0
+
+[tool.mutmut]
+source_paths = ["src"]
+only_mutate = [{modules}]
+pytest_add_cli_args = ["--hypothesis-profile=mutation", "-p", "no:cacheprovider", "-p", "core_cpu_limit"]
+pytest_add_cli_args_test_selection = [{tests}]
+timeout_constant = 5.0
+timeout_multiplier = 1.0
+use_git_change_detection = false
+use_setproctitle = false
+"""
+"""A mutant that goes on for ever fails by its CPU time, so that a busy machine judges as an idle one does."""
+
+
+def prepare() -> None:
+    """Bring the copy up to date; a file that is the same stays as it is, and so do its mutants."""
+    for source, target in _COPIED.items():
+        _copy(ROOT / source, PLACE / target)
+    shutil.rmtree(PLACE / "mutants" / "tests", ignore_errors=True)
+    (PLACE / "mutants" / "mutmut-stats.json").unlink(missing_ok=True)
+    modules = ", ".join(f'"src/aliquot/core/{module}.py"' for module in MODULES)
+    tests = ", ".join(f'"{path}"' for path in TESTS)
+    (PLACE / "pyproject.toml").write_text(_SETTINGS.format(modules=modules, tests=tests), encoding="utf-8")
+
+
+def _copy(source: Path, target: Path) -> None:
+    """As `rsync --delete`; the time of a file that changed is now, which is what the tool goes by."""
+    fresh = target.with_name(f"{target.name}.fresh")
+    shutil.rmtree(fresh, ignore_errors=True)
+    shutil.copytree(source, fresh, ignore=_LEFT_OUT, copy_function=shutil.copyfile)
+    for path in (path for path in fresh.rglob("*.py") if path.is_file()):
+        known = target / path.relative_to(fresh)
+        if known.is_file() and known.read_bytes() == path.read_bytes():
+            shutil.copystat(known, path)
+    shutil.rmtree(target, ignore_errors=True)
+    fresh.rename(target)
