@@ -4,12 +4,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from aliquot_schema.agents import Agent, KnownSlot
+from aliquot_schema.findings import Finding
 from aliquot_schema.leases import Kernel, Lease
 from aliquot_schema.policies import PolicyDocument
 from aliquot_schema.quotas import Account, Quota
 from aliquot_schema.sessions import Session
 
-Record = Session | Kernel | Lease | Agent | KnownSlot | PolicyDocument | Quota | Account
+Record = Session | Kernel | Lease | Agent | KnownSlot | PolicyDocument | Quota | Account | Finding
 """Everything the store holds a row of, and events carry the full new state of."""
 
 EVENT_FORMAT = 1
@@ -26,6 +27,7 @@ class Entity(StrEnum):
     POLICY = "policy"
     QUOTA = "quota"
     ACCOUNT = "account"
+    FINDING = "finding"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

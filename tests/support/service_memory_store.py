@@ -6,6 +6,7 @@ from collections.abc import Callable
 from aliquot.service.ports import Batch, DuplicateKey, Loaded, NotLeader, SessionQuery, StaleVersion
 from aliquot_schema.agents import Agent, KnownSlot
 from aliquot_schema.events import Entity, Event, Record
+from aliquot_schema.findings import Finding
 from aliquot_schema.ids import SessionId, UserId
 from aliquot_schema.leases import Kernel, Lease
 from aliquot_schema.policies import PolicyDocument
@@ -21,6 +22,7 @@ ENTITIES: dict[type, Entity] = {
     PolicyDocument: Entity.POLICY,
     Quota: Entity.QUOTA,
     Account: Entity.ACCOUNT,
+    Finding: Entity.FINDING,
 }
 
 

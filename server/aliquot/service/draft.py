@@ -9,6 +9,7 @@ from aliquot.service.ports import Write
 from aliquot.service.state import State
 from aliquot_schema.agents import Agent, KnownSlot
 from aliquot_schema.events import Record
+from aliquot_schema.findings import Finding
 from aliquot_schema.ids import AgentId, KernelId, LeaseId, ProjectId, QuotaId, SessionId, SlotName, UserId
 from aliquot_schema.leases import EndEvidence, Kernel, Lease
 from aliquot_schema.policies import POLICY_ID, PolicyDocument
@@ -16,7 +17,7 @@ from aliquot_schema.quotas import Account, Quota, account_id
 from aliquot_schema.sessions import DEFAULT_PROJECT, Session
 from aliquot_schema.states import KernelState
 
-R = TypeVar("R", Session, Kernel, Lease, Agent, KnownSlot, PolicyDocument, Quota, Account)
+R = TypeVar("R", Session, Kernel, Lease, Agent, KnownSlot, PolicyDocument, Quota, Account, Finding)
 
 _ENTITY: Final[dict[type, str]] = {
     Session: "session",
@@ -27,6 +28,7 @@ _ENTITY: Final[dict[type, str]] = {
     PolicyDocument: "policy",
     Quota: "quota",
     Account: "account",
+    Finding: "finding",
 }
 
 
@@ -154,3 +156,5 @@ class Draft:
                 return self._state.quotas.get(record.id)
             case Account():
                 return self._state.accounts.get(record.id)
+            case Finding():
+                return self._state.findings.get(record.id)

@@ -26,7 +26,7 @@ class Grants:
 
     def write(self, draft: Draft, plan: Plan) -> list[SessionId]:
         """Write the placements that still hold; returns the sessions that were given devices."""
-        used = dict(self.state.used)
+        used = self.state.external.over(self.state.used)
         granted: list[SessionId] = []
         for placement in plan.placements:
             session = draft.session(placement.session_id)

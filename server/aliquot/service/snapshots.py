@@ -16,7 +16,7 @@ def take(state: State) -> Snapshot:
             for agent in state.agents.values()
             if is_present(agent)
         ),
-        used=dict(state.used),
+        used=state.external.over(state.used),
         queue=state.queue_rows.queue(),
         dependencies=_dependencies(state),
         holders=dict(state.holders),

@@ -11,14 +11,17 @@ from aliquot.core.predict import Prediction
 from aliquot.core.snapshot import AgentRow, HoldersOn, PendingRow, Request, RunningRow
 from aliquot.service.accounting import Books, Charged
 from aliquot.service.demand import Demand
+from aliquot.service.external import External
 from aliquot.service.fleet import Fleet
 from aliquot.service.forecasting import Forecasts
 from aliquot.service.holdings import Holdings
 from aliquot.service.judgement import Judgement
+from aliquot.service.record_order import end_of, load_order
 from aliquot.service.retention import Retention
 from aliquot.service.rows import QueueRows, RunningRows, pending_row, running_row
 from aliquot_schema.agents import Agent, KnownSlot
 from aliquot_schema.events import Event, Record
+from aliquot_schema.findings import Finding
 from aliquot_schema.ids import AgentId, DeviceId, KernelId, LeaseId, NodeId, QuotaId, SessionId, SlotName, UserId
 from aliquot_schema.leases import Kernel, Lease
 from aliquot_schema.policies import PolicyDocument
@@ -52,6 +55,9 @@ class State:
         """The policy, as a pass reads it."""
         self.quotas: dict[QuotaId, Quota] = {}
         self.accounts: dict[str, Account] = {}
+        self.findings: dict[str, Finding] = {}
+        """Those that stand."""
+        self.external = External()
         self.books = Books()
         self.pending: dict[SessionId, PendingRow] = {}
         self.kernels_of: dict[SessionId, dict[KernelId, Kernel]] = {}
@@ -74,7 +80,7 @@ class State:
         records = tuple(records)
         self._take_in(records)
         ended = [record for record in records if isinstance(record, Session) and record.is_ended]
-        for session in sorted(ended, key=_end):
+        for session in sorted(ended, key=end_of):
             self._forecasts.learn(session)
         for session in self.sessions.values():
             if not session.is_ended:
@@ -199,7 +205,7 @@ class State:
         return self._holdings.leases_on(node_id)
 
     def _take_in(self, records: Iterable[Record]) -> None:
-        for record in sorted(records, key=_load_order):
+        for record in sorted(records, key=load_order):
             self._put(record)
 
     def _put(self, record: Record) -> None:
@@ -297,6 +303,11 @@ class State:
     def _put_account(self, account: Account) -> None:
         self.accounts[account.id] = account
 
+    def _put_finding(self, finding: Finding) -> None:
+        self.findings.pop(finding.id, None)
+        if finding.closed_us is None:
+            self.findings[finding.id] = finding
+
     def _charge(self, lease: Lease) -> None:
         if lease.released_us is None:
             self.books.grant(self._charged(lease), policy=self.rules)
@@ -346,15 +357,5 @@ _WRITERS: Final[dict[type, Callable[..., None]]] = {
     PolicyDocument: State._put_policy,
     Quota: State._put_quota,
     Account: State._put_account,
+    Finding: State._put_finding,
 }
-_LOADED: Final = (PolicyDocument, Quota, Account, Agent, KnownSlot, Lease, Kernel, Session)
-
-
-def _load_order(record: Record) -> tuple[int, int, str]:
-    """Agents before what they hold; sessions last, those that have ended by the time of their end."""
-    ended_us = record.ended_us if isinstance(record, Session) else None
-    return _LOADED.index(type(record)), 0 if ended_us is None else ended_us, record.id
-
-
-def _end(session: Session) -> tuple[int, SessionId]:
-    return session.ended_us or 0, session.id

@@ -228,6 +228,23 @@ class AccountRow(Row, table=True):
     month_charged: int = _number()
 
 
+class FindingRow(Row, table=True):
+    """`Finding`."""
+
+    __tablename__ = "findings"
+    __table_args__ = (Index("ix_findings_open", "id", **_where("closed_us IS NULL")),)
+
+    id: str = _key()
+    version: int = _number()
+    kind: str = _text()
+    agent_id: str = _text()
+    subject: str = _text()
+    evidence: str = _text()
+    repair: str | None = _text()
+    found_us: int = _number()
+    closed_us: int | None = _number()
+
+
 class EventRow(Row, table=True):
     """One link of the log, see `aliquot.store.chain`."""
 
@@ -275,5 +292,6 @@ SLOTS: Final[Table] = METADATA.tables["slots"]
 POLICIES: Final[Table] = METADATA.tables["policies"]
 QUOTAS: Final[Table] = METADATA.tables["quotas"]
 ACCOUNTS: Final[Table] = METADATA.tables["accounts"]
+FINDINGS: Final[Table] = METADATA.tables["findings"]
 EVENTS: Final[Table] = METADATA.tables["events"]
 COUNTER: Final[Table] = METADATA.tables["counter"]

@@ -13,6 +13,7 @@ from aliquot.service.leadership.ports import Beginning
 from aliquot.service.ledger.ports import LedgerStore
 from aliquot.service.ledger.recording import recording_of
 from aliquot.service.ports import Executor
+from aliquot.service.reaper.reaper import Reaper
 from aliquot.service.registration import leave
 from aliquot.service.use_cases import UseCases
 from aliquot_schema.ids import AgentId
@@ -32,12 +33,14 @@ class Term:
         ledger: LedgerStore | None,
         beginning: Beginning,
         grace_ms: int,
+        respect_external: bool = True,
     ) -> None:
         """
         Args:
             executor: made for this term; agents are asked in its epoch alone.
             ledger: None = decisions are not written down.
             grace_ms: between the polite stop signal and the last one.
+            respect_external: whether devices that processes of others use are kept from everybody.
         """
         state, journal, clock = cases.state, cases.journal, cases.clock
         self._state = state
@@ -71,6 +74,15 @@ class Term:
             grace_ms=grace_ms,
             on_reachable=self._note_reachable,
         )
+        self.reaper = Reaper(
+            state=state,
+            journal=journal,
+            executor=executor,
+            dispatch=self._dispatch,
+            clock=clock,
+            grace_ms=grace_ms,
+            respect_external=respect_external,
+        )
         self._listeners, self._settled = journal.listeners[listening:], journal.settled[waiting:]
 
     async def run(self) -> None:
@@ -83,6 +95,7 @@ class Term:
             loops.create_task(self._launcher.run(), name="launcher")
             loops.create_task(self._messages.listen(), name="agent messages in")
             loops.create_task(self._messages.run(), name="agent messages")
+            loops.create_task(self.reaper.run(), name="reaper")
 
     async def until_reachable(self, agents: frozenset[AgentId]) -> None:
         """Wait until all of these agents have joined."""
@@ -108,6 +121,7 @@ class Term:
             self._journal.settled.remove(call)
         self._state.reachable.clear()
         self._state.readings.clear()
+        self._state.external.set({})
         await self._dispatch.close()
         self.allocator.close()
         if self.recording is not None:
@@ -115,5 +129,6 @@ class Term:
 
     def _note_reachable(self) -> None:
         self.allocator.wake()
+        self.reaper.wake()
         reached, self._reached = self._reached, asyncio.Event()
         reached.set()

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from aliquot.core.plan import Plan
 from aliquot.core.policy import Policy
 from aliquot.core.snapshot import Snapshot
+from aliquot.service.external import Blocked
 from aliquot.service.state import State
 from aliquot_schema.agents import Agent, KnownSlot
 from aliquot_schema.ids import LeaseId, SessionId
@@ -41,6 +42,7 @@ class Pass:
     estimates: Mapping[SessionId, int]
     """New or other ones since the pass before; of all sessions when there is a `standing`."""
     standing: Standing | None
+    external: Blocked
     plan: Plan
 
 

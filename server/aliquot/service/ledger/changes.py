@@ -7,9 +7,10 @@ from typing import Final, TypeVar
 
 from aliquot.core.plan import Plan
 from aliquot.core.snapshot import Request, Snapshot
+from aliquot.service.external import Blocked
 from aliquot.service.ledger.capture import Pass, Standing
 from aliquot.service.ledger.entries import Checkpoint, Inputs, PassEntry, VerdictChange
-from aliquot_schema.ids import AgentId, SessionId
+from aliquot_schema.ids import AgentId, DeviceId, NodeId, SessionId
 from aliquot_schema.intervals import Intervals
 from aliquot_schema.reasons import Verdict
 from aliquot_schema.sessions import Session
@@ -34,6 +35,7 @@ class Sequel:
         self._length = 0
         """Entries since the last checkpoint."""
         self._open_agents: tuple[AgentId, ...] | None = None
+        self._external: Blocked | None = None
         self._asked: Mapping[Request, int] = {}
         self._dependencies: Mapping[SessionId, SessionState] = {}
         self._verdicts = NO_VERDICTS
@@ -88,7 +90,7 @@ class Sequel:
 
     def _begin_anew(self) -> None:
         self._length = 0
-        self._open_agents, self._asked, self._dependencies = None, {}, {}
+        self._open_agents, self._external, self._asked, self._dependencies = None, None, {}, {}
         self._verdicts, self._estimates = NO_VERDICTS, {}
 
     def _inputs(self, one: Pass) -> Inputs:
@@ -96,9 +98,12 @@ class Sequel:
         agents = tuple(agent.id for agent in snapshot.agents if agent.is_open)
         changed = None if agents == self._open_agents else agents
         self._open_agents = agents
+        external = None if one.external == self._external else _listed(one.external)
+        self._external = one.external
         asked = changes(snapshot.asked, before=self._asked)
         return Inputs(
             open_agents=changed,
+            external=external,
             estimates=tuple(self._estimates.items()),
             asked=tuple((request, count or 0) for request, count in asked.items()),
             dependencies=tuple(changes(snapshot.dependencies, before=self._dependencies).items()),
@@ -156,6 +161,10 @@ def checkpoint_of(standing: Standing, snapshot: Snapshot) -> Checkpoint:
         half_life_ms=snapshot.usage.half_life_ms,
         rates=standing.rates,
     )
+
+
+def _listed(blocked: Blocked) -> tuple[tuple[NodeId, tuple[tuple[DeviceId, int], ...]], ...]:
+    return tuple((node_id, tuple(budgets.items())) for node_id, budgets in blocked.items())
 
 
 def _extend(spans: list[tuple[int, int]], place: int) -> None:

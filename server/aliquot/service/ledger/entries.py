@@ -8,7 +8,7 @@ from aliquot.core.fairshare import Balance
 from aliquot.core.plan import Plan
 from aliquot.core.snapshot import Request
 from aliquot_schema.agents import Agent, KnownSlot
-from aliquot_schema.ids import AgentId, LeaseId, ProjectId, SessionId, UserId
+from aliquot_schema.ids import AgentId, DeviceId, LeaseId, NodeId, ProjectId, SessionId, UserId
 from aliquot_schema.intervals import Intervals
 from aliquot_schema.leases import Kernel, Lease
 from aliquot_schema.policies import PolicyDocument
@@ -34,6 +34,8 @@ class Inputs:
     """How often each request was made; 0 = it is not counted any more."""
     dependencies: tuple[tuple[SessionId, SessionState | None], ...] = ()
     """Sessions that others wait for; None = not any more, or not known."""
+    external: tuple[tuple[NodeId, tuple[tuple[DeviceId, int], ...]], ...] | None = None
+    """Devices that processes of others were on, with the budgets that counted as held; None = the same as before."""
     order: str | None = None
     """Stood in for the policy's, which the server did not know; None = it was the policy's own."""
     placement: str | None = None

@@ -8,6 +8,7 @@ from typing import Final
 from aliquot.core.plan import Plan
 from aliquot.core.policy import Policy
 from aliquot.core.snapshot import Snapshot
+from aliquot.service.external import Blocked
 from aliquot.service.ledger.capture import Pass, Standing, estimates_of, standing_of
 from aliquot.service.state import State
 from aliquot_schema.events import Event
@@ -25,6 +26,7 @@ class _Begun:
     policy: PolicyDocument
     estimates: dict[SessionId, int]
     standing: Standing | None
+    external: Blocked
 
 
 class Watch:
@@ -59,7 +61,12 @@ class Watch:
             self._told = dict(estimates)
         self._touched.clear()
         self._begun = _Begun(
-            snapshot=snapshot, rules=rules, policy=self._state.policy, estimates=estimates, standing=standing
+            snapshot=snapshot,
+            rules=rules,
+            policy=self._state.policy,
+            estimates=estimates,
+            standing=standing,
+            external=self._state.external.blocked,
         )
 
     def ends(self, plan: Plan, *, number: int, now_us: int, seed: int) -> None:
@@ -82,6 +89,7 @@ class Watch:
                 policy=begun.policy,
                 estimates=begun.estimates,
                 standing=begun.standing,
+                external=begun.external,
                 plan=plan,
             )
         )

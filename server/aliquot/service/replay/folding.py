@@ -99,6 +99,8 @@ class Fold:
     def _take_in(self, inputs: Inputs) -> None:
         if inputs.open_agents is not None:
             self._state.reachable = set(inputs.open_agents)
+        if inputs.external is not None:
+            self._state.external.set({node_id: dict(budgets) for node_id, budgets in inputs.external})
         _merge(self._asked, {request: count or None for request, count in inputs.asked})
         _merge(self._dependencies, dict(inputs.dependencies))
 

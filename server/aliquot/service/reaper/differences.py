@@ -1,0 +1,128 @@
+"""Differences between the state and what one agent has: found by looking, and nothing is changed."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from aliquot.service.reconcile import ALIVE, NOT_CLAIMED
+from aliquot.service.state import State
+from aliquot_schema.devices import DeviceHealth, ResourceSpec
+from aliquot_schema.findings import Discrepancy
+from aliquot_schema.ids import AgentId, KernelId, LeaseId
+from aliquot_schema.launching import Inventory, KernelPhase, KernelReport, SpecOnDisk
+from aliquot_schema.leases import Kernel
+from aliquot_schema.states import KernelState
+
+D: Final = Discrepancy
+ENDED_PHASES: Final = frozenset({KernelPhase.EXITED, KernelPhase.REFUSED})
+_HEALTH: Final = {DeviceHealth.GONE: D.DEVICE_GONE, DeviceHealth.UNHEALTHY: D.DEVICE_UNHEALTHY}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """Seen once; it may be gone with the next message."""
+
+    kind: Discrepancy
+    agent_id: AgentId
+    subject: str
+    """The kernel or the device."""
+    evidence: str
+
+    @property
+    def key(self) -> tuple[Discrepancy, AgentId, str]:
+        """The same thing seen again has the same one."""
+        return self.kind, self.agent_id, self.subject
+
+
+def known_kernels(state: State, agent_id: AgentId) -> dict[KernelId, int]:
+    """Versions of an agent's kernels that have not exited; to be taken before the agent is asked."""
+    alive = (kernel for kernel in state.kernels.values() if kernel.state is not KernelState.EXITED)
+    return {kernel.id: kernel.version for kernel in alive if kernel.agent_id == agent_id}
+
+
+def differences(state: State, inventory: Inventory, *, before: Mapping[KernelId, int]) -> Iterator[Difference]:
+    """Compare.
+
+    Args:
+        before: `known_kernels` when the agent was asked; kernels that changed since say nothing.
+    """
+    agent_id = inventory.agent.id
+    reports = {report.kernel_id: report for report in inventory.kernels}
+    for kernel_id, version in before.items():
+        kernel = state.kernels.get(kernel_id)
+        if kernel is not None and kernel.version == version:
+            yield from _of_kernel(state, kernel, reports.get(kernel_id))
+    for report in inventory.kernels:
+        known = state.kernels.get(report.kernel_id)
+        if (
+            report.phase in ALIVE
+            and report.code != NOT_CLAIMED
+            and (known is None or known.state is KernelState.EXITED)
+        ):
+            words = "the store knows nothing of it" if known is None else "the store says that it has exited"
+            yield _difference(D.PROCESS_WITHOUT_LEASE, agent_id, report.kernel_id, f"it is {report.phase}; {words}")
+    for spec in inventory.specs:
+        yield from _of_spec(state, agent_id, spec, before=before, reports=reports)
+    yield from _of_devices(state, inventory)
+
+
+def _of_kernel(state: State, kernel: Kernel, report: KernelReport | None) -> Iterator[Difference]:
+    session = state.sessions.get(kernel.session_id)
+    says = f"the store has it {kernel.state}"
+    if kernel.state is KernelState.GRANTED:
+        return
+    if report is None or report.code == NOT_CLAIMED:
+        yield _difference(
+            D.LEASE_WITHOUT_PROCESS, kernel.agent_id, kernel.id, f"{says}; its agent has started nothing of it"
+        )
+    elif report.phase in ENDED_PHASES:
+        yield _difference(
+            D.LEASE_WITHOUT_PROCESS, kernel.agent_id, kernel.id, f"{says}; its agent has it {report.phase}"
+        )
+    elif kernel.state is KernelState.STOPPING or session is None or session.is_ended:
+        ended = "is not known" if session is None else f"is {session.state}"
+        yield _difference(D.PROCESS_AFTER_END, kernel.agent_id, kernel.id, f"{says} and runs; its session {ended}")
+
+
+def _of_spec(
+    state: State,
+    agent_id: AgentId,
+    spec: SpecOnDisk,
+    *,
+    before: Mapping[KernelId, int],
+    reports: Mapping[KernelId, KernelReport],
+) -> Iterator[Difference]:
+    if spec.ended:
+        return
+    lease = state.leases.get(LeaseId(spec.kernel_id))
+    report = reports.get(spec.kernel_id)
+    if lease is None or lease.released_us is not None:
+        if report is None or report.phase not in ALIVE or report.code == NOT_CLAIMED:
+            words = "nobody was granted it" if lease is None else "its lease was released"
+            yield _difference(D.SPEC_WITHOUT_LEASE, agent_id, spec.kernel_id, words)
+    elif spec.kernel_id in before and spec.spec is None:
+        yield _difference(D.SPEC_DIFFERS, agent_id, spec.kernel_id, "the agent's file cannot be read")
+    elif spec.kernel_id in before and _plain(spec.spec or {}) != _plain(lease.spec):
+        words = f"the agent's file says {_plain(spec.spec or {})}, the lease {_plain(lease.spec)}"
+        yield _difference(D.SPEC_DIFFERS, agent_id, spec.kernel_id, words)
+
+
+def _of_devices(state: State, inventory: Inventory) -> Iterator[Difference]:
+    """Of devices that somebody holds; broken ones that are idle are simply not given to anybody."""
+    agent = inventory.agent
+    held = state.used.get(agent.node_id, {})
+    holders = state.holders.get(agent.node_id, {})
+    told = {device.id: device for device in agent.devices}
+    for known in state.agents[agent.id].devices if agent.id in state.agents else ():
+        health = told[known.id].health if known.id in told else DeviceHealth.GONE
+        if health in _HEALTH and held.get(known.id):
+            names = ", ".join(holders.get(known.id, ())) or "a lease of no session"
+            yield _difference(_HEALTH[health], agent.id, known.id, f"it is {health}, and held by {names}")
+
+
+def _difference(kind: Discrepancy, agent_id: AgentId, subject: str, evidence: str) -> Difference:
+    return Difference(kind=kind, agent_id=agent_id, subject=subject, evidence=evidence)
+
+
+def _plain(spec: ResourceSpec) -> ResourceSpec:
+    return {slot: dict(sorted(amounts.items())) for slot, amounts in sorted(spec.items()) if amounts}

@@ -1,0 +1,132 @@
+"""The loop: looks at every agent that can be asked, again and again, and soon after one has joined."""
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from typing import Final
+
+from aliquot.service.dispatch import Dispatch
+from aliquot.service.draft import Draft
+from aliquot.service.journal import Journal
+from aliquot.service.ports import Clock, Executor
+from aliquot.service.reaper.differences import Difference, differences, known_kernels
+from aliquot.service.reaper.foreign import blocked_by, foreign_uses
+from aliquot.service.reaper.repairs import Sending, repair, write_findings
+from aliquot.service.state import State
+from aliquot_schema.errors import AliquotError
+from aliquot_schema.findings import Discrepancy
+from aliquot_schema.ids import AgentId, KernelId
+from aliquot_schema.launching import Inventory
+
+log: Final = logging.getLogger("aliquot.reaper")
+
+ACTOR: Final = "system:reaper"
+LOOK_S: Final = 30.0
+CONFIRM_S: Final = 3.0
+"""From the first sight of a difference to the second."""
+ANSWER_S: Final = 20.0
+"""How long an agent is waited for."""
+
+Key = tuple[Discrepancy, AgentId, str]
+
+
+class Reaper:
+    """A difference counts when it was seen twice in a row: what is on its way to us is no difference."""
+
+    def __init__(
+        self,
+        *,
+        state: State,
+        journal: Journal,
+        executor: Executor,
+        dispatch: Dispatch,
+        clock: Clock,
+        grace_ms: int,
+        respect_external: bool = True,
+    ) -> None:
+        """
+        Args:
+            respect_external: whether devices that processes of others use are kept from everybody.
+        """
+        self._state = state
+        self._journal = journal
+        self._executor = executor
+        self._dispatch = dispatch
+        self._clock = clock
+        self._grace_ms = grace_ms
+        self._respects = respect_external
+        self._seen: dict[AgentId, frozenset[Key]] = {}
+        self._woken = asyncio.Event()
+
+    def wake(self) -> None:
+        """Look soon: an agent has joined."""
+        self._woken.set()
+
+    async def run(self) -> None:
+        """Look for ever."""
+        while True:
+            unsure = await self.run_once()
+            self._woken.clear()
+            try:
+                await asyncio.wait_for(self._woken.wait(), CONFIRM_S if unsure else LOOK_S)
+            except TimeoutError:
+                continue
+
+    async def run_once(self) -> int:
+        """Look at all agents; returns how many differences were seen for the first time."""
+        agents = sorted(self._state.reachable)
+        looks = await asyncio.gather(*(self.look(agent_id) for agent_id in agents))
+        foreign = list(foreign_uses(self._state))
+        unsure = 0
+        sure_foreign: dict[tuple[AgentId, str], Difference] = {}
+        for agent_id, look in zip(agents, looks, strict=True):
+            if look is None:
+                continue
+            inventory, found = look
+            found += [difference for difference in foreign if difference.agent_id == agent_id]
+            before = self._seen.get(agent_id, frozenset())
+            self._seen[agent_id] = frozenset(difference.key for difference in found)
+            sure = [difference for difference in found if difference.key in before]
+            unsure += len(found) - len(sure)
+            for difference in sure:
+                if difference.kind is Discrepancy.EXTERNAL_PROCESS:
+                    sure_foreign[agent_id, difference.subject] = difference
+            await self._act(inventory, sure)
+        self._state.external.set(blocked_by(self._state, sure_foreign) if self._respects else {})
+        return unsure
+
+    async def look(self, agent_id: AgentId) -> tuple[Inventory, list[Difference]] | None:
+        """What an agent has, and in what that differs; None when it does not answer."""
+        before = known_kernels(self._state, agent_id)
+        try:
+            inventory = await asyncio.wait_for(self._executor.inventory(agent_id), ANSWER_S)
+        except (AliquotError, TimeoutError) as error:
+            log.info("agent %s cannot be looked at: %s", agent_id, error)
+            return None
+        return inventory, list(differences(self._state, inventory, before=before))
+
+    async def _act(self, inventory: Inventory, sure: Iterable[Difference]) -> None:
+        sure = list(sure)
+        agent_id = inventory.agent.id
+        standing = [finding for finding in self._state.findings.values() if finding.agent_id == agent_id]
+        if not sure and not standing:
+            return
+
+        def change(draft: Draft) -> Sending:
+            now_us = self._clock.now_us()
+            write_findings(draft, agent_id, sure, standing=standing, now_us=now_us)
+            return repair(draft, sure, inventory, epoch=self._journal.epoch, now_us=now_us)
+
+        for difference in sure:
+            log.warning("%s: %s on agent %s: %s", difference.kind, difference.subject, agent_id, difference.evidence)
+        sending = await self._journal.persist(change, actor=ACTOR)
+        self._dispatch.launch({agent_id: sending.launch} if sending.launch else {})
+        self._dispatch.stop(sending.stop)
+        for kernel_id in sending.close:
+            await self._close(agent_id, kernel_id)
+
+    async def _close(self, agent_id: AgentId, kernel_id: KernelId) -> None:
+        try:
+            await self._executor.stop(agent_id, kernel_id, epoch=self._journal.epoch, grace_ms=self._grace_ms)
+        except AliquotError as error:
+            log.warning("agent %s was not told to stop %s: %s", agent_id, kernel_id, error.message)

@@ -1,0 +1,305 @@
+"""The reaper: what does not agree is seen twice, told with its evidence, repaired, and seen to be gone."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import pytest
+
+from aliquot.service.reaper.reaper import Reaper
+from aliquot.service.state import State
+from aliquot_schema.devices import DeviceHealth, DeviceProcess, DeviceReading
+from aliquot_schema.findings import Discrepancy as D
+from aliquot_schema.ids import AgentId, DeviceId, KernelId, SessionId
+from aliquot_schema.launching import Inventory, KernelPhase, KernelReport, LaunchOrder, ReadingsTaken, SpecOnDisk
+from aliquot_schema.leases import EndEvidence
+from aliquot_schema.states import KernelState
+from aliquot_schema.states import SessionState as S
+from service_bench import agent
+from service_fakes import FakeAgent
+from service_memory_store import MemoryStore
+from service_stage import Stage, stage
+
+pytestmark = pytest.mark.anyio
+
+A = AgentId("a")
+GPU = DeviceId("a-gpu-0")
+
+
+@dataclass
+class Specs(FakeAgent):
+    """A fake agent that tells of its spec files, too."""
+
+    specs: tuple[SpecOnDisk, ...] = ()
+
+    def inventory(self) -> Inventory:
+        return replace(super().inventory(), specs=self.specs)
+
+
+def reaper_of(on: Stage, *, respects: bool = True) -> Reaper:
+    return Reaper(
+        state=on.state,
+        journal=on.journal,
+        executor=on.executor,
+        dispatch=on.dispatch,
+        clock=on.clock,
+        grace_ms=100,
+        respect_external=respects,
+    )
+
+
+async def running(on: Stage, **asked: object) -> tuple[SessionId, KernelId]:
+    session_id = await on.submit(**asked)
+    await on.advance()
+    assert on.session(session_id).state is S.RUNNING
+    return session_id, KernelId(f"{session_id}.1.0")
+
+
+def kinds(state: State) -> list[D]:
+    """Of what stands."""
+    return sorted(finding.kind for finding in state.findings.values())
+
+
+def tombstone(kernel_id: KernelId) -> KernelReport:
+    return KernelReport(
+        kernel_id=kernel_id, phase=KernelPhase.REFUSED, at_us=1, evidence=EndEvidence.TOMBSTONE, code=None
+    )
+
+
+async def test_where_all_is_well_nothing_is_written() -> None:
+    store = MemoryStore()
+    async with stage([agent("a", devices=2)], store=store) as on:
+        await running(on)
+        events = len(store.log)
+        reaper = reaper_of(on)
+        assert [await reaper.run_once() for _ in range(3)] == [0, 0, 0]
+        assert len(store.log) == events
+
+
+async def test_a_lease_without_a_process_is_given_back_once_the_agent_has_proved_it() -> None:
+    store = MemoryStore()
+    async with stage([agent("a", devices=1)], store=store) as on:
+        session_id, kernel_id = await running(on)
+        fake = on.executor.agents[A]
+        fake.running.clear()
+        del fake.orders[kernel_id]
+        reaper = reaper_of(on)
+        assert (await reaper.run_once(), on.state.findings) == (1, {})
+        await reaper.run_once()
+        assert kinds(on.state) == [D.LEASE_WITHOUT_PROCESS]
+        assert on.state.kernels[kernel_id].state is KernelState.STOPPING
+        assert on.held() == {GPU: 1000}, "nothing is free before there is evidence"
+        await on.dispatch.close()
+        assert fake.stopped == [kernel_id]
+        fake.orders[kernel_id] = _order(kernel_id)
+        fake.ended[kernel_id] = tombstone(kernel_id)
+        on.executor.repeat(kernel_id)
+        await on.settle()
+        assert on.held() == {}
+        assert on.session(session_id).state in (S.FAILED, S.QUEUED)
+        await reaper.run_once()
+        assert on.state.findings == {}
+        told = [event.record for event in store.log if event.kind.startswith("finding.")]
+        assert [getattr(record, "evidence", None) for record in told] == [
+            "the store has it running; its agent has started nothing of it"
+        ] * 2
+
+
+async def test_an_end_that_was_not_told_is_taken_in() -> None:
+    async with stage([agent("a", devices=2)]) as on:
+        session_id, kernel_id = await running(on)
+        on.executor.ends(kernel_id, code=3)
+        assert len(on.executor.take_messages()) == 1
+        reaper = reaper_of(on)
+        await reaper.run_once()
+        assert on.session(session_id).state is S.RUNNING
+        await reaper.run_once()
+        assert (on.session(session_id).state, on.session(session_id).exit_code) == (S.FAILED, 3)
+        assert on.held() == {}
+
+
+async def test_a_lost_order_is_sent_again() -> None:
+    async with stage([agent("a", devices=2)]) as on:
+        session_id = await on.submit()
+        fake = on.executor.agents[A]
+        fake.loses_orders = True
+        await on.advance()
+        fake.loses_orders = False
+        reaper = reaper_of(on)
+        for _ in range(2):
+            await reaper.run_once()
+        await on.settle()
+        assert on.session(session_id).state is S.RUNNING
+
+
+async def test_a_process_without_a_lease_is_ended() -> None:
+    async with stage([agent("a", devices=2)]) as on:
+        _, kernel_id = await running(on)
+        on.executor.ends(kernel_id)
+        await on.settle()
+        fake = on.executor.agents[A]
+        stranger = KernelId("ses_old.1.0")
+        fake.running |= {kernel_id, stranger}
+        del fake.ended[kernel_id]
+        reaper = reaper_of(on)
+        for _ in range(2):
+            await reaper.run_once()
+        assert kinds(on.state) == [D.PROCESS_WITHOUT_LEASE] * 2
+        assert sorted(fake.stopped) == sorted([kernel_id, stranger])
+        fake.running.clear()
+        await reaper.run_once()
+        assert on.state.findings == {}
+
+
+async def test_what_still_runs_after_a_cancel_is_asked_again_to_end() -> None:
+    async with stage([agent("a", devices=2)]) as on:
+        session_id, kernel_id = await running(on)
+        await on.cancel(session_id)
+        await on.settle()
+        reaper = reaper_of(on)
+        for _ in range(2):
+            await reaper.run_once()
+        await on.dispatch.close()
+        assert on.executor.agents[A].stopped == [kernel_id, kernel_id]
+        assert kinds(on.state) == [D.PROCESS_AFTER_END]
+        on.executor.ends(kernel_id, code=None, signal=9)
+        await on.settle()
+
+
+@pytest.mark.parametrize(
+    ("specs", "kind"),
+    [
+        (lambda kernel: (SpecOnDisk(kernel_id=KernelId("ses_old.1.0"), spec={}, ended=False),), D.SPEC_WITHOUT_LEASE),
+        (lambda kernel: (SpecOnDisk(kernel_id=kernel, spec=None, ended=False),), D.SPEC_DIFFERS),
+        (lambda kernel: (SpecOnDisk(kernel_id=kernel, spec=_spec(GPU, 1), ended=False),), None),
+        (lambda kernel: (SpecOnDisk(kernel_id=kernel, spec=_spec("a-gpu-1", 1), ended=False),), D.SPEC_DIFFERS),
+        (lambda kernel: (SpecOnDisk(kernel_id=KernelId("ses_old.1.0"), spec={}, ended=True),), None),
+    ],
+)
+async def test_spec_files_are_held_against_leases(specs: object, kind: D | None) -> None:
+    fake = Specs(id=A, devices=agent("a", devices=1).devices)
+    async with stage([fake]) as on:
+        _, kernel_id = await running(on)
+        fake.specs = specs(kernel_id)  # type: ignore[operator]  # a function of the kernel
+        reaper = reaper_of(on)
+        for _ in range(2):
+            await reaper.run_once()
+        assert kinds(on.state) == ([] if kind is None else [kind])
+        assert fake.stopped == (["ses_old.1.0"] if kind is D.SPEC_WITHOUT_LEASE else [])
+
+
+@pytest.mark.parametrize(("health", "kind"), [("gone", D.DEVICE_GONE), ("unhealthy", D.DEVICE_UNHEALTHY)])
+async def test_a_broken_device_that_is_held_is_told_of(health: str, kind: D) -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        session_id, _ = await running(on)
+        (first,) = on.executor.agents[A].devices
+        sick = () if health == "gone" else (replace(first, health=DeviceHealth.UNHEALTHY),)
+        on.executor.changes(A, sick)
+        await on.settle()
+        reaper = reaper_of(on)
+        for _ in range(2):
+            await reaper.run_once()
+        (finding,) = on.state.findings.values()
+        assert (finding.kind, finding.subject, finding.repair) == (kind, GPU, None)
+        assert finding.evidence == f"it is {health}, and held by {session_id}"
+
+
+async def test_a_device_that_somebody_else_uses_is_not_given_away() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        reaper = reaper_of(on)
+        await hear(on, pids=(4711,))
+        await reaper.run_once()
+        await reaper.run_once()
+        (finding,) = on.state.findings.values()
+        assert (finding.kind, finding.subject) == (D.EXTERNAL_PROCESS, GPU)
+        assert finding.evidence == "processes 4711 (1024 bytes)"
+        waiting = await on.submit()
+        await on.advance()
+        assert on.session(waiting).state is S.QUEUED
+        await hear(on, pids=())
+        await reaper.run_once()
+        assert on.state.findings == {}
+        await on.advance()
+        assert on.session(waiting).state is S.RUNNING
+
+
+async def test_where_others_are_not_respected_they_are_told_of_all_the_same() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        reaper = reaper_of(on, respects=False)
+        await hear(on, pids=(4711,))
+        for _ in range(2):
+            await reaper.run_once()
+        assert kinds(on.state) == [D.EXTERNAL_PROCESS]
+        await running(on)
+
+
+async def test_processes_on_a_device_that_somebody_holds_are_his() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        await running(on)
+        await hear(on, pids=(4711,))
+        assert await reaper_of(on).run_once() == 0
+
+
+async def test_what_changes_while_an_agent_is_asked_says_nothing() -> None:
+    async with stage([agent("a", devices=2)]) as on:
+        _, kernel_id = await running(on)
+        fake = on.executor.agents[A]
+        told = fake.inventory()
+        on.executor.ends(kernel_id)
+        await on.settle()
+        second, _ = await running(on)
+        asked = on.executor.inventory
+
+        async def late(agent_id: AgentId) -> Inventory:
+            await asked(agent_id)
+            return told
+
+        on.executor.inventory = late  # type: ignore[method-assign]  # what it said a moment ago
+        reaper = reaper_of(on)
+        before = await reaper.look(A)
+        assert before is not None
+        assert {(one.kind, one.subject) for one in before[1]} == {
+            (D.PROCESS_WITHOUT_LEASE, kernel_id),
+            (D.LEASE_WITHOUT_PROCESS, f"{second}.1.0"),
+        }
+        await reaper.run_once()
+        on.executor.inventory = asked  # type: ignore[method-assign]
+        await reaper.run_once()
+        assert on.state.findings == {}
+
+
+async def test_an_agent_that_does_not_answer_is_left_alone() -> None:
+    async with stage([agent("a", devices=2)]) as on:
+        await running(on)
+        on.executor.silent.add(A)
+        assert await reaper_of(on).run_once() == 0
+        on.executor.silent.clear()
+
+
+async def test_looking_changes_nothing() -> None:
+    store = MemoryStore()
+    async with stage([agent("a", devices=2)], store=store) as on:
+        await running(on)
+        on.executor.agents[A].running.clear()
+        on.executor.agents[A].orders.clear()
+        events = len(store.log)
+        reaper = reaper_of(on)
+        for _ in range(3):
+            look = await reaper.look(A)
+            assert look is not None
+            assert [one.kind for one in look[1]] == [D.LEASE_WITHOUT_PROCESS]
+        assert len(store.log) == events
+
+
+async def hear(on: Stage, *, pids: Sequence[int]) -> None:
+    """The agent measures these processes on its first device."""
+    processes = tuple(DeviceProcess(pid=pid, memory_bytes=1024) for pid in pids)
+    reading = DeviceReading(device_id=GPU, processes=processes)
+    await on.hear(ReadingsTaken(agent_id=A, at_us=1, readings=(reading,)))
+
+
+def _spec(device: str, amount: int) -> dict[str, dict[str, int]]:
+    return {"cuda.device": {device: amount}}
+
+
+def _order(kernel_id: KernelId) -> LaunchOrder:
+    return LaunchOrder(kernel_id=kernel_id, epoch=1, argv=(), environment={}, working_directory=None, spec={})
