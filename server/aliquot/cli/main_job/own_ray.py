@@ -128,10 +128,11 @@ class OwnRay:
         return OwnNode(self, "head", *options, address=self.head.rpartition(":")[0])
 
     async def _clear(self) -> None:
+        """Nothing of it is needed any more, so nothing is given time to end."""
         try:
+            kill_mentioning(str(self.folder))
             await self.stop()
         finally:
-            kill_mentioning(str(self.folder))
             shutil.rmtree(self.folder, ignore_errors=True)
 
 

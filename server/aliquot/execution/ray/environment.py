@@ -16,6 +16,8 @@ _NODE: Final = {
     "RAY_process_group_cleanup_enabled": "0",
     # The actor is the only process that Ray could end for want of memory, and jobs are what takes it.
     "RAY_memory_monitor_refresh_ms": "0",
+    # An actor that is meant to stay for ever leaves nothing to wait for.
+    "RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S": "0",
     "RAY_enable_metrics_collection": "0",
     "RAY_enable_worker_prestart": "0",
     "RAY_prestart_worker_first_driver": "0",

@@ -5,6 +5,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from aliquot.errors import ServerError
 from aliquot.execution.agent.core import AgentCore
 from aliquot.execution.devices.plugin import DeviceFileError
 from aliquot.execution.ray.agent_wire import AgentWire
@@ -36,6 +37,7 @@ class HostedAgent:
         self.problem: str | None = "it is not open yet"
         """Why it cannot be talked to."""
         self._make = make
+        self._core: AgentCore | None = None
         self._voice: AgentVoice | None = None
         self._wire = AgentWire()
         self._connection: Connection = (0, 0)
@@ -67,8 +69,18 @@ class HostedAgent:
         """See `AgentWire.fetch`."""
         return await self._wire.fetch() if connection == self._connection else None
 
+    async def close(self) -> None:
+        """Let go of the agent; kernels run on."""
+        async with self._connecting:
+            await self._hang_up()
+        if self._core is None:
+            self._living.cancel()
+        else:
+            await self._core.close()
+        await asyncio.gather(self._living, return_exceptions=True)
+
     async def _live(self) -> None:
-        core = await self._opened()
+        core = self._core = await self._opened()
         self._voice, self.problem = AgentVoice(core), None
         log.info("agent %s is open in %s", core.config.id, core.config.folder)
         await self._voice.pass_on()
@@ -79,8 +91,11 @@ class HostedAgent:
                 core = self._make()
                 await core.open()
                 return core
-            except (AliquotError, DeviceFileError, OSError) as error:
+            except (AliquotError, ServerError, DeviceFileError, OSError) as error:
                 self.problem = str(error)
+            except Exception as error:
+                self.problem = f"it cannot be opened: {type(error).__name__}: {error}"
+                log.exception("an agent cannot be opened")
             await asyncio.sleep(OPEN_AGAIN_S)
 
     async def _hang_up(self) -> None:

@@ -64,6 +64,11 @@ class Hosting:
         """See `HostedAgent.fetch`."""
         return await self._agent(agent_id).fetch(connection)
 
+    async def close(self) -> None:
+        """Let go of all agents; kernels run on."""
+        for agent in self._agents.values():
+            await agent.close()
+
     def _agent(self, agent_id: str) -> HostedAgent:
         agent = self._agents.get(agent_id)
         if agent is None:

@@ -1,0 +1,25 @@
+"""A folder that job users can pass; what a test leaves running below it is killed."""
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from aliquot.cli.main_job.live_processes import kill_mentioning
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def agent_home() -> Iterator[Path]:
+    home = Path(tempfile.mkdtemp(prefix="aliquot-ray-"))
+    home.chmod(0o711)
+    (home / "data").mkdir(mode=0o711)
+    yield home / "data"
+    kill_mentioning(str(home))
+    shutil.rmtree(home)

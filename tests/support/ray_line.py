@@ -1,0 +1,105 @@
+"""The whole way from a remote executor to agents over the gateway's parts, with Ray's calls made directly."""
+
+import asyncio
+import socket
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from aliquot.execution.ray.exchange import Exchange
+from aliquot.execution.ray.gateway.relay import Relay
+from aliquot.execution.ray.gateway.switchboard import Switchboard
+from aliquot.execution.ray.hosting import Hosting
+from aliquot.execution.ray.messages import Apart, FromGateway, FromServer, Joined
+from aliquot.execution.ray.node_options import VARIABLE, write_options
+from aliquot.execution.ray.pipe import Pipe
+from aliquot.execution.remote.agent_setup import AgentOptions
+from aliquot.execution.remote.executor import RemoteExecutor
+from remote_pair import QUICK, Heard, OneKey
+
+
+class DirectActor:
+    """What a gateway has of an actor: methods whose `remote` returns something to wait for."""
+
+    def __init__(self, hosting: Hosting) -> None:
+        self._hosting = hosting
+
+    def __getattr__(self, name: str) -> Any:
+        return _Method(getattr(self._hosting, name))
+
+
+class _Method:
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+
+    def remote(self, *arguments: Any) -> Awaitable[Any]:
+        return asyncio.ensure_future(self._call(arguments))
+
+    async def _call(self, arguments: tuple[Any, ...]) -> Any:
+        # As Ray: what a caller cancels is carried out all the same.
+        result = self._function(*arguments)
+        return await result if asyncio.iscoroutine(result) else result
+
+
+@dataclass(slots=True, kw_only=True)
+class Line:
+    """Everything of one test."""
+
+    hosting: Hosting
+    executor: RemoteExecutor
+    heard: Heard
+    switchboard: Switchboard
+    told: list[Joined | Apart]
+    server_pipe: Pipe[FromGateway]
+    relaying: list[asyncio.Task[None]]
+
+    async def connect(self, agent_id: str) -> Relay:
+        """What a keeper does for one agent."""
+        await self.hosting.describe()
+        actor = DirectActor(self.hosting)
+        while True:
+            relay = self.switchboard.relay(actor, agent_id)
+            if await self.hosting.connect(agent_id, relay.connection) is None:
+                break
+            await asyncio.sleep(0.02)
+        self.relaying.append(asyncio.create_task(relay.run()))
+        return relay
+
+
+@asynccontextmanager
+async def line(folder: Path, *, monkeypatch: Any, options: AgentOptions | None = None) -> AsyncIterator[Line]:
+    """A line with the agents of a node, none of them connected yet."""
+    monkeypatch.setenv(VARIABLE, str(write_options(options or AgentOptions(data_folder=folder, demo_node=1))))
+    ours, theirs = socket.socketpair()
+    at_server: Pipe[FromGateway] = Pipe(*await asyncio.open_unix_connection(sock=ours), incoming=FromGateway)
+    at_gateway: Pipe[FromServer] = Pipe(*await asyncio.open_unix_connection(sock=theirs), incoming=FromServer)
+    executor = RemoteExecutor(keys=OneKey(), timing=QUICK, now_us=lambda: time.time_ns() // 1000)
+    await executor.start()
+    told: list[Joined | Apart] = []
+    switchboard = Switchboard(at_gateway)
+    tasks = [
+        asyncio.create_task(Exchange(at_server, agents=executor, tell=told.append).run()),
+        asyncio.create_task(switchboard.listen()),
+    ]
+    made = Line(
+        hosting=Hosting(),
+        executor=executor,
+        heard=Heard(executor),
+        switchboard=switchboard,
+        told=told,
+        server_pipe=at_server,
+        relaying=[],
+    )
+    try:
+        yield made
+    finally:
+        for task in (*made.relaying, *tasks):
+            task.cancel()
+        await asyncio.gather(*made.relaying, *tasks, return_exceptions=True)
+        await executor.close()
+        await made.hosting.close()
+        at_gateway.close()
+        at_server.close()
