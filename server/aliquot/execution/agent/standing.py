@@ -3,13 +3,16 @@
 import os
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 from aliquot.execution.agent.json_files import read_file
 from aliquot.execution.agent.kernel_folder import KernelFolder
 from aliquot.execution.agent.spawner import ofd_lock
 from aliquot_schema.launching import KernelPhase, KernelReport
 from aliquot_schema.leases import EndEvidence
+
+STOPPED_BY_HOST: Final = "it was stopped on its host, which was shut down perhaps; nobody had asked the agent for that"
+"""With these words the signal that ended it is not its own: it is tried again like one that was lost."""
 
 
 class Standing(StrEnum):
@@ -77,7 +80,7 @@ def exit_report(folder: KernelFolder, found: dict[str, Any]) -> KernelReport:
         timed_out=found["timed_out"],
         ran_ms=found["ran_ms"],
         evidence=EndEvidence(found["evidence"]),
-        message=found["message"],
+        message=STOPPED_BY_HOST if _stopped_by_host(folder, found) else found["message"],
     )
 
 
@@ -92,6 +95,12 @@ def closed_report(folder: KernelFolder, claim: dict[str, Any], *, at_us: int) ->
         code=None if by_stop else claim["code"],
         message="stopped before it was started" if by_stop else claim["message"],
     )
+
+
+def _stopped_by_host(folder: KernelFolder, found: dict[str, Any]) -> bool:
+    """Whether its shim was told to stop by somebody who wrote no request: a host does so to all when it goes down."""
+    unasked = bool(found.get("stop_asked")) and not folder.request.exists()
+    return unasked and found["signal"] is not None and found["message"] is None
 
 
 def _is_held(folder: KernelFolder) -> bool:

@@ -1,0 +1,51 @@
+"""A host that goes down in order asks every process to end: a job that does is lost, not failed."""
+
+import json
+import os
+import signal
+
+import pytest
+
+from agent_stand import Stand, shell, until
+from aliquot_schema.launching import KernelPhase, KernelReport, LaunchOrder
+
+pytestmark = pytest.mark.anyio
+
+
+async def end_by_host(stand: Stand, asked: LaunchOrder) -> KernelReport:
+    """The end of a kernel that runs, and whose shim is told to end by nobody of ours."""
+    claim = json.loads((stand.folder(asked.kernel_id) / "claim").read_text())
+    os.kill(claim["pid"], signal.SIGTERM)
+    return await stand.ended(asked.kernel_id)
+
+
+async def test_a_job_that_its_host_stops_is_told_as_stopped_by_its_host(stand: Stand) -> None:
+    asked = shell("exec sleep 600")
+    await stand.core.launch([asked])
+    await stand.told(asked.kernel_id, KernelPhase.STARTED)
+    report = await end_by_host(stand, asked)
+    assert (report.exit_code, report.signal) == (None, signal.SIGTERM)
+    assert report.message is not None
+    assert "stopped on its host" in report.message
+
+
+async def test_a_job_that_ends_by_itself_when_its_host_stops_it_has_its_own_end(stand: Stand) -> None:
+    ready = stand.config.folder.with_name("ready")
+    ready.touch()
+    ready.chmod(0o666)
+    text = f"trap 'exit 3' TERM; echo yes > {ready}; while :; do sleep 0.05; done"
+    asked = shell(text)
+    await stand.core.launch([asked])
+    await stand.told(asked.kernel_id, KernelPhase.STARTED)
+    await until(lambda: ready.read_text() == "yes\n")
+    report = await end_by_host(stand, asked)
+    assert (report.exit_code, report.signal, report.message) == (3, None, None)
+
+
+async def test_a_job_that_the_server_stops_is_not(stand: Stand) -> None:
+    asked = shell("exec sleep 600")
+    await stand.core.launch([asked])
+    await stand.told(asked.kernel_id, KernelPhase.STARTED)
+    await stand.core.stop(asked.kernel_id, epoch=1, grace_ms=5000)
+    report = await stand.ended(asked.kernel_id)
+    assert (report.signal, report.message) == (signal.SIGTERM, None)
