@@ -148,7 +148,16 @@ class Serving:
             refusal = self._quotas.refusal(row)
             if refusal is not None:
                 self._asides[row.session_id] = refusal
-            slot = self._slot(table, position) if refusal is None else None
+                rest = rest[1:]
+                continue
+            slot = self._slot(table, position)
+            if slot is None or slot.at_us > self._scene.now_us:
+                if not self._blocked and self._claim(position, row):
+                    # Nobody is promised anything yet, so that the times can be made anew with those who leave.
+                    table = Timetable(self._scene, room=self._room, running=self._running)
+                    rest = rest[1:]
+                    continue
+                self._blocked.append(row)
             if slot is None:
                 rest = rest[1:]
                 continue

@@ -102,9 +102,9 @@ def subsets(of: frozenset[SessionId]) -> Sequence[frozenset[SessionId]]:
     return [frozenset(some) for size in range(len(of) + 1) for some in combinations(sorted(of), size)]
 
 
-@pytest.mark.parametrize("backfill", [Backfill.NONE, Backfill.EASY])
+@pytest.mark.parametrize("backfill", Backfill)
 @pytest.mark.parametrize("cause", [PreemptionCause.PRIORITY, PreemptionCause.QUOTA])
-@examples(70)
+@examples(50)
 @given(crowd=crowds(), asked=st.sampled_from(["1", "2", "3", "5", "8", "0.5", "0.8"]), kernels=st.integers(1, 4))
 def test_victims_are_inclusion_minimal(
     cause: PreemptionCause, backfill: Backfill, crowd: Crowd, asked: str, kernels: int

@@ -78,18 +78,11 @@ def test_the_eviction_names_who_asks_and_gives_the_victims_own_grace() -> None:
     assert waits(plan, "u").evidence.until_us == NOW_US + 7 * SECOND_US
 
 
-def test_two_who_share_what_one_leaves_ask_it_once() -> None:
-    plan = passed(
-        busy(
-            [TWO],
-            [holding("a", 0), holding("z", 1, priority=Priority.CRITICAL)],
-            [
-                urgent("u", cuda_shares="0.5"),
-                urgent("v", at=1, cuda_shares="0.5"),
-            ],
-        ),
-        POLICY,
-    )
+@pytest.mark.parametrize("backfill", Backfill)
+def test_two_who_share_what_one_leaves_ask_it_once(backfill: Backfill) -> None:
+    running = [holding("a", 0), holding("z", 1, priority=Priority.CRITICAL)]
+    queue = [urgent("u", cuda_shares="0.5"), urgent("v", at=1, cuda_shares="0.5")]
+    plan = passed(busy([TWO], running, queue), replace(POLICY, backfill=backfill))
     assert evicted(plan) == ["a"]
     assert [waits(plan, name).evidence.blocked_by for name in "uv"] == [("a",), ("a",)]
 
@@ -118,10 +111,14 @@ def test_a_pass_looks_into_so_many_claims_and_no_more() -> None:
     assert waits(plan, "u16").reason is Reason.INSUFFICIENT
 
 
-def test_who_waits_behind_a_claim_is_promised_the_time_when_the_claimer_is_done() -> None:
+@pytest.mark.parametrize("backfill", [Backfill.EASY, Backfill.CONSERVATIVE])
+def test_who_waits_behind_a_claim_is_promised_the_time_when_the_claimer_is_done(backfill: Backfill) -> None:
     running = [holding("a", 0, 1)]
     later = row("later", at=1, cuda_device="2", priority=Priority.LOW)
-    plan = passed(busy([TWO], running, [urgent("u", cuda_device="2", limit_ms=100_000), later]), POLICY)
+    plan = passed(
+        busy([TWO], running, [urgent("u", cuda_device="2", limit_ms=100_000), later]),
+        replace(POLICY, backfill=backfill),
+    )
     assert placed(plan) == []
     assert plan.reservation is not None
     assert plan.reservation.session_id == "later"
