@@ -1,6 +1,6 @@
 import { memo } from "react";
 import { amountOf, bytes, percent, shares } from "../format/amounts";
-import { classOf, keyOf, titleOf, useNaming, type Naming } from "./holders";
+import { classOf, keyOf, titleOf, useNaming } from "./holders";
 import { Meter } from "./Meter";
 import type { Device } from "./nodes";
 import { ShareBar } from "./ShareBar";
@@ -26,10 +26,10 @@ export const DeviceTile = memo(function DeviceTile({ device, where, isIdle, isSt
       className={`tile ${kind}`}
       data-device={device.id}
       tabIndex={isStop ? 0 : -1}
-      aria-label={sentence(device, where, naming)}
     >
       <span className="tile-head">
         <b>{device.name}</b>
+        <span className="hidden">on {where}</span>
         <span className="quiet">{device.model.replace(/^NVIDIA /, "")}</span>
         {kind === "unwell" ? <span className="badge fill-bad">{device.health}</span> : null}
         {kind === "idle" ? <span className="badge fill-warn">idle</span> : null}
@@ -63,16 +63,3 @@ export const DeviceTile = memo(function DeviceTile({ device, where, isIdle, isSt
     </button>
   );
 });
-
-function sentence(device: Device, where: string, naming: Naming): string {
-  const held = device.holders.map((holder) => `${holder.user}, ${titleOf(holder, naming.names)}: ${holder.share}`);
-  return [
-    `${device.name} on ${where}`,
-    device.health === "healthy" ? "" : device.health,
-    held.length ? `held by ${held.join("; ")}` : "free",
-    `${device.free} of ${device.capacity} free`,
-    device.utilization_pct === null ? "" : `busy ${Math.round(device.utilization_pct)} percent`,
-  ]
-    .filter(Boolean)
-    .join(", ");
-}

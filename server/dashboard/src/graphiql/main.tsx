@@ -12,6 +12,8 @@ const fetcher = createGraphiQLFetcher({
   url,
   wsClient: createClient({ url: url.replace(/^http/, "ws"), retryAttempts: 5 }),
 });
+// GraphiQL keeps its tabs from visit to visit; at the first, the editor of variables must be told what the tab has.
+const isFirstVisit = localStorage.getItem("graphiql:tabState") === null;
 const tabs = EXAMPLES.map(({ query, variables }) => ({ query, variables: variables ?? "" }));
 
 const isKnown = document.querySelector<HTMLMetaElement>('meta[name="aliquot-user"]')?.content;
@@ -21,7 +23,9 @@ if (!isKnown) {
   location.assign("/?next=/graphiql");
 } else if (root) {
   createRoot(root).render(
-    <GraphiQL fetcher={fetcher} defaultTabs={tabs} defaultQuery={EXAMPLES[0]?.query ?? ""} defaultEditorToolsVisibility="variables">
+    <GraphiQL fetcher={fetcher} defaultTabs={tabs} defaultQuery={EXAMPLES[0]?.query ?? ""} defaultEditorToolsVisibility="variables"
+      {...(isFirstVisit ? { initialVariables: EXAMPLES[0]?.variables ?? "" } : {})}
+    >
       <GraphiQL.Logo>
         <a href="/">Aliquot</a>
       </GraphiQL.Logo>

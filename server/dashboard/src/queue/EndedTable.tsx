@@ -46,7 +46,7 @@ export function EndedTable({ entries, refresh }: Props) {
               <td className="nowrap">
                 <Button
                   className="button plain"
-                  aria-label={`Run ${nameOf(session)} again`}
+                  aria-label={`Run again: ${nameOf(session)}`}
                   onPress={() => void retry(session.id).then(refresh)}
                 >
                   Run again

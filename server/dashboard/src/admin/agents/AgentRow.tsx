@@ -44,7 +44,7 @@ export function AgentRow({ agent, pools, refresh, onWish }: Props) {
             {name}={value}
           </div>
         ))}
-        <Button className="button plain" aria-label={`Labels of ${agent.id}`} onPress={() => onWish("labels")}>
+        <Button className="button plain" aria-label={`Edit the labels of ${agent.id}`} onPress={() => onWish("labels")}>
           Edit
         </Button>
       </td>

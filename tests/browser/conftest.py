@@ -1,0 +1,47 @@
+"""Debian's Chromium, and a real server with the demo cluster."""
+
+import os
+import shutil
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from aliquot.api.dashboard import BUILT
+from aliquot.cli.main_job.cluster_view import until_joined
+from aliquot.cli.main_job.own_server import OwnServer
+
+if TYPE_CHECKING:
+    from playwright.async_api import Browser
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="module")
+async def browser(anyio_backend: str) -> "AsyncIterator[Browser]":
+    from playwright.async_api import async_playwright, expect
+
+    if CHROMIUM is None:
+        pytest.skip("chromium is not installed; scripts/test installs it where it can")
+    if not (BUILT / "index.html").is_file():
+        pytest.skip("the dashboard is not built: Node 20 or newer is not here")
+    expect.set_options(timeout=30_000)
+    async with async_playwright() as playwright:
+        sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []
+        chromium = await playwright.chromium.launch(executable_path=CHROMIUM, args=sandbox)
+        yield chromium
+        await chromium.close()
+
+
+@pytest.fixture(scope="module")
+async def demo(anyio_backend: str, browser: "Browser") -> AsyncIterator[OwnServer]:
+    """Two mock nodes with eight H100 each; one server for all tests of a file."""
+    async with OwnServer("--demo") as server:
+        async with server.client() as client:
+            await until_joined(client, agents=2)
+        yield server

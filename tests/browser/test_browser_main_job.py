@@ -1,0 +1,53 @@
+"""The main job, watched: who holds what on the Cluster page, who waits and why on the Queue page."""
+
+import pytest
+
+pytest.importorskip("playwright.async_api", reason="playwright drives the browser")
+
+from playwright.async_api import Browser, expect
+
+from aliquot.cli.main_job.course import run_course
+from aliquot.cli.main_job.own_server import OwnServer
+from aliquot.cli.main_job.tasks import TASKS
+from browser_tab import signed_in
+
+pytestmark = pytest.mark.anyio
+
+# Sessions run for a second or so: what was in sight at any time is gathered, not what is at the end.
+WATCH = """
+(selector) => {
+  const seen = (window.seen = new Set());
+  const look = () => document.querySelectorAll(selector).forEach((one) => seen.add(one.textContent.trim()));
+  new MutationObserver(look).observe(document.body, { subtree: true, childList: true, characterData: true });
+  look();
+}
+"""
+SEEN = "() => [...window.seen]"
+
+
+async def test_twelve_sessions_are_watched_from_the_queue_to_their_ends(browser: Browser, demo: OwnServer) -> None:
+    async with signed_in(browser, demo) as cluster, signed_in(browser, demo) as queue:
+        await expect(cluster.page.locator(".tile")).to_have_count(16)
+        await cluster.page.get_by_role("radio", name="By session").click()
+        await queue.open("/queue")
+        await expect(queue.page.get_by_text("Nobody waits")).to_be_visible()
+        await cluster.page.evaluate(WATCH, ".tile .who .quiet")
+        await queue.page.evaluate(WATCH, ".queue tbody tr td:nth-child(2) b, .because .badge")
+
+        async with demo.client() as client:
+            course = await run_course(client, data_folder=demo.data_folder)
+
+        names = {task.name for task in TASKS}
+        held = set(await cluster.page.evaluate(SEEN))
+        waited = set(await queue.page.evaluate(SEEN))
+        assert held == names
+        assert {"gang", "node-2"} <= waited
+        assert {"insufficient", "behind head"} & waited
+
+        await expect(queue.page.get_by_text("Nobody waits")).to_be_visible()
+        await queue.page.get_by_role("radio", name="Ended").click()
+        await expect(queue.page.locator(".queue tbody tr")).to_have_count(len(TASKS))
+        states = await queue.page.locator(".queue tbody .badge").all_text_contents()
+        assert sorted(states) == ["canceled", *["completed"] * 10, "failed"]
+        await expect(cluster.page.locator(".tile.free")).to_have_count(16)
+        assert len(course.ids) == len(TASKS)

@@ -1,0 +1,161 @@
+"""Every page: nothing foreign, no errors, nothing that axe finds wrong; light, dark, and on a phone."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+pytest.importorskip("playwright.async_api", reason="playwright drives the browser")
+
+from playwright.async_api import Browser, Page, expect
+
+from aliquot.cli.main_job.own_server import OwnServer
+from aliquot.cli.main_job.queries import CANCEL
+from browser_tab import AXE, signed_in
+from e2e_sessions import submit, until_state
+
+pytestmark = pytest.mark.anyio
+
+FIRST_LOAD_BYTES_MAX = 300_000
+FORMS: dict[str, dict[str, Any]] = {
+    "light": {"color_scheme": "light", "viewport": {"width": 1440, "height": 900}},
+    "dark": {"color_scheme": "dark", "viewport": {"width": 1440, "height": 900}},
+    "phone": {"color_scheme": "dark", "viewport": {"width": 390, "height": 844}, "has_touch": True},
+}
+TRANSFERRED = """
+() => performance.getEntriesByType("resource").concat(performance.getEntriesByType("navigation"))
+  .reduce((sum, entry) => sum + entry.encodedBodySize, 0)
+"""
+WIDTHS = "() => [document.documentElement.scrollWidth, innerWidth]"
+
+
+@pytest.mark.parametrize("form", FORMS)
+async def test_every_page_is_clean(browser: Browser, demo: OwnServer, form: str) -> None:
+    if not AXE.is_file():
+        pytest.skip("axe-core is not installed; scripts/test installs it with Node")
+    async with _busy(demo) as runs:
+        found = await _looked_over(browser, demo, runs, form)
+    assert {path: bad for path, bad in found.items() if bad} == {}
+
+
+@asynccontextmanager
+async def _busy(demo: OwnServer) -> AsyncIterator[str]:
+    """Something runs, whose id this is, and something waits."""
+    async with demo.client() as client:
+        runs = await submit(client, "echo hello; sleep 1000", {"cuda.shares": "1.2"}, name="half-and-more")
+        await until_state(client, runs, "running")
+        waits = await submit(client, "true", {"cuda.device": "8"}, cluster_size=2, name="waits")
+        yield runs
+        for session_id in (waits, runs):
+            await client.change(CANCEL, {"id": session_id})
+
+
+async def _looked_over(browser: Browser, demo: OwnServer, runs: str, form: str) -> dict[str, list[str]]:
+    """What axe finds wrong, by page."""
+    pages = {
+        "/": ".tile",
+        "/queue": ".queue",
+        f"/sessions/{runs}": ".log-line",
+        "/submit": "textarea",
+        f"/submit?from={runs}": ".note.good",
+        "/usage": "table",
+        "/admin": "table",
+        "/admin?tab=policy": ".groups",
+        "/admin?tab=quotas": ".empty",
+        "/admin?tab=access": ".groups",
+    }
+    found: dict[str, list[str]] = {}
+    async with signed_in(browser, demo, **FORMS[form]) as tab:
+        for path, landmark in pages.items():
+            page = await tab.open(path)
+            await page.locator(landmark).first.wait_for()
+            found[path] = await tab.accessibility()
+            wide, room = await page.evaluate(WIDTHS)
+            assert wide <= room, f"{path} is wider than the screen"
+    return found
+
+
+async def test_the_way_in_is_clean_and_refuses_a_wrong_token(browser: Browser, demo: OwnServer) -> None:
+    context = await browser.new_context()
+    page = await context.new_page()
+    await page.goto(f"{demo.url}/queue")
+    await page.get_by_label("Token").fill("not the token at all")
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_text("This is not the server's token.")).to_be_visible()
+    await page.get_by_label("Token").fill(demo.token)
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_role("heading", name="Queue")).to_be_visible()
+    assert await page.evaluate("document.cookie") == "", "scripts cannot read the cookie"
+    await context.close()
+
+
+async def test_the_first_load_is_light(browser: Browser, demo: OwnServer) -> None:
+    async with signed_in(browser, demo) as tab:
+        page = await tab.open("/")
+        await page.locator(".tile").first.wait_for()
+        assert 50_000 < await page.evaluate(TRANSFERRED) <= FIRST_LOAD_BYTES_MAX
+
+
+async def test_a_device_tells_who_holds_it(browser: Browser, demo: OwnServer) -> None:
+    async with signed_in(browser, demo) as tab, demo.client() as client:
+        runs = await submit(client, "sleep 1000", {"cuda.device": "1"}, name="holder", time_limit=900.0)
+        await until_state(client, runs, "running")
+        page = await tab.open("/")
+        tile = page.locator(".tile", has_text="holder").first
+        await tile.hover()
+        card = page.get_by_role("tooltip")
+        await expect(card).to_contain_text("until")
+        await page.keyboard.press("Escape")
+        await expect(card).to_be_hidden()
+        await _walk(page)
+        await tile.click()
+        dialogue = page.get_by_role("dialog")
+        await dialogue.get_by_role("link", name="holder").click()
+        await expect(page.get_by_role("heading", name="holder")).to_be_visible()
+
+
+async def _walk(page: Page) -> None:
+    """One stop of the Tab key for each node; the arrow keys go on from there."""
+    tiles = page.locator(".tile")
+    assert [await tiles.nth(index).get_attribute("tabindex") for index in (0, 1, 8)] == ["0", "-1", "0"]
+    await tiles.nth(0).focus()
+    await page.keyboard.press("ArrowRight")
+    await expect(tiles.nth(1)).to_be_focused()
+    await page.keyboard.press("End")
+    await expect(tiles.nth(7)).to_be_focused()
+
+
+async def test_a_policy_is_changed_after_a_look_at_the_difference(browser: Browser, demo: OwnServer) -> None:
+    async with signed_in(browser, demo) as tab, demo.client() as client:
+        page = await tab.open("/admin?tab=policy")
+        await page.get_by_label("Backfill depth").fill("42")
+        await page.get_by_role("button", name="Look at 1 change").click()
+        await expect(page.get_by_role("dialog")).to_contain_text("backfill_depth")
+        await expect(page.locator("ins")).to_have_text("42")
+        await page.get_by_role("button", name="Save").click()
+        await expect(page.get_by_text("The policy is changed")).to_be_visible()
+        assert (await client.execute("{ policy { backfill_depth } }"))["policy"]["backfill_depth"] == 42
+
+
+async def test_an_agent_is_drained_and_resumed(browser: Browser, demo: OwnServer) -> None:
+    async with signed_in(browser, demo) as tab:
+        page = await tab.open("/admin")
+        await page.get_by_role("button", name="Drain demo-2").click()
+        await page.get_by_label("Why").fill("new fans")
+        await page.get_by_role("button", name="Drain", exact=True).click()
+        await expect(page.get_by_text("new fans")).to_be_visible()
+        await page.get_by_role("button", name="Resume demo-2").click()
+        await expect(page.get_by_role("button", name="Drain demo-2")).to_be_visible()
+
+
+async def test_a_quota_is_set_and_taken_away(browser: Browser, demo: OwnServer) -> None:
+    async with signed_in(browser, demo) as tab:
+        page = await tab.open("/admin?tab=quotas")
+        await page.get_by_role("button", name="New quota").click()
+        await page.get_by_label("Name").fill("ada")
+        await page.get_by_label("Held at one time at most").fill("cuda.device 4")
+        await page.get_by_role("button", name="Save").click()
+        await expect(page.get_by_role("cell", name="user ada")).to_be_visible()
+        await page.get_by_role("button", name="Remove the quota of ada").click()
+        await expect(page.get_by_text("Nothing is limited")).to_be_visible()

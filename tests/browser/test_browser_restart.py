@@ -1,0 +1,54 @@
+"""The server goes and comes back: the page says so, and goes on by itself."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+pytest.importorskip("playwright.async_api", reason="playwright drives the browser")
+
+from playwright.async_api import Browser, expect
+
+from aliquot.cli.main_job.cluster_view import until_joined
+from aliquot.cli.main_job.own_server import OwnServer
+from browser_tab import signed_in
+from e2e_sessions import submit, until_state
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def mortal(anyio_backend: str, browser: Browser) -> AsyncIterator[OwnServer]:
+    async with OwnServer("--demo") as server:
+        async with server.client() as client:
+            await until_joined(client, agents=2)
+        yield server
+
+
+async def test_what_is_shown_is_marked_stale_and_goes_on_without_a_reload(browser: Browser, mortal: OwnServer) -> None:
+    gate = mortal.folder / "gate"
+    script = f"echo before; while [ ! -e {gate} ]; do sleep 0.05; done; echo after; sleep 1000"
+    async with signed_in(browser, mortal) as queue, signed_in(browser, mortal) as log, mortal.client() as client:
+        runs = await submit(client, script, {"cuda.device": "1"}, name="survivor")
+        await until_state(client, runs, "running")
+        await queue.open("/queue")
+        await log.open(f"/sessions/{runs}")
+        await expect(log.page.get_by_role("log")).to_contain_text("before")
+        for tab in (queue, log):
+            await tab.page.evaluate("window.isTheSamePage = true")
+            tab.is_away_expected = True
+
+        await mortal.kill()
+        for tab in (queue, log):
+            await expect(tab.page.get_by_text("Connection lost")).to_be_visible()
+            await expect(tab.page.locator("main.stale")).to_be_visible()
+        gate.touch()
+        await mortal.start()
+
+        for tab in (queue, log):
+            await expect(tab.page.get_by_text("Connection lost")).to_be_hidden()
+            await expect(tab.page.locator("main.stale")).to_have_count(0)
+        await expect(log.page.get_by_role("log")).to_contain_text("after")
+        await submit(client, "true", {"cuda.device": "8"}, cluster_size=2, name="newcomer")
+        await expect(queue.page.get_by_role("link", name="newcomer")).to_be_visible()
+        for tab in (queue, log):
+            assert await tab.page.evaluate("window.isTheSamePage")

@@ -1,0 +1,126 @@
+"""A session by hand: submitted with the keyboard, its log followed, searched and downloaded, and canceled."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("playwright.async_api", reason="playwright drives the browser")
+
+from playwright.async_api import Browser, Page, expect
+
+from aliquot.cli.main_job.own_server import OwnServer
+from browser_tab import signed_in
+from e2e_sessions import submit, until_state
+
+pytestmark = pytest.mark.anyio
+
+SESSION = re.compile(r"/sessions/(ses_[0-9a-f-]+)")
+
+
+async def test_a_session_is_submitted_and_canceled_with_the_keyboard_alone(browser: Browser, demo: OwnServer) -> None:
+    async with signed_in(browser, demo) as tab:
+        page = await tab.open("/submit")
+        await page.get_by_label("Command").focus()
+        await page.keyboard.type("echo started; sleep 1000")
+        await page.keyboard.press("Tab")
+        await page.keyboard.type("by-hand")
+        await page.get_by_label("How much").focus()
+        await page.keyboard.press("Control+a")
+        await page.keyboard.type("99")
+        await expect(page.get_by_text("No agent could run this")).to_be_visible()
+        await page.keyboard.press("Control+a")
+        await page.keyboard.type("1.5")
+        await expect(page.get_by_text("Whole devices come in whole numbers")).to_be_visible()
+        await page.keyboard.press("Control+a")
+        await page.keyboard.type("2")
+        await expect(page.get_by_text("It would find room now")).to_be_visible()
+        await page.get_by_role("button", name="Submit").focus()
+        await page.keyboard.press("Enter")
+
+        await expect(page).to_have_url(SESSION)
+        await expect(page.get_by_role("heading", name="by-hand")).to_be_visible()
+        await expect(page.locator("header .badge", has_text="running")).to_be_visible()
+        await expect(page.get_by_role("log")).to_contain_text("started")
+
+        await page.get_by_role("button", name="Cancel by-hand").focus()
+        await page.keyboard.press("Enter")
+        await page.get_by_role("button", name="Cancel the session").focus()
+        await page.keyboard.press("Enter")
+        await expect(page.locator("header .badge", has_text="canceled")).to_be_visible()
+        async with demo.client() as client:
+            assert (await until_state(client, _id(page), "canceled"))["state"] == "canceled"
+
+
+async def test_a_refusal_of_the_server_is_shown_where_it_belongs(browser: Browser, demo: OwnServer) -> None:
+    async with signed_in(browser, demo) as tab:
+        page = await tab.open("/submit")
+        await page.get_by_label("Command").fill("true")
+        await page.get_by_label("Project").fill("no such/project name!")
+        await page.get_by_role("button", name="Submit").click()
+        await expect(page.locator(".note.bad")).to_be_visible()
+        await expect(page).to_have_url(re.compile("/submit$"))
+
+
+async def test_a_log_is_followed_searched_and_downloaded(browser: Browser, demo: OwnServer) -> None:
+    gate = demo.folder / "gate"
+    script = (
+        "for i in $(seq 1 3000); do echo line $i; done; printf '\\033[31mred\\033[0m alert\\n'; "
+        f"while [ ! -e {gate} ]; do sleep 0.05; done; echo after the gate"
+    )
+    async with signed_in(browser, demo) as tab, demo.client() as client:
+        session_id = await submit(client, script, {"cuda.shares": "0.1"}, name="talker")
+        page = await tab.open(f"/sessions/{session_id}")
+        log = page.get_by_role("log")
+        await expect(log).to_contain_text("red alert")
+        await expect(log.locator(".ansi-red")).to_have_text("red")
+        assert await log.locator(".log-line").count() < 200, "a long log is drawn in part"
+
+        gate.touch()
+        await expect(log).to_contain_text("after the gate")
+        await expect(page.locator("header .badge", has_text="completed")).to_be_visible()
+
+        search = page.get_by_role("searchbox", name="Search the log")
+        await search.fill("line 1234")
+        await expect(page.get_by_text("1 lines")).to_be_visible()
+        await search.press("Enter")
+        await expect(log.locator(".log-line.at")).to_contain_text("line 1234")
+
+        async with page.expect_download() as downloading:
+            await page.get_by_role("button", name="Download").click()
+        lines = _lines(Path(await (await downloading.value).path()))
+        assert (len(lines), lines[0], lines[-1]) == (3002, "line 1", "after the gate")
+
+
+async def test_what_waits_is_held_released_and_made_urgent(browser: Browser, demo: OwnServer) -> None:
+    async with signed_in(browser, demo) as tab, demo.client() as client:
+        runs = await submit(client, "sleep 1000", {"cuda.device": "8"}, cluster_size=2, name="all-of-it")
+        await until_state(client, runs, "running")
+        waits = await submit(client, "true", {"cuda.device": "1"}, name="patient")
+        page = await tab.open("/queue")
+        row = page.locator(".queue tbody tr", has_text="patient")
+        await expect(row.locator(".because")).to_contain_text("insufficient")
+        await row.get_by_label("Priority of patient").select_option("high")
+        await expect(page.get_by_text("Priority is high now.")).to_be_visible()
+        await row.get_by_role("button", name="Hold patient").click()
+        await expect(row.get_by_role("button", name="Release patient")).to_be_visible()
+        await row.get_by_role("button", name="Release patient").click()
+        await expect(row.get_by_role("button", name="Hold patient")).to_be_visible()
+        await page.get_by_role("searchbox").fill("nobody-has-this")
+        await expect(page.get_by_text("matches these filters")).to_be_visible()
+        await page.get_by_role("searchbox").fill("patient")
+
+        await tab.open(f"/sessions/{runs}")
+        await page.get_by_role("button", name="Cancel all-of-it").click()
+        await page.get_by_role("button", name="Cancel the session").click()
+        assert (await until_state(client, waits, "completed"))["exit_code"] == 0
+
+
+def _id(page: Page) -> str:
+    found = SESSION.search(page.url)
+    assert found
+    return found[1]
+
+
+def _lines(path: Path) -> list[str]:
+    return path.read_text().splitlines()

@@ -1,0 +1,75 @@
+"""A browser tab that notices what must never happen: errors on the page, and requests to anybody else's host."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from playwright.async_api import Browser, ConsoleMessage, Page, Request
+
+from aliquot.cli.main_job.own_server import OwnServer
+
+WAIT_MS: Final = 30_000
+AXE: Final = Path(__file__).parents[2] / "server" / "dashboard" / "node_modules" / "axe-core" / "axe.min.js"
+AXE_RUN: Final = """
+async () => {
+  const found = await axe.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"] });
+  return found.violations.map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html.slice(0, 160)).join(" | ")}`);
+}
+"""
+
+
+@dataclass(kw_only=True)
+class Tab:
+    """A page that is signed in, and what it was caught at."""
+
+    page: Page
+    url: str
+    faults: list[str] = field(default_factory=list)
+    is_away_expected: bool = False
+    """Whether the server is stopped on purpose: a browser writes its own errors about that."""
+
+    async def open(self, path: str) -> Page:
+        """Go to a page of the dashboard."""
+        await self.page.goto(self.url + path)
+        return self.page
+
+    async def accessibility(self) -> list[str]:
+        """What axe finds wrong with the page as it is."""
+        await self.page.evaluate(AXE.read_text(encoding="utf-8"))
+        found: list[str] = await self.page.evaluate(AXE_RUN)
+        return found
+
+    def note_request(self, request: Request) -> None:
+        """Foreign hosts are not asked for anything."""
+        parts = urlsplit(request.url)
+        if parts.scheme not in ("data", "blob") and parts.netloc != urlsplit(self.url).netloc:
+            self.faults.append(f"foreign request: {request.url}")
+
+    def note_console(self, message: ConsoleMessage) -> None:
+        """Nothing complains."""
+        about_network = "Failed to load resource" in message.text or "WebSocket connection" in message.text
+        if message.type in ("error", "warning") and not (self.is_away_expected and about_network):
+            self.faults.append(f"console {message.type}: {message.text}")
+
+
+@asynccontextmanager
+async def signed_in(browser: Browser, server: OwnServer, **options: Any) -> AsyncIterator[Tab]:
+    """A new tab with cookies of its own, signed in with the token as a person would. Faults fail it at the end."""
+    context = await browser.new_context(**options)
+    context.set_default_timeout(WAIT_MS)
+    tab = Tab(page=await context.new_page(), url=server.url)
+    tab.page.on("request", tab.note_request)
+    tab.page.on("console", tab.note_console)
+    tab.page.on("pageerror", lambda error: tab.faults.append(f"page error: {error}"))
+    try:
+        await tab.open("/")
+        await tab.page.get_by_label("Token").fill(server.token)
+        await tab.page.get_by_role("button", name="Sign in").click()
+        await tab.page.get_by_role("link", name="Queue", exact=False).first.wait_for()
+        yield tab
+    finally:
+        await context.close()
+    assert tab.faults == []
