@@ -10,6 +10,7 @@ from aliquot.core.guards import guard_ms
 from aliquot.core.plan import Eviction, KernelPlacement, Placement, Plan, Reservation
 from aliquot.core.policy import Policy
 from aliquot.core.scenarios.given import START_US, Given, Job, Running
+from aliquot.core.scenarios.waiting import asking_for_less, free_to_start, left_of, task_of
 from aliquot.core.snapshot import AgentRow, HoldersOn, PendingRow, RunningRow, Snapshot, Where
 from aliquot_schema.errors import InvalidRequest
 from aliquot_schema.ids import AgentId, DeviceId, NodeId, PoolId, SessionId
@@ -90,25 +91,38 @@ class Course:
             self._start(placement)
         for eviction in self.plan.evictions:
             self._make_leave(eviction)
+        for session_id, level in self.plan.fallbacks.items():
+            self._waiting[session_id] = asking_for_less(self._waiting[session_id], level)
 
     def _next_event_us(self) -> int:
+        if self.plan.fallbacks:
+            return self._now_us + 1
         woken_us = NEVER_US if self.plan.wake_at_us is None else max(self.plan.wake_at_us, self._now_us + 1)
         return min((woken_us, *self._ends_us.values()))
 
     def _start(self, placement: Placement) -> None:
-        job = self._waiting.pop(placement.session_id)
+        whole = self._waiting.pop(placement.session_id)
+        job = task_of(whole, placement.index)
         self.started[job.row.session_id] = tuple(kernel.agent_id for kernel in placement.kernels)
         guard_us = self._guard_us(job.row)
         row = self._row(job.row, placement.kernels, since_us=self._now_us, ends_us=self._now_us + guard_us)
         lasts_us = guard_us if job.runs_ms is None else job.runs_ms * 1000
         self._hold(job, row, ends_us=self._now_us + lasts_us)
+        left = left_of(whole, placement.index, active=self._active(placement.session_id))
+        if left is not None:
+            self._waiting[placement.session_id] = left
+
+    def _active(self, array_id: SessionId) -> int:
+        """How many tasks of an array run."""
+        return sum(1 for job, _ in self._running.values() if job.array_id == array_id)
 
     def _make_leave(self, eviction: Eviction) -> None:
         job, row = self._running[eviction.session_id]
         self.preempted[eviction.session_id] = None
         leaves_us = min(self._ends_us[eviction.session_id], self._now_us + eviction.grace_ms * 1000)
         leaving = replace(row, is_leaving=True, ends_us=leaves_us, preemptions=row.preemptions + 1)
-        self._running[eviction.session_id] = (job, leaving)
+        yielding = replace(job, row=replace(job.row, made_room_for=eviction.by_session))
+        self._running[eviction.session_id] = (yielding, leaving)
         self._ends_us[eviction.session_id] = leaves_us
 
     def _end(self, session_id: SessionId) -> None:
@@ -119,6 +133,16 @@ class Course:
             self._waiting[session_id] = job
         else:
             self._ended[session_id] = SessionState.COMPLETED
+        if job.array_id is not None:
+            self._end_task(job.array_id)
+
+    def _end_task(self, array_id: SessionId) -> None:
+        """Another task of the array may start now; after its last one it has ended itself."""
+        active = self._active(array_id)
+        if array_id in self._waiting:
+            self._waiting[array_id] = free_to_start(self._waiting[array_id], active=active)
+        elif not active and all(job.array_id != array_id for job in self._waiting.values()):
+            self._ended[array_id] = SessionState.COMPLETED
 
     def _seat(self, runs: Running) -> None:
         """Find devices for a session that runs already: those that it would be given by itself."""
@@ -190,7 +214,8 @@ class Course:
 
     def _states(self) -> Mapping[SessionId, SessionState]:
         waiting = {name: job.row.state for name, job in self._waiting.items()}
-        return {**waiting, **dict.fromkeys(self._running, SessionState.RUNNING), **self._ended}
+        arrays = [job.array_id for job, _ in self._running.values() if job.array_id is not None]
+        return {**waiting, **dict.fromkeys((*arrays, *self._running), SessionState.RUNNING), **self._ended}
 
     def _used(self, rows: Iterable[RunningRow]) -> Mapping[NodeId, Mapping[DeviceId, int]]:
         used: dict[NodeId, Mapping[DeviceId, int]] = {}

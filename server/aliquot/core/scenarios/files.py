@@ -1,15 +1,15 @@
 """Scenario files: YAML, one document a scenario, into scenarios. Nothing in them is swallowed."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from aliquot.core.fairshare import Usage
 from aliquot.core.scenarios import cluster, jobs, rules
-from aliquot.core.scenarios.given import Given
+from aliquot.core.scenarios.given import Given, Job
 from aliquot.core.scenarios.scenario import Scenario, Then
 from aliquot.core.scenarios.table import Entry, Table, documents
 from aliquot_schema.errors import InvalidRequest
-from aliquot_schema.ids import SessionId
+from aliquot_schema.ids import SessionId, task_id
 from aliquot_schema.reasons import Reason
 from aliquot_schema.states import SessionState
 
@@ -33,10 +33,18 @@ def _scenario(entry: Entry, *, file: str, number: int) -> Scenario:
     name = table.get("name", Entry.text, f"scenario {number}")
     given = table.need("given", _given)
     after_ms = table.get("when", _when, 0)
-    names = [job.row.session_id for job in given.queue] + [runs.job.row.session_id for runs in given.running]
+    names = [name for job in given.queue for name in _names(job)]
+    names += [runs.job.row.session_id for runs in given.running]
     then = table.need("then", lambda found: _then(found, names=names, agents=[agent.id for agent in given.agents]))
     table.finish()
     return Scenario(name=name, file=file, line=entry.line, given=given, after_ms=after_ms, then=then)
+
+
+def _names(job: Job) -> Iterator[str]:
+    """A session's, and those of its tasks."""
+    yield job.row.session_id
+    for index in job.row.tasks or ():
+        yield task_id(job.row.session_id, index=index)
 
 
 def _given(entry: Entry) -> Given:

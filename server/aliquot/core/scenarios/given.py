@@ -6,7 +6,7 @@ from typing import Final
 
 from aliquot.core.fairshare import Usage
 from aliquot.core.policy import Policy
-from aliquot.core.snapshot import AgentRow, PendingRow
+from aliquot.core.snapshot import AgentRow, PendingRow, Request
 from aliquot_schema.ids import AgentId, QuotaId, SessionId
 from aliquot_schema.quotas import Quota
 from aliquot_schema.states import SessionState
@@ -16,12 +16,26 @@ START_US: Final = 1_700_000_000_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Less:
+    """What a session asks for from some time on."""
+
+    at_us: int
+    request: Request
+    cluster_size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """A session, and how long it really runs."""
 
     row: PendingRow
     runs_ms: int | None = None
     """None = as long as it is reckoned to run."""
+    fallbacks: tuple[Less, ...] = ()
+    max_parallel: int | None = None
+    """So many tasks of an array run at one time; None = all."""
+    array_id: SessionId | None = None
+    """Of a task: its array."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

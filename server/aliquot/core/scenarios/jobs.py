@@ -5,10 +5,12 @@ from decimal import Decimal
 from typing import Final
 
 from aliquot.core.scenarios.cluster import CPU, MEM, SHARES, WHOLE, pairs
-from aliquot.core.scenarios.given import START_US, Job, Running
+from aliquot.core.scenarios.given import START_US, Job, Less, Running
 from aliquot.core.scenarios.table import Entry, Table
-from aliquot.core.snapshot import PendingRow, Where
+from aliquot.core.scenarios.waiting import free_to_start
+from aliquot.core.snapshot import PendingRow, Request, Where
 from aliquot_schema.ids import AgentId, PoolId, ProjectId, SessionId, SlotName, UserId
+from aliquot_schema.intervals import Intervals
 from aliquot_schema.sessions import (
     CLUSTER_SIZE_MAX,
     DEFAULT_POOL,
@@ -21,6 +23,7 @@ from aliquot_schema.slots import Unlimited, parse_amount
 from aliquot_schema.states import SessionState
 
 GB: Final = 10**9
+TASKS_MAX: Final = 10_000
 _SLOTS: Final = {"gpus": WHOLE, "shares": SHARES, "cpu": CPU, "mem": MEM}
 
 
@@ -49,6 +52,8 @@ def running(entry: Entry, *, agents: Iterable[str]) -> tuple[Running, ...]:
             grace_ms=table.maybe("grace", Entry.duration_ms),
         )
         table.finish()
+        if runs.job.row.tasks is not None or runs.job.fallbacks:
+            item.refuse("what runs is no array any more, and asks for nothing else")
         found.append(runs)
     return tuple(found)
 
@@ -64,19 +69,20 @@ def slots(table: Table) -> dict[SlotName, int]:
 
 
 def _job(table: Table, *, place: int) -> Job:
-    request = slots(table)
-    if not request:
-        table.at.refuse(f"it asks for nothing; give {', '.join(_SLOTS)}")
+    request = _request(table)
     waited_ms = table.get("waited", Entry.duration_ms, 0)
+    queued_us = START_US - waited_ms * 1000 + place
+    fallbacks = table.get("fallbacks", lambda entry: _fallbacks(entry, queued_us=queued_us), ())
+    tasks, max_parallel = table.maybe("tasks", _tasks), table.maybe("max_parallel", Entry.whole)
     row = PendingRow(
         session_id=SessionId(table.need("name", Entry.text)),
         version=1,
         state=SessionState.HELD if table.get("held", Entry.flag, False) else SessionState.QUEUED,
-        request=tuple(sorted(request.items())),
+        request=request,
         cluster_size=table.get("cluster_size", _kernels, 1),
         gpu_memory_bytes=table.maybe("gpu_memory_gb", _gigabytes),
         priority=table.get("priority", _priority, Priority.NORMAL),
-        queued_us=START_US - waited_ms * 1000 + place,
+        queued_us=queued_us,
         not_before_us=table.maybe("not_before", lambda entry: START_US + entry.duration_ms() * 1000),
         excluded_agents=(),
         depends_on=table.get("depends_on", _dependencies, ()),
@@ -86,8 +92,40 @@ def _job(table: Table, *, place: int) -> Job:
         limit_ms=table.maybe("limit", Entry.duration_ms),
         where=_where(table),
         is_preemptible=table.get("preemptible", Entry.flag, False),
+        falls_back_us=fallbacks[0].at_us if fallbacks else None,
+        tasks=tasks,
     )
-    return Job(row=row, runs_ms=table.maybe("runs", Entry.duration_ms))
+    job = Job(row=row, runs_ms=table.maybe("runs", Entry.duration_ms), fallbacks=fallbacks, max_parallel=max_parallel)
+    return job if tasks is None else free_to_start(job, active=0)
+
+
+def _tasks(entry: Entry) -> Intervals:
+    """A job array of so many tasks, with the indices from 0 on."""
+    count = entry.whole()
+    if not 1 <= count <= TASKS_MAX:
+        entry.refuse(f"{count} is not within 1 and {TASKS_MAX}")
+    return Intervals(((0, count - 1),))
+
+
+def _fallbacks(entry: Entry, *, queued_us: int) -> tuple[Less, ...]:
+    """`[{after: 1h, gpus: 1}]`: after waiting so long it asks for this."""
+    found: list[Less] = []
+    for item in entry.items():
+        table = item.table()
+        at_us = queued_us + table.need("after", Entry.duration_ms) * 1000
+        cluster_size = table.get("cluster_size", _kernels, 1)
+        found.append(Less(at_us=at_us, request=_request(table), cluster_size=cluster_size))
+        table.finish()
+        if len(found) > 1 and found[-2].at_us >= at_us:
+            item.refuse("each fallback comes later than the one before it")
+    return tuple(found)
+
+
+def _request(table: Table) -> Request:
+    request = slots(table)
+    if not request:
+        table.at.refuse(f"it asks for nothing; give {', '.join(_SLOTS)}")
+    return tuple(sorted(request.items()))
 
 
 def _where(table: Table) -> Where:
