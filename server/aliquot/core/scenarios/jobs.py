@@ -72,7 +72,7 @@ def _job(table: Table, *, place: int) -> Job:
     request = _request(table)
     waited_ms = table.get("waited", Entry.duration_ms, 0)
     queued_us = START_US - waited_ms * 1000 + place
-    fallbacks = table.get("fallbacks", lambda entry: _fallbacks(entry, queued_us=queued_us), ())
+    fallbacks = table.maybe("fallbacks", lambda entry: _fallbacks(entry, queued_us=queued_us)) or ()
     tasks, max_parallel = table.maybe("tasks", _tasks), table.maybe("max_parallel", Entry.whole)
     row = PendingRow(
         session_id=SessionId(table.need("name", Entry.text)),
