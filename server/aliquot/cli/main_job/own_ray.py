@@ -47,6 +47,8 @@ class OwnNode:
             self._process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-m", "aliquot", "node", "start", "--ray-head", self._ray.head),
                 *("--address", self.address, "--ray-token-file", str(self._ray.token_file)),
+                # Nodes that start at once in one folder take each other's sockets.
+                *("--temp-folder", str(self._ray.folder / self.name)),
                 *self._options,
                 env=self._ray.environment,
                 stdin=asyncio.subprocess.DEVNULL,
@@ -124,7 +126,7 @@ class OwnRay:
 
     def _head(self) -> OwnNode:
         client_port = f"--ray-client-server-port={_free_port()}"
-        options = ("--head", "--no-agent", "--temp-folder", str(self.folder / "t"), client_port)
+        options = ("--head", "--no-agent", client_port)
         return OwnNode(self, "head", *options, address=self.head.rpartition(":")[0])
 
     async def _clear(self) -> None:
