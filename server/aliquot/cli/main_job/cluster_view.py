@@ -67,13 +67,13 @@ async def read_cluster(client: Client) -> ClusterNow:
     return ClusterNow(revision=page["revision"], agents=tuple(_agent(edge["node"]) for edge in page["edges"]))
 
 
-async def until_joined(client: Client, *, agents: int) -> None:
+async def until_joined(client: Client, *, agents: int, patience_s: float = JOIN_S_MAX) -> None:
     """Wait until so many agents can be asked.
 
     Raises:
         TimeoutError: they did not come.
     """
-    async with asyncio.timeout(JOIN_S_MAX):
+    async with asyncio.timeout(patience_s):
         while True:
             page = (await client.execute(JOINED))["agents"]
             if page["total_count"] >= agents:

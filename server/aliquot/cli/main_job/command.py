@@ -4,7 +4,7 @@ import asyncio
 import json
 import sys
 from collections.abc import Iterator
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 import typer
 from rich.console import Console
@@ -16,6 +16,9 @@ def once(
     agents: Annotated[
         int, typer.Option(min=0, max=2, help="Let the nodes be 2 agents that dial in, each a process of its own.")
     ] = 0,
+    executor: Annotated[
+        Literal["local", "ray"], typer.Option(help="Let the nodes be those of a Ray cluster, which is brought up too.")
+    ] = "local",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
 ) -> None:
     """Run twelve sessions on a demo cluster of two nodes with eight mock H100 each, and check every step.
@@ -30,7 +33,7 @@ def once(
     reasons: list[str] = []
     kept = False
     try:
-        kept = asyncio.run(_run(agents=agents, as_json=as_json))
+        kept = asyncio.run(_run(agents=agents, ray=executor == "ray", as_json=as_json))
     except* (ServerFailed, ClientFailure) as failures:
         reasons = [str(failure) or type(failure).__name__ for failure in _leaves(failures)]
     for reason in reasons:
@@ -38,21 +41,17 @@ def once(
     raise typer.Exit(0 if kept else 1)
 
 
-async def _run(*, agents: int, as_json: bool) -> bool:
+async def _run(*, agents: int, ray: bool, as_json: bool) -> bool:
     from aliquot.cli.main_job import report
     from aliquot.cli.main_job.course import run_course
     from aliquot.cli.main_job.findings import findings
-    from aliquot.cli.main_job.own_agents import demo_agents
-    from aliquot.cli.main_job.own_server import OwnServer, ServerFailed
+    from aliquot.cli.main_job.own_cluster import own_cluster
+    from aliquot.cli.main_job.own_server import ServerFailed
     from aliquot.cli.main_job.tasks import TASKS
 
     progress = Console(stderr=True)
     progress.print("Starting a server with a folder of its own, and two mock nodes with eight H100 each ...")
-    async with (
-        OwnServer("--no-local-agents" if agents else "--demo") as server,
-        demo_agents(server, count=agents),
-        server.client() as client,
-    ):
+    async with own_cluster(agents=agents, ray=ray) as server, server.client() as client:
         kernels = sum(task.cluster_size for task in TASKS)
         progress.print(f"Running {len(TASKS)} sessions ({kernels} processes) on {server.url} ...")
         try:

@@ -13,10 +13,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from aliquot.cli.main_job.cluster_view import until_joined
 from aliquot.cli.main_job.live_processes import kill_mentioning
+from aliquot.cli.main_job.own_server import OwnServer, ServerFailed
 from aliquot.execution.ray.node.token_file import made_token
 
 STOP_S_MAX: Final = 40.0
+UP_S_MAX: Final = 180.0
+"""A head and two nodes take ten seconds on a quiet machine."""
 LOG_TAIL_BYTES: Final = 4000
 
 
@@ -136,6 +140,23 @@ class OwnRay:
             await self.stop()
         finally:
             shutil.rmtree(self.folder, ignore_errors=True)
+
+
+async def join_demo_nodes(ray: OwnRay, server: OwnServer) -> None:
+    """Start the nodes of the demo cluster, and wait until the server, which was told of Ray, has their agents.
+
+    Raises:
+        ServerFailed: they did not come up.
+    """
+    for number in ("1", "2"):
+        folder = server.folder / f"data-demo-{number}"
+        await ray.add_node(f"demo-{number}", "--demo-node", number, "--data-folder", str(folder))
+    try:
+        async with server.client() as client:
+            await until_joined(client, agents=2, patience_s=UP_S_MAX)
+    except TimeoutError:
+        logs = "\n".join(node.log() for node in (ray.head_node, *ray.nodes))
+        raise ServerFailed(f"the nodes did not join in {UP_S_MAX:g} s:\n{logs}") from None
 
 
 def _free_port() -> int:
