@@ -101,6 +101,8 @@ class DeviceView:
     memory_used_bytes: int | None
     temperature_c: float | None
     power_w: float | None
+    external: bool = False
+    """Whether processes that are none of ours are on it, and it is kept from everybody."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

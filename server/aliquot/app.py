@@ -107,6 +107,7 @@ def _running(settings: Settings, nodes: tuple[NodeDevices, ...]) -> AbstractAsyn
                 make_side=lambda state, term: agent_side(agents, state, is_shared=True, epoch=term.epoch),
                 must_lead=bool(nodes),
                 grace_ms=grace_ms,
+                respect_external=settings.respect_external,
             )
         )
     return lone_server(
@@ -117,6 +118,7 @@ def _running(settings: Settings, nodes: tuple[NodeDevices, ...]) -> AbstractAsyn
             clock=clock,
             make_side=lambda state: agent_side(agents, state, is_shared=False, epoch=0),
             grace_ms=grace_ms,
+            respect_external=settings.respect_external,
         )
     )
 

@@ -64,6 +64,9 @@ class Settings(BaseSettings):
     demo: bool = Field(False, description="Take the demo cluster even where there are real GPUs.")
     reserved_cpu: int = Field(0, ge=0, description="CPUs of this host that are not handed out.")
     reserved_mem: str = Field("512m", description="Memory of this host that is not handed out, like 512m or 2g.")
+    respect_external: bool = Field(
+        True, description="Whether accelerators that processes of others use are given to nobody."
+    )
     local_agents: bool = Field(True, description="Whether this server runs agents itself, for the devices of its host.")
     executor: Literal["local", "ray"] = Field(
         "local", description="Where agents are: in this process, and dialling in; or on the nodes of a Ray cluster."

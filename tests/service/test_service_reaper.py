@@ -36,15 +36,7 @@ class Specs(FakeAgent):
 
 
 def reaper_of(on: Stage, *, respects: bool = True) -> Reaper:
-    return Reaper(
-        state=on.state,
-        journal=on.journal,
-        executor=on.executor,
-        dispatch=on.dispatch,
-        clock=on.clock,
-        grace_ms=100,
-        respect_external=respects,
-    )
+    return Reaper(on, executor=on.executor, dispatch=on.dispatch, grace_ms=100, respect_external=respects)
 
 
 async def running(on: Stage, **asked: object) -> tuple[SessionId, KernelId]:

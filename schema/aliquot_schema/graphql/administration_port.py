@@ -13,6 +13,7 @@ from aliquot_schema.admin_views import (
     QuotaView,
     UsageView,
 )
+from aliquot_schema.doctor_views import ExaminationView
 from aliquot_schema.quotas import QuotaScope
 from aliquot_schema.requests import Caller
 
@@ -47,5 +48,7 @@ class Administrator(Protocol):
     async def label_agent(self, caller: Caller, agent_id: str, labels: Sequence[tuple[str, str]]) -> AgentChanged: ...
 
     async def assign_agent_pool(self, caller: Caller, agent_id: str, pool: str) -> AgentChanged: ...
+
+    async def examine(self, caller: Caller) -> ExaminationView: ...
 
     async def release_lost_agent(self, caller: Caller, agent_id: str) -> AgentChanged: ...

@@ -43,3 +43,6 @@ class Device:
     memory_used_bytes: BigInt | None = strawberry.field(description="Memory in use at the last sample.")
     temperature_c: float | None = strawberry.field(description="Degrees Celsius at the last sample.")
     power_w: float | None = strawberry.field(description="Watts at the last sample.")
+    external: bool = strawberry.field(
+        description="Whether processes that are none of ours use it, and it is therefore given to nobody."
+    )

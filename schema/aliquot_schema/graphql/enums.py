@@ -14,6 +14,7 @@ from aliquot_schema.agents import AllocationMode as AllocationMode
 from aliquot_schema.devices import DeviceAccess as DeviceAccess
 from aliquot_schema.devices import DeviceHealth as DeviceHealth
 from aliquot_schema.devices import Isolation as Isolation
+from aliquot_schema.findings import Discrepancy as Discrepancy
 from aliquot_schema.leases import LeaseKind as LeaseKind
 from aliquot_schema.policies import Backfill as Backfill
 from aliquot_schema.policies import Victims as Victims
@@ -36,6 +37,7 @@ DESCRIPTIONS: Final[dict[type[Enum], str]] = {
     AllocationMode: "How the devices of a node are divided among its agents.",
     DeviceHealth: "Whether a device may be given to somebody new.",
     DeviceAccess: "What keeps a kernel away from devices that it was not given: env is advisory, cgroup is enforced.",
+    Discrepancy: "What does not agree: the store, what an agent has, and what runs on its devices.",
     Isolation: "What keeps two holders of one device apart; each promises more than the one before.",
     LeaseKind: "By what right a device is held: a session's kernel, a person, or a booking.",
     Reason: "Why a session is not placed. The first that holds, in this order, is given.",

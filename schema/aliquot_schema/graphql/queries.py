@@ -11,6 +11,7 @@ from aliquot_schema.graphql.agents import Agent
 from aliquot_schema.graphql.cluster import ClusterQueries
 from aliquot_schema.graphql.connections import Connection, connection_of
 from aliquot_schema.graphql.context import Context
+from aliquot_schema.graphql.doctor import DoctorQueries
 from aliquot_schema.graphql.enums import AgentOrder, SessionOrder
 from aliquot_schema.graphql.inputs import AgentFilterInput, SessionFilterInput
 from aliquot_schema.graphql.orchestrator import OrchestratorQueries
@@ -34,7 +35,7 @@ MinRevision = Annotated[
 
 
 @strawberry.type(description="Questions.")
-class Query(AdministrationQueries, ClusterQueries, OrchestratorQueries, PreviewQueries):
+class Query(AdministrationQueries, ClusterQueries, DoctorQueries, OrchestratorQueries, PreviewQueries):
     @root_field(Connection[Agent], "The agents of the cluster.")
     async def agents(
         self,

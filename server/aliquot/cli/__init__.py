@@ -5,6 +5,7 @@ import typer
 from aliquot.cli.agent import agent
 from aliquot.cli.audit import audit
 from aliquot.cli.db import db
+from aliquot.cli.doctor import doctor
 from aliquot.cli.main_job.command import once
 from aliquot.cli.node import node
 from aliquot.cli.policy import policy
@@ -12,6 +13,7 @@ from aliquot.cli.replay import replay
 from aliquot.cli.selftest.command import selftest
 from aliquot.cli.serve import serve
 from aliquot.cli.simulate import simulate
+from aliquot.cli.state_export import state
 
 main = typer.Typer(no_args_is_help=True, pretty_exceptions_show_locals=False)
 
@@ -31,3 +33,5 @@ main.command("simulate")(simulate)
 main.add_typer(audit, name="audit")
 main.command("replay")(replay)
 main.add_typer(db, name="db")
+main.command("doctor")(doctor)
+main.add_typer(state, name="state")

@@ -27,6 +27,7 @@ class AlonePlan:
     clock: SystemClock
     make_side: Callable[[State], AgentSide]
     grace_ms: int
+    respect_external: bool
 
 
 @asynccontextmanager
@@ -43,7 +44,9 @@ async def lone_server(plan: AlonePlan) -> AsyncIterator[Running]:
     clock.not_before(loaded.last_at_us)
     side = plan.make_side(state)
     ports = Ports(store=store, executor=side.executor, clock=clock, ids=RandomIds(), ledger=store.ledger)
-    orchestrator = Orchestrator(ports, state=state, loaded=loaded, grace_ms=plan.grace_ms)
+    orchestrator = Orchestrator(
+        ports, state=state, loaded=loaded, grace_ms=plan.grace_ms, respect_external=plan.respect_external
+    )
     await orchestrator.forget_agents(side.own | side.expected)
     watched = Watched(asyncio.create_task(orchestrator.run()))
     try:

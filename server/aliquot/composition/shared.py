@@ -37,6 +37,7 @@ class SharedPlan:
     must_lead: bool
     """Whether it has agents of its own, which no other server could reach."""
     grace_ms: int
+    respect_external: bool
 
 
 @asynccontextmanager
@@ -123,6 +124,7 @@ class _Turns:
             ledger=self._database.store.ledger,
             beginning=beginning,
             grace_ms=self._plan.grace_ms,
+            respect_external=self._plan.respect_external,
         )
         joining = asyncio.create_task(self._note_joined(term, side))
         try:

@@ -3,7 +3,8 @@
 from aliquot.service.agent_administration import AgentAdministration
 from aliquot.service.policies import Policies
 from aliquot.service.quotas import Quotas
+from aliquot.service.reaper.examination import Examination
 
 
-class Administration(Policies, Quotas, AgentAdministration):
-    """The policy, quotas and agents."""
+class Administration(Policies, Quotas, AgentAdministration, Examination):
+    """The policy, quotas and agents, and whether all of it agrees."""

@@ -27,7 +27,7 @@ def agent_view(state: State, agent: Agent) -> AgentView:
     own = [lease for lease in leases if lease.agent_id == agent.id]
     specs = [lease.spec for lease in own]
     holders = _holders(state, leases, {device.id: device for device in agent.devices})
-    used = state.used.get(agent.node_id, {})
+    used, blocked = state.used.get(agent.node_id, {}), state.external.blocked.get(agent.node_id, {})
     return AgentView(
         id=agent.id,
         version=agent.version,
@@ -38,7 +38,13 @@ def agent_view(state: State, agent: Agent) -> AgentView:
         capacity=slot_amounts(_texts(_capacity(agent))),
         occupied=slot_amounts(_texts(_occupied(agent, own))),
         devices=tuple(
-            device_view(device, used.get(device.id, 0), holders[device.id], state.readings.get((agent.id, device.id)))
+            device_view(
+                device,
+                used.get(device.id, 0),
+                holders[device.id],
+                state.readings.get((agent.id, device.id)),
+                external=device.id in blocked,
+            )
             for device in agent.devices
         ),
         kernels=tuple(
@@ -63,7 +69,14 @@ def agent_view(state: State, agent: Agent) -> AgentView:
     )
 
 
-def device_view(device: Device, used: int, holders: Iterable[HolderView], reading: DeviceReading | None) -> DeviceView:
+def device_view(
+    device: Device,
+    used: int,
+    holders: Iterable[HolderView],
+    reading: DeviceReading | None,
+    *,
+    external: bool,
+) -> DeviceView:
     """One device. Amounts are shares for accelerators, cores or bytes for the host's own."""
     unit = _unit(device)
     return DeviceView(
@@ -84,6 +97,7 @@ def device_view(device: Device, used: int, holders: Iterable[HolderView], readin
         memory_used_bytes=reading.memory_used_bytes if reading else None,
         temperature_c=reading.temperature_c if reading else None,
         power_w=reading.power_w if reading else None,
+        external=external,
     )
 
 

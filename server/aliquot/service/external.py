@@ -16,11 +16,13 @@ class External:
         """Replaced, never changed."""
         self._known: dict[NodeId, tuple[Mapping[DeviceId, int], Mapping[DeviceId, int]]] = {}
 
-    def set(self, blocked: Blocked) -> None:
-        """From now on it is these."""
-        if blocked != self.blocked:
+    def set(self, blocked: Blocked) -> bool:
+        """From now on it is these; whether it was others before."""
+        has_moved = blocked != self.blocked
+        if has_moved:
             self.blocked = blocked
             self._known = {}
+        return has_moved
 
     def over(self, used: Mapping[NodeId, Mapping[DeviceId, int]]) -> dict[NodeId, Mapping[DeviceId, int]]:
         """What is held, these devices included. A node's mapping is the very same one while nothing changes there."""

@@ -13,7 +13,9 @@ from aliquot_schema.ids import AgentId
 class Orchestrator(UseCases):
     """Made from what the store held. `run` returns only when a loop failed, or by cancellation."""
 
-    def __init__(self, ports: Ports, *, state: State, loaded: Loaded, grace_ms: int) -> None:
+    def __init__(
+        self, ports: Ports, *, state: State, loaded: Loaded, grace_ms: int, respect_external: bool = True
+    ) -> None:
         super().__init__(
             store=ports.store,
             clock=ports.clock,
@@ -29,7 +31,14 @@ class Orchestrator(UseCases):
             last_at_us=loaded.last_at_us,
             last_pass=loaded.last_pass,
         )
-        self._term = Term(self, executor=ports.executor, ledger=ports.ledger, beginning=beginning, grace_ms=grace_ms)
+        self._term = Term(
+            self,
+            executor=ports.executor,
+            ledger=ports.ledger,
+            beginning=beginning,
+            grace_ms=grace_ms,
+            respect_external=respect_external,
+        )
         self.allocator = self._term.allocator
         self.recording = self._term.recording
 

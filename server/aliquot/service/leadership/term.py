@@ -75,14 +75,15 @@ class Term:
             on_reachable=self._note_reachable,
         )
         self.reaper = Reaper(
-            state=state,
-            journal=journal,
+            cases,
             executor=executor,
             dispatch=self._dispatch,
-            clock=clock,
             grace_ms=grace_ms,
             respect_external=respect_external,
+            on_moved=self.allocator.wake,
         )
+        self._administration = cases.administration
+        self._administration.look = self.reaper.look_around
         self._listeners, self._settled = journal.listeners[listening:], journal.settled[waiting:]
 
     async def run(self) -> None:
@@ -122,6 +123,7 @@ class Term:
         self._state.reachable.clear()
         self._state.readings.clear()
         self._state.external.set({})
+        self._administration.look = None
         await self._dispatch.close()
         self.allocator.close()
         if self.recording is not None:

@@ -2,14 +2,15 @@
 
 import asyncio
 import logging
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Callable, Iterable
+from typing import Final, Protocol
 
 from aliquot.service.dispatch import Dispatch
 from aliquot.service.draft import Draft
 from aliquot.service.journal import Journal
 from aliquot.service.ports import Clock, Executor
 from aliquot.service.reaper.differences import Difference, differences, known_kernels
+from aliquot.service.reaper.examination import Look
 from aliquot.service.reaper.foreign import blocked_by, foreign_uses
 from aliquot.service.reaper.repairs import Sending, repair, write_findings
 from aliquot.service.state import State
@@ -30,29 +31,38 @@ ANSWER_S: Final = 20.0
 Key = tuple[Discrepancy, AgentId, str]
 
 
+class Room(Protocol):
+    """Where it works."""
+
+    state: State
+    journal: Journal
+    clock: Clock
+
+
 class Reaper:
     """A difference counts when it was seen twice in a row: what is on its way to us is no difference."""
 
     def __init__(
         self,
+        room: Room,
         *,
-        state: State,
-        journal: Journal,
         executor: Executor,
         dispatch: Dispatch,
-        clock: Clock,
         grace_ms: int,
         respect_external: bool = True,
+        on_moved: Callable[[], None] = lambda: None,
     ) -> None:
         """
         Args:
             respect_external: whether devices that processes of others use are kept from everybody.
+            on_moved: called when such devices are others than before.
         """
-        self._state = state
-        self._journal = journal
+        self._state = room.state
+        self._journal = room.journal
+        self._clock = room.clock
         self._executor = executor
         self._dispatch = dispatch
-        self._clock = clock
+        self._on_moved = on_moved
         self._grace_ms = grace_ms
         self._respects = respect_external
         self._seen: dict[AgentId, frozenset[Key]] = {}
@@ -92,8 +102,18 @@ class Reaper:
                 if difference.kind is Discrepancy.EXTERNAL_PROCESS:
                     sure_foreign[agent_id, difference.subject] = difference
             await self._act(inventory, sure)
-        self._state.external.set(blocked_by(self._state, sure_foreign) if self._respects else {})
+        if self._state.external.set(blocked_by(self._state, sure_foreign) if self._respects else {}):
+            self._on_moved()
         return unsure
+
+    async def look_around(self) -> Look:
+        """All agents that can be asked, for somebody who only wants to know."""
+        agents = sorted(self._state.reachable)
+        looks = await asyncio.gather(*(self.look(agent_id) for agent_id in agents))
+        answered = {agent_id: look for agent_id, look in zip(agents, looks, strict=True) if look is not None}
+        found = [difference for _, differing in answered.values() for difference in differing]
+        found += [difference for difference in foreign_uses(self._state) if difference.agent_id in answered]
+        return Look(differences=tuple(found), asked=tuple(answered))
 
     async def look(self, agent_id: AgentId) -> tuple[Inventory, list[Difference]] | None:
         """What an agent has, and in what that differs; None when it does not answer."""

@@ -1,0 +1,32 @@
+"""Read models of an examination: what does not agree, as it was seen just now."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from aliquot_schema.findings import Discrepancy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DifferenceView:
+    """One thing that store, agent and devices do not agree about."""
+
+    kind: Discrepancy
+    agent_id: str
+    subject: str
+    """The kernel or the device."""
+    evidence: str
+    since: datetime | None
+    """When the reaper was sure of it; None = it was seen just now, and may be gone with the next message."""
+    repair: str | None
+    """What the reaper does about it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExaminationView:
+    """All agents, looked at once."""
+
+    differences: tuple[DifferenceView, ...]
+    asked: tuple[str, ...]
+    """Agents that were asked and answered."""
+    silent: tuple[str, ...]
+    """Agents that cannot be asked, so that nothing is known of them."""

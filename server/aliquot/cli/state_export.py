@@ -1,0 +1,132 @@
+"""`aliquot state export`: the cluster as files, for tools that want files. They are views; nothing reads them back."""
+
+import asyncio
+import json
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from aliquot.cli.running_server import LOCAL, ServerUrl, TokenFile, ask
+
+if TYPE_CHECKING:
+    from aliquot.client import Client
+
+state: Final = typer.Typer(no_args_is_help=True, help="The state as files.")
+
+AGENTS: Final = """
+query ($after: String) { agents(first: 100, after: $after) { revision
+  pageInfo { hasNextPage endCursor }
+  edges { node {
+    id node_id hostname state schedulable draining pool labels { name value } gpu_alloc_map
+    capacity { slot amount } occupied { slot amount }
+    devices { id name kind model health external capacity used free
+      holders { lease_id kind user session_id kernel_id agent_id share since until } }
+  } }
+} }
+"""
+QUEUE: Final = """
+query ($after: String) { queue(first: 100, after: $after) { revision
+  pageInfo { hasNextPage endCursor }
+  edges { node { position session {
+    id owner project pool name priority state slots { slot amount } cluster_size queued_at waits { reason message }
+  } } }
+} }
+"""
+ACTIVE: Final = """
+query ($after: String) { sessions(first: 100, after: $after,
+    filter: { states: [scheduled, allocating, running, preempting] }) { revision
+  pageInfo { hasNextPage endCursor }
+  edges { node {
+    id owner project pool name priority state attempt started_at
+    kernels { id agent_id state resource_spec { slot devices { device_id amount } } }
+  } }
+} }
+"""
+SERVER: Final = "{ orchestrator { role address leader_address epoch leads_since } }"
+
+
+@state.callback()
+def describe() -> None:
+    """The state as files."""
+
+
+@state.command("export")
+def export(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where the files go; made if it is not there.")],
+    every: Annotated[str | None, typer.Option(help="Write them again and again: 30s, 5m.")] = None,
+    server: ServerUrl = LOCAL,
+    token_file: TokenFile = None,
+) -> None:
+    """Write cluster_state.json, job_queue.json, orchestrator_state.json and gpu_allocation.json.
+
+    Each file is replaced as a whole: who reads it sees the old one or the new one, never a half.
+    """
+    pause_s = None if every is None else seconds(every)
+
+    async def run(client: "Client") -> None:
+        while True:
+            files = await read_state(client)
+            await asyncio.to_thread(write_files, folder, files)
+            if pause_s is None:
+                return
+            await asyncio.sleep(pause_s)
+
+    ask(run, server=server, token_file=token_file)
+
+
+def seconds(text: str) -> float:
+    """`30s`, `5m`, `1h` in seconds."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)(s|m|h)", text)
+    if found is None or float(found[1]) <= 0:
+        raise typer.BadParameter(f"{text!r} is no time; write 30s or 5m", param_hint="--every")
+    return float(found[1]) * {"s": 1, "m": 60, "h": 3600}[found[2]]
+
+
+async def read_state(client: "Client") -> dict[str, Any]:
+    """The files' contents, by name. `revision` is the last event that a file knows of."""
+    (orchestrator,) = (await client.execute(SERVER)).values()
+    agents, agents_at = await _all(client, AGENTS)
+    queue, queue_at = await _all(client, QUEUE)
+    active, active_at = await _all(client, ACTIVE)
+    allocation = {
+        agent["id"]: {
+            "map": json.loads(agent["gpu_alloc_map"]),
+            "holders": {one["id"]: one["holders"] for one in agent["devices"] if one["holders"]},
+        }
+        for agent in agents
+    }
+    return {
+        "cluster_state.json": {"format": 1, "revision": agents_at, "agents": agents},
+        "job_queue.json": {"format": 1, "revision": queue_at, "queue": queue},
+        "orchestrator_state.json": {"format": 1, "revision": active_at, **orchestrator, "active": active},
+        "gpu_allocation.json": {"format": 1, "revision": agents_at, "agents": allocation},
+    }
+
+
+def write_files(folder: Path, files: dict[str, Any]) -> None:
+    """Replace files, each as a whole."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in files.items():
+        partial = folder / f".{name}.partial"
+        with partial.open("w", encoding="utf-8") as file:
+            json.dump(content, file, indent=1)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.rename(folder / name)
+
+
+async def _all(client: "Client", query: str) -> tuple[list[dict[str, Any]], int]:
+    """All items, and the revision of the first page."""
+    found: list[dict[str, Any]] = []
+    after: str | None = None
+    revision: int | None = None
+    while True:
+        (page,) = (await client.execute(query, {"after": after})).values()
+        revision = page["revision"] if revision is None else revision
+        found += [edge["node"] for edge in page["edges"]]
+        if not page["pageInfo"]["hasNextPage"]:
+            return found, revision
+        after = page["pageInfo"]["endCursor"]

@@ -1,0 +1,89 @@
+"""What an operator does beside the API: looks into a server that runs, and into the database of one that does not."""
+
+import asyncio
+import json
+import shutil
+import sys
+from typing import Any
+
+import pytest
+
+from aliquot.cli.main_job.live_processes import kill_mentioning
+from aliquot.cli.main_job.own_server import OwnServer
+from e2e_sessions import session, submit, until, until_state
+
+pytestmark = pytest.mark.anyio
+
+DOCTOR = "{ doctor { differences { kind subject since repair } asked silent } }"
+
+
+async def aliquot(*arguments: str) -> tuple[int, str, str]:
+    """Run a command; its exit code and what it printed."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "aliquot", *arguments),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    out, err = await process.communicate()
+    assert process.returncode is not None
+    return process.returncode, out.decode(), err.decode()
+
+
+async def test_a_server_is_examined_exported_stopped_audited_and_replayed(two_gpus: OwnServer) -> None:
+    server, asking = two_gpus, ("--server", two_gpus.url, "--token-file", str(two_gpus.data_folder / "token"))
+    async with server.client() as client:
+        running = await submit(client, "exec sleep 600", {"cuda.shares": "1.2"})
+        await until_state(client, running, "running")
+        waiting = await submit(client, "true", {"cuda.device": "2"})
+        code, out, _ = await aliquot("doctor", *asking)
+        assert (code, out) == (0, "1 agents asked, 0 differences\n")
+        files = server.folder / "state"
+        assert (await aliquot("state", "export", str(files), *asking))[0] == 0
+        read = {path.name: json.loads(path.read_text()) for path in files.iterdir()}
+    assert sorted(read) == ["cluster_state.json", "gpu_allocation.json", "job_queue.json", "orchestrator_state.json"]
+    assert [entry["session"]["id"] for entry in read["job_queue.json"]["queue"]] == [waiting]
+    assert [session["id"] for session in read["orchestrator_state.json"]["active"]] == [running]
+    (allocation,) = read["gpu_allocation.json"]["agents"].values()
+    assert sorted(allocation["map"].values()) == ["0.60", "0.60"]
+    (device, *_) = allocation["holders"]
+    at = ("--data-folder", str(server.data_folder))
+    refused = await aliquot("audit", "verify", *at)
+    assert (refused[0], f"another server (process {server.pid}) uses it" in refused[2]) == (2, True)
+    await server.stop()
+    assert (await aliquot("audit", "verify", *at))[1].startswith("whole: ")
+    assert (await aliquot("db", "check", *at))[1] == "whole\n"
+    held = await aliquot("audit", "device", device, *at)
+    assert f"session {running}  600 cuda.shares, pass " in held[1]
+    code, out, _ = await aliquot("replay", "--last", "10", *at)
+    assert (code, out.endswith(" 0 differences\n")) == (0, True)
+
+
+async def test_a_job_of_which_nothing_is_left_is_found_and_its_devices_are_given_back(two_gpus: OwnServer) -> None:
+    server = two_gpus
+    async with server.client() as client:
+        session_id = await submit(client, "exec sleep 600", {"cuda.device": "2"})
+        await until_state(client, session_id, "running")
+    await server.stop()
+    kill_mentioning(str(server.folder))
+    (folder,) = server.data_folder.glob(f"agents/*/**/{session_id}.1.0")
+    shutil.rmtree(folder)
+    await server.start()
+    async with server.client() as client:
+
+        async def seen() -> Any:
+            found = (await client.execute(DOCTOR))["doctor"]["differences"]
+            return found or None
+
+        (difference, *_) = await until(seen)
+        assert (difference["kind"], difference["subject"]) == ("lease_without_process", f"{session_id}.1.0")
+
+        async def again() -> Any:
+            found = await session(client, session_id)
+            return found["attempt"] == 2 and found["state"] == "running"
+
+        assert await until(again), "its devices were free again, and it is tried once more"
+
+        async def well() -> bool:
+            return (await client.execute(DOCTOR))["doctor"]["differences"] == []
+
+        assert await until(well)
