@@ -3,6 +3,7 @@
 from aliquot.core.aside import falling_back, set_aside, wake_at
 from aliquot.core.backfill import Scene
 from aliquot.core.gate import gate
+from aliquot.core.giving_way import giving_way
 from aliquot.core.memo import Memo
 from aliquot.core.ordering import in_order, order_named
 from aliquot.core.ordering.score import Standing
@@ -42,7 +43,7 @@ def decide(
         queue=queue, usage=snapshot.usage, weights=policy.weights, now_us=now_us, quotas=snapshot.quotas
     )
     order = in_order(order_named(policy.order), standing)
-    line = order[gated.ready[order] == 1]
+    line = giving_way(order[gated.ready[order] == 1], gated.yields, queue=queue)
     failures = {session_id: gated.failures[session_id] for session_id in sorted(gated.failures)}
     serving = Serving(queue, Scene(snapshot=snapshot, policy=policy, now_us=now_us, seed=seed, memo=memo))
     serving.serve(line)

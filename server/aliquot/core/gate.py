@@ -32,6 +32,8 @@ class Gated:
     failures: dict[SessionId, Failure] = field(default_factory=dict)
     fallbacks: dict[SessionId, int] = field(default_factory=dict)
     """The next level of those that ask for less from now on, if they do not start in this pass."""
+    yields: dict[int, SessionId] = field(default_factory=dict)
+    """For whom rows that may be looked at made room, by their positions."""
     wake_at_us: int | None = None
 
 
@@ -71,6 +73,8 @@ def _look_at(
         gated.wake_at_us = _sooner(gated.wake_at_us, row.not_before_us, now_us=now_us)
     else:
         _fall_back(row, gated, now_us=now_us)
+        if row.made_room_for is not None:
+            gated.yields[position] = row.made_room_for
         return
     gated.ready[position] = 0
 

@@ -87,6 +87,8 @@ class PendingRow:
     fallback_level: int = 0
     falls_back_us: int | None = None
     """When it asks for less, microseconds UTC; None = never."""
+    made_room_for: SessionId | None = None
+    """The session that it was stopped for, which it lets start first."""
     tasks: Intervals | None = None
     """Of a job array: the indices that have not been started; each is placed by itself."""
     tasks_startable: int = 1
@@ -120,6 +122,7 @@ class PendingRow:
             is_preemptible=spec.preemptible,
             fallback_level=session.fallback_level,
             falls_back_us=falls_back_us(session),
+            made_room_for=None if session.preemption is None else session.preemption.by_session,
             tasks=None if tasks is None else tasks.waiting,
             tasks_startable=int(session.held_by != HELD_BY_ARRAY) if tasks is None else startable(tasks),
         )

@@ -229,6 +229,7 @@ class _Run:
     def _evict(self, eviction: Eviction) -> None:
         attempt = self._running[eviction.session_id]
         attempt.evict(self._now_us, grace_ms=eviction.grace_ms)
+        attempt.course.row = replace(attempt.course.row, made_room_for=eviction.by_session)
         heappush(self._ends, (attempt.ends_us, eviction.session_id))
 
     def _hold(
