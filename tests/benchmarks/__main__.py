@@ -9,6 +9,7 @@ import crash  # noqa: F401 # registers its scenario, as do the others
 import full_pass  # noqa: F401
 import full_queue  # noqa: F401
 import placement  # noqa: F401
+import ray_nodes  # noqa: F401
 import simulation  # noqa: F401
 import start_latency  # noqa: F401
 import submissions  # noqa: F401
