@@ -13,7 +13,9 @@ from rich.table import Table
 from workplace import PLACE
 
 SURVIVED, UNTESTED = 0, 33
-"""Codes of the tool; any other that is known is a mutant that was found out: by a failure, a crash or the time."""
+UNDECIDED = (None, -24, 24, 36, 152, 255)
+"""Codes of the tool: never tried, or stopped by the clock, which says nothing on a busy machine. With any other code
+than these and those above a test failed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +59,7 @@ def print_outcomes(found: Sequence[Outcome], *, accepted: Sequence[Accepted]) ->
         console.print(f"{mutant.name}\n  - {mutant.was}\n  + {mutant.becomes}", markup=False)
     untried = sum(one.untried for one in found)
     mutants, survived = sum(one.mutants for one in found), sum(len(one.survivors) for one in found)
-    print(f"{mutants} mutants, {survived} survived, {len(left)} of them are not accepted; {untried} were not tried")
+    print(f"{mutants} mutants, {survived} survived, {len(left)} of them are not accepted; {untried} are undecided")
     return 1 if left or untried else 0
 
 
@@ -65,7 +67,7 @@ def _outcome(module: str) -> Outcome:
     known = PLACE / "mutants" / "src" / "aliquot" / "core" / f"{module}.py.meta"
     codes = json.loads(known.read_text(encoding="utf-8"))["exit_code_by_key"] if known.is_file() else {}
     survivors = tuple(_mutant(module, name) for name, code in codes.items() if code in (SURVIVED, UNTESTED))
-    untried = sum(code is None for code in codes.values())
+    untried = sum(code in UNDECIDED for code in codes.values())
     return Outcome(module=module, mutants=len(codes), untried=untried, survivors=survivors)
 
 

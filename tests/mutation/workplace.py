@@ -67,8 +67,7 @@ source_paths = ["src"]
 only_mutate = [{modules}]
 pytest_add_cli_args = ["--hypothesis-profile=mutation", "-p", "no:cacheprovider", "-p", "core_cpu_limit"]
 pytest_add_cli_args_test_selection = [{tests}]
-timeout_constant = 5.0
-timeout_multiplier = 1.0
+timeout_multiplier = 30.0
 use_git_change_detection = false
 use_setproctitle = false
 """

@@ -15,7 +15,7 @@ from aliquot_schema.ids import ProjectId, QuotaId, UserId
 from aliquot_schema.intervals import Intervals
 from aliquot_schema.quotas import Quota, QuotaScope, quota_id
 from aliquot_schema.sessions import Priority
-from aliquot_schema.slots import ResourceSlot
+from aliquot_schema.slots import ResourceSlot, SlotAmounts
 from core_cluster import NOW_US, after, snapshot
 from core_strategies import agents, queues
 
@@ -72,8 +72,8 @@ def quotas(draw: st.DrawFn) -> Mapping[QuotaId, Quota]:
     for _ in range(draw(st.sampled_from([0, 0, 1, 2]))):
         scope = draw(st.sampled_from(QuotaScope))
         name = "" if scope is QuotaScope.CLUSTER else draw(st.sampled_from("ab" if scope is QuotaScope.USER else "pq"))
-        slots = {"cuda.shares": draw(st.sampled_from([500, 1500, 4000]))}
-        limits = {"max_slots" if draw(st.booleans()) else "own_slots": ResourceSlot(slots)}
+        slots = {"cuda.shares": draw(st.sampled_from([0, 500, 1500, 4000]))}
+        limits = {"max_slots": SlotAmounts(slots)} if draw(st.booleans()) else {"own_slots": ResourceSlot(slots)}
         hours = draw(st.sampled_from([None, None, None, 0, 10_000]))
         identity = quota_id(scope, name)
         found[identity] = Quota(id=identity, scope=scope, name=name, gpu_hours_per_month=hours, **limits)

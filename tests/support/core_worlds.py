@@ -12,7 +12,7 @@ from aliquot_schema.ids import ProjectId, QuotaId, UserId
 from aliquot_schema.intervals import Intervals
 from aliquot_schema.quotas import Quota, QuotaScope, quota_id
 from aliquot_schema.sessions import ArrayTasks, Priority
-from aliquot_schema.slots import ResourceSlot
+from aliquot_schema.slots import ResourceSlot, SlotAmounts
 from allocation_devices import ask, gpus
 from core_cluster import on, row
 from core_world import Work, World
@@ -74,7 +74,7 @@ def _quotas(draw: st.DrawFn) -> Mapping[QuotaId, Quota]:
     """Nothing, a limit of a user, or what a project owns and others may borrow."""
     slots = ResourceSlot({"cuda.shares": draw(st.sampled_from([1000, 2000, 3000]))})
     user, project = quota_id(QuotaScope.USER, "a"), quota_id(QuotaScope.PROJECT, "p")
-    limit = Quota(id=user, scope=QuotaScope.USER, name="a", max_slots=slots)
+    limit = Quota(id=user, scope=QuotaScope.USER, name="a", max_slots=SlotAmounts(slots))
     owned = Quota(id=project, scope=QuotaScope.PROJECT, name="p", own_slots=slots)
     return draw(st.sampled_from([{}, {}, {}, {user: limit}, {project: owned}, {user: limit, project: owned}]))
 

@@ -1,5 +1,6 @@
 """What is counted, charged and forgotten, at its edges."""
 
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -64,6 +65,15 @@ def test_of_who_has_used_nothing_nothing_is_on_record() -> None:
     assert (record.id, record.project, record.user) == ("lab/bob", LAB, BOB)
     assert (record.used, record.at_us, record.charged, record.month, record.month_charged) == (0, 0, 0, 0, 0)
     assert month_of(0) == 197001
+
+
+def test_months_are_those_of_utc_wherever_the_server_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", "Asia/Tokyo")
+        time.tzset()
+        assert month_of(1_793_491_199_999_999) == 202610
+        assert month_of(1_793_491_200_000_000) == 202611
+    time.tzset()
 
 
 def test_fairness_is_a_whole_number() -> None:

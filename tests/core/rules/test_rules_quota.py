@@ -12,7 +12,7 @@ from aliquot_schema.policies import Backfill, Preemption, Victims
 from aliquot_schema.quotas import Quota, QuotaScope, quota_id
 from aliquot_schema.reasons import Reason
 from aliquot_schema.sessions import SessionSpec
-from aliquot_schema.slots import ResourceSlot
+from aliquot_schema.slots import ResourceSlot, SlotAmounts
 from allocation_devices import gpus
 from core_cluster import on, placed, row, snapshot, waits
 from ordering_scenes import passed
@@ -28,7 +28,7 @@ def quota(scope: QuotaScope, name: str, *, own: int | None = None, most: int | N
         scope=scope,
         name=name,
         own_slots=ResourceSlot({} if own is None else {SHARES: own}),
-        max_slots=ResourceSlot({} if most is None else {SHARES: most}),
+        max_slots=SlotAmounts({} if most is None else {SHARES: most}),
     )
 
 
@@ -99,6 +99,13 @@ def test_what_is_not_asked_for_may_be_forbidden() -> None:
     spec = SessionSpec(argv=("true",), slots=ResourceSlot.parse({"cpu": "1"}))
     none = quota(QuotaScope.USER, "ann", most=0)
     assert impossible_under(spec, {none.id: none}, user=ANN, project=LAB) is None
+    asks = SessionSpec(argv=("true",), slots=ResourceSlot.parse({"cuda.device": "1"}))
+    found = impossible_under(asks, {none.id: none}, user=ANN, project=LAB)
+    assert found is not None
+    assert (found.message, found.limit) == ("quota user:ann: no cuda.device may be held", "0")
+    forbids = book(none, running=[])
+    assert forbids.refusal(row("a", owner=ANN, project=LAB)) is not None
+    assert forbids.refusal(row("a", owner=ANN, project=LAB, cpu="1")) is None
 
 
 def test_a_refusal_at_submission_says_what_and_how_much() -> None:
