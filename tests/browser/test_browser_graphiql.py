@@ -15,6 +15,8 @@ from e2e_sessions import submit
 pytestmark = pytest.mark.anyio
 
 EVENTS_MAX = 10
+IDLE = r'a11c0000-0001-4000-8000-000000000000\": \"0.00\"'
+"""The map is a JSON string in JSON; a device that nobody holds is in it."""
 
 
 @pytest.mark.parametrize("address", ["/graphiql", "/graphql"])
@@ -23,7 +25,7 @@ async def test_the_first_query_answers(browser: Browser, demo: OwnServer, addres
         page = await tab.open(address)
         await expect(page.locator(".graphiql-query-editor")).to_contain_text("gpu_alloc_map")
         await page.get_by_role("button", name="Execute query").click()
-        await expect(page.locator(".result-window")).to_contain_text('"gpu_alloc_map": "{')
+        await expect(page.locator(".result-window")).to_contain_text(IDLE)
 
 
 async def test_a_subscription_tells_of_what_happens(browser: Browser, demo: OwnServer) -> None:

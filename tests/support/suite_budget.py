@@ -25,6 +25,7 @@ BUDGET_S: Final = {
     "readme": 120,
     "architecture": 120,
     "benchmarks": 120,
+    "browser": 300,
 }
 BUDGET_S_OTHERS: Final = 120
 """For each suite that is not named above."""

@@ -1,7 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { fitOf } from "../src/submit/fit";
 import { EMPTY, requestOf, wrongsOf, type Form } from "../src/submit/form";
-import { agent, device, holder } from "./cluster";
+import { placesOf } from "../src/submit/places";
 
 const form = (part: Partial<Form>): Form => ({ ...EMPTY, command: "true", ...part });
 
@@ -51,28 +50,12 @@ test("the request has what was typed and nothing else", () => {
   });
 });
 
-describe("where there is room", () => {
-  const held = (id: string, used: number) =>
-    device({ id, used: used.toFixed(2), free: (1 - used).toFixed(2), holders: used ? [holder()] : [] });
-  const agents = [
-    agent([held("a", 0.5), held("b", 0), held("c", 0)]),
-    agent([held("d", 0.5), held("e", 0.4)], { id: "agent-2", node_id: "node-2" }),
+test("where it would go, by agent, with the names of the devices", () => {
+  const given = (device_id: string, amount: string) => ({ slot: "cuda.shares", devices: [{ device_id, amount }] });
+  const kernels = [
+    { rank: 0, agent_id: "a", resource_spec: [given("g1", "1.00"), { slot: "cpu", devices: [{ device_id: "cpu0", amount: "1" }] }] },
+    { rank: 1, agent_id: "a", resource_spec: [given("g2", "0.50")] },
+    { rank: 2, agent_id: "b", resource_spec: [] },
   ];
-  const fit = (part: Partial<Form>) => fitOf(form(part), agents);
-
-  test("whole devices need idle ones", () => {
-    expect(fit({ amount: "2" })).toMatchObject({ now: 1, places: [{ agent: "agent-1", kernels: 1 }] });
-    expect(fit({ amount: "1", kernels: "3" })).toMatchObject({ now: 2, everFits: 3 });
-  });
-  test("shares go beside others", () => expect(fit({ slot: "cuda.shares", amount: "0.5", kernels: "7" })).toMatchObject({ now: 7 }));
-  test("more shares than a device has are spread evenly", () => {
-    expect(fit({ slot: "cuda.shares", amount: "1.2" }).now).toBe(1);
-    expect(fit({ slot: "cuda.shares", amount: "2.4" }).now).toBe(0);
-  });
-  test("what no agent could ever run is known", () => expect(fit({ amount: "4" }).everFits).toBe(0));
-  test("a draining agent takes nothing, but could again", () => {
-    const draining = agents.map((one) => ({ ...one, draining: true }));
-    expect(fitOf(form({}), draining)).toMatchObject({ now: 0, everFits: 1 });
-  });
-  test("too little memory on the device is no room", () => expect(fit({ gpuMemory: "100" })).toMatchObject({ everFits: 0 }));
+  expect(placesOf(kernels, new Map([["g1", "cuda0"]]))).toEqual(["a: cuda0, g2 (0.50)", "b"]);
 });

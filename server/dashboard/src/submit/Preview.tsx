@@ -1,35 +1,69 @@
+import { useMemo } from "react";
+import { Link } from "wouter";
 import type { Agent } from "../cluster/nodes";
-import { pending } from "../api/feed";
-import { useObservable } from "../api/observable";
-import { fitOf } from "./fit";
-import type { Form } from "./form";
+import { useNow } from "../format/clock";
+import { duration, moment } from "../format/times";
+import { WithLinks } from "../queue/WithLinks";
+import { tailOf } from "../session/standing";
+import { placesOf } from "./places";
+import type { Answer, Planned } from "./previewing";
 
-/** Where it would go, before it is sent. */
-export function Preview({ form, agents }: { readonly form: Form; readonly agents: readonly Agent[] }) {
-  const waiting = useObservable(pending) ?? 0;
-  const fit = fitOf(form, agents);
-  const kernels = fit.asked === 1 ? "It" : `All ${fit.asked} kernels`;
-  if (agents.length === 0) return <p className="note">No agent is registered: it would be taken, and wait.</p>;
-  if (fit.everFits < fit.asked) {
-    return (
-      <p className="note bad">
-        {fit.asked === 1 ? "No agent could run this" : `At most ${fit.everFits} of ${fit.asked} kernels could run`}, even if
-        nobody held anything. It would be refused.
-      </p>
-    );
-  }
-  if (fit.now < fit.asked) {
-    return (
-      <p className="note warn">
-        It would wait: there is room for {fit.now} of {fit.asked} {fit.asked === 1 ? "kernel" : "kernels"} now.{" "}
-        {waiting ? `${waiting} wait already.` : ""}
-      </p>
-    );
-  }
+interface Props {
+  readonly answer: Answer;
+  readonly agents: readonly Agent[];
+}
+
+/** What would become of it, before it is sent: the scheduler's own answer, as of now. */
+export function Preview({ answer, agents }: Props) {
+  const names = useMemo(
+    () => new Map(agents.flatMap((agent) => agent.devices.map((device) => [device.id, device.name] as const))),
+    [agents],
+  );
+  if ("message" in answer) return <p className="note bad">It would be refused: {answer.message}</p>;
+  if (answer.failure) return <p className="note bad">It would fail at once: {answer.failure.message}</p>;
+  const places = placesOf(answer.kernels, names);
   return (
-    <p className="note good">
-      {kernels} would find room now: {fit.places.map(({ agent, kernels: count }) => (fit.asked === 1 ? agent : `${count} on ${agent}`)).join(", ")}.{" "}
-      {waiting ? `${waiting} wait; who is next is the policy's to say.` : ""}
+    <div className={`note ${answer.starts_now ? "good" : "warn"}`}>
+      {answer.starts_now ? <p>It would start at once, on {places.join("; ")}.</p> : <Wait answer={answer} places={places} />}
+      {answer.tasks_starting > 1 ? <p>{answer.tasks_starting} of its tasks would.</p> : null}
+      {answer.displaces.length ? <Displaced displaced={answer.displaces} /> : null}
+      {answer.order_estimate ? (
+        <p className="quiet small">
+          Reckoned to run {duration(answer.order_estimate.seconds * 1000)}: {answer.order_estimate.explanation}.
+        </p>
+      ) : null}
+    </div>
+  );
+}
+
+function Wait({ answer, places }: { readonly answer: Planned; readonly places: readonly string[] }) {
+  const now = useNow();
+  return (
+    <p>
+      It would wait{answer.queue_position ? `, at place ${answer.queue_position}` : ""}
+      {answer.waits ? (
+        <>
+          : <WithLinks text={answer.waits.message} />
+        </>
+      ) : null}
+      .{" "}
+      {answer.expected_start
+        ? `It would start by ${moment(answer.expected_start, now)} at the latest${places.length ? `, on ${places.join("; ")}` : ""}.`
+        : ""}
+    </p>
+  );
+}
+
+function Displaced({ displaced }: { readonly displaced: Planned["displaces"] }) {
+  return (
+    <p>
+      It would have {displaced.length === 1 ? "a session" : `${displaced.length} sessions`} make room:{" "}
+      {displaced.map((one) => (
+        <span key={one.session_id}>
+          <Link href={`/sessions/${one.session_id}`}>{tailOf(one.session_id)}</Link> of {one.owner}
+          {one.has_run === null ? "" : `, which has run ${duration(one.has_run * 1000)}`}{" "}
+        </span>
+      ))}
     </p>
   );
 }

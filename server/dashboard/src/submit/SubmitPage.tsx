@@ -11,6 +11,7 @@ import { formOf } from "./again";
 import { EMPTY, requestOf, wrongsOf, type Field, type Form, type Wrongs } from "./form";
 import { MoreFields } from "./MoreFields";
 import { Preview } from "./Preview";
+import { usePreview } from "./previewing";
 import { ResourceFields } from "./ResourceFields";
 import { Text } from "../parts/Text";
 
@@ -25,18 +26,26 @@ const FIELDS: Readonly<Record<string, Field>> = {
   slots: "amount",
 };
 
+/** What the server has against a request, and against which of its fields. */
+interface Objection {
+  readonly message: string;
+  readonly field: string | null;
+}
+
 /** Asks for a session. What is wrong is said while it is typed. */
 export default function SubmitPage() {
   const [form, setForm] = useForm();
   const [touched, setTouched] = useState<ReadonlySet<Field>>(new Set());
-  const [refusal, setRefusal] = useState<{ readonly message: string; readonly field: string | null } | null>(null);
+  const [refusal, setRefusal] = useState<Objection | null>(null);
   const [isBusy, setBusy] = useState(false);
   const [, go] = useLocation();
   const cluster = useLive(loadCluster, "cluster", { wants: () => true, everyMs: 10_000 });
   const agents = useMemo(() => cluster.data?.agents ?? [], [cluster.data]);
   const wrongs = wrongsOf(form);
   const isWhole = Object.keys(wrongs).length === 0;
-  const shown = shownWrongs(wrongs, touched, refusal);
+  const preview = usePreview(isWhole ? requestOf(form) : null);
+  const foreseen = preview.data && "message" in preview.data ? fieldOf(preview.data) : null;
+  const shown = shownWrongs(wrongs, touched, refusal ?? foreseen);
   const change = (part: Partial<Form>) => {
     setForm((old) => ({ ...old, ...part }));
     setTouched((old) => new Set([...old, ...(Object.keys(part) as Field[])]));
@@ -73,7 +82,7 @@ export default function SubmitPage() {
       <div className="submit-end panel row">
         <div role="status" className="submit-preview">
           {refusal ? <p className="note bad">{refusal.message}</p> : null}
-          {isWhole && !refusal && cluster.data ? <Preview form={form} agents={agents} /> : null}
+          {isWhole && !refusal && preview.data ? <Preview answer={preview.data} agents={agents} /> : null}
           {!isWhole && touched.size > 0 ? <p className="note">{Object.keys(wrongs).length} to mend before it can be sent.</p> : null}
         </div>
         <Button className="button main end" type="submit" isDisabled={isBusy}>
@@ -82,6 +91,10 @@ export default function SubmitPage() {
       </div>
     </AriaForm>
   );
+}
+
+function fieldOf(error: { readonly message: string; readonly field?: string | null }): Objection {
+  return { message: error.message, field: error.field ?? null };
 }
 
 /** The form, filled from the session that the address names, when it names one. */
@@ -100,18 +113,18 @@ function useForm() {
   return state;
 }
 
-async function asked(form: Form): Promise<{ id: string } | { message: string; field: string | null }> {
+async function asked(form: Form): Promise<{ id: string } | Objection> {
   try {
     const { create_session: answer } = await send(SubmitDocument, { input: requestOf(form) });
     if ("session" in answer) return { id: answer.session.id };
-    return { message: answer.message, field: "field" in answer ? answer.field : null };
+    return fieldOf(answer);
   } catch (error) {
     if (!(error instanceof Refusal)) throw error;
     return { message: `${error.message} Look at the queue before you send it again: it may have been taken.`, field: null };
   }
 }
 
-function shownWrongs(wrongs: Wrongs, touched: ReadonlySet<Field>, refusal: { message: string; field: string | null } | null): Wrongs {
+function shownWrongs(wrongs: Wrongs, touched: ReadonlySet<Field>, refusal: Objection | null): Wrongs {
   const own = Object.fromEntries(Object.entries(wrongs).filter(([field]) => touched.has(field as Field)));
   const first = refusal?.field?.split(".")[0];
   return first && refusal ? { ...own, [FIELDS[first] ?? first]: refusal.message } : own;
