@@ -56,25 +56,9 @@ class Launching:
         self._epoch = epoch
 
     async def take(self, orders: Sequence[LaunchOrder]) -> None:
-        """Take orders in one go, see `AgentCore.launch`."""
-        await self.see_epoch(max((order.epoch for order in orders), default=0))
-        fresh: list[HeldKernel] = []
-        refused: list[tuple[HeldKernel, Refusal]] = []
-        for order in orders:
-            known = self._book.get(order.kernel_id)
-            if known is not None:
-                self._repeat(known, order)
-                continue
-            kernel = self._held(order)
-            refusal = self._refusal(kernel, order)
-            self._book.add(kernel)
-            if refusal is None:
-                fresh.append(kernel)
-            else:
-                refused.append((kernel, refusal))
-        for kernel, refusal in refused:
-            await self._refuse(kernel, refusal)
-        await self._start(fresh)
+        """Take orders in one go, see `AgentCore.launch`. Who ordered may be gone meanwhile: what is half written would
+        never be started, nor stopped."""
+        await self._worker.see_through(self._take(orders))
 
     async def see_epoch(self, epoch: int) -> None:
         """Remember a higher epoch durably, before anything is done in its name."""
@@ -104,6 +88,26 @@ class Launching:
         for kernel in self._book:
             if kernel.request is not None and kernel.shim is None and kernel.prepared.is_set():
                 self._watch.settle(kernel)
+
+    async def _take(self, orders: Sequence[LaunchOrder]) -> None:
+        await self.see_epoch(max((order.epoch for order in orders), default=0))
+        fresh: list[HeldKernel] = []
+        refused: list[tuple[HeldKernel, Refusal]] = []
+        for order in orders:
+            known = self._book.get(order.kernel_id)
+            if known is not None:
+                self._repeat(known, order)
+                continue
+            kernel = self._held(order)
+            refusal = self._refusal(kernel, order)
+            self._book.add(kernel)
+            if refusal is None:
+                fresh.append(kernel)
+            else:
+                refused.append((kernel, refusal))
+        for kernel, refusal in refused:
+            await self._refuse(kernel, refusal)
+        await self._start(fresh)
 
     def _held(self, order: LaunchOrder) -> HeldKernel:
         return HeldKernel(

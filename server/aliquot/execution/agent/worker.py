@@ -26,6 +26,13 @@ class Worker:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
+    async def see_through(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do it to its end, even if the caller is canceled meanwhile."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        await asyncio.shield(task)
+
     async def close(self) -> None:
         """Cancel what runs by itself, and wait for what is in the threads."""
         tasks = list(self._tasks)
