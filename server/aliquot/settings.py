@@ -103,6 +103,10 @@ class Settings(BaseSettings):
     )
     grace_s: float = Field(10.0, gt=0, le=3600, description="Seconds between the polite stop signal and the last one.")
     readings_interval_s: float = Field(2.0, gt=0.05, le=3600, description="Seconds between device measurements.")
+    device_access: Literal["auto", "env"] = Field(
+        "auto",
+        description="What keeps jobs from GPUs that are not theirs: the kernel where it can, or variables alone.",
+    )
     gpu_memory_policy: MemoryPolicy = Field(
         MemoryPolicy.FLAG, description="What is done about jobs that take more of a GPU's memory than their share."
     )

@@ -72,6 +72,7 @@ def run(
     logging.basicConfig(level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     logging.getLogger("websockets").setLevel(logging.WARNING)
     try:
+        settings = read_settings()
         options = AgentOptions(
             data_folder=data_folder or default_data_folder(),
             accelerators=accelerators,
@@ -81,7 +82,8 @@ def run(
             reserved_mem=reserved_mem,
             job_user=job_user,
             allow_root_jobs=allow_root_jobs,
-            division=read_settings().division,
+            division=settings.division,
+            gate_devices=settings.device_access == "auto",
             memory_policy=MemoryPolicy(gpu_memory_policy),
             reach=Reach.of(address=address or own_address(urlsplit(server[0]).hostname or ""), ports=rendezvous_ports),
         )

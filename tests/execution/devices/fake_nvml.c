@@ -120,6 +120,12 @@ int nvmlDeviceGetRemappedRows(device *d, unsigned *c, unsigned *u, unsigned *pen
     return SUCCESS;
 }
 
+int nvmlDeviceGetMinorNumber(device *d, unsigned *minor) {
+    if (d->slice >= 0 || now.old_driver == 2) return NOT_SUPPORTED;
+    *minor = 3 - d->gpu;
+    return SUCCESS;
+}
+
 int nvmlDeviceGetMigMode(device *d, unsigned *current, unsigned *pending) {
     if (d->gpu == 1) return NOT_SUPPORTED;
     *current = *pending = now.mig > 0;

@@ -313,3 +313,30 @@ def test_the_library_is_loaded_by_name_when_it_is_used_and_pynvml_not_before(lib
         timeout=60,
     )
     assert ran.stdout.splitlines() == ["False", "2 x NVIDIA H100 80GB HBM3 through NVML (driver 580.95.05)"]
+
+
+def test_jobs_may_open_the_files_of_their_own_gpus_and_those_that_are_for_all(plugin: NvmlPlugin) -> None:
+    assert plugin.gate({}) is None
+    plugin.discover()
+    both = {SlotName("cuda.device"): {ONE: 1, TWO: 1}}
+    gates = [plugin.gate(spec) for spec in ({}, {SlotName("cuda.shares"): {TWO: 300}}, both)]
+    assert [gate.allowed for gate in gates if gate] == [(), (2,), (2, 3)]
+    assert {(gate.major, gate.first, gate.last) for gate in gates if gate} == {(195, 0, 253)}
+
+
+@pytest.mark.parametrize(("switch", "value"), [("mig", 2), ("old_driver", 2)])
+def test_slices_share_a_file_and_some_drivers_tell_no_number(
+    plugin: NvmlPlugin, driver: FakeDriver, switch: str, value: int
+) -> None:
+    driver.set(switch, value)
+    plugin.discover()
+    assert plugin.gate({}) is None
+
+
+def test_a_gpu_that_is_lost_is_still_gated(plugin: NvmlPlugin, driver: FakeDriver) -> None:
+    plugin.discover()
+    driver.set("lost", 0)
+    plugin.discover()
+    gate = plugin.gate({SlotName("cuda.device"): {TWO: 1}})
+    assert gate is not None
+    assert gate.allowed == (2,)

@@ -28,6 +28,8 @@ class AgentConfig:
     reach: Reach = field(default_factory=Reach)
     limit_memory: bool = True
     """Hold each process of a kernel that was given `mem` to that much private writable memory (RLIMIT_DATA)."""
+    gate_devices: bool = True
+    """Have the kernel keep jobs from the files of devices that are not theirs, where this host can do that."""
     memory_policy: MemoryPolicy = MemoryPolicy.FLAG
     """What is done about kernels that take more of an accelerator's memory than their share."""
     readings_interval_s: float = 2.0

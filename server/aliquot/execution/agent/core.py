@@ -44,7 +44,12 @@ class AgentCore:
         self._book = KernelBook()
         self._ended = EndedKernels(self._folder, kept_s=config.ended_kept_s, kept_max=config.ended_kept_max)
         self._forgetting = asyncio.Lock()
-        self._preparation = Preparation(config, folder=self._folder, device_environment=self._devices.environment)
+        self._preparation = Preparation(
+            config,
+            folder=self._folder,
+            device_environment=self._devices.environment,
+            device_gates=self._devices.gates,
+        )
         self._launching = Launching(
             config,
             folder=self._folder,

@@ -1,17 +1,19 @@
 """Turns an order into what is on disk and what the spawner is asked for. Blocks on the disk."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from aliquot.execution.agent.agent_folder import AgentFolder
 from aliquot.execution.agent.cgroups import Groups, find_groups
 from aliquot.execution.agent.config import AgentConfig
+from aliquot.execution.agent.device_access import can_gate
 from aliquot.execution.agent.environment import job_environment
 from aliquot.execution.agent.held_kernel import HeldKernel
 from aliquot.execution.agent.job_user import JobUser, resolve_user
 from aliquot.execution.agent.reach import own_address
 from aliquot.execution.agent.start_request import start_request
+from aliquot.execution.devices.plugin import DeviceGate
 from aliquot_schema.agents import Capabilities
 from aliquot_schema.devices import DeviceAccess, ResourceSpec
 from aliquot_schema.ids import KernelId
@@ -26,12 +28,15 @@ class Preparation:
         *,
         folder: AgentFolder,
         device_environment: Callable[[ResourceSpec], Mapping[str, str]],
+        device_gates: Callable[[ResourceSpec], Sequence[DeviceGate]],
     ) -> None:
         self._config = config
         self._folder = folder
         self._groups: Groups | None = None
         self._address = ""
         self._device_environment = device_environment
+        self._device_gates = device_gates
+        self._can_gate = False
 
     def look_around(self) -> None:
         """Find out what this host offers, and whether there is an account for jobs.
@@ -40,6 +45,7 @@ class Preparation:
             InvalidRequest, Forbidden: see `resolve_user`.
         """
         self._groups = find_groups(self._config.folder)
+        self._can_gate = self._config.gate_devices and can_gate(self._groups)
         self._address = self._config.reach.address or own_address()
         self.user_for(None)
 
@@ -49,7 +55,7 @@ class Preparation:
             kill="subreaper" if self._groups is None else "cgroup_v2",
             limits="rlimits" if self._config.limit_memory else "none",
             switches_user=os.geteuid() == 0,
-            device_access=DeviceAccess.ENV,
+            device_access=DeviceAccess.CGROUP if self._gates({}) else DeviceAccess.ENV,
             address=self._address,
             port_first=self._config.reach.port_first,
             port_last=self._config.reach.port_last,
@@ -102,5 +108,9 @@ class Preparation:
             user=user,
             environment=environment,
             limit_memory=self._config.limit_memory,
+            gates=self._gates(order.spec),
             pause_at=pause_at,
         )
+
+    def _gates(self, spec: ResourceSpec) -> Sequence[DeviceGate]:
+        return self._device_gates(spec) if self._can_gate else ()

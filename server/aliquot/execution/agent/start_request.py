@@ -2,10 +2,11 @@
 
 import os
 import resource
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from aliquot.execution.agent.job_user import JobUser
 from aliquot.execution.agent.kernel_folder import KernelFolder
+from aliquot.execution.devices.plugin import DeviceGate
 from aliquot_schema.ids import SlotName
 from aliquot_schema.launching import LaunchOrder
 
@@ -19,6 +20,7 @@ def start_request(
     user: JobUser,
     environment: Mapping[str, str],
     limit_memory: bool,
+    gates: Sequence[DeviceGate],
     pause_at: str | None,
 ) -> dict[str, object]:
     """Everything a shim needs; texts for the operating system become bytes here."""
@@ -32,6 +34,7 @@ def start_request(
         "user": (user.uid, user.gid, list(user.groups)) if user.switches else None,
         "limits": _limits(order, limit_memory=limit_memory),
         "group": group,
+        "gates": [(gate.major, gate.first, gate.last, list(gate.allowed)) for gate in gates],
         "time_limit_ms": order.time_limit_ms,
         "grace_ms": order.grace_ms,
         "not_after_us": order.not_after_us,

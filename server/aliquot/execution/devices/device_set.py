@@ -8,7 +8,7 @@ from typing import Final
 from aliquot.core.allocation.selection import Selection
 from aliquot.execution.devices.grant import device_order, grant_variables, holds_any
 from aliquot.execution.devices.part import Part
-from aliquot.execution.devices.plugin import DeviceFileError, DevicePlugin, DeviceUse
+from aliquot.execution.devices.plugin import DeviceFileError, DeviceGate, DevicePlugin, DeviceUse, GatingPlugin
 from aliquot_schema.devices import Device, DeviceHealth, DeviceReading, ResourceSpec
 from aliquot_schema.ids import DeviceId, SlotName
 from aliquot_schema.slots import SlotType
@@ -104,6 +104,13 @@ class DeviceSet:
         ordered = sorted(self._plugins, key=lambda plugin: holds_any(spec, self._known[plugin.kind]))
         variables = {name: text for plugin in ordered for name, text in plugin.environment(spec).items()}
         return variables | grant_variables(spec, self._devices)
+
+    def gates(self, spec: ResourceSpec) -> tuple[DeviceGate, ...]:
+        """What a kernel may open of the device files of each plugin that has some; nothing when one of them cannot
+        tell its devices apart: half a gate is none."""
+        gating = [plugin for plugin in self._plugins if isinstance(plugin, GatingPlugin) and self._known[plugin.kind]]
+        gates = [plugin.gate(spec) for plugin in gating]
+        return tuple(gate for gate in gates if gate is not None) if None not in gates else ()
 
     def close(self) -> None:
         """Let go of every driver."""

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 from aliquot.execution.devices.checked import Table
 from aliquot.execution.devices.grant import held
@@ -10,11 +11,15 @@ from aliquot.execution.devices.nvml_devices import KIND, SHARES, WHOLE, NvmlDevi
 from aliquot.execution.devices.nvml_driver import NvmlDriver, NvmlUnavailable
 from aliquot.execution.devices.nvml_links import linked_gpus
 from aliquot.execution.devices.nvml_readings import reading
-from aliquot.execution.devices.plugin import DeviceUse
+from aliquot.execution.devices.plugin import DeviceGate, DeviceUse
 from aliquot.execution.devices.visibility import visible_devices
 from aliquot_schema.devices import Device, DeviceHealth, DeviceReading, ResourceSpec
 from aliquot_schema.ids import DeviceId, SlotName
 from aliquot_schema.slots import SlotType
+
+MAJOR: Final = 195
+LAST_GPU: Final = 253
+"""Of the character devices of the driver, minors 254 and 255 are for all: modeset and control."""
 
 
 class NvmlConfig(Table):
@@ -77,6 +82,15 @@ class NvmlPlugin:
         """What CUDA and containers may see: the UUIDs in the natural order of the devices' names."""
         return visible_devices(KIND, tuple(held(spec, [one.device for one in self._found.values()])))
 
+    def gate(self, spec: ResourceSpec) -> DeviceGate | None:
+        """The files of the GPUs; None where GPUs are cut, since slices share a file, or a number is not told."""
+        minors = {one.device.id: one.minor for one in self._found.values()}
+        given = held(spec, [one.device for one in self._found.values()])
+        if not minors or None in minors.values():
+            return None
+        allowed = sorted(minor for id, minor in minors.items() if id in given and minor is not None)
+        return DeviceGate(major=MAJOR, first=0, last=LAST_GPU, allowed=tuple(allowed))
+
     def close(self) -> None:
         """Shut NVML down; `discover` opens it again."""
         if self._driver is not None:
@@ -102,7 +116,7 @@ class NvmlPlugin:
 def _silent(found: NvmlDevice) -> NvmlDevice:
     """A GPU that was there and no longer tells its id."""
     device = replace(found.device, health=DeviceHealth.UNHEALTHY)
-    return NvmlDevice(device=device, handle=None, trouble="the GPU does not answer")
+    return replace(found, device=device, handle=None, trouble="the GPU does not answer")
 
 
 def _with_links(driver: NvmlDriver, found: Sequence[NvmlDevice]) -> tuple[NvmlDevice, ...]:

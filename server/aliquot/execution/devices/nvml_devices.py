@@ -27,6 +27,8 @@ class NvmlDevice:
 
     device: Device
     handle: Any
+    minor: int | None = None
+    """The N of /dev/nvidiaN; None for slices, which share that of their GPU."""
     trouble: str | None = None
     """Why it is not healthy, in words."""
 
@@ -60,7 +62,8 @@ def found_devices(driver: NvmlDriver, handle: Any, *, index: int, sysfs: Path) -
     mode = driver.ask("nvmlDeviceGetMigMode", handle)
     if mode and mode[0] == driver.nvml.NVML_DEVICE_MIG_ENABLE:
         return tuple(_slices(driver, handle, whole=whole, trouble=trouble))
-    return (NvmlDevice(device=whole, handle=handle, trouble=trouble),)
+    minor = driver.ask("nvmlDeviceGetMinorNumber", handle)
+    return (NvmlDevice(device=whole, handle=handle, minor=minor, trouble=trouble),)
 
 
 def numa_node(driver: NvmlDriver, handle: Any, *, sysfs: Path) -> int | None:

@@ -62,6 +62,25 @@ class DevicePlugin(Protocol):
         """Let go of the driver."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceGate:
+    """Of the character devices of one major with a minor from `first` to `last`, what a kernel may open."""
+
+    major: int
+    first: int
+    last: int
+    allowed: tuple[int, ...]
+    """Minors, ascending."""
+
+
+@runtime_checkable
+class GatingPlugin(DevicePlugin, Protocol):
+    """A plugin whose devices are told apart by their files, so that the kernel can keep a job from the others."""
+
+    def gate(self, spec: ResourceSpec) -> DeviceGate | None:
+        """What a kernel that was given `spec` may open; None while the devices here cannot be told apart so."""
+
+
 @runtime_checkable
 class PartitioningPlugin(DevicePlugin, Protocol):
     """A plugin that knows better than the usual way how its devices are divided among the agents of a node."""

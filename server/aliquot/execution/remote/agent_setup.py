@@ -39,6 +39,7 @@ class AgentOptions:
     allow_root_jobs: bool = False
     reach: Reach = field(default_factory=Reach)
     memory_policy: MemoryPolicy = MemoryPolicy.FLAG
+    gate_devices: bool = True
     division: Division = field(default_factory=Division)
     """How the node is divided among agents, of which this is one."""
 
@@ -99,6 +100,7 @@ def agent_core(options: AgentOptions, *, now_us: Callable[[], int]) -> AgentCore
         software_version=software_version(),
         reach=options.reach,
         memory_policy=options.memory_policy,
+        gate_devices=options.gate_devices,
     )
     return AgentCore(config, devices=node.devices, now_us=now_us)
 

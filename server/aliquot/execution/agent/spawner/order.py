@@ -23,6 +23,8 @@ class Order:
     """(RLIMIT_*, soft, hard)."""
     group: str | None
     """The cgroup v2 folder to make for the kernel; None = the host offers none."""
+    gates: list[tuple[int, int, int, list[int]]]
+    """What keeps the group from device files, see `device_gate.Gate`; nothing without a group."""
     time_limit_ms: int | None
     grace_ms: int
     not_after_us: int | None

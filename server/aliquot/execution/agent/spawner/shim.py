@@ -16,6 +16,7 @@ import time
 import ofd_lock  # type: ignore[import-not-found] # siblings: the folder is run as a program
 from child import NOT_RUNNABLE, Child, become_subreaper, fork_child  # type: ignore[import-not-found]
 from descendants import kill_tree, signal_tree, start_time  # type: ignore[import-not-found]
+from device_gate import close_devices  # type: ignore[import-not-found]
 from file_pages import let_go  # type: ignore[import-not-found]
 from order import Order  # type: ignore[import-not-found]
 from records import claim_record, write_record  # type: ignore[import-not-found]
@@ -139,6 +140,8 @@ class _Life:
                 os.mkdir(self._order.group)
             except FileExistsError:
                 pass
+            if self._order.gates:
+                close_devices(self._order.group, self._order.gates)
 
     def _write_pid(self, pid: int) -> None:
         shim = os.getpid()

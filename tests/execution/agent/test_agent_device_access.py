@@ -1,0 +1,70 @@
+"""What keeps a job from device files that are not its own: what the agent says of itself is what jobs meet."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from agent_stand import SHARES, TOYS, Stand, ToyPlugin, agent_config, shell
+from aliquot.execution.devices.plugin import DeviceGate
+from aliquot_schema.devices import DeviceAccess, ResourceSpec
+
+pytestmark = pytest.mark.anyio
+
+MEMORY_DEVICES = 1
+FULL, RANDOM = 7, 8
+"""Minors of /dev/full and /dev/random, in the place of two accelerators' files."""
+TRY = """
+for name in null zero full random urandom; do
+  if (: < /dev/$name) 2> /dev/null; then echo $name; fi
+done
+"""
+
+
+class GatedPlugin(ToyPlugin):
+    """Two devices with a file each."""
+
+    tells_apart = True
+
+    def gate(self, spec: ResourceSpec) -> DeviceGate | None:
+        given = spec.get(SHARES, {})
+        allowed = tuple(minor for toy, minor in zip(TOYS, (FULL, RANDOM), strict=True) if toy in given)
+        gate = DeviceGate(major=MEMORY_DEVICES, first=FULL, last=RANDOM, allowed=allowed)
+        return gate if self.tells_apart else None
+
+
+@pytest.fixture
+async def gated(agent_home: Path, anyio_backend: str) -> AsyncIterator[Stand]:
+    stand = Stand(agent_config(agent_home))
+    stand.plugin = GatedPlugin()
+    stand._new_core()
+    await stand.open()
+    yield stand
+    await stand.close()
+
+
+async def opened(stand: Stand, *toys: int) -> set[str]:
+    """The files that a job with these devices could open."""
+    asked = shell(TRY, spec={SHARES: {TOYS[toy]: 200 for toy in toys}} if toys else {})
+    assert (await stand.run(asked)).exit_code == 0, stand.output(asked.kernel_id)
+    return set(stand.output(asked.kernel_id).split())
+
+
+async def test_a_job_opens_the_files_of_its_devices_and_all_others_as_the_agent_says(gated: Stand) -> None:
+    common, own = {"null", "zero", "urandom"}, ({"full"}, {"random"})
+    seen = [await opened(gated), await opened(gated, 0), await opened(gated, 1), await opened(gated, 0, 1)]
+    if gated.inventory.agent.capabilities.device_access is DeviceAccess.CGROUP:
+        assert seen == [common, common | own[0], common | own[1], common | own[0] | own[1]]
+    else:
+        assert seen == [common | own[0] | own[1]] * 4
+
+
+async def test_devices_that_cannot_be_told_apart_are_not_said_to_be_kept_apart(gated: Stand) -> None:
+    assert isinstance(gated.plugin, GatedPlugin)
+    gated.plugin.tells_apart = False
+    assert (await gated.core.inventory()).agent.capabilities.device_access is DeviceAccess.ENV
+    assert await opened(gated) == {"null", "zero", "full", "random", "urandom"}
+
+
+async def test_an_agent_without_such_devices_promises_nothing(stand: Stand) -> None:
+    assert stand.inventory.agent.capabilities.device_access is DeviceAccess.ENV
