@@ -16,6 +16,7 @@ BUDGET_S: Final = {
     "core": 360,
     "schema": 60,
     "service": 240,
+    "ledger": 300,
     "store": 420,
     "execution": 540,
     "api": 300,

@@ -1,0 +1,155 @@
+"""What happens to the ledger when it cannot be written, when its server is killed, and when it grows old."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from sqlalchemy import Connection, delete
+
+from aliquot.service.ledger import recording as recording_module
+from aliquot.service.ledger.entries import PassEntry
+from aliquot.service.ledger.ports import PassKey
+from aliquot.service.ports import NotLeader, StoreUnavailable
+from aliquot.service.replay.replaying import Replayed, replay
+from aliquot.store.ledger.ledger import DatabaseLedger
+from aliquot.store.ledger.tables import CHAINS, CHECKPOINTS, PASSES
+from aliquot.store.verification import verified
+from aliquot_schema.errors import NotFound
+from ledger_course import Course, course_on
+from store_places import Place
+
+pytestmark = pytest.mark.anyio
+
+
+async def replayed(ledger: DatabaseLedger, *, first: int | None = None) -> list[Replayed]:
+    keys = await ledger.last(100_000)
+    return [one async for one in replay(ledger, first=first or keys[0].number, last=keys[-1].number)]
+
+
+async def steps(course: Course, count: int) -> None:
+    for _ in range(count):
+        await course.step()
+
+
+async def test_an_outage_delays_entries_and_loses_none(
+    place: Place, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(recording_module, "RETRY_S", 0.01)
+    async with course_on(place) as (course, running):
+        await course.until_written(running.ledger, 10)
+        refused: list[int] = []
+
+        async def refuse(entries: Sequence[PassEntry]) -> None:
+            refused.append(len(entries))
+            raise StoreUnavailable("the disk is full")
+
+        with monkeypatch.context() as outage:
+            outage.setattr(running.ledger, "append", refuse)
+            while len(refused) < 3:
+                await steps(course, 20)
+        await course.until_written(running.ledger, len(await running.ledger.last(1000)) + 10)
+        found = await replayed(running.ledger)
+        assert [one.differences for one in found if one.differences] == []
+        assert [one.entry.lost for one in found if one.entry.lost] == []
+    assert "the decision ledger cannot be written now: the disk is full" in caplog.text
+
+
+async def test_passes_that_were_lost_are_told_of_and_the_ledger_goes_on(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recording_module, "RETRY_S", 0.01)
+    monkeypatch.setattr(recording_module, "UNWRITTEN_MAX", 5)
+    async with course_on(place) as (course, running):
+        await course.until_written(running.ledger, 10)
+        recording = course.service.recording
+        assert recording is not None
+
+        async def refuse(entries: Sequence[PassEntry]) -> None:
+            raise StoreUnavailable("the disk is full")
+
+        with monkeypatch.context() as outage:
+            outage.setattr(running.ledger, "append", refuse)
+            while not recording.watch.lost:
+                await steps(course, 20)
+        await course.until_written(running.ledger, len(await running.ledger.last(1000)) + 20)
+        found = await replayed(running.ledger)
+        assert [one.differences for one in found if one.differences] == []
+        (after,) = [one.entry for one in found if one.entry.lost]
+        assert after.lost >= 5
+        assert after.checkpoint is not None
+        assert (await running.read(verified)).passes >= len(found)
+
+
+async def test_a_killed_server_leaves_a_gap_that_the_next_one_tells_of(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    def forget(connection: Connection) -> None:
+        """As if the server had been killed before it wrote these."""
+        with connection.begin():
+            connection.execute(delete(PASSES).where(PASSES.c.number > kept.number))
+            connection.execute(delete(CHECKPOINTS).where(CHECKPOINTS.c.number > kept.number))
+            ends = {"last_number": kept.number, "last_hash": connection.execute(kept_hash).scalar_one()}
+            connection.execute(CHAINS.update().values(ends))
+
+    async with course_on(place) as (course, running):
+        await course.until_written(running.ledger, 30)
+    store = place.store()
+    await store.open()
+    kept = (await store.ledger.last(20))[0]
+    kept_hash = PASSES.select().with_only_columns(PASSES.c.hash).where(PASSES.c.number == kept.number)
+    await store.write(forget)
+    await store.close()
+    async with course_on(place, seed=2) as (course, running):
+        await course.until_written(running.ledger, 30)
+        found = await replayed(running.ledger)
+    (after,) = [one.entry for one in found if one.entry.lost]
+    assert (after.epoch, after.checkpoint is not None) == (3, True)
+    assert f"{after.lost} passes before this start are missing in the decision ledger" in caplog.text
+    assert [one.differences for one in found if one.differences] == []
+
+
+async def test_old_entries_go_up_to_a_checkpoint_and_the_chain_goes_on(place: Place) -> None:
+    for seed in (1, 2, 3):
+        async with course_on(place, seed=seed) as (course, running):
+            await course.until_written(running.ledger, len(await running.ledger.last(1000)) + 15)
+    store = place.store()
+    await store.open()
+    try:
+        before = await store.ledger.last(1000)
+        starts = [key.number for key in before if key.has_checkpoint]
+        (second,) = await store.ledger.entries(first=starts[1], last=starts[1], limit=1)
+        assert await store.ledger.expire(second.now_us) == starts_before(before, starts[0])
+        gone = await store.ledger.expire(second.now_us + 1)
+        left = await store.ledger.last(1000)
+        assert (gone, left[0].number) == (starts_before(before, starts[1]), starts[1])
+        assert (await store.read(verified)).passes == len(left)
+        assert [one.differences for one in await replayed(store.ledger) if one.differences] == []
+        with pytest.raises(NotFound, match="does not reach back to pass"):
+            await replayed(store.ledger, first=starts[0])
+    finally:
+        await store.close()
+
+
+def starts_before(keys: Sequence[PassKey], number: int) -> int:
+    """How many entries are below a number."""
+    return sum(key.number < number for key in keys)
+
+
+async def test_a_server_that_leads_no_more_writes_nothing(place: Place) -> None:
+    async with course_on(place) as (course, running):
+        await course.until_written(running.ledger, 10)
+    store = place.store()
+    await store.open()
+    try:
+        keys = await store.ledger.last(1)
+        (entry,) = await store.ledger.entries(first=keys[0].number, last=keys[0].number, limit=1)
+        with pytest.raises(NotLeader):
+            await store.ledger.append([replace(entry, number=entry.number + 1)])
+        await store.ledger.append([replace(entry, number=entry.number + 1, epoch=2)])
+        await store.ledger.append([replace(entry, number=entry.number + 1, epoch=2)])
+        assert [key.number for key in await store.ledger.last(2)] == [entry.number, entry.number + 1]
+        await asyncio.gather(*(store.ledger.append([replace(entry, number=entry.number + 2, epoch=2)]) for _ in "ab"))
+        assert (await store.read(verified)).passes == len(await store.ledger.last(1000))
+    finally:
+        await store.close()
