@@ -11,9 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from aliquot.cli.agent import DemoNode, GpuMemoryPolicy, RendezvousPorts
+
 if TYPE_CHECKING:
     from aliquot.execution.ray.node.start_command import RayNodeOptions
     from aliquot.execution.remote.agent_setup import AgentOptions
+
+RayHead = Annotated[str, typer.Option(envvar="RESEARCH_AGENT_RAY_HEAD_NODE", help="HOST:PORT of the cluster's head.")]
+RayTokenFile = Annotated[Path | None, typer.Option(help="Ray's token; a head makes it.  [default: where Ray looks]")]
 
 node: Final = typer.Typer(no_args_is_help=True)
 
@@ -26,24 +31,20 @@ def describe() -> None:
 @node.command("start", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
 def start(
     context: typer.Context,
-    ray_head: Annotated[
-        str, typer.Option(envvar="RESEARCH_AGENT_RAY_HEAD_NODE", help="HOST:PORT of the cluster's head.")
-    ],
+    ray_head: RayHead,
     head: Annotated[bool, typer.Option("--head", help="Be the head: Ray's control store runs here.")] = False,
     no_agent: Annotated[bool, typer.Option("--no-agent", help="Run no agent here, and no jobs.")] = False,
     agent_id: Annotated[str | None, typer.Option("--id", help="The agent's name.  [default: the host's]")] = None,
     data_folder: Annotated[Path | None, typer.Option(help="Where job files are, in agents/ID.")] = None,
     accelerators: Annotated[Path | None, typer.Option(help="A file of mock accelerators.")] = None,
-    demo_node: Annotated[
-        int | None, typer.Option(min=1, help="Be node N of a demo cluster, with eight mock H100.")
-    ] = None,
+    demo_node: DemoNode = None,
     reserved_cpu: Annotated[int, typer.Option(min=0, help="CPUs of this host that are not handed out.")] = 0,
     reserved_mem: Annotated[str, typer.Option(help="Memory of this host that is not handed out.")] = "512m",
     job_user: Annotated[str | None, typer.Option(help="The Unix account that jobs run as.")] = None,
     allow_root_jobs: Annotated[bool, typer.Option("--allow-root-jobs", help="Let jobs run as root.")] = False,
-    ray_token_file: Annotated[
-        Path | None, typer.Option(help="Ray's token; a head makes it.  [default: where Ray looks]")
-    ] = None,
+    gpu_memory_policy: GpuMemoryPolicy = "flag",
+    rendezvous_ports: RendezvousPorts = None,
+    ray_token_file: RayTokenFile = None,
     address: Annotated[str | None, typer.Option(help="This host's address, as the other nodes reach it.")] = None,
     temp_folder: Annotated[Path | None, typer.Option(help="Where Ray keeps logs and sockets.")] = None,
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
@@ -53,6 +54,8 @@ def start(
     What follows after -- is given to `ray start`.
     """
     from aliquot.errors import ConfigurationError
+    from aliquot.execution.agent.memory_watch import MemoryPolicy
+    from aliquot.execution.agent.reach import Reach, own_address
     from aliquot.execution.ray.node.start_command import RayNodeOptions
     from aliquot.execution.remote.agent_setup import AgentOptions
     from aliquot.settings import default_data_folder, read_settings
@@ -60,6 +63,7 @@ def start(
 
     logging.basicConfig(level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     try:
+        settings = read_settings()
         options = AgentOptions(
             data_folder=data_folder or default_data_folder(),
             accelerators=None if accelerators is None else accelerators.absolute(),
@@ -69,7 +73,10 @@ def start(
             reserved_mem=reserved_mem,
             job_user=job_user,
             allow_root_jobs=allow_root_jobs,
-            division=read_settings().division,
+            division=settings.division,
+            gate_devices=settings.device_access == "auto",
+            memory_policy=MemoryPolicy(gpu_memory_policy),
+            reach=Reach.of(address=address or own_address(ray_head.rpartition(":")[0]), ports=rendezvous_ports),
         )
         ray_options = RayNodeOptions(
             head=ray_head,

@@ -90,7 +90,7 @@ def agent_side(plan: AgentPlan, state: State, *, is_shared: bool, epoch: int) ->
         executor=CombinedExecutor(dict.fromkeys(own, local), otherwise=remote),
         local=local,
         remote=remote,
-        ray=ray_gateway(settings, remote),
+        ray=ray_gateway(settings, remote, epoch=epoch if is_shared else 0),
         own=own,
         expected=expected,
     )
@@ -123,7 +123,7 @@ def agents_expected(keys: AgentKeys, state: State, *, by_any: bool) -> frozenset
     return missed if by_any else missed & known
 
 
-def ray_gateway(settings: Settings, agents: RemoteExecutor) -> GatewaySupervisor | None:
+def ray_gateway(settings: Settings, agents: RemoteExecutor, *, epoch: int) -> GatewaySupervisor | None:
     """The way to the agents of a Ray cluster, not opened yet; None without one.
 
     Raises:
@@ -136,4 +136,4 @@ def ray_gateway(settings: Settings, agents: RemoteExecutor) -> GatewaySupervisor
     check_ray_installed()
     check_address(settings.ray_head)
     token = None if settings.ray_token_file is None else checked_token(settings.ray_token_file)
-    return GatewaySupervisor(settings.ray_head, agents=agents, token_file=token)
+    return GatewaySupervisor(settings.ray_head, agents=agents, token_file=token, epoch=epoch)

@@ -22,14 +22,14 @@ class NodeActor:
         """See `Hosting`, here and below."""
         return await self._hosting.describe()
 
-    async def connect(self, agent_id: str, connection: tuple[int, int]) -> str | None:
+    async def connect(self, agent_id: str, connection: tuple[int, int, int]) -> str | None:
         return await self._hosting.connect(agent_id, connection)
 
-    async def disconnect(self, agent_id: str, connection: tuple[int, int]) -> None:
+    async def disconnect(self, agent_id: str, connection: tuple[int, int, int]) -> None:
         await self._hosting.disconnect(agent_id, connection)
 
-    async def bring(self, agent_id: str, connection: tuple[int, int], frames: list[bytes]) -> bool:
+    async def bring(self, agent_id: str, connection: tuple[int, int, int], frames: list[bytes]) -> bool:
         return self._hosting.bring(agent_id, connection, frames)
 
-    async def fetch(self, agent_id: str, connection: tuple[int, int]) -> list[bytes] | None:
+    async def fetch(self, agent_id: str, connection: tuple[int, int, int]) -> list[bytes] | None:
         return await self._hosting.fetch(agent_id, connection)

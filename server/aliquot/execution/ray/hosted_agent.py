@@ -20,8 +20,8 @@ from aliquot_schema.errors import AliquotError, Unavailable
 OPEN_AGAIN_S: Final = 0.5
 """How often to try: the actor before this one may still hold the folder."""
 
-Connection = tuple[int, int]
-"""When its gateway was started, and its number there: a later connection is a greater one."""
+Connection = tuple[int, int, int]
+"""The term of its server, when its gateway was started, and its number there: a later one is greater."""
 
 log: Final = logging.getLogger("aliquot.agent")
 
@@ -40,16 +40,22 @@ class HostedAgent:
         self._core: AgentCore | None = None
         self._voice: AgentVoice | None = None
         self._wire = AgentWire()
-        self._connection: Connection = (0, 0)
+        self._connection: Connection = (0, 0, 0)
         self._talking: asyncio.Task[None] | None = None
         self._connecting = asyncio.Lock()
         self._living = asyncio.get_running_loop().create_task(self._live())
 
     async def connect(self, connection: Connection) -> str | None:
-        """Begin to talk, in the place of an older connection; words when that cannot be."""
+        """Begin to talk, in the place of an older connection; words when that cannot be.
+
+        An older one than the present is refused while that is talked over: a gateway that was replaced, or calls that
+        waited here while this process was frozen.
+        """
         async with self._connecting:
-            if self._voice is None or connection <= self._connection:
-                return self.problem or "there is a newer connection"
+            if self._voice is None:
+                return self.problem
+            if connection <= self._connection and self._talking is not None and not self._talking.done():
+                return "there is a newer connection"
             await self._hang_up()
             self._connection, self._wire = connection, AgentWire()
             self._talking = asyncio.get_running_loop().create_task(self._talk(self._voice, self._wire))

@@ -28,15 +28,17 @@ log: Final = logging.getLogger("aliquot.ray")
 class GatewaySupervisor:
     """Lets agents on Ray nodes be met, for as long as it runs."""
 
-    def __init__(self, head: str, *, agents: Agents, token_file: Path | None) -> None:
+    def __init__(self, head: str, *, agents: Agents, token_file: Path | None, epoch: int = 0) -> None:
         """
         Args:
             head: `HOST:PORT` of Ray's control store.
             token_file: what opens Ray's doors; None = where Ray looks by itself.
+            epoch: of the server's term, where servers take turns: the connections of a later one count as newer.
         """
         self._head = head
         self._agents = agents
         self._token_file = token_file
+        self._epoch = epoch
         self._status = RayView(head_node=head, reason="it was not asked yet")
         self._task: asyncio.Task[None] | None = None
         self.pid: int | None = None
@@ -80,7 +82,7 @@ class GatewaySupervisor:
         ours, theirs = socket.socketpair()
         with theirs:
             process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-P", "-m", PROGRAM, self._head, str(theirs.fileno())),
+                *(sys.executable, "-P", "-m", PROGRAM, self._head, str(theirs.fileno()), str(self._epoch)),
                 env=driver_environment(os.environ, token_file=self._token_file),
                 cwd="/",
                 stdin=asyncio.subprocess.DEVNULL,

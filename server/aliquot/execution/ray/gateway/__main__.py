@@ -1,4 +1,4 @@
-"""`python -m aliquot.execution.ray.gateway HOST:PORT FD`: started by the server, which holds the other end of FD."""
+"""`python -m aliquot.execution.ray.gateway HOST:PORT FD EPOCH`: the server has the other end of FD."""
 
 import asyncio
 import logging
@@ -18,11 +18,11 @@ CONNECT_S_MAX: Final = 45.0
 log: Final = logging.getLogger("aliquot.gateway")
 
 
-async def main(head: str, descriptor: int) -> None:
+async def main(head: str, *, descriptor: int, epoch: int) -> None:
     """Live until the server is gone, or Ray can no longer be had from this process."""
     reader, writer = await asyncio.open_unix_connection(sock=socket.socket(fileno=descriptor))
     server: Pipe[FromServer] = Pipe(reader, writer, incoming=FromServer)
-    switchboard = Switchboard(server)
+    switchboard = Switchboard(server, epoch=epoch)
     listening = asyncio.create_task(switchboard.listen())
     working = asyncio.create_task(_work(head, server, switchboard))
     await asyncio.wait({listening, working}, return_when=asyncio.FIRST_COMPLETED)
@@ -58,5 +58,5 @@ async def _work(head: str, server: Pipe[FromServer], switchboard: Switchboard) -
 
 if __name__ == "__main__":
     logging.basicConfig(level="INFO", stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    asyncio.run(main(sys.argv[1], int(sys.argv[2])))
+    asyncio.run(main(sys.argv[1], descriptor=int(sys.argv[2]), epoch=int(sys.argv[3])))
     os._exit(0)

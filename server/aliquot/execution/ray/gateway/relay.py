@@ -12,7 +12,9 @@ BRING_BYTES_MAX: Final = 256 * 1024
 class Relay:
     """Frames keep their order in each direction: there is one call of each kind at a time."""
 
-    def __init__(self, actor: Any, agent_id: str, *, connection: tuple[int, int], server: Pipe[FromServer]) -> None:
+    def __init__(
+        self, actor: Any, agent_id: str, *, connection: tuple[int, int, int], server: Pipe[FromServer]
+    ) -> None:
         """
         Args:
             actor: a handle of a `NodeActor`.
@@ -33,7 +35,7 @@ class Relay:
         Raises:
             RayActorError: the actor is gone.
         """
-        _, number = self.connection
+        *_, number = self.connection
         await self._tell(Opened(connection=number, agent_id=self._agent_id))
         tasks = [asyncio.create_task(work) for work in (self._fetch(number), self._bring(number))]
         try:
