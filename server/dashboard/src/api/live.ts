@@ -15,6 +15,8 @@ export interface Live<T> {
 interface Options {
   /** Asked again this often while the page is looked at. */
   readonly everyMs?: number;
+  /** Whether `load` has already given what did not change its old identity. */
+  readonly isShared?: boolean;
   /** Which events make it ask again; none by default. */
   readonly wants?: (event: Event) => boolean;
 }
@@ -33,7 +35,7 @@ export function useLive<T>(load: () => Promise<T>, key: string, options: Options
       try {
         const data = await latest.current.load();
         if (asking.isOver) return;
-        setState((old) => ({ key, data: shared(old.key === key ? old.data : null, data), fault: null, at: Date.now() }));
+        setState((old) => ({ key, data: latest.current.options.isShared ? data : shared(old.key === key ? old.data : null, data), fault: null, at: Date.now() }));
       } catch (error) {
         if (asking.isOver || !(error instanceof Refusal)) throw error;
         setState((old) => ({ ...(old.key === key ? old : NOTHING), key, fault: error.fault }));

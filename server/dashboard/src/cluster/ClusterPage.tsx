@@ -20,7 +20,7 @@ const MOVES = new Set(["session.scheduled", "session.running", "session.complete
 
 /** Who holds what, what waits, what is wrong. */
 export function ClusterPage() {
-  const cluster = useLive(loadCluster, "cluster", { everyMs: READINGS_MS, wants: (event) => MOVES.has(event.kind) || !event.kind.startsWith("session.") });
+  const cluster = useLive(loadCluster, "cluster", { everyMs: READINGS_MS, isShared: true, wants: (event) => MOVES.has(event.kind) || !event.kind.startsWith("session.") });
   const agents = cluster.data?.agents;
   const nodes = useMemo(() => nodesOf(agents ?? [], Date.now()), [agents]);
   const [chosen, setChosen] = useState<Grouping | null>(null);

@@ -1,5 +1,6 @@
 import { ask } from "../api/client";
 import { ClusterDocument, SessionNamesDocument, type ClusterQuery } from "../generated/graphql";
+import { shared } from "../api/sharing";
 import type { Agent } from "./nodes";
 
 const NAMES_MAX = 100;
@@ -10,16 +11,22 @@ export interface ClusterNow {
 }
 
 const known = new Map<string, string>();
+/** By the cursor that the page came after: what did not change keeps its identity from answer to answer. */
+let pages = new Map<string, readonly Agent[]>();
 
 /** All agents, and what the sessions that hold something are called. */
 export async function loadCluster(): Promise<ClusterNow> {
-  const agents: Agent[] = [];
+  const fresh = new Map<string, readonly Agent[]>();
   let after: string | null = null;
   do {
     const { agents: page }: ClusterQuery = await ask(ClusterDocument, { after });
-    agents.push(...page.edges.map((edge) => edge.node));
+    // Page by page: thousands of devices at once would hold up the drawing.
+    const key: string = after ?? "";
+    fresh.set(key, shared(pages.get(key), page.edges.map((edge) => edge.node)));
     after = page.pageInfo.hasNextPage ? page.pageInfo.endCursor : null;
   } while (after);
+  pages = fresh;
+  const agents = [...fresh.values()].flat();
   const held = new Set(agents.flatMap((agent) => agent.devices).flatMap((device) => device.holders.map((holder) => holder.session_id)));
   const ids = [...held].filter((id): id is string => id !== null);
   await learnNames(ids);
