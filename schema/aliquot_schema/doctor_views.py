@@ -1,4 +1,4 @@
-"""Read models of an examination: what does not agree, as it was seen just now."""
+"""Read models for operators: what does not agree just now, and copies of the database."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -30,3 +30,12 @@ class ExaminationView:
     """Agents that were asked and answered."""
     silent: tuple[str, ...]
     """Agents that cannot be asked, so that nothing is known of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatabaseCopy:
+    """A copy of the server's database."""
+
+    path: str
+    """On the server's machine."""
+    size_bytes: int

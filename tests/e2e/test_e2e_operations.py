@@ -29,6 +29,15 @@ async def aliquot(*arguments: str) -> tuple[int, str, str]:
     return process.returncode, out.decode(), err.decode()
 
 
+async def look_into_a_copy(asking: tuple[str, ...], running: str) -> None:
+    """While the server runs."""
+    code, path, _ = await aliquot("db", "copy", *asking)
+    assert code == 0
+    at = ("--database", f"sqlite:///{path.strip()}")
+    assert (await aliquot("db", "check", *at))[1] == "whole\n"
+    assert f"lease.granted  {running}.1.0" in (await aliquot("audit", "log", "--kind", "lease.granted", *at))[1]
+
+
 async def test_a_server_is_examined_exported_stopped_audited_and_replayed(two_gpus: OwnServer) -> None:
     server, asking = two_gpus, ("--server", two_gpus.url, "--token-file", str(two_gpus.data_folder / "token"))
     async with server.client() as client:
@@ -40,6 +49,7 @@ async def test_a_server_is_examined_exported_stopped_audited_and_replayed(two_gp
         files = server.folder / "state"
         assert (await aliquot("state", "export", str(files), *asking))[0] == 0
         read = {path.name: json.loads(path.read_text()) for path in files.iterdir()}
+        await look_into_a_copy(asking, running)
     assert sorted(read) == ["cluster_state.json", "gpu_allocation.json", "job_queue.json", "orchestrator_state.json"]
     assert [entry["session"]["id"] for entry in read["job_queue.json"]["queue"]] == [waiting]
     assert [session["id"] for session in read["orchestrator_state.json"]["active"]] == [running]

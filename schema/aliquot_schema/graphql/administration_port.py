@@ -13,7 +13,7 @@ from aliquot_schema.admin_views import (
     QuotaView,
     UsageView,
 )
-from aliquot_schema.doctor_views import ExaminationView
+from aliquot_schema.doctor_views import DatabaseCopy, ExaminationView
 from aliquot_schema.quotas import QuotaScope
 from aliquot_schema.requests import Caller
 
@@ -48,6 +48,8 @@ class Administrator(Protocol):
     async def label_agent(self, caller: Caller, agent_id: str, labels: Sequence[tuple[str, str]]) -> AgentChanged: ...
 
     async def assign_agent_pool(self, caller: Caller, agent_id: str, pool: str) -> AgentChanged: ...
+
+    async def copy_database(self, caller: Caller) -> DatabaseCopy: ...
 
     async def examine(self, caller: Caller) -> ExaminationView: ...
 

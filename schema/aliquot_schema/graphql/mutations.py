@@ -10,6 +10,7 @@ from aliquot_schema.graphql import errors
 from aliquot_schema.graphql.administration import AdministrationMutations
 from aliquot_schema.graphql.answers import ALWAYS, ON_CREATE, answer, union
 from aliquot_schema.graphql.context import Context
+from aliquot_schema.graphql.copies import CopyMutations
 from aliquot_schema.graphql.inputs import (
     CancelSessionInput,
     ChangeSessionInput,
@@ -101,7 +102,7 @@ UpdateSessionPriorityResult = union("UpdateSessionPriorityResult", UpdateSession
 
 
 @strawberry.type(description="Changes. Each answers after it is durable.")
-class Mutation(AdministrationMutations):
+class Mutation(AdministrationMutations, CopyMutations):
     @root_field(CreateSessionResult, "Submit a session.")
     async def create_session(
         self,

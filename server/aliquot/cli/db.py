@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from aliquot.cli.running_server import LOCAL, ServerUrl, TokenFile, ask
 from aliquot.cli.stopped_server import DatabaseUrl, Folder, telling, with_database
 
 if TYPE_CHECKING:
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 
 db: Final = typer.Typer(no_args_is_help=True, help="Upgrade, check, copy and move the database.")
 
+COPY: Final = """
+mutation { copy_database { __typename ... on CopyDatabaseSuccess { path } ... on Error { code message } } }
+"""
 File = Annotated[Path, typer.Argument(metavar="FILE", dir_okay=False)]
 
 
@@ -49,6 +53,16 @@ def backup(file: File, data_folder: Folder = None, database: DatabaseUrl = None)
             lambda opened: opened.write(partial(_back_up, path=file)), data_folder=data_folder, database=database
         )
     print(f"{file}: {os.stat(file).st_size} bytes; `--database sqlite:///{file.absolute()}` starts a server on it")
+
+
+@db.command("copy")
+def copy(server: ServerUrl = LOCAL, token_file: TokenFile = None) -> None:
+    """Have a running server copy its SQLite database to a file beside it, and print where that is.
+
+    `aliquot replay`, `audit`, `db check` and `db export` look into it with --database sqlite:///FILE.
+    """
+    copied = ask(lambda client: client.change(COPY), server=server, token_file=token_file)
+    print(copied["path"])
 
 
 @db.command("export")

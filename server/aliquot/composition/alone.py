@@ -47,6 +47,7 @@ async def lone_server(plan: AlonePlan) -> AsyncIterator[Running]:
     orchestrator = Orchestrator(
         ports, state=state, loaded=loaded, grace_ms=plan.grace_ms, respect_external=plan.respect_external
     )
+    orchestrator.administration.copy = store.copy
     await orchestrator.forget_agents(side.own | side.expected)
     watched = Watched(asyncio.create_task(orchestrator.run()))
     try:

@@ -1,10 +1,11 @@
 """Administration: all acts of operators in one place, as the API asks for them."""
 
 from aliquot.service.agent_administration import AgentAdministration
+from aliquot.service.copying import Copying
 from aliquot.service.policies import Policies
 from aliquot.service.quotas import Quotas
 from aliquot.service.reaper.examination import Examination
 
 
-class Administration(Policies, Quotas, AgentAdministration, Examination):
+class Administration(Policies, Quotas, AgentAdministration, Examination, Copying):
     """The policy, quotas and agents, and whether all of it agrees."""

@@ -29,7 +29,8 @@ class FileLock:
             os.close(descriptor)
             raise StoreUnavailable(
                 f"another server (process {holder or 'unknown'}) uses it; "
-                "stop that one, or start this one with a data folder of its own"
+                "stop that one, or start this one with a data folder of its own; "
+                "to look into it while it runs, have it copied: `aliquot db copy`"
             ) from None
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)

@@ -70,6 +70,10 @@ class SqliteDatabase:
                 raise StoreUnavailable(f"{self._path}: {unavailable}") from error
             raise
 
+    def copy_path(self, now_us: int) -> Path:
+        """Where a copy that is made now goes."""
+        return self._path.absolute().with_name(f"{self._path.name}.{now_us}.copy")
+
     async def write(self, work: Callable[[Connection], T]) -> T:
         return await self._writer.run(partial(self._write, work=work))
 

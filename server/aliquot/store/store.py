@@ -14,7 +14,9 @@ from aliquot.store.faults import unavailability
 from aliquot.store.groups import GroupCommits
 from aliquot.store.ledger.ledger import DatabaseLedger
 from aliquot.store.loading import load, raise_epoch
+from aliquot.store.sqlite import SqliteDatabase, back_up
 from aliquot.store.terms import begin_term, present_term
+from aliquot_schema.doctor_views import DatabaseCopy
 from aliquot_schema.events import Event, Record
 from aliquot_schema.ids import SessionId, UserId
 from aliquot_schema.sessions import Session
@@ -64,6 +66,13 @@ class DatabaseStore:
     async def begin_term(self) -> Beginning:
         """See `aliquot.service.leadership.ports.SharedStore.begin_term`."""
         return await self.write(partial(begin_term, now_us=self._now_us()))
+
+    async def copy(self) -> DatabaseCopy:
+        """Copy a SQLite database to a new file beside it; reads wait meanwhile, writes do not."""
+        assert isinstance(self._database, SqliteDatabase), "only a file can be copied"
+        path = self._database.copy_path(self._now_us())
+        await self.read(partial(back_up, path=path))
+        return DatabaseCopy(path=str(path), size_bytes=path.stat().st_size)
 
     async def present_term(self) -> PresentTerm:
         """See `aliquot.service.leadership.ports.SharedStore.present_term`."""
