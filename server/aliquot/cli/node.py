@@ -5,7 +5,7 @@ import logging
 import os
 import signal
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -28,7 +28,7 @@ def describe() -> None:
     """Join this host to a Ray cluster."""
 
 
-@node.command("start", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+@node.command("start", context_settings={"allow_extra_args": True})
 def start(
     context: typer.Context,
     ray_head: RayHead,
@@ -66,7 +66,7 @@ def start(
         settings = read_settings()
         options = AgentOptions(
             data_folder=data_folder or default_data_folder(),
-            accelerators=None if accelerators is None else accelerators.absolute(),
+            accelerators=accelerators and accelerators.absolute(),
             id=agent_id,
             demo_node=demo_node,
             reserved_cpu=reserved_cpu,
@@ -79,13 +79,9 @@ def start(
             reach=Reach.of(address=address or own_address(ray_head.rpartition(":")[0]), ports=rendezvous_ports),
         )
         ray_options = RayNodeOptions(
-            head=ray_head,
-            is_head=head,
-            with_agent=not no_agent,
-            address=address,
-            temp_folder=temp_folder,
-            extra=tuple(context.args),
+            head=ray_head, is_head=head, with_agent=not no_agent, address=address, temp_folder=temp_folder
         )
+        ray_options = replace(ray_options, extra=tuple(context.args))
         asyncio.run(_run(_Node(agents=options, ray=ray_options, token_file=ray_token_file)))
     except (ConfigurationError, AliquotError) as error:
         print(f"aliquot node cannot start: {error}", file=sys.stderr)

@@ -130,7 +130,7 @@ class OwnRay:
 
     def _head(self) -> OwnNode:
         client_port = f"--ray-client-server-port={_free_port()}"
-        options = ("--head", "--no-agent", client_port)
+        options = ("--head", "--no-agent", "--", client_port)
         return OwnNode(self, "head", *options, address=self.head.rpartition(":")[0])
 
     async def _clear(self) -> None:
