@@ -7,7 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from agent_stand import SHARES, TOYS, Stand, agent_config, is_running, marked, new_kernel, order, shell, until
+from agent_stand import (
+    PATIENCE_S,
+    SHARES,
+    TOYS,
+    Stand,
+    agent_config,
+    is_running,
+    marked,
+    new_kernel,
+    order,
+    shell,
+    until,
+)
 from aliquot.execution.agent.cgroups import members
 from aliquot_schema.errors import InvalidRequest, NotFound
 from aliquot_schema.ids import DeviceId, SlotName
@@ -48,10 +60,13 @@ async def test_a_start_is_told_before_its_end(stand: Stand) -> None:
     ],
 )
 async def test_a_program_that_cannot_be_run_is_told_in_words(
-    stand: Stand, argv: tuple[str, ...], code: int, words: str
+    agent_home: Path, argv: tuple[str, ...], code: int, words: str
 ) -> None:
+    stand = Stand(agent_config(agent_home, start_patience_s=PATIENCE_S))  # a look meanwhile would find it starting
+    await stand.open()
     asked = order(*argv)
     report = await stand.run(asked)
+    await stand.close()
     assert report.exit_code == code
     assert words in (report.message or "")
     assert [each.phase for each in stand.reports(asked.kernel_id)] == [KernelPhase.EXITED]
