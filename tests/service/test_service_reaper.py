@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
+from aliquot.service.administration import Administration
 from aliquot.service.reaper.reaper import Reaper
 from aliquot.service.state import State
 from aliquot_schema.devices import DeviceHealth, DeviceProcess, DeviceReading
@@ -17,7 +18,7 @@ from aliquot_schema.states import SessionState as S
 from service_bench import agent
 from service_fakes import FakeAgent
 from service_memory_store import MemoryStore
-from service_stage import Stage, stage
+from service_stage import CALLER, Stage, stage
 
 pytestmark = pytest.mark.anyio
 
@@ -148,12 +149,33 @@ async def test_what_still_runs_after_a_cancel_is_asked_again_to_end() -> None:
         await on.cancel(session_id)
         await on.settle()
         reaper = reaper_of(on)
+        assert [await reaper.run_once() for _ in range(3)] == [0, 0, 0], "it has its grace to end in"
+        on.clock.passes(1)
         for _ in range(2):
             await reaper.run_once()
         await on.dispatch.close()
         assert on.executor.agents[A].stopped == [kernel_id, kernel_id]
         assert kinds(on.state) == [D.PROCESS_AFTER_END]
         on.executor.ends(kernel_id, code=None, signal=9)
+        await on.settle()
+
+
+async def test_who_makes_room_has_the_time_that_it_was_promised() -> None:
+    async with stage([agent("a", devices=2)]) as on:
+        session_id, kernel_id = await running(on, preemptible=True)
+        admin = Administration(state=on.state, journal=on.journal, clock=on.clock)
+        await admin.drain_agent(CALLER, "a", note=None, evicts=True)
+        await on.settle()
+        assert on.session(session_id).state is S.PREEMPTING
+        reaper = reaper_of(on)
+        on.clock.passes(10)
+        assert [await reaper.run_once() for _ in range(3)] == [0, 0, 0]
+        on.clock.passes(30)
+        await on.allocator.run_once()
+        for _ in range(2):
+            await reaper.run_once()
+        assert kinds(on.state) == [D.PROCESS_AFTER_END]
+        on.executor.ends(kernel_id)
         await on.settle()
 
 

@@ -11,7 +11,8 @@ from aliquot_schema.findings import Discrepancy
 from aliquot_schema.ids import AgentId, KernelId, LeaseId
 from aliquot_schema.launching import Inventory, KernelPhase, KernelReport, SpecOnDisk
 from aliquot_schema.leases import Kernel
-from aliquot_schema.states import KernelState
+from aliquot_schema.sessions import Session
+from aliquot_schema.states import KernelState, SessionState
 
 D: Final = Discrepancy
 ENDED_PHASES: Final = frozenset({KernelPhase.EXITED, KernelPhase.REFUSED})
@@ -40,18 +41,22 @@ def known_kernels(state: State, agent_id: AgentId) -> dict[KernelId, int]:
     return {kernel.id: kernel.version for kernel in alive if kernel.agent_id == agent_id}
 
 
-def differences(state: State, inventory: Inventory, *, before: Mapping[KernelId, int]) -> Iterator[Difference]:
+def differences(
+    state: State, inventory: Inventory, *, before: Mapping[KernelId, int], now_us: int, grace_ms: int
+) -> Iterator[Difference]:
     """Compare.
 
     Args:
         before: `known_kernels` when the agent was asked; kernels that changed since say nothing.
+        grace_ms: what kernels have that are asked to stop, unless they were promised more.
     """
     agent_id = inventory.agent.id
     reports = {report.kernel_id: report for report in inventory.kernels}
     for kernel_id, version in before.items():
         kernel = state.kernels.get(kernel_id)
         if kernel is not None and kernel.version == version:
-            yield from _of_kernel(state, kernel, reports.get(kernel_id))
+            overdue_us = now_us - 1000 * grace_ms
+            yield from _of_kernel(state, kernel, reports.get(kernel_id), now_us=now_us, overdue_us=overdue_us)
     for report in inventory.kernels:
         known = state.kernels.get(report.kernel_id)
         if (
@@ -66,7 +71,9 @@ def differences(state: State, inventory: Inventory, *, before: Mapping[KernelId,
     yield from _of_devices(state, inventory)
 
 
-def _of_kernel(state: State, kernel: Kernel, report: KernelReport | None) -> Iterator[Difference]:
+def _of_kernel(
+    state: State, kernel: Kernel, report: KernelReport | None, *, now_us: int, overdue_us: int
+) -> Iterator[Difference]:
     session = state.sessions.get(kernel.session_id)
     says = f"the store has it {kernel.state}"
     if kernel.state is KernelState.GRANTED:
@@ -79,9 +86,20 @@ def _of_kernel(state: State, kernel: Kernel, report: KernelReport | None) -> Ite
         yield _difference(
             D.LEASE_WITHOUT_PROCESS, kernel.agent_id, kernel.id, f"{says}; its agent has it {report.phase}"
         )
-    elif kernel.state is KernelState.STOPPING or session is None or session.is_ended:
+    elif _should_be_gone(kernel, session, now_us=now_us, overdue_us=overdue_us):
         ended = "is not known" if session is None else f"is {session.state}"
         yield _difference(D.PROCESS_AFTER_END, kernel.agent_id, kernel.id, f"{says} and runs; its session {ended}")
+
+
+def _should_be_gone(kernel: Kernel, session: Session | None, *, now_us: int, overdue_us: int) -> bool:
+    """Whether the time is over that a kernel was given to end."""
+    if session is None:
+        return True
+    if session.state is SessionState.PREEMPTING and session.preemption is not None:
+        return kernel.state is KernelState.STOPPING and session.preemption.until_us < now_us
+    if session.ended_us is not None:
+        return session.ended_us < overdue_us
+    return kernel.state is KernelState.STOPPING
 
 
 def _of_spec(

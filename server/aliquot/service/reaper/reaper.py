@@ -123,7 +123,8 @@ class Reaper:
         except (AliquotError, TimeoutError) as error:
             log.info("agent %s cannot be looked at: %s", agent_id, error)
             return None
-        return inventory, list(differences(self._state, inventory, before=before))
+        now_us, grace_ms = self._clock.now_us(), self._grace_ms
+        return inventory, list(differences(self._state, inventory, before=before, now_us=now_us, grace_ms=grace_ms))
 
     async def _act(self, inventory: Inventory, sure: Iterable[Difference]) -> None:
         sure = list(sure)
