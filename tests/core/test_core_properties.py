@@ -18,7 +18,7 @@ from core_cluster import NOW_US, after, free_map
 from core_effort import examples
 from core_strategies import snapshots
 
-tuned = examples(50)
+tuned = examples(30)
 LACKING = frozenset({Reason.INSUFFICIENT, Reason.FRAGMENTED, Reason.GANG_INCOMPLETE})
 
 

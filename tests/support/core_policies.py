@@ -38,6 +38,8 @@ def each(found: Iterable[Policy]) -> pytest.MarkDecorator:
 
 
 every_policy = each(policies())
+every_rule = each(one for one in policies() if one.placement == "least_waste")
+"""Every order and backfill; the placement is for the test to draw."""
 every_promise = each(policies(backfills=PROMISING))
 every_order = pytest.mark.parametrize("order", ORDER_NAMES)
 some_placement = st.sampled_from(sorted(STRATEGIES))

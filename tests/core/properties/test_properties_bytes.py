@@ -15,13 +15,13 @@ from aliquot.core.snapshot import Snapshot
 from core_cluster import NOW_US, shuffled
 from core_effort import examples
 from core_plan_probe import encoded
-from core_policies import every_policy
+from core_policies import every_policy, every_rule, some_placement
 from core_states import states
 from core_worlds import worlds
 
 
 @every_policy
-@examples(4)
+@examples(3)
 @given(state=states(), seed=st.integers())
 def test_a_plan_is_the_same_bytes_in_any_order_cold_or_warm(policy: Policy, state: Snapshot, seed: int) -> None:
     cold = encoded(decide(state, policy, now_us=NOW_US, seed=0))
@@ -34,16 +34,18 @@ def test_a_plan_is_the_same_bytes_in_any_order_cold_or_warm(policy: Policy, stat
     assert encoded(decide(warm, policy, now_us=NOW_US, seed=0, known=known)) == cold
 
 
-@every_policy
-@examples(3)
-@given(data=st.data())
-def test_through_a_course_with_all_that_happens_cold_is_warm(policy: Policy, data: st.DataObject) -> None:
+@every_rule
+@examples(8)
+@given(placement=some_placement, data=st.data())
+def test_through_a_course_with_all_that_happens_cold_is_warm(
+    policy: Policy, placement: str, data: st.DataObject
+) -> None:
     """Starts, ends, evictions, arrays, fallbacks and quotas change the state; what is remembered changes no plan."""
-    world = data.draw(worlds(policy))
+    world = data.draw(worlds(replace(policy, placement=placement)))
 
     def look(plan: Plan) -> None:
         state = world.snapshot()
         fresh = replace(state, queue=tuple(state.queue), used={node: dict(held) for node, held in state.used.items()})
-        assert encoded(decide(fresh, policy, now_us=world.now_us, seed=7)) == encoded(plan)
+        assert encoded(decide(fresh, world.policy, now_us=world.now_us, seed=7)) == encoded(plan)
 
     world.run(look)

@@ -41,7 +41,7 @@ def plan_of(state: Snapshot, policy: Policy) -> Plan:
 
 
 @every_policy
-@examples(6)
+@examples(4)
 @given(state=states())
 def test_what_is_true_of_every_plan(policy: Policy, state: Snapshot) -> None:
     before = copy.deepcopy(state)

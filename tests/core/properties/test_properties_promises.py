@@ -30,7 +30,7 @@ PEACE = Preemption(victims=Victims.NOBODY)
 
 
 @every_promise
-@examples(6)
+@examples(4)
 @given(data=st.data())
 def test_a_head_never_starts_later_than_it_was_promised(policy: Policy, data: st.DataObject) -> None:
     """Sessions end when they like, before their limits, and others come. Who is overtaken is the head no more."""
@@ -63,7 +63,7 @@ def _is_overtaken(session_id: SessionId, world: World, plan: Plan) -> bool:
 
 
 @each(policies(backfills=[Backfill.EASY]))
-@examples(15)
+@examples(5)
 @given(state=states(with_quotas=False))
 def test_the_head_starts_when_it_was_promised_if_everybody_keeps_to_his_guard(policy: Policy, state: Snapshot) -> None:
     pools = {DEFAULT_POOL: Pool(default_limit_ms=50_000)}
@@ -83,7 +83,7 @@ def test_the_head_starts_when_it_was_promised_if_everybody_keeps_to_his_guard(po
 
 
 @every_promise
-@examples(6)
+@examples(4)
 @given(state=states(with_quotas=False), data=st.data())
 def test_more_free_devices_never_make_the_head_start_later(
     policy: Policy, state: Snapshot, data: st.DataObject
@@ -102,7 +102,7 @@ def test_more_free_devices_never_make_the_head_start_later(
 
 
 @every_promise
-@examples(4)
+@examples(3)
 @given(state=states(with_quotas=False))
 def test_who_ends_sooner_never_makes_the_head_start_later(policy: Policy, state: Snapshot) -> None:
     peaceful = replace(policy, preemption=PEACE)

@@ -104,7 +104,7 @@ def subsets(of: frozenset[SessionId]) -> Sequence[frozenset[SessionId]]:
 
 @pytest.mark.parametrize("backfill", Backfill)
 @pytest.mark.parametrize("cause", [PreemptionCause.PRIORITY, PreemptionCause.QUOTA])
-@examples(50)
+@examples(40)
 @given(crowd=crowds(), asked=st.sampled_from(["1", "2", "3", "5", "8", "0.5", "0.8"]), kernels=st.integers(1, 4))
 def test_victims_are_inclusion_minimal(
     cause: PreemptionCause, backfill: Backfill, crowd: Crowd, asked: str, kernels: int

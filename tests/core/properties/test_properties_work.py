@@ -28,7 +28,7 @@ LACKING = frozenset({Reason.INSUFFICIENT, Reason.FRAGMENTED, Reason.GANG_INCOMPL
 
 
 @every_policy
-@examples(5)
+@examples(4)
 @given(state=states(with_quotas=False))
 def test_nobody_is_left_waiting_who_fits_and_delays_nobody(policy: Policy, state: Snapshot) -> None:
     plan = decide(state, policy, now_us=NOW_US, seed=0)
@@ -95,7 +95,7 @@ def crowds(draw: st.DrawFn) -> Snapshot:
 
 
 @each(policies(backfills=[Backfill.EASY]))
-@examples(15)
+@examples(8)
 @given(state=crowds())
 def test_easy_is_the_textbooks_where_devices_are_alike(policy: Policy, state: Snapshot) -> None:
     plan = decide(state, policy, now_us=NOW_US, seed=0)
@@ -113,7 +113,7 @@ def test_easy_is_the_textbooks_where_devices_are_alike(policy: Policy, state: Sn
 
 
 @each(policies(backfills=[Backfill.CONSERVATIVE]))
-@examples(15)
+@examples(8)
 @given(state=crowds())
 def test_conservative_gives_everybody_the_first_time_that_those_before_him_leave(
     policy: Policy, state: Snapshot
