@@ -1,0 +1,43 @@
+"""When those that wait are promised to start, as people see it."""
+
+from datetime import timedelta
+
+import pytest
+
+from aliquot.service.policies import Policies
+from aliquot_schema.views import SessionView
+from service_bench import agent
+from service_stage import CALLER, Stage, stage
+
+pytestmark = pytest.mark.anyio
+
+
+async def view(on: Stage, session_id: str) -> SessionView:
+    found = await on.queries.session(CALLER, session_id)
+    assert found is not None
+    return found
+
+
+async def waiting(on: Stage, *, backfill: str) -> tuple[SessionView, SessionView, SessionView]:
+    """One that runs for an hour at most, and two that wait for all that it holds."""
+    await Policies(state=on.state, journal=on.journal, clock=on.clock).update_policy(
+        CALLER, {"order": "fcfs", "backfill": backfill}, None
+    )
+    runs = await on.submit(time_limit=3600)
+    await on.advance()
+    waits = [await on.submit(time_limit=600) for _ in range(2)]
+    await on.advance()
+    return await view(on, runs), await view(on, waits[0]), await view(on, waits[1])
+
+
+@pytest.mark.parametrize("backfill", ["none", "easy", "conservative"])
+async def test_the_head_is_promised_a_time_and_under_conservative_all_are(backfill: str) -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        runs, head, second = await waiting(on, backfill=backfill)
+        assert runs.expected_start is None
+        assert head.expected_start == (None if backfill == "none" else runs.reserve_until)
+        if backfill == "conservative":
+            assert head.expected_start is not None
+            assert second.expected_start == head.expected_start + timedelta(seconds=600)
+        else:
+            assert second.expected_start is None
