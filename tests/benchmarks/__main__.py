@@ -6,9 +6,11 @@ import json
 import sys
 
 import crash  # noqa: F401 # registers its scenario, as do the others
+import failover  # noqa: F401
 import full_pass  # noqa: F401
 import full_queue  # noqa: F401
 import placement  # noqa: F401
+import ray_loop  # noqa: F401
 import ray_nodes  # noqa: F401
 import simulation  # noqa: F401
 import start_latency  # noqa: F401
