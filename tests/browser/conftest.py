@@ -1,7 +1,5 @@
 """Debian's Chromium, and a real server with the demo cluster."""
 
-import os
-import shutil
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
@@ -14,8 +12,6 @@ from aliquot.cli.main_job.own_server import OwnServer
 if TYPE_CHECKING:
     from playwright.async_api import Browser
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-
 
 @pytest.fixture(scope="module")
 def anyio_backend() -> str:
@@ -26,14 +22,15 @@ def anyio_backend() -> str:
 async def browser(anyio_backend: str) -> "AsyncIterator[Browser]":
     from playwright.async_api import async_playwright, expect
 
+    from browser_tab import CHROMIUM, launched
+
     if CHROMIUM is None:
         pytest.skip("chromium is not installed; scripts/test installs it where it can")
     if not (BUILT / "index.html").is_file():
         pytest.skip("the dashboard is not built: Node 20 or newer is not here")
     expect.set_options(timeout=30_000)
     async with async_playwright() as playwright:
-        sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []
-        chromium = await playwright.chromium.launch(executable_path=CHROMIUM, args=sandbox)
+        chromium = await launched(playwright)
         yield chromium
         await chromium.close()
 

@@ -15,7 +15,7 @@ from e2e_sessions import submit
 pytestmark = pytest.mark.anyio
 
 EVENTS_MAX = 10
-IDLE = r'a11c0000-0001-4000-8000-000000000000\": \"0.00\"'
+IDLE = r"a11c0000-0001-4000-8000-000000000000\": \"0.00\""
 """The map is a JSON string in JSON; a device that nobody holds is in it."""
 
 

@@ -63,6 +63,7 @@ async def _looked_over(browser: Browser, demo: OwnServer, runs: str, form: str) 
         "/admin": "table",
         "/admin?tab=policy": ".groups",
         "/admin?tab=quotas": ".empty",
+        "/admin?tab=doctor": ".facts",
         "/admin?tab=access": ".groups",
     }
     found: dict[str, list[str]] = {}

@@ -1,5 +1,7 @@
 """A browser tab that notices what must never happen: errors on the page, and requests to anybody else's host."""
 
+import os
+import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -7,10 +9,11 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from playwright.async_api import Browser, ConsoleMessage, Page, Request
+from playwright.async_api import Browser, ConsoleMessage, Page, Playwright, Request
 
 from aliquot.cli.main_job.own_server import OwnServer
 
+CHROMIUM: Final = shutil.which("chromium") or shutil.which("chromium-browser")
 WAIT_MS: Final = 30_000
 AXE: Final = Path(__file__).parents[2] / "server" / "dashboard" / "node_modules" / "axe-core" / "axe.min.js"
 AXE_RUN: Final = """
@@ -53,6 +56,12 @@ class Tab:
         about_network = "Failed to load resource" in message.text or "WebSocket connection" in message.text
         if message.type in ("error", "warning") and not (self.is_away_expected and about_network):
             self.faults.append(f"console {message.type}: {message.text}")
+
+
+async def launched(playwright: Playwright) -> Browser:
+    """Debian's Chromium, without a window."""
+    sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []
+    return await playwright.chromium.launch(executable_path=CHROMIUM, args=sandbox)
 
 
 @asynccontextmanager

@@ -23,6 +23,7 @@ export function device(part: Partial<Device> = {}): Device {
     kind: "cuda",
     model: "H100",
     health: "healthy",
+    external: false,
     isolation: "none",
     numa_node: 0,
     parent_id: null,

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { groupingOf, sharesOf } from "../src/cluster/holders";
-import { fragmentOf, isIdle, nodesOf, totalsOf } from "../src/cluster/nodes";
+import { ailment, fragmentOf, isIdle, isUnwell, nodesOf, totalsOf } from "../src/cluster/nodes";
 import { agent, device, holder, NOW } from "./cluster";
 
 const half = device({ used: "0.50", free: "0.50", holders: [holder()] });
@@ -23,6 +23,12 @@ test("idle is held for a while and not busy; what is not measured is not called 
 
 test("only the rest beside a holder is a fragment", () => {
   expect([fragmentOf(half), fragmentOf(device()), fragmentOf(device({ used: "1.00", free: "0.00" }))]).toEqual([0.5, 0, 0]);
+});
+
+test("what strangers use is free for nobody", () => {
+  const strange = device({ external: true });
+  expect([isUnwell(strange), ailment(strange), ailment(device()), ailment(device({ health: "gone" }))]).toEqual([true, "used by others", "", "gone"]);
+  expect(totalsOf(nodesOf([agent([strange])], NOW))).toMatchObject({ wholeFree: 0, unwell: 1 });
 });
 
 test("the figures of a cluster", () => {

@@ -2,7 +2,7 @@ import { memo } from "react";
 import { amountOf, bytes, percent, shares } from "../format/amounts";
 import { classOf, keyOf, titleOf, useNaming } from "./holders";
 import { Meter } from "./Meter";
-import type { Device } from "./nodes";
+import { ailment, isUnwell, type Device } from "./nodes";
 import { ShareBar } from "./ShareBar";
 
 const HOLDERS_SHOWN = 2;
@@ -19,7 +19,7 @@ interface Props {
 export const DeviceTile = memo(function DeviceTile({ device, where, isIdle, isStop }: Props) {
   const naming = useNaming();
   const isFree = device.holders.length === 0;
-  const kind = device.health !== "healthy" ? "unwell" : isFree ? "free" : isIdle ? "idle" : "busy";
+  const kind = isUnwell(device) ? "unwell" : isFree ? "free" : isIdle ? "idle" : "busy";
   return (
     <button
       type="button"
@@ -31,7 +31,7 @@ export const DeviceTile = memo(function DeviceTile({ device, where, isIdle, isSt
         <b>{device.name}</b>
         <span className="hidden">on {where}</span>
         <span className="quiet">{device.model.replace(/^NVIDIA /, "")}</span>
-        {kind === "unwell" ? <span className="badge fill-bad">{device.health}</span> : null}
+        {kind === "unwell" ? <span className="badge fill-bad">{ailment(device)}</span> : null}
         {kind === "idle" ? <span className="badge fill-warn">idle</span> : null}
         {device.isolation !== "none" ? <span className="badge fill-quiet">{device.isolation}</span> : null}
       </span>

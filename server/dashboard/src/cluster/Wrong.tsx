@@ -1,5 +1,5 @@
 import { wordsOf } from "./AgentState";
-import type { Node } from "./nodes";
+import { ailment, isUnwell, type Node } from "./nodes";
 
 const SHOWN = 4;
 
@@ -7,7 +7,7 @@ const SHOWN = 4;
 export function Wrong({ nodes }: { readonly nodes: readonly Node[] }) {
   const lines = linesOf(nodes);
   return (
-    <section className="panel brief" aria-label="What is wrong">
+    <section className="panel brief whole" aria-label="What is wrong">
       <h2>Wrong</h2>
       {lines.length === 0 ? <p className="quiet">Nothing that is known of.</p> : null}
       <ul>
@@ -23,11 +23,11 @@ export function Wrong({ nodes }: { readonly nodes: readonly Node[] }) {
 function linesOf(nodes: readonly Node[]): string[] {
   const agents = nodes.flatMap((node) => node.agents).filter((agent) => agent.state !== "alive" || agent.draining);
   const devices = nodes.flatMap((node) => node.devices.map((device) => ({ node, device })));
-  const unwell = devices.filter(({ device }) => device.health !== "healthy");
+  const unwell = devices.filter(({ device }) => isUnwell(device));
   const idle = devices.filter(({ node, device }) => node.idle.has(device.id));
   return [
     ...agents.map((agent) => `Agent ${agent.id} is ${wordsOf(agent)}${agent.note ? `: ${agent.note}` : "."}`),
-    ...unwell.map(({ node, device }) => `${device.name} on ${node.hostname} is ${device.health}.`),
+    ...unwell.map(({ node, device }) => `${device.name} on ${node.hostname} is ${ailment(device)}.`),
     ...(idle.length
       ? [`${idle.length} held and idle: ${idle.slice(0, 3).map(({ node, device }) => `${device.name} on ${node.hostname}`).join(", ")}${idle.length > 3 ? " …" : ""}`]
       : []),

@@ -1,16 +1,14 @@
 import { ask } from "../api/client";
-import { ClusterDocument, SessionNamesDocument, type ClusterQuery } from "../generated/graphql";
+import { ClusterDocument, type ClusterQuery } from "../generated/graphql";
 import { shared } from "../api/sharing";
+import { learnNames, titleOf } from "../session/names";
 import type { Agent } from "./nodes";
-
-const NAMES_MAX = 100;
 
 export interface ClusterNow {
   readonly agents: readonly Agent[];
   readonly names: ReadonlyArray<readonly [id: string, name: string]>;
 }
 
-const known = new Map<string, string>();
 /** By the cursor that the page came after: what did not change keeps its identity from answer to answer. */
 let pages = new Map<string, readonly Agent[]>();
 
@@ -30,14 +28,5 @@ export async function loadCluster(): Promise<ClusterNow> {
   const held = new Set(agents.flatMap((agent) => agent.devices).flatMap((device) => device.holders.map((holder) => holder.session_id)));
   const ids = [...held].filter((id): id is string => id !== null);
   await learnNames(ids);
-  return { agents, names: ids.flatMap((id) => (known.get(id) ? [[id, known.get(id) ?? ""] as const] : [])) };
-}
-
-/** A session's name never changes: each is asked for once. */
-async function learnNames(ids: readonly string[]): Promise<void> {
-  const unknown = ids.filter((id) => !known.has(id));
-  for (let start = 0; start < unknown.length; start += NAMES_MAX) {
-    const { sessions } = await ask(SessionNamesDocument, { ids: unknown.slice(start, start + NAMES_MAX) });
-    for (const { node } of sessions.edges) known.set(node.id, node.name ?? "");
-  }
+  return { agents, names: ids.map((id) => [id, titleOf(id)] as const) };
 }

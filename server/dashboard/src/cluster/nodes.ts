@@ -73,6 +73,17 @@ export function isIdle(device: Pick<Device, "holders" | "utilization_pct">, now:
   return holders.every((holder) => now - Date.parse(holder.since) >= IDLE_AFTER_MS);
 }
 
+/** Given to nobody new: it is not healthy, or strangers' processes use it. */
+export function isUnwell(device: Pick<Device, "health" | "external">): boolean {
+  return device.health !== "healthy" || device.external;
+}
+
+/** What is wrong with it, in a word or two; empty when nothing is. */
+export function ailment(device: Pick<Device, "health" | "external">): string {
+  if (device.health !== "healthy") return device.health;
+  return device.external ? "used by others" : "";
+}
+
 /** Free in part: less than a whole device, which only a fraction can use. 0 when it is all free, or all held. */
 export function fragmentOf(device: Pick<Device, "free" | "used">): number {
   return amountOf(device.used) > 0 ? amountOf(device.free) : 0;
@@ -96,10 +107,10 @@ export function totalsOf(nodes: readonly Node[]): Totals {
     devices: devices.length,
     held: used,
     capacity,
-    wholeFree: devices.filter((device) => amountOf(device.used) === 0 && device.health === "healthy").length,
+    wholeFree: devices.filter((device) => amountOf(device.used) === 0 && !isUnwell(device)).length,
     fragments: devices.reduce((sum, device) => sum + fragmentOf(device), 0),
     idle: nodes.reduce((sum, node) => sum + node.idle.size, 0),
-    unwell: devices.filter((device) => device.health !== "healthy").length,
+    unwell: devices.filter(isUnwell).length,
     agentsAway: nodes.flatMap((node) => node.agents).filter((agent) => agent.state !== "alive").length,
   };
 }

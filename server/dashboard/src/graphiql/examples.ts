@@ -53,6 +53,25 @@ mutation Submit {
 `,
   },
   {
+    title: "preview",
+    query: `# What would become of a session if it were submitted now. Changes nothing.
+query Preview {
+  preview_session(input: { command: { argv: ["true"] }, slots: [{ slot: "cuda.device", amount: "2" }] }) {
+    __typename
+    ... on SessionPreview {
+      starts_now
+      kernels { rank agent_id resource_spec { slot devices { device_id amount } } }
+      queue_position
+      waits { reason message }
+      expected_start
+      displaces { session_id owner }
+    }
+    ... on Error { code message }
+  }
+}
+`,
+  },
+  {
     title: "queue",
     query: `# Who waits, in the order in which the allocator looks, and why.
 query Queue {

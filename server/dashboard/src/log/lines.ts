@@ -6,7 +6,6 @@ export interface Line {
 
 const SGR = /\u001b\[([\d;]*)m/g;
 // Everything that moves the cursor, sets a title or asks the terminal something; colours stay.
-// eslint-disable-next-line no-control-regex
 const NOISE = /\u001b(?:\[[\d;?]*[A-LN-Za-ln-z]|\][^\u0007\u001b]*(?:\u0007|\u001b\\)|[()][A-Z0-9]|[=>78])/g;
 
 /**

@@ -49,7 +49,6 @@ export default function Plot({ label, times, names, series, top, barS }: Props) 
       drawn.destroy();
     };
     // The data come by the effect below: a plot is made once for its lines.
-    // eslint-disable-next-line react-hooks/exhaustive-deps
   }, [key, top, barS]);
   useEffect(() => {
     plot.current?.setData([[...times], ...series.map((row) => [...row])]);

@@ -1,6 +1,6 @@
 import { Link } from "wouter";
 import type { WaitsFragment } from "../generated/graphql";
-import { tailOf } from "../session/standing";
+import { titleOf } from "../session/names";
 import { WithLinks } from "./WithLinks";
 
 const SHOWN = 3;
@@ -22,7 +22,7 @@ export function Because({ session }: { readonly session: WaitsFragment }) {
           {others.length ? `${evidence.length ? " · " : ""}also in the way: ` : ""}
           {others.slice(0, SHOWN).map((id) => (
             <Link key={id} href={`/sessions/${id}`}>
-              {tailOf(id)}{" "}
+              {titleOf(id)}{" "}
             </Link>
           ))}
           {others.length > SHOWN ? `and ${others.length - SHOWN} more` : ""}

@@ -1,5 +1,5 @@
 import { Link } from "wouter";
-import { tailOf } from "../session/standing";
+import { titleOf } from "../session/names";
 
 const ID = /(ses_[0-9a-f-]{36}(?:_\d+)?)/;
 
@@ -10,7 +10,7 @@ export function WithLinks({ text }: { readonly text: string }) {
       {text.split(ID).map((part, index) =>
         ID.test(part) ? (
           <Link key={index} href={`/sessions/${part}`}>
-            {tailOf(part)}
+            {titleOf(part)}
           </Link>
         ) : (
           part

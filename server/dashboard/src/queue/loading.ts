@@ -1,4 +1,5 @@
 import { ask } from "../api/client";
+import { learnNames } from "../session/names";
 import { QueueDocument, SessionsDocument, type QueueQuery, type RowFragment, type SessionState } from "../generated/graphql";
 
 export type Row = RowFragment;
@@ -26,7 +27,10 @@ export async function loadQueue(rows: number): Promise<Page> {
   for (;;) {
     const answer: QueueQuery = await ask(QueueDocument, { first: PAGE_ROWS, after });
     entries.push(...queuePage(answer).entries);
-    if (entries.length >= rows || !answer.queue.pageInfo.hasNextPage) return { total: answer.queue.total_count, entries };
+    if (entries.length >= rows || !answer.queue.pageInfo.hasNextPage) {
+      await learnNames(entries.flatMap(({ session }) => session.waits?.blocked_by ?? []));
+      return { total: answer.queue.total_count, entries };
+    }
     after = answer.queue.pageInfo.endCursor;
   }
 }

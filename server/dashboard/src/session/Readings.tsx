@@ -29,8 +29,10 @@ export function Readings({ session, devices: live }: Props) {
         Devices <span className="quiet small">from when this page was opened</span>
       </h2>
       <Suspense>
+        <div className="plots">
         <Plot label="Busy, %" times={times} names={names} series={busy} top={100} />
         <Plot label="Memory in use, GiB" times={times} names={names} series={memory} />
+        </div>
       </Suspense>
     </section>
   );

@@ -1,0 +1,44 @@
+import { ask } from "../../api/client";
+import { useLive } from "../../api/live";
+import { moment } from "../../format/times";
+import { ServersDocument } from "../../generated/graphql";
+import { Faults } from "../../parts/Faults";
+
+/** Which server leads, and what the agents are reached over. */
+export function Servers() {
+  const live = useLive(() => ask(ServersDocument, {}), "servers", { everyMs: 5_000 });
+  if (!live.data) return <Faults of={live} />;
+  const { orchestrator: server, cluster } = live.data;
+  const { ray } = cluster;
+  return (
+    <section className="panel" aria-label="Servers">
+      <dl className="facts">
+        <div>
+          <dt>this server</dt>
+          <dd>
+            {server.role}, {server.address}
+          </dd>
+        </div>
+        <div>
+          <dt>who leads</dt>
+          <dd className={server.leader_address ? "" : "warn"}>{server.leader_address ?? "nobody says so"}</dd>
+        </div>
+        <div>
+          <dt>term</dt>
+          <dd>
+            {server.epoch}
+            {server.leads_since ? `, since ${moment(server.leads_since)}` : ""}
+          </dd>
+        </div>
+        {ray ? (
+          <div>
+            <dt>Ray, {ray.head_node}</dt>
+            <dd className={ray.connected ? "" : "bad"}>
+              {ray.connected ? `${ray.version ?? ""}, ${ray.workers} of ${ray.nodes} nodes have an agent` : "not connected"} {ray.reason}
+            </dd>
+          </div>
+        ) : null}
+      </dl>
+    </section>
+  );
+}

@@ -1,0 +1,20 @@
+import { ask } from "../api/client";
+import { SessionNamesDocument } from "../generated/graphql";
+import { tailOf } from "./standing";
+
+const NAMES_MAX = 100;
+const known = new Map<string, string>();
+
+/** Finds out what sessions are called. A name never changes: each is asked for once. */
+export async function learnNames(ids: Iterable<string>): Promise<void> {
+  const unknown = [...new Set(ids)].filter((id) => !known.has(id));
+  for (let start = 0; start < unknown.length; start += NAMES_MAX) {
+    const { sessions } = await ask(SessionNamesDocument, { ids: unknown.slice(start, start + NAMES_MAX) });
+    for (const { node } of sessions.edges) known.set(node.id, node.name ?? "");
+  }
+}
+
+/** What its owner calls it, where that has been learnt; else the end of its id. */
+export function titleOf(id: string): string {
+  return known.get(id) || tailOf(id);
+}
