@@ -1,0 +1,111 @@
+"""How long the server's event loop stands still while sessions start on Ray."""
+
+import asyncio
+import socket
+import time
+from collections.abc import AsyncIterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from cluster import creation, submit, until_count
+from http_load import Connection
+from registry import Key, scenario
+
+from aliquot.app import Server, serving
+from aliquot.cli.listener import Listener, bound_socket
+from aliquot.cli.main_job.cluster_view import until_joined
+from aliquot.cli.main_job.own_ray import UP_S_MAX, OwnRay
+from aliquot.client import Client
+from aliquot.settings import read_settings
+
+SESSIONS = 200
+TICK_S = 0.002
+
+
+@dataclass(slots=True, kw_only=True)
+class Address:
+    """Where the server listens, and its token."""
+
+    port: int
+    token: str
+
+
+@scenario(
+    Key(name="ray_loop_still_s", what="longest time without a turn of the loop, 200 sessions start", reach="<= 0.100")
+)
+async def still() -> dict[str, float]:
+    """The server is in this process, and its loop is this one; clients are in another process."""
+    clients = ProcessPoolExecutor(1, mp_context=get_context("spawn"))
+    with clients, TemporaryDirectory(prefix="aliquot-loop-") as folder:
+        async with OwnRay() as ray, _server(ray, Path(folder)) as address:
+            for number in ("1", "2"):
+                data = ray.folder / f"data-{number}"
+                await ray.add_node(f"node-{number}", "--demo-node", number, "--data-folder", str(data))
+            loop = asyncio.get_running_loop()
+            await loop.run_in_executor(clients, until_all_joined, address)
+            working = loop.run_in_executor(clients, start_all, address)
+            return {"ray_loop_still_s": await _longest_gap(working)}
+
+
+def until_all_joined(address: Address) -> None:
+    """In the clients' process: wait for the agents."""
+    asyncio.run(_until_joined(address))
+
+
+def start_all(address: Address) -> None:
+    """In the clients' process: submit everything, and see it end."""
+    asyncio.run(_start_all(address))
+
+
+async def _longest_gap(working: asyncio.Future[None]) -> float:
+    """Without the time that this thread was ready and the machine's cores were not: that is the machine's doing."""
+    longest, last, queued = 0.0, time.perf_counter(), _queued_s()
+    while not working.done():
+        await asyncio.sleep(TICK_S)
+        now, queued_now = time.perf_counter(), _queued_s()
+        longest = max(longest, now - last - TICK_S - (queued_now - queued))
+        last, queued = now, queued_now
+    await working
+    return longest
+
+
+def _queued_s() -> float:
+    """Seconds that this thread has waited for a core so far; second number of proc(5) schedstat."""
+    return int(Path("/proc/thread-self/schedstat").read_text().split()[1]) / 1e9
+
+
+async def _until_joined(address: Address) -> None:
+    async with Client(f"http://127.0.0.1:{address.port}", address.token) as client:
+        await until_joined(client, agents=2, patience_s=UP_S_MAX)
+
+
+async def _start_all(address: Address) -> None:
+    bodies = [creation(argv=["true"], run="loop") for _ in range(SESSIONS)]
+    await submit(address, bodies, clients=4)
+    async with Connection(address.port, address.token) as connection:
+        await until_count(connection, SESSIONS, run="loop", states=["completed"])
+
+
+@asynccontextmanager
+async def _server(ray: OwnRay, folder: Path) -> AsyncIterator[Address]:
+    settings = read_settings(
+        executor="ray", ray_head=ray.head, ray_token_file=ray.token_file, data_folder=folder / "data", port=0
+    )
+    stop = asyncio.Event()
+    with bound_socket(settings) as taken:
+        async with serving(settings) as server:
+            listening = asyncio.create_task(_listen(server, taken=taken, stop=stop))
+            try:
+                yield Address(port=taken.getsockname()[1], token=server.token_file.read_text().strip())
+            finally:
+                stop.set()
+                await listening
+
+
+async def _listen(server: Server, *, taken: socket.socket, stop: asyncio.Event) -> None:
+    listener = Listener(server, certificate=None, behind_proxy=False, on_started=lambda _: None)
+    await listener.serve_until(stop, taken=taken)
