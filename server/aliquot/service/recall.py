@@ -9,6 +9,7 @@ from aliquot.service.array_changes import to_retry
 from aliquot.service.ports import SessionQuery, Store
 from aliquot.service.state import State
 from aliquot_schema.ids import SessionId, task_id, task_parts
+from aliquot_schema.sessions import Session
 
 NAMES_AT_ONCE: Final = 1000
 """Tasks of an array that the store is asked for at once."""
@@ -57,5 +58,6 @@ class Recall:
     async def _read(self, session_id: SessionId) -> None:
         if session_id not in self._state.sessions:
             records = await self._store.session_records(session_id)
-            if records:
+            # One that has not ended comes by the log, from the server that it was submitted to.
+            if any(isinstance(record, Session) and record.is_ended for record in records):
                 self._state.recall(records)
