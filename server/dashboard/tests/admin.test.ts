@@ -13,7 +13,16 @@ const POLICY: PolicyPartsFragment = {
   allocation: "evenly",
   allow_fragmentation: false,
   numa: "prefer",
-  weights: { age: 1, age_unit: 604_800, fair: 1, short: 2, short_half: 14_400, priority: 1, level: 86_400, sjf_age_pct: 10 },
+  weights: {
+    age: 1,
+    age_unit: 604_800,
+    fair: 1,
+    short: 2,
+    short_half: 14_400,
+    priority: 1,
+    level: 86_400,
+    sjf_age_pct: 10,
+  },
   half_life: 604_800,
   charges: { accelerators: [], cpu_milli: 5, mem_gib_milli: 0 },
   pools: [{ name: "default", default_limit: null }],
@@ -52,7 +61,11 @@ test("a quota as it is typed, there and back", () => {
     gpu_hours_per_month: 100,
     expected_version: 0,
   });
-  expect(Object.keys(quotas.wrongsOf({ ...draft, name: "", max: "cuda.device", weight: "x" }))).toEqual(["name", "max", "weight"]);
+  expect(Object.keys(quotas.wrongsOf({ ...draft, name: "", max: "cuda.device", weight: "x" }))).toEqual([
+    "name",
+    "max",
+    "weight",
+  ]);
   expect(quotas.wrongsOf({ ...quotas.NEW, scope: "cluster" })).toEqual({});
 });
 
@@ -79,5 +92,7 @@ test("waits and throughput", () => {
 
 test("a table for spreadsheets quotes what it must, and holds no formulas", () => {
   const row = { gpu_hours: 1.5, gpu_hours_month: 1, gpu_hours_decayed: 0.5, share: 1 };
-  expect(csvOf([{ ...row, project: 'a "b", c', user: "=cmd()" }]).split("\r\n")[1]).toBe(`"a ""b"", c",'=cmd(),1.5,1,0.5,1`);
+  expect(csvOf([{ ...row, project: 'a "b", c', user: "=cmd()" }]).split("\r\n")[1]).toBe(
+    `"a ""b"", c",'=cmd(),1.5,1,0.5,1`,
+  );
 });

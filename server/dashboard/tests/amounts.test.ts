@@ -18,5 +18,10 @@ describe("amounts as the API writes them", () => {
 test("figures have as many places as help", () => {
   expect([plain(10.7), plain(2.3000000000000003), plain(4)]).toEqual(["10.7", "2.3", "4"]);
   expect(shares(0.5)).toBe("0.50");
-  expect([bytes(0), bytes(1536), bytes(85_899_345_920), bytes(8.2 * 2 ** 30)]).toEqual(["0 B", "1.5 KiB", "80 GiB", "8.2 GiB"]);
+  expect([bytes(0), bytes(1536), bytes(85_899_345_920), bytes(8.2 * 2 ** 30)]).toEqual([
+    "0 B",
+    "1.5 KiB",
+    "80 GiB",
+    "8.2 GiB",
+  ]);
 });

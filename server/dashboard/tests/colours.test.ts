@@ -6,7 +6,12 @@ test("a holder keeps its colour, and no two of a few have the same", () => {
   const names = Array.from({ length: COLOURS }, (_, index) => `user-${index}`);
   const first = names.map((name) => palette.colourOf(name));
   expect(new Set(first).size).toBe(COLOURS);
-  expect(names.toReversed().map((name) => palette.colourOf(name)).toReversed()).toEqual(first);
+  expect(
+    names
+      .toReversed()
+      .map((name) => palette.colourOf(name))
+      .toReversed(),
+  ).toEqual(first);
 });
 
 test("it has the same colour on another page, where nobody took it", () => {

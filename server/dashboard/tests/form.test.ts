@@ -53,7 +53,11 @@ test("the request has what was typed and nothing else", () => {
 test("where it would go, by agent, with the names of the devices", () => {
   const given = (device_id: string, amount: string) => ({ slot: "cuda.shares", devices: [{ device_id, amount }] });
   const kernels = [
-    { rank: 0, agent_id: "a", resource_spec: [given("g1", "1.00"), { slot: "cpu", devices: [{ device_id: "cpu0", amount: "1" }] }] },
+    {
+      rank: 0,
+      agent_id: "a",
+      resource_spec: [given("g1", "1.00"), { slot: "cpu", devices: [{ device_id: "cpu0", amount: "1" }] }],
+    },
     { rank: 1, agent_id: "a", resource_spec: [given("g2", "0.50")] },
     { rank: 2, agent_id: "b", resource_spec: [] },
   ];

@@ -51,5 +51,11 @@ test("a search counts from the log's beginning and goes round", () => {
   lines.append("Error 1\nfine\n\u001b[31merr\u001b[0mor 2\nerror 3\n");
   const hits = found(lines, "error");
   expect(hits).toEqual([2, 3]);
-  expect([next(hits, -1, 1), next(hits, 2, 1), next(hits, 3, 1), next(hits, 2, -1), next([], 0, 1)]).toEqual([2, 3, 2, 3, null]);
+  expect([next(hits, -1, 1), next(hits, 2, 1), next(hits, 3, 1), next(hits, 2, -1), next([], 0, 1)]).toEqual([
+    2,
+    3,
+    2,
+    3,
+    null,
+  ]);
 });

@@ -22,12 +22,19 @@ test("idle is held for a while and not busy; what is not measured is not called 
 });
 
 test("only the rest beside a holder is a fragment", () => {
-  expect([fragmentOf(half), fragmentOf(device()), fragmentOf(device({ used: "1.00", free: "0.00" }))]).toEqual([0.5, 0, 0]);
+  expect([fragmentOf(half), fragmentOf(device()), fragmentOf(device({ used: "1.00", free: "0.00" }))]).toEqual([
+    0.5, 0, 0,
+  ]);
 });
 
 test("what strangers use is free for nobody", () => {
   const strange = device({ external: true });
-  expect([isUnwell(strange), ailment(strange), ailment(device()), ailment(device({ health: "gone" }))]).toEqual([true, "used by others", "", "gone"]);
+  expect([isUnwell(strange), ailment(strange), ailment(device()), ailment(device({ health: "gone" }))]).toEqual([
+    true,
+    "used by others",
+    "",
+    "gone",
+  ]);
   expect(totalsOf(nodesOf([agent([strange])], NOW))).toMatchObject({ wholeFree: 0, unwell: 1 });
 });
 

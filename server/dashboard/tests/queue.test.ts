@@ -5,14 +5,28 @@ import { expectedStart } from "../src/queue/start";
 
 const entry = (part: Partial<Row>): Entry => ({
   position: 1,
-  session: { id: "ses_1", name: "train", owner: "ada", project: "vision", pool: "default", priority: "normal", waits: null, ...part } as Row,
+  session: {
+    id: "ses_1",
+    name: "train",
+    owner: "ada",
+    project: "vision",
+    pool: "default",
+    priority: "normal",
+    waits: null,
+    ...part,
+  } as Row,
 });
 const waits = (reason: string) => ({ reason, until: null }) as Row["waits"];
 const entries = [entry({}), entry({ id: "ses_2", name: null, owner: "bob", priority: "high", waits: waits("quota") })];
 
 test("every word must be found somewhere", () => {
   const ids = (text: string) => matching(entries, { ...NO_FILTERS, text }).map(({ session }) => session.id);
-  expect([ids(""), ids("VISION ada"), ids("bob train"), ids("ses_2")]).toEqual([["ses_1", "ses_2"], ["ses_1"], [], ["ses_2"]]);
+  expect([ids(""), ids("VISION ada"), ids("bob train"), ids("ses_2")]).toEqual([
+    ["ses_1", "ses_2"],
+    ["ses_1"],
+    [],
+    ["ses_2"],
+  ]);
 });
 
 test("by reason and by priority", () => {

@@ -1,15 +1,33 @@
 import { expect, test } from "vitest";
 import { shared } from "../src/api/sharing";
 
-const old = { nodes: [{ id: 1, at: { x: 1 } }, { id: 2, at: { x: 2 } }], total: 2 };
+const old = {
+  nodes: [
+    { id: 1, at: { x: 1 } },
+    { id: 2, at: { x: 2 } },
+  ],
+  total: 2,
+};
 
 test("what is equal stays the same object", () => {
   expect(shared(old, structuredClone(old))).toBe(old);
 });
 
 test("of a change only its own path is new", () => {
-  const next = shared(old, { nodes: [{ id: 1, at: { x: 1 } }, { id: 2, at: { x: 3 } }], total: 2 });
-  expect(next).toEqual({ nodes: [{ id: 1, at: { x: 1 } }, { id: 2, at: { x: 3 } }], total: 2 });
+  const next = shared(old, {
+    nodes: [
+      { id: 1, at: { x: 1 } },
+      { id: 2, at: { x: 3 } },
+    ],
+    total: 2,
+  });
+  expect(next).toEqual({
+    nodes: [
+      { id: 1, at: { x: 1 } },
+      { id: 2, at: { x: 3 } },
+    ],
+    total: 2,
+  });
   expect([next.nodes[0] === old.nodes[0], next.nodes[1] === old.nodes[1]]).toEqual([true, false]);
 });
 

@@ -17,7 +17,9 @@ export function AccessTab() {
       </section>
       <section className="panel stack prose" aria-label="Agents' keys">
         <h2>Agents' keys</h2>
-        <p>Every agent that dials in has a key of its own. They are made, listed and taken back on the server's host:</p>
+        <p>
+          Every agent that dials in has a key of its own. They are made, listed and taken back on the server's host:
+        </p>
         <pre className="command">aliquot agent key --help</pre>
       </section>
     </div>

@@ -12,7 +12,11 @@ export default function AdminPage() {
   return (
     <div className="stack">
       <h1>Admin</h1>
-      <Tabs className="stack" selectedKey={search.get("tab") ?? "agents"} onSelectionChange={(key) => setSearch({ tab: String(key) }, { replace: true })}>
+      <Tabs
+        className="stack"
+        selectedKey={search.get("tab") ?? "agents"}
+        onSelectionChange={(key) => setSearch({ tab: String(key) }, { replace: true })}
+      >
         <TabList aria-label="What to administer" className="tabs">
           <Tab id="agents">Agents</Tab>
           <Tab id="policy">Policy</Tab>

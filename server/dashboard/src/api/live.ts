@@ -35,7 +35,12 @@ export function useLive<T>(load: () => Promise<T>, key: string, options: Options
       try {
         const data = await latest.current.load();
         if (asking.isOver) return;
-        setState((old) => ({ key, data: latest.current.options.isShared ? data : shared(old.key === key ? old.data : null, data), fault: null, at: Date.now() }));
+        setState((old) => ({
+          key,
+          data: latest.current.options.isShared ? data : shared(old.key === key ? old.data : null, data),
+          fault: null,
+          at: Date.now(),
+        }));
       } catch (error) {
         if (asking.isOver || !(error instanceof Refusal)) throw error;
         setState((old) => ({ ...(old.key === key ? old : NOTHING), key, fault: error.fault }));

@@ -16,11 +16,21 @@ import { Waiting } from "./Waiting";
 import { Wrong } from "./Wrong";
 
 const READINGS_MS = 2_000;
-const MOVES = new Set(["session.scheduled", "session.running", "session.completed", "session.failed", "session.canceled"]);
+const MOVES = new Set([
+  "session.scheduled",
+  "session.running",
+  "session.completed",
+  "session.failed",
+  "session.canceled",
+]);
 
 /** Who holds what, what waits, what is wrong. */
 export function ClusterPage() {
-  const cluster = useLive(loadCluster, "cluster", { everyMs: READINGS_MS, isShared: true, wants: (event) => MOVES.has(event.kind) || !event.kind.startsWith("session.") });
+  const cluster = useLive(loadCluster, "cluster", {
+    everyMs: READINGS_MS,
+    isShared: true,
+    wants: (event) => MOVES.has(event.kind) || !event.kind.startsWith("session."),
+  });
   const agents = cluster.data?.agents;
   const nodes = useMemo(() => nodesOf(agents ?? [], Date.now()), [agents]);
   const [chosen, setChosen] = useState<Grouping | null>(null);
@@ -28,7 +38,10 @@ export function ClusterPage() {
   const names = cluster.data?.names;
   const naming = useMemo<Naming>(() => ({ grouping, names: new Map(names) }), [grouping, names]);
   const holders = useMemo(() => sharesOf(nodes, naming), [nodes, naming]);
-  const devices = useMemo(() => new Map(nodes.flatMap((node) => node.devices).map((device) => [device.id, device])), [nodes]);
+  const devices = useMemo(
+    () => new Map(nodes.flatMap((node) => node.devices).map((device) => [device.id, device])),
+    [nodes],
+  );
   useEffect(() => palette.keep(new Set(holdersOf(devices, grouping))), [devices, grouping]);
   const list = useRef<HTMLDivElement>(null);
   const [opened, setOpened] = useState<string | null>(null);

@@ -21,12 +21,7 @@ export const DeviceTile = memo(function DeviceTile({ device, where, isIdle, isSt
   const isFree = device.holders.length === 0;
   const kind = isUnwell(device) ? "unwell" : isFree ? "free" : isIdle ? "idle" : "busy";
   return (
-    <button
-      type="button"
-      className={`tile ${kind}`}
-      data-device={device.id}
-      tabIndex={isStop ? 0 : -1}
-    >
+    <button type="button" className={`tile ${kind}`} data-device={device.id} tabIndex={isStop ? 0 : -1}>
       <span className="tile-head">
         <b>{device.name}</b>
         <span className="hidden">on {where}</span>

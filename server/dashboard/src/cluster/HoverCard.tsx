@@ -6,7 +6,13 @@ const WIDTH = 320;
 const GAP = 6;
 
 /** Beside the tile that is pointed at or has the focus: one card for all tiles. */
-export function HoverCard({ of, find }: { readonly of: RefObject<HTMLElement | null>; readonly find: (id: string) => Device | undefined }) {
+export function HoverCard({
+  of,
+  find,
+}: {
+  readonly of: RefObject<HTMLElement | null>;
+  readonly find: (id: string) => Device | undefined;
+}) {
   const [tile, setTile] = useState<HTMLElement | null>(null);
   useEffect(() => {
     const root = of.current;

@@ -15,7 +15,8 @@ export function Waiting() {
       <ol>
         {queue?.entries.map(({ position, session }) => (
           <li key={session.id}>
-            <span className="quiet">{position}</span> <Link href={`/sessions/${session.id}`}>{session.name ?? `…${session.id.slice(-6)}`}</Link>{" "}
+            <span className="quiet">{position}</span>{" "}
+            <Link href={`/sessions/${session.id}`}>{session.name ?? `…${session.id.slice(-6)}`}</Link>{" "}
             <span className="quiet">
               {session.owner}, {session.waits?.reason.replaceAll("_", " ") ?? "not judged yet"}
             </span>

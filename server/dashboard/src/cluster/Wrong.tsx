@@ -29,7 +29,12 @@ function linesOf(nodes: readonly Node[]): string[] {
     ...agents.map((agent) => `Agent ${agent.id} is ${wordsOf(agent)}${agent.note ? `: ${agent.note}` : "."}`),
     ...unwell.map(({ node, device }) => `${device.name} on ${node.hostname} is ${ailment(device)}.`),
     ...(idle.length
-      ? [`${idle.length} held and idle: ${idle.slice(0, 3).map(({ node, device }) => `${device.name} on ${node.hostname}`).join(", ")}${idle.length > 3 ? " …" : ""}`]
+      ? [
+          `${idle.length} held and idle: ${idle
+            .slice(0, 3)
+            .map(({ node, device }) => `${device.name} on ${node.hostname}`)
+            .join(", ")}${idle.length > 3 ? " …" : ""}`,
+        ]
       : []),
   ];
 }

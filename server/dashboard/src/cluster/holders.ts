@@ -54,6 +54,11 @@ export function sharesOf(nodes: readonly Node[], naming: Naming): Share[] {
 
 /** By user once there are several: with one alone, every part would have one colour. */
 export function groupingOf(nodes: readonly Node[]): Grouping {
-  const users = new Set(nodes.flatMap((node) => node.devices).flatMap((device) => device.holders).map((holder) => holder.user));
+  const users = new Set(
+    nodes
+      .flatMap((node) => node.devices)
+      .flatMap((device) => device.holders)
+      .map((holder) => holder.user),
+  );
   return users.size > 1 ? "user" : "session";
 }

@@ -20,12 +20,20 @@ export async function loadCluster(): Promise<ClusterNow> {
     const { agents: page }: ClusterQuery = await ask(ClusterDocument, { after });
     // Page by page: thousands of devices at once would hold up the drawing.
     const key: string = after ?? "";
-    fresh.set(key, shared(pages.get(key), page.edges.map((edge) => edge.node)));
+    fresh.set(
+      key,
+      shared(
+        pages.get(key),
+        page.edges.map((edge) => edge.node),
+      ),
+    );
     after = page.pageInfo.hasNextPage ? page.pageInfo.endCursor : null;
   } while (after);
   pages = fresh;
   const agents = [...fresh.values()].flat();
-  const held = new Set(agents.flatMap((agent) => agent.devices).flatMap((device) => device.holders.map((holder) => holder.session_id)));
+  const held = new Set(
+    agents.flatMap((agent) => agent.devices).flatMap((device) => device.holders.map((holder) => holder.session_id)),
+  );
   const ids = [...held].filter((id): id is string => id !== null);
   await learnNames(ids);
   return { agents, names: ids.map((id) => [id, titleOf(id)] as const) };

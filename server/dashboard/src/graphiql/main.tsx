@@ -23,7 +23,11 @@ if (!isKnown) {
   location.assign("/?next=/graphiql");
 } else if (root) {
   createRoot(root).render(
-    <GraphiQL fetcher={fetcher} defaultTabs={tabs} defaultQuery={EXAMPLES[0]?.query ?? ""} defaultEditorToolsVisibility="variables"
+    <GraphiQL
+      fetcher={fetcher}
+      defaultTabs={tabs}
+      defaultQuery={EXAMPLES[0]?.query ?? ""}
+      defaultEditorToolsVisibility="variables"
       {...(isFirstVisit ? { initialVariables: EXAMPLES[0]?.variables ?? "" } : {})}
     >
       <GraphiQL.Logo>

@@ -69,11 +69,13 @@ export function LogPanel({ sessionId, name, ranks, attempt }: Props) {
           </span>
         ) : null}
         <span className="end row">
-          <span className="quiet small">
-            {follower ? `${WORDS[follower.state]} · ${bytes(follower.offset)}` : ""}
-          </span>
+          <span className="quiet small">{follower ? `${WORDS[follower.state]} · ${bytes(follower.offset)}` : ""}</span>
           <Check text="Follow" isOn={isFollowing} onChange={setFollowing} />
-          <Button className="button" isDisabled={!follower?.offset} onPress={() => follower && void download(which, follower.offset, name)}>
+          <Button
+            className="button"
+            isDisabled={!follower?.offset}
+            onPress={() => follower && void download(which, follower.offset, name)}
+          >
             Download
           </Button>
         </span>
@@ -83,7 +85,14 @@ export function LogPanel({ sessionId, name, ranks, attempt }: Props) {
         <p className="quiet small">The first {follower.lines.first} lines are not kept here; Download has them.</p>
       ) : null}
       {follower ? (
-        <LogScroll lines={follower.lines} news={news} isFollowing={isFollowing} onLeave={() => setFollowing(false)} at={at} hits={hits} />
+        <LogScroll
+          lines={follower.lines}
+          news={news}
+          isFollowing={isFollowing}
+          onLeave={() => setFollowing(false)}
+          at={at}
+          hits={hits}
+        />
       ) : null}
     </section>
   );
@@ -122,6 +131,11 @@ interface NumberedProps {
 }
 
 function Numbered({ label, from, count, value, onChange }: NumberedProps) {
-  const options = Array.from({ length: count }, (_, step) => ({ id: String(from + step), text: `${label} ${from + step}` }));
-  return <Choice label={label} isBare value={String(value)} options={options} onChange={(next) => onChange(Number(next))} />;
+  const options = Array.from({ length: count }, (_, step) => ({
+    id: String(from + step),
+    text: `${label} ${from + step}`,
+  }));
+  return (
+    <Choice label={label} isBare value={String(value)} options={options} onChange={(next) => onChange(Number(next))} />
+  );
 }

@@ -27,16 +27,36 @@ export default function Plot({ label, times, names, series, top, barS }: Props) 
     if (!element) return undefined;
     const style = getComputedStyle(element);
     const colour = (name: string) => style.getPropertyValue(name);
-    const axis = { stroke: style.color, grid: { stroke: style.borderColor, width: 1 }, ticks: { show: false }, font: `11px ${style.fontFamily}` };
+    const axis = {
+      stroke: style.color,
+      grid: { stroke: style.borderColor, width: 1 },
+      ticks: { show: false },
+      font: `11px ${style.fontFamily}`,
+    };
     const drawn = new uPlot(
       {
         width: element.clientWidth,
         height: HEIGHT,
         cursor: { drag: { x: false, y: false } },
         legend: { live: false },
-        scales: { x: { range: (_plot, min, max) => [min, max + (barS ?? 0)] }, y: { range: (_plot, _min, max) => [0, top ?? Math.max(1, max * 1.1)] } },
-        axes: [{ ...axis, values: (_plot, splits) => splits.map((at) => clock(at, barS)), space: 70 }, { ...axis, size: 40 }],
-        series: [{}, ...names.map((name, index) => ({ label: name, stroke: resolved(element, `--holder-${index % 10}`) || colour("color"), width: 1.5, points: { show: false }, ...bars(element, index, barS) }))],
+        scales: {
+          x: { range: (_plot, min, max) => [min, max + (barS ?? 0)] },
+          y: { range: (_plot, _min, max) => [0, top ?? Math.max(1, max * 1.1)] },
+        },
+        axes: [
+          { ...axis, values: (_plot, splits) => splits.map((at) => clock(at, barS)), space: 70 },
+          { ...axis, size: 40 },
+        ],
+        series: [
+          {},
+          ...names.map((name, index) => ({
+            label: name,
+            stroke: resolved(element, `--holder-${index % 10}`) || colour("color"),
+            width: 1.5,
+            points: { show: false },
+            ...bars(element, index, barS),
+          })),
+        ],
       },
       [[...times], ...series.map((row) => [...row])],
       element,

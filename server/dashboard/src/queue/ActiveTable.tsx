@@ -40,7 +40,9 @@ export function ActiveTable({ entries, refresh }: Props) {
                 <Status state={session.state} />
                 {session.attempt > 1 ? <span className="quiet small"> attempt {session.attempt}</span> : null}
               </td>
-              <td className="figure" data-label="runs for">{session.started_at ? duration(now - Date.parse(session.started_at)) : "—"}</td>
+              <td className="figure" data-label="runs for">
+                {session.started_at ? duration(now - Date.parse(session.started_at)) : "—"}
+              </td>
               <td className="figure" data-label="ends by" title={session.order_estimate?.explanation}>
                 {session.reserve_until ? moment(session.reserve_until, now) : "—"}
               </td>

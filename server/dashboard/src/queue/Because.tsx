@@ -9,13 +9,14 @@ const SHOWN = 3;
 export function Because({ session }: { readonly session: WaitsFragment }) {
   const verdict = session.waits;
   if (!verdict) return <span className="quiet">not judged yet</span>;
-  const evidence = [
-    verdict.fits_kernels === null ? "" : `${verdict.fits_kernels} of its kernels would fit`,
-  ].filter(Boolean);
+  const evidence = [verdict.fits_kernels === null ? "" : `${verdict.fits_kernels} of its kernels would fit`].filter(
+    Boolean,
+  );
   const others = verdict.blocked_by.filter((id) => !verdict.message.includes(id));
   return (
     <div className="because" key={verdict.reason}>
-      <span className="badge fill-warn">{verdict.reason.replaceAll("_", " ")}</span> <WithLinks text={verdict.message} />
+      <span className="badge fill-warn">{verdict.reason.replaceAll("_", " ")}</span>{" "}
+      <WithLinks text={verdict.message} />
       {evidence.length || others.length ? (
         <div className="quiet small">
           {evidence.join(" · ")}

@@ -40,9 +40,15 @@ export function EndedTable({ entries, refresh }: Props) {
                 <Status state={session.state} /> <span className="small">{ending(session)}</span>
                 {session.holds_devices ? <div className="warn small">its devices are not free yet</div> : null}
               </td>
-              <td className="figure" data-label="waited">{between(session.queued_at, session.started_at)}</td>
-              <td className="figure" data-label="ran">{between(session.started_at, session.ended_at)}</td>
-              <td className="figure" data-label="ended">{session.ended_at ? moment(session.ended_at) : "—"}</td>
+              <td className="figure" data-label="waited">
+                {between(session.queued_at, session.started_at)}
+              </td>
+              <td className="figure" data-label="ran">
+                {between(session.started_at, session.ended_at)}
+              </td>
+              <td className="figure" data-label="ended">
+                {session.ended_at ? moment(session.ended_at) : "—"}
+              </td>
               <td className="nowrap">
                 <Button
                   className="button plain"

@@ -37,7 +37,12 @@ export function QueuePage() {
       <div className="row">
         <h1>Queue</h1>
         <Segments label="Which sessions" value={view} options={VIEWS} onChange={setView} />
-        <SearchField className="field search" aria-label="Filter by name, owner, project or id" value={filters.text} onChange={(text) => change({ text })}>
+        <SearchField
+          className="field search"
+          aria-label="Filter by name, owner, project or id"
+          value={filters.text}
+          onChange={(text) => change({ text })}
+        >
           <Input placeholder="Name, owner, project, id" />
         </SearchField>
         {view === "waiting" ? (
@@ -45,7 +50,10 @@ export function QueuePage() {
             label="Reason"
             isBare
             value={filters.reason}
-            options={[ANY, ...reasonsOf(page?.entries ?? [])].map((id) => ({ id, text: id === ANY ? "any reason" : id.replaceAll("_", " ") }))}
+            options={[ANY, ...reasonsOf(page?.entries ?? [])].map((id) => ({
+              id,
+              text: id === ANY ? "any reason" : id.replaceAll("_", " "),
+            }))}
             onChange={(reason) => change({ reason })}
           />
         ) : null}
@@ -86,7 +94,11 @@ function Table({ view, page, shown, refresh }: TableProps) {
   if (page.total === 0) return <Nothing view={view} />;
   if (shown.length === 0) return <Empty title="Nothing that is loaded matches these filters" />;
   if (view === "waiting") return <WaitingTable entries={shown} refresh={refresh} />;
-  return view === "active" ? <ActiveTable entries={shown} refresh={refresh} /> : <EndedTable entries={shown} refresh={refresh} />;
+  return view === "active" ? (
+    <ActiveTable entries={shown} refresh={refresh} />
+  ) : (
+    <EndedTable entries={shown} refresh={refresh} />
+  );
 }
 
 const WORDS: Record<View, string> = {
@@ -99,8 +111,9 @@ function Nothing({ view }: { readonly view: View }) {
   return (
     <Empty title={WORDS[view]}>
       <p>
-        What is submitted stands here with its place and the reason why it waits. <Link href="/submit">Submit a session</Link>,
-        or send <code>create_session</code> from <a href="/graphiql">GraphiQL</a>.
+        What is submitted stands here with its place and the reason why it waits.{" "}
+        <Link href="/submit">Submit a session</Link>, or send <code>create_session</code> from{" "}
+        <a href="/graphiql">GraphiQL</a>.
       </p>
     </Empty>
   );

@@ -14,7 +14,9 @@ export function SessionCell({ session }: { readonly session: Row }) {
           <b>{nameOf(session)}</b>
         </Link>{" "}
         {session.name ? <code className="quiet">{tailOf(session.id)}</code> : null}
-        {session.tasks ? <span className="badge fill-quiet">array, {waiting + session.tasks.active.count} to do</span> : null}
+        {session.tasks ? (
+          <span className="badge fill-quiet">array, {waiting + session.tasks.active.count} to do</span>
+        ) : null}
         <div className="quiet small">
           {session.owner} · {session.project}
         </div>

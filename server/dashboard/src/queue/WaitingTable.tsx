@@ -46,7 +46,13 @@ export function WaitingTable({ entries, refresh }: Props) {
   );
 }
 
-const WaitingRow = memo(function WaitingRow({ entry, refresh }: { readonly entry: Entry; readonly refresh: () => void }) {
+const WaitingRow = memo(function WaitingRow({
+  entry,
+  refresh,
+}: {
+  readonly entry: Entry;
+  readonly refresh: () => void;
+}) {
   const { session, position } = entry;
   const act = async (deed: Promise<boolean>) => {
     await deed;
@@ -91,8 +97,12 @@ function Times({ entry: { session } }: { readonly entry: Entry }) {
   const now = useNow();
   return (
     <>
-      <td className="figure" data-label="waited">{duration(now - Date.parse(session.queued_at))}</td>
-      <td className="figure" data-label="expected">{expectedStart(session, now)}</td>
+      <td className="figure" data-label="waited">
+        {duration(now - Date.parse(session.queued_at))}
+      </td>
+      <td className="figure" data-label="expected">
+        {expectedStart(session, now)}
+      </td>
     </>
   );
 }

@@ -1,6 +1,12 @@
 import { ask } from "../api/client";
 import { learnNames } from "../session/names";
-import { QueueDocument, SessionsDocument, type QueueQuery, type RowFragment, type SessionState } from "../generated/graphql";
+import {
+  QueueDocument,
+  SessionsDocument,
+  type QueueQuery,
+  type RowFragment,
+  type SessionState,
+} from "../generated/graphql";
 
 export type Row = RowFragment;
 export interface Entry {
@@ -38,7 +44,10 @@ export async function loadQueue(rows: number): Promise<Page> {
 /** The newest sessions in one of these states. */
 export async function loadSessions(states: readonly SessionState[]): Promise<Page> {
   const { sessions } = await ask(SessionsDocument, { filter: { states }, first: PAGE_ROWS, after: null });
-  return { total: sessions.total_count, entries: sessions.edges.map(({ node }) => ({ position: node.queue_position, session: node })) };
+  return {
+    total: sessions.total_count,
+    entries: sessions.edges.map(({ node }) => ({ position: node.queue_position, session: node })),
+  };
 }
 
 function queuePage({ queue }: QueueQuery): Page {

@@ -20,7 +20,11 @@ export function CancelButton({ session, onDone, isPlain }: Props) {
   };
   return (
     <>
-      <Button className={`button ${isPlain ? "plain" : "danger"}`} aria-label={`Cancel ${name}`} onPress={() => setOpen(true)}>
+      <Button
+        className={`button ${isPlain ? "plain" : "danger"}`}
+        aria-label={`Cancel ${name}`}
+        onPress={() => setOpen(true)}
+      >
         Cancel
       </Button>
       <Dialogue

@@ -35,7 +35,10 @@ export function Heading({ session, refresh }: Props) {
                 options={PRIORITIES}
                 onChange={(priority) => act(setPriority(session.id, priority, session.version))}
               />
-              <Button className="button" onPress={() => act(session.state === "held" ? release(session.id) : hold(session.id))}>
+              <Button
+                className="button"
+                onPress={() => act(session.state === "held" ? release(session.id) : hold(session.id))}
+              >
                 {session.state === "held" ? "Release" : "Hold"}
               </Button>
             </>

@@ -34,7 +34,9 @@ export function Kernels({ session, devices }: { readonly session: Session; reado
                 <Given kernel={kernel} names={names} />
               </td>
               <td className="figure">
-                {kernel.started_at ? duration((kernel.ended_at ? Date.parse(kernel.ended_at) : now) - Date.parse(kernel.started_at)) : "—"}
+                {kernel.started_at
+                  ? duration((kernel.ended_at ? Date.parse(kernel.ended_at) : now) - Date.parse(kernel.started_at))
+                  : "—"}
               </td>
             </tr>
           ))}
@@ -56,7 +58,8 @@ function Given({ kernel, names }: { readonly kernel: Kernel; readonly names: Rea
           ) : (
             grant.devices.map((device) => (
               <div key={device.device_id}>
-                {grant.slot} {device.amount && Number.isFinite(amountOf(device.amount)) ? shortAmount(device.amount) : device.amount}{" "}
+                {grant.slot}{" "}
+                {device.amount && Number.isFinite(amountOf(device.amount)) ? shortAmount(device.amount) : device.amount}{" "}
                 <span className="quiet" title={device.device_id}>
                   {names.get(device.device_id) ?? device.device_id}
                 </span>

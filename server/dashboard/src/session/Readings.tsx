@@ -18,7 +18,10 @@ export function Readings({ session, devices: live }: Props) {
   const [, draw] = useState(0);
   useEffect(() => {
     if (!live.data || !live.at) return;
-    samples.current.add(live.at, live.data.filter((device) => held.has(device.id) && device.utilization_pct !== null));
+    samples.current.add(
+      live.at,
+      live.data.filter((device) => held.has(device.id) && device.utilization_pct !== null),
+    );
     draw(samples.current.count);
   }, [live.data, live.at, held]);
   const { names, times, busy, memory } = samples.current;
@@ -30,8 +33,8 @@ export function Readings({ session, devices: live }: Props) {
       </h2>
       <Suspense>
         <div className="plots">
-        <Plot label="Busy, %" times={times} names={names} series={busy} top={100} />
-        <Plot label="Memory in use, GiB" times={times} names={names} series={memory} />
+          <Plot label="Busy, %" times={times} names={names} series={busy} top={100} />
+          <Plot label="Memory in use, GiB" times={times} names={names} series={memory} />
         </div>
       </Suspense>
     </section>

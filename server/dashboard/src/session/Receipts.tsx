@@ -29,7 +29,9 @@ export function Receipts({ session }: { readonly session: Session }) {
             </>
           ) : null}
           ), with time until {moment(preemption.until)}.
-          {preemption.lost_gpu_seconds === null ? "" : ` That attempt had used ${duration(preemption.lost_gpu_seconds * 1000)} of a device.`}{" "}
+          {preemption.lost_gpu_seconds === null
+            ? ""
+            : ` That attempt had used ${duration(preemption.lost_gpu_seconds * 1000)} of a device.`}{" "}
           {session.preemptions > 1 ? `It has made room ${session.preemptions} times.` : ""}
         </p>
       ) : null}

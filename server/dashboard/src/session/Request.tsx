@@ -40,8 +40,8 @@ export function Request({ session }: { readonly session: Session }) {
             <dd>
               {session.depends_on.map((one) => (
                 <div key={one.session_id}>
-                  <Link href={`/sessions/${one.session_id}`}>{tailOf(one.session_id)}</Link> {one.condition.replace("_", " ")},{" "}
-                  {one.state ?? "no longer kept"}
+                  <Link href={`/sessions/${one.session_id}`}>{tailOf(one.session_id)}</Link>{" "}
+                  {one.condition.replace("_", " ")}, {one.state ?? "no longer kept"}
                 </div>
               ))}
             </dd>
@@ -51,7 +51,8 @@ export function Request({ session }: { readonly session: Session }) {
           <div>
             <dt>task of</dt>
             <dd>
-              <Link href={`/sessions/${session.array_id}`}>{tailOf(session.array_id)}</Link>, index {session.array_index}
+              <Link href={`/sessions/${session.array_id}`}>{tailOf(session.array_id)}</Link>, index{" "}
+              {session.array_index}
             </dd>
           </div>
         ) : null}

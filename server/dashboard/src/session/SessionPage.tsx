@@ -47,7 +47,12 @@ export function SessionPage({ params }: { readonly params: { readonly id: string
         {session.tasks ? <Tasks session={session} /> : null}
       </div>
       {session.tasks ? null : (
-        <LogPanel sessionId={session.id} name={nameOf(session)} ranks={session.cluster_size} attempt={session.attempt} />
+        <LogPanel
+          sessionId={session.id}
+          name={nameOf(session)}
+          ranks={session.cluster_size}
+          attempt={session.attempt}
+        />
       )}
       {session.holds_devices ? <Readings session={session} devices={devices} /> : null}
     </div>

@@ -4,7 +4,9 @@ import { useLive, type Live } from "../api/live";
 import { SessionDevicesDocument, type SessionDevicesQuery } from "../generated/graphql";
 import type { Session } from "./loading";
 
-export type NamedDevice = SessionDevicesQuery["agents"]["edges"][number]["node"]["devices"][number] & { readonly where: string };
+export type NamedDevice = SessionDevicesQuery["agents"]["edges"][number]["node"]["devices"][number] & {
+  readonly where: string;
+};
 
 const EVERY_MS = 2_000;
 const NOBODY = "none";

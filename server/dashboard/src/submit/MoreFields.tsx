@@ -18,24 +18,76 @@ export function MoreFields({ form, wrongs, pools, change }: Props) {
   return (
     <section className="panel stack" aria-label="How it is scheduled">
       <div className="pair">
-        <Choice label="Priority" value={form.priority} options={PRIORITIES.map((id) => ({ id, text: id }))} onChange={(priority) => change({ priority })} />
-        <Choice label="Pool" value={form.pool || DEFAULT} options={[DEFAULT, ...pools].map((id) => ({ id, text: id }))} onChange={(pool) => change({ pool: pool === DEFAULT ? "" : pool })} />
+        <Choice
+          label="Priority"
+          value={form.priority}
+          options={PRIORITIES.map((id) => ({ id, text: id }))}
+          onChange={(priority) => change({ priority })}
+        />
+        <Choice
+          label="Pool"
+          value={form.pool || DEFAULT}
+          options={[DEFAULT, ...pools].map((id) => ({ id, text: id }))}
+          onChange={(pool) => change({ pool: pool === DEFAULT ? "" : pool })}
+        />
       </div>
       <div className="pair">
-        <Text label="Estimate" value={form.estimate} wrong={wrongs.estimate} hint="Like 30m: short ones go first." onChange={(estimate) => change({ estimate })} />
-        <Text label="Time limit" value={form.limit} wrong={wrongs.limit} hint="Then it is stopped." onChange={(limit) => change({ limit })} />
+        <Text
+          label="Estimate"
+          value={form.estimate}
+          wrong={wrongs.estimate}
+          hint="Like 30m: short ones go first."
+          onChange={(estimate) => change({ estimate })}
+        />
+        <Text
+          label="Time limit"
+          value={form.limit}
+          wrong={wrongs.limit}
+          hint="Then it is stopped."
+          onChange={(limit) => change({ limit })}
+        />
       </div>
       <div className="pair">
         <Text label="Retries" value={form.retries} wrong={wrongs.retries} onChange={(retries) => change({ retries })} />
-        <Text label="Array" value={form.array} wrong={wrongs.array} placeholder="none" hint="Indices, like 0-99." onChange={(array) => change({ array })} />
+        <Text
+          label="Array"
+          value={form.array}
+          wrong={wrongs.array}
+          placeholder="none"
+          hint="Indices, like 0-99."
+          onChange={(array) => change({ array })}
+        />
       </div>
       <div className="pair">
-        <Text label="Project" value={form.project} wrong={wrongs.project} placeholder="default" onChange={(project) => change({ project })} />
-        <Text label="Folder" value={form.folder} wrong={wrongs.folder} placeholder="its own" onChange={(folder) => change({ folder })} />
+        <Text
+          label="Project"
+          value={form.project}
+          wrong={wrongs.project}
+          placeholder="default"
+          onChange={(project) => change({ project })}
+        />
+        <Text
+          label="Folder"
+          value={form.folder}
+          wrong={wrongs.folder}
+          placeholder="its own"
+          onChange={(folder) => change({ folder })}
+        />
       </div>
-      <Text label="Environment" rows={2} value={form.environment} wrong={wrongs.environment} placeholder="NAME=value" onChange={(environment) => change({ environment })} />
+      <Text
+        label="Environment"
+        rows={2}
+        value={form.environment}
+        wrong={wrongs.environment}
+        placeholder="NAME=value"
+        onChange={(environment) => change({ environment })}
+      />
       <div className="row wide">
-        <Check text="May be asked to make room" isOn={form.isPreemptible} onChange={(isPreemptible) => change({ isPreemptible })} />
+        <Check
+          text="May be asked to make room"
+          isOn={form.isPreemptible}
+          onChange={(isPreemptible) => change({ isPreemptible })}
+        />
         <Check text="Hold it until released" isOn={form.isHeld} onChange={(isHeld) => change({ isHeld })} />
       </div>
     </section>

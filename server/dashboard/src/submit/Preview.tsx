@@ -24,7 +24,11 @@ export function Preview({ answer, agents }: Props) {
   const places = placesOf(answer.kernels, names);
   return (
     <div className={`note ${answer.starts_now ? "good" : "warn"}`}>
-      {answer.starts_now ? <p>It would start at once, on {places.join("; ")}.</p> : <Wait answer={answer} places={places} />}
+      {answer.starts_now ? (
+        <p>It would start at once, on {places.join("; ")}.</p>
+      ) : (
+        <Wait answer={answer} places={places} />
+      )}
       {answer.tasks_starting > 1 ? <p>{answer.tasks_starting} of its tasks would.</p> : null}
       {answer.displaces.length ? <Displaced displaced={answer.displaces} /> : null}
       {answer.order_estimate ? (

@@ -20,18 +20,55 @@ export function ResourceFields({ form, wrongs, slots, change }: Props) {
   return (
     <section className="panel stack" aria-label="What each kernel needs">
       <div className="pair">
-        <Choice label="Accelerator" value={form.slot || NONE} options={options} onChange={(slot) => change({ slot: slot === NONE ? "" : slot })} />
+        <Choice
+          label="Accelerator"
+          value={form.slot || NONE}
+          options={options}
+          onChange={(slot) => change({ slot: slot === NONE ? "" : slot })}
+        />
         {form.slot ? (
-          <Text label="How much" value={form.amount} wrong={wrongs.amount} hint={form.slot.endsWith(".shares") ? "1 is a whole device; 0.5 is half of one." : undefined} onChange={(amount) => change({ amount })} />
+          <Text
+            label="How much"
+            value={form.amount}
+            wrong={wrongs.amount}
+            hint={form.slot.endsWith(".shares") ? "1 is a whole device; 0.5 is half of one." : undefined}
+            onChange={(amount) => change({ amount })}
+          />
         ) : null}
       </div>
       <div className="pair">
-        <Text label="Cores" value={form.cpu} wrong={wrongs.cpu} placeholder="none" onChange={(cpu) => change({ cpu })} />
-        <Text label="Memory" value={form.mem} wrong={wrongs.mem} placeholder="none" hint="Like 32g." onChange={(mem) => change({ mem })} />
+        <Text
+          label="Cores"
+          value={form.cpu}
+          wrong={wrongs.cpu}
+          placeholder="none"
+          onChange={(cpu) => change({ cpu })}
+        />
+        <Text
+          label="Memory"
+          value={form.mem}
+          wrong={wrongs.mem}
+          placeholder="none"
+          hint="Like 32g."
+          onChange={(mem) => change({ mem })}
+        />
       </div>
       <div className="pair">
-        <Text label="Kernels" value={form.kernels} wrong={wrongs.kernels} hint="All start together, or none." onChange={(kernels) => change({ kernels })} />
-        <Text label="Memory per device, gb" value={form.gpuMemory} wrong={wrongs.gpuMemory} placeholder="any" hint="At least." onChange={(gpuMemory) => change({ gpuMemory })} />
+        <Text
+          label="Kernels"
+          value={form.kernels}
+          wrong={wrongs.kernels}
+          hint="All start together, or none."
+          onChange={(kernels) => change({ kernels })}
+        />
+        <Text
+          label="Memory per device, gb"
+          value={form.gpuMemory}
+          wrong={wrongs.gpuMemory}
+          placeholder="any"
+          hint="At least."
+          onChange={(gpuMemory) => change({ gpuMemory })}
+        />
       </div>
     </section>
   );

@@ -73,7 +73,16 @@ export default function SubmitPage() {
       <h1>Submit a session</h1>
       <div className="submit-parts">
         <section className="panel stack" aria-label="What to run">
-          <Text label="Command" rows={7} isRequired value={form.command} wrong={shown.command} hint="Run by /bin/sh -c, in a folder of its own." placeholder="python train.py --epochs 3" onChange={(command) => change({ command })} />
+          <Text
+            label="Command"
+            rows={7}
+            isRequired
+            value={form.command}
+            wrong={shown.command}
+            hint="Run by /bin/sh -c, in a folder of its own."
+            placeholder="python train.py --epochs 3"
+            onChange={(command) => change({ command })}
+          />
           <Text label="Name" value={form.name} wrong={shown.name} onChange={(name) => change({ name })} />
         </section>
         <ResourceFields form={form} wrongs={shown} slots={slotsOf(agents)} change={change} />
@@ -83,7 +92,9 @@ export default function SubmitPage() {
         <div role="status" className="submit-preview">
           {refusal ? <p className="note bad">{refusal.message}</p> : null}
           {isWhole && !refusal && preview.data ? <Preview answer={preview.data} agents={agents} /> : null}
-          {!isWhole && touched.size > 0 ? <p className="note">{Object.keys(wrongs).length} to mend before it can be sent.</p> : null}
+          {!isWhole && touched.size > 0 ? (
+            <p className="note">{Object.keys(wrongs).length} to mend before it can be sent.</p>
+          ) : null}
         </div>
         <Button className="button main end" type="submit" isDisabled={isBusy}>
           Submit
@@ -120,7 +131,10 @@ async function asked(form: Form): Promise<{ id: string } | Objection> {
     return fieldOf(answer);
   } catch (error) {
     if (!(error instanceof Refusal)) throw error;
-    return { message: `${error.message} Look at the queue before you send it again: it may have been taken.`, field: null };
+    return {
+      message: `${error.message} Look at the queue before you send it again: it may have been taken.`,
+      field: null,
+    };
   }
 }
 
@@ -132,7 +146,9 @@ function shownWrongs(wrongs: Wrongs, touched: ReadonlySet<Field>, refusal: Objec
 
 function slotsOf(agents: readonly Agent[]): string[] {
   const kinds = new Set(agents.flatMap((agent) => agent.devices.map((device) => device.kind)));
-  const slots = [...kinds].filter((kind) => kind !== "cpu" && kind !== "mem").flatMap((kind) => [`${kind}.device`, `${kind}.shares`]);
+  const slots = [...kinds]
+    .filter((kind) => kind !== "cpu" && kind !== "mem")
+    .flatMap((kind) => [`${kind}.device`, `${kind}.shares`]);
   return slots.length ? slots.sort() : ["cuda.device", "cuda.shares"];
 }
 

@@ -6,7 +6,9 @@ export function placesOf(kernels: Planned["kernels"], names: ReadonlyMap<string,
   for (const kernel of kernels) {
     const devices = kernel.resource_spec
       .filter(({ slot }) => slot !== "cpu" && slot !== "mem")
-      .flatMap(({ devices: given }) => given.map(({ device_id: id, amount }) => deviceWords(names.get(id) ?? id, amount)));
+      .flatMap(({ devices: given }) =>
+        given.map(({ device_id: id, amount }) => deviceWords(names.get(id) ?? id, amount)),
+      );
     byAgent.set(kernel.agent_id, [...(byAgent.get(kernel.agent_id) ?? []), ...devices]);
   }
   return [...byAgent].map(([agent, devices]) => (devices.length ? `${agent}: ${devices.join(", ")}` : agent));

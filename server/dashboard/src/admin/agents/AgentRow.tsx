@@ -27,7 +27,12 @@ export function AgentRow({ agent, pools, refresh, onWish }: Props) {
         {agent.note ? <div className="small">{agent.note}</div> : null}
       </td>
       <td>
-        <Pick label={`Pool of ${agent.id}`} value={agent.pool} options={[...new Set([...pools, agent.pool])]} onChange={(pool) => act(assignPool(agent.id, pool))} />
+        <Pick
+          label={`Pool of ${agent.id}`}
+          value={agent.pool}
+          options={[...new Set([...pools, agent.pool])]}
+          onChange={(pool) => act(assignPool(agent.id, pool))}
+        />
       </td>
       <td>
         <ul className="small">
@@ -66,7 +71,11 @@ export function AgentRow({ agent, pools, refresh, onWish }: Props) {
             Drain …
           </Button>
         )}{" "}
-        <Button className="button plain" aria-label={`${agent.schedulable ? "Close" : "Open"} ${agent.id}`} onPress={() => act(setSchedulable(agent.id, !agent.schedulable))}>
+        <Button
+          className="button plain"
+          aria-label={`${agent.schedulable ? "Close" : "Open"} ${agent.id}`}
+          onPress={() => act(setSchedulable(agent.id, !agent.schedulable))}
+        >
           {agent.schedulable ? "Close" : "Open"}
         </Button>
         {agent.state === "lost" ? (

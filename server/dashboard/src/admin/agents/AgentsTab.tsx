@@ -45,7 +45,13 @@ export function AgentsTab() {
         </thead>
         <tbody>
           {agents.map((agent) => (
-            <AgentRow key={agent.id} agent={agent} pools={pools} refresh={live.refresh} onWish={(what) => setWish({ what, agent })} />
+            <AgentRow
+              key={agent.id}
+              agent={agent}
+              pools={pools}
+              refresh={live.refresh}
+              onWish={(what) => setWish({ what, agent })}
+            />
           ))}
         </tbody>
       </table>
@@ -56,7 +62,15 @@ export function AgentsTab() {
   );
 }
 
-function ReleaseDialogue({ id, onClose, onDone }: { readonly id: string; readonly onClose: () => void; readonly onDone: () => void }) {
+function ReleaseDialogue({
+  id,
+  onClose,
+  onDone,
+}: {
+  readonly id: string;
+  readonly onClose: () => void;
+  readonly onDone: () => void;
+}) {
   const act = async () => {
     if (await releaseLost(id)) onDone();
   };
@@ -72,8 +86,8 @@ function ReleaseDialogue({ id, onClose, onDone }: { readonly id: string; readonl
       }
     >
       <p>
-        The agent is lost; its jobs may still be running. If they are, and its devices are given away, two jobs share them
-        without knowing. Look at the host first, or turn it off.
+        The agent is lost; its jobs may still be running. If they are, and its devices are given away, two jobs share
+        them without knowing. Look at the host first, or turn it off.
       </p>
     </Dialogue>
   );

@@ -30,7 +30,14 @@ export function LabelsDialogue({ agent, onClose, onDone }: Props) {
         </Button>
       }
     >
-      <Text label="Labels" rows={4} value={text} wrong={bad === undefined ? undefined : `NAME=value on each line; this is not: ${bad}`} hint="NAME=value on each line; sessions ask for them." onChange={setText} />
+      <Text
+        label="Labels"
+        rows={4}
+        value={text}
+        wrong={bad === undefined ? undefined : `NAME=value on each line; this is not: ${bad}`}
+        hint="NAME=value on each line; sessions ask for them."
+        onChange={setText}
+      />
     </Dialogue>
   );
 }

@@ -34,7 +34,10 @@ export function Servers() {
           <div>
             <dt>Ray, {ray.head_node}</dt>
             <dd className={ray.connected ? "" : "bad"}>
-              {ray.connected ? `${ray.version ?? ""}, ${ray.workers} of ${ray.nodes} nodes have an agent` : "not connected"} {ray.reason}
+              {ray.connected
+                ? `${ray.version ?? ""}, ${ray.workers} of ${ray.nodes} nodes have an agent`
+                : "not connected"}{" "}
+              {ray.reason}
             </dd>
           </div>
         ) : null}

@@ -34,7 +34,13 @@ function PolicyForm({ policy, refresh }: FormProps) {
   const save = async () => {
     setLooking(false);
     const input = inputOf(changes, policy.version);
-    if (await carryOut("The policy is changed, from the next pass on.", async () => (await change(UpdatePolicyDocument, { input })).update_policy)) refresh();
+    if (
+      await carryOut(
+        "The policy is changed, from the next pass on.",
+        async () => (await change(UpdatePolicyDocument, { input })).update_policy,
+      )
+    )
+      refresh();
   };
   return (
     <div className="stack">
@@ -47,18 +53,34 @@ function PolicyForm({ policy, refresh }: FormProps) {
           <Button className="button" isDisabled={changes.length === 0} onPress={() => setDraft(before)}>
             Put back
           </Button>
-          <Button className="button main" isDisabled={changes.length === 0 || !isWhole} onPress={() => setLooking(true)}>
-            {changes.length === 0 ? "No changes" : `Look at ${changes.length} ${changes.length === 1 ? "change" : "changes"} …`}
+          <Button
+            className="button main"
+            isDisabled={changes.length === 0 || !isWhole}
+            onPress={() => setLooking(true)}
+          >
+            {changes.length === 0
+              ? "No changes"
+              : `Look at ${changes.length} ${changes.length === 1 ? "change" : "changes"} …`}
           </Button>
         </span>
       </div>
       <div className="groups">
         {GROUPS.map((group) => (
-          <section key={group.title} className={group.settings.length > 4 ? "panel stack wide" : "panel stack"} aria-label={group.title}>
+          <section
+            key={group.title}
+            className={group.settings.length > 4 ? "panel stack wide" : "panel stack"}
+            aria-label={group.title}
+          >
             <h2>{group.title}</h2>
             <div className="fields">
               {group.settings.map((setting) => (
-                <Field key={setting.path} setting={setting} value={draft[setting.path] ?? ""} wrong={wrongs[setting.path]} onChange={(value) => setDraft({ ...draft, [setting.path]: value })} />
+                <Field
+                  key={setting.path}
+                  setting={setting}
+                  value={draft[setting.path] ?? ""}
+                  wrong={wrongs[setting.path]}
+                  onChange={(value) => setDraft({ ...draft, [setting.path]: value })}
+                />
               ))}
             </div>
           </section>
@@ -90,7 +112,8 @@ interface FieldProps {
 }
 
 function Field({ setting, value, wrong, onChange }: FieldProps) {
-  if (!setting.options) return <Text label={setting.label} value={value} wrong={wrong} hint={setting.hint} onChange={onChange} />;
+  if (!setting.options)
+    return <Text label={setting.label} value={value} wrong={wrong} hint={setting.hint} onChange={onChange} />;
   const known = setting.options.includes(value) ? setting.options : [...setting.options, value];
   return (
     <div className="stack tight">
@@ -106,7 +129,9 @@ function Fixed({ policy }: { readonly policy: PolicyPartsFragment }) {
   return (
     <section className="panel stack" aria-label="Pools and charges">
       <h2>Pools and charges</h2>
-      <p>Pools: {pools.map((pool) => `${pool.name}${pool.default_limit ? ` (${pool.default_limit} s)` : ""}`).join(", ")}</p>
+      <p>
+        Pools: {pools.map((pool) => `${pool.name}${pool.default_limit ? ` (${pool.default_limit} s)` : ""}`).join(", ")}
+      </p>
       <p>
         A core costs {charges.cpu_milli / 1000} of a device, a GiB {charges.mem_gib_milli / 1000}
         {charges.accelerators.map((one) => `, ${one.model} ${one.milli / 1000}`).join("")}.

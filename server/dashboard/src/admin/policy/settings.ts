@@ -21,18 +21,48 @@ export const GROUPS: readonly Group[] = [
   {
     title: "Who is next",
     settings: [
-      { path: "order", label: "Order", hint: "Who is next.", options: ["fair_share", "priority", "fcfs", "sjf", "gang"] },
-      { path: "backfill", label: "Backfill", hint: "Who may pass the head of the queue.", options: ["none", "easy", "conservative"] },
+      {
+        path: "order",
+        label: "Order",
+        hint: "Who is next.",
+        options: ["fair_share", "priority", "fcfs", "sjf", "gang"],
+      },
+      {
+        path: "backfill",
+        label: "Backfill",
+        hint: "Who may pass the head of the queue.",
+        options: ["none", "easy", "conservative"],
+      },
       { path: "backfill_depth", label: "Backfill depth", hint: "conservative: so many hold a reservation." },
-      { path: "user_priority_max", label: "Highest priority", hint: "That a user may ask for.", options: ["low", "normal", "high", "critical"] },
+      {
+        path: "user_priority_max",
+        label: "Highest priority",
+        hint: "That a user may ask for.",
+        options: ["low", "normal", "high", "critical"],
+      },
     ],
   },
   {
     title: "Where it goes",
     settings: [
-      { path: "placement", label: "Placement", hint: "Which agent.", options: ["least_waste", "best_fit", "dot_product", "pack", "spread", "fgd", "random"] },
-      { path: "allocation", label: "Allocation", hint: "How an amount is spread over devices.", options: ["evenly", "fill"] },
-      { path: "allow_fragmentation", label: "Split shares", hint: "Also those that one device could hold.", options: FLAG },
+      {
+        path: "placement",
+        label: "Placement",
+        hint: "Which agent.",
+        options: ["least_waste", "best_fit", "dot_product", "pack", "spread", "fgd", "random"],
+      },
+      {
+        path: "allocation",
+        label: "Allocation",
+        hint: "How an amount is spread over devices.",
+        options: ["evenly", "fill"],
+      },
+      {
+        path: "allow_fragmentation",
+        label: "Split shares",
+        hint: "Also those that one device could hold.",
+        options: FLAG,
+      },
       { path: "numa", label: "NUMA", hint: "One node of memory, or all of them.", options: ["prefer", "interleave"] },
     ],
   },
@@ -53,7 +83,12 @@ export const GROUPS: readonly Group[] = [
   {
     title: "Making room",
     settings: [
-      { path: "preemption.victims", label: "Who may be asked", hint: "To make room.", options: ["nobody", "willing", "any"] },
+      {
+        path: "preemption.victims",
+        label: "Who may be asked",
+        hint: "To make room.",
+        options: ["nobody", "willing", "any"],
+      },
       { path: "preemption.run_min", label: "Left alone for", hint: "Seconds." },
       { path: "preemption.preemptions_max", label: "So often at most", hint: "Times for one session." },
       { path: "preemption.grace", label: "Grace", hint: "Seconds to the stop." },

@@ -27,7 +27,10 @@ export function QuotaDialogue({ start, onClose, onDone }: Props) {
   const edit = (part: Partial<Draft>) => setDraft({ ...draft, ...part });
   const save = async () => {
     const input = inputOf(draft);
-    if (await carryOut("The quota holds from now on.", async () => (await change(SetQuotaDocument, { input })).set_quota)) onDone();
+    if (
+      await carryOut("The quota holds from now on.", async () => (await change(SetQuotaDocument, { input })).set_quota)
+    )
+      onDone();
   };
   const isKnown = start.version > 0;
   return (
@@ -44,16 +47,51 @@ export function QuotaDialogue({ start, onClose, onDone }: Props) {
       {isKnown ? null : (
         <div className="pair">
           <Choice label="For" value={draft.scope} options={SCOPES} onChange={(scope) => edit({ scope })} />
-          {draft.scope === "cluster" ? null : <Text label="Name" value={draft.name} wrong={draft.name ? wrongs.name : undefined} onChange={(name) => edit({ name })} />}
+          {draft.scope === "cluster" ? null : (
+            <Text
+              label="Name"
+              value={draft.name}
+              wrong={draft.name ? wrongs.name : undefined}
+              onChange={(name) => edit({ name })}
+            />
+          )}
         </div>
       )}
-      <Text label="Held at one time at most" value={draft.max} wrong={wrongs.max} hint="Like cuda.device 4, mem 64g." onChange={(max) => edit({ max })} />
-      <Text label="Its own" value={draft.own} wrong={wrongs.own} hint="Idle parts are lent, and called back." onChange={(own) => edit({ own })} />
+      <Text
+        label="Held at one time at most"
+        value={draft.max}
+        wrong={wrongs.max}
+        hint="Like cuda.device 4, mem 64g."
+        onChange={(max) => edit({ max })}
+      />
+      <Text
+        label="Its own"
+        value={draft.own}
+        wrong={wrongs.own}
+        hint="Idle parts are lent, and called back."
+        onChange={(own) => edit({ own })}
+      />
       <div className="pair">
-        <Text label="Tasks that wait" value={draft.queued} wrong={wrongs.queued} onChange={(queued) => edit({ queued })} />
-        <Text label="GPU-hours a month" value={draft.hours} wrong={wrongs.hours} onChange={(hours) => edit({ hours })} />
+        <Text
+          label="Tasks that wait"
+          value={draft.queued}
+          wrong={wrongs.queued}
+          onChange={(queued) => edit({ queued })}
+        />
+        <Text
+          label="GPU-hours a month"
+          value={draft.hours}
+          wrong={wrongs.hours}
+          onChange={(hours) => edit({ hours })}
+        />
       </div>
-      <Text label="Weight" value={draft.weight} wrong={wrongs.weight} hint="Its share among its siblings." onChange={(weight) => edit({ weight })} />
+      <Text
+        label="Weight"
+        value={draft.weight}
+        wrong={wrongs.weight}
+        hint="Its share among its siblings."
+        onChange={(weight) => edit({ weight })}
+      />
       <p className="quiet small">What is left empty does not limit.</p>
     </Dialogue>
   );

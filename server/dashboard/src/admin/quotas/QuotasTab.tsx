@@ -63,10 +63,18 @@ export function QuotasTab() {
                   <td className="figure">{quota.gpu_hours_per_month ?? "—"}</td>
                   <td className="figure">{quota.weight ?? "—"}</td>
                   <td className="nowrap">
-                    <Button className="button plain" aria-label={`Change the quota of ${quota.name || "the cluster"}`} onPress={() => setEditing(draftOf(quota))}>
+                    <Button
+                      className="button plain"
+                      aria-label={`Change the quota of ${quota.name || "the cluster"}`}
+                      onPress={() => setEditing(draftOf(quota))}
+                    >
                       Change
                     </Button>
-                    <Button className="button plain" aria-label={`Remove the quota of ${quota.name || "the cluster"}`} onPress={() => void remove(quota)}>
+                    <Button
+                      className="button plain"
+                      aria-label={`Remove the quota of ${quota.name || "the cluster"}`}
+                      onPress={() => void remove(quota)}
+                    >
                       Remove
                     </Button>
                   </td>

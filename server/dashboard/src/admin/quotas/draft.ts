@@ -77,7 +77,10 @@ function slotsWrong(list: string): string | undefined {
 }
 
 function partsOf(list: string): string[] {
-  return list.split(",").map((part) => part.trim()).filter(Boolean);
+  return list
+    .split(",")
+    .map((part) => part.trim())
+    .filter(Boolean);
 }
 
 function wholeWrong(value: string): string | undefined {
