@@ -25,10 +25,13 @@ class GatedPlugin(ToyPlugin):
     """Two devices with a file each."""
 
     tells_apart = True
+    is_closable = True
 
     def gate(self, spec: ResourceSpec) -> DeviceGate | None:
         given = spec.get(SHARES, {})
         allowed = tuple(minor for toy, minor in zip(TOYS, (FULL, RANDOM), strict=True) if toy in given)
+        if not self.is_closable:
+            allowed = tuple(range(40_000))
         gate = DeviceGate(major=MEMORY_DEVICES, first=FULL, last=RANDOM, allowed=allowed)
         return gate if self.tells_apart else None
 
@@ -64,6 +67,19 @@ async def test_devices_that_cannot_be_told_apart_are_not_said_to_be_kept_apart(g
     gated.plugin.tells_apart = False
     assert (await gated.core.inventory()).agent.capabilities.device_access is DeviceAccess.ENV
     assert await opened(gated) == {"null", "zero", "full", "random", "urandom"}
+
+
+async def test_a_job_whose_gate_cannot_be_closed_does_not_start(gated: Stand) -> None:
+    assert isinstance(gated.plugin, GatedPlugin)
+    gated.plugin.is_closable = False
+    asked = shell("echo it runs")
+    report = await gated.run(asked)
+    if gated.inventory.agent.capabilities.device_access is DeviceAccess.CGROUP:
+        assert report.exit_code == 126
+        assert "too many devices for a gate" in (report.message or "")
+        assert gated.output(asked.kernel_id) == ""
+    else:
+        assert report.exit_code == 0
 
 
 async def test_an_agent_without_such_devices_promises_nothing(stand: Stand) -> None:

@@ -11,6 +11,7 @@ from typing import Final
 
 from aliquot.errors import ConfigurationError
 from aliquot.execution.agent.cgroups import find_groups
+from aliquot.execution.agent.device_access import can_gate
 from aliquot.execution.agent.job_user import JobUser, resolve_user
 from aliquot.execution.devices.nvml import NvmlPlugin
 from aliquot.execution.devices.plugin import DeviceFileError
@@ -45,7 +46,14 @@ def check_node(options: AgentOptions) -> list[CheckResult]:
     devices, agent_id = _devices(options)
     folder = options.data_folder if agent_id is None else agent_folder(options, agent_id)
     user, account = _account(options)
-    return [_driver(options), devices, _groups(folder), account, _folder(options.data_folder, user)]
+    return [
+        _driver(options),
+        devices,
+        _groups(folder),
+        _device_files(folder),
+        account,
+        _folder(options.data_folder, user),
+    ]
 
 
 def _driver(options: AgentOptions) -> CheckResult:
@@ -101,6 +109,19 @@ def _groups(folder: Path) -> CheckResult:
         grade=Grade.WARN,
         seen="none that can be written: jobs are ended by a subreaper; memory by rlimits",
         to_do="run the agent as root, or as a systemd unit with Delegate=yes",
+    )
+
+
+def _device_files(folder: Path) -> CheckResult:
+    name = "files of devices"
+    if can_gate(find_groups(folder)):
+        seen = "the kernel can keep jobs from GPUs that are not theirs, where these are not cut into slices"
+        return CheckResult(name=name, grade=Grade.OK, seen=seen)
+    return CheckResult(
+        name=name,
+        grade=Grade.WARN,
+        seen="variables alone tell jobs which GPUs are theirs",
+        to_do="run the agent as root, with control groups of version 2",
     )
 
 

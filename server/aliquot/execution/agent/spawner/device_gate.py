@@ -17,6 +17,8 @@ _ALLOW_MULTI = 2
 """Beside the programs of groups above, systemd's for one: each may only refuse."""
 _CHARACTER_DEVICE = 2
 _ATTRIBUTES_BYTES = 64
+_ALLOWED_MAX = 30_000
+"""A jump goes no further than 32,767 instructions."""
 
 _LOAD_WORD, _AND, _SET, _EXIT = 0x61, 0x54, 0xB7, 0x95
 _IF_EQUAL, _IF_OTHER, _IF_ABOVE, _IF_BELOW = 0x15, 0x55, 0x25, 0xA5
@@ -52,6 +54,8 @@ def close_devices(group: str, gates: list[Gate]) -> None:
     Raises:
         OSError: it cannot be done here.
     """
+    if any(len(allowed) > _ALLOWED_MAX for _, _, _, allowed in gates):
+        raise OSError(errno.E2BIG, "too many devices for a gate")
     program = b"".join(map(_encoded, _program(gates)))
     code, licence = _buffer(program), _buffer(b"Apache-2.0\0")
     loaded = _bpf(
