@@ -1,15 +1,20 @@
 """The audit: who held a device is what the log says, values of environments stay inside, and tampering is found."""
 
+from collections.abc import Sequence
+
 import pytest
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, select, text
 
 from aliquot.store.audit.following import follow_all
 from aliquot.store.audit.holdings import held_at
 from aliquot.store.audit.log import AuditQuery, changes
+from aliquot.store.audit.tables import HOLDINGS
 from aliquot.store.chain import ChainBroken
 from aliquot.store.store import DatabaseStore
 from aliquot.store.verification import verified
+from aliquot_schema.events import Event
 from aliquot_schema.leases import Lease
+from aliquot_schema.sessions import Session
 from ledger_course import course_on
 from store_places import Place
 
@@ -48,8 +53,17 @@ async def test_who_held_a_device_is_what_the_leases_say(place: Place) -> None:
                 assert {(one.lease_id, one.slot, one.amount, one.pass_number) for one in found} == expected
                 asked += len(expected)
         assert asked > 20
+        await _preemptions_are_there(store, events)
     finally:
         await store.close()
+
+
+async def _preemptions_are_there(store: DatabaseStore, events: Sequence[Event]) -> None:
+    """Each lease of a session that was asked to make room says so."""
+    asked = [event.record for event in events if event.kind == "session.preempting"]
+    rows = await store.read(lambda c: c.execute(select(HOLDINGS).where(HOLDINGS.c.preempted_us.is_not(None))).all())
+    expected = {f"{record.id}.{record.attempt}" for record in asked if isinstance(record, Session)}
+    assert {row.lease_id.rpartition(".")[0] for row in rows} == expected
 
 
 async def test_changes_are_told_with_what_was_before_and_without_secrets(place: Place) -> None:

@@ -122,6 +122,8 @@ def _holding(held: "Holding") -> str:
     until = "now" if held.ended_us is None else _text(held.ended_us)
     by = f"session {held.session_id}" if held.session_id is not None else held.kind
     granted = "" if held.pass_number is None else f", pass {held.pass_number}"
+    if held.preempted_us is not None:
+        granted += f", asked to make room {_text(held.preempted_us)} for {held.preempted_by}"
     return f"{_text(held.from_us)} .. {until}  {held.owner}  {by}  {held.amount} {held.slot}{granted}"
 
 

@@ -3,15 +3,17 @@
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from sqlalchemy import Connection, bindparam, insert, select, update
+from sqlalchemy import Connection, bindparam, insert, or_, select, update
 
 from aliquot.store.audit.tables import HOLDINGS, MARKS
-from aliquot.store.mapping import LEASE
+from aliquot.store.mapping import LEASE, SESSION
 from aliquot.store.tables import COUNTER, EVENTS
 from aliquot_schema.events import Entity
 from aliquot_schema.leases import Lease
+from aliquot_schema.sessions import Session
 
 MARK: Final = "holdings"
+PREEMPTING: Final = "session.preempting"
 PAGE: Final = 2000
 """Events taken in by one transaction."""
 
@@ -37,10 +39,14 @@ def follow(connection: Connection) -> bool:
         end = connection.execute(select(COUNTER.c.number)).scalar_one()
         if end == mark:
             return False
-        asked = select(EVENTS.c.number, EVENTS.c.pass_number, EVENTS.c.payload)
-        asked = asked.where(EVENTS.c.number.between(mark + 1, end), EVENTS.c.entity == Entity.LEASE.value)
+        asked = select(EVENTS.c.number, EVENTS.c.pass_number, EVENTS.c.kind, EVENTS.c.payload)
+        told = or_(EVENTS.c.entity == Entity.LEASE.value, EVENTS.c.kind == PREEMPTING)
+        asked = asked.where(EVENTS.c.number.between(mark + 1, end), told)
         rows = connection.execute(asked.order_by(EVENTS.c.number).limit(PAGE)).all()
-        _take_in(connection, rows)
+        _take_in(connection, [row for row in rows if row.kind != PREEMPTING])
+        for row in rows:
+            if row.kind == PREEMPTING:
+                _preempt(connection, SESSION.from_payload(row.payload), pass_number=row.pass_number)
         is_full = len(rows) == PAGE
         last = rows[-1].number if is_full else end
         connection.execute(update(MARKS).where(MARKS.c.id == MARK).values(number=last))
@@ -77,6 +83,22 @@ def _take_in(connection: Connection, rows: Sequence[Any]) -> None:
         connection.execute(insert(HOLDINGS), fresh)
     if changed:
         connection.execute(_RENEWED, list(changed.values()))
+
+
+def _preempt(connection: Connection, session: Session, *, pass_number: int | None) -> None:
+    """The leases of an attempt are named by it."""
+    receipt = session.preemption
+    assert receipt is not None, f"{session.id} makes room, and nobody knows why"
+    of_attempt = HOLDINGS.c.lease_id.startswith(f"{session.id}.{session.attempt}.", autoescape=True)
+    connection.execute(
+        update(HOLDINGS)
+        .where(of_attempt)
+        .values(
+            preempted_us=receipt.at_us,
+            preempted_by=receipt.by_session or receipt.cause.value,
+            preempted_pass=pass_number,
+        )
+    )
 
 
 def _holdings(lease: Lease, *, event: int, pass_number: int | None) -> Iterator[dict[str, Any]]:

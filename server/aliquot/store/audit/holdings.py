@@ -26,6 +26,9 @@ class Holding:
     pass_number: int | None
     granted_event: int
     ended_event: int | None
+    preempted_us: int | None
+    preempted_by: str | None
+    preempted_pass: int | None
 
 
 def held_at(connection: Connection, *, device_id: str, at_us: int) -> tuple[Holding, ...]:

@@ -44,6 +44,11 @@ class HoldingRow(Row, table=True):
     """The pass that granted it."""
     granted_event: int = _number()
     ended_event: int | None = _number()
+    preempted_us: int | None = _number()
+    """When it was asked to make room."""
+    preempted_by: str | None = _text()
+    """The session that starts in its place, or the cause."""
+    preempted_pass: int | None = _number()
 
 
 class MarkRow(Row, table=True):
