@@ -2,12 +2,14 @@
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from aliquot.core.policy import Policy
 from aliquot.core.snapshot import Snapshot
 from aliquot_schema.ids import DeviceId, NodeId
+from aliquot_schema.intervals import Intervals
 from aliquot_schema.policies import Backfill
 from aliquot_schema.reasons import Reason
 from allocation_devices import gpus
@@ -98,3 +100,25 @@ def test_under_conservative_backfill_a_session_that_ends_at_once_holds_its_devic
     plan = passed(busy([four], [], queue), Policy(backfill=Backfill.CONSERVATIVE))
     assert placed(plan) == ["none"]
     assert [one.session_id for one in plan.promises] == ["next"]
+
+
+def test_a_promise_is_known_to_the_microsecond() -> None:
+    two = on("x", gpus(2))
+    held = runs("a", two, {"cuda.device": {"cuda0": 1}}, ends_in_s=0)
+    for ends_us in (NOW_US + 2, NOW_US + 3):
+        state = busy([two], [replace(held, ends_us=ends_us)], [row("head", cuda_device="2")])
+        for backfill in (Backfill.EASY, Backfill.CONSERVATIVE):
+            promise = passed(state, Policy(backfill=backfill)).reservation
+            assert promise is not None
+            assert promise.at_us == ends_us
+
+
+@pytest.mark.parametrize("backfill", Backfill)
+@pytest.mark.parametrize(("startable", "starts"), [(0, 0), (1, 1), (2, 2), (3, 3), (5, 4)])
+def test_tasks_start_as_many_as_may_and_fit(backfill: Backfill, startable: int, starts: int) -> None:
+    four = on("x", gpus(4))
+    array = row("a", tasks=Intervals.parse("0-4"), tasks_startable=startable, limit_ms=1000)
+    plan = passed(busy([four], [], [array]), Policy(backfill=backfill))
+    assert [one.index for one in plan.placements] == list(range(starts))
+    reason = Reason.ARRAY_LIMIT if startable == starts else Reason.INSUFFICIENT
+    assert waits(plan, "a").reason is reason

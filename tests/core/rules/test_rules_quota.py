@@ -2,6 +2,7 @@
 
 import pytest
 
+from aliquot.core.fairshare import Usage
 from aliquot.core.plan import KernelPlacement
 from aliquot.core.policy import Policy
 from aliquot.core.quota import QuotaBook
@@ -69,6 +70,27 @@ def test_a_user_calls_back_what_is_his_own_without_a_project() -> None:
     lending = book(quota(QuotaScope.USER, "ann", own=1000), running=[])
     assert lending.may_reclaim(row("a", owner=ANN, project=LAB))
     assert not lending.may_reclaim(row("a", owner=UserId("bob"), project=LAB))
+
+
+def test_the_whole_owns_nothing() -> None:
+    whole = quota(QuotaScope.CLUSTER, "", own=1000)
+    assert not book(whole, running=[holds("a", 1000)]).borrows(row("b", owner=ANN, project=LAB))
+
+
+@pytest.mark.parametrize(
+    ("scope", "name"), [(QuotaScope.USER, "ann"), (QuotaScope.PROJECT, "lab"), (QuotaScope.CLUSTER, "")]
+)
+def test_hours_are_those_that_were_charged_under_this_quota(scope: QuotaScope, name: str) -> None:
+    """Ann has used two hours in the lab, and Bob one hour in the shop."""
+    start_us = 1_793_500_000_000_000
+    usage = Usage().held(1000, user=ANN, project=LAB, now_us=start_us)
+    usage = usage.held(500, user=UserId("bob"), project=ProjectId("shop"), now_us=start_us)
+    hours = 3 if scope is QuotaScope.CLUSTER else 2
+    for allowed, is_open in ((hours, False), (hours + 1, True)):
+        limit = Quota(id=quota_id(scope, name), scope=scope, name=name, gpu_hours_per_month=allowed)
+        state = snapshot([], [], quotas={limit.id: limit}, usage=usage)
+        found = QuotaBook(state, policy=Policy(), now_us=start_us + 2 * 3_600_000_000)
+        assert (found.refusal(row("a", owner=ANN, project=LAB)) is None) is is_open
 
 
 def test_what_is_given_back_is_given_back_once() -> None:

@@ -87,6 +87,12 @@ def test_two_who_share_what_one_leaves_ask_it_once(backfill: Backfill) -> None:
     assert [waits(plan, name).evidence.blocked_by for name in "uv"] == [("a",), ("a",)]
 
 
+@pytest.mark.parametrize("backfill", Backfill)
+def test_who_fits_has_nobody_make_room(backfill: Backfill) -> None:
+    plan = passed(busy([TWO], [holding("a", 0)], [urgent("u")]), replace(POLICY, backfill=backfill))
+    assert (placed(plan), evicted(plan)) == (["u"], [])
+
+
 def test_who_has_no_right_to_ask_does_not_take_what_somebody_leaves() -> None:
     leaving = holding("a", 0, 1, is_leaving=True, ends_us=NOW_US + 5 * SECOND_US)
     plan = passed(busy([TWO], [leaving], [urgent("u")]), replace(POLICY, order="fcfs"))
