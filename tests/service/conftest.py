@@ -1,10 +1,19 @@
 """Service tests run on asyncio, the only loop the server runs on."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+import service_stage
+from leader_stage_stores import migrate, postgres_stores, sqlite_stores
+from store_places import Place
 from store_postgres import PostgresCluster, postgres_cluster
+
+ON_DATABASES = frozenset(
+    f"test_service_{part}" for part in ("administration", "agents", "array_turns", "arrays_users", "races")
+)
+"""Modules whose stages are run over the databases too."""
 
 
 @pytest.fixture
@@ -23,3 +32,40 @@ def postgres() -> Iterator[PostgresCluster]:
 def database_url(postgres: PostgresCluster) -> str:
     """A new PostgreSQL database."""
     return postgres.new_database()
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if metafunc.module.__name__.rpartition(".")[2] in ON_DATABASES:
+        metafunc.fixturenames.append("stage_store")
+        metafunc.parametrize("stage_store", ["memory", "sqlite", "postgres"], indirect=True)
+
+
+@pytest.fixture
+def stage_store(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kind of store that stages are given."""
+    if request.param != "memory":
+        monkeypatch.setattr(service_stage, "new_store", request.getfixturevalue(f"{request.param}_stores_here"))
+
+
+@pytest.fixture(scope="session")
+def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = Place("", tmp_path_factory.mktemp("template"))
+    migrate(place)
+    return place.sqlite_file
+
+
+@pytest.fixture
+def sqlite_stores_here(sqlite_template: Path, tmp_path: Path) -> object:
+    return sqlite_stores(sqlite_template, tmp_path)
+
+
+@pytest.fixture(scope="session")
+def postgres_template(postgres: PostgresCluster, tmp_path_factory: pytest.TempPathFactory) -> str:
+    place = Place(postgres.new_database(), tmp_path_factory.mktemp("template"))
+    migrate(place)
+    return place.url
+
+
+@pytest.fixture
+def postgres_stores_here(postgres: PostgresCluster, postgres_template: str, tmp_path: Path) -> object:
+    return postgres_stores(postgres, postgres_template, tmp_path)

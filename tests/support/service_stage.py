@@ -25,9 +25,11 @@ from aliquot_schema.launching import AgentMessage
 from aliquot_schema.requests import Caller, NewSession
 from aliquot_schema.sessions import Session
 from aliquot_schema.states import KernelState
+from leader_stage_stores import NewStore, new_memory_store
 from service_fakes import FakeAgent, FakeExecutor
-from service_memory_store import MemoryStore
 
+new_store: NewStore = new_memory_store
+"""What a stage is given that brings no store of its own."""
 CALLER = Caller(user=UserId("ann"), request_id="req_test")
 EPOCH = 1
 
@@ -167,7 +169,8 @@ async def stage(
 ) -> AsyncIterator[Stage]:
     """A stage on which these agents have joined."""
     executor = FakeExecutor(agents)
-    found = Stage(store or MemoryStore(), executor, ended_kept=ended_kept, feed_kept=feed_kept)
+    kept = store or await new_store()
+    found = Stage(kept, executor, ended_kept=ended_kept, feed_kept=feed_kept)
     try:
         await executor.start()
         await found.settle()
@@ -178,3 +181,5 @@ async def stage(
         await found.dispatch.close()
         found.previews.close()
         found.allocator.close()
+        if store is None:
+            await kept.close()

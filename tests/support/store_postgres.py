@@ -14,6 +14,7 @@ from typing import Any
 from unittest import mock
 
 import asyncpg
+from sqlalchemy import make_url
 
 
 class PostgresCluster:
@@ -24,10 +25,11 @@ class PostgresCluster:
         self.url = url
         self._server = server
 
-    def new_database(self) -> str:
-        """Make an empty database and return its URL."""
+    def new_database(self, *, template: str | None = None) -> str:
+        """Make a database, empty or as the one of another URL, and return its URL."""
         name = f"aliquot_{secrets.token_hex(6)}"
-        asyncio.run(self._execute(f"CREATE DATABASE {name}"))
+        like = "" if template is None else f" TEMPLATE {make_url(template).database}"
+        asyncio.run(self._execute(f"CREATE DATABASE {name}{like}"))
         return self.url.replace("/postgres?", f"/{name}?")
 
     @property

@@ -1,0 +1,56 @@
+"""Stores for the stages of the service tests: in memory, SQLite and PostgreSQL, each new and at this schema."""
+
+import asyncio
+import shutil
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from aliquot.service.ports import Store
+from service_memory_store import MemoryStore
+from store_places import Place
+from store_postgres import PostgresCluster
+
+NewStore = Callable[[], Awaitable[Store]]
+
+
+async def new_memory_store() -> Store:
+    return MemoryStore()
+
+
+def sqlite_stores(template: Path, folder: Path) -> NewStore:
+    """Copies of a migrated file; see `migrated`."""
+
+    async def new() -> Store:
+        place = Place("", folder)
+        place.sqlite_file.parent.mkdir()
+        shutil.copy(template, place.sqlite_file)
+        return await _opened(place)
+
+    return new
+
+
+def postgres_stores(postgres: PostgresCluster, template: str, folder: Path) -> NewStore:
+    """Copies of a migrated database; see `migrated`."""
+
+    async def new() -> Store:
+        url = await asyncio.to_thread(postgres.new_database, template=template)
+        return await _opened(Place(url, folder))
+
+    return new
+
+
+def migrate(place: Place) -> None:
+    """Bring a new database to this schema, and let go of it."""
+
+    async def once() -> None:
+        database = place.database()
+        await database.open()
+        await database.close()
+
+    asyncio.run(once())
+
+
+async def _opened(place: Place) -> Store:
+    store = place.store()
+    await store.open()
+    return store
