@@ -1,6 +1,7 @@
 """How long the server's event loop stands still while sessions start on Ray."""
 
 import asyncio
+import gc
 import socket
 import time
 from collections.abc import AsyncIterator
@@ -52,13 +53,14 @@ async def still() -> dict[str, float]:
 
 
 def until_all_joined(address: Address) -> None:
-    """In the clients' process: wait for the agents."""
+    """In the clients' process: wait for the agents, and ask once for all that is read and compiled at first use."""
     asyncio.run(_until_joined(address))
+    asyncio.run(_start(address, count=1, run="first"))
 
 
 def start_all(address: Address) -> None:
     """In the clients' process: submit everything, and see it end."""
-    asyncio.run(_start_all(address))
+    asyncio.run(_start(address, count=SESSIONS, run="all"))
 
 
 async def _longest_gap(working: asyncio.Future[None]) -> float:
@@ -83,11 +85,11 @@ async def _until_joined(address: Address) -> None:
         await until_joined(client, agents=2, patience_s=UP_S_MAX)
 
 
-async def _start_all(address: Address) -> None:
-    bodies = [creation(argv=["true"], run="loop") for _ in range(SESSIONS)]
+async def _start(address: Address, *, count: int, run: str) -> None:
+    bodies = [creation(argv=["true"], run=run) for _ in range(count)]
     await submit(address, bodies, clients=4)
     async with Connection(address.port, address.token) as connection:
-        await until_count(connection, SESSIONS, run="loop", states=["completed"])
+        await until_count(connection, count, run=run, states=["completed"])
 
 
 @asynccontextmanager
@@ -98,6 +100,7 @@ async def _server(ray: OwnRay, folder: Path) -> AsyncIterator[Address]:
     stop = asyncio.Event()
     with bound_socket(settings) as taken:
         async with serving(settings) as server:
+            gc.freeze()  # as `aliquot serve` does
             listening = asyncio.create_task(_listen(server, taken=taken, stop=stop))
             try:
                 yield Address(port=taken.getsockname()[1], token=server.token_file.read_text().strip())
