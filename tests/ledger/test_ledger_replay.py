@@ -23,6 +23,7 @@ async def replayed(ledger: LedgerReader, *, policy: Policy | None = None) -> lis
     return [one async for one in replay(ledger, first=keys[0].number, last=keys[-1].number, policy=policy)]
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("entries", [120, pytest.param(1050, marks=pytest.mark.slow)])
 async def test_a_busy_run_replays_without_a_difference(place: Place, entries: int) -> None:
     async with course_on(place) as (course, running):

@@ -20,7 +20,7 @@ from service_bench import agent
 from service_fakes import FakeExecutor
 from store_places import Place
 
-WAIT_S = 60.0
+WAIT_S = 800.0
 PENDING_MAX = 30
 USERS = ("ann", "bob", "cat", "dan")
 OPERATOR = Caller(user=UserId("root"), request_id="req_root", role=Role.OPERATOR)
@@ -52,7 +52,7 @@ class Course:
 
     async def until_written(self, ledger: DatabaseLedger, count: int) -> None:
         """Go on until the ledger has so many entries."""
-        async with asyncio.timeout(WAIT_S * 4):
+        async with asyncio.timeout(WAIT_S):
             while len(await ledger.last(count)) < count:
                 for _ in range(50):
                     await self.step()
