@@ -8,6 +8,8 @@ from aliquot.core.policy import Policy
 from aliquot.service.ledger.ports import LedgerReader
 from aliquot.service.replay.replaying import Replayed, replay
 from aliquot.store.ledger.chain import verify
+from aliquot_schema.devices import DeviceProcess, DeviceReading
+from aliquot_schema.ids import AgentId, DeviceId
 from aliquot_schema.policies import PolicyDocument, Weights
 from ledger_course import course_on
 from store_places import Place
@@ -59,3 +61,24 @@ async def test_a_restart_begins_with_a_checkpoint_and_goes_on_counting(place: Pl
         assert await store.read(verify) == len(found)
     finally:
         await store.close()
+
+
+async def test_devices_that_others_use_are_part_of_what_a_pass_saw(place: Place) -> None:
+    async with course_on(place) as (course, running):
+        reaper = course.service.reaper
+        blocked = course.service.state.external
+        await course.until_written(running.ledger, 5)
+        for pids in ((4711,), ()):
+            while bool(blocked.blocked) is not bool(pids):
+                course.executor.measures(AgentId("b"), _readings(pids))
+                await course.step()
+                await reaper.run_once()
+            await course.until_written(running.ledger, len(await running.ledger.last(1000)) + 15)
+        found = await replayed(running.ledger)
+    assert [one.differences for one in found if one.differences][:3] == []
+    assert len([one for one in found if one.entry.inputs.external is not None]) >= 3
+
+
+def _readings(pids: tuple[int, ...]) -> tuple[DeviceReading, ...]:
+    processes = tuple(DeviceProcess(pid=pid, memory_bytes=None) for pid in pids)
+    return tuple(DeviceReading(device_id=DeviceId(f"b-gpu-{number}"), processes=processes) for number in range(4))

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 
 from aliquot_schema.agents import Agent, Capabilities
-from aliquot_schema.devices import Device
+from aliquot_schema.devices import Device, DeviceReading
 from aliquot_schema.errors import NotFound, Unavailable
 from aliquot_schema.ids import AgentId, KernelId, NodeId
 from aliquot_schema.launching import (
@@ -22,6 +22,7 @@ from aliquot_schema.launching import (
     KernelReport,
     LaunchOrder,
     LogChunk,
+    ReadingsTaken,
 )
 from aliquot_schema.leases import EndEvidence
 from aliquot_schema.slots import SlotType
@@ -182,6 +183,10 @@ class FakeExecutor:
         """The agent's plugins find other devices from now on."""
         self.agents[agent_id].devices = devices
         self._messages.put_nowait(DevicesChanged(inventory=self.agents[agent_id].inventory()))
+
+    def measures(self, agent_id: AgentId, readings: tuple[DeviceReading, ...]) -> None:
+        """The agent tells what its devices measured."""
+        self._messages.put_nowait(ReadingsTaken(agent_id=agent_id, at_us=1, readings=readings))
 
     def take_messages(self) -> list[AgentMessage]:
         """What was said since, for a test that delivers it by itself."""

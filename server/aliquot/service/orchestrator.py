@@ -41,6 +41,7 @@ class Orchestrator(UseCases):
         )
         self.allocator = self._term.allocator
         self.recording = self._term.recording
+        self.reaper = self._term.reaper
 
     async def run(self) -> None:
         """Keep all loops going; the failure of one ends the others."""
