@@ -57,8 +57,9 @@ async def serving(settings: Settings) -> AsyncIterator[Server]:
     make_folders(settings.data_folder)
     nodes, words = agents_of(settings)
     token_file = settings.data_folder / TOKEN_FILE
-    auth = TokenAuth(read_token(token_file), UserId(getpass.getuser()), source=f"the file {token_file}")
-    async with _running(settings, nodes) as running:
+    token = read_token(token_file)
+    auth = TokenAuth(token, UserId(getpass.getuser()), source=f"the file {token_file}")
+    async with _running(settings, nodes, token) as running:
         yield Server(
             app=make_app(settings, running, auth),
             auth=auth,
@@ -79,6 +80,7 @@ def make_app(settings: Settings, running: Running, auth: TokenAuth) -> Starlette
             admin=running.cases.administration,
             auth=auth,
             agents=running.agents,
+            outputs=running.outputs,
             ray=lambda: _ray_status(running),
             orchestrator=lambda: orchestrator_view(running.standing()),
             allowed_hosts=settings.names,
@@ -88,7 +90,7 @@ def make_app(settings: Settings, running: Running, auth: TokenAuth) -> Starlette
     )
 
 
-def _running(settings: Settings, nodes: tuple[NodeDevices, ...]) -> AbstractAsyncContextManager[Running]:
+def _running(settings: Settings, nodes: tuple[NodeDevices, ...], token: str) -> AbstractAsyncContextManager[Running]:
     """Alone with its database, or one of several where the database can be shared."""
     clock, address = SystemClock(), settings.own_address
     keys = KeyFile(settings.data_folder / "server" / KEY_FILE)
@@ -102,6 +104,7 @@ def _running(settings: Settings, nodes: tuple[NodeDevices, ...]) -> AbstractAsyn
             SharedPlan(
                 database_url=url,
                 address=address,
+                token=token,
                 clock=clock,
                 keys=keys,
                 make_side=lambda state, term: agent_side(agents, state, is_shared=True, epoch=term.epoch),

@@ -5,6 +5,7 @@ import socket
 import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
+from urllib.parse import urlsplit
 
 from pydantic import AliasChoices, Field, ValidationError, field_validator, model_validator
 from pydantic_core import PydanticCustomError
@@ -133,7 +134,8 @@ class Settings(BaseSettings):
     def names(self) -> tuple[str, ...]:
         """The hosts under which requests are answered, without ports."""
         own = () if self.host in LOOPBACK else (self.host, socket.gethostname())
-        return (*sorted(LOOPBACK), *own, *self.allowed_hosts)
+        told = () if self.address is None else (urlsplit(self.address).hostname or "",)
+        return (*sorted(LOOPBACK), *own, *told, *self.allowed_hosts)
 
     @property
     def own_address(self) -> str:

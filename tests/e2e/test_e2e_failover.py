@@ -2,14 +2,20 @@
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import aclosing
 
+import httpx
 import pytest
 
+from aliquot.cli.main_job.own_server import OwnServer
+from aliquot.client import GraphQLFault
 from failover_cluster import FailoverCluster, failover_cluster, freeze, thaw
 from failover_proxy import postgres_proxy
 from store_postgres import PostgresCluster, postgres_cluster
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+
+LOGS = "subscription ($id: ID!) { session_logs(id: $id) { text at_end } }"
 
 
 @pytest.fixture(scope="module")
@@ -39,6 +45,33 @@ async def test_a_follower_takes_over_when_the_leader_is_killed_and_sessions_live
         ended = await on.until_state(jobs["b"], "failed", at=old)
         assert (ended["exit_code"], ended["attempt"]) == (4, 1)
         assert (on.runs("a"), on.runs("b")) == (1, 1)
+
+
+async def test_outputs_are_read_at_both_servers_while_they_are_printed(database_url: str) -> None:
+    async with failover_cluster(database_url, database_url) as on:
+        mark = on.mark("go on")
+        script = f"echo first; while [ ! -e '{mark}' ]; do sleep 0.1; done; echo last"
+        session_id = await on.submit(script, key="prints")
+        for server in on.servers:
+            assert await _printed(on, server, session_id, until="first") == "first\n"
+        mark.touch()
+        for server in on.servers:
+            assert await _printed(on, server, session_id, until=None) == "first\nlast\n"
+        unknown = on.client(on.servers[1]).subscribe(LOGS, {"id": "ses_unknown"})
+        with pytest.raises(GraphQLFault, match="there is no session"):
+            await anext(unknown)
+
+
+async def test_outputs_are_for_servers_alone(database_url: str) -> None:
+    async with failover_cluster(database_url, database_url, agents=0) as on:
+        leader, follower = on.servers
+        async with httpx.AsyncClient(trust_env=False) as http:
+            asked = {"agent_id": "demo-1", "kernel_id": "ses_x.1.0"}
+            refused = await http.get(f"{leader.url}/servers/outputs", params=asked)
+            headers = {"Authorization": f"Bearer {leader.token}"}
+            not_here = await http.get(f"{follower.url}/servers/outputs", params=asked, headers=headers)
+        assert (refused.status_code, not_here.status_code) == (401, 503)
+        assert "does not lead" in not_here.text
 
 
 async def test_a_frozen_leader_is_replaced_and_follows_when_it_wakes_up(database_url: str) -> None:
@@ -76,6 +109,17 @@ async def test_a_leader_that_is_cut_off_from_the_database_is_replaced(
         assert (await on.until_state(job, "failed", at=old))["exit_code"] == 3
         assert on.runs("a") == 1
         await _runs_at_both(on)
+
+
+async def _printed(on: FailoverCluster, server: OwnServer, session_id: str, *, until: str | None) -> str:
+    """What a session printed, as one server tells it: up to a text, or to the end."""
+    text = ""
+    async with asyncio.timeout(60), aclosing(on.client(server).subscribe(LOGS, {"id": session_id})) as pieces:
+        async for piece in pieces:
+            text += piece["session_logs"]["text"]
+            if until is not None and until in text:
+                return text
+    return text
 
 
 async def _runs_at_both(on: FailoverCluster) -> None:

@@ -13,7 +13,7 @@ from e2e_sessions import until
 from failover_cluster import FailoverCluster, failover_cluster
 from store_postgres import PostgresCluster, postgres_cluster
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 CLIENTS = 6
 ENOUGH = 12

@@ -22,9 +22,11 @@ from aliquot.api.faults import FaultLog, FaultMask
 from aliquot.api.guard import Guard
 from aliquot.api.health import Health, Ready
 from aliquot.api.limits import Limits
+from aliquot.api.outputs import OUTPUTS_PATH, OutputPages
 from aliquot.api.page import StatusPage
 from aliquot.api.signing_in import LOGIN_PATH, SignIn
 from aliquot.api.sockets import GraphQLSocket
+from aliquot.service.watching import Outputs
 from aliquot_schema.agent_protocol import PATH as AGENTS_PATH
 from aliquot_schema.graphql.context import Administrator, RayView, Reader, Watcher, Writer
 from aliquot_schema.graphql.schema import build_schema
@@ -53,6 +55,8 @@ class ApiDependencies:
     """How Ray is now; None where it is not used."""
     orchestrator: Callable[[], OrchestratorView] = lambda: ALONE
     """Who leads."""
+    outputs: Outputs | None = None
+    """What the other servers may read of the server's own agents; None: there are no others."""
     allowed_hosts: tuple[str, ...] = ("127.0.0.1", "localhost", "::1")
     """Without ports; see `Guard`."""
     allowed_origins: tuple[str, ...] = ()
@@ -90,6 +94,7 @@ def create_app(deps: ApiDependencies) -> Starlette:
             Route("/page.css", page.style, methods=["GET"]),
             Route("/plain", page.page, methods=["GET"]),
             *dashboard.routes(),
+            *([] if deps.outputs is None else [_outputs(deps.outputs, deps.auth)]),
             *([] if deps.agents is None else [WebSocketRoute(AGENTS_PATH, AgentSocket(deps.agents))]),
         ],
         middleware=[
@@ -101,3 +106,7 @@ def create_app(deps: ApiDependencies) -> Starlette:
         exception_handlers={413: BodyRefusal(deps.limits.body_bytes)},
         lifespan=deps.lifespan,
     )
+
+
+def _outputs(outputs: Outputs, auth: TokenAuth) -> Route:
+    return Route(OUTPUTS_PATH, OutputPages(outputs, auth=auth).stream, methods=["GET"])

@@ -59,6 +59,7 @@ async def lone_server(plan: AlonePlan) -> AsyncIterator[Running]:
         yield Running(
             cases=orchestrator,
             agents=side.remote,
+            outputs=None,
             side=lambda: side,
             standing=lambda: standing,
             missing=lambda: watched.fault,

@@ -10,6 +10,7 @@ from aliquot.api.agent_socket import AgentDoor
 from aliquot.composition.agent_side import AgentSide
 from aliquot.service.leadership.standing import Standing
 from aliquot.service.use_cases import UseCases
+from aliquot.service.watching import Outputs
 
 log: Final = logging.getLogger("aliquot.app")
 
@@ -20,6 +21,8 @@ class Running:
 
     cases: UseCases
     agents: AgentDoor
+    outputs: Outputs | None
+    """Of its own agents, for the other servers; None where there are none."""
     side: Callable[[], AgentSide | None]
     """None while another server leads."""
     standing: Callable[[], Standing]

@@ -9,7 +9,7 @@ from typing import Final
 
 from aliquot.clock import RandomIds, SystemClock
 from aliquot.composition.agent_side import AgentSide
-from aliquot.composition.outputs import LeaderOutputs
+from aliquot.composition.outputs import LeaderOutputs, OwnOutputs
 from aliquot.composition.running import Running, Watched
 from aliquot.execution.remote.door import LeaderDoor
 from aliquot.execution.remote.keys import AgentKeys
@@ -31,6 +31,8 @@ class SharedPlan:
     database_url: str
     address: str
     """Where people, agents and the other servers reach this one."""
+    token: str
+    """Which all servers share."""
     clock: SystemClock
     keys: AgentKeys
     make_side: Callable[[State, Beginning], AgentSide]
@@ -61,17 +63,17 @@ async def shared_server(plan: SharedPlan) -> AsyncIterator[Running]:
 
 @asynccontextmanager
 async def _on_duty(plan: SharedPlan, database: SharedDatabase, state: State) -> AsyncIterator[Running]:
-    outputs = LeaderOutputs(leader=lambda: duty.standing.leader_address)
+    own = OwnOutputs()
     cases = UseCases(
         store=database.store,
         clock=plan.clock,
         ids=RandomIds(),
-        outputs=outputs,
+        outputs=LeaderOutputs(own, leader=lambda: duty.standing.leader_address, token=plan.token),
         state=state,
         epoch=0,
         is_shared=True,
     )
-    turns = _Turns(plan, cases, database, outputs, LeaderDoor(plan.keys, leader=lambda: duty.standing.leader_address))
+    turns = _Turns(plan, cases, database, own, LeaderDoor(plan.keys, leader=lambda: duty.standing.leader_address))
     duty = Duty(
         cases,
         store=database.store,
@@ -87,6 +89,7 @@ async def _on_duty(plan: SharedPlan, database: SharedDatabase, state: State) -> 
         yield Running(
             cases=cases,
             agents=turns.door,
+            outputs=own,
             side=lambda: turns.side,
             standing=lambda: duty.standing,
             missing=lambda: watched.fault or duty.fault,
@@ -102,7 +105,7 @@ class _Turns:
     """Opens and closes what only a leader has."""
 
     def __init__(
-        self, plan: SharedPlan, cases: UseCases, database: SharedDatabase, outputs: LeaderOutputs, door: LeaderDoor
+        self, plan: SharedPlan, cases: UseCases, database: SharedDatabase, outputs: OwnOutputs, door: LeaderDoor
     ) -> None:
         self.door = door
         self.side: AgentSide | None = None

@@ -16,7 +16,7 @@ from aliquot_schema.events import Entity, Event
 from aliquot_schema.states import AgentState
 
 PAUSE_S: Final = 1.0
-"""Between two passes; what people read need not be newer."""
+"""Between two passes, at least; what people read need not be newer. At most half of the time is spent on them."""
 
 log: Final = logging.getLogger("aliquot.judging")
 
@@ -37,9 +37,10 @@ class Judging:
         while True:
             await self._woken.wait()
             self._woken.clear()
+            began = self._cases.clock.monotonic()
             if not self._cases.journal.leads:
                 await self.run_once()
-            await self._cases.clock.sleep(PAUSE_S)
+            await self._cases.clock.sleep(max(PAUSE_S, self._cases.clock.monotonic() - began))
 
     async def run_once(self) -> None:
         """One pass."""
