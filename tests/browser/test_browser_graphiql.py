@@ -31,6 +31,7 @@ async def test_the_first_query_answers(browser: Browser, demo: OwnServer, addres
 async def test_a_subscription_tells_of_what_happens(browser: Browser, demo: OwnServer) -> None:
     async with signed_in(browser, demo) as tab, demo.client() as client:
         page = await tab.open("/graphiql")
+        await expect(page.locator(".graphiql-query-editor")).to_contain_text("gpu_alloc_map")
         await page.get_by_role("tab", name="Events").click()
         await expect(page.locator(".graphiql-query-editor")).to_contain_text("queue_updates")
         await page.get_by_role("button", name="Execute query").click()

@@ -46,9 +46,11 @@ async def _busy(demo: OwnServer) -> AsyncIterator[str]:
         runs = await submit(client, "echo hello; sleep 1000", {"cuda.shares": "1.2"}, name="half-and-more")
         await until_state(client, runs, "running")
         waits = await submit(client, "true", {"cuda.device": "8"}, cluster_size=2, name="waits")
-        yield runs
-        for session_id in (waits, runs):
-            await client.change(CANCEL, {"id": session_id})
+        try:
+            yield runs
+        finally:
+            for session_id in (waits, runs):
+                await client.change(CANCEL, {"id": session_id})
 
 
 async def _looked_over(browser: Browser, demo: OwnServer, runs: str, form: str) -> dict[str, list[str]]:
@@ -58,7 +60,7 @@ async def _looked_over(browser: Browser, demo: OwnServer, runs: str, form: str) 
         "/queue": ".queue",
         f"/sessions/{runs}": ".log-line",
         "/submit": "textarea",
-        f"/submit?from={runs}": ".note.good",
+        f"/submit?from={runs}": ".submit-preview .note",
         "/usage": "table",
         "/admin": "table",
         "/admin?tab=policy": ".groups",
