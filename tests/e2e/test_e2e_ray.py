@@ -11,7 +11,7 @@ from e2e_sessions import session, submit, until_map, until_state
 from ray_processes import environment, gateway_pid
 from ray_stage import Stage, stage
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 LOGS = """
 subscription ($id: ID!, $rank: Int!, $offset: BigInt!) {

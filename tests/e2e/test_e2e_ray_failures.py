@@ -9,7 +9,7 @@ from aliquot.execution.ray.code_version import installed_code
 from e2e_sessions import alloc_map, session, submit, until, until_state
 from ray_stage import Stage, send, stage
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 CANCEL = "mutation ($id: ID!) { cancel_session(input: { id: $id }) { __typename } }"
 

@@ -133,6 +133,8 @@ def ray_gateway(settings: Settings, agents: RemoteExecutor, *, epoch: int) -> Ga
         return None
     if settings.ray_head is None:
         raise ConfigurationError("ray-head: --executor ray needs the address of the cluster's head, HOST:PORT")
+    if settings.demo or settings.accelerators:
+        raise ConfigurationError("accelerators: on Ray each node says what it has; give them to `aliquot node start`")
     check_ray_installed()
     check_address(settings.ray_head)
     token = None if settings.ray_token_file is None else checked_token(settings.ray_token_file)

@@ -1,5 +1,6 @@
 """How Ray itself is asked to start a node."""
 
+import socket
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -34,7 +35,7 @@ def start_command(options: RayNodeOptions) -> list[str]:
     command = [sys.executable, "-P", "-m", "ray.scripts.scripts", "start", "--block"]
     if options.is_head:
         command += ["--head", f"--port={port}", "--no-monitor", "--include-dashboard=false"]
-        command += [f"--node-ip-address={options.address or host}"]
+        command += [f"--node-ip-address={options.address or _number(host)}"]
     else:
         command += [f"--address={options.head}"]
         command += [f"--node-ip-address={options.address}"] if options.address else []
@@ -44,3 +45,11 @@ def start_command(options: RayNodeOptions) -> list[str]:
         command += [f"--temp-dir={options.temp_folder}"]
     command += ["--num-gpus=0", f"--object-store-memory={OBJECT_STORE_BYTES}"]
     return [*command, "--disable-usage-stats", "--include-log-monitor=false", *options.extra]
+
+
+def _number(host: str) -> str:
+    """The address behind a name, which Ray wants of its own node; what cannot be resolved is left for Ray to refuse."""
+    try:
+        return socket.gethostbyname(host)
+    except OSError:
+        return host
