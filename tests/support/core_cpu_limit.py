@@ -14,7 +14,8 @@ CPU_S_MAX: Final = 8
 def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
     """Wound up for every test; it counts the time of the process, not of the clock."""
     signal.signal(signal.SIGVTALRM, _stop)
-    signal.setitimer(signal.ITIMER_VIRTUAL, CPU_S_MAX)
+    # Again and again: Hypothesis tries once more what has failed.
+    signal.setitimer(signal.ITIMER_VIRTUAL, CPU_S_MAX, 1)
     try:
         return (yield)
     finally:

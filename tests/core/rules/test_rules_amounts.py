@@ -23,6 +23,7 @@ from aliquot.core.snapshot import ANYWHERE
 from aliquot_schema.ids import PoolId, ProjectId, SlotName, UserId
 from aliquot_schema.policies import Pool, Weights
 from aliquot_schema.quotas import Account
+from aliquot_schema.sessions import Priority
 from core_cluster import row
 from core_effort import examples
 
@@ -89,6 +90,18 @@ def test_scores_are_whole_numbers(order: str) -> None:
     queue = Queue.of([row("a"), row("b", at=7, estimate_ms=3)])
     scores = ORDERS[order](Standing(queue=queue, usage=Usage(), weights=Weights(), now_us=9))
     assert scores.dtype == np.int64
+
+
+def test_the_score_of_fair_share_is_the_weighted_sum_of_its_terms() -> None:
+    weights = Weights(age=3, age_unit_ms=1_000_000, fair=5, short=7, short_half_ms=1_000, priority=11)
+    queue = Queue.of(
+        [row("a", at=0, estimate_ms=1_000, priority=Priority.HIGH), row("b", at=1, estimate_ms=3_000, owner=BOB)]
+    )
+    standing = Standing(queue=queue, usage=Usage(), weights=weights, now_us=5_000_000_000)
+    levels = int(Priority.HIGH - Priority.LOW), int(Priority.NORMAL - Priority.LOW)
+    first = 3 * 5_000_000 + 5 * 1_000_000 + 7 * 500_000 + 11 * levels[0] * 1_000_000
+    second = 3 * 4_999_999 + 5 * 1_000_000 + 7 * 250_000 + 11 * levels[1] * 1_000_000
+    assert ORDERS["fair_share"](standing).tolist() == [first, second]
 
 
 @examples(60)

@@ -68,3 +68,4 @@ def test_the_level_of_a_fallback_is_the_next_one() -> None:
     queue = [row("a", cuda_device="8", falls_back_us=NOW_US, fallback_level=2), row("b", at=1, falls_back_us=NOW_US)]
     plan = decided([wide], queue, used={"node-x": {"cuda0": 1000}})
     assert plan.fallbacks == {"a": 3, "b": 1}
+    assert plan.wake_at_us is None

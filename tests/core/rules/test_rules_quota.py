@@ -99,8 +99,11 @@ def test_what_is_given_back_is_given_back_once() -> None:
     tight.give(first)
     mine = row("m", owner=ANN, project=LAB)
     assert tight.refusal(mine) is None
-    tight.take(mine)
-    assert tight.refusal(mine) is not None
+    trial = tight.copy()
+    trial.take(mine)
+    assert tight.refusal(mine) is None
+    assert trial.refusal(mine) is not None
+    assert trial.copy().refusal(mine) is not None
 
 
 @pytest.mark.parametrize("backfill", Backfill)

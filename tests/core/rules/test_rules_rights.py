@@ -9,10 +9,12 @@ from aliquot.core.plan import Plan
 from aliquot.core.policy import Policy
 from aliquot.core.preemption import TRIES_MAX
 from aliquot.core.snapshot import RunningRow
-from aliquot_schema.ids import UserId
+from aliquot_schema.ids import ProjectId, UserId
 from aliquot_schema.policies import Backfill, Preemption, Victims
+from aliquot_schema.quotas import Quota, QuotaScope, quota_id
 from aliquot_schema.reasons import Reason
 from aliquot_schema.sessions import Priority
+from aliquot_schema.slots import ResourceSlot
 from allocation_devices import gpus
 from core_cluster import NOW_US, on, placed, row, waits
 from ordering_scenes import SECOND_US, busy, passed, runs
@@ -47,8 +49,14 @@ def evicted(plan: Plan) -> list[str]:
         ({"started_us": NOW_US - 601 * SECOND_US}, {}, "b"),
         ({"estimate_ms": 2 * HOUR_MS, "started_us": NOW_US - 2 * 3_600 * SECOND_US}, {}, "b"),
         ({"estimate_ms": 0}, {"estimate_ms": 5}, "a"),
+        ({"started_us": NOW_US - 600 * SECOND_US - 400}, {}, "a"),
+        (
+            {"estimate_ms": 7_200_000},
+            {"estimate_ms": 6_660_001, "started_us": NOW_US - 60 * SECOND_US},
+            "b",
+        ),
     ],
-    ids=["longer", "shorter", "alike", "older", "nearly over", "both over"],
+    ids=["longer", "shorter", "alike", "older", "nearly over", "both over", "less than a moment", "a moment longer"],
 )
 def test_the_one_with_most_left_is_asked(first: dict[str, Any], second: dict[str, Any], asked: str) -> None:
     """Without an estimate an hour is reckoned with; among equals the one with the lower name goes."""
@@ -61,6 +69,21 @@ def test_left_work_counts_by_the_device() -> None:
     assert evicted(passed(busy([FOUR], running, [urgent("u")]), POLICY)) == ["wide"]
     running = [holding("wide", 0, 1, 2, estimate_ms=1_000_000), holding("narrow", 3, estimate_ms=1_900_000)]
     assert evicted(passed(busy([FOUR], running, [urgent("u")]), POLICY)) == ["narrow"]
+
+
+def test_of_those_whose_time_is_over_none_is_worth_more() -> None:
+    running = [holding("narrow", 3, estimate_ms=0), holding("wide", 0, 1, 2, estimate_ms=0)]
+    assert evicted(passed(busy([FOUR], running, [urgent("u")]), POLICY)) == ["narrow"]
+
+
+def test_a_right_by_priority_is_none_against_who_borrows_on_the_same_level() -> None:
+    name = quota_id(QuotaScope.PROJECT, "owner")
+    own = ResourceSlot({"cuda.device": 2})
+    quotas = {name: Quota(id=name, scope=QuotaScope.PROJECT, name="owner", own_slots=own)}
+    running = [holding("a", 0, 1, 2, 3, priority=Priority.CRITICAL)]
+    assert evicted(passed(busy([FOUR], running, [urgent("u")], quotas=quotas), POLICY)) == []
+    mine = urgent("u", project=ProjectId("owner"))
+    assert evicted(passed(busy([FOUR], running, [mine], quotas=quotas), POLICY)) == ["a"]
 
 
 def test_a_session_is_left_alone_until_it_has_run_so_long_and_not_longer() -> None:
