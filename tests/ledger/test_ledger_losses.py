@@ -81,6 +81,29 @@ async def test_passes_that_were_lost_are_told_of_and_the_ledger_goes_on(
         assert (await running.read(verified)).passes >= len(found)
 
 
+async def test_decisions_go_on_when_the_ledger_has_a_fault(
+    place: Place, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(recording_module, "RETRY_S", 0.01)
+    async with course_on(place) as (course, running):
+        await course.until_written(running.ledger, 5)
+        recording = course.service.recording
+        assert recording is not None
+
+        async def fail(entries: Sequence[PassEntry]) -> None:
+            raise ValueError("no such encoding")
+
+        with monkeypatch.context() as fault:
+            fault.setattr(running.ledger, "append", fail)
+            while not recording.watch.lost:
+                await steps(course, 20)
+        await course.until_written(running.ledger, len(await running.ledger.last(1000)) + 10)
+        found = await replayed(running.ledger)
+        assert [one.differences for one in found if one.differences] == []
+        assert sum(one.entry.lost for one in found) > 0
+    assert "no such encoding" in caplog.text
+
+
 async def test_a_killed_server_leaves_a_gap_that_the_next_one_tells_of(
     place: Place, caplog: pytest.LogCaptureFixture
 ) -> None:

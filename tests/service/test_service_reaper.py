@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pytest
 
@@ -279,6 +280,34 @@ async def test_what_changes_while_an_agent_is_asked_says_nothing() -> None:
         on.executor.inventory = asked  # type: ignore[method-assign]
         await reaper.run_once()
         assert on.state.findings == {}
+
+
+async def test_a_kernel_that_moves_while_a_difference_becomes_sure_is_left_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with stage([agent("a", devices=2)]) as on:
+        on.executor.start_by_itself = False
+        session_id = await on.submit()
+        await on.advance()
+        kernel_id = KernelId(f"{session_id}.1.0")
+        fake = on.executor.agents[A]
+        order = fake.orders.pop(kernel_id)
+        reaper = reaper_of(on)
+        await reaper.run_once()
+        persist = on.journal.persist
+
+        async def starts_first(*args: Any, **more: Any) -> Any:
+            monkeypatch.setattr(on.journal, "persist", persist)
+            fake.orders[kernel_id] = order
+            on.executor.started(kernel_id)
+            await on.settle()
+            return await persist(*args, **more)
+
+        monkeypatch.setattr(on.journal, "persist", starts_first)
+        await reaper.run_once()
+        await on.settle()
+        assert on.session(session_id).state is S.RUNNING
+        assert (on.state.kernels[kernel_id].state, fake.stopped) == (KernelState.RUNNING, [])
 
 
 async def test_an_agent_that_does_not_answer_is_left_alone() -> None:

@@ -59,6 +59,11 @@ class Recording:
                 self._give_up_if_full()
                 self.watch.news.set()
                 await self._clock.sleep(RETRY_S)
+            except Exception:
+                # Decisions go on without it; how many are missing is told by the next entry that can be written.
+                log.exception("the decision ledger could not be written")
+                self._give_up()
+                await self._clock.sleep(RETRY_S)
 
     async def flush(self) -> None:
         """Write what was decided so far.
@@ -111,8 +116,11 @@ class Recording:
 
     def _give_up_if_full(self) -> None:
         if len(self._unwritten) > UNWRITTEN_MAX:
-            self.watch.lose(len(self._unwritten))
-            self._unwritten = []
+            self._give_up()
+
+    def _give_up(self) -> None:
+        self.watch.lose(len(self._unwritten))
+        self._unwritten, self._making = [], None
 
 
 def recording_of(state: State, epoch: int, ledger: LedgerStore, clock: Clock) -> Recording:

@@ -28,6 +28,8 @@ class Difference:
     subject: str
     """The kernel or the device."""
     evidence: str
+    version: int | None = None
+    """Of the kernel that it was seen of: once that has changed, it says nothing any more. None = there is none."""
 
     @property
     def key(self) -> tuple[Discrepancy, AgentId, str]:
@@ -79,16 +81,16 @@ def _of_kernel(
     if kernel.state is KernelState.GRANTED:
         return
     if report is None or report.code == NOT_CLAIMED:
-        yield _difference(
-            D.LEASE_WITHOUT_PROCESS, kernel.agent_id, kernel.id, f"{says}; its agent has started nothing of it"
-        )
+        yield _of(kernel, D.LEASE_WITHOUT_PROCESS, f"{says}; its agent has started nothing of it")
     elif report.phase in ENDED_PHASES:
-        yield _difference(
-            D.LEASE_WITHOUT_PROCESS, kernel.agent_id, kernel.id, f"{says}; its agent has it {report.phase}"
-        )
+        yield _of(kernel, D.LEASE_WITHOUT_PROCESS, f"{says}; its agent has it {report.phase}")
     elif _should_be_gone(kernel, session, now_us=now_us, overdue_us=overdue_us):
         ended = "is not known" if session is None else f"is {session.state}"
-        yield _difference(D.PROCESS_AFTER_END, kernel.agent_id, kernel.id, f"{says} and runs; its session {ended}")
+        yield _of(kernel, D.PROCESS_AFTER_END, f"{says} and runs; its session {ended}")
+
+
+def _of(kernel: Kernel, kind: Discrepancy, evidence: str) -> Difference:
+    return Difference(kind=kind, agent_id=kernel.agent_id, subject=kernel.id, evidence=evidence, version=kernel.version)
 
 
 def _should_be_gone(kernel: Kernel, session: Session | None, *, now_us: int, overdue_us: int) -> bool:

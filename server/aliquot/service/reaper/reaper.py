@@ -8,7 +8,7 @@ from typing import Final, Protocol
 from aliquot.service.dispatch import Dispatch
 from aliquot.service.draft import Draft
 from aliquot.service.journal import Journal
-from aliquot.service.ports import Clock, Executor
+from aliquot.service.ports import Clock, Executor, NotLeader, StoreUnavailable
 from aliquot.service.reaper.differences import Difference, differences, known_kernels
 from aliquot.service.reaper.examination import Look
 from aliquot.service.reaper.foreign import blocked_by, foreign_uses
@@ -65,7 +65,7 @@ class Reaper:
         self._on_moved = on_moved
         self._grace_ms = grace_ms
         self._respects = respect_external
-        self._seen: dict[AgentId, frozenset[Key]] = {}
+        self._seen: dict[AgentId, frozenset[tuple[Key, int | None]]] = {}
         self._woken = asyncio.Event()
 
     def wake(self) -> None:
@@ -75,7 +75,13 @@ class Reaper:
     async def run(self) -> None:
         """Look for ever."""
         while True:
-            unsure = await self.run_once()
+            try:
+                unsure = await self.run_once()
+            except (NotLeader, StoreUnavailable):
+                raise
+            except Exception:
+                log.exception("what was found could not be repaired; it is looked at again")
+                unsure = 0
             self._woken.clear()
             try:
                 await asyncio.wait_for(self._woken.wait(), CONFIRM_S if unsure else LOOK_S)
@@ -95,8 +101,8 @@ class Reaper:
             inventory, found = look
             found += [difference for difference in foreign if difference.agent_id == agent_id]
             before = self._seen.get(agent_id, frozenset())
-            self._seen[agent_id] = frozenset(difference.key for difference in found)
-            sure = [difference for difference in found if difference.key in before]
+            self._seen[agent_id] = frozenset((difference.key, difference.version) for difference in found)
+            sure = [difference for difference in found if (difference.key, difference.version) in before]
             unsure += len(found) - len(sure)
             for difference in sure:
                 if difference.kind is Discrepancy.EXTERNAL_PROCESS:

@@ -40,6 +40,8 @@ def repair(draft: Draft, sure: Iterable[Difference], inventory: Inventory, *, ep
     kernels: list[Kernel] = []
     for difference in sure:
         kernel = draft.kernel(KernelId(difference.subject))
+        if difference.version is not None and (kernel is None or kernel.version != difference.version):
+            continue
         if difference.kind in (D.PROCESS_WITHOUT_LEASE, D.SPEC_WITHOUT_LEASE):
             sending.close.append(KernelId(difference.subject))
         elif difference.kind is D.PROCESS_AFTER_END and kernel is not None:
