@@ -15,7 +15,7 @@ from aliquot_schema.reasons import Reason
 from allocation_devices import gpus
 from core_cluster import NOW_US, on, placed, row, waits
 from core_effort import examples
-from ordering_scenes import SECOND_US, busy, passed, runs
+from ordering_scenes import EASY, SECOND_US, busy, passed, runs
 
 NODES = (on("x", gpus(3)), on("y", gpus(3)), on("z", gpus(3)))
 
@@ -71,7 +71,7 @@ def test_the_head_moves_for_one_that_would_outlast_it_and_its_new_devices_are_le
         runs("b", agents[1], {"cuda.device": {"cuda0": 1, "cuda1": 1}}, ends_in_s=50),
     ]
     queue = [row("head", cuda_device="2"), *(row(f"long{i}", at=1 + i, limit_ms=60_000) for i in range(3))]
-    plan = passed(busy(agents, running, queue))
+    plan = passed(busy(agents, running, queue), replace(EASY, placement="first_fit"))
     assert placed(plan) == ["long0"]
     assert plan.reservation is not None
     taken = {
@@ -80,6 +80,20 @@ def test_the_head_moves_for_one_that_would_outlast_it_and_its_new_devices_are_le
     kept = {(kernel.agent_id, device) for kernel in plan.reservation.kernels for device in kernel.spec["cuda.device"]}
     assert not taken & kept
     assert {agent for agent, _ in kept} == {"y"}
+
+
+def test_the_head_does_not_move_where_it_would_not_fit() -> None:
+    """Enough is left in sum when it is to start, one GPU on each node, and it needs two on one."""
+    agents = [on("x", gpus(2)), on("y", gpus(2))]
+    running = [
+        runs("a", agents[0], {"cuda.device": {"cuda0": 1}}, ends_in_s=50),
+        runs("b", agents[1], {"cuda.device": {"cuda0": 1}}, ends_in_s=50),
+        runs("c", agents[1], {"cuda.device": {"cuda1": 1}}, ends_in_s=500),
+    ]
+    queue = [row("head", cuda_device="2"), row("long", at=1, limit_ms=60_000)]
+    plan = passed(busy(agents, running, queue))
+    assert placed(plan) == []
+    assert waits(plan, "long").reason is Reason.RESERVED
 
 
 def test_where_nothing_is_counted_as_held_who_runs_there_is_no_reason_to_fail() -> None:

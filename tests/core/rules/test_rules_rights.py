@@ -64,6 +64,13 @@ def test_the_one_with_most_left_is_asked(first: dict[str, Any], second: dict[str
     assert evicted(passed(busy([FOUR], running, [urgent("u", cuda_device="2")]), POLICY)) == [asked]
 
 
+@pytest.mark.parametrize("asks", [1, 2, 3, 4])
+def test_as_many_as_it_takes_are_asked_from_the_one_with_most_left_on(asks: int) -> None:
+    running = [holding(f"r{index}", index, estimate_ms=(9 - index) * HOUR_MS) for index in range(4)]
+    plan = passed(busy([FOUR], running, [urgent("u", cuda_device=str(asks))]), POLICY)
+    assert sorted(evicted(plan)) == [f"r{index}" for index in range(asks)]
+
+
 def test_left_work_counts_by_the_device() -> None:
     running = [holding("wide", 0, 1, 2, estimate_ms=1_000_000), holding("narrow", 3, estimate_ms=1_700_000)]
     assert evicted(passed(busy([FOUR], running, [urgent("u")]), POLICY)) == ["wide"]
