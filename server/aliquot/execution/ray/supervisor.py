@@ -40,6 +40,8 @@ class GatewaySupervisor:
         self._token_file = token_file
         self._epoch = epoch
         self._status = RayView(head_node=head, reason="it was not asked yet")
+        self._has_told = False
+        """Whether this life of the gateway said how Ray is."""
         self._task: asyncio.Task[None] | None = None
         self.pid: int | None = None
         """The gateway's process, when there is one."""
@@ -63,11 +65,12 @@ class GatewaySupervisor:
         backoff = Backoff()
         while True:
             began = time.monotonic()
+            self._has_told = False
             try:
                 await self._one_life()
             except (PipeBroken, TimeoutError, OSError) as error:
-                log.info("the gateway to Ray has ended (%s)", error or type(error).__name__)
-            if self._status.connected:
+                log.debug("the gateway to Ray has ended (%s)", error or type(error).__name__)
+            if self._status.connected or not self._has_told:
                 self._note(Apart(reason=LOST))
             if time.monotonic() - began > WAIT_S_MAX:
                 backoff = Backoff()
@@ -100,6 +103,7 @@ class GatewaySupervisor:
             await _end(process)
 
     def _note(self, told: Joined | Apart) -> None:
+        self._has_told = True
         if isinstance(told, Apart):
             status = RayView(head_node=self._head, reason=told.reason)
         else:

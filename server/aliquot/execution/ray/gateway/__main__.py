@@ -27,10 +27,12 @@ async def main(head: str, *, descriptor: int, epoch: int) -> None:
     working = asyncio.create_task(_work(head, server, switchboard))
     await asyncio.wait({listening, working}, return_when=asyncio.FIRST_COMPLETED)
     for task in (listening, working):
-        if task.done() and not isinstance(task.exception(), PipeBroken):
-            reason = str(task.exception()).strip().partition("\n")[0]
-            log.error("the gateway ends: %s", reason, exc_info=not isinstance(task.exception(), Unreachable))
-            await server.send(Apart(reason=reason))
+        error = task.exception() if task.done() else None
+        if error is None or isinstance(error, PipeBroken):
+            continue
+        if not isinstance(error, Unreachable):
+            log.error("the gateway ends", exc_info=error)
+        await server.send(Apart(reason=str(error).strip().partition("\n")[0] or type(error).__name__))
 
 
 async def _work(head: str, server: Pipe[FromServer], switchboard: Switchboard) -> None:
@@ -56,7 +58,12 @@ async def _work(head: str, server: Pipe[FromServer], switchboard: Switchboard) -
     await Cluster(version=version, head=head, server=server, switchboard=switchboard).watch()
 
 
+async def _run() -> None:
+    """End with `main`, whatever Ray still waits for in threads."""
+    await main(sys.argv[1], descriptor=int(sys.argv[2]), epoch=int(sys.argv[3]))
+    os._exit(0)
+
+
 if __name__ == "__main__":
     logging.basicConfig(level="INFO", stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    asyncio.run(main(sys.argv[1], descriptor=int(sys.argv[2]), epoch=int(sys.argv[3])))
-    os._exit(0)
+    asyncio.run(_run())

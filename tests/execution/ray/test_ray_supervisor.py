@@ -1,0 +1,77 @@
+"""The gateway's process: what is said while Ray is away, and that it comes back. Nothing here needs Ray to run."""
+
+import os
+import signal
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from agent_stand import is_running, until
+from aliquot.execution.ray.supervisor import GatewaySupervisor
+from aliquot.execution.remote.channel import Wire
+from aliquot_schema.ids import AgentId
+
+pytestmark = pytest.mark.anyio
+
+
+class Nobody:
+    """No agent ever comes."""
+
+    async def meet(self, wire: Wire, *, agent_id: str, key: str | None) -> None:
+        raise AssertionError(agent_id)
+
+    def missed(self, agent_id: AgentId) -> None:
+        raise AssertionError(agent_id)
+
+
+def dead_address() -> str:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        return f"127.0.0.1:{taken.getsockname()[1]}"
+
+
+@asynccontextmanager
+async def supervised(head: str) -> AsyncIterator[GatewaySupervisor]:
+    supervisor = GatewaySupervisor(head, agents=Nobody(), token_file=None)
+    supervisor.start()
+    try:
+        yield supervisor
+    finally:
+        await supervisor.close()
+
+
+async def another_pid(supervisor: GatewaySupervisor, *, than: int | None) -> int:
+    await until(lambda: supervisor.pid not in (None, than))
+    assert supervisor.pid is not None
+    return supervisor.pid
+
+
+async def test_a_head_that_is_not_there_is_said_to_be_so_and_tried_again() -> None:
+    head = dead_address()
+    async with supervised(head) as supervisor:
+        first = await another_pid(supervisor, than=None)
+        await until(lambda: head in (supervisor.status.reason or ""))
+        status = supervisor.status
+        assert (status.head_node, status.connected, status.version, status.nodes) == (head, False, None, 0)
+        await another_pid(supervisor, than=first)
+
+
+async def test_a_killed_gateway_is_started_again() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # takes connections, and is no Ray
+        async with supervised(f"127.0.0.1:{silent.getsockname()[1]}") as supervisor:
+            first = await another_pid(supervisor, than=None)
+            os.kill(first, signal.SIGKILL)
+            second = await another_pid(supervisor, than=first)
+    assert not is_running(second)
+
+
+async def test_a_gateway_that_says_nothing_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aliquot.execution.ray.exchange.SILENCE_S_MAX", 0.2)
+    monkeypatch.setattr("aliquot.execution.ray.supervisor.END_S_MAX", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        async with supervised(f"127.0.0.1:{silent.getsockname()[1]}") as supervisor:
+            first = await another_pid(supervisor, than=None)
+            os.kill(first, signal.SIGSTOP)
+            await another_pid(supervisor, than=first)
+            assert not is_running(first)
