@@ -82,7 +82,7 @@ async def test_a_log_is_followed_searched_and_downloaded(browser: Browser, demo:
 
         search = page.get_by_role("searchbox", name="Search the log")
         await search.fill("line 1234")
-        await expect(page.get_by_text("1 lines")).to_be_visible()
+        await expect(page.get_by_text("1 line", exact=True)).to_be_visible()
         await search.press("Enter")
         await expect(log.locator(".log-line.at")).to_contain_text("line 1234")
 

@@ -59,7 +59,7 @@ export function LogPanel({ sessionId, name, ranks, attempt }: Props) {
         </SearchField>
         {text ? (
           <span className="row" role="status">
-            {hits.length ? `${at === null ? "" : `${hits.indexOf(at) + 1} of `}${hits.length} lines` : "not found"}
+            <span>{countWords(hits, at)}</span>
             <Button className="button plain" aria-label="Previous hit" isDisabled={!hits.length} onPress={() => go(-1)}>
               ↑
             </Button>
@@ -96,6 +96,12 @@ export function LogPanel({ sessionId, name, ranks, attempt }: Props) {
       ) : null}
     </section>
   );
+}
+
+function countWords(hits: readonly number[], at: number | null): string {
+  if (hits.length === 0) return "not found";
+  const place = at === null ? "" : `${hits.indexOf(at) + 1} of `;
+  return `${place}${hits.length} ${hits.length === 1 ? "line" : "lines"}`;
 }
 
 function useFollower(which: Which): { follower: LogFollower | null; news: number } {

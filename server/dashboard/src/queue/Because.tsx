@@ -21,12 +21,13 @@ export function Because({ session }: { readonly session: WaitsFragment }) {
         <div className="quiet small">
           {evidence.join(" · ")}
           {others.length ? `${evidence.length ? " · " : ""}also in the way: ` : ""}
-          {others.slice(0, SHOWN).map((id) => (
-            <Link key={id} href={`/sessions/${id}`}>
-              {titleOf(id)}{" "}
-            </Link>
+          {others.slice(0, SHOWN).map((id, index) => (
+            <span key={id}>
+              {index ? ", " : ""}
+              <Link href={`/sessions/${id}`}>{titleOf(id)}</Link>
+            </span>
           ))}
-          {others.length > SHOWN ? `and ${others.length - SHOWN} more` : ""}
+          {others.length > SHOWN ? ` and ${others.length - SHOWN} more` : ""}
         </div>
       ) : null}
     </div>
