@@ -68,6 +68,33 @@ async def test_a_server_is_examined_exported_stopped_audited_and_replayed(two_gp
     assert (code, out.endswith(" 0 differences\n")) == (0, True)
 
 
+async def test_files_are_written_again_and_again_over_a_restart(two_gpus: OwnServer) -> None:
+    server, files = two_gpus, two_gpus.folder / "state"
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "aliquot", "state", "export", str(files), "--every", "0.2s"),
+        *("--server", server.url, "--token-file", str(server.data_folder / "token")),
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+
+    async def knows(session_id: str) -> None:
+        async def look() -> bool:
+            file = files / "job_queue.json"
+            return file.exists() and session_id in file.read_text()
+
+        assert await until(look)
+
+    try:
+        for _ in range(2):
+            async with server.client() as client:
+                await knows(await submit(client, "true", {"cuda.device": "2"}, held=True))
+            await server.stop()
+            await server.start()
+        assert process.returncode is None
+    finally:
+        process.terminate()
+        await process.wait()
+
+
 async def test_a_job_of_which_nothing_is_left_is_found_and_its_devices_are_given_back(two_gpus: OwnServer) -> None:
     server = two_gpus
     async with server.client() as client:

@@ -4,6 +4,8 @@ import asyncio
 import json
 import os
 import re
+import sys
+from collections.abc import Awaitable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -66,12 +68,15 @@ def export(
     """
     pause_s = None if every is None else seconds(every)
 
+    async def once(client: "Client") -> None:
+        await asyncio.to_thread(write_files, folder, await read_state(client))
+
     async def run(client: "Client") -> None:
+        if pause_s is None:
+            await once(client)
+            return
         while True:
-            files = await read_state(client)
-            await asyncio.to_thread(write_files, folder, files)
-            if pause_s is None:
-                return
+            await _if_it_answers(once(client))
             await asyncio.sleep(pause_s)
 
     ask(run, server=server, token_file=token_file)
@@ -116,6 +121,16 @@ def write_files(folder: Path, files: dict[str, Any]) -> None:
             file.flush()
             os.fsync(file.fileno())
         partial.rename(folder / name)
+
+
+async def _if_it_answers(work: Awaitable[None]) -> None:
+    """A server that is restarted is waited for; the files stay as they are meanwhile."""
+    from aliquot.client.failures import ServerUnreachable, UnexpectedAnswer
+
+    try:
+        await work
+    except (ServerUnreachable, UnexpectedAnswer) as error:
+        print(error, file=sys.stderr, flush=True)
 
 
 async def _all(client: "Client", query: str) -> tuple[list[dict[str, Any]], int]:

@@ -44,7 +44,7 @@ def with_database(
             settings.database or "", data_folder=settings.data_folder, now_us=SystemClock().now_us, upgrades=upgrades
         )
         try:
-            await opened.open()
+            await _open(opened)
             return await work(opened)
         finally:
             await opened.close()
@@ -52,6 +52,18 @@ def with_database(
     with telling():
         return asyncio.run(run())
     raise AssertionError("telling() raises or lets pass")
+
+
+async def _open(opened: "Database") -> None:
+    from aliquot.store.faults import unavailability
+
+    try:
+        await opened.open()
+    except Exception as error:
+        known = unavailability(error)
+        if known is None or known is error:
+            raise
+        raise known from error
 
 
 @contextmanager
@@ -63,7 +75,7 @@ def telling() -> Iterator[None]:
 
     try:
         yield
-    except (ServerError, AliquotError, ValueError) as error:
+    except (ServerError, AliquotError, ValueError, OSError) as error:
         print(error, file=sys.stderr)
         raise typer.Exit(2) from None
     except Exception as error:
