@@ -23,6 +23,7 @@ from aliquot.execution.agent.memory_watch import MemoryPolicy
 from aliquot.execution.devices.division_tables import AgentTable, DevicesTable, Division, ResourceTable
 
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
+ANYWHERE = frozenset({"0.0.0.0", "::"})
 FILE_VARIABLE = "ALIQUOT_CONFIG"
 
 
@@ -142,7 +143,8 @@ class Settings(BaseSettings):
         """Where this server is reached, as a URL without a path."""
         if self.address is not None:
             return self.address.rstrip("/")
-        host = f"[{self.host}]" if ":" in self.host else self.host
+        name = socket.gethostname() if self.host in ANYWHERE else self.host
+        host = f"[{name}]" if ":" in name else name
         return f"{'http' if self.tls_certificate is None else 'https'}://{host}:{self.port}"
 
     @model_validator(mode="after")

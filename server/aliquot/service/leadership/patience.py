@@ -29,6 +29,6 @@ class Patience:
         self._since = now if self._since is None else self._since
         if now - self._since > PATIENCE_S:
             raise Unavailable(
-                f"{leader} leads this database, and a server with agents of its own must lead itself: "
-                "give this one --no-local-agents, and its devices to `aliquot agent`"
+                f"{leader or 'another server'} leads this database, and a server with agents of its own must lead "
+                "itself: give this one --no-local-agents, and its devices to `aliquot agent`"
             )

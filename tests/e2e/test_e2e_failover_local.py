@@ -1,0 +1,49 @@
+"""Servers with agents of their own on a shared database: one leads, a second one refuses in words."""
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from aliquot.cli.main_job.cluster_view import until_joined
+from aliquot.cli.main_job.own_server import OwnServer
+from e2e_sessions import submit, until_state
+from store_postgres import PostgresCluster, postgres_cluster
+
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[PostgresCluster]:
+    with postgres_cluster() as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def database_url(postgres: PostgresCluster) -> str:
+    return postgres.new_database()
+
+
+async def test_a_server_with_agents_of_its_own_leads_and_a_second_one_says_why_it_cannot(
+    database_url: str, tmp_path: Path
+) -> None:
+    demo = ("--demo", "--database", database_url)
+    async with OwnServer(*demo) as server, server.client() as client:
+        await until_joined(client, agents=2)
+        done = await submit(client, "exit 3", {"cuda.device": "1"})
+        assert (await until_state(client, done, "failed"))["exit_code"] == 3
+        serve = (sys.executable, "-m", "aliquot", "serve", "--port", "0", "--data-folder", str(tmp_path), *demo)
+        second = await asyncio.to_thread(
+            subprocess.run, serve, capture_output=True, text=True, timeout=120, check=False
+        )
+        assert second.returncode == 2
+        assert f"{server.url} leads this database" in second.stderr
+        runs = await submit(client, "exec sleep 600", {"cuda.device": "1"})
+        await until_state(client, runs, "running")
+        await server.kill()
+        await server.start()
+        await until_joined(client, agents=2)
+        assert (await until_state(client, runs, "running"))["attempt"] == 1
