@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aliquot.core import fairshare
-from aliquot.core.fairshare import HALF_LIFE_MS, Usage, decay
+from aliquot.core.fairshare import HALF_LIFE_MS, Balance, Usage, decay
 from aliquot.core.guards import ESTIMATE_UNKNOWN_MS, GUARD_FACTOR, GUARD_MIN_MS, guard_ms, guards_ms
 from aliquot.core.months import month_of
 from aliquot.core.ordering import ORDERS
@@ -59,6 +59,16 @@ def test_usage_is_forgotten_by_the_half_life_of_its_policy() -> None:
     held = Usage(half_life_ms=day_ms).held(1000, user=ANN, project=LAB, now_us=0)
     week = Usage().held(1000, user=ANN, project=LAB, now_us=0)
     assert held.used_at(WEEK_US)[LAB, ANN] < week.used_at(WEEK_US)[LAB, ANN]
+
+
+def test_usage_is_reckoned_from_its_own_time_on() -> None:
+    late = Balance(used=1000, at_us=WEEK_US)
+    assert [late.used_at(now_us) for now_us in (0, WEEK_US, 2 * WEEK_US)] == [1000, 1000, 500]
+    day_ms = 86_400_000
+    short = Usage(half_life_ms=day_ms).held(1000, user=ANN, project=LAB, now_us=0)
+    ended = short.held(-1000, user=ANN, project=LAB, now_us=day_ms * 1000)
+    expected = 1000 * day_ms / 0.6931471805599453 / 2
+    assert ended.used_at(day_ms * 1000)[LAB, ANN] == pytest.approx(expected, rel=1e-9)
 
 
 def test_of_who_has_used_nothing_nothing_is_on_record() -> None:
