@@ -1,8 +1,9 @@
-import { useEffect, type ReactNode } from "react";
+import { useEffect, useRef, type ReactNode } from "react";
 import { Link, useLocation } from "wouter";
 import { pending } from "../api/feed";
 import { useObservable } from "../api/observable";
 import { ConnectionBar, ConnectionDot, useIsStale } from "./ConnectionBar";
+import { Boundary } from "../parts/Boundary";
 import { NoticeLine } from "../parts/NoticeLine";
 import { ThemeChoice } from "./ThemeChoice";
 
@@ -19,6 +20,12 @@ export function Shell({ children }: { readonly children: ReactNode }) {
   const [location] = useLocation();
   const isStale = useIsStale();
   const waiting = useObservable(pending);
+  const first = useRef(location);
+  useEffect(() => {
+    // Who reads with their ears is told that the page is another one.
+    if (location !== first.current) document.getElementById("content")?.focus({ preventScroll: true });
+    first.current = "";
+  }, [location]);
   useEffect(() => {
     const page = PAGES.find(({ path }) => path === location)?.name ?? "Session";
     document.title = `${page} · Aliquot`;
@@ -46,7 +53,7 @@ export function Shell({ children }: { readonly children: ReactNode }) {
       </header>
       <ConnectionBar />
       <main id="content" tabIndex={-1} className={isStale ? "content stale" : "content"}>
-        {children}
+        <Boundary place={location}>{children}</Boundary>
       </main>
       <NoticeLine />
     </>
