@@ -21,12 +21,13 @@ def still_fits(
         layouts: of the agents as they are now.
         used: budget units held per node; when the answer is yes, the placement is added to it.
     """
-    after = dict(used)
+    after: dict[NodeId, Mapping[DeviceId, int]] = {}
     for kernel in placement.kernels:
         layout = layouts.get(kernel.agent_id)
         if layout is None:
             return False
-        devices = DeviceMap(layout, after.get(kernel.node_id, {}))
+        held = after.get(kernel.node_id)
+        devices = DeviceMap(layout, used.get(kernel.node_id, {}) if held is None else held)
         try:
             devices.check(kernel.spec)
         except (AllocationRefused, InvalidRequest):

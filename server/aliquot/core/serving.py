@@ -100,8 +100,9 @@ class Serving:
         return dict(zip(names, verdicts(waiting, names), strict=True))
 
     def leave(self) -> None:
-        """Let the next pass begin with what this one found out."""
-        self._placer.keep()
+        """Let the next pass begin with what this one found out, if anything."""
+        if "_placer" in self.__dict__:
+            self._placer.keep()
 
     @property
     def asides(self) -> Mapping[SessionId, Verdict]:

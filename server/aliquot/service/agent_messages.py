@@ -33,6 +33,8 @@ from aliquot_schema.states import AgentState, KernelState
 
 ACTOR: Final = "system:agents"
 WAITING_MAX: Final = 10_000
+BATCH_MAX: Final = 100
+"""Acted on in one go: the event loop is held up by it for that long."""
 
 log: Final = logging.getLogger("aliquot.agents")
 
@@ -71,7 +73,7 @@ class AgentMessages:
         """Act on messages for ever."""
         while True:
             batch = [await self._waiting.get()]
-            while not self._waiting.empty():
+            while not self._waiting.empty() and len(batch) < BATCH_MAX:
                 batch.append(self._waiting.get_nowait())
             await self.run_once(batch)
 

@@ -1,4 +1,4 @@
-"""The allocator: woken by events, takes a snapshot, decides, re-checks the plan, and commits it in one transaction."""
+"""The allocator: woken by events, takes a snapshot, decides, re-checks the plan, and commits it."""
 
 import asyncio
 import logging
@@ -7,7 +7,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Final
 
-from aliquot.core import transitions
 from aliquot.core.decide import decide
 from aliquot.core.leaving import is_overdue, unstopped
 from aliquot.core.memo import Memo
@@ -15,9 +14,9 @@ from aliquot.core.ordering import order_named
 from aliquot.core.placement.strategies import making
 from aliquot.core.plan import Plan
 from aliquot.core.policy import Policy
+from aliquot.service.carrying_out import ACTOR, CarryingOut
 from aliquot.service.draft import Draft
-from aliquot.service.eviction import evict, stop_overdue
-from aliquot.service.grants import Grants
+from aliquot.service.eviction import stop_overdue
 from aliquot.service.journal import Journal
 from aliquot.service.ledger.ports import PassWatcher
 from aliquot.service.ports import Clock
@@ -27,11 +26,9 @@ from aliquot_schema.errors import InvalidRequest
 from aliquot_schema.events import Entity, Event
 from aliquot_schema.ids import SessionId
 from aliquot_schema.policies import PolicyDocument
-from aliquot_schema.states import SessionState
 
 log: Final = logging.getLogger("aliquot.allocator")
 
-ACTOR: Final = "system:allocator"
 SEED: Final = 0
 WAKING: Final = frozenset(
     {
@@ -94,6 +91,7 @@ class Allocator:
         self._woken = asyncio.Event()
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="decide")
         journal.listeners.append(self._hear)
+        journal.settled.append(state.running_rows.settle)
 
     def wake(self) -> None:
         """Ask for a pass; many wishes before it starts are one."""
@@ -135,8 +133,6 @@ class Allocator:
             failed=len(plan.failures),
             waiting=len(plan.verdicts),
         )
-        if placed:
-            self._on_scheduled(placed)
         return counts, self._wake_at_us(plan)
 
     def close(self) -> None:
@@ -145,45 +141,14 @@ class Allocator:
 
     async def carry_out(self, plan: Plan) -> tuple[tuple[SessionId, ...], int]:
         """Commit what of the plan still holds; returns the sessions placed, and how many were overtaken."""
-
-        def change(draft: Draft) -> list[SessionId]:
-            self._write_failures(draft, plan)
-            granted = Grants(state=self._state, epoch=self._journal.epoch, now_us=self._now_us).write(draft, plan)
-            self._write_fallbacks(draft, plan)
-            self._write_evictions(draft, plan)
-            return granted
-
-        if not (plan.placements or plan.failures or plan.fallbacks or plan.evictions):
-            return (), 0
-        placed = await self._journal.persist(change, actor=ACTOR, pass_number=self._pass_number)
-        return tuple(placed), len(plan.placements) - len(placed)
-
-    def _write_failures(self, draft: Draft, plan: Plan) -> None:
-        for session_id, failure in plan.failures.items():
-            session = draft.session(session_id)
-            if session is not None and session.is_pending:
-                draft.put(transitions.fail(session, failure, now_us=self._now_us), "failed")
-
-    def _write_fallbacks(self, draft: Draft, plan: Plan) -> None:
-        for session_id, level in plan.fallbacks.items():
-            session = draft.session(session_id)
-            if session is not None and session.is_pending and session.fallback_level < level:
-                draft.put(replace(session, fallback_level=level), "fell_back")
-
-    def _write_evictions(self, draft: Draft, plan: Plan) -> None:
-        for eviction in plan.evictions:
-            session = draft.session(eviction.session_id)
-            if session is None or session.version != eviction.version or session.state is not SessionState.RUNNING:
-                continue
-            evict(
-                draft,
-                session,
-                cause=eviction.cause,
-                by_session=eviction.by_session,
-                by_user=eviction.by_user,
-                now_us=self._now_us,
-                grace_ms=eviction.grace_ms,
-            )
+        work = CarryingOut(
+            state=self._state,
+            journal=self._journal,
+            now_us=self._now_us,
+            pass_number=self._pass_number,
+            on_scheduled=self._on_scheduled,
+        )
+        return await work.run(plan)
 
     async def _stop_overdue(self) -> None:
         """Those whose grace is over, and whom nobody has told to stop yet."""

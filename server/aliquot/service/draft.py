@@ -38,6 +38,8 @@ class Draft:
     def __init__(self, state: State) -> None:
         self._state = state
         self._own: dict[tuple[type, str], Record] = {}
+        self._kernels_of: dict[SessionId, dict[KernelId, Kernel]] = {}
+        """Of the draft's own."""
         self._usage = state.usage
         self.writes: list[Write] = []
 
@@ -85,8 +87,8 @@ class Draft:
     def kernels_in(self, session: Session) -> list[Kernel]:
         """The kernels of a session's newest attempt, by rank, as this draft has them."""
         known = {kernel.id: kernel for kernel in self._state.kernels_in(session)}
-        for record in self._own.values():
-            if isinstance(record, Kernel) and record.session_id == session.id and record.attempt == session.attempt:
+        for record in self._kernels_of.get(session.id, {}).values():
+            if record.attempt == session.attempt:
                 known[record.id] = record
         return sorted(known.values(), key=lambda kernel: kernel.rank)
 
@@ -100,7 +102,7 @@ class Draft:
         """Insert or replace a record; `what` says what happened to it, in one word: `queued`, `granted`, ..."""
         current = self._own.get((type(record), record.id)) or self._current(record)
         written = replace(record, version=1 if current is None else current.version + 1)
-        self._own[type(record), record.id] = written
+        self._keep(written)
         self.writes.append(Write(record=written, kind=f"{_ENTITY[type(record)]}.{what}"))
         assert isinstance(written, type(record))
         self._tell_array(written)
@@ -124,8 +126,13 @@ class Draft:
         merged = replace(record, version=known.version)
         place = next(index for index, write in enumerate(self.writes) if write.record is known)
         self.writes[place] = Write(record=merged, kind=f"{_ENTITY[type(record)]}.{what}")
-        self._own[type(record), record.id] = merged
+        self._keep(merged)
         return merged
+
+    def _keep(self, record: Record) -> None:
+        self._own[type(record), record.id] = record
+        if isinstance(record, Kernel):
+            self._kernels_of.setdefault(record.session_id, {})[record.id] = record
 
     def _tell_array(self, task: Record) -> None:
         """The array of a task that has ended hears of it in the same commit, whoever ended the task."""

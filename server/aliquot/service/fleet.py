@@ -18,11 +18,14 @@ class Fleet:
         self.layouts: dict[AgentId, DeviceLayout] = {}
         self.reachable: set[AgentId] = set()
         self.readings: dict[tuple[AgentId, DeviceId], DeviceReading] = {}
+        self.version = 0
+        """Raised by whatever changes an agent."""
         self._on: dict[NodeId, dict[AgentId, None]] = {}
         self._rows = AgentRows()
 
     def put(self, agent: Agent) -> bool:
         """An agent is new, or another version; returns whether its devices, or the node that they are on, are."""
+        self.version += 1
         known = self.agents.get(agent.id)
         self.agents[agent.id] = agent
         self._on.setdefault(agent.node_id, {})[agent.id] = None

@@ -1,10 +1,11 @@
 """Grants: what of a plan still holds on the newest state, written into a draft."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from aliquot.core import transitions
 from aliquot.core.arrays import settled, with_task
-from aliquot.core.plan import Placement, Plan
+from aliquot.core.plan import Placement
 from aliquot.core.recheck import still_fits
 from aliquot.core.snapshot import startable
 from aliquot.service.draft import Draft
@@ -17,18 +18,31 @@ from aliquot_schema.states import SessionState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Granted:
+    """What was written."""
+
+    sessions: tuple[SessionId, ...]
+    """Those that were given devices."""
+    versions: Mapping[SessionId, int]
+    """Of the job arrays that tasks were split off from."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Grants:
     """Writes placements. `now_us` and `epoch` are those of the pass."""
 
     state: State
     epoch: int
     now_us: int
+    versions: Mapping[SessionId, int] = field(default_factory=dict)
+    """Of job arrays, as the same plan has left them in commits before this one."""
 
-    def write(self, draft: Draft, plan: Plan) -> list[SessionId]:
-        """Write the placements that still hold; returns the sessions that were given devices."""
+    def write(self, draft: Draft, placements: Iterable[Placement]) -> Granted:
+        """Write the placements that still hold."""
         used = self.state.external.over(self.state.used)
         granted: list[SessionId] = []
-        for placement in plan.placements:
+        arrays: dict[SessionId, int] = {}
+        for placement in placements:
             session = draft.session(placement.session_id)
             if session is None or not self._is_as_decided(session, placement):
                 continue
@@ -37,14 +51,16 @@ class Grants:
             if still_fits(placement, layouts=self.state.layouts, used=used):
                 if placement.index is not None:
                     session = self._split(draft, session, placement.index)
+                    arrays[placement.session_id] = _version(draft, placement.session_id)
                 self._grant(draft, session, placement)
                 granted.append(session.id)
-        return granted
+        return Granted(sessions=tuple(granted), versions=arrays)
 
     def _is_as_decided(self, session: Session, placement: Placement) -> bool:
         """By the version in the state: a draft raises an array's with every task that it splits off."""
         known = self.state.sessions.get(session.id)
-        if known is None or known.version != placement.version or session.state is not SessionState.QUEUED:
+        version = self.versions.get(session.id, placement.version)
+        if known is None or known.version != version or session.state is not SessionState.QUEUED:
             return False
         if placement.index is None or session.tasks is None:
             return placement.index is None and session.tasks is None
@@ -107,3 +123,9 @@ class Grants:
             epoch=self.epoch,
             granted_us=self.now_us,
         )
+
+
+def _version(draft: Draft, session_id: SessionId) -> int:
+    session = draft.session(session_id)
+    assert session is not None, f"{session_id} is not known"
+    return session.version

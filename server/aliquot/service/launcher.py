@@ -17,6 +17,8 @@ from aliquot_schema.launching import LaunchOrder
 from aliquot_schema.states import KernelState, SessionState
 
 ACTOR: Final = "system:launcher"
+SESSIONS_MAX: Final = 100
+"""Sent in one go: the event loop is held up by it for that long."""
 
 Orders = dict[AgentId, list[LaunchOrder]]
 
@@ -39,7 +41,8 @@ class Launcher:
             sessions = [*await self._waiting.get()]
             while not self._waiting.empty():
                 sessions.extend(self._waiting.get_nowait())
-            await self.run_once(sessions)
+            for first in range(0, len(sessions), SESSIONS_MAX):
+                await self.run_once(sessions[first : first + SESSIONS_MAX])
 
     async def run_once(self, sessions: Iterable[SessionId]) -> int:
         """Send the orders of these sessions; returns how many kernels that were."""

@@ -65,6 +65,7 @@ class RunningRows:
         self._make = make
         self._rows: dict[SessionId, RunningRow] = {}
         self._moved: dict[SessionId, None] = {}
+        self._shown: tuple[RunningRow, ...] | None = None
 
     def note(self, session_id: SessionId) -> None:
         """This one may hold something else than before, or hold it in another way."""
@@ -75,7 +76,15 @@ class RunningRows:
         self._moved |= dict.fromkeys(self._rows)
 
     def rows(self) -> tuple[RunningRow, ...]:
-        """All of them, as they are now."""
+        """All of them, as they are now; the very same as before when nothing has changed."""
+        self.settle()
+        if self._shown is None:
+            self._shown = tuple(self._rows.values())
+        return self._shown
+
+    def settle(self) -> None:
+        """Make the rows that were noted: now, a few at a time, rather than all when somebody wants to see them."""
+        self._shown = None if self._moved else self._shown
         for session_id in self._moved:
             row = self._make(session_id)
             if row is None:
@@ -83,7 +92,6 @@ class RunningRows:
             else:
                 self._rows[session_id] = row
         self._moved.clear()
-        return tuple(self._rows.values())
 
 
 class AgentRows:

@@ -16,6 +16,7 @@ from aliquot.service.fleet import Fleet
 from aliquot.service.forecasting import Forecasts
 from aliquot.service.holdings import Holdings
 from aliquot.service.judgement import Judgement
+from aliquot.service.possible import Possible
 from aliquot.service.record_order import end_of, load_order
 from aliquot.service.retention import Retention
 from aliquot.service.rows import QueueRows, RunningRows, pending_row, running_row
@@ -46,6 +47,7 @@ class State:
         self._fleet = Fleet()
         self.agents = self._fleet.agents
         self.layouts = self._fleet.layouts
+        self.possible = Possible(self._fleet)
         self.reachable = self._fleet.reachable
         self.readings = self._fleet.readings
         self.slots: dict[SlotName, KnownSlot] = {}

@@ -5,9 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
-from aliquot.core.feasibility import impossible
 from aliquot.core.quota_limits import impossible_under, too_many_queued
-from aliquot.service.snapshots import is_present
 from aliquot.service.state import State
 from aliquot_schema.errors import AliquotError, InvalidRequest, UnknownSlot
 from aliquot_schema.ids import PoolId, ProjectId, UserId
@@ -72,12 +70,10 @@ def _check_pool(state: State, pool: PoolId) -> None:
 
 
 def _check_room(state: State, session: Session) -> None:
-    present = [agent for agent in state.agents.values() if is_present(agent)]
-    agents = [state.agent_row(agent, is_open=True) for agent in present if agent.pool == session.pool]
     for field, spec in _requests(session.spec):
-        if present:
+        if state.possible.has_agents:
             _check_slots(state, spec.slots, field=field)
-        refusal = impossible(spec, agents, state.rules.allocation) if agents else None
+        refusal = state.possible.refusal(spec, pool=session.pool, options=state.rules.allocation)
         if refusal is not None:
             raise _about(refusal, field)
 

@@ -42,7 +42,9 @@ def _idle(state: State) -> Iterator[tuple[Agent, Device, DeviceReading]]:
         held = state.used.get(agent.node_id, {})
         for device in agent.devices:
             reading = state.readings.get((agent.id, device.id))
+            if reading is None or not any(map(is_accelerator, device.costs)):
+                continue
             kin = [other.id for other in agent.devices if other.parent == device.id or other.id == device.parent]
             is_free = not any(held.get(name) for name in (device.id, *kin))
-            if reading is not None and is_free and any(map(is_accelerator, device.costs)):
+            if is_free:
                 yield agent, device, reading

@@ -1,0 +1,181 @@
+"""How long the server's event loop stands still: 10,000 sessions on the openb cluster, and more all the while."""
+
+import asyncio
+import gc
+import itertools
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from registry import Key, scenario
+
+# The cluster, its jobs and the fake executor are shared with the tests, whose support folder pytest alone knows.
+sys.path.append(str(Path(__file__).parents[1] / "support"))
+
+from aliquot.app import SWITCH_INTERVAL_S
+from aliquot.clock import RandomIds, SystemClock
+from aliquot.core.snapshot import Request
+from aliquot.service.orchestrator import Orchestrator, Ports, load_state
+from aliquot.store.opening import open_store
+from aliquot_schema.ids import AgentId, KernelId, UserId
+from aliquot_schema.launching import KernelPhase, KernelReport, LaunchOrder
+from aliquot_schema.requests import Caller, NewSession
+from aliquot_schema.slots import format_amount
+from placement_queue import Full
+from placement_traces import ABSENT, is_present, openb
+from service_fakes import FakeAgent, FakeExecutor
+
+PENDING: Final = 10_000
+CLIENTS: Final = 16
+SAMPLE_S: Final = 0.001
+MORE: Final = 500
+"""Submissions after these, while the queue is long."""
+WAIT_S_MAX: Final = 300.0
+
+
+@scenario(
+    Key(
+        name="loop_block_max_s",
+        what="longest standstill of the event loop while 10,000 are submitted and placed",
+        reach="<= 0.050",
+    ),
+)
+async def loop_block() -> dict[str, float]:
+    """In a process of its own."""
+    if not is_present():
+        print(f"  skipped: {ABSENT}", file=sys.stderr, flush=True)
+        return {}
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as worker:
+        found = await asyncio.get_running_loop().run_in_executor(worker, measure)
+    print(
+        f"  {found.placed:,} placed, {found.waiting:,} wait | standstills above 20 ms: {found.long_ones} of "
+        f"{found.samples:,} samples | longest by the loop's own CPU time {found.cpu_max_s:.3f} s",
+        file=sys.stderr,
+        flush=True,
+    )
+    return {"loop_block_max_s": found.lag_max_s}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What was measured."""
+
+    lag_max_s: float
+    cpu_max_s: float
+    long_ones: int
+    samples: int
+    placed: int
+    waiting: int
+
+
+class Agents(FakeExecutor):
+    """Finds the agent of a kernel at once, and starts all it is asked to."""
+
+    async def launch(self, agent_id: AgentId, orders: Sequence[LaunchOrder]) -> None:
+        agent = self.agents[agent_id]
+        for order in orders:
+            agent.orders[order.kernel_id] = order
+            agent.running.add(order.kernel_id)
+            self._report(agent, _started(order.kernel_id))
+
+
+class Lag:
+    """Samples how much later than asked for the loop comes back to a task."""
+
+    def __init__(self) -> None:
+        self.lags_s: list[float] = []
+        self.cpu_max_s = 0.0
+
+    async def run(self) -> None:
+        """For ever."""
+        while True:
+            began, cpu = time.perf_counter(), time.thread_time()
+            await asyncio.sleep(SAMPLE_S)
+            self.lags_s.append(time.perf_counter() - began - SAMPLE_S)
+            self.cpu_max_s = max(self.cpu_max_s, time.thread_time() - cpu)
+
+
+def measure() -> Found:
+    """Settings of the interpreter are those of a server."""
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    gc.collect()
+    gc.freeze()
+    return asyncio.run(_measure())
+
+
+async def _measure() -> Found:
+    full = Full(openb())
+    requests = itertools.cycle([row.request for row in full.rows(PENDING, prefix="")])
+    async with _service(full) as service:
+        lag = Lag()
+        sampling = asyncio.create_task(lag.run())
+        await _submit(service, requests, count=PENDING)
+        async with asyncio.timeout(WAIT_S_MAX):
+            await _until_judged(service)
+        await _submit(service, requests, count=MORE)
+        sampling.cancel()
+        return Found(
+            lag_max_s=max(lag.lags_s),
+            cpu_max_s=lag.cpu_max_s,
+            long_ones=sum(one > 0.020 for one in lag.lags_s),
+            samples=len(lag.lags_s),
+            placed=len(service.state.sessions) - len(service.state.pending),
+            waiting=len(service.state.pending),
+        )
+
+
+async def _until_judged(service: Orchestrator) -> None:
+    """Until everybody either runs or was told why not."""
+    while not service.state.pending.keys() <= service.state.verdicts.keys():  # noqa: ASYNC110 # no event tells of it
+        await asyncio.sleep(SAMPLE_S)
+
+
+async def _submit(service: Orchestrator, requests: Iterator[Request], *, count: int) -> None:
+    numbers = iter(range(count))
+
+    async def work(number: int) -> None:
+        caller = Caller(user=UserId(f"user{number}"), request_id="req_bench")
+        for _, request in zip(numbers, requests, strict=False):
+            slots = [(slot, format_amount(slot, amount)) for slot, amount in request]
+            await service.sessions.create_session(caller, NewSession(argv=("true",), shell=None, slots=slots))
+
+    async with asyncio.TaskGroup() as group:
+        for number in range(CLIENTS):
+            group.create_task(work(number))
+
+
+@asynccontextmanager
+async def _service(full: Full) -> AsyncIterator[Orchestrator]:
+    """All agents have joined."""
+    agents = [
+        FakeAgent(id=row.id, devices=tuple(row.layout.devices.values()), node=str(row.node_id)) for row in full.agents
+    ]
+    executor, clock = Agents(agents), SystemClock()
+    with TemporaryDirectory(prefix="aliquot-bench-") as folder:
+        store = open_store("", data_folder=Path(folder), now_us=clock.now_us)
+        state, loaded = await load_state(store)
+        ports = Ports(store=store, executor=executor, clock=clock, ids=RandomIds(), ledger=store.ledger)
+        service = Orchestrator(ports, state=state, loaded=loaded, grace_ms=1000)
+        running = asyncio.create_task(service.run())
+        try:
+            await executor.start()
+            await service.until_reachable(frozenset(agent.id for agent in agents))
+            yield service
+            assert not running.done(), running.exception()
+        finally:
+            running.cancel()
+            with suppress(asyncio.CancelledError):
+                await running
+            await service.close()
+            await store.close()
+
+
+def _started(kernel_id: KernelId) -> KernelReport:
+    return KernelReport(kernel_id=kernel_id, phase=KernelPhase.STARTED, at_us=1)
