@@ -7,9 +7,10 @@ from contextlib import aclosing
 
 import pytest
 
-from e2e_sessions import session, submit, until_map, until_state
+from aliquot.cli.main_job.own_server import OwnServer
+from e2e_sessions import session, submit, until, until_map, until_state
 from ray_processes import environment, gateway_pid
-from ray_stage import Stage, stage
+from ray_stage import RAY, Stage, stage
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
@@ -117,3 +118,18 @@ async def test_many_sessions_at_once_all_run_once(on: Stage) -> None:
         await until_state(on.client, session_id, "failed")
     assert {(await session(on.client, id))["exit_code"] for id in ids} == {5}
     assert len(mark.read_text().splitlines()) == 60
+
+
+async def test_a_wrong_token_is_said_to_be_the_reason(on: Stage) -> None:
+    wrong = on.ray.folder / "wrong-token"
+    wrong.touch(mode=0o600)
+    wrong.write_text("f" * 64)
+    options = [str(wrong) if option == str(on.ray.token_file) else option for option in on.ray.server_options]
+    async with OwnServer(*options) as server, server.client() as client:
+
+        async def refused() -> bool:
+            told = (await client.execute(RAY))["cluster"]["ray"]
+            assert not told["connected"]
+            return "token" in (told["reason"] or "")
+
+        await until(refused)

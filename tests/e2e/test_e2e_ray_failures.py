@@ -99,6 +99,17 @@ async def test_a_killed_gateway_is_started_again_and_nobody_is_lost(on: Stage) -
     assert "lost" not in on.states.get(f"demo-{number}", [])
 
 
+async def test_a_frozen_gateway_is_replaced(on: Stage) -> None:
+    job, number = await on.job("frozen-gateway")
+    gateway = await on.gateway()
+    send(gateway, signal.SIGSTOP)
+    await on.until_agent(number, "suspect")
+    on.let_end("frozen-gateway")
+    await until_other(on.gateway, gateway)
+    await on.until_connected()
+    await assert_ends(on, "frozen-gateway", job)
+
+
 @pytest.mark.parametrize("crash", [True, False])
 async def test_a_server_that_is_started_again_adopts_the_actors(on: Stage, crash: bool) -> None:
     name = f"server-{crash}"

@@ -12,8 +12,9 @@ from aliquot.execution.ray.messages import Apart, FromServer
 from aliquot.execution.ray.pipe import Pipe, PipeBroken
 from aliquot.execution.ray.reaching import Unreachable, reach
 
-CONNECT_S_MAX: Final = 45.0
-"""How long Ray may take to make a driver of this process."""
+CONNECT_TURN_S: Final = 3.0
+CONNECT_TURNS_MAX: Final = 10
+"""How often Ray is waited for to make a driver of this process, and the server told so."""
 
 log: Final = logging.getLogger("aliquot.gateway")
 
@@ -46,14 +47,20 @@ async def _work(head: str, server: Pipe[FromServer], switchboard: Switchboard) -
     from aliquot.execution.ray.gateway.cluster import Cluster
     from aliquot.execution.ray.gateway.driver import connect
 
-    try:
-        async with asyncio.timeout(CONNECT_S_MAX):
-            version = await asyncio.to_thread(connect, head)
-    except TimeoutError:
+    connecting = asyncio.create_task(asyncio.to_thread(connect, head))
+    for _ in range(CONNECT_TURNS_MAX):
+        if (await asyncio.wait({connecting}, timeout=CONNECT_TURN_S))[0]:
+            break
+        await server.send(Apart(reason=f"waiting for Ray at {head} to take a driver from this host"))
+    else:
         raise Unreachable(
-            f"Ray at {head} takes no driver from this host: it needs a Ray node of the cluster here, which "
-            f"`aliquot node start --ray-head {head} --no-agent` makes"
-        ) from None
+            f"Ray at {head} takes no driver from this host: its token is another one, or there is no Ray node of the "
+            f"cluster here, which `aliquot node start --ray-head {head} --no-agent` makes; the log says more"
+        )
+    try:
+        version = connecting.result()
+    except ConnectionError as error:
+        raise Unreachable(f"Ray at {head} does not let this host in, as with another token: {error}") from error
     log.info("connected to Ray %s at %s", version, head)
     await Cluster(version=version, head=head, server=server, switchboard=switchboard).watch()
 
