@@ -10,7 +10,7 @@ from aliquot.execution.ray.gateway.switchboard import Switchboard
 from aliquot.execution.ray.messages import Apart, FromServer, Joined
 from aliquot.execution.ray.pipe import Pipe
 
-LOOK_S: Final = 0.5
+LOOK_S: Final = 1.0
 ANSWER_S_MAX: Final = 3.0
 """How long Ray's control store may take to answer before it is said to be away."""
 
