@@ -39,13 +39,13 @@ async def test_what_is_shown_is_marked_stale_and_goes_on_without_a_reload(browse
 
         await mortal.kill()
         for tab in (queue, log):
-            await expect(tab.page.get_by_text("Connection lost")).to_be_visible()
+            await expect(tab.page.locator(".connection.lost")).to_be_visible()
             await expect(tab.page.locator("main.stale")).to_be_visible()
         gate.touch()
         await mortal.start()
 
         for tab in (queue, log):
-            await expect(tab.page.get_by_text("Connection lost")).to_be_hidden()
+            await expect(tab.page.locator(".connection.lost")).to_be_hidden()
             await expect(tab.page.locator("main.stale")).to_have_count(0)
         await expect(log.page.get_by_role("log")).to_contain_text("after")
         await submit(client, "true", {"cuda.device": "8"}, cluster_size=2, name="newcomer")
