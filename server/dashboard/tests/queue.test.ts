@@ -36,7 +36,7 @@ test("by reason and by priority", () => {
 });
 
 test("the expected start, where one is known", () => {
-  const until = (at: string | null) => ({ waits: { until: at } }) as Pick<Row, "waits">;
+  const until = (at: string | null) => ({ expected_start: at });
   const now = Date.parse("2026-05-02T12:00:00Z");
   expect(expectedStart(until(null), now)).toBe("—");
   expect(expectedStart(until("2026-05-02T12:10:00Z"), now)).toBe("in 10 min");

@@ -30,7 +30,9 @@ export function WaitingTable({ entries, refresh }: Props) {
             <th>Priority</th>
             <th>Waits because</th>
             <th className="figure">Waited</th>
-            <th className="figure">Expected</th>
+            <th className="figure" title="At the latest">
+              Starts by
+            </th>
             <th>
               <span className="hidden">What to do</span>
             </th>
@@ -100,7 +102,7 @@ function Times({ entry: { session } }: { readonly entry: Entry }) {
       <td className="figure" data-label="waited">
         {duration(now - Date.parse(session.queued_at))}
       </td>
-      <td className="figure" data-label="expected">
+      <td className="figure" data-label="starts by">
         {expectedStart(session, now)}
       </td>
     </>

@@ -1,5 +1,6 @@
 import { useNow } from "../format/clock";
 import { duration, moment } from "../format/times";
+import { expectedStart } from "../queue/start";
 import type { Session } from "./loading";
 import { phasesOf } from "./phases";
 
@@ -37,6 +38,14 @@ export function Timeline({ session }: { readonly session: Session }) {
             </div>
           ) : null,
         )}
+        {session.expected_start && !session.scheduled_at ? (
+          <div>
+            <dt>starts at the latest</dt>
+            <dd>
+              {moment(session.expected_start, now)} ({expectedStart(session, now)})
+            </dd>
+          </div>
+        ) : null}
         {session.reserve_until ? (
           <div>
             <dt>reckoned to end by</dt>
