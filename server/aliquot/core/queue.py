@@ -2,6 +2,7 @@
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import compress
 from typing import Final, Generic, NamedTuple, TypeVar, overload
 
 import numpy as np
@@ -78,11 +79,11 @@ class Queue(Sequence[PendingRow]):
     def changed(self, *, left: Iterable[PendingRow] = (), joined: Iterable[PendingRow] = ()) -> "Queue":
         """The queue after rows left it and others joined it."""
         rows, table = list(self.rows), self._table
-        gone = sorted((self._position(row) for row in left), reverse=True)
-        for position in gone:
-            del rows[position]
+        gone = [self._position(row) for row in left]
         if gone:
-            table = np.delete(table, gone, axis=1)
+            stays = np.ones(len(rows), dtype=np.bool_)
+            stays[gone] = False
+            rows, table = list(compress(rows, stays.tolist())), np.compress(stays, table, axis=1)
         arrived = sorted(joined, key=_place)
         if arrived:
             places = [bisect_left(rows, _place(row), key=_place) for row in arrived]
