@@ -162,3 +162,11 @@ async def test_a_quota_is_set_and_taken_away(browser: Browser, demo: OwnServer) 
         await expect(page.get_by_role("cell", name="user ada")).to_be_visible()
         await page.get_by_role("button", name="Remove the quota of ada").click()
         await expect(page.get_by_text("Nothing is limited")).to_be_visible()
+
+
+async def test_the_doctor_asks_every_agent(browser: Browser, demo: OwnServer) -> None:
+    async with signed_in(browser, demo) as tab:
+        page = await tab.open("/admin?tab=doctor")
+        await page.get_by_role("button", name="Ask every agent now").click()
+        await expect(page.get_by_text("2 answered")).to_be_visible()
+        await expect(page.get_by_text("All agree")).to_be_visible()
