@@ -23,6 +23,8 @@ UNWRITTEN_MAX: Final = 5000
 """Passes kept while the ledger cannot be written. When there are more, they are lost, and the next entry says so."""
 KEPT_US: Final = 30 * 86_400 * 1_000_000
 EXPIRE_S: Final = 3600.0
+CLOSE_S: Final = 10.0
+"""A database that does not answer keeps no server from following, or from ending."""
 
 
 class Recording:
@@ -90,8 +92,9 @@ class Recording:
     async def close(self) -> None:
         """Write what is left."""
         try:
-            await self.flush()
-        except StoreUnavailable as error:
+            async with asyncio.timeout(CLOSE_S):
+                await self.flush()
+        except (StoreUnavailable, TimeoutError) as error:
             log.error("the decision ledger lacks the last %d passes: %s", len(self._unwritten), error)
         finally:
             self._worker.shutdown()
