@@ -12,7 +12,6 @@ export default defineConfig({
     // A font or worker as data: in a script would need a wider policy than 'self'.
     assetsInlineLimit: 0,
     chunkSizeWarningLimit: 4000,
-    manifest: true,
     rollupOptions: {
       input: {
         dashboard: resolve(import.meta.dirname, "index.html"),
