@@ -95,7 +95,8 @@ class Serving:
     def verdicts(self, line: IntArray) -> dict[SessionId, Verdict]:
         """Why each of the others in the line waits, in its order."""
         waiting = line[self._is_left[line]]
-        names = [self._queue[position].session_id for position in waiting.tolist()]
+        rows = self._queue.rows
+        names = [rows[position].session_id for position in waiting.tolist()]
         verdicts = self._behind_head if self._scene.policy.backfill is Backfill.NONE else self._by_kind
         return dict(zip(names, verdicts(waiting, names), strict=True))
 
@@ -116,14 +117,14 @@ class Serving:
 
     def _by_kind(self, waiting: IntArray, names: Sequence[SessionId]) -> list[Verdict]:
         """Rows of one kind wait for one reason, but for those that were passed over."""
-        kinds = self._kinds[waiting].tolist()
-        known: dict[int, Verdict] = {}
-        for position, kind, name in zip(waiting.tolist(), kinds, names, strict=True):
-            if kind not in known and name not in self._asides:
-                known[kind] = self._verdict(self._queue[position])
-        if not self._asides:
-            return [known[kind] for kind in kinds]
-        return [self._asides.get(name) or known[kind] for name, kind in zip(names, kinds, strict=True)]
+        kinds, asides = self._kinds[waiting], self._asides
+        judged = np.array([name not in asides for name in names], dtype=np.bool_) if asides else slice(None)
+        _, firsts = np.unique(kinds[judged], return_index=True)
+        leaders = waiting[judged][np.sort(firsts)].tolist()
+        known = {int(self._kinds[position]): self._verdict(self._queue[position]) for position in leaders}
+        if not asides:
+            return [known[kind] for kind in kinds.tolist()]
+        return [asides.get(name) or known[kind] for name, kind in zip(names, kinds.tolist(), strict=True)]
 
     @cached_property
     def _placer(self) -> Placer:
