@@ -7,6 +7,7 @@ import pytest
 
 from aliquot.execution.ray.code_version import installed_code
 from e2e_sessions import alloc_map, session, submit, until, until_state
+from ray_processes import gcs_pid
 from ray_stage import Stage, send, stage
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
@@ -48,6 +49,16 @@ async def assert_ends(on: Stage, name: str, session_id: str, code: int = 7) -> N
     """The exit code arrives, exact, and there was one start."""
     ended = await on.ended(session_id)
     assert (ended["exit_code"], on.runs(name)) == (code, 1)
+
+
+async def apart(on: Stage) -> dict[str, object] | None:
+    told = await on.cluster_ray()
+    return None if told["connected"] else told
+
+
+async def waits_for_the_cluster(on: Stage, session_id: str) -> bool:
+    waits = (await session(on.client, session_id))["waits"]
+    return waits is not None and waits["reason"] == "cluster_unavailable"
 
 
 async def test_a_killed_actor_is_made_again_and_its_sessions_live_on(on: Stage) -> None:
@@ -159,3 +170,27 @@ async def test_a_session_canceled_while_its_actor_is_gone_ends_when_it_is_back(o
 
     await until(free)
     assert on.runs("canceled") == 1
+
+
+async def test_sessions_live_through_the_loss_of_rays_head_for_good_and_new_ones_wait_for_another(on: Stage) -> None:
+    early, _ = await on.job("early", code=3)
+    late, _ = await on.job("late", code=4)
+    port = on.ray.head.rpartition(":")[2]
+    store = gcs_pid(port)
+    assert store is not None
+    send(on.ray.head_node.pid, signal.SIGSTOP)  # so that nobody starts another one yet
+    send(store, signal.SIGKILL)
+    on.let_end("early")
+    told = await until(lambda: apart(on))
+    assert told["reason"]
+    await on.until_agent(1, "lost")
+    await on.until_agent(2, "lost")
+    waiting = await submit(on.client, "true", {"cuda.device": "1"})
+    await until(lambda: waits_for_the_cluster(on, waiting))
+    send(on.ray.head_node.pid, signal.SIGCONT)
+    await on.until_connected()
+    assert (await on.ended(early))["exit_code"] == 3
+    on.let_end("late")
+    assert (await on.ended(late))["exit_code"] == 4
+    assert (on.runs("early"), on.runs("late")) == (1, 1)
+    await until_state(on.client, waiting, "completed")
