@@ -270,9 +270,8 @@ async def test_what_changes_while_an_agent_is_asked_says_nothing() -> None:
 
         on.executor.inventory = late  # type: ignore[method-assign]  # what it said a moment ago
         reaper = reaper_of(on)
-        before = await reaper.look(A)
-        assert before is not None
-        assert {(one.kind, one.subject) for one in before[1]} == {
+        before = await reaper.look_around()
+        assert {(one.kind, one.subject) for one in before.differences} == {
             (D.PROCESS_WITHOUT_LEASE, kernel_id),
             (D.LEASE_WITHOUT_PROCESS, f"{second}.1.0"),
         }
@@ -327,9 +326,9 @@ async def test_looking_changes_nothing() -> None:
         events = len(store.log)
         reaper = reaper_of(on)
         for _ in range(3):
-            look = await reaper.look(A)
-            assert look is not None
-            assert [one.kind for one in look[1]] == [D.LEASE_WITHOUT_PROCESS]
+            look = await reaper.look_around()
+            assert look.asked == (A,)
+            assert [one.kind for one in look.differences] == [D.LEASE_WITHOUT_PROCESS]
         assert len(store.log) == events
 
 

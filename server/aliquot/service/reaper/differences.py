@@ -37,10 +37,13 @@ class Difference:
         return self.kind, self.agent_id, self.subject
 
 
-def known_kernels(state: State, agent_id: AgentId) -> dict[KernelId, int]:
-    """Versions of an agent's kernels that have not exited; to be taken before the agent is asked."""
-    alive = (kernel for kernel in state.kernels.values() if kernel.state is not KernelState.EXITED)
-    return {kernel.id: kernel.version for kernel in alive if kernel.agent_id == agent_id}
+def known_kernels(state: State) -> dict[AgentId, dict[KernelId, int]]:
+    """Versions of the kernels that have not exited, by agent; to be taken before agents are asked."""
+    found: dict[AgentId, dict[KernelId, int]] = {}
+    for kernel in state.kernels.values():
+        if kernel.state is not KernelState.EXITED:
+            found.setdefault(kernel.agent_id, {})[kernel.id] = kernel.version
+    return found
 
 
 def differences(
@@ -49,7 +52,7 @@ def differences(
     """Compare.
 
     Args:
-        before: `known_kernels` when the agent was asked; kernels that changed since say nothing.
+        before: of `known_kernels` when the agent was asked; kernels that changed since say nothing.
         grace_ms: what kernels have that are asked to stop, unless they were promised more.
     """
     agent_id = inventory.agent.id

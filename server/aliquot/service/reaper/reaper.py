@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, Protocol
 
 from aliquot.service.dispatch import Dispatch
@@ -28,7 +28,10 @@ CONFIRM_S: Final = 3.0
 ANSWER_S: Final = 20.0
 """How long an agent is waited for."""
 
+AGENTS_AT_ONCE: Final = 64
+
 Key = tuple[Discrepancy, AgentId, str]
+Finds = tuple[Inventory, list[Difference]]
 
 
 class Room(Protocol):
@@ -90,15 +93,11 @@ class Reaper:
 
     async def run_once(self) -> int:
         """Look at all agents; returns how many differences were seen for the first time."""
-        agents = sorted(self._state.reachable)
-        looks = await asyncio.gather(*(self.look(agent_id) for agent_id in agents))
+        looks = await self._looks()
         foreign = list(foreign_uses(self._state))
         unsure = 0
         sure_foreign: dict[tuple[AgentId, str], Difference] = {}
-        for agent_id, look in zip(agents, looks, strict=True):
-            if look is None:
-                continue
-            inventory, found = look
+        for agent_id, (inventory, found) in looks.items():
             found += [difference for difference in foreign if difference.agent_id == agent_id]
             before = self._seen.get(agent_id, frozenset())
             self._seen[agent_id] = frozenset((difference.key, difference.version) for difference in found)
@@ -114,16 +113,25 @@ class Reaper:
 
     async def look_around(self) -> Look:
         """All agents that can be asked, for somebody who only wants to know."""
-        agents = sorted(self._state.reachable)
-        looks = await asyncio.gather(*(self.look(agent_id) for agent_id in agents))
-        answered = {agent_id: look for agent_id, look in zip(agents, looks, strict=True) if look is not None}
+        answered = await self._looks()
         found = [difference for _, differing in answered.values() for difference in differing]
         found += [difference for difference in foreign_uses(self._state) if difference.agent_id in answered]
         return Look(differences=tuple(found), asked=tuple(answered))
 
-    async def look(self, agent_id: AgentId) -> tuple[Inventory, list[Difference]] | None:
-        """What an agent has, and in what that differs; None when it does not answer."""
-        before = known_kernels(self._state, agent_id)
+    async def _looks(self) -> dict[AgentId, Finds]:
+        """What each agent that answers has, and in what that differs. Some are asked at one time, so that many agents
+        do not keep everybody else waiting."""
+        found: dict[AgentId, Finds] = {}
+        agents = sorted(self._state.reachable)
+        before = known_kernels(self._state)
+        for first in range(0, len(agents), AGENTS_AT_ONCE):
+            asked = agents[first : first + AGENTS_AT_ONCE]
+            looks = await asyncio.gather(*(self._look(agent_id, before.get(agent_id, {})) for agent_id in asked))
+            found |= {agent_id: look for agent_id, look in zip(asked, looks, strict=True) if look is not None}
+        return found
+
+    async def _look(self, agent_id: AgentId, before: Mapping[KernelId, int]) -> Finds | None:
+        """None when it does not answer."""
         try:
             inventory = await asyncio.wait_for(self._executor.inventory(agent_id), ANSWER_S)
         except (AliquotError, TimeoutError) as error:
