@@ -58,6 +58,8 @@ class Journal:
         self._overtaken = asyncio.Lock()
         """Changes that were overtaken once are tried again one by one: they cannot overtake each other for ever."""
         self._is_shared = is_shared
+        self._is_unsure = False
+        """Whether the store may hold a commit that it did not tell of."""
         self.epoch = epoch
         self.leads = not is_shared
         self.listeners: list[Callable[[Event], None]] = []
@@ -131,6 +133,9 @@ class Journal:
         raise Unavailable(f"a change by {origin.actor} was overtaken {TRIES_MAX} times; try again")
 
     async def _attempt(self, change: Callable[[Draft], T], origin: Origin) -> T:
+        if self._is_unsure:
+            await self.catch_up()
+            self._is_unsure = False
         draft = Draft(self._state)
         try:
             result = change(draft)
@@ -163,7 +168,11 @@ class Journal:
 
     async def _finish(self, batch: Batch) -> None:
         """Shielded from cancellation: what is committed must reach the state, and have its effects, all the same."""
-        events = await self._store.commit(batch)
+        try:
+            events = await self._store.commit(batch)
+        except StoreUnavailable:
+            self._is_unsure = True
+            raise
         self._absorb(events)
         while self._feed.revision < events[-1].number:
             await self._newer_than(self._feed.revision)

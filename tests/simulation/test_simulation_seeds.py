@@ -1,0 +1,46 @@
+"""Whole runs of the service under faults of every kind, each repeatable by its seed."""
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from simulation_run import simulate
+
+ROOT = Path(__file__).parents[2]
+SUPPORT = ROOT / "tests" / "support"
+PRINT = "from simulation_run import simulate; print([simulate(seed).digest for seed in (3, 14)])"
+BLOCK = 20
+SEEDS = 300
+
+blocks = [pytest.param(first, marks=[pytest.mark.slow] * (first > 1)) for first in range(1, SEEDS, BLOCK)]
+
+
+@pytest.mark.parametrize("first", blocks)
+def test_no_seed_breaks_a_rule(first: int) -> None:
+    struck: Counter[str] = Counter()
+    happened: Counter[str] = Counter()
+    for seed in range(first, first + BLOCK):
+        outcome = simulate(seed)
+        struck.update(outcome.faults)
+        happened.update(outcome.kinds)
+    # A run that nothing happens in shows nothing.
+    assert len(struck) >= 8
+    for kind in ("session.requeued", "session.canceled", "session.split", "agent.lost", "kernel.unknown"):
+        assert happened[kind] > 0, f"no {kind} in seeds {first} to {first + BLOCK - 1}"
+
+
+def test_a_seed_is_one_run_byte_for_byte() -> None:
+    """Whatever the hashes of strings and the addresses of objects are."""
+    digests = {_digests(hash_seed) for hash_seed in ("1", "2")}
+    assert len(digests) == 1
+
+
+def _digests(hash_seed: str) -> str:
+    paths = os.pathsep.join([str(SUPPORT), str(ROOT / "server"), str(ROOT / "schema")])
+    environment = os.environ | {"PYTHONHASHSEED": hash_seed, "PYTHONPATH": paths}
+    command = [sys.executable, "-c", PRINT]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=240).stdout

@@ -1,0 +1,57 @@
+"""The fairness ledger kept a second time, in whole milli of a device x milliseconds, from leases alone."""
+
+from dataclasses import dataclass
+
+from aliquot_schema.events import Record
+from aliquot_schema.leases import Lease
+from aliquot_schema.quotas import Account
+from aliquot_schema.sessions import DEFAULT_PROJECT
+from aliquot_schema.slots import MILLI
+
+WHOLE = "cuda.device"
+
+
+@dataclass(slots=True)
+class _Place:
+    at_us: int = 0
+    holds_milli: int = 0
+    charged: int = 0
+
+
+class Charges:
+    """By project and user. Time before the last change of a place counts for nothing, as it was counted already."""
+
+    def __init__(self) -> None:
+        self.project_of: dict[str, str] = {}
+        self.accounts: dict[tuple[str, str], Account] = {}
+        self._places: dict[tuple[str, str], _Place] = {}
+
+    def take(self, record: Record) -> None:
+        """Reckon with a lease's grant or release; remember what an account says."""
+        if isinstance(record, Account):
+            assert record.charged >= self._charged_before(record), f"{record.id} is charged less than before"
+            self.accounts[record.project, record.user] = record
+        elif isinstance(record, Lease):
+            sign, at_us = (1, record.granted_us) if record.released_us is None else (-1, record.released_us)
+            project = self.project_of.get(record.session_id or "", DEFAULT_PROJECT)
+            place = self._places.setdefault((project, record.owner), _Place())
+            until_us = max(at_us, place.at_us)
+            place.charged += place.holds_milli * (until_us // 1000 - place.at_us // 1000)
+            place.at_us = until_us
+            place.holds_milli += sign * _rate(record)
+
+    def check_all_settled(self) -> None:
+        """Nothing is held, and every account says to the device-millisecond what was used."""
+        for key, place in self._places.items():
+            assert place.holds_milli == 0, f"{key} holds {place.holds_milli} milli of devices"
+            said = self.accounts[key].charged
+            assert said == place.charged, f"{key} was charged {said} device-milliseconds for {place.charged}"
+
+    def _charged_before(self, account: Account) -> int:
+        before = self.accounts.get((account.project, account.user))
+        return 0 if before is None else before.charged
+
+
+def _rate(lease: Lease) -> int:
+    """Whole devices cost 1000 milli each, shares what they are; nothing else has a price in these runs."""
+    return sum((MILLI if slot == WHOLE else 1) * sum(amounts.values()) for slot, amounts in lease.spec.items())

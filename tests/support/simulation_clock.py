@@ -1,0 +1,58 @@
+"""Wall clocks that jump, and ids that a seed draws."""
+
+import asyncio
+from random import Random
+
+from simulation_loop import SeededLoop
+
+EPOCH_US = 1_760_000_000_000_000
+"""When every run begins: some day in 2025."""
+
+
+class WallClock:
+    """What the machine shows; somebody sets it forward and back."""
+
+    def __init__(self, loop: SeededLoop) -> None:
+        self._loop = loop
+        self._offset_us = 0
+
+    def now_us(self) -> int:
+        return EPOCH_US + self._offset_us + round(self._loop.time() * 1e6)
+
+    def jump(self, seconds: float) -> None:
+        self._offset_us += round(seconds * 1e6)
+
+
+class ServerClock:
+    """As `aliquot.clock.SystemClock`: it never goes back within a process."""
+
+    def __init__(self, wall: WallClock, loop: SeededLoop) -> None:
+        self._wall = wall
+        self._loop = loop
+        self._last_us = 0
+
+    def now_us(self) -> int:
+        self._last_us = max(self._last_us, self._wall.now_us())
+        return self._last_us
+
+    def not_before(self, at_us: int) -> None:
+        self._last_us = max(self._last_us, at_us)
+
+    def monotonic(self) -> float:
+        return self._loop.time()
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+
+class SeededIds:
+    """Sorted by their birth, as UUIDv7 are."""
+
+    def __init__(self, random: Random, *, first: int) -> None:
+        """Those of a greater `first` sort after these."""
+        self._random = random
+        self._count = first << 32
+
+    def new(self, prefix: str) -> str:
+        self._count += 1
+        return f"{prefix}{self._count:012x}-{self._random.getrandbits(32):08x}"

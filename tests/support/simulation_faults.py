@@ -1,0 +1,102 @@
+"""Faults of a run. Each strikes between two steps of the loop, wherever everybody happens to be."""
+
+from collections.abc import Callable
+from random import Random
+
+from simulation_place import Place
+from simulation_server import Server
+
+STEPS_BETWEEN = 450
+"""On the average."""
+
+
+class Faults:
+    """One after another, until they are told to end."""
+
+    def __init__(self, place: Place, *, servers: Callable[[], list[Server]], random: Random) -> None:
+        self.counts: dict[str, int] = {}
+        self._place = place
+        self._servers = servers
+        self._random = random
+        self._next = self._draw()
+        self._kinds: tuple[Callable[[], None], ...] = (
+            self.server_killed,
+            self.server_frozen,
+            self.machine_cut,
+            self.machine_booted,
+            self.clock_set,
+            self.disk_full,
+            self.database_away,
+            self.statement_failed,
+            self.answer_lost,
+        )
+        place.loop.on_step = self._step
+
+    def end(self) -> None:
+        """Everything works from now on."""
+        place = self._place
+        place.loop.on_step = lambda step: None
+        place.weather.is_fair = True
+        place.disk.is_full = place.disk.is_away = False
+        place.disk.fails_next = None
+        for server in self._servers():
+            server.process.thaw()
+
+    def server_killed(self) -> None:
+        """kill -9; whoever looks after servers starts another."""
+        server = self._pick()
+        place = self._place
+        place.loop.create_task(server.process.kill(), context=place.loop.outside)
+
+    def server_frozen(self) -> None:
+        process = self._pick().process
+        if not process.is_frozen:
+            process.freeze()
+            self._place.weather.after(self._random.choice((0.5, 5.0, 40.0)), process.thaw)
+
+    def machine_cut(self) -> None:
+        self._place.machines[self._machine()].hang_up()
+
+    def machine_booted(self) -> None:
+        machine = self._place.machines[self._machine()]
+        machine.hang_up()
+        machine.boot()
+
+    def clock_set(self) -> None:
+        self._place.wall.jump(self._random.choice((-3600.0, -5.0, 5.0, 3600.0)))
+
+    def disk_full(self) -> None:
+        self._place.disk.is_full = True
+        self._place.weather.after(self._random.random() * 20, self._make_room)
+
+    def database_away(self) -> None:
+        self._place.disk.is_away = True
+        self._place.weather.after(self._random.random() * 10, self._bring_back)
+
+    def statement_failed(self) -> None:
+        self._place.disk.fails_next = "within"
+
+    def answer_lost(self) -> None:
+        self._place.disk.fails_next = "after"
+
+    def _make_room(self) -> None:
+        self._place.disk.is_full = False
+
+    def _bring_back(self) -> None:
+        self._place.disk.is_away = False
+
+    def _step(self, step: int) -> None:
+        if step >= self._next:
+            self._next = step + self._draw()
+            strike = self._random.choice(self._kinds)
+            self.counts[strike.__name__] = self.counts.get(strike.__name__, 0) + 1
+            strike()
+
+    def _draw(self) -> int:
+        return 1 + round(self._random.expovariate(1 / STEPS_BETWEEN))
+
+    def _pick(self) -> Server:
+        return self._random.choice(self._servers())
+
+    def _machine(self) -> str:
+        return self._random.choice(tuple(self._place.machines))

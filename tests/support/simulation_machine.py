@@ -1,0 +1,163 @@
+"""A machine: what is on its disk and what runs on it, whoever is connected; and the rules that no agent may break."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from random import Random
+
+from aliquot.core.allocation.occupancy import occupancy_on
+from aliquot_schema.agents import Agent
+from aliquot_schema.errors import NotFound, StateConflict
+from aliquot_schema.ids import AgentId, KernelId, NodeId, kernel_parts
+from aliquot_schema.launching import (
+    AgentMessage,
+    Inventory,
+    KernelChanged,
+    KernelPhase,
+    KernelReport,
+    LaunchOrder,
+    SpecOnDisk,
+)
+from aliquot_schema.leases import EndEvidence
+from aliquot_schema.slots import SlotType
+from service_bench import gpus
+from simulation_loop import SeededLoop
+
+NOT_CLAIMED = "not_claimed"
+
+
+class Machine:
+    """Orders, ends and the epoch are on disk; processes outlive the agent, and nothing outlives a boot but the disk."""
+
+    def __init__(self, name: str, *, devices: int, loop: SeededLoop, random: Random, now_us: Callable[[], int]) -> None:
+        self.id = AgentId(name)
+        self.devices = gpus(devices, agent=name)
+        self.boots = 1
+        self.running: dict[KernelId, LaunchOrder] = {}
+        self.tell: Callable[[AgentMessage], None] = lambda message: None
+        """To whoever is connected."""
+        self.hang_up: Callable[[], None] = lambda: None
+        """End the line that there is."""
+        self.on_start: Callable[[KernelId], None] = lambda kernel_id: None
+        self.on_forget: Callable[[KernelId], None] = lambda kernel_id: None
+        self._orders: dict[KernelId, LaunchOrder] = {}
+        self._ends: dict[KernelId, KernelReport] = {}
+        self._forgotten: set[KernelId] = set()
+        self._epoch = 0
+        self._loop = loop
+        self._random = random
+        self._now_us = now_us
+
+    def inventory(self) -> Inventory:
+        alive = [self._report(kernel_id, KernelPhase.STARTED) for kernel_id in self.running]
+        lost = [
+            self._report(kernel_id, KernelPhase.UNCERTAIN, code=NOT_CLAIMED)
+            for kernel_id in self._orders
+            if kernel_id not in self.running and kernel_id not in self._ends
+        ]
+        specs = [SpecOnDisk(kernel_id=k, spec=o.spec, ended=k in self._ends) for k, o in self._orders.items()]
+        return Inventory(agent=self._description(), kernels=(*alive, *lost, *self.untold()), specs=tuple(specs))
+
+    def untold(self) -> list[KernelReport]:
+        """Ends that nobody has said to keep."""
+        return [report for kernel_id, report in self._ends.items() if kernel_id not in self._forgotten]
+
+    def see_epoch(self, epoch: int) -> None:
+        """Refuse who led before."""
+        self._epoch = max(self._epoch, epoch)
+        if epoch < self._epoch:
+            raise StateConflict(f"epoch {epoch} is over", id=self.id, state=f"epoch {self._epoch}")
+
+    def launch(self, orders: Sequence[LaunchOrder], *, crashes: bool = False) -> None:
+        """Take orders; with `crashes` they are written down, and the agent dies before it starts anything."""
+        for order in orders:
+            kernel_id = order.kernel_id
+            if kernel_id in self._ends:
+                self._say(self._ends[kernel_id])
+            elif kernel_id in self.running:
+                self._say(self._report(kernel_id, KernelPhase.STARTED))
+            elif order.epoch < self._epoch:
+                self._end(kernel_id, phase=KernelPhase.REFUSED, evidence=EndEvidence.REFUSED, code="stale_epoch")
+            else:
+                self._epoch = order.epoch
+                self._orders[kernel_id] = order
+                if not crashes:
+                    self._start(order)
+
+    def stop(self, kernel_id: KernelId, *, epoch: int, grace_ms: int) -> None:
+        """As `Executor.stop`; some end politely, some only when their grace is over."""
+        self.see_epoch(epoch)
+        if kernel_id in self._ends:
+            self._say(self._ends[kernel_id])
+        elif kernel_id not in self.running:
+            self._end(kernel_id, evidence=EndEvidence.TOMBSTONE)
+        else:
+            grace_s = grace_ms / 1000
+            after_s = grace_s if self._random.random() < 0.3 else self._random.random() * grace_s
+            self._loop.call_outside(after_s, lambda: self._exit(kernel_id, signal=15))
+
+    def signal(self, kernel_id: KernelId, *, epoch: int) -> None:
+        """A signal before the end: the process may take it as a wish to end."""
+        self.see_epoch(epoch)
+        if kernel_id not in self.running:
+            raise NotFound("it does not run", kind="kernel", id=kernel_id)
+        self._loop.call_outside(self._random.random() * 20, lambda: self._exit(kernel_id, code=0))
+
+    def forget(self, kernel_ids: Sequence[KernelId]) -> None:
+        for kernel_id in kernel_ids:
+            if kernel_id in self._ends:
+                self.on_forget(kernel_id)
+                self._forgotten.add(kernel_id)
+
+    def boot(self) -> None:
+        """Power fails and comes back."""
+        self.boots += 1
+        for kernel_id in list(self.running):
+            del self.running[kernel_id]
+            self._end(kernel_id, evidence=EndEvidence.BOOT_ID)
+
+    def _start(self, order: LaunchOrder) -> None:
+        self.on_start(order.kernel_id)
+        self.running[order.kernel_id] = order
+        used = Counter(occupancy_on((other.spec for other in self.running.values()), {d.id: d for d in self.devices}))
+        over = [device.id for device in self.devices if used[device.id] > device.budget]
+        assert not over, f"processes on {self.id} use more of {over} than there is, since {order.kernel_id} was started"
+        seconds = self._random.choice((0.2, 3.0, 20.0, 60.0)) * (0.5 + self._random.random())
+        code = 0 if self._random.random() < 0.85 else 1
+        self._loop.call_outside(seconds, lambda: self._exit(order.kernel_id, code=code))
+        self._say(self._report(order.kernel_id, KernelPhase.STARTED))
+
+    def _exit(self, kernel_id: KernelId, *, code: int | None = None, signal: int | None = None) -> None:
+        if self.running.pop(kernel_id, None) is not None:
+            self._end(kernel_id, evidence=EndEvidence.EXIT_FILE, exit_code=code, signal=signal)
+
+    def _end(
+        self, kernel_id: KernelId, *, evidence: EndEvidence, phase: KernelPhase = KernelPhase.EXITED, **more: object
+    ) -> None:
+        self._ends[kernel_id] = self._report(kernel_id, phase, evidence=evidence, **more)
+        self._say(self._ends[kernel_id])
+
+    def _say(self, report: KernelReport) -> None:
+        self.tell(KernelChanged(agent_id=self.id, report=report))
+
+    def _report(self, kernel_id: KernelId, phase: KernelPhase, **more: object) -> KernelReport:
+        return KernelReport(kernel_id=kernel_id, phase=phase, at_us=self._now_us(), **more)  # type: ignore[arg-type]  # by name
+
+    def _description(self) -> Agent:
+        return Agent(
+            id=self.id,
+            version=0,
+            node_id=NodeId(f"node-{self.id}"),
+            hostname=str(self.id),
+            devices=self.devices,
+            slot_types={slot: SlotType.COUNT for device in self.devices for slot in device.costs},
+            boot_id=f"boot-{self.boots}",
+            registered_us=0,
+            state_changed_us=0,
+        )
+
+
+def one_life(machines: dict[str, Machine]) -> None:
+    """No rank of a session runs twice, whatever the attempts are."""
+    alive = Counter((kernel_parts(k)[0], kernel_parts(k)[2]) for machine in machines.values() for k in machine.running)
+    twice = [rank for rank, count in alive.items() if count > 1]
+    assert not twice, f"{twice} run twice at a time"

@@ -1,0 +1,103 @@
+"""People of a run: they submit, change their minds, and remember what was acknowledged."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from random import Random
+from typing import Any
+
+from aliquot.service.ports import StoreUnavailable
+from aliquot.service.use_cases import UseCases
+from aliquot_schema.errors import AliquotError, Unavailable
+from aliquot_schema.ids import UserId
+from aliquot_schema.requests import Caller
+from simulation_place import Place
+from simulation_server import Server
+from simulation_wishes import new_session, wish
+
+PATIENCE_S = 20.0
+USERS = ("ann", "bob", "cem")
+
+
+class People:
+    """They ask whatever server is up, and ask again when it does not answer."""
+
+    def __init__(self, place: Place, *, servers: Callable[[], list[Server]], random: Random) -> None:
+        self._place = place
+        self._servers = servers
+        self._random = random
+        self.acknowledged: dict[tuple[str, str], str] = {}
+        """The session's id by its owner and idempotency key."""
+
+    async def live(self, *, submissions: int, seconds: float) -> None:
+        """Submit so many sessions within some time, and meddle all the while."""
+        async with asyncio.TaskGroup() as crowd:
+            for number in range(submissions):
+                crowd.create_task(self._submit(f"key-{number}", after_s=self._random.random() * seconds))
+            for _ in range(submissions):
+                crowd.create_task(self._meddle(after_s=self._random.random() * seconds * 1.3))
+
+    async def settle(self, end: Callable[[UseCases, Caller], Awaitable[Any]]) -> None:
+        """Have something done, however long it takes."""
+        is_done = False
+        while not is_done:
+            is_done, _ = await self._ask(lambda cases: end(cases, _caller("ann")))
+            await asyncio.sleep(1.0)
+
+    async def _submit(self, key: str, *, after_s: float) -> None:
+        await asyncio.sleep(after_s)
+        owner = self._random.choice(USERS)
+        request = new_session(self._random, key=key, known=tuple(self.acknowledged.values()))
+        while True:
+            is_done, answer = await self._ask(lambda cases: cases.sessions.create_session(_caller(owner), request))
+            if is_done and not isinstance(answer, Exception):
+                self._remember(owner, key, answer.session.id)
+                if self._random.random() > 0.1:
+                    return
+            elif is_done:
+                return
+            await asyncio.sleep(self._random.random() * 5)
+
+    def _remember(self, owner: str, key: str, session_id: str) -> None:
+        known = self.acknowledged.setdefault((owner, key), session_id)
+        assert known == session_id, f"{key} was {known}, and is {session_id} now"
+        assert session_id in self._place.truth.sessions, f"{session_id} was acknowledged, and is not in the log"
+
+    async def _meddle(self, *, after_s: float) -> None:
+        await asyncio.sleep(after_s)
+        if self.acknowledged:
+            session_id = self._random.choice(tuple(self.acknowledged.values()))
+            machine = self._random.choice(tuple(self._place.machines))
+            act = wish(self._random, session_id=session_id, machine=machine)
+            await self._ask(lambda cases: act(cases, _caller("ann")))
+
+    async def _ask(self, question: Callable[[UseCases], Awaitable[Any]]) -> tuple[bool, Any]:
+        """Whether there was an answer, and what it was; a refusal is an answer."""
+        up = [server for server in self._servers() if server.is_up]
+        if not up:
+            return False, None
+        server = self._random.choice(up)
+        assert server.cases is not None
+        cases = server.cases
+
+        async def handle() -> Any:
+            return await question(cases)
+
+        task = server.process.spawn(handle())
+        await asyncio.wait([task], timeout=self._random.choice((0.01, 0.1, PATIENCE_S, PATIENCE_S)))
+        if not task.done():
+            task.cancel()
+            return False, None
+        if task.cancelled():
+            return False, None
+        error = task.exception()
+        if error is None:
+            return True, task.result()
+        if isinstance(error, Unavailable | StoreUnavailable):
+            return False, None
+        if not isinstance(error, AliquotError):
+            raise error
+        return True, error
+
+
+def _caller(name: str) -> Caller:
+    return Caller(user=UserId(name), request_id=f"req_{name}")

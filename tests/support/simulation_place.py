@@ -1,0 +1,30 @@
+"""The place of a run: what outlives every process of it."""
+
+from dataclasses import dataclass, field
+from random import Random
+
+from simulation_clock import WallClock
+from simulation_disk import Disk
+from simulation_loop import SeededLoop
+from simulation_machine import Machine
+from simulation_truth import Truth
+from simulation_weather import Weather
+
+
+@dataclass
+class Place:
+    """Its parts."""
+
+    loop: SeededLoop
+    random: Random
+    wall: WallClock
+    weather: Weather
+    machines: dict[str, Machine]
+    truth: Truth
+    disk: Disk
+    _lives: int = field(default=0)
+
+    def next_life(self) -> int:
+        """Ids of a later life sort after those of the lives before."""
+        self._lives += 1
+        return self._lives

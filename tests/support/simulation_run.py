@@ -1,0 +1,223 @@
+"""One run: a seed goes in; what happened comes out, or the first rule that was broken."""
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from hashlib import sha256
+from random import Random
+
+from sqlalchemy import select
+
+from aliquot.service.ports import DuplicateKey, NotLeader, StaleVersion
+from aliquot.store.tables import COUNTER
+from aliquot_schema.errors import AliquotError
+from aliquot_schema.ids import KernelId
+from aliquot_schema.states import KernelState
+from simulation_clock import WallClock
+from simulation_disk import Disk
+from simulation_faults import Faults
+from simulation_loop import SeededLoop
+from simulation_machine import Machine, one_life
+from simulation_people import People
+from simulation_place import Place
+from simulation_server import LoneServer, Server
+from simulation_truth import Truth
+from simulation_weather import Weather
+from simulation_wishes import lift_all
+
+STEPS_MAX = 400_000
+SUBMISSIONS = 16
+SECONDS = 240.0
+QUIET_S_MAX = 4 * 3600.0
+"""After the last fault everything ends by then."""
+EXPECTED = (AliquotError, DuplicateKey, NotLeader, StaleVersion)
+"""What may become of a request that nobody waits for any more."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What a run did."""
+
+    digest: str
+    """Of the log, time by time and byte by byte."""
+    events: int
+    steps: int
+    seconds: float
+    """Virtual ones."""
+    faults: dict[str, int]
+    kinds: dict[str, int]
+
+
+class BrokenRun(AssertionError):
+    """A rule was broken; the message holds the command that repeats it."""
+
+
+def simulate(seed: int) -> Outcome:
+    """Run one seed.
+
+    Raises:
+        BrokenRun: something is wrong, or never came to an end.
+    """
+    random = Random(seed)
+    loop = SeededLoop(random, steps_max=STEPS_MAX)
+    asyncio.set_event_loop(loop)
+    try:
+        with _quiet():
+            return loop.run_until_complete(_Run(loop, random).outcome())
+    except Exception as error:
+        command = f"scripts/simulate --seeds 1 --from {seed}"
+        raise BrokenRun(f"seed {seed}: {type(error).__name__}: {error}\nrepeat it with: {command}") from error
+    finally:
+        loop.bury()
+        asyncio.set_event_loop(None)
+        loop.close()
+
+
+class _Run:
+    def __init__(self, loop: SeededLoop, random: Random) -> None:
+        self._loop = loop
+        wall, weather = WallClock(loop), Weather(loop, random)
+        self._machines = {
+            name: Machine(name, devices=devices, loop=loop, random=random, now_us=wall.now_us)
+            for name, devices in (("a", 2), ("b", 2), ("c", 3))
+        }
+        self._truth = truth = Truth(self._machines)
+        disk = Disk(random, on_commit=self._follow)
+        self._place = place = Place(
+            loop=loop,
+            random=random,
+            wall=wall,
+            weather=weather,
+            machines=self._machines,
+            truth=truth,
+            disk=disk,
+        )
+        for machine in self._machines.values():
+            machine.on_start, machine.on_forget = self._check_start, self._check_forgotten
+        self._server: Server = LoneServer(place, "first")
+        self._is_over = False
+        self._faults = Faults(place, servers=lambda: [self._server], random=random)
+        self._people = People(place, servers=lambda: [self._server], random=random)
+        loop.set_exception_handler(self._complain)
+
+    async def outcome(self) -> Outcome:
+        keeping = asyncio.create_task(self._keep_up())
+        await self._people.live(submissions=SUBMISSIONS, seconds=SECONDS)
+        self._faults.end()
+        await self._people.settle(lift_all)
+        for machine in self._machines.values():
+            machine.hang_up()
+        await self._until_quiet()
+        await self._check_end()
+        self._is_over = True
+        await self._server.process.kill()
+        await keeping
+        self._place.disk.close()
+        return Outcome(
+            digest=self._digest,
+            events=self._truth.revision,
+            steps=self._loop.steps,
+            seconds=self._loop.time(),
+            faults=self._faults.counts,
+            kinds=dict(self._truth.kinds),
+        )
+
+    async def _keep_up(self) -> None:
+        """Start a server whenever there is none, as systemd would."""
+        while not self._is_over:
+            life = self._server.process.spawn(self._server.run())
+            await asyncio.wait([life])
+            await self._server.process.kill()
+            if not life.cancelled() and (error := life.exception()) is not None:
+                self._loop.fail(error)
+            await asyncio.sleep(self._place.random.random() * 5)
+            self._server = LoneServer(self._place, "next")
+
+    async def _until_quiet(self) -> None:
+        end_s = self._loop.time() + QUIET_S_MAX
+        while (left := self._left()) and self._loop.time() < end_s:  # noqa: ASYNC110  # the machines tell nobody
+            await asyncio.sleep(5.0)
+        assert not left, f"after the last fault these never came to an end: {left}, {self._words()}"
+
+    def _left(self) -> list[str]:
+        waiting = [f"{session.id} is {session.state}" for session in self._truth.live_sessions()]
+        held = [f"{lease.id} is held" for lease in self._truth.held()]
+        running = [f"{kernel_id} runs" for machine in self._machines.values() for kernel_id in machine.running]
+        untold = [f"{r.kernel_id} is told still" for machine in self._machines.values() for r in machine.untold()]
+        return [*waiting, *held, *running, *untold]
+
+    def _words(self) -> list[str]:
+        """Why those wait that do, as the server sees it."""
+        cases = self._server.cases
+        if cases is None:
+            return ["no server is up"]
+        agents = [f"{a.id} {a.state} {a.schedulable} {a.draining}" for a in cases.state.agents.values()]
+        return [*agents, f"{cases.state.reachable}", *(f"{k}: {v.reason}" for k, v in cases.state.verdicts.items())]
+
+    async def _check_end(self) -> None:
+        truth = self._truth
+        truth.charges.check_all_settled()
+        lost = [name for name in self._people.acknowledged.values() if name not in truth.sessions]
+        assert not lost, f"acknowledged and lost: {lost}"
+        cases = self._server.cases
+        assert cases is not None
+        state = cases.state
+        assert state.revision == truth.revision, f"the server is at {state.revision} of {truth.revision}"
+        differing = [name for name, session in state.sessions.items() if truth.sessions[name] != session]
+        differing += [name for name, kernel in state.kernels.items() if truth.kernels[name] != kernel]
+        assert not differing, f"the server has others than the log: {differing}"
+        held = {device: amount for used in state.used.values() for device, amount in used.items() if amount}
+        assert not held, f"the server has devices held: {held}"
+        charged = {place: balance.charged for place, balance in state.usage.balances.items() if balance.charged}
+        said = {place: account.charged for place, account in truth.charges.accounts.items() if account.charged}
+        assert charged == said, f"the server charges {charged} where the log says {said}"
+
+    @property
+    def _digest(self) -> str:
+        return sha256(repr((self._loop.steps, self._loop.time(), self._hash)).encode()).hexdigest()[:16]
+
+    def _follow(self, connection: object) -> None:
+        try:
+            self._truth.follow(connection)
+            self._hash = connection.execute(select(COUNTER)).all()
+            connection.rollback()
+        except Exception as error:
+            self._loop.fail(error)
+
+    def _check_start(self, kernel_id: KernelId) -> None:
+        try:
+            kernel = self._truth.kernels.get(kernel_id)
+            has_ended = kernel is None or kernel.state is KernelState.EXITED
+            assert not has_ended, f"{kernel_id} starts after its end"
+            self._loop.call_soon(self._check_lives, context=self._loop.outside)
+        except AssertionError as error:
+            self._loop.fail(error)
+
+    def _check_lives(self) -> None:
+        try:
+            one_life(self._machines)
+        except AssertionError as error:
+            self._loop.fail(error)
+
+    def _check_forgotten(self, kernel_id: KernelId) -> None:
+        kernel = self._truth.kernels.get(kernel_id)
+        if kernel is not None and kernel.state is not KernelState.EXITED:
+            self._loop.fail(AssertionError(f"{kernel_id} is to be forgotten, and its end is not durable"))
+
+    def _complain(self, loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
+        error = context.get("exception")
+        if isinstance(error, BaseException) and not isinstance(error, EXPECTED):
+            self._loop.fail(error)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """The service warns of every fault; nobody reads it."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logging.disable(before)

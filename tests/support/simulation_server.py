@@ -1,0 +1,66 @@
+"""Servers of a run: one that is alone with its database, as `composition.alone` joins it."""
+
+import asyncio
+
+from aliquot.service.orchestrator import Orchestrator, Ports, load_state
+from aliquot.service.ports import StoreUnavailable
+from aliquot.service.use_cases import UseCases
+from aliquot.store.store import DatabaseStore
+from aliquot_schema.ids import AgentId
+from simulation_clock import SeededIds, ServerClock
+from simulation_disk import ProcessDatabase
+from simulation_loop import Process
+from simulation_network import Network
+from simulation_place import Place
+
+ENDED_KEPT = 8
+"""Few, so that ended sessions are read from the database too."""
+GRACE_MS = 2000
+
+
+class Server:
+    """One life of a server process, from its start to its end."""
+
+    def __init__(self, place: Place, name: str) -> None:
+        self.process = Process(name, place.loop)
+        self.cases: UseCases | None = None
+        """None until it answers."""
+        self.network: Network | None = None
+        """Of its present term."""
+        self.clock = ServerClock(place.wall, place.loop)
+        self.ids = SeededIds(place.random, first=place.next_life())
+        self._place = place
+
+    @property
+    def is_up(self) -> bool:
+        return self.cases is not None and self.process.is_alive and not self.process.is_frozen
+
+    def store(self) -> DatabaseStore:
+        database = ProcessDatabase(self._place.disk, self.process, self._place.loop)
+        return DatabaseStore(database, now_us=self.clock.now_us, ended_limit=ENDED_KEPT)
+
+    def new_network(self, epoch: int) -> Network:
+        place = self._place
+        self.network = Network(place.machines, process=self.process, weather=place.weather, epoch=epoch)
+        return self.network
+
+
+class LoneServer(Server):
+    """Leads from its start to its end."""
+
+    async def run(self) -> None:
+        """Until it is killed; ends by itself when the database cannot be opened."""
+        store = self.store()
+        try:
+            state, loaded = await load_state(store, ended_kept=ENDED_KEPT)
+        except StoreUnavailable:
+            return
+        self.clock.not_before(loaded.last_at_us)
+        network = self.new_network(loaded.epoch)
+        ports = Ports(store=store, executor=network, clock=self.clock, ids=self.ids)
+        orchestrator = Orchestrator(ports, state=state, loaded=loaded, grace_ms=GRACE_MS)
+        await orchestrator.forget_agents(frozenset(AgentId(name) for name in self._place.machines))
+        loops = asyncio.create_task(orchestrator.run())
+        await network.start()
+        self.cases = orchestrator
+        await loops

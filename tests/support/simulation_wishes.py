@@ -1,0 +1,76 @@
+"""What people of a run ask for: sessions of all kinds, and changes of everything that can be changed."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from random import Random
+from typing import Any
+
+from aliquot.service.use_cases import UseCases
+from aliquot_schema.admin_views import NewQuota
+from aliquot_schema.errors import NotFound
+from aliquot_schema.quotas import QuotaScope
+from aliquot_schema.requests import Caller, NewFallback, NewSession
+from aliquot_schema.sessions import HELD_BY_ARRAY
+
+Act = Callable[[UseCases, Caller], Awaitable[Any]]
+
+ORDERS = ("fair_share", "priority", "fcfs", "sjf")
+PLACEMENTS = ("least_waste", "pack", "spread", "best_fit")
+PRIORITIES = ("low", "normal", "high", "critical")
+
+
+def new_session(random: Random, *, key: str, known: Sequence[str]) -> NewSession:
+    """Any kind of session; some depend on one that is known."""
+    asked: dict[str, Any] = {
+        "slots": random.choice(([("cuda.device", "1")], [("cuda.device", "2")], [("cuda.shares", "0.5")])),
+        "cluster_size": random.choice((1, 1, 1, 2, 3)),
+        "priority": random.choice(PRIORITIES),
+        "max_retries": random.choice((0, 0, 2)),
+        "preemptible": random.random() < 0.4,
+        "retries_own_failures": random.random() < 0.3,
+        "held": random.random() < 0.1,
+    }
+    kind = random.randrange(6)
+    if kind == 0:
+        asked |= {"array": f"0-{random.randrange(1, 5)}", "max_parallel": random.choice((None, 1, 2)), "held": False}
+    elif kind == 1 and known:
+        asked["depends_on"] = [(random.choice(known), random.choice(("after_ok", "after_any", "after_fail")))]
+    elif kind == 2:
+        asked |= {"checkpoint_signal": "SIGUSR1", "grace": 5.0, "preemptible": True}
+    elif kind == 3:
+        asked["fallbacks"] = [NewFallback(slots=[("cuda.shares", "0.2")], after_s=10.0, cluster_size=1)]
+    return NewSession(argv=("run", key), shell=None, idempotency_key=key, **asked)
+
+
+def wish(random: Random, *, session_id: str, machine: str) -> Act:
+    """Something to change."""
+    priority = random.choice(PRIORITIES)
+    changes = {"order": random.choice(ORDERS), "placement": random.choice(PLACEMENTS)}
+    limit = str(random.randrange(1, 6))
+    quota = NewQuota(scope=QuotaScope.USER, name=random.choice(("ann", "bob")), max_slots=[("cuda.device", limit)])
+    evicts = random.random() < 0.5
+    acts: list[Act] = [
+        lambda cases, caller: cases.sessions.cancel_session(caller, session_id, None),
+        lambda cases, caller: cases.sessions.cancel_session(caller, session_id, None),
+        lambda cases, caller: cases.sessions.hold_session(caller, session_id, None),
+        lambda cases, caller: cases.sessions.release_session(caller, session_id, None),
+        lambda cases, caller: cases.sessions.retry_session(caller, session_id, None),
+        lambda cases, caller: cases.sessions.update_session_priority(caller, session_id, priority, None),
+        lambda cases, caller: cases.administration.update_policy(caller, changes, None),
+        lambda cases, caller: cases.administration.drain_agent(caller, machine, note=None, evicts=evicts),
+        lambda cases, caller: cases.administration.resume_agent(caller, machine),
+        lambda cases, caller: cases.administration.set_quota(caller, quota, None),
+    ]
+    return random.choice(acts)
+
+
+async def lift_all(cases: UseCases, caller: Caller) -> None:
+    """Take back what would keep sessions waiting for ever: drains, quotas and holds."""
+    for name in list(cases.state.agents):
+        await cases.administration.resume_agent(caller, name)
+    for quota in list(cases.state.quotas.values()):
+        with suppress(NotFound):
+            await cases.administration.remove_quota(caller, quota.scope, quota.name, None)
+    for session in list(cases.state.sessions.values()):
+        if session.is_pending and session.held_by not in (None, HELD_BY_ARRAY):
+            await cases.sessions.cancel_session(caller, session.id, None)
