@@ -2,19 +2,30 @@
 
 import asyncio
 import time
+from collections.abc import Callable
 
 import uuid_utils
 
 
 class SystemClock:
-    """Wall time that never goes back within a process, and monotonic time for measuring."""
+    """Wall time that never goes back within a process, nor stands still, and monotonic time for measuring.
 
-    def __init__(self) -> None:
+    While the wall clock is behind what was told already, after somebody set it back, time goes at half its speed.
+    """
+
+    def __init__(
+        self, *, wall_ns: Callable[[], int] = time.time_ns, monotonic_ns: Callable[[], int] = time.monotonic_ns
+    ) -> None:
+        self._wall_ns = wall_ns
+        self._monotonic_ns = monotonic_ns
         self._last_us = 0
+        self._seen_ns = monotonic_ns()
 
     def now_us(self) -> int:
         """Microseconds UTC."""
-        self._last_us = max(self._last_us, time.time_ns() // 1000)
+        steps = (self._monotonic_ns() - self._seen_ns) // 2000
+        self._seen_ns += 2000 * steps
+        self._last_us = max(self._last_us + steps, self._wall_ns() // 1000)
         return self._last_us
 
     def not_before(self, at_us: int) -> None:
@@ -23,7 +34,7 @@ class SystemClock:
 
     def monotonic(self) -> float:
         """Seconds from some start."""
-        return time.monotonic()
+        return self._monotonic_ns() / 1e9
 
     async def sleep(self, seconds: float) -> None:
         """Let others run for a while."""

@@ -1,6 +1,5 @@
 """Wall clocks that jump, and ids that a seed draws."""
 
-import asyncio
 from random import Random
 
 from simulation_loop import SeededLoop
@@ -21,28 +20,6 @@ class WallClock:
 
     def jump(self, seconds: float) -> None:
         self._offset_us += round(seconds * 1e6)
-
-
-class ServerClock:
-    """As `aliquot.clock.SystemClock`: it never goes back within a process."""
-
-    def __init__(self, wall: WallClock, loop: SeededLoop) -> None:
-        self._wall = wall
-        self._loop = loop
-        self._last_us = 0
-
-    def now_us(self) -> int:
-        self._last_us = max(self._last_us, self._wall.now_us())
-        return self._last_us
-
-    def not_before(self, at_us: int) -> None:
-        self._last_us = max(self._last_us, at_us)
-
-    def monotonic(self) -> float:
-        return self._loop.time()
-
-    async def sleep(self, seconds: float) -> None:
-        await asyncio.sleep(seconds)
 
 
 class SeededIds:

@@ -2,12 +2,13 @@
 
 import asyncio
 
+from aliquot.clock import SystemClock
 from aliquot.service.orchestrator import Orchestrator, Ports, load_state
 from aliquot.service.ports import StoreUnavailable
 from aliquot.service.use_cases import UseCases
 from aliquot.store.store import DatabaseStore
 from aliquot_schema.ids import AgentId
-from simulation_clock import SeededIds, ServerClock
+from simulation_clock import SeededIds
 from simulation_disk import ProcessDatabase
 from simulation_loop import Process
 from simulation_network import Network
@@ -27,7 +28,9 @@ class Server:
         """None until it answers."""
         self.network: Network | None = None
         """Of its present term."""
-        self.clock = ServerClock(place.wall, place.loop)
+        self.clock = SystemClock(
+            wall_ns=lambda: place.wall.now_us() * 1000, monotonic_ns=lambda: round(place.loop.time() * 1e9)
+        )
         self.ids = SeededIds(place.random, first=place.next_life())
         self._place = place
 
