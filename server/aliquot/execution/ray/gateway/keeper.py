@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 from typing import Any, Final
 
 from ray.exceptions import RayActorError, RayError
@@ -12,6 +13,9 @@ from aliquot.execution.ray.hosting import Description
 
 AGAIN_S_MIN: Final = 0.2
 AGAIN_S_MAX: Final = 10.0
+CONNECT_AGAIN_S_MAX: Final = 3.0
+STEADY_S: Final = 5.0
+"""A connection that lasted so long was a good one."""
 
 log: Final = logging.getLogger("aliquot.gateway")
 
@@ -71,7 +75,9 @@ class NodeKeeper:
                 group.create_task(self._stay_connected(actor, agent_id))
 
     async def _stay_connected(self, actor: Any, agent_id: str) -> None:
+        wait_s = AGAIN_S_MIN
         while True:
+            began = time.monotonic()
             relay = self._switchboard.relay(actor, agent_id)
             connected = False
             try:
@@ -85,7 +91,9 @@ class NodeKeeper:
                 raise
             finally:
                 self._switchboard.forget(relay)
-            await asyncio.sleep(AGAIN_S_MIN)
+            # What ends soon was refused, or is not open: it is asked again less and less often.
+            wait_s = AGAIN_S_MIN if time.monotonic() - began > STEADY_S else min(2 * wait_s, CONNECT_AGAIN_S_MAX)
+            await asyncio.sleep(wait_s)
 
 
 def _words(errors: BaseExceptionGroup[Exception]) -> str:
