@@ -20,6 +20,7 @@ from registry import Key, scenario
 sys.path.append(str(Path(__file__).parents[1] / "support"))
 
 from aliquot.app import SWITCH_INTERVAL_S
+from aliquot.cli.garbage import PatientCollector
 from aliquot.clock import RandomIds, SystemClock
 from aliquot.core.snapshot import Request
 from aliquot.service.orchestrator import Orchestrator, Ports, load_state
@@ -106,7 +107,7 @@ def measure() -> Found:
     """Settings of the interpreter are those of a server."""
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     gc.collect()
-    gc.freeze()
+    PatientCollector().begin()
     return asyncio.run(_measure())
 
 

@@ -98,6 +98,7 @@ def _run(settings: "Settings") -> int:
 
 async def _serve(settings: "Settings") -> int:
     from aliquot.app import serving
+    from aliquot.cli.garbage import PatientCollector
     from aliquot.cli.listener import Listener, bound_socket, certificate_of
 
     logging.basicConfig(level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
@@ -107,8 +108,7 @@ async def _serve(settings: "Settings") -> int:
     certificate = certificate_of(settings)
     with bound_socket(settings) as taken:
         async with serving(settings) as server:
-            gc.freeze()
-            gc.enable()
+            PatientCollector().begin()
             listener = Listener(
                 server,
                 certificate=certificate,

@@ -33,7 +33,7 @@ from aliquot_schema.states import AgentState, KernelState
 
 ACTOR: Final = "system:agents"
 WAITING_MAX: Final = 10_000
-BATCH_MAX: Final = 100
+BATCH_MAX: Final = 50
 """Acted on in one go: the event loop is held up by it for that long."""
 
 log: Final = logging.getLogger("aliquot.agents")

@@ -19,7 +19,7 @@ from aliquot_schema.states import SessionState
 T = TypeVar("T")
 
 ACTOR: Final = "system:allocator"
-KERNELS_MAX: Final = 100
+KERNELS_MAX: Final = 50
 """Placed in one transaction, unless one session has more; the event loop is held up by each for that long."""
 CHANGES_MAX: Final = 300
 """Other changes in one transaction."""

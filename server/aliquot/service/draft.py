@@ -10,12 +10,11 @@ from aliquot.service.state import State
 from aliquot_schema.agents import Agent, KnownSlot
 from aliquot_schema.events import Record
 from aliquot_schema.findings import Finding
-from aliquot_schema.ids import AgentId, KernelId, LeaseId, ProjectId, QuotaId, SessionId, SlotName, UserId
+from aliquot_schema.ids import AgentId, KernelId, LeaseId, NodeId, ProjectId, QuotaId, SessionId, SlotName, UserId
 from aliquot_schema.leases import EndEvidence, Kernel, Lease
 from aliquot_schema.policies import POLICY_ID, PolicyDocument
 from aliquot_schema.quotas import Account, Quota, account_id
 from aliquot_schema.sessions import DEFAULT_PROJECT, Session
-from aliquot_schema.states import KernelState
 
 R = TypeVar("R", Session, Kernel, Lease, Agent, KnownSlot, PolicyDocument, Quota, Account, Finding)
 
@@ -92,11 +91,10 @@ class Draft:
                 known[record.id] = record
         return sorted(known.values(), key=lambda kernel: kernel.rank)
 
-    def live_kernels(self) -> list[Kernel]:
-        """Kernels that hold devices, as this draft has them; those that it grants itself are not among them."""
-        held = (lease.kernel_id for leases in self._state.open_leases.values() for lease in leases.values())
-        found = (self.kernel(kernel_id) for kernel_id in held if kernel_id is not None)
-        return [kernel for kernel in found if kernel is not None and kernel.state is not KernelState.EXITED]
+    def meeting_ports_on(self, node_id: NodeId) -> set[int]:
+        """Ports of a node at which ranks meet, without those that this draft gives or frees."""
+        agents = self._state.agents_on(node_id)
+        return {port for agent in agents for port in self._state.meeting_ports.taken_on(agent.id)}
 
     def put(self, record: R, what: str) -> R:
         """Insert or replace a record; `what` says what happened to it, in one word: `queued`, `granted`, ..."""

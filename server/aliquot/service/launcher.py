@@ -17,7 +17,7 @@ from aliquot_schema.launching import LaunchOrder
 from aliquot_schema.states import KernelState, SessionState
 
 ACTOR: Final = "system:launcher"
-SESSIONS_MAX: Final = 100
+SESSIONS_MAX: Final = 50
 """Sent in one go: the event loop is held up by it for that long."""
 
 Orders = dict[AgentId, list[LaunchOrder]]

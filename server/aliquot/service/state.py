@@ -16,6 +16,7 @@ from aliquot.service.fleet import Fleet
 from aliquot.service.forecasting import Forecasts
 from aliquot.service.holdings import Holdings
 from aliquot.service.judgement import Judgement
+from aliquot.service.meeting_ports import MeetingPorts, leader_of
 from aliquot.service.possible import Possible
 from aliquot.service.record_order import end_of, load_order
 from aliquot.service.retention import Retention
@@ -43,6 +44,7 @@ class State:
         self.revision = 0
         self.sessions: dict[SessionId, Session] = {}
         self.kernels: dict[KernelId, Kernel] = {}
+        self.meeting_ports = MeetingPorts()
         self.leases: dict[LeaseId, Lease] = {}
         self._fleet = Fleet()
         self.agents = self._fleet.agents
@@ -272,6 +274,7 @@ class State:
     def _put_kernel(self, kernel: Kernel) -> None:
         self.kernels[kernel.id] = kernel
         self.kernels_of.setdefault(kernel.session_id, {})[kernel.id] = kernel
+        self.meeting_ports.put(kernel, leader=self.kernels.get(leader_of(kernel)))
         self.running_rows.note(kernel.session_id)
 
     def _put_lease(self, lease: Lease) -> None:

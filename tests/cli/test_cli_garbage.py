@@ -1,0 +1,62 @@
+"""The collector: what is old is left alone, cycles among it are found when it is time for that."""
+
+import gc
+from collections.abc import Iterator
+from weakref import ref
+
+import pytest
+
+from aliquot.cli.garbage import PatientCollector
+
+
+class Knot:
+    """Holds itself."""
+
+    def __init__(self) -> None:
+        self.own = self
+
+
+@pytest.fixture
+def as_before() -> Iterator[list[PatientCollector]]:
+    """Collectors that a test has begun; they end with it."""
+    begun: list[PatientCollector] = []
+    yield begun
+    for collector in begun:
+        collector.end()
+    gc.collect()
+
+
+def begin(begun: list[PatientCollector], *, thorough_s: float) -> None:
+    collector = PatientCollector(thorough_s=thorough_s)
+    collector.begin()
+    begun.append(collector)
+
+
+def test_what_outlived_a_collection_is_left_out_of_the_next(as_before: list[PatientCollector]) -> None:
+    begin(as_before, thorough_s=3600)
+    knot = Knot()
+    seen = ref(knot)
+    gc.collect()
+    assert gc.get_freeze_count() > 0
+    del knot
+    gc.collect()
+    assert seen() is not None
+
+
+def test_a_young_cycle_is_found(as_before: list[PatientCollector]) -> None:
+    begin(as_before, thorough_s=3600)
+    gc.collect()
+    seen = ref(Knot())
+    gc.collect()
+    assert seen() is None
+
+
+def test_everything_is_looked_through_when_it_is_time(as_before: list[PatientCollector]) -> None:
+    begin(as_before, thorough_s=0)
+    knot = Knot()
+    seen = ref(knot)
+    gc.freeze()
+    del knot
+    gc.collect()
+    gc.collect()
+    assert seen() is None
