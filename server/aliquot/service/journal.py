@@ -190,6 +190,7 @@ class Journal:
     async def _newer_than(self, seen: int) -> None:
         """Wait until the state is newer than `seen`; what another server committed is read from the store."""
         try:
-            await asyncio.wait_for(self._feed.reached(seen + 1), STALE_WAIT_S)
+            async with asyncio.timeout(STALE_WAIT_S):
+                await self._feed.reached(seen + 1)
         except TimeoutError:
             await self.catch_up()

@@ -48,6 +48,9 @@ class PostgresNotices:
         except FAULTS as error:
             session.terminate()
             raise away(error) from error
+        except asyncio.CancelledError:
+            session.terminate()
+            raise
         self._session = session
         self._news.set()  # what was committed before the first notice could come
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 from typing import Final
 
+from aliquot.service.leadership.canceling import raise_if_canceled, to_its_end
 from aliquot.service.leadership.following import Following
 from aliquot.service.leadership.judging import Judging
 from aliquot.service.leadership.patience import Patience
@@ -82,11 +83,12 @@ class Duty:
         while True:
             try:
                 if await self._seat.take():
-                    await self._lead()
+                    await to_its_end(self._lead())
                 else:
                     await self._look_up()
             except StoreUnavailable as error:
                 log.warning("nobody can be made leader now: %s", error)
+            raise_if_canceled()
             await self._cases.clock.sleep(TRY_S)
 
     async def _lead(self) -> None:

@@ -4,6 +4,7 @@ import logging
 from typing import Final
 
 from aliquot.service.journal import Journal
+from aliquot.service.leadership.canceling import raise_if_canceled
 from aliquot.service.leadership.ports import News
 from aliquot.service.ports import StoreUnavailable
 
@@ -27,6 +28,7 @@ class Following:
         while True:
             await self._news.wait(seconds=POLL_S)
             await self.run_once()
+            raise_if_canceled()
 
     async def run_once(self) -> None:
         """Take in all that was committed so far. A store that is away is tried again the next time."""

@@ -9,6 +9,7 @@ from aliquot.core.decide import decide
 from aliquot.core.memo import Memo
 from aliquot.core.plan import Plan
 from aliquot.service.allocator import SEED, WAKING
+from aliquot.service.leadership.canceling import raise_if_canceled
 from aliquot.service.snapshots import take
 from aliquot.service.use_cases import UseCases
 from aliquot_schema.errors import InvalidRequest
@@ -40,6 +41,7 @@ class Judging:
             began = self._cases.clock.monotonic()
             if not self._cases.journal.leads:
                 await self.run_once()
+            raise_if_canceled()
             await self._cases.clock.sleep(max(PAUSE_S, self._cases.clock.monotonic() - began))
 
     async def run_once(self) -> None:
