@@ -32,6 +32,8 @@ SUBMISSIONS = 16
 SECONDS = 240.0
 QUIET_S_MAX = 4 * 3600.0
 """After the last fault everything ends by then."""
+LAST_WORDS_S = 60.0
+"""Until what people asked for and did not wait for is done or has failed."""
 EXPECTED = (AliquotError, DuplicateKey, NotLeader, StaleVersion)
 """What may become of a request that nobody waits for any more."""
 
@@ -66,13 +68,19 @@ def simulate(seed: int) -> Outcome:
     try:
         with _quiet():
             return loop.run_until_complete(_Run(loop, random).outcome())
-    except Exception as error:
+    except Exception as raised:
+        error = _first(raised)
         command = f"scripts/simulate --seeds 1 --from {seed}"
-        raise BrokenRun(f"seed {seed}: {type(error).__name__}: {error}\nrepeat it with: {command}") from error
+        raise BrokenRun(f"seed {seed}: {type(error).__name__}: {error}\nrepeat it with: {command}") from raised
     finally:
         loop.bury()
         asyncio.set_event_loop(None)
         loop.close()
+
+
+def _first(error: BaseException) -> BaseException:
+    """What a group of errors is about."""
+    return _first(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else error
 
 
 class _Run:
@@ -106,6 +114,7 @@ class _Run:
         keeping = asyncio.create_task(self._keep_up())
         await self._people.live(submissions=SUBMISSIONS, seconds=SECONDS)
         self._faults.end()
+        await asyncio.sleep(LAST_WORDS_S)
         await self._people.settle(lift_all)
         for machine in self._machines.values():
             machine.hang_up()

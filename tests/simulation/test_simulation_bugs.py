@@ -1,0 +1,25 @@
+"""The simulation can fail: each bug that is put in on purpose is found within 300 seeds."""
+
+import pytest
+
+from simulation_bugs import BUGS
+from simulation_run import BrokenRun, simulate
+
+SEEDS = 300
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", BUGS)
+def test_a_bug_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    BUGS[name](monkeypatch)
+    assert _first_found() is not None, f"{SEEDS} seeds say nothing of {BUGS[name].__doc__}"
+
+
+def _first_found() -> int | None:
+    for seed in range(1, SEEDS + 1):
+        try:
+            simulate(seed)
+        except BrokenRun as error:
+            print(str(error).splitlines()[0])
+            return seed
+    return None

@@ -1,0 +1,52 @@
+"""The server's clock when somebody sets the machine's: it never goes back, never stands still, comes right again."""
+
+from aliquot.clock import SystemClock
+
+S = 1_000_000
+
+
+class Hands:
+    """Both clocks of a machine, in microseconds."""
+
+    def __init__(self) -> None:
+        self.wall_us = 1000 * S
+        self.monotonic_us = 0
+
+    def go_on(self, seconds: float) -> None:
+        self.wall_us += round(seconds * S)
+        self.monotonic_us += round(seconds * S)
+
+
+def clock_by(hands: Hands) -> SystemClock:
+    return SystemClock(wall_ns=lambda: hands.wall_us * 1000, monotonic_ns=lambda: hands.monotonic_us * 1000)
+
+
+def test_set_back_it_goes_on_at_half_speed_until_the_wall_has_come_up() -> None:
+    hands = Hands()
+    clock = clock_by(hands)
+    before = clock.now_us()
+    hands.wall_us -= 60 * S
+    assert clock.now_us() == before
+    hands.go_on(10)
+    assert clock.now_us() == before + 5 * S
+    hands.go_on(200)
+    assert clock.now_us() == hands.wall_us
+
+
+def test_looks_in_between_cost_no_time() -> None:
+    hands = Hands()
+    clock = clock_by(hands)
+    before = clock.now_us()
+    hands.wall_us -= 60 * S
+    for _ in range(1001):
+        hands.go_on(1e-6)
+        clock.now_us()
+    assert clock.now_us() == before + 500
+
+
+def test_set_forward_it_follows_at_once() -> None:
+    hands = Hands()
+    clock = clock_by(hands)
+    clock.now_us()
+    hands.wall_us += 60 * S
+    assert clock.now_us() == hands.wall_us

@@ -1,0 +1,125 @@
+"""Bugs of the kinds that schedulers have had, put in on purpose: a simulation that finds none of them is no use."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from aliquot.service import agent_messages, array_changes, kernel_reports, sessions
+from aliquot.service.accounting import Books, Charged
+from aliquot.service.agent_messages import AgentMessages
+from aliquot.service.creation import Creation
+from aliquot.service.draft import Draft
+from aliquot.service.journal import Journal
+from aliquot.service.ports import StoreUnavailable
+from aliquot.service.reconcile import of_agent
+from aliquot.service.state import State
+from aliquot_schema.events import Event
+from aliquot_schema.launching import AgentSilent, KernelChanged, KernelPhase, KernelReport
+from aliquot_schema.leases import EndEvidence, Kernel, Lease
+from aliquot_schema.requests import NewSession
+
+Bug = Callable[[pytest.MonkeyPatch], None]
+
+
+def freed_at_cancel(patch: pytest.MonkeyPatch) -> None:
+    """A cancelled session's devices are given away while its processes are still ending."""
+
+    def stop(draft: Draft, kernels: list[Kernel], *, now_us: int) -> None:
+        for kernel in kernels:
+            kernel_reports.end_kernel(draft, kernel, _gone(kernel, now_us), now_us=now_us)
+
+    for module in (sessions, array_changes):
+        patch.setattr(module, "stop_kernels", stop, raising=False)
+
+
+def requeued_without_proof(patch: pytest.MonkeyPatch) -> None:
+    """What ran on an agent that is lost is run elsewhere, though it may be running still."""
+    silence = AgentMessages._silence
+
+    async def requeue(self: AgentMessages, silent: AgentSilent) -> None:
+        await silence(self, silent)
+
+        def change(draft: Draft) -> None:
+            now_us = self._clock.now_us()
+            for kernel in of_agent(self._state.kernels.values(), silent.agent_id):
+                kernel_reports.end_kernel(draft, kernel, _gone(kernel, now_us), now_us=now_us)
+
+        if silent.lost:
+            await self._journal.persist(change, actor=agent_messages.ACTOR)
+
+    patch.setattr(AgentMessages, "_silence", requeue)
+
+
+def forgotten_before_durable(patch: pytest.MonkeyPatch) -> None:
+    """An agent is told to forget an end that is not in the database yet."""
+    take = AgentMessages._take_reports
+
+    async def forget_first(self: AgentMessages, reports: list[KernelChanged]) -> None:
+        for message in reports:
+            if message.report.phase is KernelPhase.EXITED:
+                self._dispatch.forget(message.agent_id, [message.report.kernel_id])
+        await take(self, reports)
+
+    patch.setattr(AgentMessages, "_take_reports", forget_first)
+
+
+def acknowledged_before_committed(patch: pytest.MonkeyPatch) -> None:
+    """A submission is acknowledged though the database did not say that it has it."""
+    insert = Creation._insert
+
+    async def hope(self: Creation, caller: Any, fresh: Any) -> Any:
+        try:
+            return await insert(self, caller, fresh)
+        except StoreUnavailable:
+            return [replace(session, version=1) for session in fresh]
+
+    patch.setattr(Creation, "_insert", hope)
+
+
+def charged_twice(patch: pytest.MonkeyPatch) -> None:
+    """An event that is read back from the log is reckoned with once more."""
+    grant, absorb = Books.grant, Journal.catch_up
+
+    def grant_anyway(self: Books, charged: Charged, *, policy: Any) -> None:
+        self._rates.pop(charged.lease.id, None)
+        grant(self, charged, policy=policy)
+
+    async def again(self: Journal) -> bool:
+        last: tuple[Event, ...] = await self._store.events_after(max(self._state.revision - 5, 0), limit=5)
+        seen = [event.record for event in last if event.number <= self._state.revision]
+        for record in seen:
+            if isinstance(record, Lease):
+                State._charge(self._state, record)
+        return await absorb(self)
+
+    patch.setattr(Books, "grant", grant_anyway)
+    patch.setattr(Journal, "catch_up", again)
+
+
+def key_forgotten(patch: pytest.MonkeyPatch) -> None:
+    """A retried submission makes a second session."""
+    session = Creation._session
+
+    def without_key(self: Creation, caller: Any, request: NewSession, **more: Any) -> Any:
+        return session(self, caller, replace(request, idempotency_key=None), **more)
+
+    patch.setattr(Creation, "_session", without_key)
+
+
+BUGS: dict[str, Bug] = {
+    bug.__name__: bug
+    for bug in (
+        freed_at_cancel,
+        requeued_without_proof,
+        forgotten_before_durable,
+        acknowledged_before_committed,
+        charged_twice,
+        key_forgotten,
+    )
+}
+
+
+def _gone(kernel: Kernel, now_us: int) -> KernelReport:
+    return KernelReport(kernel_id=kernel.id, phase=KernelPhase.EXITED, at_us=now_us, evidence=EndEvidence.OPERATOR)
