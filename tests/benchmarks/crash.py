@@ -1,8 +1,13 @@
-"""kill -9 of the server while sessions are submitted and run: what was acknowledged must be there afterwards."""
+"""kill -9 of servers, agents and databases while sessions are submitted and run: nothing may be lost or left over."""
 
 import asyncio
 import json
+import os
+import sys
 from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
 
 from cluster import WAIT_S_MAX, cluster, creation
 from http_load import Connection
@@ -11,6 +16,13 @@ from registry import Key, scenario
 from aliquot.cli.main_job.map_check import MapCheck
 from aliquot.cli.main_job.own_server import OwnServer
 
+sys.path.append(str(Path(__file__).parents[1] / "support"))
+
+from load_crash import CrashFindings, crash_rounds  # the path is made above
+from store_postgres import postgres_cluster
+
+ROUNDS: Final = int(os.environ.get("ALIQUOT_CRASH_ROUNDS", "25"))
+"""On each database."""
 CRASHES = 3
 CLIENTS = 16
 ACKNOWLEDGED = 200
@@ -30,8 +42,37 @@ query ($run: String!, $after: String) {
     Key(name="crash_lost", what="acknowledged sessions missing after kill -9", reach="= 0"),
     Key(name="crash_id_reused", what="ids given to two sessions", reach="= 0"),
     Key(name="crash_orphans", what="processes running without devices, or held devices without a process", reach="= 0"),
+    Key(name="crash_run_twice", what="jobs that were started more than once", reach="= 0"),
 )
 async def crash() -> dict[str, float]:
+    """First a server alone under the fastest submissions, then everything in turn, on SQLite and on PostgreSQL."""
+    rounds = [await _on_sqlite(), await _on_postgresql()]
+    alone = await _server_alone()
+    return {
+        "crash_lost": alone["crash_lost"] + sum(found.lost for found in rounds),
+        "crash_id_reused": alone["crash_id_reused"] + sum(found.ids_reused for found in rounds),
+        "crash_orphans": alone["crash_orphans"] + sum(found.orphans for found in rounds),
+        "crash_run_twice": sum(found.run_twice for found in rounds),
+    }
+
+
+async def _on_sqlite() -> CrashFindings:
+    with TemporaryDirectory(prefix="aliquot-crash-") as folder:
+        return _told(await crash_rounds(f"sqlite:///{folder}/crash.db", rounds=ROUNDS, seed=1))
+
+
+async def _on_postgresql() -> CrashFindings:
+    with postgres_cluster() as postgres:
+        url = await asyncio.to_thread(postgres.new_database)
+        return _told(await crash_rounds(url, rounds=ROUNDS, seed=2, postgres=postgres))
+
+
+def _told(found: CrashFindings) -> CrashFindings:
+    print(f"{ROUNDS} rounds: {dict(found.kills)} killed, {found.acknowledged} acknowledged", file=sys.stderr)
+    return found
+
+
+async def _server_alone() -> dict[str, int]:
     """Sessions end by themselves after a while, so that some start, run and end around each crash."""
     acknowledged: list[tuple[str, str]] = []
     async with cluster() as server:

@@ -37,6 +37,16 @@ class PostgresCluster:
         """Where it listens."""
         return Path(self.url.partition("?host=")[2]) / ".s.PGSQL.5432"
 
+    @property
+    def pid(self) -> int:
+        """Of the process that all others are children of."""
+        pid: int = self._server.get_pid()
+        return pid
+
+    def start(self) -> None:
+        """Start it again after it was killed."""
+        self._server.start()
+
     def restart(self) -> None:
         """End all its sessions, and start it again."""
         self._server.stop()

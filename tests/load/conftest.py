@@ -1,0 +1,8 @@
+"""Load tests run on asyncio alone."""
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    return "asyncio"

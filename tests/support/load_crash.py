@@ -1,0 +1,155 @@
+"""kill -9 of servers, agents and the database, at random, while sessions are submitted: what is left afterwards."""
+
+import asyncio
+import os
+import signal
+import subprocess
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from random import Random
+from typing import Final
+
+import psutil
+
+from aliquot.cli.main_job.cluster_view import read_cluster
+from aliquot.cli.main_job.live_processes import live_kernels
+from e2e_sessions import until
+from failover_cluster import FailoverCluster, failover_cluster
+from store_postgres import PostgresCluster
+
+CLIENTS: Final = 4
+AGENTS: Final = 2
+DOWN_S_MAX: Final = 1.0
+LISTED: Final = (
+    "query ($after: String) { sessions(first: 100, after: $after) { edges { cursor node { id name state } } } }"
+)
+ENDED: Final = frozenset({"completed", "failed", "canceled"})
+
+
+@dataclass(slots=True, kw_only=True)
+class CrashFindings:
+    """What was found, counted; all but the first two should be 0."""
+
+    acknowledged: int = 0
+    kills: Counter[str] = field(default_factory=Counter)
+    lost: int = 0
+    """Acknowledged sessions that are not there."""
+    ids_reused: int = 0
+    orphans: int = 0
+    """Processes of sessions that have ended, and devices that are held for nobody."""
+    run_twice: int = 0
+    """Jobs that were started more than once."""
+    not_completed: int = 0
+
+
+async def crash_rounds(url: str, *, rounds: int, seed: int, postgres: PostgresCluster | None = None) -> CrashFindings:
+    """Kill something in every round, half a second after the last round's victim is back.
+
+    Args:
+        url: of the database.
+        postgres: the server that it is on, when it may be killed too.
+    """
+    random = Random(seed)
+    found = CrashFindings()
+    async with failover_cluster(url, agents=AGENTS) as on:
+        crowd = _Crowd(on)
+        clients = [asyncio.create_task(crowd.submit_for_ever(number)) for number in range(CLIENTS)]
+        try:
+            for _ in range(rounds):
+                await crowd.until_more(random.randrange(4, 20))
+                victim = random.choice(("server", "server", "agent", *["database"][: postgres is not None]))
+                found.kills[victim] += 1
+                await _kill(victim, on, postgres, random)
+        finally:
+            for client in clients:
+                client.cancel()
+            ends = await asyncio.gather(*clients, return_exceptions=True)
+        broken = [end for end in ends if not isinstance(end, asyncio.CancelledError)]
+        assert not broken, broken
+        await _take_stock(on, crowd.acknowledged, found)
+    return found
+
+
+class _Crowd:
+    """Clients that submit what they want done, until it is acknowledged."""
+
+    def __init__(self, on: FailoverCluster) -> None:
+        self._on = on
+        self.acknowledged: dict[str, str] = {}
+        """Session ids by name."""
+        self._news = asyncio.Event()
+
+    async def submit_for_ever(self, client: int) -> None:
+        for count in range(10**6):
+            name = f"{client}-{count}"
+            self.acknowledged[name] = await self._on.submit(f"echo run >> {self._on.mark(name)}; sleep 0.3", key=name)
+            self._news.set()
+
+    async def until_more(self, count: int) -> None:
+        wanted = len(self.acknowledged) + count
+        async with asyncio.timeout(120):
+            while len(self.acknowledged) < wanted:
+                self._news.clear()
+                await self._news.wait()
+
+
+async def _kill(victim: str, on: FailoverCluster, postgres: PostgresCluster | None, random: Random) -> None:
+    if victim == "server":
+        await on.servers[0].kill()
+        await on.servers[0].start()
+    elif victim == "agent":
+        agent = random.choice(on.agents)
+        await agent.stop(signal.SIGKILL)
+        await agent.start()
+    else:
+        assert postgres is not None
+        await asyncio.to_thread(_kill_database, postgres)
+
+
+def _kill_database(postgres: PostgresCluster) -> None:
+    """The postmaster; its children notice by themselves, and the next one waits for them."""
+    postmaster = psutil.Process(postgres.pid)
+    children = postmaster.children(recursive=True)
+    os.kill(postmaster.pid, signal.SIGKILL)
+    psutil.wait_procs([postmaster, *children], timeout=30)
+    for _ in range(5):
+        with suppress(subprocess.SubprocessError):
+            postgres.start()
+            return
+    raise AssertionError("the database does not come up again")
+
+
+async def _take_stock(on: FailoverCluster, acknowledged: dict[str, str], found: CrashFindings) -> None:
+    listed = await until(partial(_all_ended, on))
+    found.acknowledged = len(acknowledged)
+    found.lost = sum(session_id not in listed for session_id in acknowledged.values())
+    found.ids_reused = len(acknowledged) - len(set(acknowledged.values()))
+    found.not_completed = sum(state != "completed" for state in listed.values())
+    found.run_twice = sum(on.runs(name) != 1 for name in acknowledged)
+    await _until_idle(on)
+    cluster = await read_cluster(on.client(on.servers[0]))
+    live = [name for agent in on.agents for name in live_kernels(agent.data_folder)]
+    found.orphans = len(live) + sum(amount > 0 for agent in cluster.agents for amount in agent.alloc_map.values())
+
+
+async def _all_ended(on: FailoverCluster) -> dict[str, str] | None:
+    """States by id, once nothing is under way any more."""
+    found: dict[str, str] = {}
+    after = None
+    while True:
+        page = await on.retried(lambda client, after=after: client.execute(LISTED, {"after": after}))
+        edges = page["sessions"]["edges"]
+        found |= {edge["node"]["id"]: edge["node"]["state"] for edge in edges}
+        if not edges:
+            return found if set(found.values()) <= ENDED else None
+        after = edges[-1]["cursor"]
+
+
+async def _until_idle(on: FailoverCluster) -> None:
+    async def is_idle() -> bool:
+        return (await read_cluster(on.client(on.servers[0]))).is_idle
+
+    with suppress(TimeoutError):  # what is held then is counted
+        await until(is_idle)
