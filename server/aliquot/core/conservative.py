@@ -4,19 +4,23 @@ Source: Mu'alem & Feitelson, Utilization, predictability, workloads, and user ru
 exact devices instead of counts.
 """
 
-from bisect import bisect_left
-from collections.abc import Iterable, Mapping
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
+from operator import itemgetter
 from typing import Final
 
-from aliquot.core.allocation.occupancy import added, occupancy_on
-from aliquot.core.backfill import Scene, most, without
+from aliquot.core.allocation.occupancy import occupancy_on
+from aliquot.core.backfill import Scene
+from aliquot.core.course import NEVER_US, Course
+from aliquot.core.free_milli import NOTHING, FreeMilli
 from aliquot.core.plan import KernelPlacement
+from aliquot.core.queue import Kind, kind_of
 from aliquot.core.room import Room
 from aliquot.core.snapshot import PendingRow, RunningRow
-from aliquot_schema.ids import DeviceId, NodeId, SessionId
-
-Used = Mapping[NodeId, Mapping[DeviceId, int]]
+from aliquot_schema.ids import DeviceId, NodeId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,65 +36,102 @@ class Timetable:
 
     def __init__(self, scene: Scene, *, room: Room, running: Iterable[RunningRow]) -> None:
         self._scene = scene
-        self._layouts: Final = {agent.id: agent.layout for agent in scene.snapshot.agents}
-        # Whoever has outstayed his guard may end at any moment after this one.
-        ending = sorted(((max(row.ends_us, scene.now_us + 1), row) for row in running), key=_by_end)
-        rows = [row for _, row in ending]
-        self._times = [scene.now_us]
-        self._used: list[Used] = [dict(room.used)]
-        """What is held from each of the times to the next."""
-        for count, (ends_us, _) in enumerate(ending, start=1):
-            if count == len(ending) or ending[count][0] > ends_us:
-                self._times.append(ends_us)
-                self._used.append(without(rows[:count], room=room))
+        self._roster: Final = room.roster
+        self._counting: Final = FreeMilli(room.roster)
+        self._failed: defaultdict[Kind, list[tuple[int, int]]] = defaultdict(list)
+        """Guard and time: so long a row of this kind fits nowhere before then. What is booked later only takes room."""
+        self._courses = {node_id: Course(scene.now_us, used) for node_id, used in room.used.items()}
+        gains: defaultdict[int, int] = defaultdict(int)
+        for ends_us, kernel in sorted(self._endings(running), key=itemgetter(0)):
+            gains[ends_us] += self._change(kernel.node_id, [kernel], from_us=ends_us, until_us=NEVER_US, sign=-1)[0][1]
+        self._times = [scene.now_us, *sorted(gains)]
+        """When something ends, or what was booked begins or ends."""
+        gained = accumulate((gains[at_us] for at_us in self._times[1:]), initial=room.free_milli())
+        self._free = list(gained)
+        """What is left of accelerators in sum from each of the times on; whoever needs more need not be tried."""
 
-    def fits_now(self, row: PendingRow, *, guard_us: int) -> tuple[KernelPlacement, ...] | None:
-        """The devices that a row may have from now on; None when it would take what somebody is promised."""
-        return self._fits(row, 0, guard_us=guard_us)
+    def first(self, row: PendingRow, *, guard_us: int, milli: int) -> Slot | None:
+        """The first time at which it fits; None when it never does.
 
-    def first(self, row: PendingRow, *, guard_us: int) -> Slot | None:
-        """The first time at which it fits; None when it never does."""
-        for step, at_us in enumerate(self._times):
-            kernels = self._fits(row, step, guard_us=guard_us)
+        Args:
+            milli: what it takes of accelerators at least.
+        """
+        for step in range(self._first_step(row, guard_us), len(self._times)):
+            kernels = self._fits(row, step, guard_us=guard_us, milli=milli)
             if kernels is not None:
-                return Slot(at_us=at_us, kernels=kernels)
+                self._failed[kind_of(row)].append((guard_us, self._times[step]))
+                return Slot(at_us=self._times[step], kernels=kernels)
+        self._failed[kind_of(row)].append((guard_us, NEVER_US))
         return None
+
+    def now(self, row: PendingRow, *, guard_us: int, milli: int) -> Slot | None:
+        """As `first`, where only the present counts; None when it would take what somebody is promised."""
+        kernels = None
+        if self._first_step(row, guard_us) == 0:
+            kernels = self._fits(row, 0, guard_us=guard_us, milli=milli)
+        if kernels is None:
+            self._failed[kind_of(row)].append((guard_us, self._scene.now_us + 1))
+            return None
+        return Slot(at_us=self._scene.now_us, kernels=kernels)
 
     def book(self, slot: Slot, *, guard_us: int) -> None:
         """Count a row as holding its devices from its time on."""
-        first, last = self._cut(slot.at_us), self._cut(slot.at_us + guard_us)
-        for step in range(first, last):
-            used = dict(self._used[step])
-            for kernel in slot.kernels:
-                more = occupancy_on((kernel.spec,), self._layouts[kernel.agent_id].devices)
-                used[kernel.node_id] = added(used.get(kernel.node_id, {}), more)
-            self._used[step] = used
+        until_us = slot.at_us + guard_us
+        first, last = self._cut(slot.at_us), self._cut(until_us)
+        by_node: defaultdict[NodeId, list[KernelPlacement]] = defaultdict(list)
+        for kernel in slot.kernels:
+            by_node[kernel.node_id].append(kernel)
+        for node_id, kernels in by_node.items():
+            changes = self._change(node_id, kernels, from_us=slot.at_us, until_us=until_us, sign=1)
+            begins = [at_us for at_us, _ in changes]
+            for step in range(first, last):
+                self._free[step] += changes[bisect_right(begins, self._times[step]) - 1][1]
+
+    def _endings(self, running: Iterable[RunningRow]) -> Iterator[tuple[int, KernelPlacement]]:
+        """Whoever has outstayed his guard may end at any moment after this one."""
+        for row in running:
+            for kernel in row.kernels:
+                yield max(row.ends_us, self._scene.now_us + 1), kernel
+
+    def _change(
+        self, node_id: NodeId, kernels: Sequence[KernelPlacement], *, from_us: int, until_us: int, sign: int
+    ) -> list[tuple[int, int]]:
+        """Take what kernels have from a node, or give it back; returns since when how much more is left there."""
+        agents = self._roster.by_id
+        specs = [
+            occupancy_on((kernel.spec,), agents[kernel.agent_id].layout.devices)
+            for kernel in kernels
+            if kernel.agent_id in agents
+        ]
+        course = self._courses.setdefault(node_id, Course(self._scene.now_us, NOTHING))
+        return [
+            (at_us, self._left_on(node_id, after) - self._left_on(node_id, before))
+            for at_us, before, after in course.change(specs, from_us=from_us, until_us=until_us, sign=sign)
+        ]
+
+    def _left_on(self, node_id: NodeId, used: Mapping[DeviceId, int]) -> int:
+        return self._counting.on(node_id, used) if node_id in self._roster.open_on else 0
+
+    def _first_step(self, row: PendingRow, guard_us: int) -> int:
+        """Before it, no row of its kind has found room for so long."""
+        floors = [at_us for known_us, at_us in self._failed.get(kind_of(row), ()) if known_us <= guard_us]
+        return bisect_left(self._times, max(floors)) if floors else 0
 
     def _cut(self, at_us: int) -> int:
         """The step that begins at a time, made if there is none."""
         step = bisect_left(self._times, at_us)
         if step == len(self._times) or self._times[step] != at_us:
             self._times.insert(step, at_us)
-            self._used.insert(step, self._used[step - 1])
+            self._free.insert(step, self._free[step - 1])
         return step
 
-    def _fits(self, row: PendingRow, step: int, *, guard_us: int) -> tuple[KernelPlacement, ...] | None:
+    def _fits(self, row: PendingRow, step: int, *, guard_us: int, milli: int) -> tuple[KernelPlacement, ...] | None:
         end = max(bisect_left(self._times, self._times[step] + guard_us), step + 1)
-        room = self._scene.room(_largest(self._used[step:end]))
+        if milli > min(self._free[step:end]):
+            return None
+        from_us = self._times[step]
+        room = self._scene.room(
+            {node_id: course.most(from_us, from_us + guard_us) for node_id, course in self._courses.items()}
+        )
         kernels = self._scene.placer(room).place(row)
         return kernels if len(kernels) == row.cluster_size else None
-
-
-def _by_end(ending: tuple[int, RunningRow]) -> tuple[int, SessionId]:
-    return ending[0], ending[1].session_id
-
-
-def _largest(steps: list[Used]) -> Used:
-    """On every device, the most that is held in any of these steps."""
-    found: dict[NodeId, Mapping[DeviceId, int]] = dict(steps[0])
-    for used in steps[1:]:
-        for node_id, held in used.items():
-            known = found.get(node_id)
-            if known is not held:
-                found[node_id] = held if known is None else most(known, held)
-    return found

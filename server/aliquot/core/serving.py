@@ -176,12 +176,10 @@ class Serving:
     def _slot(self, table: Timetable, position: int) -> Slot | None:
         """When a row may start; None when it may not now, and is promised nothing."""
         row, guard_us = self._queue[position], max(int(self._guards_us[position]), 1)
+        milli = int(self._least_milli[position])
         if len(self.promises) < self._scene.policy.backfill_depth:
-            return table.first(row, guard_us=guard_us)
-        if self._least_milli[position] > self._free_milli:
-            return None
-        kernels = table.fits_now(row, guard_us=guard_us)
-        return None if kernels is None else Slot(at_us=self._scene.now_us, kernels=kernels)
+            return table.first(row, guard_us=guard_us, milli=milli)
+        return table.now(row, guard_us=guard_us, milli=milli)
 
     def _claim(self, position: int, row: PendingRow) -> bool:
         """Let others make room for a row, if that is its right; what it is to get is kept for it."""
