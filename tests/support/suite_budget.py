@@ -13,22 +13,23 @@ from typing import Final
 import pytest
 
 BUDGET_S: Final = {
-    "core": 360,
-    "schema": 60,
+    "core": 330,
+    "schema": 30,
     "service": 240,
-    "ledger": 300,
-    "store": 420,
-    "execution": 540,
-    "api": 300,
-    "client": 120,
-    "cli": 120,
-    "e2e": 600,
-    "readme": 120,
-    "architecture": 120,
-    "benchmarks": 120,
-    "browser": 300,
+    "ledger": 240,
+    "store": 240,
+    "execution": 300,
+    "api": 120,
+    "client": 60,
+    "cli": 60,
+    "e2e": 840,
+    "readme": 90,
+    "architecture": 90,
+    "benchmarks": 60,
+    "browser": 270,
+    "simulation": 270,
 }
-BUDGET_S_OTHERS: Final = 120
+BUDGET_S_OTHERS: Final = 90
 """For each suite that is not named above."""
 
 _spent_s: Counter[str] = Counter()

@@ -3,23 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
 from enum import Enum
-from functools import lru_cache
 from typing import Any, Final, TypeVar
 
-from aliquot.core.allocation.layout import DeviceLayout
 from aliquot.core.allocation.options import NumaPolicy, Strategy
-from aliquot.core.decide import decide
 from aliquot.core.ordering import order_named
 from aliquot.core.placement.strategies import making
-from aliquot.core.plan import KernelPlacement
-from aliquot.core.policy import Policy
-from aliquot.core.snapshot import AgentRow, PendingRow, RunningRow, Snapshot
-from aliquot_schema.devices import Device
 from aliquot_schema.errors import InvalidRequest
-from aliquot_schema.ids import AgentId, DeviceId, NodeId, SessionId, SlotName
 from aliquot_schema.policies import DAY_MS, Backfill, PolicyDocument, Pool, Victims
-from aliquot_schema.sessions import DEFAULT_POOL, Priority
-from aliquot_schema.states import SessionState
+from aliquot_schema.sessions import DEFAULT_POOL
 
 Part = TypeVar("Part")
 YEARS_MS: Final = 3660 * DAY_MS
@@ -86,53 +77,6 @@ def check(document: PolicyDocument) -> None:
     if document.retries.wait_ms_first > document.retries.wait_ms_max:
         raise InvalidRequest("retries: the first wait is longer than the longest", field="retries.wait_first")
     _check_pools(document.pools)
-    if document.backfill is Backfill.CONSERVATIVE and not promises_to_all():
-        raise InvalidRequest(
-            "backfill: conservative is not to be had in this version; there are easy, none", field="backfill"
-        )
-
-
-@lru_cache(maxsize=1)
-def promises_to_all() -> bool:
-    """Whether a pass really gives everybody a reservation when conservative backfill is asked for: it is tried."""
-    whole = SlotName("cuda.device")
-    gpu = Device(
-        id=DeviceId("0"),
-        name="cuda0",
-        kind="cuda",
-        model="",
-        budget=1000,
-        costs={whole: 1000},
-        quanta={},
-        memory_bytes=0,
-    )
-    agent = AgentRow(id=AgentId("a"), node_id=NodeId("n"), layout=DeviceLayout.of((gpu,)), is_open=True)
-    kernel = KernelPlacement(rank=0, agent_id=agent.id, node_id=agent.node_id, spec={whole: {gpu.id: 1}})
-    snapshot = Snapshot(
-        revision=0,
-        agents=(agent,),
-        used={agent.node_id: {gpu.id: 1000}},
-        queue=tuple(_waiting(name, whole) for name in ("b", "c")),
-        running=(RunningRow.of(SessionId("a"), (kernel,), ends_us=1_000_000, agents=(agent,)),),
-    )
-    plan = decide(snapshot, Policy(backfill=Backfill.CONSERVATIVE), now_us=1, seed=0)
-    return len(plan.promises) == len(snapshot.queue)
-
-
-def _waiting(name: str, slot: SlotName) -> PendingRow:
-    return PendingRow(
-        session_id=SessionId(name),
-        version=1,
-        state=SessionState.QUEUED,
-        request=((slot, 1),),
-        cluster_size=1,
-        gpu_memory_bytes=None,
-        priority=Priority.NORMAL,
-        queued_us=0,
-        not_before_us=None,
-        excluded_agents=(),
-        depends_on=(),
-    )
 
 
 def _amended(part: Part, changes: Mapping[str, Any], *, path: str) -> Part:
