@@ -13,23 +13,23 @@ from typing import Final
 import pytest
 
 BUDGET_S: Final = {
-    "core": 330,
-    "schema": 30,
+    "core": 400,
+    "schema": 20,
     "service": 240,
-    "ledger": 240,
-    "store": 240,
-    "execution": 300,
+    "ledger": 220,
+    "store": 220,
+    "execution": 280,
     "api": 120,
-    "client": 60,
+    "client": 40,
     "cli": 60,
-    "e2e": 840,
-    "readme": 90,
+    "e2e": 900,
+    "readme": 80,
     "architecture": 90,
     "benchmarks": 60,
-    "browser": 270,
-    "simulation": 270,
+    "browser": 240,
+    "simulation": 240,
 }
-BUDGET_S_OTHERS: Final = 90
+BUDGET_S_OTHERS: Final = 60
 """For each suite that is not named above."""
 
 _spent_s: Counter[str] = Counter()
