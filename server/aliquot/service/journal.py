@@ -161,7 +161,9 @@ class Journal:
         )
         seen = self._state.revision
         try:
-            await asyncio.shield(asyncio.ensure_future(self._finish(batch)))
+            finishing = asyncio.ensure_future(self._finish(batch))
+            finishing.add_done_callback(_see_end)  # when whoever waits for it is canceled, nobody else does
+            await asyncio.shield(finishing)
         except StaleVersion:
             await self._newer_than(seen)
             raise
@@ -194,3 +196,8 @@ class Journal:
                 await self._feed.reached(seen + 1)
         except TimeoutError:
             await self.catch_up()
+
+
+def _see_end(task: asyncio.Task[None]) -> None:
+    if not task.cancelled():
+        task.exception()
