@@ -52,7 +52,7 @@ class Faults:
         process = self._pick().process
         if not process.is_frozen:
             process.freeze()
-            self._place.weather.after(self._random.choice((0.5, 5.0, 40.0)), process.thaw)
+            self._place.weather.after(self._random.choice((0.5, 12.0, 40.0)), process.thaw)
 
     def machine_cut(self) -> None:
         self._place.machines[self._machine()].hang_up()

@@ -12,6 +12,14 @@ from simulation_weather import Weather
 
 
 @dataclass
+class SeatLock:
+    """Who leads, where several servers share the database."""
+
+    holder: str | None = None
+    pinged_s: float = 0.0
+
+
+@dataclass
 class Place:
     """Its parts."""
 
@@ -22,6 +30,7 @@ class Place:
     machines: dict[str, Machine]
     truth: Truth
     disk: Disk
+    seat: SeatLock = field(default_factory=SeatLock)
     _lives: int = field(default=0)
 
     def next_life(self) -> int:

@@ -11,6 +11,7 @@ from random import Random
 from sqlalchemy import select
 
 from aliquot.service.ports import DuplicateKey, NotLeader, StaleVersion
+from aliquot.service.state import State
 from aliquot.store.tables import COUNTER
 from aliquot_schema.errors import AliquotError
 from aliquot_schema.ids import KernelId
@@ -23,6 +24,7 @@ from simulation_machine import Machine, one_life
 from simulation_people import People
 from simulation_place import Place
 from simulation_server import LoneServer, Server
+from simulation_shared import SharedServer
 from simulation_truth import Truth
 from simulation_weather import Weather
 from simulation_wishes import lift_all
@@ -57,7 +59,7 @@ class BrokenRun(AssertionError):
 
 
 def simulate(seed: int) -> Outcome:
-    """Run one seed.
+    """Run one seed: odd ones with a server that is alone, even ones with two that share the database.
 
     Raises:
         BrokenRun: something is wrong, or never came to an end.
@@ -67,7 +69,8 @@ def simulate(seed: int) -> Outcome:
     asyncio.set_event_loop(loop)
     try:
         with _quiet():
-            return loop.run_until_complete(_Run(loop, random).outcome())
+            kinds = (LoneServer,) if seed % 2 else (SharedServer, SharedServer)
+            return loop.run_until_complete(_Run(loop, random, kinds).outcome())
     except Exception as raised:
         error = _first(raised)
         command = f"scripts/simulate --seeds 1 --from {seed}"
@@ -84,7 +87,7 @@ def _first(error: BaseException) -> BaseException:
 
 
 class _Run:
-    def __init__(self, loop: SeededLoop, random: Random) -> None:
+    def __init__(self, loop: SeededLoop, random: Random, kinds: tuple[type[Server], ...]) -> None:
         self._loop = loop
         wall, weather = WallClock(loop), Weather(loop, random)
         self._machines = {
@@ -104,14 +107,14 @@ class _Run:
         )
         for machine in self._machines.values():
             machine.on_start, machine.on_forget = self._check_start, self._check_forgotten
-        self._server: Server = LoneServer(place, "first")
+        self._servers = [kind(place) for kind in kinds]
         self._is_over = False
-        self._faults = Faults(place, servers=lambda: [self._server], random=random)
-        self._people = People(place, servers=lambda: [self._server], random=random)
+        self._faults = Faults(place, servers=lambda: self._servers, random=random)
+        self._people = People(place, servers=lambda: self._servers, random=random)
         loop.set_exception_handler(self._complain)
 
     async def outcome(self) -> Outcome:
-        keeping = asyncio.create_task(self._keep_up())
+        keeping = [asyncio.create_task(self._keep_up(place)) for place in range(len(self._servers))]
         await self._people.live(submissions=SUBMISSIONS, seconds=SECONDS)
         self._faults.end()
         await asyncio.sleep(LAST_WORDS_S)
@@ -121,8 +124,9 @@ class _Run:
         await self._until_quiet()
         await self._check_end()
         self._is_over = True
-        await self._server.process.kill()
-        await keeping
+        for server in self._servers:
+            await server.process.kill()
+        await asyncio.gather(*keeping)
         self._place.disk.close()
         return Outcome(
             digest=self._digest,
@@ -133,16 +137,17 @@ class _Run:
             kinds=dict(self._truth.kinds),
         )
 
-    async def _keep_up(self) -> None:
+    async def _keep_up(self, place: int) -> None:
         """Start a server whenever there is none, as systemd would."""
         while not self._is_over:
-            life = self._server.process.spawn(self._server.run())
+            server = self._servers[place]
+            life = server.process.spawn(server.run())
             await asyncio.wait([life])
-            await self._server.process.kill()
+            await server.process.kill()
             if not life.cancelled() and (error := life.exception()) is not None:
                 self._loop.fail(error)
             await asyncio.sleep(self._place.random.random() * 5)
-            self._server = LoneServer(self._place, "next")
+            self._servers[place] = type(server)(self._place)
 
     async def _until_quiet(self) -> None:
         end_s = self._loop.time() + QUIET_S_MAX
@@ -159,20 +164,29 @@ class _Run:
 
     def _words(self) -> list[str]:
         """Why those wait that do, as the server sees it."""
-        cases = self._server.cases
-        if cases is None:
-            return ["no server is up"]
-        agents = [f"{a.id} {a.state} {a.schedulable} {a.draining}" for a in cases.state.agents.values()]
-        return [*agents, f"{cases.state.reachable}", *(f"{k}: {v.reason}" for k, v in cases.state.verdicts.items())]
+        words = []
+        for server in self._servers:
+            if server.cases is None:
+                words.append(f"{server.process.name} is not up")
+                continue
+            state = server.cases.state
+            words += [f"{a.id} is {a.state}, drained: {a.draining}, {state.reachable}" for a in state.agents.values()]
+            words += [f"{name} waits: {verdict.reason}" for name, verdict in state.verdicts.items()]
+        return words
 
     async def _check_end(self) -> None:
         truth = self._truth
         truth.charges.check_all_settled()
         lost = [name for name in self._people.acknowledged.values() if name not in truth.sessions]
         assert not lost, f"acknowledged and lost: {lost}"
-        cases = self._server.cases
-        assert cases is not None
-        state = cases.state
+        await asyncio.sleep(LAST_WORDS_S)  # followers look at the log every few seconds
+        for server in self._servers:
+            assert server.cases is not None
+            self._check_state(server.cases.state)
+
+    def _check_state(self, state: State) -> None:
+        """A server's state is the fold of the log."""
+        truth = self._truth
         assert state.revision == truth.revision, f"the server is at {state.revision} of {truth.revision}"
         differing = [name for name, session in state.sessions.items() if truth.sessions[name] != session]
         differing += [name for name, kernel in state.kernels.items() if truth.kernels[name] != kernel]

@@ -22,8 +22,9 @@ GRACE_MS = 2000
 class Server:
     """One life of a server process, from its start to its end."""
 
-    def __init__(self, place: Place, name: str) -> None:
-        self.process = Process(name, place.loop)
+    def __init__(self, place: Place) -> None:
+        life = place.next_life()
+        self.process = Process(f"server-{life}", place.loop)
         self.cases: UseCases | None = None
         """None until it answers."""
         self.network: Network | None = None
@@ -31,12 +32,16 @@ class Server:
         self.clock = SystemClock(
             wall_ns=lambda: place.wall.now_us() * 1000, monotonic_ns=lambda: round(place.loop.time() * 1e9)
         )
-        self.ids = SeededIds(place.random, first=place.next_life())
+        self.ids = SeededIds(place.random, first=life)
         self._place = place
 
     @property
     def is_up(self) -> bool:
         return self.cases is not None and self.process.is_alive and not self.process.is_frozen
+
+    async def run(self) -> None:
+        """Live."""
+        raise NotImplementedError
 
     def store(self) -> DatabaseStore:
         database = ProcessDatabase(self._place.disk, self.process, self._place.loop)

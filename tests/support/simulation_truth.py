@@ -22,6 +22,7 @@ class Truth:
     """The fold of the log. Whatever breaks a rule raises AssertionError with a sentence."""
 
     def __init__(self, machines: dict[str, Machine]) -> None:
+        """Without machines nothing is asked of them."""
         self.revision = 0
         self.epoch = 0
         self.sessions: dict[str, Session] = {}
@@ -65,6 +66,8 @@ class Truth:
         elif isinstance(record, Kernel):
             self._take_kernel(record)
         elif isinstance(record, Lease):
+            is_timely = record.version > 1 or record.epoch == event.epoch
+            assert is_timely, f"{record.id} is granted by who led in epoch {record.epoch}, in epoch {event.epoch}"
             self._take_lease(record)
         elif isinstance(record, Agent):
             self.agents[record.id] = record
@@ -97,8 +100,8 @@ class Truth:
         before = self.leases.get(lease.id)
         assert before is None or before.released_us is None, f"lease {lease.id} changes after its release"
         if lease.released_us is not None and lease.kernel_id is not None:
-            machine = self._machines[lease.agent_id]
-            runs = lease.kernel_id in machine.running
+            machine = self._machines.get(lease.agent_id)
+            runs = machine is not None and lease.kernel_id in machine.running
             assert not runs, f"lease {lease.id} is released by {lease.evidence}, and its process runs"
         self.leases[lease.id] = lease
 

@@ -73,6 +73,8 @@ async def _on_duty(plan: SharedPlan, database: SharedDatabase, state: State) -> 
         epoch=0,
         is_shared=True,
     )
+    # Servers' clocks differ: what follows from an event is not dated before it.
+    cases.journal.listeners.append(lambda event: plan.clock.not_before(event.at_us))
     turns = _Turns(plan, cases, database, own, LeaderDoor(plan.keys, leader=lambda: duty.standing.leader_address))
     duty = Duty(
         cases,

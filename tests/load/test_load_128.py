@@ -1,0 +1,81 @@
+"""128 sessions that really run at once, 500 behind them, and people who cancel and hurry all the while."""
+
+import asyncio
+import os
+from collections import Counter
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from aliquot.cli.main_job.cluster_view import read_cluster
+from aliquot.cli.main_job.live_processes import live_kernels
+from aliquot.cli.main_job.map_check import MapCheck
+from aliquot.client import Client
+from load_cluster import USERS, check_log, load_server, meddle, patiently, submit_all
+
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+
+AT_ONCE = 128
+QUEUED = 500
+HALF = {"cuda.shares": "0.5"}
+STATES = "query ($states: [SessionState!]) { sessions(filter: { states: $states }, first: 1) { total_count } }"
+
+
+async def counted(client: Client, *states: str) -> int:
+    answer = await client.execute(STATES, {"states": list(states)})
+    return int(answer["sessions"]["total_count"])
+
+
+@pytest.mark.timeout(600)
+async def test_128_run_500_wait_and_people_meddle(tmp_path: Path) -> None:
+    counts: Counter[str] = Counter()
+    async with load_server(tmp_path) as server, server.client() as client:
+        gate = _gate(server.folder / "gate")
+        first: list[str] = []
+        rest: list[str] = []
+        await submit_all(client, f"cat {gate}", count=AT_ONCE, ids=first, slots=HALF)
+
+        async def all_run() -> bool:
+            return len(live_kernels(server.data_folder)) == AT_ONCE and await counted(client, "running") == AT_ONCE
+
+        await patiently(all_run)
+        meddling = asyncio.create_task(meddle(client, rest, counts))
+        check = MapCheck(client=client, data_folder=server.data_folder)
+        await submit_all(client, "sleep 0.2", count=QUEUED, ids=rest, slots=HALF)
+        await check.compare()
+        assert check.from_processes_alone == 1
+        os.close(os.open(gate, os.O_WRONLY))
+
+        async def all_ended() -> bool:
+            if not rest or meddling.done():
+                return False
+            return await counted(client, "completed", "failed", "canceled") == AT_ONCE + QUEUED
+
+        await patiently(all_ended)
+        meddling.cancel()
+        with suppress(asyncio.CancelledError):
+            await meddling
+
+        async def is_idle() -> bool:
+            return (await read_cluster(client)).is_idle
+
+        await patiently(is_idle)
+        await check.compare()
+        assert check.differences == []
+        assert live_kernels(server.data_folder) == {}
+        assert await counted(client, "failed") == 0
+        await server.stop()
+        truth = check_log(server.data_folder / "server" / "aliquot.db")
+    truth.charges.check_all_settled()
+    assert len(truth.sessions) == AT_ONCE + QUEUED
+    assert len(truth.charges.accounts) == USERS
+    assert truth.kinds["session.canceled"] > 5
+    assert truth.kinds["session.priority_changed"] > 20
+
+
+def _gate(path: Path) -> Path:
+    """Who reads it waits until somebody opens it for writing."""
+    os.mkfifo(path)
+    path.chmod(0o666)
+    return path

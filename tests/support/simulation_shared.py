@@ -1,0 +1,118 @@
+"""Servers of a run that share a database, as `composition.shared` joins them: one leads, the others follow."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final
+
+from aliquot.service.leadership.duty import Duty
+from aliquot.service.leadership.ports import Beginning, SeatLost
+from aliquot.service.leadership.term import Term
+from aliquot.service.orchestrator import state_of
+from aliquot.service.ports import StoreUnavailable
+from aliquot.service.use_cases import UseCases
+from aliquot_schema.ids import AgentId, KernelId
+from aliquot_schema.launching import LogChunk
+from simulation_place import Place, SeatLock
+from simulation_server import ENDED_KEPT, GRACE_MS, Server
+
+PING_S: Final = 2.0
+IDLE_S_MAX: Final = 8.0
+"""After so long without a ping the lock is somebody else's."""
+
+
+class SimulatedSeat:
+    """A session lock of the database, with a connection of its own that ends when nobody pings."""
+
+    def __init__(self, server: Server, place: Place) -> None:
+        self._me = server.process.name
+        self._server = server
+        self._place = place
+
+    async def take(self) -> bool:
+        lock = self._lock()
+        if lock.holder is not None and self._place.loop.time() - lock.pinged_s <= IDLE_S_MAX:
+            return False
+        lock.holder, lock.pinged_s = self._me, self._place.loop.time()
+        return True
+
+    async def holder(self) -> str | None:
+        return self._lock().holder
+
+    async def hold(self) -> None:
+        while True:
+            await self._server.clock.sleep(PING_S)
+            if self._place.seat.holder != self._me or self._place.disk.is_away:
+                raise SeatLost("the connection ended")
+            self._place.seat.pinged_s = self._place.loop.time()
+
+    async def leave(self) -> None:
+        if self._server.process.is_alive and self._place.seat.holder == self._me:
+            self._place.seat.holder = None
+
+    def _lock(self) -> SeatLock:
+        if self._place.disk.is_away or not self._server.process.is_alive:
+            raise StoreUnavailable("the database is away")
+        return self._place.seat
+
+
+class RareNews:
+    """Nobody tells; the log is looked at from time to time."""
+
+    def __init__(self, server: Server, place: Place) -> None:
+        self._server = server
+        self._place = place
+
+    async def wait(self, *, seconds: float) -> None:
+        await self._server.clock.sleep(seconds * self._place.random.random())
+
+    async def close(self) -> None:
+        return None
+
+
+class NoOutputs:
+    """Nobody reads outputs here."""
+
+    async def follow_log(self, agent_id: AgentId, kernel_id: KernelId, *, offset: int) -> AsyncIterator[LogChunk]:
+        yield LogChunk(offset=offset, data=b"", at_end=True)
+
+
+class SharedServer(Server):
+    """One of several."""
+
+    async def run(self) -> None:
+        """Until it is killed; ends by itself when the database cannot be opened."""
+        store = self.store()
+        try:
+            loaded = await store.join()
+            state = await state_of(loaded, store=store, ended_kept=ENDED_KEPT)
+        except StoreUnavailable:
+            return
+        self.clock.not_before(loaded.last_at_us)
+        cases = UseCases(
+            store=store, clock=self.clock, ids=self.ids, outputs=NoOutputs(), state=state, epoch=0, is_shared=True
+        )
+        cases.journal.listeners.append(lambda event: self.clock.not_before(event.at_us))
+        duty = Duty(
+            cases,
+            store=store,
+            seat=SimulatedSeat(self, self._place),
+            news=RareNews(self, self._place),
+            open_term=self._open_term,
+            address=self.process.name,
+        )
+        self.cases = cases
+        await duty.run()
+
+    @asynccontextmanager
+    async def _open_term(self, beginning: Beginning) -> AsyncIterator[Term]:
+        assert self.cases is not None
+        self.clock.not_before(beginning.last_at_us)
+        network = self.new_network(beginning.epoch)
+        term = Term(self.cases, executor=network, ledger=None, beginning=beginning, grace_ms=GRACE_MS)
+        try:
+            await network.start()
+            await term.forget_agents(frozenset(AgentId(name) for name in self._place.machines))
+            yield term
+        finally:
+            await network.close()
+            await term.close()
