@@ -73,7 +73,8 @@ class Holders:
             self._since = {}
         allowed = None if len(agents) == len(self._roster.open) else {agent.id for agent in agents}
         found: dict[SessionId, None] = {}
-        for session_id, agent_id in merge(*(self._before.get(slot, ()) for slot in slots), *map(self._new, slots)):
+        sources = [*filter(None, (self._before.get(slot) for slot in slots)), *filter(None, map(self._new, slots))]
+        for session_id, agent_id in sources[0] if len(sources) == 1 else merge(*sources):
             if allowed is None or agent_id in allowed:
                 found[session_id] = None
                 if len(found) == most:

@@ -86,8 +86,12 @@ class Placer:
         scope = scope_of(row)
         closed = self._closed.get(scope)
         if closed is None:
-            allowed = {agent.id for agent in self._room.open_agents(row)}
-            closed = tuple(number for number, agent in enumerate(self._agents) if agent.id not in allowed)
+            open_agents = self._room.open_agents(row)
+            if len(open_agents) == len(self._agents):
+                closed = ()
+            else:
+                allowed = {agent.id for agent in open_agents}
+                closed = tuple(number for number, agent in enumerate(self._agents) if agent.id not in allowed)
             self._closed[scope] = closed
         return closed
 

@@ -45,7 +45,9 @@ class Room:
         scope = scope_of(row)
         found = self._open_agents.get(scope)
         if found is None:
-            found = self._open_agents[scope] = [self.roster.open[number] for number in self.roster.allowed(row)]
+            allowed, agents = self.roster.allowed(row), self.roster.open
+            found = agents if len(allowed) == len(agents) else [agents[number] for number in allowed]
+            self._open_agents[scope] = found
         return found
 
     @property

@@ -4,6 +4,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from operator import attrgetter
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +26,8 @@ from aliquot.core.snapshot import PendingRow, RunningRow
 from aliquot_schema.ids import SessionId, task_id
 from aliquot_schema.policies import Backfill
 from aliquot_schema.reasons import Evidence, Reason, Verdict
+
+_NAME: Final = attrgetter("session_id")
 
 
 class Serving:
@@ -95,8 +99,7 @@ class Serving:
     def verdicts(self, line: IntArray) -> dict[SessionId, Verdict]:
         """Why each of the others in the line waits, in its order."""
         waiting = line[self._is_left[line]]
-        rows = self._queue.rows
-        names = [rows[position].session_id for position in waiting.tolist()]
+        names = list(map(_NAME, map(self._queue.rows.__getitem__, waiting.tolist())))
         verdicts = self._behind_head if self._scene.policy.backfill is Backfill.NONE else self._by_kind
         return dict(zip(names, verdicts(waiting, names), strict=True))
 
