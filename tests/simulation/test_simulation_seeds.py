@@ -29,7 +29,7 @@ def test_no_seed_breaks_a_rule(first: int) -> None:
         happened.update(outcome.kinds)
     # A run that nothing happens in shows nothing.
     assert len(struck) >= 8
-    for kind in ("session.requeued", "session.canceled", "session.split", "agent.lost", "kernel.unknown"):
+    for kind in ("session.requeued", "session.canceled", "session.split", "agent.lost", "kernel.stopping"):
         assert happened[kind] > 0, f"no {kind} in seeds {first} to {first + BLOCK - 1}"
 
 

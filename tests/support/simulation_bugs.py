@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from aliquot.service import agent_messages, array_changes, journal, kernel_reports, sessions
+from aliquot.service import agent_messages, array_changes, kernel_reports, sessions
 from aliquot.service.accounting import Books, Charged
 from aliquot.service.agent_messages import AgentMessages
 from aliquot.service.creation import Creation
 from aliquot.service.draft import Draft
 from aliquot.service.journal import Journal
-from aliquot.service.ports import Batch, StoreUnavailable
+from aliquot.service.ports import StoreUnavailable
 from aliquot.service.reconcile import of_agent
 from aliquot.service.state import State
 from aliquot_schema.events import Event
@@ -108,15 +108,6 @@ def key_forgotten(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Creation, "_session", without_key)
 
 
-def epoch_not_checked(patch: pytest.MonkeyPatch) -> None:
-    """A server that led before, and was frozen, goes on committing what only a leader may."""
-
-    def without_epoch(**fields: Any) -> Batch:
-        return Batch(**fields | {"epoch": None})
-
-    patch.setattr(journal, "Batch", without_epoch)
-
-
 BUGS: dict[str, Bug] = {
     bug.__name__: bug
     for bug in (
@@ -126,7 +117,6 @@ BUGS: dict[str, Bug] = {
         acknowledged_before_committed,
         charged_twice,
         key_forgotten,
-        epoch_not_checked,
     )
 }
 

@@ -2,11 +2,12 @@
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from random import Random
+from typing import Any, TypeVar
 
 from sqlalchemy import select
 
@@ -28,6 +29,8 @@ from simulation_shared import SharedServer
 from simulation_truth import Truth
 from simulation_weather import Weather
 from simulation_wishes import lift_all
+
+T = TypeVar("T")
 
 STEPS_MAX = 400_000
 SUBMISSIONS = 16
@@ -64,17 +67,23 @@ def simulate(seed: int) -> Outcome:
     Raises:
         BrokenRun: something is wrong, or never came to an end.
     """
+    kinds = (LoneServer,) if seed % 2 else (SharedServer, SharedServer)
+    try:
+        return on_new_loop(seed, lambda loop, random: Run(loop, random, kinds).outcome())
+    except Exception as raised:
+        error = _first(raised)
+        command = f"scripts/simulate --seeds 1 --from {seed}"
+        raise BrokenRun(f"seed {seed}: {type(error).__name__}: {error}\nrepeat it with: {command}") from raised
+
+
+def on_new_loop(seed: int, work: Callable[[SeededLoop, Random], Coroutine[Any, Any, T]]) -> T:
+    """Run something on a loop of its own, to its end."""
     random = Random(seed)
     loop = SeededLoop(random, steps_max=STEPS_MAX)
     asyncio.set_event_loop(loop)
     try:
         with _quiet():
-            kinds = (LoneServer,) if seed % 2 else (SharedServer, SharedServer)
-            return loop.run_until_complete(_Run(loop, random, kinds).outcome())
-    except Exception as raised:
-        error = _first(raised)
-        command = f"scripts/simulate --seeds 1 --from {seed}"
-        raise BrokenRun(f"seed {seed}: {type(error).__name__}: {error}\nrepeat it with: {command}") from raised
+            return loop.run_until_complete(work(loop, random))
     finally:
         loop.bury()
         asyncio.set_event_loop(None)
@@ -86,7 +95,9 @@ def _first(error: BaseException) -> BaseException:
     return _first(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else error
 
 
-class _Run:
+class Run:
+    """Everything of a run, put together."""
+
     def __init__(self, loop: SeededLoop, random: Random, kinds: tuple[type[Server], ...]) -> None:
         self._loop = loop
         wall, weather = WallClock(loop), Weather(loop, random)

@@ -1,0 +1,57 @@
+"""A queue of thousands for an hour of virtual time: nothing odd happens, and memory must not grow."""
+
+import asyncio
+import gc
+import sys
+
+from aliquot_schema.ids import UserId
+from aliquot_schema.requests import Caller, NewSession
+from simulation_run import Run, on_new_loop
+from simulation_server import LoneServer
+
+CALLER = Caller(user=UserId("ann"), request_id="req_crowd")
+BATCH = 500
+LOOKS = 4
+
+
+class Crowd(Run):
+    """One server, seven devices, and a queue that stays as long as it is."""
+
+    async def blocks(self, *, pending: int, seconds: float) -> list[int]:
+        """Blocks of memory that Python holds, at even times; as many sessions come as begin."""
+        self._faults.end()
+        keeping = asyncio.create_task(self._keep_up(0))
+        while not self._servers[0].is_up:  # noqa: ASYNC110  # servers tell nobody
+            await asyncio.sleep(0.1)
+        looks = []
+        for _ in range(LOOKS):
+            await self._fill(pending)
+            for _ in range(10):
+                await asyncio.sleep(seconds / LOOKS / 10)
+                await self._fill(pending)
+            gc.collect()
+            looks.append(sys.getallocatedblocks())
+        self._is_over = True
+        await self._servers[0].process.kill()
+        await keeping
+        return looks
+
+    def _follow(self, connection: object) -> None:
+        """Whoever folds the log keeps all of it."""
+
+    def _check_start(self, kernel_id: object) -> None:
+        """Nothing to hold it against."""
+
+    async def _fill(self, pending: int) -> None:
+        cases = self._servers[0].cases
+        assert cases is not None
+        while (missing := pending - len(cases.state.pending)) > 0:
+            one = NewSession(argv=("run",), shell=None, slots=[("cuda.device", "2")])
+            await cases.sessions.create_sessions(CALLER, [one] * min(missing, BATCH))
+
+
+def blocks_over_time(*, pending: int, seconds: float) -> list[int]:
+    """See `Crowd.blocks`."""
+    return on_new_loop(
+        1, lambda loop, random: Crowd(loop, random, (LoneServer,)).blocks(pending=pending, seconds=seconds)
+    )
