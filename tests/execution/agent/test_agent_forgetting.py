@@ -1,5 +1,6 @@
 """Kernels whose end the server keeps: told no more, never run again, read for a while, and then gone."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,17 @@ async def test_a_forgotten_kernel_is_told_no_more_and_its_output_stays(stand: St
     assert await printed(stand, asked.kernel_id) == b"hello\n"
     await stand.reopen()
     assert stand.inventory.kernels == ()
+    assert await printed(stand, asked.kernel_id) == b"hello\n"
+
+
+async def test_an_output_can_be_read_while_its_kernel_is_being_forgotten(stand: Stand) -> None:
+    asked = shell("echo hello")
+    await stand.run(asked)
+    forgetting = asyncio.create_task(stand.core.forget([asked.kernel_id]))
+    await asyncio.sleep(0)
+    assert not forgetting.done()
+    assert await printed(stand, asked.kernel_id) == b"hello\n"
+    await forgetting
     assert await printed(stand, asked.kernel_id) == b"hello\n"
 
 

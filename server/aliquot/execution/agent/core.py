@@ -253,10 +253,10 @@ class AgentCore:
         self._check_open()
         known = [kernel for kernel_id in kernel_ids if (kernel := self._book.get(kernel_id)) is not None]
         ended = [kernel.kernel_id for kernel in known if kernel.has_ended]
-        for kernel_id in ended:
-            self._book.remove(kernel_id)
         async with self._forgetting:
             await self._worker.run(self._ended.add, ended)
+        for kernel_id in ended:  # last: what is neither in the book nor marked would be unknown to who asks meanwhile
+            self._book.remove(kernel_id)
 
     def _check_open(self) -> None:
         if not self._is_open:
