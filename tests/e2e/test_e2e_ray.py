@@ -19,6 +19,8 @@ subscription ($id: ID!, $rank: Int!, $offset: BigInt!) {
   session_logs(id: $id, rank: $rank, offset: $offset) { text at_end }
 }
 """
+DRAIN = "mutation ($id: ID!) { drain_agent(input: { id: $id, evict: true }) { __typename } }"
+RESUME = "mutation ($id: ID!) { resume_agent(id: $id) { __typename } }"
 CANCEL = "mutation ($id: ID!) { cancel_session(input: { id: $id }) { __typename } }"
 
 
@@ -42,6 +44,13 @@ async def output(on: Stage, session_id: str, *, rank: int = 0, offset: int = 0) 
             if data["session_logs"]["at_end"]:
                 break
         return text
+
+
+async def until_printed(on: Stage, session_id: str, word: str) -> None:
+    async with aclosing(on.client.subscribe(LOGS, {"id": session_id, "rank": 0, "offset": "0"})) as chunks:
+        async for data in chunks:
+            if word in data["session_logs"]["text"]:
+                return
 
 
 async def test_the_cluster_says_how_ray_is(on: Stage) -> None:
@@ -81,6 +90,21 @@ async def test_a_session_that_is_canceled_ends_and_gives_its_devices_back(on: St
     idle = {f"a11c0000-{number:04x}-4000-8000-{index:012x}": "0.00" for index in range(8)}
     await until_map(on.client, f"demo-{number}", idle)
     assert on.runs("canceled") == 1
+
+
+async def test_a_session_that_is_asked_to_leave_is_told_by_its_signal_and_goes_on_elsewhere(on: Stage) -> None:
+    saved = on.ray.folder / "marks" / "saved"
+    script = f"[ -e {saved} ] && exit 5; trap 'touch {saved}' USR1; echo ready; while :; do sleep 0.05; done"
+    job = await submit(
+        on.client, script, {"cuda.device": "1"}, checkpoint_signal="SIGUSR1", grace=2.0, preemptible=True
+    )
+    agent = (await until_state(on.client, job, "running"))["kernels"][0]["agent_id"]
+    await until_printed(on, job, "ready")
+    await on.client.execute(DRAIN, {"id": agent})
+    ended = await until_state(on.client, job, "completed", "failed")
+    assert (ended["exit_code"], ended["attempt"]) == (5, 2)
+    assert ended["kernels"][0]["agent_id"] != agent
+    await on.client.execute(RESUME, {"id": agent})
 
 
 async def test_a_gang_of_sixteen_runs_on_both_nodes_each_rank_with_a_device_of_its_own(on: Stage) -> None:
