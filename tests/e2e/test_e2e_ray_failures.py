@@ -5,10 +5,13 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from agent_stand import shims
+from aliquot.cli.main_job.live_processes import kill_mentioning
 from aliquot.execution.ray.code_version import installed_code
 from e2e_sessions import alloc_map, session, submit, until, until_state
 from ray_processes import gcs_pid
 from ray_stage import Stage, send, stage
+from remote_machine import booted_as
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
@@ -194,3 +197,20 @@ async def test_sessions_live_through_the_loss_of_rays_head_for_good_and_new_ones
     assert (await on.ended(late))["exit_code"] == 4
     assert (on.runs("early"), on.runs("late")) == (1, 1)
     await until_state(on.client, waiting, "completed")
+
+
+async def test_a_node_that_was_booted_anew_runs_again_what_ran_there_and_nothing_twice(on: Stage) -> None:
+    job, number = await on.job("boot")
+    assert await on.node(number).stop() == 0
+    await on.until_agent(number, "suspect")
+    for shim in shims(on.agent_folder(number)):  # first: none of them is there to write an exit down
+        send(shim, signal.SIGKILL)
+    kill_mentioning(str(on.ray.folder / "marks" / "boot"))
+    assert await held(on, number) == ["1.00"]
+    await on.node(number).start(booted_as("another-boot", folder=on.ray.folder / "python"))
+    on.let_end("boot")
+    ended = await on.ended(job)
+    assert (ended["state"], ended["exit_code"], ended["attempt"]) == ("failed", 7, 2)
+    assert on.runs("boot") == 2, "once before the boot and once after it"
+    await on.until_connected()
+    assert await held(on, number) == []

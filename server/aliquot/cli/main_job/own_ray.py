@@ -45,8 +45,8 @@ class OwnNode:
         """The end of what it and Ray printed."""
         return self._log.read_bytes()[-LOG_TAIL_BYTES:].decode(errors="replace") if self._log.exists() else ""
 
-    async def start(self) -> None:
-        """Start the process; Ray's own take seconds more."""
+    async def start(self, environment: Mapping[str, str] | None = None) -> None:
+        """Start the process, with further variables; Ray's own take seconds more."""
         with self._log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-m", "aliquot", "node", "start", "--ray-head", self._ray.head),
@@ -54,7 +54,7 @@ class OwnNode:
                 # Nodes that start at once in one folder take each other's sockets.
                 *("--temp-folder", str(self._ray.folder / self.name)),
                 *self._options,
-                env=self._ray.environment,
+                env=self._ray.environment | dict(environment or {}),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
