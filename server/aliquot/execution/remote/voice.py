@@ -54,7 +54,9 @@ class AgentVoice:
         outbox = self._outbox = Outbox()
         welcomed(welcome)
         try:
-            await Conversation(self._core, channel, outbox=outbox, beat_s=welcome.beat_s).run()
+            # In a task of its own: before Python 3.11.5 a group that fails leaves its task half canceled, and then the
+            # next time-out in it ends it. The same holds wherever a group may fail and its task goes on.
+            await asyncio.create_task(Conversation(self._core, channel, outbox=outbox, beat_s=welcome.beat_s).run())
         finally:
             self._outbox = Outbox()
 

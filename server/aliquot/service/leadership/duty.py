@@ -113,7 +113,7 @@ class Duty:
         async with self._open_term(beginning) as term:
             self._move(ServerRole.LEADER, leader=self._address, epoch=beginning.epoch, since_us=beginning.began_us)
             try:
-                await term.run()
+                await to_its_end(term.run())
             finally:
                 self._cases.journal.follow()  # before what takes its time at the end of a term
 
