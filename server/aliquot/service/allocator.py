@@ -194,7 +194,8 @@ class Allocator:
             return
         wait_s = max(0.0, (wake_at_us - self._clock.now_us()) / 1e6)
         try:
-            await asyncio.wait_for(self._woken.wait(), wait_s)
+            async with asyncio.timeout(wait_s):
+                await self._woken.wait()
         except TimeoutError:
             return
 

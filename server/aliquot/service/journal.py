@@ -15,6 +15,8 @@ from aliquot.service.state import State
 from aliquot_schema.errors import AliquotError, Unavailable
 from aliquot_schema.events import Event
 from aliquot_schema.ids import RequestId
+from aliquot_schema.leases import Lease
+from aliquot_schema.quotas import Account
 
 T = TypeVar("T")
 
@@ -60,6 +62,8 @@ class Journal:
         self._is_shared = is_shared
         self._is_unsure = False
         """Whether the store may hold a commit that it did not tell of."""
+        self._granting: set[asyncio.Future[None]] = set()
+        """Commits under way that grant leases."""
         self.epoch = epoch
         self.leads = not is_shared
         self.listeners: list[Callable[[Event], None]] = []
@@ -160,8 +164,15 @@ class Journal:
             epoch=self.epoch if self.leads else None,
         )
         seen = self._state.revision
+        if self._granting and any(isinstance(write.record, Account) for write in batch.writes):
+            # What is being granted is not in the state yet, and would be missing in what its owner is charged.
+            await self._newer_than(seen)
+            raise StaleVersion("devices are being granted")
         try:
             finishing = asyncio.ensure_future(self._finish(batch))
+            if any(isinstance(write.record, Lease) and write.record.released_us is None for write in batch.writes):
+                self._granting.add(finishing)
+                finishing.add_done_callback(self._granting.discard)
             finishing.add_done_callback(_see_end)  # when whoever waits for it is canceled, nobody else does
             await asyncio.shield(finishing)
         except StaleVersion:

@@ -87,7 +87,8 @@ class Reaper:
                 unsure = 0
             self._woken.clear()
             try:
-                await asyncio.wait_for(self._woken.wait(), CONFIRM_S if unsure else LOOK_S)
+                async with asyncio.timeout(CONFIRM_S if unsure else LOOK_S):
+                    await self._woken.wait()
             except TimeoutError:
                 continue
 
@@ -133,7 +134,8 @@ class Reaper:
     async def _look(self, agent_id: AgentId, before: Mapping[KernelId, int]) -> Finds | None:
         """None when it does not answer."""
         try:
-            inventory = await asyncio.wait_for(self._executor.inventory(agent_id), ANSWER_S)
+            async with asyncio.timeout(ANSWER_S):
+                inventory = await self._executor.inventory(agent_id)
         except (AliquotError, TimeoutError) as error:
             log.info("agent %s cannot be looked at: %s", agent_id, error)
             return None
