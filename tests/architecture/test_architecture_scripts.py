@@ -9,7 +9,9 @@ import pytest
 
 from architecture_sources import ROOT
 
-COMMANDS = [ROOT / "scripts" / name for name in ("up", "test", "check", "bench")] + [ROOT / ".ci" / "run"]
+COMMANDS = [ROOT / "scripts" / name for name in ("up", "test", "check", "bench", "simulate", "mutate")] + [
+    ROOT / ".ci" / "run"
+]
 
 
 @pytest.mark.parametrize("script", [*COMMANDS, ROOT / "scripts" / "setup"], ids=lambda path: path.name)

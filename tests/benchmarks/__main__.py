@@ -13,7 +13,6 @@ import loop_block  # noqa: F401
 import placement  # noqa: F401
 import ray_loop  # noqa: F401
 import ray_nodes  # noqa: F401
-import simulation  # noqa: F401
 import start_latency  # noqa: F401
 import submissions  # noqa: F401
 import throughput  # noqa: F401
@@ -21,6 +20,8 @@ from machine import fork_s, fsync_p50_s
 from registry import Scenario, chosen
 from rich.console import Console
 from rich.table import Table
+
+import simulation  # noqa: F401
 
 
 def main() -> int:

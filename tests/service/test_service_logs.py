@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aliquot_schema.errors import InvalidRequest, NotFound
@@ -150,6 +150,7 @@ async def shown(pieces: list[bytes]) -> list[LogChunkView]:
         return await read(on, first)
 
 
+@settings(deadline=None)
 @given(st.text(max_size=30), st.data())
 def test_text_is_whole_wherever_it_is_cut_and_every_piece_says_where_the_next_begins(
     text: str, data: st.DataObject
@@ -165,6 +166,7 @@ def test_text_is_whole_wherever_it_is_cut_and_every_piece_says_where_the_next_be
     assert [view.at_end for view in views] == [False] * len(pieces) + [True]
 
 
+@settings(deadline=None)
 @given(st.lists(st.binary(max_size=6), max_size=6))
 def test_bytes_that_are_no_text_are_shown_as_such_and_none_is_lost_or_repeated(pieces: list[bytes]) -> None:
     views = asyncio.run(shown(pieces))

@@ -121,13 +121,13 @@ async def end(on: Stage, gang: SessionId) -> None:
     assert on.session(again).state is S.RUNNING
 
 
-@settings(max_examples=150)
+@settings(max_examples=150, deadline=None)
 @given(STORIES, st.integers(1, 4))
 def test_nothing_wrong_comes_of_any_story_and_all_is_free_at_its_end(story: list[Report | Step], kernels: int) -> None:
     asyncio.run(tell([Step("decide"), Step("send"), Step("deliver"), *story], kernels=kernels))
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(st.permutations([Report(rank, word) for rank in range(3) for word in ("started", "well")]), st.data())
 def test_every_order_of_starts_and_good_ends_completes_a_gang(order: list[Report], data: st.DataObject) -> None:
     repeats = data.draw(st.lists(st.sampled_from(order), max_size=6))

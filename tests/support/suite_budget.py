@@ -27,7 +27,8 @@ BUDGET_S: Final = {
     "architecture": 90,
     "benchmarks": 60,
     "browser": 240,
-    "simulation": 240,
+    "simulation": 270,
+    "load": 180,
 }
 BUDGET_S_OTHERS: Final = 60
 """For each suite that is not named above."""
