@@ -124,7 +124,7 @@ async def test_a_killed_server_leaves_a_gap_that_the_next_one_tells_of(
     await store.write(forget)
     await store.close()
     async with course_on(place, seed=2) as (course, running):
-        await course.until_written(running.ledger, 30)
+        await course.until_written(running.ledger, len(await running.ledger.last(1000)) + 10)
         found = await replayed(running.ledger)
     (after,) = [one.entry for one in found if one.entry.lost]
     assert (after.epoch, after.checkpoint is not None) == (3, True)
