@@ -1,6 +1,7 @@
 """Servers of a run: one that is alone with its database, as `composition.alone` joins it."""
 
 import asyncio
+from abc import ABC, abstractmethod
 
 from aliquot.clock import SystemClock
 from aliquot.service.orchestrator import Orchestrator, Ports, load_state
@@ -19,7 +20,7 @@ ENDED_KEPT = 8
 GRACE_MS = 2000
 
 
-class Server:
+class Server(ABC):
     """One life of a server process, from its start to its end."""
 
     def __init__(self, place: Place) -> None:
@@ -39,9 +40,9 @@ class Server:
     def is_up(self) -> bool:
         return self.cases is not None and self.process.is_alive and not self.process.is_frozen
 
+    @abstractmethod
     async def run(self) -> None:
         """Live."""
-        raise NotImplementedError
 
     def store(self) -> DatabaseStore:
         database = ProcessDatabase(self._place.disk, self.process, self._place.loop)

@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Final
 
+from aliquot.cli.main_job.ending import ended
 from aliquot.cli.main_job.own_server import OwnServer
 from aliquot.clock import SystemClock
 from aliquot.execution.remote.keys import KEY_FILE, KeyFile
@@ -97,12 +98,7 @@ class OwnAgent:
     async def wait(self) -> int:
         """Wait for its end, with an end to patience, and return its exit code."""
         assert self._process is not None
-        try:
-            async with asyncio.timeout(STOP_S_MAX):
-                return await self._process.wait()
-        except TimeoutError:
-            self._process.kill()
-            return await self._process.wait()
+        return await ended(self._process, patience_s=STOP_S_MAX)
 
 
 @asynccontextmanager

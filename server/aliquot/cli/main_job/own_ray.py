@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from aliquot.cli.main_job.cluster_view import until_joined
+from aliquot.cli.main_job.ending import ended
 from aliquot.cli.main_job.live_processes import kill_mentioning
 from aliquot.cli.main_job.own_server import OwnServer, ServerFailed
 from aliquot.execution.ray.node.token_file import made_token
@@ -67,12 +68,7 @@ class OwnNode:
             return 0
         if self._process.returncode is None:
             self._process.send_signal(number)
-        try:
-            async with asyncio.timeout(STOP_S_MAX):
-                return await self._process.wait()
-        except TimeoutError:
-            self._process.kill()
-            return await self._process.wait()
+        return await ended(self._process, patience_s=STOP_S_MAX)
 
 
 class OwnRay:

@@ -15,6 +15,7 @@ from typing import Final, Self
 
 import httpx
 
+from aliquot.cli.main_job.ending import ended
 from aliquot.cli.main_job.live_processes import kill_mentioning
 from aliquot.client import Client
 
@@ -137,12 +138,7 @@ class OwnServer:
             return 0
         if self._process.returncode is None:
             os.kill(self._process.pid, number)
-        try:
-            async with asyncio.timeout(STOP_S_MAX):
-                return await self._process.wait()
-        except TimeoutError:
-            self._process.kill()
-            return await self._process.wait()
+        return await ended(self._process, patience_s=STOP_S_MAX)
 
 
 def _free_port() -> int:
