@@ -57,6 +57,17 @@ class Course:
                 for _ in range(50):
                     await self.step()
 
+    async def until_happened(self, store: DatabaseStore, kinds: set[str]) -> None:
+        """Go on until there was an event of each kind."""
+        after = 0
+        async with asyncio.timeout(WAIT_S):
+            while kinds:
+                events = await store.events_after(after, limit=10_000)
+                kinds = kinds - {event.kind for event in events}
+                after = events[-1].number if events else after
+                for _ in range(50):
+                    await self.step()
+
     async def step(self) -> None:
         """One thing, whatever it is."""
         self.clock.passes(self.draw.choice((0, 1, 20, 300)))

@@ -14,9 +14,9 @@ import pytest
 
 BUDGET_S: Final = {
     "core": 400,
-    "schema": 20,
+    "schema": 30,
     "service": 240,
-    "ledger": 220,
+    "ledger": 300,
     "store": 220,
     "execution": 280,
     "api": 120,

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ KERNEL_ID: Final = "ALIQUOT_KERNEL_ID"
 RESOURCE_FILE: Final = "ALIQUOT_RESOURCE_FILE"
 SHARES: Final = "ALIQUOT_GPU_SHARES"
 VISIBLE: Final = "CUDA_VISIBLE_DEVICES"
+KILL_PATIENCE_S: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,16 +55,20 @@ def live_kernels(data_folder: Path) -> dict[str, LiveKernel]:
 def kill_mentioning(text: str) -> int:
     """Kill every process with the text in its command line or environment, and say how many there were.
 
+    They have done their last write when it returns; one that the system cannot end is given up after 10 seconds.
+
     Args:
         text: something that is in no other process: the path of a temporary folder.
     """
     killed: set[int] = set()
-    # Again until a look finds nobody new: who was killed may have started another one just before.
-    while pids := _mentioning(text) - killed:
-        for pid in pids:
+    given_up = time.monotonic() + KILL_PATIENCE_S
+    # Again until a look finds nobody: who was killed may have started another one just before.
+    while (pids := _mentioning(text)) and time.monotonic() < given_up:
+        for pid in pids - killed:
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
         killed |= pids
+        time.sleep(0.005)
     return len(killed)
 
 
