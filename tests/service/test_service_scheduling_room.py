@@ -81,6 +81,21 @@ async def test_a_checkpoint_signal_comes_first_and_the_stop_when_the_grace_is_ov
         assert on.session(session).state is S.QUEUED
 
 
+async def test_a_signal_that_may_have_been_lost_is_sent_again_while_the_grace_lasts() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        session = await runs(on, checkpoint_signal=10)
+        await evicts(on, session)
+        signals, once = on.executor.agents[AgentId("a")].signals, (rank(session), 10)
+        on.executor.falls_silent(AgentId("a"))
+        on.executor.comes_back(AgentId("a"))
+        await on.settle()
+        assert signals == [once, once]
+        on.clock.passes(61)
+        on.executor.comes_back(AgentId("a"))
+        await on.settle()
+        assert signals == [once, once]
+
+
 @pytest.mark.parametrize(
     ("code", "signal", "state"), [(0, None, S.COMPLETED), (3, None, S.FAILED), (None, 10, S.QUEUED)]
 )

@@ -42,6 +42,7 @@ class FakeAgent:
     running: set[KernelId] = field(default_factory=set)
     ended: dict[KernelId, KernelReport] = field(default_factory=dict)
     stopped: list[KernelId] = field(default_factory=list)
+    signals: list[tuple[KernelId, int]] = field(default_factory=list)
     starts: list[KernelId] = field(default_factory=list)
     forgotten: list[KernelId] = field(default_factory=list)
     refuse: KernelReport | None = None
@@ -110,6 +111,7 @@ class FakeExecutor:
     async def send_signal(self, agent_id: AgentId, kernel_id: KernelId, *, epoch: int, signal: int) -> None:
         if kernel_id not in self._reachable(agent_id).running:
             raise NotFound("it does not run", kind="kernel", id=kernel_id)
+        self.agents[agent_id].signals.append((kernel_id, signal))
 
     async def forget(self, agent_id: AgentId, kernel_ids: Sequence[KernelId]) -> None:
         agent = self._reachable(agent_id)

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Final
 
+from aliquot.core.leaving import is_overdue, unstopped
 from aliquot.service.dispatch import Dispatch
 from aliquot.service.draft import Draft
 from aliquot.service.journal import Journal
@@ -29,7 +30,7 @@ from aliquot_schema.launching import (
     ReadingsTaken,
 )
 from aliquot_schema.leases import Kernel
-from aliquot_schema.states import AgentState, KernelState
+from aliquot_schema.states import AgentState, KernelState, SessionState
 
 ACTOR: Final = "system:agents"
 WAITING_MAX: Final = 10_000
@@ -119,9 +120,21 @@ class AgentMessages:
         self._on_reachable()
         self._dispatch.launch({agent_id: repairs.launch} if repairs.launch else {})
         self._dispatch.stop(repairs.stop)
+        self._signal_again(agent_id)
         self._launcher.enqueue(repairs.unsent)
         await self._stop_orphans(agent_id, repairs.orphans)
         self._forget([KernelChanged(agent_id=agent_id, report=report) for report in inventory.kernels])
+
+    def _signal_again(self, agent_id: AgentId) -> None:
+        """The server, or the connection, may have gone away between the request to make room and its signal: whoever is
+        within his grace hears it again. Twice is better than never."""
+        for kernel in unstopped(of_agent(self._state.kernels.values(), agent_id)):
+            session = self._state.sessions.get(kernel.session_id)
+            if session is None or session.state is not SessionState.PREEMPTING or session.attempt != kernel.attempt:
+                continue
+            signal = session.spec.checkpoint_signal
+            if signal is not None and not is_overdue(session, now_us=self._clock.now_us()):
+                self._dispatch.send_signal([kernel], signal)
 
     def _forget(self, told: list[KernelChanged]) -> None:
         """What has ended, and is durable here or was never ours, agents need not tell again."""
