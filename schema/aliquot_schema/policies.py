@@ -30,7 +30,8 @@ class Victims(StrEnum):
     NOBODY = "nobody"
     """Nothing is preempted, and nobody borrows quota."""
     WILLING = "willing"
-    """Sessions that were submitted as preemptible; nobody else may borrow quota."""
+    """Sessions that were submitted as preemptible; nobody else whose user or project owns something may borrow beyond
+    it. What others own is called back from those who own nothing whether they are willing or not."""
     ANY = "any"
     """Every session."""
 

@@ -46,7 +46,8 @@ DESCRIPTIONS: Final[dict[type[Enum], str]] = {
     DependencyCondition: "When a dependency is met: the other session ended well, ended at all, or failed.",
     AgentOrder: "In which order agents are listed.",
     Backfill: "Who may start before the head of the queue while the head does not fit.",
-    Victims: "Who may be asked to make room: nobody, those who said that they are willing, or any.",
+    Victims: "Who may be asked to make room: nobody, those who said that they are willing, or any. "
+    "What a quota says is its owner's is called back from those who own none of it, willing or not.",
     QuotaScope: "Whom a quota is for: a user, a project, or the cluster as a whole.",
     ServerRole: "What a server does beside answering: the leader decides, launches and listens to agents.",
     SessionOrder: "In which order sessions are listed, by the time they were submitted.",

@@ -120,7 +120,8 @@ class Claims:
         for held in sorted(running, key=self._work_left):
             if not self._may_be_asked(held):
                 continue
-            if PreemptionCause.PRIORITY in causes and held.priority < row.priority:
+            is_lower = held.priority < row.priority and self._is_willing(held)
+            if PreemptionCause.PRIORITY in causes and is_lower:
                 found.append((held, PreemptionCause.PRIORITY))
             elif PreemptionCause.QUOTA in causes and lent.is_borrower(held):
                 lent.give(held)
@@ -130,9 +131,11 @@ class Claims:
     def _may_be_asked(self, held: RunningRow) -> bool:
         if held.is_leaving or held.started_us is None or held.preemptions >= self._rules.preemptions_max:
             return False
-        has_run_us = self._scene.now_us - held.started_us
-        is_willing = held.is_preemptible or self._rules.victims is Victims.ANY
-        return is_willing and has_run_us >= self._rules.run_ms_min * 1000
+        return self._scene.now_us - held.started_us >= self._rules.run_ms_min * 1000
+
+    def _is_willing(self, held: RunningRow) -> bool:
+        """For a higher priority. Who runs on what others own is not asked whether he is willing: it is theirs."""
+        return held.is_preemptible or self._rules.victims is Victims.ANY
 
     def _work_left(self, held: RunningRow) -> tuple[int, SessionId]:
         """Less than zero is more: for sorting, with the youngest id last among equals."""
