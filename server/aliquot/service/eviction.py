@@ -19,7 +19,7 @@ def evict(
 ) -> Session:
     """Ask a session that runs to make room.
 
-    It gets its checkpoint signal now, perhaps twice when its agent or a server comes back meanwhile, and is stopped when
+    It gets its checkpoint signal now (twice, when its agent or a server comes back meanwhile), and is stopped when
     its grace is over (`stop_overdue`); one without such a signal is told to stop now, and made to at the end of the
     grace.
 
