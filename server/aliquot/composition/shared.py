@@ -98,6 +98,7 @@ async def _on_duty(plan: SharedPlan, database: SharedDatabase, state: State) -> 
             failed=watched.failed,
         )
     finally:
+        cases.previews.close()
         watched.task.cancel()
         with suppress(asyncio.CancelledError, Exception):
             await watched.task

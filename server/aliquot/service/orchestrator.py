@@ -57,6 +57,7 @@ class Orchestrator(UseCases):
 
     async def close(self) -> None:
         """Finish what is under way."""
+        self.previews.close()
         await self._term.close()
 
 
