@@ -15,7 +15,7 @@ from aliquot.service.reaper.foreign import blocked_by, foreign_uses
 from aliquot.service.reaper.repairs import Sending, repair, write_findings
 from aliquot.service.state import State
 from aliquot_schema.errors import AliquotError
-from aliquot_schema.findings import Discrepancy
+from aliquot_schema.findings import Discrepancy, Finding
 from aliquot_schema.ids import AgentId, KernelId
 from aliquot_schema.launching import Inventory
 
@@ -70,6 +70,8 @@ class Reaper:
         self._respects = respect_external
         self._seen: dict[AgentId, frozenset[tuple[Key, int | None]]] = {}
         self._woken = asyncio.Event()
+        self._looking = asyncio.Lock()
+        """A look that begins before another has written what it found would write it once more."""
 
     def wake(self) -> None:
         """Look soon: an agent has joined."""
@@ -93,7 +95,18 @@ class Reaper:
                 continue
 
     async def run_once(self) -> int:
-        """Look at all agents; returns how many differences were seen for the first time."""
+        """Look at all agents; returns how many differences were seen for the first time. One look at a time."""
+        async with self._looking:
+            return await self._look_and_act()
+
+    async def look_around(self) -> Look:
+        """All agents that can be asked, for somebody who only wants to know."""
+        answered = await self._looks()
+        found = [difference for _, differing in answered.values() for difference in differing]
+        found += [difference for difference in foreign_uses(self._state) if difference.agent_id in answered]
+        return Look(differences=tuple(found), asked=tuple(answered))
+
+    async def _look_and_act(self) -> int:
         looks = await self._looks()
         foreign = list(foreign_uses(self._state))
         unsure = 0
@@ -111,13 +124,6 @@ class Reaper:
         if self._state.external.set(blocked_by(self._state, sure_foreign) if self._respects else {}):
             self._on_moved()
         return unsure
-
-    async def look_around(self) -> Look:
-        """All agents that can be asked, for somebody who only wants to know."""
-        answered = await self._looks()
-        found = [difference for _, differing in answered.values() for difference in differing]
-        found += [difference for difference in foreign_uses(self._state) if difference.agent_id in answered]
-        return Look(differences=tuple(found), asked=tuple(answered))
 
     async def _looks(self) -> dict[AgentId, Finds]:
         """What each agent that answers has, and in what that differs. Some are asked at one time, so that many agents
@@ -145,13 +151,13 @@ class Reaper:
     async def _act(self, inventory: Inventory, sure: Iterable[Difference]) -> None:
         sure = list(sure)
         agent_id = inventory.agent.id
-        standing = [finding for finding in self._state.findings.values() if finding.agent_id == agent_id]
-        if not sure and not standing:
+        if not sure and not self._standing(agent_id):
             return
 
         def change(draft: Draft) -> Sending:
             now_us = self._clock.now_us()
-            write_findings(draft, agent_id, sure, standing=standing, now_us=now_us)
+            # Asked for anew at each try: a try that failed may have been written all the same.
+            write_findings(draft, agent_id, sure, standing=self._standing(agent_id), now_us=now_us)
             return repair(draft, sure, inventory, epoch=self._journal.epoch, now_us=now_us)
 
         for difference in sure:
@@ -161,6 +167,9 @@ class Reaper:
         self._dispatch.stop(sending.stop)
         for kernel_id in sending.close:
             await self._close(agent_id, kernel_id)
+
+    def _standing(self, agent_id: AgentId) -> list[Finding]:
+        return [finding for finding in self._state.findings.values() if finding.agent_id == agent_id]
 
     async def _close(self, agent_id: AgentId, kernel_id: KernelId) -> None:
         try:

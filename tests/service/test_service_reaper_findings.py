@@ -1,0 +1,72 @@
+"""Findings are written once, however many look, and whatever the store tells of it."""
+
+import asyncio
+
+import pytest
+
+from aliquot.service.ports import Batch, StoreUnavailable
+from aliquot.service.reaper.reaper import Reaper
+from aliquot_schema.devices import DeviceProcess, DeviceReading
+from aliquot_schema.events import Event
+from aliquot_schema.ids import AgentId, DeviceId
+from aliquot_schema.launching import ReadingsTaken
+from service_bench import agent
+from service_memory_store import MemoryStore
+from service_stage import Stage, stage
+
+pytestmark = pytest.mark.anyio
+
+A = AgentId("a")
+
+
+class Forgetful(MemoryStore):
+    """Writes, and loses the answer, when it is told to."""
+
+    forgets = False
+
+    async def commit(self, batch: Batch) -> tuple[Event, ...]:
+        events = await super().commit(batch)
+        if self.forgets:
+            self.forgets = False
+            raise StoreUnavailable("the connection ended before the answer came")
+        return events
+
+
+async def hear(on: Stage, *, pids: tuple[int, ...]) -> None:
+    """The agent measures these processes on its devices."""
+    processes = tuple(DeviceProcess(pid=pid, memory_bytes=None) for pid in pids)
+    names = [DeviceId(f"a-gpu-{number}") for number in range(2)]
+    readings = tuple(DeviceReading(device_id=name, processes=processes) for name in names)
+    await on.hear(ReadingsTaken(agent_id=A, at_us=1, readings=readings))
+
+
+def reaper_of(on: Stage) -> Reaper:
+    return Reaper(on, executor=on.executor, dispatch=on.dispatch, grace_ms=100)
+
+
+async def test_two_looks_at_once_write_what_they_find_once() -> None:
+    async with stage([agent("a", devices=2)]) as on:
+        reaper = reaper_of(on)
+        await hear(on, pids=(4711,))
+        await asyncio.gather(*(reaper.run_once() for _ in range(4)))
+        assert [finding.version for finding in on.state.findings.values()] == [1, 1]
+        await hear(on, pids=())
+        await asyncio.gather(*(reaper.run_once() for _ in range(4)))
+        assert on.state.findings == {}
+
+
+@pytest.mark.parametrize("lost", ["found", "closed"])
+async def test_what_was_written_without_an_answer_is_not_written_again(lost: str) -> None:
+    store = Forgetful()
+    async with stage([agent("a", devices=2)], store=store) as on:
+        reaper = reaper_of(on)
+        await hear(on, pids=(4711,))
+        await reaper.run_once()
+        store.forgets = lost == "found"
+        await reaper.run_once()
+        await hear(on, pids=())
+        store.forgets = lost == "closed"
+        await reaper.run_once()
+        kinds = [event.kind for event in store.log if event.kind.startswith("finding.")]
+        assert kinds == ["finding.found", "finding.found", "finding.closed", "finding.closed"]
+        assert (on.state.findings, store.forgets) == ({}, False)
