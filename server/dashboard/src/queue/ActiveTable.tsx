@@ -1,6 +1,7 @@
 import { useNow } from "../format/clock";
 import { duration, moment } from "../format/times";
 import { Status } from "../parts/Status";
+import { DEEDS, figure, TablePanel } from "../parts/Table";
 import { CancelButton } from "../session/CancelButton";
 import { asked } from "../session/standing";
 import type { Entry } from "./loading";
@@ -15,44 +16,32 @@ interface Props {
 export function ActiveTable({ entries, refresh }: Props) {
   const now = useNow();
   return (
-    <div className="panel scroll" tabIndex={0} role="region" aria-label="What runs">
-      <table className="queue">
-        <thead>
-          <tr>
-            <th>Session</th>
-            <th>Asks for</th>
-            <th>State</th>
-            <th className="figure">Runs for</th>
-            <th className="figure">Ends by</th>
-            <th>
-              <span className="hidden">What to do</span>
-            </th>
-          </tr>
-        </thead>
-        <tbody>
-          {entries.map(({ session }) => (
-            <tr key={session.id}>
-              <td>
-                <SessionCell session={session} />
-              </td>
-              <td className="asks">{asked(session)}</td>
-              <td>
-                <Status state={session.state} />
-                {session.attempt > 1 ? <span className="quiet small"> attempt {session.attempt}</span> : null}
-              </td>
-              <td className="figure" data-label="runs for">
-                {session.started_at ? duration(now - Date.parse(session.started_at)) : "—"}
-              </td>
-              <td className="figure" data-label="ends by" title={session.order_estimate?.explanation}>
-                {session.reserve_until ? moment(session.reserve_until, now) : "—"}
-              </td>
-              <td className="nowrap">
-                <CancelButton session={session} onDone={refresh} isPlain />
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <TablePanel
+      label="What runs"
+      className="queue"
+      columns={["Session", "Asks for", "State", figure("Runs for"), figure("Ends by"), DEEDS]}
+    >
+      {entries.map(({ session }) => (
+        <tr key={session.id}>
+          <td>
+            <SessionCell session={session} />
+          </td>
+          <td className="asks">{asked(session)}</td>
+          <td>
+            <Status state={session.state} />
+            {session.attempt > 1 ? <span className="quiet small"> attempt {session.attempt}</span> : null}
+          </td>
+          <td className="figure" data-label="runs for">
+            {session.started_at ? duration(now - Date.parse(session.started_at)) : "—"}
+          </td>
+          <td className="figure" data-label="ends by" title={session.order_estimate?.explanation}>
+            {session.reserve_until ? moment(session.reserve_until, now) : "—"}
+          </td>
+          <td className="nowrap">
+            <CancelButton session={session} onDone={refresh} isPlain />
+          </td>
+        </tr>
+      ))}
+    </TablePanel>
   );
 }

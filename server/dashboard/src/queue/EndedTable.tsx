@@ -1,6 +1,7 @@
 import { Button } from "react-aria-components";
 import { duration, moment } from "../format/times";
 import { Status } from "../parts/Status";
+import { DEEDS, figure, TablePanel } from "../parts/Table";
 import { retry } from "../session/actions";
 import { asked, ending, nameOf } from "../session/standing";
 import type { Entry } from "./loading";
@@ -14,55 +15,42 @@ interface Props {
 /** What has ended, newest first. */
 export function EndedTable({ entries, refresh }: Props) {
   return (
-    <div className="panel scroll" tabIndex={0} role="region" aria-label="What has ended">
-      <table className="queue">
-        <thead>
-          <tr>
-            <th>Session</th>
-            <th>Asked for</th>
-            <th>State</th>
-            <th className="figure">Waited</th>
-            <th className="figure">Ran</th>
-            <th className="figure">Ended</th>
-            <th>
-              <span className="hidden">What to do</span>
-            </th>
-          </tr>
-        </thead>
-        <tbody>
-          {entries.map(({ session }) => (
-            <tr key={session.id}>
-              <td>
-                <SessionCell session={session} />
-              </td>
-              <td className="asks">{asked(session)}</td>
-              <td>
-                <Status state={session.state} /> <span className="small">{ending(session)}</span>
-                {session.holds_devices ? <div className="warn small">its devices are not free yet</div> : null}
-              </td>
-              <td className="figure" data-label="waited">
-                {between(session.queued_at, session.started_at)}
-              </td>
-              <td className="figure" data-label="ran">
-                {between(session.started_at, session.ended_at)}
-              </td>
-              <td className="figure" data-label="ended">
-                {session.ended_at ? moment(session.ended_at) : "—"}
-              </td>
-              <td className="nowrap">
-                <Button
-                  className="button plain"
-                  aria-label={`Run again: ${nameOf(session)}`}
-                  onPress={() => void retry(session.id).then(refresh)}
-                >
-                  Run again
-                </Button>
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <TablePanel
+      label="What has ended"
+      className="queue"
+      columns={["Session", "Asked for", "State", figure("Waited"), figure("Ran"), figure("Ended"), DEEDS]}
+    >
+      {entries.map(({ session }) => (
+        <tr key={session.id}>
+          <td>
+            <SessionCell session={session} />
+          </td>
+          <td className="asks">{asked(session)}</td>
+          <td>
+            <Status state={session.state} /> <span className="small">{ending(session)}</span>
+            {session.holds_devices ? <div className="warn small">its devices are not free yet</div> : null}
+          </td>
+          <td className="figure" data-label="waited">
+            {between(session.queued_at, session.started_at)}
+          </td>
+          <td className="figure" data-label="ran">
+            {between(session.started_at, session.ended_at)}
+          </td>
+          <td className="figure" data-label="ended">
+            {session.ended_at ? moment(session.ended_at) : "—"}
+          </td>
+          <td className="nowrap">
+            <Button
+              className="button plain"
+              aria-label={`Run again: ${nameOf(session)}`}
+              onPress={() => void retry(session.id).then(refresh)}
+            >
+              Run again
+            </Button>
+          </td>
+        </tr>
+      ))}
+    </TablePanel>
   );
 }
 

@@ -4,6 +4,7 @@ import { useNow } from "../format/clock";
 import { duration } from "../format/times";
 import { Pick } from "../parts/Pick";
 import { Status } from "../parts/Status";
+import { DEEDS, figure, TablePanel } from "../parts/Table";
 import { hold, PRIORITIES, release, setPriority, type Priority } from "../session/actions";
 import { CancelButton } from "../session/CancelButton";
 import { asked, nameOf } from "../session/standing";
@@ -20,31 +21,24 @@ interface Props {
 /** Who waits, in the order in which the allocator looks at them. */
 export function WaitingTable({ entries, refresh }: Props) {
   return (
-    <div className="panel scroll" tabIndex={0} role="region" aria-label="Who waits">
-      <table className="queue">
-        <thead>
-          <tr>
-            <th className="figure">#</th>
-            <th>Session</th>
-            <th>Asks for</th>
-            <th>Priority</th>
-            <th>Waits because</th>
-            <th className="figure">Waited</th>
-            <th className="figure" title="At the latest">
-              Starts by
-            </th>
-            <th>
-              <span className="hidden">What to do</span>
-            </th>
-          </tr>
-        </thead>
-        <tbody>
-          {entries.map((entry) => (
-            <WaitingRow key={entry.session.id} entry={entry} refresh={refresh} />
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <TablePanel
+      label="Who waits"
+      className="queue"
+      columns={[
+        figure("#"),
+        "Session",
+        "Asks for",
+        "Priority",
+        "Waits because",
+        figure("Waited"),
+        figure("Starts by", "At the latest"),
+        DEEDS,
+      ]}
+    >
+      {entries.map((entry) => (
+        <WaitingRow key={entry.session.id} entry={entry} refresh={refresh} />
+      ))}
+    </TablePanel>
   );
 }
 

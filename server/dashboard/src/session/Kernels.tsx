@@ -1,6 +1,7 @@
 import { amountOf, shares } from "../format/amounts";
 import { duration } from "../format/times";
 import { useNow } from "../format/clock";
+import { figure, Table } from "../parts/Table";
 import type { NamedDevice } from "./devices";
 import type { Kernel, Session } from "./loading";
 
@@ -12,36 +13,25 @@ export function Kernels({ session, devices }: { readonly session: Session; reado
   return (
     <section className="panel scroll" aria-label="Kernels" tabIndex={0}>
       <h2>Kernels{session.attempt > 1 ? `, attempt ${session.attempt}` : ""}</h2>
-      <table>
-        <thead>
-          <tr>
-            <th className="figure">Rank</th>
-            <th>Agent</th>
-            <th>State</th>
-            <th>Given</th>
-            <th className="figure">For</th>
+      <Table columns={[figure("Rank"), "Agent", "State", "Given", figure("For")]}>
+        {session.kernels.map((kernel) => (
+          <tr key={kernel.id}>
+            <td className="figure">{kernel.rank}</td>
+            <td className="nowrap">{kernel.agent_id}</td>
+            <td>
+              {kernel.state} <span className="small">{outcomeOf(kernel)}</span>
+            </td>
+            <td>
+              <Given kernel={kernel} names={names} />
+            </td>
+            <td className="figure">
+              {kernel.started_at
+                ? duration((kernel.ended_at ? Date.parse(kernel.ended_at) : now) - Date.parse(kernel.started_at))
+                : "—"}
+            </td>
           </tr>
-        </thead>
-        <tbody>
-          {session.kernels.map((kernel) => (
-            <tr key={kernel.id}>
-              <td className="figure">{kernel.rank}</td>
-              <td className="nowrap">{kernel.agent_id}</td>
-              <td>
-                {kernel.state} <span className="small">{outcomeOf(kernel)}</span>
-              </td>
-              <td>
-                <Given kernel={kernel} names={names} />
-              </td>
-              <td className="figure">
-                {kernel.started_at
-                  ? duration((kernel.ended_at ? Date.parse(kernel.ended_at) : now) - Date.parse(kernel.started_at))
-                  : "—"}
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
+        ))}
+      </Table>
     </section>
   );
 }

@@ -1,38 +1,36 @@
 import { percent } from "../format/amounts";
 import { colourClass } from "../format/colours";
+import { figure, Table } from "../parts/Table";
 import type { Used } from "./loading";
 
 /** Who has used what: hours of a whole device, as the policy charges them. */
 export function UsageTable({ rows }: { readonly rows: readonly Used[] }) {
   const most = Math.max(...rows.map((row) => row.gpu_hours_month), Number.MIN_VALUE);
   return (
-    <table>
-      <thead>
-        <tr>
-          <th>User</th>
-          <th>Project</th>
-          <th>This month</th>
-          <th className="figure">GPU-hours</th>
-          <th className="figure">In all</th>
-          <th className="figure">Counts now</th>
-          <th className="figure">Share of that</th>
+    <Table
+      columns={[
+        "User",
+        "Project",
+        "This month",
+        figure("GPU-hours"),
+        figure("In all"),
+        figure("Counts now"),
+        figure("Share of that"),
+      ]}
+    >
+      {rows.map((row) => (
+        <tr key={`${row.project}/${row.user}`}>
+          <td>{row.user}</td>
+          <td>{row.project}</td>
+          <td className="usage-bar">
+            <span className={colourClass(row.user)} style={{ width: `${(100 * row.gpu_hours_month) / most}%` }} />
+          </td>
+          <td className="figure">{row.gpu_hours_month.toFixed(2)}</td>
+          <td className="figure">{row.gpu_hours.toFixed(2)}</td>
+          <td className="figure">{row.gpu_hours_decayed.toFixed(2)}</td>
+          <td className="figure">{percent(row.share)}</td>
         </tr>
-      </thead>
-      <tbody>
-        {rows.map((row) => (
-          <tr key={`${row.project}/${row.user}`}>
-            <td>{row.user}</td>
-            <td>{row.project}</td>
-            <td className="usage-bar">
-              <span className={colourClass(row.user)} style={{ width: `${(100 * row.gpu_hours_month) / most}%` }} />
-            </td>
-            <td className="figure">{row.gpu_hours_month.toFixed(2)}</td>
-            <td className="figure">{row.gpu_hours.toFixed(2)}</td>
-            <td className="figure">{row.gpu_hours_decayed.toFixed(2)}</td>
-            <td className="figure">{percent(row.share)}</td>
-          </tr>
-        ))}
-      </tbody>
-    </table>
+      ))}
+    </Table>
   );
 }

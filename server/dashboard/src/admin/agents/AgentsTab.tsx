@@ -3,6 +3,7 @@ import { Button } from "react-aria-components";
 import { useLive } from "../../api/live";
 import { NoAgents } from "../../cluster/NoAgents";
 import { Faults } from "../../parts/Faults";
+import { DEEDS, Table } from "../../parts/Table";
 import { AgentRow } from "./AgentRow";
 import { releaseLost } from "./deeds";
 import { Dialogue } from "../../parts/Dialogue";
@@ -30,31 +31,17 @@ export function AgentsTab() {
   return (
     <div className="panel scroll" tabIndex={0} role="region" aria-label="Agents">
       <Faults of={live} />
-      <table>
-        <thead>
-          <tr>
-            <th>Agent</th>
-            <th>Pool</th>
-            <th>Held</th>
-            <th>Labels</th>
-            <th>What it can do</th>
-            <th>
-              <span className="hidden">What to do</span>
-            </th>
-          </tr>
-        </thead>
-        <tbody>
-          {agents.map((agent) => (
-            <AgentRow
-              key={agent.id}
-              agent={agent}
-              pools={pools}
-              refresh={live.refresh}
-              onWish={(what) => setWish({ what, agent })}
-            />
-          ))}
-        </tbody>
-      </table>
+      <Table columns={["Agent", "Pool", "Held", "Labels", "What it can do", DEEDS]}>
+        {agents.map((agent) => (
+          <AgentRow
+            key={agent.id}
+            agent={agent}
+            pools={pools}
+            refresh={live.refresh}
+            onWish={(what) => setWish({ what, agent })}
+          />
+        ))}
+      </Table>
       {wish?.what === "drain" ? <DrainDialogue id={wish.agent.id} onClose={close} onDone={done} /> : null}
       {wish?.what === "labels" ? <LabelsDialogue agent={wish.agent} onClose={close} onDone={done} /> : null}
       {wish?.what === "release" ? <ReleaseDialogue id={wish.agent.id} onClose={close} onDone={done} /> : null}

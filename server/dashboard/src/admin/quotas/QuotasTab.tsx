@@ -5,6 +5,7 @@ import { useLive } from "../../api/live";
 import { QuotasDocument, RemoveQuotaDocument } from "../../generated/graphql";
 import { Empty } from "../../parts/Empty";
 import { Faults } from "../../parts/Faults";
+import { DEEDS, figure, TablePanel } from "../../parts/Table";
 import { carryOut } from "../../session/actions";
 import { draftOf, NEW, slotsText, type Draft, type Quota } from "./draft";
 import { QuotaDialogue } from "./QuotaDialogue";
@@ -36,53 +37,47 @@ export function QuotasTab() {
         </Empty>
       ) : null}
       {live.data?.length ? (
-        <div className="panel scroll" tabIndex={0} role="region" aria-label="Quotas">
-          <table>
-            <thead>
-              <tr>
-                <th>For</th>
-                <th>Held at most</th>
-                <th>Its own</th>
-                <th className="figure">Waiting</th>
-                <th className="figure">GPU-hours a month</th>
-                <th className="figure">Weight</th>
-                <th>
-                  <span className="hidden">What to do</span>
-                </th>
-              </tr>
-            </thead>
-            <tbody>
-              {live.data.map((quota) => (
-                <tr key={`${quota.scope}:${quota.name}`}>
-                  <td>
-                    {quota.scope} <b>{quota.name}</b>
-                  </td>
-                  <td>{slotsText(quota.max_slots) || "—"}</td>
-                  <td>{slotsText(quota.own_slots) || "—"}</td>
-                  <td className="figure">{quota.max_queued ?? "—"}</td>
-                  <td className="figure">{quota.gpu_hours_per_month ?? "—"}</td>
-                  <td className="figure">{quota.weight ?? "—"}</td>
-                  <td className="nowrap">
-                    <Button
-                      className="button plain"
-                      aria-label={`Change the quota of ${quota.name || "the cluster"}`}
-                      onPress={() => setEditing(draftOf(quota))}
-                    >
-                      Change
-                    </Button>
-                    <Button
-                      className="button plain"
-                      aria-label={`Remove the quota of ${quota.name || "the cluster"}`}
-                      onPress={() => void remove(quota)}
-                    >
-                      Remove
-                    </Button>
-                  </td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </div>
+        <TablePanel
+          label="Quotas"
+          columns={[
+            "For",
+            "Held at most",
+            "Its own",
+            figure("Waiting"),
+            figure("GPU-hours a month"),
+            figure("Weight"),
+            DEEDS,
+          ]}
+        >
+          {live.data.map((quota) => (
+            <tr key={`${quota.scope}:${quota.name}`}>
+              <td>
+                {quota.scope} <b>{quota.name}</b>
+              </td>
+              <td>{slotsText(quota.max_slots) || "—"}</td>
+              <td>{slotsText(quota.own_slots) || "—"}</td>
+              <td className="figure">{quota.max_queued ?? "—"}</td>
+              <td className="figure">{quota.gpu_hours_per_month ?? "—"}</td>
+              <td className="figure">{quota.weight ?? "—"}</td>
+              <td className="nowrap">
+                <Button
+                  className="button plain"
+                  aria-label={`Change the quota of ${quota.name || "the cluster"}`}
+                  onPress={() => setEditing(draftOf(quota))}
+                >
+                  Change
+                </Button>
+                <Button
+                  className="button plain"
+                  aria-label={`Remove the quota of ${quota.name || "the cluster"}`}
+                  onPress={() => void remove(quota)}
+                >
+                  Remove
+                </Button>
+              </td>
+            </tr>
+          ))}
+        </TablePanel>
       ) : null}
       {editing ? <QuotaDialogue start={editing} onClose={() => setEditing(null)} onDone={done} /> : null}
     </div>

@@ -1,0 +1,58 @@
+import type { ReactNode } from "react";
+
+export interface Column {
+  readonly name: string;
+  /** Numbers stand at the right, in figures of one width. */
+  readonly isFigure?: boolean;
+  /** The column of buttons needs no name that is seen. */
+  readonly isHidden?: boolean;
+  readonly title?: string;
+}
+
+/** The last column of a table whose rows can be acted on. */
+export const DEEDS: Column = { name: "What to do", isHidden: true };
+
+export function figure(name: string, title?: string): Column {
+  return title === undefined ? { name, isFigure: true } : { name, isFigure: true, title };
+}
+
+interface Props {
+  readonly columns: readonly (Column | string)[];
+  readonly className?: string;
+  readonly children: ReactNode;
+}
+
+/** A table with its heading; the children are its rows. */
+export function Table({ columns, className, children }: Props) {
+  return (
+    <table className={className}>
+      <thead>
+        <tr>
+          {columns
+            .map((column) => (typeof column === "string" ? { name: column } : column))
+            .map((column) => (
+              <Heading key={column.name} {...column} />
+            ))}
+        </tr>
+      </thead>
+      <tbody>{children}</tbody>
+    </table>
+  );
+}
+
+/** A table in a panel that scrolls, with the keyboard too. */
+export function TablePanel({ label, ...table }: Props & { readonly label: string }) {
+  return (
+    <div className="panel scroll" tabIndex={0} role="region" aria-label={label}>
+      <Table {...table} />
+    </div>
+  );
+}
+
+function Heading({ name, isFigure, isHidden, title }: Column) {
+  return (
+    <th className={isFigure ? "figure" : undefined} title={title}>
+      {isHidden ? <span className="hidden">{name}</span> : name}
+    </th>
+  );
+}
