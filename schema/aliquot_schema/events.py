@@ -3,14 +3,29 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from aliquot_schema.accounts import ApiKey, User
 from aliquot_schema.agents import Agent, KnownSlot
 from aliquot_schema.findings import Finding
 from aliquot_schema.leases import Kernel, Lease
+from aliquot_schema.orchestration import Orchestration
 from aliquot_schema.policies import PolicyDocument
 from aliquot_schema.quotas import Account, Quota
 from aliquot_schema.sessions import Session
 
-Record = Session | Kernel | Lease | Agent | KnownSlot | PolicyDocument | Quota | Account | Finding
+Record = (
+    Session
+    | Kernel
+    | Lease
+    | Agent
+    | KnownSlot
+    | PolicyDocument
+    | Quota
+    | Account
+    | Finding
+    | Orchestration
+    | User
+    | ApiKey
+)
 """Everything the store holds a row of, and events carry the full new state of."""
 
 EVENT_FORMAT = 1
@@ -28,6 +43,9 @@ class Entity(StrEnum):
     QUOTA = "quota"
     ACCOUNT = "account"
     FINDING = "finding"
+    USER = "user"
+    KEY = "key"
+    ORCHESTRATION = "orchestration"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

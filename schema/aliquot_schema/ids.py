@@ -23,6 +23,9 @@ UserId = NewType("UserId", str)
 ProjectId = NewType("ProjectId", str)
 PoolId = NewType("PoolId", str)
 PolicyId = NewType("PolicyId", str)
+OrchestrationId = NewType("OrchestrationId", str)
+KeyId = NewType("KeyId", str)
+"""`key_<uuid7>`: an API key, which is shown with its secret behind it."""
 QuotaId = NewType("QuotaId", str)
 """`<scope>:<name>`, see `quotas.quota_id`."""
 RequestId = NewType("RequestId", str)

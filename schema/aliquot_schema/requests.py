@@ -2,23 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import IntEnum, StrEnum
+from enum import StrEnum
 
-from aliquot_schema.ids import UserId
+from aliquot_schema.ids import KeyId, ProjectId, UserId
+from aliquot_schema.roles import Role as Role
 from aliquot_schema.states import AgentState, SessionState
 from aliquot_schema.views import SessionView
-
-
-class Role(IntEnum):
-    """What somebody may do; each may do what those before it may."""
-
-    VIEWER = 1
-    """Look."""
-    USER = 2
-    """Submit, and change what is his own."""
-    OPERATOR = 3
-    """Change everybody's sessions, agents, quotas and the policy."""
-    ADMIN = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +18,10 @@ class Caller:
     request_id: str
     role: Role = Role.ADMIN
     """The holder of the server's own token is its admin."""
+    projects: tuple[ProjectId, ...] = ()
+    """Whose sessions the caller takes part in; see `accounts.User`."""
+    key_id: KeyId | None = None
+    """By which key; None = by the server's own token."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

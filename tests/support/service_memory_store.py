@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 from aliquot.service.ports import Batch, DuplicateKey, Loaded, NotLeader, SessionQuery, StaleVersion
+from aliquot_schema.accounts import ApiKey, User
 from aliquot_schema.agents import Agent, KnownSlot
 from aliquot_schema.events import Entity, Event, Record
 from aliquot_schema.findings import Finding
@@ -23,6 +24,8 @@ ENTITIES: dict[type, Entity] = {
     Quota: Entity.QUOTA,
     Account: Entity.ACCOUNT,
     Finding: Entity.FINDING,
+    User: Entity.USER,
+    ApiKey: Entity.KEY,
 }
 
 

@@ -1,22 +1,50 @@
 """A draft: changes that are thought out on the present state, and committed together or not at all."""
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from aliquot.core import transitions
 from aliquot.core.arrays import place_of, settled, with_task
 from aliquot.service.ports import Write
 from aliquot.service.state import State
+from aliquot_schema.accounts import ApiKey, User
 from aliquot_schema.agents import Agent, KnownSlot
 from aliquot_schema.events import Record
 from aliquot_schema.findings import Finding
-from aliquot_schema.ids import AgentId, KernelId, LeaseId, NodeId, ProjectId, QuotaId, SessionId, SlotName, UserId
+from aliquot_schema.ids import (
+    AgentId,
+    KernelId,
+    KeyId,
+    LeaseId,
+    NodeId,
+    ProjectId,
+    QuotaId,
+    SessionId,
+    SlotName,
+    UserId,
+)
 from aliquot_schema.leases import EndEvidence, Kernel, Lease
+from aliquot_schema.orchestration import ORCHESTRATION_ID, Orchestration
 from aliquot_schema.policies import POLICY_ID, PolicyDocument
 from aliquot_schema.quotas import Account, Quota, account_id
 from aliquot_schema.sessions import DEFAULT_PROJECT, Session
 
-R = TypeVar("R", Session, Kernel, Lease, Agent, KnownSlot, PolicyDocument, Quota, Account, Finding)
+R = TypeVar(
+    "R",
+    Session,
+    Kernel,
+    Lease,
+    Agent,
+    KnownSlot,
+    PolicyDocument,
+    Quota,
+    Account,
+    Finding,
+    Orchestration,
+    User,
+    ApiKey,
+)
 
 _ENTITY: Final[dict[type, str]] = {
     Session: "session",
@@ -28,6 +56,9 @@ _ENTITY: Final[dict[type, str]] = {
     Quota: "quota",
     Account: "account",
     Finding: "finding",
+    User: "user",
+    ApiKey: "key",
+    Orchestration: "orchestration",
 }
 
 
@@ -72,6 +103,11 @@ class Draft:
         own = self._own.get((PolicyDocument, POLICY_ID))
         return own if isinstance(own, PolicyDocument) else self._state.policy
 
+    def orchestration(self) -> Orchestration:
+        """Whether anything new is placed, as this draft has it."""
+        own = self._own.get((Orchestration, ORCHESTRATION_ID))
+        return own if isinstance(own, Orchestration) else self._state.orchestration
+
     def quota(self, quota_id: QuotaId) -> Quota | None:
         """A quota as this draft has it."""
         own = self._own.get((Quota, quota_id))
@@ -82,6 +118,16 @@ class Draft:
         name = account_id(project, user)
         own = self._own.get((Account, name))
         return own if isinstance(own, Account) else self._state.accounts.get(name)
+
+    def user(self, name: UserId) -> User | None:
+        """A user as this draft has it."""
+        own = self._own.get((User, name))
+        return own if isinstance(own, User) else self._state.people.users.get(name)
+
+    def key(self, key_id: KeyId) -> ApiKey | None:
+        """A key as this draft has it."""
+        own = self._own.get((ApiKey, key_id))
+        return own if isinstance(own, ApiKey) else self._state.people.keys.get(key_id)
 
     def kernels_in(self, session: Session) -> list[Kernel]:
         """The kernels of a session's newest attempt, by rank, as this draft has them."""
@@ -144,22 +190,21 @@ class Draft:
             self.merge(told, str(told.state) if told.is_ended else "task_ended")
 
     def _current(self, record: Record) -> Record | None:
-        match record:
-            case Session():
-                return self._state.sessions.get(record.id)
-            case Kernel():
-                return self._state.kernels.get(record.id)
-            case Lease():
-                return self._state.leases.get(record.id)
-            case Agent():
-                return self._state.agents.get(record.id)
-            case KnownSlot():
-                return self._state.slots.get(record.id)
-            case PolicyDocument():
-                return self._state.policy if self._state.policy.version else None
-            case Quota():
-                return self._state.quotas.get(record.id)
-            case Account():
-                return self._state.accounts.get(record.id)
-            case Finding():
-                return self._state.findings.get(record.id)
+        return _KNOWN[type(record)](self._state, record.id)
+
+
+_KNOWN: Final[dict[type, Callable[[State, Any], Record | None]]] = {
+    Session: lambda state, id_: state.sessions.get(id_),
+    Kernel: lambda state, id_: state.kernels.get(id_),
+    Lease: lambda state, id_: state.leases.get(id_),
+    Agent: lambda state, id_: state.agents.get(id_),
+    KnownSlot: lambda state, id_: state.slots.get(id_),
+    PolicyDocument: lambda state, _: state.policy if state.policy.version else None,
+    Quota: lambda state, id_: state.quotas.get(id_),
+    Account: lambda state, id_: state.accounts.get(id_),
+    Finding: lambda state, id_: state.findings.get(id_),
+    User: lambda state, id_: state.people.users.get(id_),
+    ApiKey: lambda state, id_: state.people.keys.get(id_),
+    Orchestration: lambda state, _: state.orchestration if state.orchestration.version else None,
+}
+"""How the state finds a record of each kind; a document that nobody ever wrote is not there."""

@@ -2,16 +2,31 @@
 
 from typing import Final
 
+from aliquot_schema.accounts import ApiKey, User
 from aliquot_schema.agents import Agent, KnownSlot
 from aliquot_schema.events import Record
 from aliquot_schema.findings import Finding
 from aliquot_schema.ids import SessionId
 from aliquot_schema.leases import Kernel, Lease
+from aliquot_schema.orchestration import Orchestration
 from aliquot_schema.policies import PolicyDocument
 from aliquot_schema.quotas import Account, Quota
 from aliquot_schema.sessions import Session
 
-_LOADED: Final = (PolicyDocument, Quota, Account, Agent, KnownSlot, Lease, Kernel, Session, Finding)
+_LOADED: Final = (
+    User,
+    ApiKey,
+    Orchestration,
+    PolicyDocument,
+    Quota,
+    Account,
+    Agent,
+    KnownSlot,
+    Lease,
+    Kernel,
+    Session,
+    Finding,
+)
 
 
 def load_order(record: Record) -> tuple[int, int, str]:

@@ -17,15 +17,18 @@ from aliquot.service.forecasting import Forecasts
 from aliquot.service.holdings import Holdings
 from aliquot.service.judgement import Judgement
 from aliquot.service.meeting_ports import MeetingPorts, leader_of
+from aliquot.service.people import People
 from aliquot.service.possible import Possible
 from aliquot.service.record_order import end_of, load_order
 from aliquot.service.retention import Retention
 from aliquot.service.rows import QueueRows, RunningRows, pending_row, running_row
+from aliquot_schema.accounts import ApiKey, User
 from aliquot_schema.agents import Agent, KnownSlot
 from aliquot_schema.events import Event, Record
 from aliquot_schema.findings import Finding
 from aliquot_schema.ids import AgentId, DeviceId, KernelId, LeaseId, NodeId, QuotaId, SessionId, SlotName, UserId
 from aliquot_schema.leases import Kernel, Lease
+from aliquot_schema.orchestration import Orchestration
 from aliquot_schema.policies import PolicyDocument
 from aliquot_schema.quotas import Account, Quota
 from aliquot_schema.reasons import Verdict
@@ -57,8 +60,11 @@ class State:
         """Version 0 as long as nobody has changed it."""
         self.rules = Policy.of(self.policy)
         """The policy, as a pass reads it."""
+        self.orchestration = Orchestration()
+        """Version 0 as long as nobody has stopped or started it."""
         self.quotas: dict[QuotaId, Quota] = {}
         self.accounts: dict[str, Account] = {}
+        self.people = People()
         self.findings: dict[str, Finding] = {}
         """Those that stand."""
         self.external = External()
@@ -302,6 +308,9 @@ class State:
         self.books.usage = replace(self.books.usage, half_life_ms=policy.half_life_ms)
         self.running_rows.note_all()
 
+    def _put_orchestration(self, orchestration: Orchestration) -> None:
+        self.orchestration = orchestration
+
     def _put_quota(self, quota: Quota) -> None:
         self.quotas = {**self.quotas, quota.id: quota}
 
@@ -360,7 +369,10 @@ _WRITERS: Final[dict[type, Callable[..., None]]] = {
     Agent: State._put_agent,
     KnownSlot: State._put_slot,
     PolicyDocument: State._put_policy,
+    Orchestration: State._put_orchestration,
     Quota: State._put_quota,
     Account: State._put_account,
     Finding: State._put_finding,
+    User: lambda state, user: state.people.put_user(user),
+    ApiKey: lambda state, key: state.people.put_key(key),
 }

@@ -7,7 +7,21 @@ from sqlalchemy import CompoundSelect, Connection, Select, and_, func, select, u
 
 from aliquot.service.ports import Loaded
 from aliquot.store.ledger.tables import PASSES
-from aliquot.store.mapping import ACCOUNT, AGENT, FINDING, KERNEL, LEASE, POLICY, QUOTA, SESSION, SLOT, RecordMapping
+from aliquot.store.mapping import (
+    ACCOUNT,
+    AGENT,
+    FINDING,
+    KERNEL,
+    KEY,
+    LEASE,
+    ORCHESTRATION,
+    POLICY,
+    QUOTA,
+    SESSION,
+    SLOT,
+    USER,
+    RecordMapping,
+)
 from aliquot.store.tables import COUNTER, KERNELS, LEASES, SESSIONS
 from aliquot_schema.events import Record
 from aliquot_schema.states import ENDED, SessionState
@@ -54,7 +68,7 @@ def _records(connection: Connection, *, ended_limit: int) -> Iterator[Record]:
     leases = select(LEASES).where(LEASES.c.id.in_(union(select(LEASES.c.id).where(_HELD), of_present)))
     yield from _read(connection, AGENT, select(AGENT.table))
     yield from _read(connection, SLOT, select(SLOT.table))
-    for small in (POLICY, QUOTA, ACCOUNT):
+    for small in (ORCHESTRATION, POLICY, QUOTA, ACCOUNT, USER, KEY):
         yield from _read(connection, small, select(small.table))
     yield from _read(connection, FINDING, select(FINDING.table).where(FINDING.table.c.closed_us.is_(None)))
     yield from _read(connection, SESSION, select(SESSIONS).where(SESSIONS.c.id.in_(kept)))

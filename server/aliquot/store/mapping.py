@@ -9,12 +9,15 @@ from typing import Any, Final, Generic, TypeVar, Union, get_args, get_origin, ge
 
 from sqlalchemy import Table
 
+from aliquot.store import tables
 from aliquot.store.encoding import ENCODER, decoder
 from aliquot.store.tables import ACCOUNTS, AGENTS, FINDINGS, KERNELS, LEASES, POLICIES, QUOTAS, SESSIONS, SLOTS
+from aliquot_schema.accounts import ApiKey, User
 from aliquot_schema.agents import Agent, KnownSlot
 from aliquot_schema.events import Entity, Record
 from aliquot_schema.findings import Finding
 from aliquot_schema.leases import Kernel, Lease
+from aliquot_schema.orchestration import Orchestration
 from aliquot_schema.policies import PolicyDocument
 from aliquot_schema.quotas import Account, Quota
 from aliquot_schema.sessions import Session
@@ -94,10 +97,14 @@ SLOT: Final = RecordMapping(KnownSlot, entity=Entity.SLOT, table=SLOTS)
 POLICY: Final = RecordMapping(PolicyDocument, entity=Entity.POLICY, table=POLICIES)
 QUOTA: Final = RecordMapping(Quota, entity=Entity.QUOTA, table=QUOTAS)
 ACCOUNT: Final = RecordMapping(Account, entity=Entity.ACCOUNT, table=ACCOUNTS)
+ORCHESTRATION: Final = RecordMapping(Orchestration, entity=Entity.ORCHESTRATION, table=tables.ORCHESTRATION)
 FINDING: Final = RecordMapping(Finding, entity=Entity.FINDING, table=FINDINGS)
+USER: Final = RecordMapping(User, entity=Entity.USER, table=tables.USERS)
+KEY: Final = RecordMapping(ApiKey, entity=Entity.KEY, table=tables.KEYS)
 
 MAPPINGS: Final[dict[type[Record], RecordMapping[Any]]] = {
-    m.record: m for m in (AGENT, SLOT, POLICY, QUOTA, SESSION, KERNEL, LEASE, ACCOUNT, FINDING)
+    m.record: m
+    for m in (AGENT, SLOT, POLICY, QUOTA, SESSION, KERNEL, LEASE, ACCOUNT, FINDING, ORCHESTRATION, USER, KEY)
 }
 """In the order in which tables are written and loaded; it is the same everywhere, so that writers do not deadlock."""
 BY_ENTITY: Final[dict[str, RecordMapping[Any]]] = {str(m.entity): m for m in MAPPINGS.values()}

@@ -245,6 +245,50 @@ class FindingRow(Row, table=True):
     closed_us: int | None = _number()
 
 
+class OrchestrationRow(Row, table=True):
+    """`Orchestration`."""
+
+    __tablename__ = "orchestration"
+
+    id: str = _key()
+    version: int = _number()
+    state: str = _text()
+    changed_by: str = _text()
+    changed_us: int = _number()
+    note: str | None = _text()
+
+
+class UserRow(Row, table=True):
+    """`User`."""
+
+    __tablename__ = "users"
+
+    id: str = _key()
+    version: int = _number()
+    role: int = _number()
+    unix_name: str | None = _text()
+    projects: str = _text()
+    disabled: bool
+    created_us: int = _number()
+    changed_us: int = _number()
+
+
+class KeyRow(Row, table=True):
+    """`ApiKey`."""
+
+    __tablename__ = "keys"
+
+    id: str = _key()
+    version: int = _number()
+    user: str = _text()
+    name: str = _text()
+    scope: str = _text()
+    digest: str = _text()
+    created_us: int = _number()
+    expires_us: int | None = _number()
+    revoked_us: int | None = _number()
+
+
 class EventRow(Row, table=True):
     """One link of the log, see `aliquot.store.chain`."""
 
@@ -293,5 +337,8 @@ POLICIES: Final[Table] = METADATA.tables["policies"]
 QUOTAS: Final[Table] = METADATA.tables["quotas"]
 ACCOUNTS: Final[Table] = METADATA.tables["accounts"]
 FINDINGS: Final[Table] = METADATA.tables["findings"]
+USERS: Final[Table] = METADATA.tables["users"]
+KEYS: Final[Table] = METADATA.tables["keys"]
+ORCHESTRATION: Final[Table] = METADATA.tables["orchestration"]
 EVENTS: Final[Table] = METADATA.tables["events"]
 COUNTER: Final[Table] = METADATA.tables["counter"]
