@@ -34,7 +34,9 @@ def devices(draw: st.DrawFn) -> list[Device]:
     found: list[Device] = []
     for index in range(draw(st.integers(0, 4))):
         health = draw(st.sampled_from([DeviceHealth.HEALTHY] * 6 + [DeviceHealth.UNHEALTHY, DeviceHealth.GONE]))
-        found.append(gpu(index, health=health, memory_bytes=draw(st.sampled_from([24 * GB, 80 * GB]))))
+        model = draw(st.sampled_from(["H100", "H100", "A100"]))
+        memory_bytes = draw(st.sampled_from([24 * GB, 80 * GB]))
+        found.append(gpu(index, health=health, model=model, memory_bytes=memory_bytes))
     if found and draw(st.booleans()):
         found.append(slice_of(found[0], 7))
     numa_node = draw(st.sampled_from([None, 0, 1]))

@@ -8,6 +8,7 @@ from typing import Final
 from aliquot.core.snapshot import AgentRow, PendingRow, Where, milli_of
 from aliquot_schema.ids import AgentId, DeviceId, NodeId
 from aliquot_schema.natural_order import natural_key
+from aliquot_schema.slots import is_accelerator
 
 Scope = tuple[tuple[AgentId, ...], Where]
 """What decides which agents a row may be put on, whatever is free there."""
@@ -55,6 +56,12 @@ class Roster:
         for agent in self.open:
             found[agent.node_id].append(agent)
         return dict(found)
+
+    @cached_property
+    def models(self) -> Sequence[str]:
+        """Of the accelerators that open agents have, each once, in order."""
+        slots = (columns for agent in self.open for slot, columns in agent.layout.slots.items() if is_accelerator(slot))
+        return sorted({model for columns in slots for model in columns.models})
 
     @cached_property
     def accelerators_on(self) -> Mapping[NodeId, Sequence[tuple[DeviceId, int, Sequence[tuple[int, int]]]]]:

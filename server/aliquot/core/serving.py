@@ -137,7 +137,7 @@ class Serving:
         """As many kernels as fit now; none where the sum of what is free says already that not all do."""
         if self._least_milli[position] > self._free_milli:
             return ()
-        for where in preferred(row.where):
+        for where in preferred(row.where, roster=self._room.roster):
             kernels = self._placer.place(replace(row, where=where))
             if len(kernels) == row.cluster_size:
                 return kernels

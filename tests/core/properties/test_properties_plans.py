@@ -8,6 +8,7 @@ from typing import Any
 
 from hypothesis import given
 
+from aliquot.core.allocation.models import is_of_model
 from aliquot.core.decide import decide
 from aliquot.core.plan import Plan
 from aliquot.core.policy import Policy
@@ -108,6 +109,7 @@ def every_placement_is_whole_and_allowed(state: Snapshot, plan: Plan) -> None:
             devices = [agent.layout.devices[name] for name in _parts(kernel.spec.values())]
             assert all(device.health is DeviceHealth.HEALTHY for device in devices)
             assert all(_has_memory(device, row) for device in devices)
+            assert all(is_of_model(device.model, row.where.models) for device in devices if device.kind == "cuda")
 
 
 def no_device_is_overbooked(state: Snapshot, plan: Plan) -> None:

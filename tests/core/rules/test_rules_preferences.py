@@ -1,0 +1,66 @@
+"""Preferences: in which order they are tried, and that none of them takes less than a session needs."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from aliquot.core.preferences import preferred
+from aliquot.core.roster import Roster
+from aliquot.core.snapshot import ANYWHERE
+from allocation_devices import cores, gpu, gpus
+from core_cluster import decided, on, places, row
+
+IB, ETH, EAST = ("net", "ib"), ("net", "eth"), ("hall", "east")
+OLD, NEW = gpus(1, model="A100"), gpus(1, model="H100")
+ROSTER = Roster([on("x", [gpu(0, model="H100"), gpu(1, model="A100"), *cores([0])]), on("y", gpus(1, model="A10"))])
+
+
+@pytest.mark.parametrize(
+    ("asks", "wishes"),
+    [
+        ({}, []),
+        ({"labels": (IB,), "models": ("H*",)}, []),
+        ({"preferred_labels": (IB,)}, [((IB,), ())]),
+        ({"preferred_labels": (IB,), "labels": (IB,)}, []),
+        ({"preferred_labels": (ETH,), "labels": (IB,)}, []),
+        ({"preferred_labels": (IB,), "labels": (EAST,)}, [((EAST, IB), ())]),
+        ({"preferred_models": ("A*",)}, [((), ("A*",))]),
+        ({"preferred_models": ("A*",), "labels": (IB,)}, [((IB,), ("A*",))]),
+        ({"preferred_labels": (IB,), "models": ("H*",)}, [((IB,), ("H*",))]),
+        ({"preferred_labels": (IB,), "preferred_models": ("A*",)}, [((IB,), ("A*",)), ((IB,), ()), ((), ("A*",))]),
+        ({"models": ("H*", "A1?"), "preferred_models": ("A*",)}, [((), ("A10",))]),
+        ({"models": ("A*",), "preferred_models": ("*100",)}, [((), ("A100",))]),
+        ({"models": ("*",), "preferred_models": ("*",)}, [((), ("A10", "A100", "H100"))]),
+        ({"models": ("H*",), "preferred_models": ("A*",)}, []),
+    ],
+)
+def test_wishes_go_from_the_most_to_the_least(asks: dict[str, Any], wishes: list[Any]) -> None:
+    where = replace(ANYWHERE, pool="p", **asks)
+    found = list(preferred(where, roster=ROSTER))
+    assert [(one.labels, one.models) for one in found] == wishes
+    assert all(replace(one, labels=where.labels, models=where.models) == where for one in found)
+
+
+@pytest.mark.parametrize("model", ["A100", "H100"])
+def test_a_model_that_is_preferred_is_taken_while_it_is_free(model: str) -> None:
+    agents = [on("old", OLD), on("new", NEW)]
+    likes = replace(ANYWHERE, preferred_models=(model,))
+    plan = decided(agents, [row(str(number), at=number, where=likes) for number in range(2)])
+    first, second = (places(plan)[name][0][0] for name in "01")
+    assert (first, second) == (("old", "new") if model == "A100" else ("new", "old"))
+
+
+@pytest.mark.parametrize("needs", ["A100", "H100"])
+def test_what_is_preferred_never_stands_against_what_is_needed(needs: str) -> None:
+    agents = [on("old", OLD), on("new", NEW)]
+    where = replace(ANYWHERE, models=(needs,), preferred_models=("A*" if needs == "H100" else "H*",))
+    assert places(decided(agents, [row("a", where=where)]))["a"][0][0] == ("old" if needs == "A100" else "new")
+
+
+def test_a_gang_of_which_only_a_part_would_be_where_it_likes_goes_where_it_fits() -> None:
+    agents = [on("old", OLD), on("new", gpus(2, model="H100"))]
+    likes = replace(ANYWHERE, preferred_models=("A100",))
+    plan = decided(agents, [row("gang", kernels=2, where=likes), row("one", at=1, where=likes)])
+    assert [agent for agent, _ in places(plan)["gang"]] == ["new", "new"]
+    assert places(plan)["one"][0][0] == "old"
