@@ -1,10 +1,11 @@
 """Bugs of the kinds that schedulers have had, put in on purpose: a simulation that finds none of them is no use."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from sqlalchemy import Connection
 
 from aliquot.service import agent_messages, array_changes, kernel_reports, sessions
 from aliquot.service.accounting import Books, Charged
@@ -12,9 +13,10 @@ from aliquot.service.agent_messages import AgentMessages
 from aliquot.service.creation import Creation
 from aliquot.service.draft import Draft
 from aliquot.service.journal import Journal
-from aliquot.service.ports import StoreUnavailable
+from aliquot.service.ports import Batch, StoreUnavailable
 from aliquot.service.reconcile import of_agent
 from aliquot.service.state import State
+from aliquot.store import commits
 from aliquot_schema.events import Event
 from aliquot_schema.launching import AgentSilent, KernelChanged, KernelPhase, KernelReport
 from aliquot_schema.leases import EndEvidence, Kernel, Lease
@@ -108,6 +110,16 @@ def key_forgotten(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Creation, "_session", without_key)
 
 
+def epoch_unchecked(patch: pytest.MonkeyPatch) -> None:
+    """What a leader of before had decided is committed all the same."""
+    append = commits._append_events
+
+    def of_anybody(connection: Connection, batches: Sequence[Batch]) -> list[tuple[Event, ...]]:
+        return append(connection, [replace(batch, epoch=None) for batch in batches])
+
+    patch.setattr(commits, "_append_events", of_anybody)
+
+
 BUGS: dict[str, Bug] = {
     bug.__name__: bug
     for bug in (
@@ -117,6 +129,7 @@ BUGS: dict[str, Bug] = {
         acknowledged_before_committed,
         charged_twice,
         key_forgotten,
+        epoch_unchecked,
     )
 }
 

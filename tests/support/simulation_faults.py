@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from random import Random
 
+from simulation_loop import Process
 from simulation_place import Place
 from simulation_server import Server
 
@@ -22,7 +23,9 @@ class Faults:
         self._kinds: tuple[Callable[[], None], ...] = (
             self.server_killed,
             self.server_frozen,
+            self.leader_frozen_deciding,
             self.machine_cut,
+            self.machine_frozen,
             self.machine_booted,
             self.clock_set,
             self.disk_full,
@@ -30,7 +33,9 @@ class Faults:
             self.statement_failed,
             self.answer_lost,
         )
+        self._lies_in_wait = False
         place.loop.on_step = self._step
+        place.on_decided = self._pounce
 
     def end(self) -> None:
         """Everything works from now on."""
@@ -39,8 +44,11 @@ class Faults:
         place.weather.is_fair = True
         place.disk.is_full = place.disk.is_away = False
         place.disk.fails_next = None
+        self._lies_in_wait = False
         for server in self._servers():
             server.process.thaw()
+        for machine in place.machines.values():
+            machine.thaw()
 
     def server_killed(self) -> None:
         """kill -9; whoever looks after servers starts another."""
@@ -54,8 +62,18 @@ class Faults:
             process.freeze()
             self._place.weather.after(self._random.choice((0.5, 12.0, 40.0)), process.thaw)
 
+    def leader_frozen_deciding(self) -> None:
+        """SIGSTOP after the next decision and before its commit, for about as long as it takes another to lead."""
+        self._lies_in_wait = True
+
     def machine_cut(self) -> None:
         self._place.machines[self._machine()].hang_up()
+
+    def machine_frozen(self) -> None:
+        """The agent is stopped, as by SIGSTOP; what it runs goes on."""
+        machine = self._place.machines[self._machine()]
+        if not machine.is_frozen:
+            machine.freeze(seconds=self._random.choice((2.0, 10.0, 50.0)))
 
     def machine_booted(self) -> None:
         machine = self._place.machines[self._machine()]
@@ -84,6 +102,16 @@ class Faults:
 
     def _bring_back(self) -> None:
         self._place.disk.is_away = False
+
+    def _pounce(self, process: Process) -> None:
+        if not self._lies_in_wait or process.is_frozen:
+            return
+        self._lies_in_wait = False
+        process.freeze()
+        self._place.weather.after(self._random.choice((6.0, 10.0, 20.0)) * (0.5 + self._random.random()), process.thaw)
+        for machine in self._place.machines.values():  # what broke its line may well have broken others
+            if self._random.random() < 0.5:
+                machine.hang_up()
 
     def _step(self, step: int) -> None:
         if step >= self._next:

@@ -25,6 +25,7 @@ class Process:
         self._loop = loop
         self._parked: list[Handle] = []
         self.tasks: dict[NumberedTask, None] = {}
+        loop.processes.append(self)
 
     def spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         """Run something in this process."""
@@ -90,6 +91,7 @@ class SeededLoop(asyncio.BaseEventLoop):
         self.steps = 0
         self.steps_max = steps_max
         self.failure: BaseException | None = None
+        self.processes: list[Process] = []
         self.outside = Context()
         """Of no process."""
         self.on_step: Callable[[int], None] = lambda step: None
@@ -118,6 +120,8 @@ class SeededLoop(asyncio.BaseEventLoop):
         """End everything that is left, whatever it thinks of it."""
         self.failure, self.steps_max, self.on_step = None, self.steps + 100_000, lambda step: None
         self.set_exception_handler(lambda loop, context: None)
+        for process in self.processes:
+            process.thaw()
         while left := asyncio.all_tasks(self):
             for task in left:
                 task.cancel()

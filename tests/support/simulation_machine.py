@@ -6,6 +6,7 @@ from random import Random
 
 from aliquot.core.allocation.occupancy import occupancy_on
 from aliquot_schema.agents import Agent
+from aliquot_schema.devices import ResourceSpec
 from aliquot_schema.errors import NotFound, StateConflict
 from aliquot_schema.ids import AgentId, KernelId, NodeId, kernel_parts
 from aliquot_schema.launching import (
@@ -23,6 +24,8 @@ from service_bench import gpus
 from simulation_loop import SeededLoop
 
 NOT_CLAIMED = "not_claimed"
+SILENT_S = 6.0
+"""Who says nothing for so long is hung up on."""
 
 
 class Machine:
@@ -39,6 +42,10 @@ class Machine:
         """End the line that there is."""
         self.on_start: Callable[[KernelId], None] = lambda kernel_id: None
         self.on_forget: Callable[[KernelId], None] = lambda kernel_id: None
+        self.is_frozen = False
+        self.freezes = 0
+        self._unheard: list[Callable[[], object]] = []
+        self._unsaid: list[AgentMessage] = []
         self._orders: dict[KernelId, LaunchOrder] = {}
         self._ends: dict[KernelId, KernelReport] = {}
         self._forgotten: set[KernelId] = set()
@@ -108,8 +115,37 @@ class Machine:
                 self.on_forget(kernel_id)
                 self._forgotten.add(kernel_id)
 
+    @property
+    def specs_open(self) -> dict[KernelId, ResourceSpec]:
+        """Of kernels that have not ended, by the agent's files."""
+        return {kernel_id: order.spec for kernel_id, order in self._orders.items() if kernel_id not in self._ends}
+
+    def freeze(self, *, seconds: float) -> None:
+        """The agent stands still: whoever waits for it hangs up, what it runs goes on."""
+        self.is_frozen = True
+        stops = self.freezes = self.freezes + 1
+        self._loop.call_outside(SILENT_S, lambda: self._is_missed(stops))
+        self._loop.call_outside(seconds, lambda: self.thaw() if self.freezes == stops else None)
+
+    def thaw(self) -> None:
+        """It goes on: with what was asked of it meanwhile, however old that is, and tells what has happened."""
+        self.is_frozen = False
+        heard, self._unheard = self._unheard, []
+        for work in heard:
+            work()
+        said, self._unsaid = self._unsaid, []
+        for message in said:
+            self.tell(message)
+
+    def hear_later(self, work: Callable[[], object]) -> None:
+        """What came while it stood still."""
+        self._unheard.append(work)
+
     def boot(self) -> None:
         """Power fails and comes back."""
+        self._unheard.clear()
+        self._unsaid.clear()
+        self.thaw()
         self.boots += 1
         for kernel_id in list(self.running):
             del self.running[kernel_id]
@@ -136,8 +172,16 @@ class Machine:
         self._ends[kernel_id] = self._report(kernel_id, phase, evidence=evidence, **more)
         self._say(self._ends[kernel_id])
 
+    def _is_missed(self, stops: int) -> None:
+        if self.is_frozen and self.freezes == stops:
+            self.hang_up()
+
     def _say(self, report: KernelReport) -> None:
-        self.tell(KernelChanged(agent_id=self.id, report=report))
+        message = KernelChanged(agent_id=self.id, report=report)
+        if self.is_frozen:
+            self._unsaid.append(message)
+        else:
+            self.tell(message)
 
     def _report(self, kernel_id: KernelId, phase: KernelPhase, **more: object) -> KernelReport:
         return KernelReport(kernel_id=kernel_id, phase=phase, at_us=self._now_us(), **more)  # type: ignore[arg-type]  # by name

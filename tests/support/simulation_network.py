@@ -125,6 +125,10 @@ class Network:
         await asyncio.sleep(self._weather.delay_s())
         if not (line.is_open and self._process.is_alive):
             raise Unavailable(f"the line to {agent_id} was cut")
+        if line.machine.is_frozen:
+            line.machine.hear_later(lambda: self._weather.forgive(lambda: work(line.machine)))
+            await asyncio.sleep(self._weather.delay_s(ANSWER_S))
+            raise Unavailable(f"{agent_id} did not answer in time")
         answer = work(line.machine)
         if fate == "repeated":
             self._weather.later(lambda: self._weather.forgive(lambda: work(line.machine)), seconds=30.0)
@@ -136,7 +140,7 @@ class Network:
     def _connect(self, machine: Machine) -> None:
         if not self._is_open or not self._process.is_alive or machine.id in self._lines:
             return
-        if self._weather.is_out(machine.id):
+        if self._weather.is_out(machine.id) or machine.is_frozen:
             self._weather.after(1.0, lambda: self._connect(machine))
             return
         if not self._weather.forgive(lambda: machine.see_epoch(self._epoch)):

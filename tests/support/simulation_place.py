@@ -1,11 +1,12 @@
 """The place of a run: what outlives every process of it."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
 
 from simulation_clock import WallClock
 from simulation_disk import Disk
-from simulation_loop import SeededLoop
+from simulation_loop import Process, SeededLoop
 from simulation_machine import Machine
 from simulation_truth import Truth
 from simulation_weather import Weather
@@ -31,6 +32,8 @@ class Place:
     truth: Truth
     disk: Disk
     seat: SeatLock = field(default_factory=SeatLock)
+    on_decided: Callable[[Process], None] = lambda process: None
+    """A leader's process has decided to place something, and has not begun to commit it."""
     _lives: int = field(default=0)
 
     def next_life(self) -> int:

@@ -9,11 +9,8 @@ from hashlib import sha256
 from random import Random
 from typing import Any, TypeVar
 
-from sqlalchemy import select
-
 from aliquot.service.ports import DuplicateKey, NotLeader, StaleVersion
 from aliquot.service.state import State
-from aliquot.store.tables import COUNTER
 from aliquot_schema.errors import AliquotError
 from aliquot_schema.ids import KernelId
 from aliquot_schema.states import KernelState
@@ -24,8 +21,10 @@ from simulation_loop import SeededLoop
 from simulation_machine import Machine, one_life
 from simulation_people import People
 from simulation_place import Place
+from simulation_records import check_records
 from simulation_server import LoneServer, Server
 from simulation_shared import SharedServer
+from simulation_specs import different_specs
 from simulation_truth import Truth
 from simulation_weather import Weather
 from simulation_wishes import lift_all
@@ -35,6 +34,7 @@ T = TypeVar("T")
 STEPS_MAX = 400_000
 SUBMISSIONS = 16
 SECONDS = 240.0
+AGREED_S_MAX = 300.0
 QUIET_S_MAX = 4 * 3600.0
 """After the last fault everything ends by then."""
 LAST_WORDS_S = 60.0
@@ -55,6 +55,10 @@ class Outcome:
     """Virtual ones."""
     faults: dict[str, int]
     kinds: dict[str, int]
+    passes: int
+    """In the ledger; each was decided again."""
+    agreed: int
+    """Leases of running kernels that were the machines' specs, once the faults were over."""
 
 
 class BrokenRun(AssertionError):
@@ -132,12 +136,14 @@ class Run:
         await self._people.settle(lift_all)
         for machine in self._machines.values():
             machine.hang_up()
+        agreed = await self._until_agreed()
         await self._until_quiet()
         await self._check_end()
         self._is_over = True
         for server in self._servers:
             await server.process.kill()
         await asyncio.gather(*keeping)
+        passes = await check_records(self._place.disk, self._truth)
         self._place.disk.close()
         return Outcome(
             digest=self._digest,
@@ -146,6 +152,8 @@ class Run:
             seconds=self._loop.time(),
             faults=self._faults.counts,
             kinds=dict(self._truth.kinds),
+            passes=passes,
+            agreed=agreed,
         )
 
     async def _keep_up(self, place: int) -> None:
@@ -160,6 +168,14 @@ class Run:
             await asyncio.sleep(self._place.random.random() * 5)
             self._servers[place] = type(server)(self._place)
 
+    async def _until_agreed(self) -> int:
+        """Soon after the last fault the leases of what runs are the specs of what runs; returns how many there are."""
+        end_s = self._loop.time() + AGREED_S_MAX
+        while (differing := different_specs(self._truth, self._machines)) and self._loop.time() < end_s:  # noqa: ASYNC110
+            await asyncio.sleep(1.0)
+        assert not differing, f"long after the last fault leases and specs differ: {differing}"
+        return sum(len(machine.running) for machine in self._machines.values())
+
     async def _until_quiet(self) -> None:
         end_s = self._loop.time() + QUIET_S_MAX
         while (left := self._left()) and self._loop.time() < end_s:  # noqa: ASYNC110  # the machines tell nobody
@@ -171,7 +187,8 @@ class Run:
         held = [f"{lease.id} is held" for lease in self._truth.held()]
         running = [f"{kernel_id} runs" for machine in self._machines.values() for kernel_id in machine.running]
         untold = [f"{r.kernel_id} is told still" for machine in self._machines.values() for r in machine.untold()]
-        return [*waiting, *held, *running, *untold]
+        files = [f"{name} has a spec" for machine in self._machines.values() for name in machine.specs_open]
+        return [*waiting, *held, *running, *untold, *files]
 
     def _words(self) -> list[str]:
         """Why those wait that do, as the server sees it."""
@@ -210,13 +227,11 @@ class Run:
 
     @property
     def _digest(self) -> str:
-        return sha256(repr((self._loop.steps, self._loop.time(), self._hash)).encode()).hexdigest()[:16]
+        return sha256(repr((self._loop.steps, self._loop.time(), self._truth.end)).encode()).hexdigest()[:16]
 
     def _follow(self, connection: object) -> None:
         try:
             self._truth.follow(connection)
-            self._hash = connection.execute(select(COUNTER)).all()
-            connection.rollback()
         except Exception as error:
             self._loop.fail(error)
 

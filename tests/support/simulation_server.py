@@ -2,8 +2,11 @@
 
 import asyncio
 from abc import ABC, abstractmethod
+from typing import Any
 
 from aliquot.clock import SystemClock
+from aliquot.core.plan import Plan
+from aliquot.service.ledger.recording import Recording
 from aliquot.service.orchestrator import Orchestrator, Ports, load_state
 from aliquot.service.ports import StoreUnavailable
 from aliquot.service.use_cases import UseCases
@@ -48,6 +51,17 @@ class Server(ABC):
         database = ProcessDatabase(self._place.disk, self.process, self._place.loop)
         return DatabaseStore(database, now_us=self.clock.now_us, ended_limit=ENDED_KEPT)
 
+    def watch_decisions(self, recording: Recording) -> None:
+        """Tell of each pass that places something, between its decision and its commit."""
+        note = recording.watch.ends
+
+        def tell(plan: Plan, **more: Any) -> None:
+            note(plan, **more)
+            if plan.placements:
+                self._place.on_decided(self.process)
+
+        recording.watch.ends = tell
+
     def new_network(self, epoch: int) -> Network:
         place = self._place
         self.network = Network(place.machines, process=self.process, weather=place.weather, epoch=epoch)
@@ -66,8 +80,9 @@ class LoneServer(Server):
             return
         self.clock.not_before(loaded.last_at_us)
         network = self.new_network(loaded.epoch)
-        ports = Ports(store=store, executor=network, clock=self.clock, ids=self.ids)
+        ports = Ports(store=store, executor=network, clock=self.clock, ids=self.ids, ledger=store.ledger)
         orchestrator = Orchestrator(ports, state=state, loaded=loaded, grace_ms=GRACE_MS)
+        self.watch_decisions(orchestrator.recording)
         await orchestrator.forget_agents(frozenset(AgentId(name) for name in self._place.machines))
         loops = asyncio.create_task(orchestrator.run())
         await network.start()

@@ -63,7 +63,7 @@ class RareNews:
         self._place = place
 
     async def wait(self, *, seconds: float) -> None:
-        await self._server.clock.sleep(seconds * self._place.random.random())
+        await self._server.clock.sleep(seconds * (0.25 + 1.5 * self._place.random.random()))
 
     async def close(self) -> None:
         return None
@@ -82,6 +82,7 @@ class SharedServer(Server):
     async def run(self) -> None:
         """Until it is killed; ends by itself when the database cannot be opened."""
         store = self.store()
+        self._ledger = store.ledger
         try:
             loaded = await store.join()
             state = await state_of(loaded, store=store, ended_kept=ENDED_KEPT)
@@ -108,7 +109,8 @@ class SharedServer(Server):
         assert self.cases is not None
         self.clock.not_before(beginning.last_at_us)
         network = self.new_network(beginning.epoch)
-        term = Term(self.cases, executor=network, ledger=None, beginning=beginning, grace_ms=GRACE_MS)
+        term = Term(self.cases, executor=network, ledger=self._ledger, beginning=beginning, grace_ms=GRACE_MS)
+        self.watch_decisions(term.recording)
         try:
             await network.start()
             await term.forget_agents(frozenset(AgentId(name) for name in self._place.machines))

@@ -1,7 +1,8 @@
 """What is durable, folded from the event log by itself, and everything that must be true of it after every commit."""
 
 from collections import defaultdict
-from typing import TypeVar
+from collections.abc import Sequence
+from typing import Any, TypeVar
 
 from sqlalchemy import Connection
 
@@ -23,6 +24,8 @@ class Truth:
 
     def __init__(self, machines: dict[str, Machine]) -> None:
         """Without machines nothing is asked of them."""
+        self.end: Sequence[Any] = ()
+        """The row in which the log ends, its hash included."""
         self.revision = 0
         self.epoch = 0
         self.sessions: dict[str, Session] = {}
@@ -39,7 +42,9 @@ class Truth:
     def follow(self, connection: Connection) -> None:
         """Take in what was committed since, and check."""
         with connection.begin():
-            events = events_after(connection, self.revision, 100_000)
+            self.end = connection.exec_driver_sql("SELECT * FROM counter").all()
+            is_new = self.end[0].number > self.revision
+            events = events_after(connection, self.revision, 100_000) if is_new else ()
         for event in events:
             self._take(event)
         if events:

@@ -1,6 +1,7 @@
 """The version of the code that decides: a pass is reproduced by the very same sources, and by no others for certain."""
 
 import hashlib
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Final
@@ -13,8 +14,9 @@ DECIDING: Final = ("core", "service")
 _DIGITS: Final = 12
 
 
+@cache
 def code_version() -> str:
-    """`<version>+<first digits of the SHA-256 of the sources>`. Reads some hundred small files."""
+    """`<version>+<first digits of the SHA-256 of the sources>`. Reads some hundred small files, once."""
     server, schema = (Path(str(package.__file__)).parent for package in (aliquot, aliquot_schema))
     paths = [path for name in DECIDING for path in sorted((server / name).rglob("*.py"))]
     paths += sorted(schema.glob("*.py"))
