@@ -9,6 +9,8 @@ from aliquot_schema.ids import AgentId, DeviceId, QuotaId, SessionId
 class Reason(StrEnum):
     """The primary reason. Listed in the order in which `decide` looks: the first that holds is given."""
 
+    STOPPED = "stopped"
+    """An operator stopped the orchestrator: no pass looks at it until it is started again."""
     CLUSTER_UNAVAILABLE = "cluster_unavailable"
     """No agent is registered, or none of them can be asked."""
     HELD = "held"

@@ -5,6 +5,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Final
 
+from aliquot_schema.orchestration import OrchestratorState
+
 
 class ServerRole(StrEnum):
     """What a server does beside answering."""
@@ -29,6 +31,24 @@ class OrchestratorView:
     """Of the newest term; each begins with a higher one."""
     leads_since: datetime | None
     """When that term began; None before the first."""
+    state: OrchestratorState = OrchestratorState.RUNNING
+    """Of all servers together."""
+    stopped_by: str | None = None
+    stopped_at: datetime | None = None
+    """Both None while it runs."""
+    changed_by: str | None = None
+    changed_at: datetime | None = None
+    """Who stopped or started it last; None when nobody ever did."""
+    note: str | None = None
+    """What that person said."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrchestratorChanged:
+    """What stopping or starting did."""
+
+    orchestrator: OrchestratorView
+    revision: int
 
 
 ALONE: Final = OrchestratorView(role=ServerRole.LEADER, address="", leader_address=None, epoch=0, leads_since=None)

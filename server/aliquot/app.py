@@ -82,7 +82,7 @@ def make_app(settings: Settings, running: Running, auth: TokenAuth) -> Starlette
             agents=running.agents,
             outputs=running.outputs,
             ray=lambda: _ray_status(running),
-            orchestrator=lambda: orchestrator_view(running.standing()),
+            orchestrator=lambda: orchestrator_view(running.standing(), running.cases.state.orchestration),
             allowed_hosts=settings.names,
             allowed_origins=settings.allowed_origins,
             ready=running.missing,

@@ -10,6 +10,7 @@ from aliquot_schema.events import Entity, Event, Record
 from aliquot_schema.findings import Finding
 from aliquot_schema.ids import SessionId, UserId
 from aliquot_schema.leases import Kernel, Lease
+from aliquot_schema.orchestration import Orchestration
 from aliquot_schema.policies import PolicyDocument
 from aliquot_schema.quotas import Account, Quota
 from aliquot_schema.sessions import Session
@@ -24,6 +25,7 @@ ENTITIES: dict[type, Entity] = {
     Quota: Entity.QUOTA,
     Account: Entity.ACCOUNT,
     Finding: Entity.FINDING,
+    Orchestration: Entity.ORCHESTRATION,
     User: Entity.USER,
     ApiKey: Entity.KEY,
 }

@@ -16,6 +16,7 @@ from aliquot_schema.devices import DeviceHealth as DeviceHealth
 from aliquot_schema.devices import Isolation as Isolation
 from aliquot_schema.findings import Discrepancy as Discrepancy
 from aliquot_schema.leases import LeaseKind as LeaseKind
+from aliquot_schema.orchestration import OrchestratorState as OrchestratorState
 from aliquot_schema.policies import Backfill as Backfill
 from aliquot_schema.policies import Victims as Victims
 from aliquot_schema.quotas import QuotaScope as QuotaScope
@@ -50,6 +51,7 @@ DESCRIPTIONS: Final[dict[type[Enum], str]] = {
     "What a quota says is its owner's is called back from those who own none of it, willing or not.",
     QuotaScope: "Whom a quota is for: a user, a project, or the cluster as a whole.",
     ServerRole: "What a server does beside answering: the leader decides, launches and listens to agents.",
+    OrchestratorState: "Whether anything new is placed; sessions that run and submissions go on in any case.",
     SessionOrder: "In which order sessions are listed, by the time they were submitted.",
 }
 

@@ -18,6 +18,7 @@ from aliquot_schema.graphql.inputs import (
     CreateSessionsInput,
     UpdateSessionPriorityInput,
 )
+from aliquot_schema.graphql.orchestrator import OrchestratorMutations
 from aliquot_schema.graphql.roots import root_field
 from aliquot_schema.graphql.scalars import BigInt
 from aliquot_schema.graphql.sessions import Session
@@ -102,7 +103,7 @@ UpdateSessionPriorityResult = union("UpdateSessionPriorityResult", UpdateSession
 
 
 @strawberry.type(description="Changes. Each answers after it is durable.")
-class Mutation(AdministrationMutations, CopyMutations):
+class Mutation(AdministrationMutations, CopyMutations, OrchestratorMutations):
     @root_field(CreateSessionResult, "Submit a session.")
     async def create_session(
         self,

@@ -53,6 +53,7 @@ def _some(names: Sequence[str]) -> str:
 
 
 _WORDS: Final[Mapping[Reason, Callable[[Evidence], str]]] = {
+    Reason.STOPPED: lambda _: "the orchestrator is stopped; it starts when an operator has started that again",
     Reason.CLUSTER_UNAVAILABLE: lambda _: "no agent can be asked; it starts when one is back",
     Reason.HELD: lambda _: "held back until somebody releases it",
     Reason.DEPENDENCY: lambda evidence: f"waits for {_some(evidence.blocked_by)}",

@@ -2,10 +2,11 @@
 
 from aliquot.service.agent_administration import AgentAdministration
 from aliquot.service.copying import Copying
+from aliquot.service.orchestrating import Orchestrating
 from aliquot.service.policies import Policies
 from aliquot.service.quotas import Quotas
 from aliquot.service.reaper.examination import Examination
 
 
-class Administration(Policies, Quotas, AgentAdministration, Examination, Copying):
+class Administration(Policies, Orchestrating, Quotas, AgentAdministration, Examination, Copying):
     """The policy, quotas and agents, and whether all of it agrees."""

@@ -46,6 +46,7 @@ WAKING: Final = frozenset(
         "session.task_canceled",
         "lease.released",
         "policy.changed",
+        "orchestration.started",
         "quota.set",
         "quota.changed",
         "quota.removed",
@@ -110,10 +111,16 @@ class Allocator:
                 await self._clock.sleep(took)
 
     async def run_once(self) -> tuple[PassCounts, int | None]:
-        """One pass, and the time at which the next one is worth it even if nothing happens (microseconds UTC)."""
-        self._pass_number += 1
+        """One pass, and the time at which the next one is worth it even if nothing happens (microseconds UTC).
+
+        While the orchestrator is stopped there is no pass: those who were asked to make room before are seen to, and
+        that is all.
+        """
         self._now_us = max(self._now_us, self._clock.now_us())
         await self._stop_overdue()
+        if self._state.orchestration.is_stopped:
+            return self._no_pass(), self._wake_at_us(Plan())
+        self._pass_number += 1
         snapshot, rules = take(self._state), self._rules()
         if self._watcher is not None:
             self._watcher.begins(snapshot, rules)
@@ -162,6 +169,9 @@ class Allocator:
         overdue = [name for name, until_us in self._graces() if until_us <= self._now_us]
         if overdue:
             await self._journal.persist(change, actor=ACTOR)
+
+    def _no_pass(self) -> PassCounts:
+        return PassCounts(number=self._pass_number, placed=0, overtaken=0, failed=0, waiting=len(self._state.pending))
 
     def _graces(self) -> list[tuple[SessionId, int]]:
         """Sessions that will have to be told to stop, and when."""

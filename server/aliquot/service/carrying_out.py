@@ -9,7 +9,7 @@ from aliquot.core import transitions
 from aliquot.core.plan import Eviction, Placement, Plan
 from aliquot.service.draft import Draft
 from aliquot.service.eviction import evict
-from aliquot.service.grants import Grants
+from aliquot.service.grants import Granted, Grants
 from aliquot.service.journal import Journal
 from aliquot.service.state import State
 from aliquot_schema.ids import SessionId
@@ -53,7 +53,12 @@ class CarryingOut:
 
     async def _place(self, part: Sequence[Placement]) -> tuple[SessionId, ...]:
         grants = Grants(state=self.state, epoch=self.journal.epoch, now_us=self.now_us, versions=dict(self._versions))
-        granted = await self._write(lambda draft: grants.write(draft, part))
+
+        def grant(draft: Draft) -> Granted:
+            # Stopped since the pass began, or between two of its steps: the rest of it waits.
+            return grants.write(draft, () if draft.orchestration().is_stopped else part)
+
+        granted = await self._write(grant)
         self._versions.update(granted.versions)
         if granted.sessions:
             self.on_scheduled(granted.sessions)
@@ -75,7 +80,7 @@ class CarryingOut:
                 draft.put(replace(session, fallback_level=level), "fell_back")
 
     def _evict(self, draft: Draft, *, evictions: Sequence[Eviction]) -> None:
-        for eviction in evictions:
+        for eviction in () if draft.orchestration().is_stopped else evictions:
             session = draft.session(eviction.session_id)
             if session is None or session.version != eviction.version or session.state is not SessionState.RUNNING:
                 continue

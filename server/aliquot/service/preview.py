@@ -20,7 +20,7 @@ from aliquot.service.snapshots import take
 from aliquot.service.state import State
 from aliquot_schema.ids import SessionId
 from aliquot_schema.preview_views import DisplacedView, PlannedKernelView, SessionPreview
-from aliquot_schema.reasons import Reason
+from aliquot_schema.reasons import Reason, Verdict
 from aliquot_schema.requests import Caller, NewSession
 from aliquot_schema.views import FailureView
 
@@ -54,9 +54,11 @@ class Previews:
             return decide(replace(snapshot, queue=waiting), rules, now_us=now_us, seed=SEED, known=self._memo)
 
         decided = await asyncio.get_running_loop().run_in_executor(self._worker, plan)
-        return replace(
-            _shown(decided, row, snapshot, now_us=now_us), order_estimate=estimate_view(session.spec, forecast)
-        )
+        shown = _shown(decided, row, snapshot, now_us=now_us)
+        if self._state.orchestration.is_stopped:
+            waits = verdict_view(Verdict(reason=Reason.STOPPED))
+            shown = replace(shown, starts_now=False, tasks_starting=0, waits=waits, expected_start=None)
+        return replace(shown, order_estimate=estimate_view(session.spec, forecast))
 
     def close(self) -> None:
         """Let go of the worker thread."""

@@ -150,6 +150,8 @@ def session_view(state: State, session: Session, *, position: int | None = None)
 
 
 def _waits(state: State, session: Session) -> VerdictView | None:
+    if state.orchestration.is_stopped and session.state is SessionState.QUEUED:
+        return verdict_view(Verdict(reason=Reason.STOPPED))
     verdict = state.verdicts.get(session.id) if session.is_pending else None
     return None if verdict is None else verdict_view(verdict)
 
@@ -172,7 +174,7 @@ def _reserve_until(state: State, session: Session) -> datetime | None:
 
 def _expected_start(state: State, session: Session) -> datetime | None:
     """By its reservation, or by the graces of those that make room for it."""
-    if not session.is_pending:
+    if not session.is_pending or state.orchestration.is_stopped:
         return None
     verdict = state.verdicts.get(session.id)
     if verdict is not None and verdict.reason is Reason.MAKING_ROOM:

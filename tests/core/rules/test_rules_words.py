@@ -12,6 +12,7 @@ from aliquot_schema.reasons import Evidence, Reason, Verdict
 
 A, B, C, D = (SessionId(name) for name in "abcd")
 WORDS = [
+    (Reason.STOPPED, Evidence(), "the orchestrator is stopped; it starts when an operator has started that again"),
     (Reason.CLUSTER_UNAVAILABLE, Evidence(), "no agent can be asked; it starts when one is back"),
     (Reason.HELD, Evidence(), "held back until somebody releases it"),
     (Reason.DEPENDENCY, Evidence(blocked_by=(A, B)), "waits for a, b"),
