@@ -32,7 +32,7 @@ class ToldForecasts(Forecasts):
         self._foreseen: dict[SessionId, Prediction] = {}
 
     def learn(self, session: Session) -> None:
-        self.told.pop(session.id, None)
+        """What was told stays: a session that ended and waits again by the next pass may be told of no more."""
         self._foreseen.pop(session.id, None)
 
     def foresee(self, session: Session) -> Prediction | None:
