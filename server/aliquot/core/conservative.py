@@ -99,9 +99,8 @@ class Timetable:
         """Take what kernels have from a node, or give it back; returns since when how much more is left there."""
         agents = self._roster.by_id
         specs = [
-            occupancy_on((kernel.spec,), agents[kernel.agent_id].layout.devices)
+            occupancy_on((kernel.spec,), agents[kernel.agent_id].layout.devices if kernel.agent_id in agents else {})
             for kernel in kernels
-            if kernel.agent_id in agents
         ]
         course = self._courses.setdefault(node_id, Course(self._scene.now_us, NOTHING))
         return [

@@ -1,0 +1,133 @@
+"""Promises at their edges: the first step that is enough, whatever it takes to find it, and on which devices."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from aliquot.core.policy import Policy
+from aliquot.core.snapshot import AgentRow, RunningRow
+from aliquot_schema.ids import AgentId, DeviceId, NodeId
+from aliquot_schema.policies import Backfill
+from aliquot_schema.reasons import Reason
+from allocation_devices import SHARES, WHOLE, cores, gpu, gpus
+from core_cluster import NOW_US, on, placed, row, snapshot, waits
+from core_policies import PROMISING
+from ordering_scenes import EASY, SECOND_US, busy, passed, runs
+
+TWO = on("x", gpus(2))
+CONSERVATIVE = Policy(backfill=Backfill.CONSERVATIVE)
+
+
+def whole(name: str, agent: AgentRow, *devices: int, ends_in_s: int) -> RunningRow:
+    return runs(name, agent, {"cuda.device": {f"cuda{index}": 1 for index in devices}}, ends_in_s=ends_in_s)
+
+
+def pairs(nodes: int, *, singles: int) -> tuple[Sequence[AgentRow], Sequence[RunningRow]]:
+    """Nodes of two GPUs, all held: so many nodes lose one holder each, then the first of them its other one."""
+    agents = [on(f"n{number}", gpus(2)) for number in range(nodes)]
+    first = [whole(f"a{number}", agent, 0, ends_in_s=10 * (number + 1)) for number, agent in enumerate(agents)]
+    ends = [10 * singles + 5, *(1000 + number for number in range(1, nodes))]
+    other = [whole(f"b{number}", agent, 1, ends_in_s=ends[number]) for number, agent in enumerate(agents)]
+    return agents, [*first, *other]
+
+
+@pytest.mark.parametrize("backfill", PROMISING)
+@pytest.mark.parametrize("singles", range(1, 12))
+def test_what_is_free_in_sum_is_not_yet_free_on_one_node(backfill: Backfill, singles: int) -> None:
+    agents, running = pairs(12, singles=singles)
+    plan = passed(busy(agents, running, [row("head", cuda_device="2")]), Policy(backfill=backfill))
+    assert plan.reservation is not None
+    assert plan.reservation.at_us == NOW_US + (10 * singles + 5) * SECOND_US
+    assert {kernel.agent_id for kernel in plan.reservation.kernels} == {"n0"}
+
+
+@pytest.mark.parametrize("backfill", PROMISING)
+def test_a_head_that_wants_cores_too_is_promised_when_both_are_free(backfill: Backfill) -> None:
+    agent = on("x", [*gpus(2), *cores(range(4))])
+    running = [
+        runs("a", agent, {"cuda.device": {"cuda0": 1}}, ends_in_s=10),
+        runs("b", agent, {"cpu": {"cpu0": 1, "cpu1": 1}}, ends_in_s=20),
+    ]
+    plan = passed(busy([agent], running, [row("head", cuda_device="2", cpu="3")]), Policy(backfill=backfill))
+    assert plan.reservation is not None
+    assert plan.reservation.at_us == NOW_US + 20 * SECOND_US
+
+
+@pytest.mark.parametrize("backfill", PROMISING)
+def test_a_device_of_two_units_is_given_back_by_the_unit(backfill: Backfill) -> None:
+    agent = on("x", [gpu(0, costs={WHOLE: 500, SHARES: 1})])
+    running = [whole(name, agent, 0, ends_in_s=ends_s) for name, ends_s in (("a", 10), ("b", 20))]
+    plan = passed(busy([agent], running, [row("head", cuda_shares="1")]), Policy(backfill=backfill))
+    assert plan.reservation is not None
+    assert plan.reservation.at_us == NOW_US + 20 * SECOND_US
+
+
+@pytest.mark.parametrize("backfill", PROMISING)
+def test_who_runs_under_an_agent_that_is_gone_gives_back_what_it_holds(backfill: Backfill) -> None:
+    """Another agent of the node has its devices now."""
+    before = whole("a", replace(TWO, id=AgentId("before")), 0, ends_in_s=10)
+    used = {NodeId("node-x"): {DeviceId("cuda0"): 1000}}
+    state = snapshot([TWO], [row("head", cuda_device="2")], running=(before,), used=used)
+    plan = passed(state, Policy(backfill=backfill))
+    assert plan.reservation is not None
+    assert plan.reservation.at_us == NOW_US + 10 * SECOND_US
+
+
+def test_who_outlasts_the_head_is_not_put_where_somebody_still_runs() -> None:
+    """The head waits for an A100. On the H100s one runs that ends before it starts, and two come that stay longer."""
+    agent = on("x", [*gpus(3), gpu(3, model="A100"), gpu(4, model="A100")])
+    running = [whole("a", agent, 3, ends_in_s=50), whole("b", agent, 2, ends_in_s=20)]
+    old, new = (replace(row("any").where, models=(model,)) for model in ("A100", "H100"))
+    queue = [
+        row("head", cuda_device="2", where=old),
+        *(row(f"long{number}", at=1 + number, limit_ms=60_000, where=new) for number in range(3)),
+    ]
+    plan = passed(busy([agent], running, queue))
+    taken = [list(kernel.spec[WHOLE]) for one in plan.placements for kernel in one.kernels]
+    assert sorted(taken) == [["cuda0"], ["cuda1"]]
+    assert waits(plan, "long2").reason is Reason.INSUFFICIENT
+
+
+def test_two_of_a_kind_that_can_be_promised_nothing_wait_like_one() -> None:
+    used = {NodeId("node-x"): {DeviceId("cuda0"): 1000}}
+    queue = [row("a", cuda_device="2"), row("b", at=1, cuda_device="2"), row("c", at=2)]
+    plan = passed(busy([TWO], [], queue, used=used), CONSERVATIVE)
+    assert (placed(plan), plan.promises) == (["c"], ())
+    assert [waits(plan, name).reason for name in "ab"] == [Reason.INSUFFICIENT] * 2
+
+
+def test_beyond_the_depth_one_of_a_kind_that_did_not_fit_does_not_fit_again() -> None:
+    running = [whole("r", TWO, 0, ends_in_s=50)]
+    queue = [row("head", cuda_device="2"), *(row(name, at=at, limit_ms=60_000) for at, name in enumerate("ab", 1))]
+    plan = passed(busy([TWO], running, queue), replace(CONSERVATIVE, backfill_depth=1))
+    assert placed(plan) == []
+    assert [one.session_id for one in plan.promises] == ["head"]
+    assert [waits(plan, name).reason for name in "ab"] == [Reason.RESERVED] * 2
+
+
+def test_halves_are_promised_one_device_at_one_time() -> None:
+    agent = on("x", gpus(1))
+    queue = [row(name, at=at, cuda_shares="0.5", limit_ms=5000) for at, name in enumerate("abc")]
+    plan = passed(busy([agent], [whole("r", agent, 0, ends_in_s=50)], queue), CONSERVATIVE)
+    assert {str(one.session_id): one.at_us for one in plan.promises} == {
+        "a": NOW_US + 50 * SECOND_US,
+        "b": NOW_US + 50 * SECOND_US,
+        "c": NOW_US + 55 * SECOND_US,
+    }
+
+
+def test_a_row_of_a_longer_guard_waits_for_a_longer_gap() -> None:
+    running = [whole("r", TWO, 0, ends_in_s=50)]
+    queue = [
+        row("head", cuda_device="2", limit_ms=10_000),
+        row("long", at=1, limit_ms=51_000),
+        row("short", at=2, limit_ms=50_000),
+    ]
+    plan = passed(busy([TWO], running, queue), CONSERVATIVE)
+    assert placed(plan) == ["short"]
+    assert {str(one.session_id): one.at_us for one in plan.promises} == {
+        "head": NOW_US + 50 * SECOND_US,
+        "long": NOW_US + 60 * SECOND_US,
+    }
+    assert placed(passed(busy([TWO], running, queue), EASY)) == ["short"]
