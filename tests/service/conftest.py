@@ -1,19 +1,16 @@
 """Service tests run on asyncio, the only loop the server runs on."""
 
+import inspect
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+import service_bench
 import service_stage
 from leader_stage_stores import migrate, postgres_stores, sqlite_stores
 from store_places import Place
 from store_postgres import PostgresCluster, postgres_cluster
-
-ON_DATABASES = frozenset(
-    f"test_service_{part}" for part in ("administration", "agents", "array_turns", "arrays_users", "races")
-)
-"""Modules whose stages are run over the databases too."""
 
 
 @pytest.fixture
@@ -35,9 +32,23 @@ def database_url(postgres: PostgresCluster) -> str:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if metafunc.module.__name__.rpartition(".")[2] in ON_DATABASES:
+    """What needs a store runs on both databases; stages, which are quick, on a store in memory besides."""
+    if not inspect.iscoroutinefunction(metafunc.function) or "database_url" in metafunc.fixturenames:
+        return
+    if "tmp_path" in metafunc.fixturenames:
+        metafunc.fixturenames.append("bench_database")
+        metafunc.parametrize("bench_database", ["sqlite", "postgres"], indirect=True)
+    elif vars(metafunc.module).get("stage") is service_stage.stage:
         metafunc.fixturenames.append("stage_store")
         metafunc.parametrize("stage_store", ["memory", "sqlite", "postgres"], indirect=True)
+
+
+@pytest.fixture
+def bench_database(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kind of database that benches are over."""
+    if request.param == "postgres":
+        postgres, template = request.getfixturevalue("postgres"), request.getfixturevalue("postgres_template")
+        monkeypatch.setattr(service_bench, "database_url", postgres.new_database(template=template))
 
 
 @pytest.fixture

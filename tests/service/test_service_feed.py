@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import service_bench
 from aliquot.clock import RandomIds, SystemClock
 from aliquot.service.feed import Feed
 from aliquot.service.journal import Journal
@@ -28,7 +29,7 @@ class Written:
 
     def __init__(self, folder: Path) -> None:
         self._clock = SystemClock()
-        self.store = open_store("", data_folder=folder, now_us=self._clock.now_us)
+        self.store = open_store(service_bench.database_url, data_folder=folder, now_us=self._clock.now_us)
         self.state = State()
         self.feed = Feed(self.store, revision=0, kept=KEPT)
         self._ids = RandomIds()

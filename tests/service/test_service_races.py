@@ -5,15 +5,15 @@ import asyncio
 import pytest
 
 from aliquot.service.draft import Draft
-from aliquot.service.ports import Batch
+from aliquot.service.ports import Batch, Store
 from aliquot_schema.errors import IdempotencyMismatch, StateConflict, VersionConflict
 from aliquot_schema.events import Event
 from aliquot_schema.ids import AgentId, KernelId
 from aliquot_schema.requests import SessionChanged
 from aliquot_schema.states import KernelState, SessionState
 from service_bench import agent
-from service_memory_store import MemoryStore
 from service_stage import CALLER, stage
+from service_wrapped_store import WrappedStore
 
 pytestmark = pytest.mark.anyio
 
@@ -22,8 +22,7 @@ A = AgentId("a")
 
 
 async def test_fifty_creations_with_one_key_make_one_session() -> None:
-    store = MemoryStore()
-    async with stage([agent("a", devices=1)], store=store) as on:
+    async with stage([agent("a", devices=1)]) as on:
 
         async def create() -> tuple[str, int]:
             session_id = await on.submit(idempotency_key="k")
@@ -32,7 +31,7 @@ async def test_fifty_creations_with_one_key_make_one_session() -> None:
         answers = await asyncio.gather(*(create() for _ in range(50)))
         assert len({session_id for session_id, _ in answers}) == 1
         assert list(on.state.sessions) == [answers[0][0]]
-        born = next(event.number for event in store.log if event.entity_id == answers[0][0])
+        born = next(event.number for event in await on.events() if event.entity_id == answers[0][0])
         assert all(revision >= born for _, revision in answers)
 
 
@@ -156,57 +155,58 @@ async def test_a_change_that_raises_writes_nothing_and_harms_nobody() -> None:
         await on.submit()
 
 
-class LateStore(MemoryStore):
+class LateStore(WrappedStore):
     """Answers commits only when it is told to, in any order."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.answers: list[asyncio.Event] = []
+    def __init__(self, store: Store) -> None:
+        super().__init__(store)
+        self.answers: dict[int, asyncio.Event] = {}
+        """By the number of a commit's first event."""
         self.arrived = asyncio.Semaphore(0)
         self.is_late = False
 
     async def commit(self, batch: Batch) -> tuple[Event, ...]:
         events = await super().commit(batch)
         if self.is_late:
-            self.answers.append(asyncio.Event())
+            answer = self.answers[events[0].number] = asyncio.Event()
             self.arrived.release()
-            await self.answers[-1].wait()
+            await answer.wait()
         return events
 
 
 async def test_the_state_follows_the_numbers_even_if_commits_are_answered_in_another_order() -> None:
-    store = LateStore()
-    async with stage([agent("a", devices=1)], store=store) as on:
+    async with stage([agent("a", devices=1)], wrap=LateStore) as on:
+        store = on.store
+        assert isinstance(store, LateStore)
         store.is_late = True
         before = on.state.revision
         creating = [asyncio.create_task(on.submit()) for _ in range(5)]
         for _ in creating:
             await asyncio.wait_for(store.arrived.acquire(), 20)
-        store.answers[4].set()
-        store.answers[2].set()
+        store.answers[before + 5].set()
+        store.answers[before + 3].set()
         for _ in range(20):
             await asyncio.sleep(0)
         assert on.state.revision == before
         assert not any(task.done() for task in creating)
-        store.answers[0].set()
+        store.answers[before + 1].set()
         await asyncio.wait_for(creating[0], 20)
         assert on.state.revision == before + 1
-        store.answers[1].set()
+        store.answers[before + 2].set()
         await asyncio.wait_for(asyncio.gather(creating[1], creating[2]), 20)
         assert on.state.revision == before + 3
-        store.answers[3].set()
+        store.answers[before + 4].set()
         ids = await asyncio.wait_for(asyncio.gather(*creating), 20)
-        assert [event.number for event in store.log] == list(range(1, before + 6))
+        assert [event.number for event in await on.events()] == list(range(1, before + 6))
         assert set(ids) == set(on.state.sessions)
 
 
 async def test_what_another_server_committed_is_read_when_it_is_in_the_way() -> None:
-    store = MemoryStore()
-    async with stage([agent("a", devices=1)], store=store) as on:
+    async with stage([agent("a", devices=1)]) as on:
         first = await on.submit()
-        async with stage([], store=store) as other:
+        async with stage([], store=on.store) as other:
             await other.journal.catch_up()
             await other.sessions.update_session_priority(CALLER, first, "low", None)
         changed = await on.sessions.update_session_priority(CALLER, first, "high", None)
         assert (changed.session.version, on.session(first).version) == (3, 3)
-        assert on.state.revision == len(store.log)
+        assert on.state.revision == len(await on.events())

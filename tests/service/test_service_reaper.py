@@ -18,7 +18,6 @@ from aliquot_schema.states import KernelState
 from aliquot_schema.states import SessionState as S
 from service_bench import agent
 from service_fakes import FakeAgent
-from service_memory_store import MemoryStore
 from service_stage import CALLER, Stage, stage
 
 pytestmark = pytest.mark.anyio
@@ -60,18 +59,16 @@ def tombstone(kernel_id: KernelId) -> KernelReport:
 
 
 async def test_where_all_is_well_nothing_is_written() -> None:
-    store = MemoryStore()
-    async with stage([agent("a", devices=2)], store=store) as on:
+    async with stage([agent("a", devices=2)]) as on:
         await running(on)
-        events = len(store.log)
+        events = on.state.revision
         reaper = reaper_of(on)
         assert [await reaper.run_once() for _ in range(3)] == [0, 0, 0]
-        assert len(store.log) == events
+        assert on.state.revision == events
 
 
 async def test_a_lease_without_a_process_is_given_back_once_the_agent_has_proved_it() -> None:
-    store = MemoryStore()
-    async with stage([agent("a", devices=1)], store=store) as on:
+    async with stage([agent("a", devices=1)]) as on:
         session_id, kernel_id = await running(on)
         fake = on.executor.agents[A]
         fake.running.clear()
@@ -92,7 +89,7 @@ async def test_a_lease_without_a_process_is_given_back_once_the_agent_has_proved
         assert on.session(session_id).state in (S.FAILED, S.QUEUED)
         await reaper.run_once()
         assert on.state.findings == {}
-        told = [event.record for event in store.log if event.kind.startswith("finding.")]
+        told = [event.record for event in await on.events() if event.kind.startswith("finding.")]
         assert [getattr(record, "evidence", None) for record in told] == [
             "the store has it running; its agent has started nothing of it"
         ] * 2
@@ -318,18 +315,17 @@ async def test_an_agent_that_does_not_answer_is_left_alone() -> None:
 
 
 async def test_looking_changes_nothing() -> None:
-    store = MemoryStore()
-    async with stage([agent("a", devices=2)], store=store) as on:
+    async with stage([agent("a", devices=2)]) as on:
         await running(on)
         on.executor.agents[A].running.clear()
         on.executor.agents[A].orders.clear()
-        events = len(store.log)
+        events = on.state.revision
         reaper = reaper_of(on)
         for _ in range(3):
             look = await reaper.look_around()
             assert look.asked == (A,)
             assert [one.kind for one in look.differences] == [D.LEASE_WITHOUT_PROCESS]
-        assert len(store.log) == events
+        assert on.state.revision == events
 
 
 async def hear(on: Stage, *, pids: Sequence[int]) -> None:

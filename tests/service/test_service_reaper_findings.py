@@ -11,15 +11,15 @@ from aliquot_schema.events import Event
 from aliquot_schema.ids import AgentId, DeviceId
 from aliquot_schema.launching import ReadingsTaken
 from service_bench import agent
-from service_memory_store import MemoryStore
 from service_stage import Stage, stage
+from service_wrapped_store import WrappedStore
 
 pytestmark = pytest.mark.anyio
 
 A = AgentId("a")
 
 
-class Forgetful(MemoryStore):
+class Forgetful(WrappedStore):
     """Writes, and loses the answer, when it is told to."""
 
     forgets = False
@@ -57,8 +57,9 @@ async def test_two_looks_at_once_write_what_they_find_once() -> None:
 
 @pytest.mark.parametrize("lost", ["found", "closed"])
 async def test_what_was_written_without_an_answer_is_not_written_again(lost: str) -> None:
-    store = Forgetful()
-    async with stage([agent("a", devices=2)], store=store) as on:
+    async with stage([agent("a", devices=2)], wrap=Forgetful) as on:
+        store = on.store
+        assert isinstance(store, Forgetful)
         reaper = reaper_of(on)
         await hear(on, pids=(4711,))
         await reaper.run_once()
@@ -67,6 +68,6 @@ async def test_what_was_written_without_an_answer_is_not_written_again(lost: str
         await hear(on, pids=())
         store.forgets = lost == "closed"
         await reaper.run_once()
-        kinds = [event.kind for event in store.log if event.kind.startswith("finding.")]
+        kinds = [event.kind for event in await on.events() if event.kind.startswith("finding.")]
         assert kinds == ["finding.found", "finding.found", "finding.closed", "finding.closed"]
         assert (on.state.findings, store.forgets) == ({}, False)

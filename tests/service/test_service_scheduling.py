@@ -12,8 +12,8 @@ from aliquot_schema.policies import Backfill, PolicyDocument
 from aliquot_schema.quotas import Account
 from aliquot_schema.sessions import DEFAULT_PROJECT, Priority
 from aliquot_schema.states import SessionState as S
+from leader_stage_stores import reread
 from service_bench import agent
-from service_memory_store import MemoryStore
 from service_stage import CALLER, Stage, stage
 
 pytestmark = pytest.mark.anyio
@@ -113,8 +113,7 @@ async def test_the_queue_in_columns_follows_what_waits() -> None:
 
 
 async def test_what_ended_predicts_what_comes_and_a_restart_predicts_alike() -> None:
-    store = MemoryStore()
-    async with stage([agent("a", devices=1)], store=store) as on:
+    async with stage([agent("a", devices=1)]) as on:
         for seconds in (100, 300, 200):
             await ran(on, seconds, argv=("python", "train.py"))
         waits = await on.submit(argv=("python", "train.py"))
@@ -125,7 +124,7 @@ async def test_what_ended_predicts_what_comes_and_a_restart_predicts_alike() -> 
         forecast = on.state.forecast_of(waits)
         assert forecast is not None
         assert forecast.sentence() == "median of your last 3 runs of train.py on 1 GPU: 3 min 20 s"
-        again = await loaded(store)
+        again = await loaded(on)
         assert again.forecast_of(waits) == forecast
         assert take(again).queue.rows == take(on.state).queue.rows  # type: ignore[attr-defined]  # both are queues
 
@@ -143,8 +142,7 @@ async def test_what_was_canceled_predicts_nothing() -> None:
 
 
 async def test_what_was_held_is_charged_to_who_held_it_with_its_release() -> None:
-    store = MemoryStore()
-    async with stage([agent("a", devices=4)], store=store) as on:
+    async with stage([agent("a", devices=4)]) as on:
         gang = await on.submit(kernels=2)
         await on.advance()
         on.clock.passes(10)
@@ -154,11 +152,11 @@ async def test_what_was_held_is_charged_to_who_held_it_with_its_release() -> Non
         (account,) = on.state.accounts.values()
         assert (account.user, account.project, account.version) == (CALLER.user, DEFAULT_PROJECT, 1)
         assert account.charged == pytest.approx(2 * 1000 * 10_000, rel=1e-3)
-        assert [event.kind for event in store.log if isinstance(event.record, Account)] == ["account.charged"]
+        assert [event.kind for event in await on.events() if isinstance(event.record, Account)] == ["account.charged"]
         held = await on.submit(devices=2)
         await on.advance()
         on.clock.passes(5)
-        again = await loaded(store)
+        again = await loaded(on)
         now_us = on.clock.now_us()
         place = (DEFAULT_PROJECT, CALLER.user)
         live, reread = on.state.usage.balances[place], again.usage.balances[place]
@@ -171,9 +169,9 @@ async def test_what_was_held_is_charged_to_who_held_it_with_its_release() -> Non
         assert on.state.usage.record(DEFAULT_PROJECT, CALLER.user).charged == on.state.accounts[account.id].charged
 
 
-async def loaded(store: MemoryStore) -> State:
+async def loaded(on: Stage) -> State:
     """The state that a server would start with."""
-    rows = await store.open()
+    rows = await reread(on.store)
     state = State()
     state.load(rows.records, revision=rows.revision, ended_complete=rows.ended_complete)
     return state

@@ -3,9 +3,12 @@
 import asyncio
 import shutil
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 
-from aliquot.service.ports import Store
+from aliquot.service.ports import Loaded, Store
+from aliquot.store.loading import load
+from aliquot.store.store import DatabaseStore
 from service_memory_store import MemoryStore
 from store_places import Place
 from store_postgres import PostgresCluster
@@ -37,6 +40,13 @@ def postgres_stores(postgres: PostgresCluster, template: str, folder: Path) -> N
         return await _opened(Place(url, folder))
 
     return new
+
+
+async def reread(store: Store) -> Loaded:
+    """What a server would start with."""
+    if isinstance(store, DatabaseStore):
+        return await store.read(partial(load, epoch=None, ended_limit=10_000))
+    return await store.open()
 
 
 def migrate(place: Place) -> None:

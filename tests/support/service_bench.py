@@ -56,11 +56,15 @@ class Bench:
         return self.session(session_id)
 
 
+database_url = ""
+"""Of the database that a bench is over; empty = SQLite in its folder."""
+
+
 @asynccontextmanager
 async def service_on(folder: Path, executor: FakeExecutor, *, ended_kept: int = ENDED_KEPT) -> AsyncIterator[Bench]:
     """Run the service over the database in a folder. Whatever is wrong with the state at any time fails the test."""
     clock = SystemClock()
-    store = open_store("", data_folder=folder, now_us=clock.now_us)
+    store = open_store(database_url, data_folder=folder, now_us=clock.now_us)
     state, loaded = await load_state(store, ended_kept=ended_kept)
     ports = Ports(store=store, executor=executor, clock=clock, ids=RandomIds())
     service = Orchestrator(ports, state=state, loaded=loaded, grace_ms=1000)

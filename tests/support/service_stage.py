@@ -1,6 +1,6 @@
 """The service without its loops: a test makes every step by hand, in the order it likes; each is checked."""
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -20,6 +20,7 @@ from aliquot.service.queries import Queries
 from aliquot.service.sessions import Sessions
 from aliquot.service.state import State
 from aliquot.service.watching import Watching
+from aliquot_schema.events import Event
 from aliquot_schema.ids import AgentId, SessionId, UserId
 from aliquot_schema.launching import AgentMessage
 from aliquot_schema.requests import Caller, NewSession
@@ -73,6 +74,7 @@ class Stage:
     """All parts of the service, over one state."""
 
     def __init__(self, store: Store, executor: FakeExecutor, *, ended_kept: int, feed_kept: int) -> None:
+        self.store = store
         self.executor = executor
         self.clock = clock = StepClock()
         self.state = state = State(ended_kept=ended_kept)
@@ -140,6 +142,10 @@ class Stage:
     def session(self, session_id: SessionId) -> Session:
         return self.state.sessions[session_id]
 
+    async def events(self) -> tuple[Event, ...]:
+        """All that the store has."""
+        return await self.store.events_after(0, limit=10_000)
+
     def held(self) -> dict[str, int]:
         """Budget units held, of every device that is."""
         return {str(device): amount for used in self.state.used.values() for device, amount in used.items() if amount}
@@ -165,11 +171,20 @@ def broken(state: State) -> list[str]:
 
 @asynccontextmanager
 async def stage(
-    agents: Sequence[FakeAgent], *, ended_kept: int = 1000, feed_kept: int = 1000, store: Store | None = None
+    agents: Sequence[FakeAgent],
+    *,
+    ended_kept: int = 1000,
+    feed_kept: int = 1000,
+    store: Store | None = None,
+    wrap: Callable[[Store], Store] = lambda store: store,
 ) -> AsyncIterator[Stage]:
-    """A stage on which these agents have joined."""
+    """A stage on which these agents have joined.
+
+    Args:
+        store: of another stage; a new one otherwise, with `wrap` around it.
+    """
     executor = FakeExecutor(agents)
-    kept = store or await new_store()
+    kept = store or wrap(await new_store())
     found = Stage(kept, executor, ended_kept=ended_kept, feed_kept=feed_kept)
     try:
         await executor.start()

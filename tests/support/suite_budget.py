@@ -15,7 +15,7 @@ import pytest
 BUDGET_S: Final = {
     "core": 400,
     "schema": 30,
-    "service": 240,
+    "service": 320,
     "ledger": 300,
     "store": 220,
     "execution": 280,
