@@ -9,6 +9,7 @@ AliquotError
 ├── UnknownSlot                 a slot type that no agent ever reported
 ├── ImpossibleRequest           would be refused on every registered agent, even an empty one
 ├── QuotaExceeded               could never start under a quota, or too many wait already
+├── QueueFull                   as many tasks wait as the server keeps
 ├── UnknownDependency           depends_on names a session that does not exist
 ├── NotFound                    no such session, agent, ...
 ├── StateConflict               the object is not in a state that allows this
@@ -121,6 +122,19 @@ class QuotaExceeded(AliquotError):
         self.resource = resource
         self.requested = requested
         self.limit = limit
+
+
+class QueueFull(AliquotError):
+    """As many tasks wait as the server keeps; try again when some have started."""
+
+    code = "queue_full"
+
+    def __init__(self, message: str, *, limit: int, queued: int, retry_after: float) -> None:
+        super().__init__(message)
+        self.limit = limit
+        self.queued = queued
+        self.retry_after = retry_after
+        """Seconds."""
 
 
 class UnknownDependency(AliquotError):

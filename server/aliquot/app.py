@@ -17,6 +17,7 @@ from aliquot.clock import SystemClock
 from aliquot.composition.agent_side import AgentPlan, agent_side
 from aliquot.composition.alone import AlonePlan, lone_server
 from aliquot.composition.folders import TOKEN_FILE, make_folders, read_token
+from aliquot.composition.first_start import FirstStart
 from aliquot.composition.own_agents import agents_of
 from aliquot.composition.running import Running
 from aliquot.execution.devices.node_devices import NodeDevices
@@ -58,7 +59,6 @@ async def serving(settings: Settings) -> AsyncIterator[Server]:
     nodes, words = agents_of(settings)
     token_file = settings.data_folder / TOKEN_FILE
     token = read_token(token_file)
-    auth = TokenAuth(token, UserId(getpass.getuser()), source=f"the file {token_file}")
     async with _running(settings, nodes, token) as running:
         yield Server(
             app=make_app(settings, running, auth),
@@ -102,6 +102,7 @@ def _running(settings: Settings, nodes: tuple[NodeDevices, ...], token: str) -> 
 
         return shared_server(
             SharedPlan(
+    first = FirstStart(stopped=not settings.orchestration_enabled, order=settings.scheduling_policy)
                 database_url=url,
                 address=address,
                 token=token,
@@ -118,6 +119,8 @@ def _running(settings: Settings, nodes: tuple[NodeDevices, ...], token: str) -> 
             database_url=url,
             data_folder=settings.data_folder,
             address=address,
+                pending_max=settings.max_queue_size,
+                first=first,
             clock=clock,
             make_side=lambda state: agent_side(agents, state, is_shared=False, epoch=0),
             grace_ms=grace_ms,
@@ -129,3 +132,5 @@ def _running(settings: Settings, nodes: tuple[NodeDevices, ...], token: str) -> 
 def _ray_status(running: Running) -> RayView | None:
     side = running.side()
     return None if side is None or side.ray is None else side.ray.status
+            pending_max=settings.max_queue_size,
+            first=first,

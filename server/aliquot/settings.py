@@ -3,12 +3,13 @@
 import os
 import socket
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import AliasChoices, Field, ValidationError, field_validator, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import AliasChoices, Field, ModelWrapValidatorHandler, ValidationError, field_validator, model_validator
+from pydantic_core import InitErrorDetails, PydanticCustomError
 from pydantic_settings import (
     BaseSettings,
     NoDecode,
@@ -119,6 +120,34 @@ class Settings(BaseSettings):
         description="Seconds between the beats of an agent that dials in; after three, it is suspect.",
     )
     agent_lost_s: float = Field(30.0, gt=0.05, le=86_400, description="Seconds of silence after which it is lost.")
+    orchestration_enabled: bool = Field(
+        True,
+        validation_alias=AliasChoices(
+            "orchestration-enabled",
+            "orchestration_enabled",
+            "ALIQUOT_ORCHESTRATION_ENABLED",
+            "RESEARCH_AGENT_GPU_ORCHESTRATION_ENABLED",
+        ),
+        description="Whether a new cluster places what is submitted; false begins stopped, until somebody starts it.",
+    )
+    scheduling_policy: str | None = Field(
+        None,
+        validation_alias=AliasChoices(
+            "scheduling-policy",
+            "scheduling_policy",
+            "ALIQUOT_SCHEDULING_POLICY",
+            "RESEARCH_AGENT_SCHEDULING_POLICY",
+        ),
+        description="Who is next on a new cluster: fair_share, priority, fcfs, sjf or gang.",
+    )
+    max_queue_size: int = Field(
+        100_000,
+        ge=1,
+        validation_alias=AliasChoices(
+            "max-queue-size", "max_queue_size", "ALIQUOT_MAX_QUEUE_SIZE", "RESEARCH_AGENT_MAX_QUEUE_SIZE"
+        ),
+        description="Tasks that may wait; a job array counts its length.",
+    )
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="How much to log.")
 
     @property
@@ -147,26 +176,60 @@ class Settings(BaseSettings):
         host = f"[{name}]" if ":" in name else name
         return f"{'http' if self.tls_certificate is None else 'https'}://{host}:{self.port}"
 
-    @model_validator(mode="after")
-    def _safe_beyond_loopback(self) -> Self:
+    @model_validator(mode="wrap")
+    @classmethod
+    def _all_at_once(cls, given: dict[str, Any], check: ModelWrapValidatorHandler[Self]) -> Self:
+        """Whoever starts a server hears everything that is wrong, not one thing at a time."""
+        problems: list[InitErrorDetails] = []
+        try:
+            settings = check(given)
+        except ValidationError as error:
+            problems = [_detail(problem) for problem in error.errors()]
+            wrong = {_setting(str(problem["loc"][0])) for problem in error.errors()}
+            try:
+                settings = check({name: value for name, value in given.items() if _setting(name) not in wrong})
+            except ValidationError:
+                raise error from None
+        problems += [InitErrorDetails(type=problem, input=None) for problem in settings._contradictions()]
+        if problems:
+            raise ValidationError.from_exception_data(cls.__name__, problems)
+        return settings
+
+    def _contradictions(self) -> Iterator[PydanticCustomError]:
+        """What does not go together, or leaves a server open."""
         if (self.tls_certificate is None) != (self.tls_key is None):
-            raise PydanticCustomError("tls", "tls-certificate and tls-key belong together; give both")
+            yield _wrong("tls-certificate and tls-key belong together; give both")
+        try:
+            _ = self.division
+        except ConfigurationError as error:
+            yield _wrong(str(error))
         if self.host in LOOPBACK:
-            return self
+            return
         beyond = f"host: {self.host} can be reached from other machines"
         if self.tls_certificate is None and not self.behind_proxy:
             words = (
                 f"{beyond}, and nothing would be encrypted; give --tls-certificate and --tls-key, or --behind-proxy "
                 "where a proxy does TLS and nobody else reaches the port, or listen on 127.0.0.1"
             )
-            raise PydanticCustomError("plain", "{words}", {"words": words})
+            yield _wrong(words)
         if not self.single_trust_domain:
             words = (
                 f"{beyond}, and whoever has the server's token may do everything, there are no accounts yet; say with "
                 "--single-trust-domain that everybody who has it is trusted alike, or listen on 127.0.0.1"
             )
-            raise PydanticCustomError("trust", "{words}", {"words": words})
-        return self
+            yield _wrong(words)
+
+    @field_validator("scheduling_policy")
+    @classmethod
+    def _policy_exists(cls, name: str | None) -> str | None:
+        if name is None:
+            return None
+        # Imported here: an agent reads settings too, and does without NumPy.
+        from aliquot.core.ordering import ORDERS
+
+        if name not in ORDERS:
+            raise _wrong(f"there is no such policy; there are {', '.join(sorted(ORDERS))}")
+        return name
 
     @field_validator("accelerators", "allowed_hosts", "allowed_origins", mode="before")
     @classmethod
@@ -205,8 +268,27 @@ def read_settings(**flags: Any) -> Settings:
         raise ConfigurationError("\n".join(_words(problem) for problem in error.errors())) from None
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfigurationError(f"{FILE_VARIABLE}: {file} cannot be read: {error}") from None
-    _ = settings.division
     return settings
+
+
+def _wrong(words: str) -> PydanticCustomError:
+    return PydanticCustomError("wrong", "{words}", {"words": words})
+
+
+def _detail(problem: Any) -> InitErrorDetails:
+    """A problem that was found, as one to be told together with others."""
+    type_ = PydanticCustomError(problem["type"], "{words}", {"words": problem["msg"]})
+    return InitErrorDetails(type=type_, loc=problem["loc"], input=problem["input"])
+
+
+def _setting(name: str) -> str:
+    """The setting that is meant by one of its names, in the file or in the environment."""
+    for field, info in Settings.model_fields.items():
+        alias = info.validation_alias
+        names = [str(choice) for choice in alias.choices] if isinstance(alias, AliasChoices) else [kebab(field)]
+        if name.lower() in (field, *map(str.lower, names)):
+            return field
+    return name
 
 
 def _words(problem: Any) -> str:

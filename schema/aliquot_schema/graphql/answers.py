@@ -27,6 +27,7 @@ ON_CREATE: Final[tuple[type[errors.Error], ...]] = (
     errors.UnknownSlot,
     errors.ImpossibleRequest,
     errors.QuotaExceeded,
+    errors.QueueFull,
     errors.UnknownDependency,
     errors.IdempotencyMismatch,
     errors.AllocationRefused,

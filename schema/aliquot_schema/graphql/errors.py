@@ -74,6 +74,13 @@ class QuotaExceeded(Error):
     limit: str = strawberry.field(description="The most that the quota allows.")
 
 
+@strawberry.type(description="As many tasks wait as the server keeps; try again when some have started.")
+class QueueFull(Error):
+    limit: BigInt = strawberry.field(description="The most that may wait; a job array counts its tasks.")
+    queued: BigInt = strawberry.field(description="How many wait.")
+    retry_after: float = strawberry.field(description="Seconds after which trying again makes sense.")
+
+
 @strawberry.type(description="`depends_on` names a session that does not exist.")
 class UnknownDependency(Error):
     session_id: strawberry.ID = strawberry.field(description="The session that was named.")
@@ -147,6 +154,7 @@ TYPES: Final[dict[type[errors.AliquotError], type[Error]]] = {
         UnknownSlot,
         ImpossibleRequest,
         QuotaExceeded,
+        QueueFull,
         UnknownDependency,
         NotFound,
         StateConflict,

@@ -6,7 +6,7 @@ import logging
 import socket
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -25,6 +25,12 @@ AllowedHosts = Annotated[list[str] | None, typer.Option(help="A further name und
 Database = Annotated[str | None, typer.Option(help="A PostgreSQL URL, instead of SQLite in the data folder.")]
 Address = Annotated[
     str | None, typer.Option(help="Where others reach this server, like https://host:8090.  [default: as it listens]")
+]
+Stopped = Annotated[
+    bool, typer.Option("--stopped", help="A new cluster places nothing until somebody starts the orchestrator.")
+]
+SchedulingPolicy = Annotated[
+    str | None, typer.Option(help="Who is next on a new cluster: fair_share, priority, fcfs, sjf or gang.")
 ]
 Accelerators = Annotated[
     list[Path] | None, typer.Option(help="A file of mock accelerators; several make several agents.")
@@ -50,17 +56,16 @@ def serve(
     ray_token_file: Annotated[Path | None, typer.Option(help="The file with Ray's token.")] = None,
     job_user: Annotated[str | None, typer.Option(help="The Unix account that jobs run as.")] = None,
     allow_root_jobs: Annotated[bool, typer.Option("--allow-root-jobs", help="Let jobs run as root.")] = False,
+    stopped: Stopped = False,
+    scheduling_policy: SchedulingPolicy = None,
+    max_queue_size: Annotated[int | None, typer.Option(help="Tasks that may wait.  [default: 100000]")] = None,
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
 ) -> None:
     """Run the server until it is told to stop. Jobs go on without it, and are found again at the next start."""
     # What is made while the server starts stays: looking through it for garbage takes a fifth of the time.
     gc.disable()
-    from aliquot.errors import ConfigurationError
-    from aliquot.settings import read_settings
-    from aliquot_schema.errors import AliquotError
-
-    try:
-        settings = read_settings(
+    raise typer.Exit(
+        _code(
             host=host,
             port=port,
             tls_certificate=tls_certificate,
@@ -79,13 +84,24 @@ def serve(
             ray_token_file=ray_token_file,
             job_user=job_user,
             allow_root_jobs=allow_root_jobs,
+            orchestration_enabled=None if not stopped else "no",
+            scheduling_policy=scheduling_policy,
+            max_queue_size=max_queue_size,
             log_level=log_level,
         )
-        code = _run(settings)
+    )
+
+
+def _code(**flags: Any) -> int:
+    from aliquot.errors import ConfigurationError
+    from aliquot.settings import read_settings
+    from aliquot_schema.errors import AliquotError
+
+    try:
+        return _run(read_settings(**flags))
     except (ConfigurationError, AliquotError) as error:
         print(f"aliquot cannot start: {error}", file=sys.stderr)
-        raise typer.Exit(2) from None
-    raise typer.Exit(code)
+        return 2
 
 
 def _run(settings: "Settings") -> int:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from aliquot.clock import RandomIds, SystemClock
 from aliquot.composition.agent_side import AgentSide
+from aliquot.composition.first_start import FirstStart, begin
 from aliquot.composition.running import Running, Watched
 from aliquot.service.leadership.standing import ServerRole, Standing
 from aliquot.service.orchestrator import Orchestrator, Ports, load_state
@@ -28,6 +29,8 @@ class AlonePlan:
     make_side: Callable[[State], AgentSide]
     grace_ms: int
     respect_external: bool
+    pending_max: int
+    first: FirstStart
 
 
 @asynccontextmanager
@@ -45,9 +48,15 @@ async def lone_server(plan: AlonePlan) -> AsyncIterator[Running]:
     side = plan.make_side(state)
     ports = Ports(store=store, executor=side.executor, clock=clock, ids=RandomIds(), ledger=store.ledger)
     orchestrator = Orchestrator(
-        ports, state=state, loaded=loaded, grace_ms=plan.grace_ms, respect_external=plan.respect_external
+        ports,
+        state=state,
+        loaded=loaded,
+        grace_ms=plan.grace_ms,
+        respect_external=plan.respect_external,
+        pending_max=plan.pending_max,
     )
     orchestrator.administration.copy = store.copy
+    await begin(orchestrator, plan.first)
     await orchestrator.forget_agents(side.own | side.expected)
     watched = Watched(asyncio.create_task(orchestrator.run()))
     try:

@@ -9,6 +9,7 @@ from typing import Final
 
 from aliquot.clock import RandomIds, SystemClock
 from aliquot.composition.agent_side import AgentSide
+from aliquot.composition.first_start import FirstStart, begin
 from aliquot.composition.outputs import LeaderOutputs, OwnOutputs
 from aliquot.composition.running import Running, Watched
 from aliquot.execution.remote.door import LeaderDoor
@@ -40,6 +41,8 @@ class SharedPlan:
     """Whether it has agents of its own, which no other server could reach."""
     grace_ms: int
     respect_external: bool
+    pending_max: int
+    first: FirstStart
 
 
 @asynccontextmanager
@@ -72,9 +75,11 @@ async def _on_duty(plan: SharedPlan, database: SharedDatabase, state: State) -> 
         state=state,
         epoch=0,
         is_shared=True,
+        pending_max=plan.pending_max,
     )
     # Servers' clocks differ: what follows from an event is not dated before it.
     cases.journal.listeners.append(lambda event: plan.clock.not_before(event.at_us))
+    await begin(cases, plan.first)
     turns = _Turns(plan, cases, database, own, LeaderDoor(plan.keys, leader=lambda: duty.standing.leader_address))
     duty = Duty(
         cases,

@@ -15,7 +15,7 @@ from aliquot.service.journal import Journal
 from aliquot.service.permissions import check_may_submit, check_priority
 from aliquot.service.ports import Clock, DuplicateKey, Ids, Store
 from aliquot.service.state import State
-from aliquot.service.submission_checks import check_queue, check_session
+from aliquot.service.submission_checks import PENDING_MAX, check_queue, check_session
 from aliquot_schema.errors import AliquotError, IdempotencyMismatch, InvalidRequest, UnknownDependency
 from aliquot_schema.ids import SESSION_PREFIX, PoolId, ProjectId, RequestId, SessionId, task_parts
 from aliquot_schema.requests import Caller, NewSession
@@ -33,19 +33,29 @@ Told = Callable[[AliquotError, Session], AliquotError]
 class Creation:
     """Creates sessions. Everything that can be known now is checked now."""
 
-    def __init__(self, *, state: State, journal: Journal, store: Store, clock: Clock, ids: Ids) -> None:
+    def __init__(
+        self,
+        *,
+        state: State,
+        journal: Journal,
+        store: Store,
+        clock: Clock,
+        ids: Ids,
+        pending_max: int = PENDING_MAX,
+    ) -> None:
         self._state = state
         self._journal = journal
         self._store = store
         self._clock = clock
         self._ids = ids
+        self._pending_max = pending_max
 
     async def create(self, caller: Caller, request: NewSession) -> tuple[Session, bool]:
         """Commit a session and return it, and whether it is new.
 
         Raises:
-            InvalidRequest, UnknownSlot, ImpossibleRequest, QuotaExceeded, UnknownDependency, IdempotencyMismatch,
-            Forbidden: nothing is kept.
+            InvalidRequest, UnknownSlot, ImpossibleRequest, QuotaExceeded, QueueFull, UnknownDependency,
+            IdempotencyMismatch, Forbidden: nothing is kept.
         """
         if request.local_name is not None:
             raise InvalidRequest("local_name: it has a meaning within create_sessions only", field="local_name")
@@ -58,7 +68,7 @@ class Creation:
         check_may_submit(caller)
         session = self._session(caller, replace(request, local_name=None, idempotency_key=None))
         await self._check([session], lambda error, _: error)
-        check_queue(self._state, [session])
+        check_queue(self._state, [session], pending_max=self._pending_max)
         return session
 
     async def create_all(self, caller: Caller, requests: Sequence[NewSession]) -> list[tuple[Session, bool]]:
@@ -99,7 +109,7 @@ class Creation:
 
     async def _insert(self, caller: Caller, sessions: Sequence[Session]) -> list[Session]:
         def change(draft: Draft) -> list[Session]:
-            check_queue(self._state, sessions)
+            check_queue(self._state, sessions, pending_max=self._pending_max)
             return [draft.put(session, str(session.state)) for session in sessions]
 
         return await self._journal.transact(change, actor=caller.user, request_id=RequestId(caller.request_id))

@@ -5,7 +5,12 @@ from collections.abc import Iterable
 
 from aliquot.core.snapshot import Request, request_of
 from aliquot_schema.ids import SessionId
-from aliquot_schema.sessions import Session
+from aliquot_schema.sessions import HELD_BY_ARRAY, Session
+
+
+def tasks_waiting(session: Session) -> int:
+    """How many tasks of it wait: 1, or as many as its array has waiting; one that its array holds back counts there."""
+    return int(session.held_by != HELD_BY_ARRAY) if session.tasks is None else len(session.tasks.waiting)
 
 
 class Demand:
@@ -14,10 +19,13 @@ class Demand:
     def __init__(self) -> None:
         self.asked: Counter[Request] = Counter()
         """How often each request was made; a session counts by what it asks for now, which a fallback changes."""
+        self.tasks_pending = 0
+        """Tasks that wait; a job array counts those of it that do."""
         self._waited_for: Counter[SessionId] = Counter()
 
     def ask(self, session: Session, *, before: Session | None) -> None:
         """A session is new, or another version of `before`."""
+        self.tasks_pending += _pending(session) - (0 if before is None else _pending(before))
         request = request_of(session)
         if before is not None and request_of(before) != request:
             self.forget(before)
@@ -50,3 +58,7 @@ class Demand:
     def waited_for(self) -> Iterable[SessionId]:
         """Sessions that pending ones depend on."""
         return self._waited_for.keys()
+
+
+def _pending(session: Session) -> int:
+    return tasks_waiting(session) if session.is_pending else 0

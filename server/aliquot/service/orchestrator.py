@@ -5,6 +5,7 @@ from aliquot.service.leadership.term import Term
 from aliquot.service.ports import Loaded, Store
 from aliquot.service.recalling import in_memory, recalled
 from aliquot.service.state import ENDED_KEPT, State
+from aliquot.service.submission_checks import PENDING_MAX
 from aliquot.service.use_cases import Ports as Ports
 from aliquot.service.use_cases import UseCases
 from aliquot_schema.ids import AgentId
@@ -14,7 +15,14 @@ class Orchestrator(UseCases):
     """Made from what the store held. `run` returns only when a loop failed, or by cancellation."""
 
     def __init__(
-        self, ports: Ports, *, state: State, loaded: Loaded, grace_ms: int, respect_external: bool = True
+        self,
+        ports: Ports,
+        *,
+        state: State,
+        loaded: Loaded,
+        grace_ms: int,
+        respect_external: bool = True,
+        pending_max: int = PENDING_MAX,
     ) -> None:
         super().__init__(
             store=ports.store,
@@ -23,6 +31,7 @@ class Orchestrator(UseCases):
             outputs=ports.executor,
             state=state,
             epoch=loaded.epoch,
+            pending_max=pending_max,
         )
         beginning = Beginning(
             epoch=loaded.epoch,

@@ -160,6 +160,11 @@ class State:
         """How long a session that is not here would be expected to run."""
         return self._forecasts.like(session)
 
+    @property
+    def tasks_pending(self) -> int:
+        """How many tasks wait; a job array counts those of it that do."""
+        return self._demand.tasks_pending
+
     def waited_for(self) -> Iterable[SessionId]:
         """Sessions that pending ones depend on."""
         return self._demand.waited_for()

@@ -1,19 +1,23 @@
 """Checks of a new session against the cluster, its policy and its quotas: what can be known now is said now."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
 from aliquot.core.quota_limits import impossible_under, too_many_queued
+from aliquot.service.demand import tasks_waiting
 from aliquot.service.state import State
-from aliquot_schema.errors import AliquotError, InvalidRequest, UnknownSlot
+from aliquot_schema.errors import AliquotError, InvalidRequest, QueueFull, UnknownSlot
 from aliquot_schema.ids import PoolId, ProjectId, UserId
 from aliquot_schema.quotas import Quota, QuotaScope
-from aliquot_schema.sessions import HELD_BY_ARRAY, Session, SessionSpec
+from aliquot_schema.sessions import Session, SessionSpec
 from aliquot_schema.slots import ResourceSlot
 
 OTHER_FIELDS: Final = ("labels:", "cluster_size:")
+PENDING_MAX: Final = 100_000
+"""So many tasks may wait, unless a setting says otherwise."""
+RETRY_AFTER_S: Final = 60.0
 
 
 def check_session(state: State, session: Session) -> None:
@@ -29,12 +33,21 @@ def check_session(state: State, session: Session) -> None:
         raise refusal
 
 
-def check_queue(state: State, sessions: Iterable[Session]) -> None:
+def check_queue(state: State, sessions: Sequence[Session], *, pending_max: int = PENDING_MAX) -> None:
     """Refuse sessions that would make too many wait.
 
     Raises:
-        QuotaExceeded: nothing of them may be kept.
+        QueueFull, QuotaExceeded: nothing of them may be kept.
     """
+    new_tasks = sum(map(tasks_waiting, sessions))
+    if state.tasks_pending + new_tasks > pending_max:
+        raise QueueFull(
+            f"{state.tasks_pending} tasks wait, these would be {new_tasks} more, and the server keeps {pending_max}; "
+            "try again when some of them have started",
+            limit=pending_max,
+            queued=state.tasks_pending,
+            retry_after=RETRY_AFTER_S,
+        )
     if any(quota.max_queued is not None for quota in state.quotas.values()):
         new = Counter[tuple[UserId, ProjectId]]()
         for session in sessions:
@@ -45,11 +58,6 @@ def check_queue(state: State, sessions: Iterable[Session]) -> None:
             )
             if refusal is not None:
                 raise refusal
-
-
-def tasks_waiting(session: Session) -> int:
-    """How many tasks of it wait: 1, or as many as its array has waiting; one that its array holds back counts there."""
-    return int(session.held_by != HELD_BY_ARRAY) if session.tasks is None else len(session.tasks.waiting)
 
 
 def _queued(state: State, quota: Quota) -> int:

@@ -13,6 +13,7 @@ from aliquot.service.queries import Queries
 from aliquot.service.sessions import Sessions
 from aliquot.service.state import State
 from aliquot.service.watching import Outputs, Watching
+from aliquot.service.submission_checks import PENDING_MAX
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,12 +42,15 @@ class UseCases:
         epoch: int,
         is_shared: bool = False,
     ) -> None:
-        """Arguments as of `Journal` and `Watching`."""
+        pending_max: int = PENDING_MAX,
+        """Arguments as of `Journal`, `Creation` and `Watching`."""
         self.clock = clock
         self.state = state
         self.feed = Feed(store, revision=state.revision)
         self.journal = Journal(store=store, state=state, feed=self.feed, clock=clock, epoch=epoch, is_shared=is_shared)
-        creation = Creation(state=state, journal=self.journal, store=store, clock=clock, ids=ids)
+        creation = Creation(
+            state=state, journal=self.journal, store=store, clock=clock, ids=ids, pending_max=pending_max
+        )
         self.previews = Previews(state=state, creation=creation, clock=clock)
         self.queries = Queries(state=state, store=store, feed=self.feed, previews=self.previews)
         self.sessions = Sessions(state=state, journal=self.journal, creation=creation, store=store, clock=clock)

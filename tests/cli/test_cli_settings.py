@@ -1,0 +1,79 @@
+"""Settings: flags before the environment before the file, and everything that is wrong said at once."""
+
+from pathlib import Path
+
+import pytest
+
+from aliquot.errors import ConfigurationError
+from aliquot.settings import FILE_VARIABLE, Settings, read_settings
+
+RESEARCH_NAMES = {
+    "ray_head": "RESEARCH_AGENT_RAY_HEAD_NODE",
+    "orchestration_enabled": "RESEARCH_AGENT_GPU_ORCHESTRATION_ENABLED",
+    "scheduling_policy": "RESEARCH_AGENT_SCHEDULING_POLICY",
+    "max_queue_size": "RESEARCH_AGENT_MAX_QUEUE_SIZE",
+}
+VALUES = {
+    "ray_head": ("file:1", "env:2", "flag:3"),
+    "scheduling_policy": ("fcfs", "sjf", "priority"),
+    "max_queue_size": (1, 2, 3),
+}
+
+
+@pytest.fixture(autouse=True)
+def no_settings_of_this_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in Settings.model_fields:
+        monkeypatch.delenv(f"ALIQUOT_{name.upper()}", raising=False)
+    for name in RESEARCH_NAMES.values():
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.delenv(FILE_VARIABLE, raising=False)
+
+
+def write(monkeypatch: pytest.MonkeyPatch, folder: Path, text: str) -> None:
+    (folder / "aliquot.toml").write_text(text)
+    monkeypatch.setenv(FILE_VARIABLE, str(folder / "aliquot.toml"))
+
+
+@pytest.mark.parametrize("name", VALUES)
+@pytest.mark.parametrize("is_own", [True, False], ids=["ALIQUOT", "RESEARCH_AGENT"])
+def test_flags_come_before_the_environment_before_the_file(
+    name: str, is_own: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    in_file, in_environment, by_flag = VALUES[name]
+    write(monkeypatch, tmp_path, f"{name.replace('_', '-')} = {in_file!r}\n")
+    assert getattr(read_settings(), name) == in_file
+    monkeypatch.setenv(f"ALIQUOT_{name.upper()}" if is_own else RESEARCH_NAMES[name], str(in_environment))
+    assert getattr(read_settings(), name) == in_environment
+    assert getattr(read_settings(**{name: by_flag}), name) == by_flag
+
+
+@pytest.mark.parametrize("name", ["ALIQUOT_ORCHESTRATION_ENABLED", "RESEARCH_AGENT_GPU_ORCHESTRATION_ENABLED"])
+def test_a_new_cluster_can_begin_stopped(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert read_settings().orchestration_enabled
+    monkeypatch.setenv(name, "false")
+    assert not read_settings().orchestration_enabled
+    assert not read_settings(orchestration_enabled="no").orchestration_enabled
+
+
+def test_the_products_own_name_comes_before_the_other_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ALIQUOT_MAX_QUEUE_SIZE", "5")
+    monkeypatch.setenv("RESEARCH_AGENT_MAX_QUEUE_SIZE", "6")
+    assert read_settings().max_queue_size == 5
+
+
+def test_everything_that_is_wrong_is_said_at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    write(monkeypatch, tmp_path, 'port = "x"\nbad = 1\nhost = "0.0.0.0"\ntls-key = "k"\nmax-queue-size = 0\n')
+    monkeypatch.setenv("RESEARCH_AGENT_SCHEDULING_POLICY", "nobody_knows")
+    with pytest.raises(ConfigurationError) as refused:
+        read_settings(grace_s=-1)
+    lines = str(refused.value).splitlines()
+    for beginning in ("port:", "bad:", "max-queue-size:", "scheduling-policy:", "grace-s:", "tls-certificate", "host:"):
+        assert any(line.startswith(beginning) for line in lines), f"{beginning} is missing in {lines}"
+
+
+def test_what_does_not_go_together_is_said_with_the_rest(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    write(monkeypatch, tmp_path, 'port = "x"\n[resource]\nallocation-mode = "manual"\n')
+    with pytest.raises(ConfigurationError) as refused:
+        read_settings()
+    assert "port:" in str(refused.value)
+    assert len(str(refused.value).splitlines()) > 1
