@@ -16,8 +16,8 @@ from aliquot.api.authentication import TokenAuth
 from aliquot.clock import SystemClock
 from aliquot.composition.agent_side import AgentPlan, agent_side
 from aliquot.composition.alone import AlonePlan, lone_server
-from aliquot.composition.folders import TOKEN_FILE, make_folders, read_token
 from aliquot.composition.first_start import FirstStart
+from aliquot.composition.folders import TOKEN_FILE, make_folders, read_token
 from aliquot.composition.own_agents import agents_of
 from aliquot.composition.running import Running
 from aliquot.execution.devices.node_devices import NodeDevices
@@ -59,6 +59,7 @@ async def serving(settings: Settings) -> AsyncIterator[Server]:
     nodes, words = agents_of(settings)
     token_file = settings.data_folder / TOKEN_FILE
     token = read_token(token_file)
+    auth = TokenAuth(token, UserId(getpass.getuser()), source=f"the file {token_file}")
     async with _running(settings, nodes, token) as running:
         yield Server(
             app=make_app(settings, running, auth),
@@ -95,6 +96,7 @@ def _running(settings: Settings, nodes: tuple[NodeDevices, ...], token: str) -> 
     clock, address = SystemClock(), settings.own_address
     keys = KeyFile(settings.data_folder / "server" / KEY_FILE)
     agents = AgentPlan(settings=settings, nodes=nodes, keys=keys, now_us=clock.now_us)
+    first = FirstStart(stopped=not settings.orchestration_enabled, order=settings.scheduling_policy)
     grace_ms, url = round(settings.grace_s * 1000), settings.database or ""
     if is_shared(url):
         # Imported here: a start on SQLite does without the driver of PostgreSQL.
@@ -102,7 +104,6 @@ def _running(settings: Settings, nodes: tuple[NodeDevices, ...], token: str) -> 
 
         return shared_server(
             SharedPlan(
-    first = FirstStart(stopped=not settings.orchestration_enabled, order=settings.scheduling_policy)
                 database_url=url,
                 address=address,
                 token=token,
@@ -112,6 +113,8 @@ def _running(settings: Settings, nodes: tuple[NodeDevices, ...], token: str) -> 
                 must_lead=bool(nodes),
                 grace_ms=grace_ms,
                 respect_external=settings.respect_external,
+                pending_max=settings.max_queue_size,
+                first=first,
             )
         )
     return lone_server(
@@ -119,12 +122,12 @@ def _running(settings: Settings, nodes: tuple[NodeDevices, ...], token: str) -> 
             database_url=url,
             data_folder=settings.data_folder,
             address=address,
-                pending_max=settings.max_queue_size,
-                first=first,
             clock=clock,
             make_side=lambda state: agent_side(agents, state, is_shared=False, epoch=0),
             grace_ms=grace_ms,
             respect_external=settings.respect_external,
+            pending_max=settings.max_queue_size,
+            first=first,
         )
     )
 
@@ -132,5 +135,3 @@ def _running(settings: Settings, nodes: tuple[NodeDevices, ...], token: str) -> 
 def _ray_status(running: Running) -> RayView | None:
     side = running.side()
     return None if side is None or side.ray is None else side.ray.status
-            pending_max=settings.max_queue_size,
-            first=first,
