@@ -41,8 +41,8 @@ class UseCases:
         state: State,
         epoch: int,
         is_shared: bool = False,
-    ) -> None:
         pending_max: int = PENDING_MAX,
+    ) -> None:
         """Arguments as of `Journal`, `Creation` and `Watching`."""
         self.clock = clock
         self.state = state
