@@ -1,9 +1,10 @@
 """The schema as a whole."""
 
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import strawberry
+from graphql.execution import Executor
 from strawberry.extensions import SchemaExtension
 from strawberry.schema.config import StrawberryConfig
 
@@ -17,13 +18,17 @@ S = TypeVar("S", bound=strawberry.Schema)
 
 
 def build_schema(
-    kind: type[S], *, extensions: Sequence[type[SchemaExtension] | Callable[[], SchemaExtension]] = ()
+    kind: type[S],
+    *,
+    extensions: Sequence[type[SchemaExtension] | Callable[[], SchemaExtension]] = (),
+    executor: type[Executor[Any]] | None = None,
 ) -> S:
-    """Build the executable schema, as the kind of schema that the server wants."""
+    """Build the executable schema, as the kind of schema that the server wants; None: executed by Strawberry's own."""
     return kind(
         query=Query,
         mutation=Mutation,
         subscription=Subscription,
         extensions=extensions,
+        execution_context_class=executor,
         config=StrawberryConfig(name_converter=SnakeNames(), scalar_map=SCALARS),
     )

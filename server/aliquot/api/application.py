@@ -18,6 +18,7 @@ from aliquot.api.dashboard import BUILT, Dashboard
 from aliquot.api.documents import Documents, document_cache
 from aliquot.api.endpoint import METHODS, GraphQLEndpoint
 from aliquot.api.envelope import Envelope
+from aliquot.api.execution.executor import compiled_executor
 from aliquot.api.faults import FaultLog, FaultMask
 from aliquot.api.guard import Guard
 from aliquot.api.health import Health, Ready
@@ -79,7 +80,9 @@ def create_app(deps: ApiDependencies) -> Starlette:
         ray=deps.ray,
         orchestrator=deps.orchestrator,
     )
-    schema = build_schema(FaultLog, extensions=(document_cache(Documents(deps.limits)), FaultMask))
+    schema = build_schema(
+        FaultLog, extensions=(document_cache(Documents(deps.limits)), FaultMask), executor=compiled_executor()
+    )
     endpoint = GraphQLEndpoint(schema, context_of=contexts.of_request, request_s=deps.limits.request_s)
     sign_in, health, page = SignIn(deps.auth), Health(deps.ready), StatusPage(contexts)
     dashboard = Dashboard(contexts, plain=page.page, folder=deps.dashboard)

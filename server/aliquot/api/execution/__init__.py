@@ -1,0 +1,1 @@
+"""Execution of GraphQL operations: what is nothing but attribute reads is compiled, all else is graphql-core's."""
