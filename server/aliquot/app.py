@@ -19,6 +19,7 @@ from aliquot.composition.alone import AlonePlan, lone_server
 from aliquot.composition.first_start import FirstStart
 from aliquot.composition.folders import TOKEN_FILE, make_folders, read_token
 from aliquot.composition.own_agents import agents_of
+from aliquot.composition.retention import keeping_of
 from aliquot.composition.running import Running
 from aliquot.execution.devices.node_devices import NodeDevices
 from aliquot.execution.remote.keys import KEY_FILE, KeyFile
@@ -115,6 +116,7 @@ def _running(settings: Settings, nodes: tuple[NodeDevices, ...], token: str) -> 
                 respect_external=settings.respect_external,
                 pending_max=settings.max_queue_size,
                 first=first,
+                keeping=keeping_of(settings),
             )
         )
     return lone_server(
@@ -128,6 +130,7 @@ def _running(settings: Settings, nodes: tuple[NodeDevices, ...], token: str) -> 
             respect_external=settings.respect_external,
             pending_max=settings.max_queue_size,
             first=first,
+            keeping=keeping_of(settings),
         )
     )
 

@@ -22,6 +22,7 @@ from aliquot.errors import ConfigurationError
 from aliquot.execution.agent.default_folder import default_data_folder as default_data_folder
 from aliquot.execution.agent.memory_watch import MemoryPolicy
 from aliquot.execution.devices.division_tables import AgentTable, DevicesTable, Division, ResourceTable
+from aliquot.service.retention.periods import Periods, parse_period
 
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 ANYWHERE = frozenset({"0.0.0.0", "::"})
@@ -148,6 +149,15 @@ class Settings(BaseSettings):
         ),
         description="Tasks that may wait; a job array counts its length.",
     )
+    keep_sessions: str = Field("365d", description="How long sessions that have ended are kept, like 365d, or forever.")
+    keep_events: str = Field(
+        "90d", description="How long the event log is kept; passes that can be replayed keep theirs."
+    )
+    keep_ledger: str = Field("30d", description="How long decisions can be replayed.")
+    archive: bool = Field(True, description="Whether what is old is written to Parquet files before it is removed.")
+    archive_folder: Path | None = Field(
+        None, description="Where these files go; without one, server/archive in the data folder."
+    )
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="How much to log.")
 
     @property
@@ -159,6 +169,20 @@ class Settings(BaseSettings):
         """
         tables = {"resource": self.resource, "agents": list(self.agents), "devices": self.devices}
         return Division.checked(tables, source=os.environ.get(FILE_VARIABLE, "settings"))
+
+    @property
+    def periods(self) -> Periods:
+        """How long each kind of history is kept."""
+        return Periods(
+            sessions_us=parse_period(self.keep_sessions),
+            events_us=parse_period(self.keep_events),
+            ledger_us=parse_period(self.keep_ledger),
+        )
+
+    @property
+    def archive_path(self) -> Path:
+        """Where archives are."""
+        return self.archive_folder or self.data_folder / "server" / "archive"
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -230,6 +254,12 @@ class Settings(BaseSettings):
         if name not in ORDERS:
             raise _wrong(f"there is no such policy; there are {', '.join(sorted(ORDERS))}")
         return name
+
+    @field_validator("keep_sessions", "keep_events", "keep_ledger")
+    @classmethod
+    def _is_period(cls, value: str) -> str:
+        parse_period(value)
+        return value
 
     @field_validator("accelerators", "allowed_hosts", "allowed_origins", mode="before")
     @classmethod

@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from aliquot.cli.archives import ArchiveFolderOption, archive_path, seals_of, verified_archives, words_of
 from aliquot.cli.stopped_server import AsJson, DatabaseUrl, Folder, telling, with_database
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection
+    from sqlalchemy import Connection, Row
 
     from aliquot.store.audit.holdings import Holding
     from aliquot.store.audit.log import Change
     from aliquot.store.store import Database
+    from aliquot.store.verification import Verified
 
 audit: Final = typer.Typer(no_args_is_help=True, help="Who did what, and who held what.")
 
@@ -80,19 +82,37 @@ def log(
 
 
 @audit.command("verify")
-def verify(data_folder: Folder = None, database: DatabaseUrl = None) -> None:
-    """Check the hash chains of the event log and of the decision ledger. The exit code is 1 when one is broken."""
+def verify(
+    data_folder: Folder = None, database: DatabaseUrl = None, archive_folder: ArchiveFolderOption = None
+) -> None:
+    """Check the hash chains of the event log and of the decision ledger, archives included.
+
+    The exit code is 1 when one is broken.
+    """
     from aliquot.store.chain import ChainBroken
-    from aliquot.store.verification import verified
 
     try:
-        found = with_database(lambda opened: opened.read(verified), data_folder=data_folder, database=database)
+        found, seals = with_database(_verified, data_folder=data_folder, database=database)
     except ChainBroken as broken:
         print(f"broken: {broken}", file=sys.stderr)
         raise typer.Exit(1) from None
+    with telling():
+        folder = archive_path(data_folder=data_folder, archive_folder=archive_folder)
+        archives = verified_archives(seals, folder=folder)
+    if archives.faults:
+        print("\n".join(f"broken: {fault}" for fault in archives.faults), file=sys.stderr)
+        raise typer.Exit(1)
     print(f"whole: {found.events} events, {found.passes} passes of the ledger")
+    if told := words_of(archives):
+        print(f"whole: {told}")
     if found.unwritten:
         print(f"{found.unwritten} passes have events and no entry in the ledger: a server ended before it was written")
+
+
+async def _verified(opened: "Database") -> tuple["Verified", list["Row[Any]"]]:
+    from aliquot.store.verification import verified
+
+    return await opened.read(verified), await seals_of(opened)
 
 
 def _after(prepare: Callable[["Connection"], None], ask: Callable[["Connection"], Any]) -> Callable[["Database"], Any]:

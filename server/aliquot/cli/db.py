@@ -4,15 +4,23 @@ import os
 import sys
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from aliquot.cli.archives import (
+    ArchiveFolderOption,
+    archive_now,
+    archive_path,
+    seals_of,
+    settings_of,
+    verified_archives,
+)
 from aliquot.cli.running_server import LOCAL, ServerUrl, TokenFile, ask
 from aliquot.cli.stopped_server import DatabaseUrl, Folder, telling, with_database
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection
+    from sqlalchemy import Connection, Row
 
     from aliquot.store.store import Database
 
@@ -34,14 +42,37 @@ def upgrade(data_folder: Folder = None, database: DatabaseUrl = None) -> None:
 
 
 @db.command("check")
-def check(data_folder: Folder = None, database: DatabaseUrl = None) -> None:
-    """See whether the file is whole, the chains are, and each row is what the log says. The exit code is 1 if not."""
-    from aliquot.store.checking import faults
+def check(data_folder: Folder = None, database: DatabaseUrl = None, archive_folder: ArchiveFolderOption = None) -> None:
+    """See whether the file is whole, the chains and archives are, and each row is what the log says.
 
-    found = with_database(lambda opened: opened.read(faults), data_folder=data_folder, database=database)
+    The exit code is 1 if not.
+    """
+    found, seals = with_database(_checked, data_folder=data_folder, database=database)
+    if not found:
+        with telling():
+            folder = archive_path(data_folder=data_folder, archive_folder=archive_folder)
+            found = list(verified_archives(seals, folder=folder).faults)
     print("\n".join(found) or "whole")
     if found:
         raise typer.Exit(1)
+
+
+@db.command("archive")
+def archive(
+    data_folder: Folder = None, database: DatabaseUrl = None, archive_folder: ArchiveFolderOption = None
+) -> None:
+    """Write what is older than the settings keep to Parquet files, and remove it; a running server does so by itself.
+
+    How long things are kept is said by keep-sessions, keep-events and keep-ledger.
+    """
+    with telling():
+        settings = settings_of(data_folder=data_folder, archive_folder=archive_folder)
+        removed = with_database(
+            lambda opened: archive_now(opened, settings), data_folder=data_folder, database=database
+        )
+    print(f"removed {removed.passes} passes, {removed.events} events, {removed.sessions} sessions")
+    if settings.archive and removed.passes + removed.events + removed.sessions:
+        print(f"archived in {settings.archive_path}")
 
 
 @db.command("backup")
@@ -95,6 +126,12 @@ def import_(file: File, data_folder: Folder = None, database: DatabaseUrl = None
         print(f"nothing was imported, for it is not whole: {broken}", file=sys.stderr)
         raise typer.Exit(1) from None
     print(f"whole: {found.events} events, {found.passes} passes of the ledger")
+
+
+async def _checked(opened: "Database") -> tuple[list[str], list["Row[Any]"]]:
+    from aliquot.store.checking import faults
+
+    return await opened.read(faults), await seals_of(opened)
 
 
 async def _nothing(opened: "Database") -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from aliquot.clock import RandomIds, SystemClock
 from aliquot.composition.agent_side import AgentSide
 from aliquot.composition.first_start import FirstStart, begin
+from aliquot.composition.retention import Keeping, retention_of
 from aliquot.composition.running import Running, Watched
 from aliquot.service.leadership.standing import ServerRole, Standing
 from aliquot.service.orchestrator import Orchestrator, Ports, load_state
@@ -31,6 +32,7 @@ class AlonePlan:
     respect_external: bool
     pending_max: int
     first: FirstStart
+    keeping: Keeping
 
 
 @asynccontextmanager
@@ -46,7 +48,10 @@ async def lone_server(plan: AlonePlan) -> AsyncIterator[Running]:
     state, loaded = await load_state(store)
     clock.not_before(loaded.last_at_us)
     side = plan.make_side(state)
-    ports = Ports(store=store, executor=side.executor, clock=clock, ids=RandomIds(), ledger=store.ledger)
+    retention = retention_of(plan.keeping, store, now_us=clock.now_us)
+    ports = Ports(
+        store=store, executor=side.executor, clock=clock, ids=RandomIds(), ledger=store.ledger, retention=retention
+    )
     orchestrator = Orchestrator(
         ports,
         state=state,

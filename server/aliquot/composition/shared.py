@@ -11,6 +11,7 @@ from aliquot.clock import RandomIds, SystemClock
 from aliquot.composition.agent_side import AgentSide
 from aliquot.composition.first_start import FirstStart, begin
 from aliquot.composition.outputs import LeaderOutputs, OwnOutputs
+from aliquot.composition.retention import Keeping, retention_of
 from aliquot.composition.running import Running, Watched
 from aliquot.execution.remote.door import LeaderDoor
 from aliquot.execution.remote.keys import AgentKeys
@@ -43,6 +44,7 @@ class SharedPlan:
     respect_external: bool
     pending_max: int
     first: FirstStart
+    keeping: Keeping
 
 
 @asynccontextmanager
@@ -136,6 +138,7 @@ class _Turns:
             beginning=beginning,
             grace_ms=self._plan.grace_ms,
             respect_external=self._plan.respect_external,
+            retention=retention_of(self._plan.keeping, self._database.store, now_us=self._plan.clock.now_us),
         )
         joining = asyncio.create_task(self._note_joined(term, side))
         try:

@@ -47,10 +47,12 @@ class Orchestrator(UseCases):
             beginning=beginning,
             grace_ms=grace_ms,
             respect_external=respect_external,
+            retention=ports.retention,
         )
         self.allocator = self._term.allocator
         self.recording = self._term.recording
         self.reaper = self._term.reaper
+        self.retaining = self._term.retaining
 
     async def run(self) -> None:
         """Keep all loops going; the failure of one ends the others."""

@@ -118,6 +118,14 @@ class State:
             self._charge(record)
         self.revision = event.number
 
+    def forget(self, names: Iterable[SessionId]) -> None:
+        """Let go of sessions that ended and that the store is about to lose, unless somebody needs them."""
+        for name in names:
+            known = self.sessions.get(name)
+            if known is not None and known.is_ended and name not in self.kept and not self._is_needed(name):
+                self._retention.drop(name)
+                self._forget(self.sessions.pop(name))
+
     def judge(self, verdicts: Mapping[SessionId, Verdict], *, promised_us: Mapping[SessionId, int]) -> None:
         """Remember what a pass said of those that wait, see `Judgement`."""
         self._judgement.judge(verdicts, promised_us=promised_us)

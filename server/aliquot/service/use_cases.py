@@ -10,6 +10,7 @@ from aliquot.service.ledger.ports import LedgerStore
 from aliquot.service.ports import Clock, Executor, Ids, Store
 from aliquot.service.preview import Previews
 from aliquot.service.queries import Queries
+from aliquot.service.retention.plan import RetentionPlan
 from aliquot.service.sessions import Sessions
 from aliquot.service.state import State
 from aliquot.service.watching import Outputs, Watching
@@ -26,6 +27,8 @@ class Ports:
     ids: Ids
     ledger: LedgerStore | None = None
     """None = decisions are not written down."""
+    retention: RetentionPlan | None = None
+    """None = everything is kept."""
 
 
 class UseCases:

@@ -3,10 +3,11 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
-from sqlalchemy import Connection, and_, func, select, text
+from sqlalchemy import Connection, and_, exists, func, select, text
 
 from aliquot.store.chain import ChainBroken
 from aliquot.store.mapping import MAPPINGS, RecordMapping
+from aliquot.store.seals import EVENTS_KIND, last_seal
 from aliquot.store.tables import EVENTS
 from aliquot.store.verification import verified
 
@@ -35,8 +36,9 @@ def _damage(connection: Connection) -> Iterator[str]:
 
 
 def _differences(connection: Connection, mapping: RecordMapping[Any]) -> Iterator[str]:
-    """Rows that are not as their newest event says; an event without a row, a row without an event."""
+    """Rows that are not as their newest event says; an event without a row, a row without an event, sealed or not."""
     table, entity = mapping.table, mapping.entity.value
+    is_sealed = last_seal(connection, EVENTS_KIND) is not None
     newest = select(EVENTS.c.entity_id.label("id"), func.max(EVENTS.c.entity_version).label("version"))
     newest = newest.where(EVENTS.c.entity == entity).group_by(EVENTS.c.entity_id)
     sub = newest.subquery()
@@ -49,7 +51,13 @@ def _differences(connection: Connection, mapping: RecordMapping[Any]) -> Iterato
     told = select(table, EVENTS.c.payload).select_from(table.outerjoin(EVENTS, alike)).order_by(table.c.id)
     for row in connection.execute(told.execution_options(yield_per=500)):
         *values, payload = tuple(row)
-        if payload is None:
+        if payload is None and (not is_sealed or _has_events(connection, mapping, row.id)):
             yield f"{table.name}: {row.id} has version {row.version}, which no event tells of"
-        elif mapping.from_row(values) != mapping.from_payload(payload):
+        elif payload is not None and mapping.from_row(values) != mapping.from_payload(payload):
             yield f"{table.name}: {row.id} is not what its newest event says"
+
+
+def _has_events(connection: Connection, mapping: RecordMapping[Any], entity_id: str) -> bool:
+    """Whether the log still tells of it; else what told of it is sealed."""
+    told = exists().where(EVENTS.c.entity_id == entity_id, EVENTS.c.entity == mapping.entity.value)
+    return bool(connection.execute(select(told)).scalar_one())

@@ -15,6 +15,7 @@ from aliquot.service.ledger.recording import recording_of
 from aliquot.service.ports import Executor
 from aliquot.service.reaper.reaper import Reaper
 from aliquot.service.registration import leave
+from aliquot.service.retention.plan import RetentionPlan
 from aliquot.service.use_cases import UseCases
 from aliquot_schema.ids import AgentId
 from aliquot_schema.states import AgentState
@@ -34,18 +35,17 @@ class Term:
         beginning: Beginning,
         grace_ms: int,
         respect_external: bool = True,
+        retention: RetentionPlan | None = None,
     ) -> None:
         """
         Args:
             executor: made for this term; agents are asked in its epoch alone.
-            ledger: None = decisions are not written down.
+            ledger, retention: None = decisions are not written down; everything is kept.
             grace_ms: between the polite stop signal and the last one.
             respect_external: whether devices that processes of others use are kept from everybody.
         """
         state, journal, clock = cases.state, cases.journal, cases.clock
-        self._state = state
-        self._journal = journal
-        self._clock = clock
+        self._state, self._journal, self._clock = state, journal, clock
         self._reached = asyncio.Event()
         listening, waiting = len(journal.listeners), len(journal.settled)
         state.reachable.clear()
@@ -82,6 +82,7 @@ class Term:
             respect_external=respect_external,
             on_moved=self.allocator.wake,
         )
+        self.retaining = retention.begin(beginning.epoch, memory=state, clock=clock) if retention is not None else None
         self._administration = cases.administration
         self._administration.look = self.reaper.look_around
         self._listeners, self._settled = journal.listeners[listening:], journal.settled[waiting:]
@@ -93,6 +94,8 @@ class Term:
             loops.create_task(self.allocator.run(), name="allocator")
             if self.recording is not None:
                 loops.create_task(self.recording.run(), name="ledger")
+            if self.retaining is not None:
+                loops.create_task(self.retaining.run(), name="retention")
             loops.create_task(self._launcher.run(), name="launcher")
             loops.create_task(self._messages.listen(), name="agent messages in")
             loops.create_task(self._messages.run(), name="agent messages")

@@ -36,12 +36,6 @@ class LedgerStore(Protocol):
     async def follow(self) -> bool:
         """Take events into what is made of them for questions; returns whether there may be more to take in."""
 
-    async def expire(self, before_us: int) -> int:
-        """Delete what is older, in whole stretches from checkpoint to checkpoint; returns how many entries.
-
-        What is left still begins with a checkpoint, and the chain remembers the hash that it goes on from.
-        """
-
 
 class LedgerReader(Protocol):
     """What replays read."""

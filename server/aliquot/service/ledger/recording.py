@@ -21,8 +21,6 @@ FOLLOW_S: Final = 0.05
 RETRY_S: Final = 2.0
 UNWRITTEN_MAX: Final = 5000
 """Passes kept while the ledger cannot be written. When there are more, they are lost, and the next entry says so."""
-KEPT_US: Final = 30 * 86_400 * 1_000_000
-EXPIRE_S: Final = 3600.0
 CLOSE_S: Final = 10.0
 """A database that does not answer keeps no server from following, or from ending."""
 
@@ -43,7 +41,6 @@ class Recording:
 
     async def run(self) -> None:
         """Write for ever what there is to write."""
-        expires_at = 0.0
         self.watch.lost += await self._missing()
         while not self.is_over:
             await self.watch.news.wait()
@@ -53,9 +50,6 @@ class Recording:
                 await self.flush()
                 while await self._ledger.follow():
                     await self._clock.sleep(FOLLOW_S)
-                if self._clock.monotonic() >= expires_at:
-                    expires_at = self._clock.monotonic() + EXPIRE_S
-                    await self._ledger.expire(self._clock.now_us() - KEPT_US)
             except StoreUnavailable as error:
                 log.error("the decision ledger cannot be written now: %s", error)
                 self._give_up_if_full()

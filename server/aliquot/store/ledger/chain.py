@@ -23,6 +23,19 @@ def entry_hash(previous: bytes, *, columns: Sequence[Any], body: bytes, checkpoi
     return hashlib.sha256(previous + told + (checkpoint_hash or b"") + body).digest()
 
 
+def check_link(row: Sequence[Any], *, previous: bytes) -> bytes:
+    """Check one entry, in the table's column order, but for the checkpoint; returns its hash.
+
+    Raises:
+        ChainBroken: it does not fit.
+    """
+    *columns, body, checkpoint_hash, prev_hash, stored = row
+    expected = entry_hash(previous, columns=columns, body=body, checkpoint_hash=checkpoint_hash)
+    if prev_hash != previous or stored != expected:
+        raise ChainBroken(f"pass {columns[0]} of the ledger was changed, or passes before it are missing")
+    return bytes(stored)
+
+
 def verify(connection: Connection) -> int:
     """Walk the whole ledger and count its entries.
 
@@ -34,11 +47,8 @@ def verify(connection: Connection) -> int:
         return 0
     count, number, previous = 0, 0, ends.first_hash
     for row in _rows(connection):
-        *columns, body, checkpoint_hash, prev_hash, stored = tuple(row)
-        expected = entry_hash(previous, columns=columns, body=body, checkpoint_hash=checkpoint_hash)
-        if prev_hash != previous or stored != expected:
-            raise ChainBroken(f"pass {row.number} of the ledger was changed, or passes before it are missing")
-        if checkpoint_hash is not None and checkpoint_hash != _checkpoint_hash(connection, row.number):
+        stored = check_link(tuple(row), previous=previous)
+        if row.checkpoint_hash is not None and row.checkpoint_hash != _checkpoint_hash(connection, row.number):
             raise ChainBroken(f"the checkpoint of pass {row.number} was changed, or is missing")
         count, number, previous = count + 1, row.number, stored
     if count and (ends.last_number, ends.last_hash) != (number, previous):

@@ -44,9 +44,6 @@ class DatabaseLedger:
     async def follow(self) -> bool:
         return await self._database.write(follow)
 
-    async def expire(self, before_us: int) -> int:
-        return await self._database.write(partial(writing.expire, before_us=before_us))
-
     async def last(self, count: int) -> tuple[PassKey, ...]:
         return await self._database.read(partial(reading.last, count=count))
 

@@ -1,9 +1,9 @@
-"""Writing the ledger: entries at its end, and the oldest ones away."""
+"""Writing the ledger: entries at its end."""
 
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, delete, func, insert, select, update
+from sqlalchemy import Connection, Row, func, insert, select, update
 
 from aliquot.service.ports import NotLeader
 from aliquot.store.chain import CHAIN_START
@@ -40,22 +40,6 @@ def append(connection: Connection, packed: Sequence[Packed], *, epoch: int) -> N
             insert_rows(connection, CHECKPOINTS, checkpoints)
         ends = update(CHAINS).where(CHAINS.c.id == LEDGER)
         connection.execute(ends.values(last_number=fresh[-1].columns[0], last_hash=previous))
-
-
-def expire(connection: Connection, *, before_us: int) -> int:
-    """Delete the entries before the newest checkpoint that is older than `before_us`; returns how many."""
-    with connection.begin():
-        old = select(func.max(PASSES.c.number)).where(
-            PASSES.c.now_us < before_us, PASSES.c.checkpoint_hash.is_not(None)
-        )
-        first = connection.execute(old).scalar_one()
-        if first is None:
-            return 0
-        _end(connection)
-        anchor = connection.execute(select(PASSES.c.prev_hash).where(PASSES.c.number == first)).scalar_one()
-        connection.execute(update(CHAINS).where(CHAINS.c.id == LEDGER).values(first_hash=anchor))
-        connection.execute(delete(CHECKPOINTS).where(CHECKPOINTS.c.number < first))
-        return connection.execute(delete(PASSES).where(PASSES.c.number < first)).rowcount
 
 
 def missing(connection: Connection) -> int:

@@ -1,4 +1,4 @@
-"""Retention: which sessions that have ended stay in memory."""
+"""Which sessions that have ended stay in memory."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -21,6 +21,10 @@ class Retention:
         self._ended.pop(session.id, None)
         if session.is_ended:
             self._ended[session.id] = None
+
+    def drop(self, session_id: SessionId) -> None:
+        """It is to be forgotten now; it is not kept track of any more."""
+        self._ended.pop(session_id, None)
 
     def surplus(self, is_needed: Callable[[SessionId], bool]) -> list[SessionId]:
         """Those that are to be forgotten, the oldest first; they are not kept track of any more."""

@@ -1,0 +1,123 @@
+"""`aliquot.service.retention.ports.History` over a database and a folder; what its methods promise is said there."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Protocol, TypeVar
+
+from sqlalchemy import Connection
+
+from aliquot.service.retention.ports import HistoryDamaged, Kind, Sealed
+from aliquot.store.archive import events, passes, sessions
+from aliquot.store.archive.deposit import Deposit
+from aliquot.store.archive.folder import ArchiveFolder
+from aliquot.store.archive.sealing import Stretch, put_seals
+from aliquot.store.tables import EVENTS
+from aliquot_schema.ids import SessionId
+
+T = TypeVar("T")
+
+
+class Runner(Protocol):
+    """Runs functions of a connection."""
+
+    async def write(self, work: Callable[[Connection], T]) -> T:
+        """Run what makes its own transactions."""
+
+    async def read(self, work: Callable[[Connection], T]) -> T:
+        """Run what only reads."""
+
+
+class DatabaseHistory:
+    """Made for one epoch; None = it is done by hand, whoever leads."""
+
+    def __init__(
+        self,
+        database: Runner,
+        *,
+        folder: ArchiveFolder | None,
+        epoch: int | None,
+        now_us: Callable[[], int],
+        events_min: int = events.KEPT_MIN,
+    ) -> None:
+        """
+        Args:
+            folder: None = what is old is removed without an archive.
+            events_min: the newest events, which stay however old they are.
+        """
+        self._database = database
+        self._folder = folder
+        self._epoch = epoch
+        self._now_us = now_us
+        self._events_min = events_min
+
+    async def seal_ledger(self, before_us: int) -> Sealed | None:
+        stretch = await self._database.read(partial(passes.sealable, before_us=before_us))
+        if stretch is None:
+            return None
+        async with Deposit(self._folder, {stretch.kind: (stretch, passes.COLUMNS)}) as deposit:
+            after, previous = stretch.first - 1, None
+            while after < stretch.last:
+                rows = await self._database.read(partial(passes.page, after=after, last=stretch.last))
+                previous = passes.walked(rows, previous=previous)
+                await deposit.put(stretch.kind, rows)
+                after = rows[-1].number
+            return await self._sealed(deposit, stretch)
+
+    async def seal_events(self, before_us: int) -> Sealed | None:
+        ask = partial(events.sealable, before_us=before_us, kept_min=self._events_min)
+        stretch = await self._database.read(ask)
+        if stretch is None:
+            return None
+        previous = await self._database.read(events.before_first)
+        async with Deposit(self._folder, {stretch.kind: (stretch, tuple(EVENTS.c))}) as deposit:
+            after = stretch.first - 1
+            while after < stretch.last:
+                rows = await self._database.read(partial(events.page, after=after, last=stretch.last))
+                if not rows:
+                    raise HistoryDamaged(f"event {after + 1} is missing")
+                previous = events.walked(rows, number=after + 1, previous=previous)
+                await deposit.put(stretch.kind, rows)
+                after = rows[-1].number
+            return await self._sealed(deposit, stretch)
+
+    async def seal_sessions(self, before_us: int) -> Sealed | None:
+        found = await self._database.read(partial(sessions.old, before_us=before_us))
+        if not found:
+            return None
+        versions = {SessionId(row.id): int(row.version) for row in found}
+        span = int(found[0].ended_us), int(found[-1].ended_us)
+        stretches = await self._database.read(partial(sessions.stretches, first=span[0], last=span[1]))
+        names = list(versions)
+        columns = {kind: (stretch, tuple(sessions.KINDS[kind].c)) for kind, stretch in stretches.items()}
+        async with Deposit(self._folder, columns) as deposit:
+            for first in range(0, len(names), sessions.AT_ONCE):
+                mine = names[first : first + sessions.AT_ONCE]
+                for kind in stretches:
+                    rows = await self._database.read(partial(sessions.rows_of, kind=kind, names=mine))
+                    await deposit.put(kind, rows)
+            return await self._sealed(deposit, stretches[Kind.SESSIONS], versions=versions)
+
+    async def remove_passes(self) -> int:
+        return await self._database.write(partial(passes.remove, epoch=self._epoch))
+
+    async def remove_events(self) -> int:
+        return await self._database.write(partial(events.remove, epoch=self._epoch))
+
+    async def remove_sessions(self, versions: Mapping[SessionId, int]) -> int:
+        return await self._database.write(partial(sessions.remove, versions=versions, epoch=self._epoch))
+
+    async def _sealed(
+        self, deposit: Deposit, stretch: Stretch, *, versions: Mapping[SessionId, int] | None = None
+    ) -> Sealed:
+        at_us = self._now_us()
+        manifests = await deposit.finish(at_us=at_us)
+        await self._database.write(partial(put_seals, stretches=manifests, epoch=self._epoch, at_us=at_us))
+        manifest = next(found for one, found in manifests.items() if one.id == stretch.id)
+        return Sealed(
+            id=stretch.id,
+            first=stretch.first,
+            last=stretch.last,
+            rows=deposit.rows(stretch.kind),
+            file=None if manifest is None else manifest.file,
+            sessions=versions or {},
+        )

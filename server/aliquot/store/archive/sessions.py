@@ -1,0 +1,88 @@
+"""Old sessions, with their kernels, leases and holdings."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from sqlalchemy import ColumnElement, Connection, Row, Select, Table, delete, exists, or_, select
+
+from aliquot.store.archive.sealing import Stretch, check_epoch, next_id
+from aliquot.store.audit.tables import HOLDINGS
+from aliquot.store.mapping import SESSION
+from aliquot.store.tables import EVENTS, KERNELS, LEASES, SESSIONS
+from aliquot_schema.ids import SessionId
+
+KINDS: Final[Mapping[str, Table]] = {"sessions": SESSIONS, "kernels": KERNELS, "leases": LEASES, "holdings": HOLDINGS}
+"""One file each."""
+SESSIONS_MAX: Final = 50_000
+"""In one file."""
+AT_ONCE: Final = 200
+"""Sessions read, and removed, in one transaction."""
+
+
+def old(connection: Connection, *, before_us: int) -> Sequence[Row[str, int, int | None]]:
+    """(id, version, ended_us) of sessions that may go, the oldest first: their events have gone, and they hold nothing.
+
+    One that a waiting session depends on stays, and so does an array with all of its tasks as long as one of them does.
+    """
+    asked = select(SESSIONS.c.id, SESSIONS.c.version, SESSIONS.c.ended_us).where(
+        SESSIONS.c.ended_us < before_us, _array_is_over(before_us), ~_has_events(), ~_holds()
+    )
+    rows = connection.execute(asked.order_by(SESSIONS.c.ended_us, SESSIONS.c.id).limit(SESSIONS_MAX)).all()
+    needed = _waited_for(connection)
+    return [row for row in rows if row.id not in needed]
+
+
+def stretches(connection: Connection, *, first: int, last: int) -> dict[str, Stretch]:
+    """What is sealed together, by kind; the rows are still to be counted."""
+    return {kind: Stretch(id=next_id(connection, kind), kind=kind, first=first, last=last, rows=0) for kind in KINDS}
+
+
+def rows_of(connection: Connection, kind: str, *, names: Sequence[str]) -> list[Row[Any]]:
+    """What belongs to some sessions."""
+    table = KINDS[kind]
+    asked = select(table).where(_belongs(table, names)).order_by(*table.primary_key.columns)
+    return list(connection.execute(asked).all())
+
+
+def remove(connection: Connection, versions: Mapping[SessionId, int], *, epoch: int | None) -> int:
+    """Remove these, unless they were changed meanwhile; returns how many sessions went."""
+    with connection.begin():
+        check_epoch(connection, epoch)
+        asked = select(SESSIONS.c.id, SESSIONS.c.version).where(SESSIONS.c.id.in_(versions)).with_for_update()
+        names = [row.id for row in connection.execute(asked) if row.version == versions[row.id]]
+        for table in reversed(tuple(KINDS.values())):
+            connection.execute(delete(table).where(_belongs(table, names)))
+        return len(names)
+
+
+def _belongs(table: Table, names: Sequence[str]) -> ColumnElement[bool]:
+    if table is SESSIONS:
+        return SESSIONS.c.id.in_(names)
+    if table is KERNELS:
+        return KERNELS.c.session_id.in_(names)
+    kernels = select(KERNELS.c.id).where(KERNELS.c.session_id.in_(names))
+    return (LEASES.c.kernel_id if table is LEASES else HOLDINGS.c.lease_id).in_(kernels)
+
+
+def _array_is_over(before_us: int) -> ColumnElement[bool]:
+    array, task = SESSIONS.alias("array"), SESSIONS.alias("task")
+    is_over = exists().where(array.c.id == SESSIONS.c.array_id, array.c.ended_us < before_us)
+    is_task_of_it = task.c.array_id == SESSIONS.c.id
+    has_task = exists().where(is_task_of_it, or_(task.c.ended_us.is_(None), task.c.ended_us >= before_us))
+    return or_(SESSIONS.c.array_id.is_(None), is_over) & ~has_task
+
+
+def _has_events() -> ColumnElement[bool]:
+    mine = select(KERNELS.c.id).where(KERNELS.c.session_id == SESSIONS.c.id).correlate(SESSIONS)
+    return exists().where(or_(EVENTS.c.entity_id == SESSIONS.c.id, EVENTS.c.entity_id.in_(mine)))
+
+
+def _holds() -> ColumnElement[bool]:
+    mine: Select[Any] = select(KERNELS.c.id).where(KERNELS.c.session_id == SESSIONS.c.id).correlate(SESSIONS)
+    return exists().where(LEASES.c.kernel_id.in_(mine), LEASES.c.released_us.is_(None))
+
+
+def _waited_for(connection: Connection) -> frozenset[SessionId]:
+    """What sessions that wait depend on."""
+    waiting = connection.execute(select(SESSIONS).where(SESSIONS.c.ended_us.is_(None)))
+    return frozenset(link.session_id for row in waiting for link in SESSION.from_row(row).spec.depends_on)

@@ -1,0 +1,96 @@
+"""What is old is archived, and then removed: chains, replays, balances and what is needed stay whole."""
+
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import func, select
+
+from aliquot.service.orchestrator import load_state
+from aliquot.service.replay.replaying import Replayed, replay
+from aliquot.service.retention.periods import DAY_US, Periods
+from aliquot.service.retention.retaining import Removed, Retaining
+from aliquot.service.state import State
+from aliquot.store.archive.folder import ArchiveFolder
+from aliquot.store.archive.history import DatabaseHistory
+from aliquot.store.archive.verification import all_seals, verify_archives
+from aliquot.store.audit.following import follow_all
+from aliquot.store.checking import faults
+from aliquot.store.store import DatabaseStore
+from aliquot.store.tables import EVENTS, SESSIONS
+from ledger_course import LeapingClock, course_on
+from store_places import Place
+
+pytestmark = pytest.mark.anyio
+
+ALL = Periods(sessions_us=DAY_US, events_us=DAY_US, ledger_us=DAY_US)
+
+
+def later(days: float) -> LeapingClock:
+    clock = LeapingClock()
+    clock.passes(days * 86_400)
+    return clock
+
+
+@pytest.fixture
+async def store(place: Place) -> AsyncIterator[DatabaseStore]:
+    """After three busy terms, each with its checkpoint."""
+    for seed in (1, 2, 3):
+        async with course_on(place, seed=seed) as (course, running):
+            await course.until_written(running.ledger, len(await running.ledger.last(1000)) + 15)
+    opened = place.store()
+    await opened.open()
+    assert isinstance(opened, DatabaseStore)
+    await opened.write(follow_all)
+    yield opened
+    await opened.close()
+
+
+def history_of(store: DatabaseStore, folder: Path | None, *, clock: LeapingClock, kept: int = 20) -> DatabaseHistory:
+    archive = None if folder is None else ArchiveFolder(folder)
+    return DatabaseHistory(store, folder=archive, epoch=None, now_us=clock.now_us, events_min=kept)
+
+
+async def remove(store: DatabaseStore, folder: Path | None, *, days: float, periods: Periods = ALL) -> Removed:
+    clock = later(days)
+    history = history_of(store, folder, clock=clock)
+    return await Retaining(history, memory=State(), clock=clock, periods=periods).run_once()
+
+
+async def count(store: DatabaseStore, table: object) -> int:
+    return await store.read(lambda connection: connection.execute(select(func.count()).select_from(table)).scalar_one())
+
+
+async def replayed(store: DatabaseStore) -> list[Replayed]:
+    """All that can be replayed."""
+    keys = await store.ledger.last(100_000)
+    return [one async for one in replay(store.ledger, first=keys[0].number, last=keys[-1].number)]
+
+
+async def test_what_is_young_stays(store: DatabaseStore, tmp_path: Path) -> None:
+    assert await remove(store, tmp_path, days=0) == Removed(passes=0, events=0, sessions=0)
+    assert os.listdir(tmp_path) == []
+
+
+async def test_what_is_old_goes_into_files_and_everything_stays_whole(store: DatabaseStore, tmp_path: Path) -> None:
+    before_events, before_sessions = await count(store, EVENTS), await count(store, SESSIONS)
+    usage = (await load_state_again(store)).books.usage
+    removed = await remove(store, tmp_path, days=500)
+    assert removed.passes > 0
+    assert removed.events > 0
+    assert removed.sessions > 0
+    assert await count(store, EVENTS) == before_events - removed.events
+    assert await count(store, SESSIONS) == before_sessions - removed.sessions
+    assert await store.read(faults) == []
+    told = verify_archives(await store.read(all_seals), folder=tmp_path)
+    assert told.faults == ()
+    assert told.links == removed.passes + removed.events
+    assert (await load_state_again(store)).books.usage == usage
+    assert [one.differences for one in await replayed(store) if one.differences] == []
+
+
+async def load_state_again(store: DatabaseStore) -> State:
+    await store.close()
+    state, _ = await load_state(store)
+    return state
