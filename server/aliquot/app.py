@@ -13,6 +13,7 @@ from starlette.applications import Starlette
 
 from aliquot.api.application import ApiDependencies, create_app
 from aliquot.api.authentication import TokenAuth
+from aliquot.api.held_open import HeldOpen
 from aliquot.clock import SystemClock
 from aliquot.composition.agent_side import AgentPlan, agent_side
 from aliquot.composition.alone import AlonePlan, lone_server
@@ -60,8 +61,9 @@ async def serving(settings: Settings) -> AsyncIterator[Server]:
     nodes, words = agents_of(settings)
     token_file = settings.data_folder / TOKEN_FILE
     token = read_token(token_file)
-    auth = TokenAuth(token, UserId(getpass.getuser()), source=f"the file {token_file}")
     async with _running(settings, nodes, token) as running:
+        people = running.cases.state.people
+        auth = TokenAuth(token, UserId(getpass.getuser()), source=f"the file {token_file}", people=people)
         yield Server(
             app=make_app(settings, running, auth),
             auth=auth,
@@ -74,13 +76,17 @@ async def serving(settings: Settings) -> AsyncIterator[Server]:
 
 def make_app(settings: Settings, running: Running, auth: TokenAuth) -> Starlette:
     """The HTTP face of a server."""
+    held_open = HeldOpen(auth)
+    running.cases.journal.listeners.append(held_open.note)
     return create_app(
         ApiDependencies(
             reader=running.cases.queries,
             writer=running.cases.sessions,
             watcher=running.cases.watching,
             admin=running.cases.administration,
+            accounts=running.cases.accounts,
             auth=auth,
+            held_open=held_open,
             agents=running.agents,
             outputs=running.outputs,
             ray=lambda: _ray_status(running),

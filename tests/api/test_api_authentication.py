@@ -3,7 +3,8 @@
 import httpx
 import pytest
 
-from aliquot.api.authentication import CODES_MAX, COOKIE, COOKIE_S, TokenAuth
+from aliquot.api.authentication import COOKIE, COOKIE_S, TokenAuth
+from aliquot.api.login_codes import CODES_MAX
 from aliquot_schema.errors import Unauthenticated
 from aliquot_schema.ids import UserId
 from api_server import TOKEN, ApiServer
@@ -99,12 +100,12 @@ def test_a_cookie_ends_and_dies_with_its_token() -> None:
     now = 1000.0
     auth = TokenAuth(TOKEN, UserId("ada"), now=lambda: now)
     cookies = {COOKIE: auth.redeem(auth.new_login_code())}
-    assert auth.of_headers(None, cookies) == "ada"
+    assert auth.of_headers(None, cookies).user == "ada"
     other = TokenAuth(TOKEN[::-1], UserId("ada"), now=lambda: now)
     with pytest.raises(Unauthenticated):
         other.of_headers(None, cookies)
     restarted = TokenAuth(TOKEN, UserId("ada"), now=lambda: now + COOKIE_S - 1)
-    assert restarted.of_headers(None, cookies) == "ada"
+    assert restarted.of_headers(None, cookies).user == "ada"
     later = TokenAuth(TOKEN, UserId("ada"), now=lambda: now + COOKIE_S)
     with pytest.raises(Unauthenticated):
         later.of_headers(None, cookies)
@@ -128,10 +129,10 @@ def test_codes_are_few_the_oldest_goes_first() -> None:
 def test_a_code_is_too_old_after_a_quarter_of_an_hour(monkeypatch: pytest.MonkeyPatch) -> None:
     auth = TokenAuth(TOKEN, UserId("ada"))
     code = auth.new_login_code()
-    from aliquot.api import authentication
+    from aliquot.api import login_codes
 
-    now = authentication.time.monotonic()
-    monkeypatch.setattr(authentication.time, "monotonic", lambda: now + authentication.CODE_S)
+    now = login_codes.time.monotonic()
+    monkeypatch.setattr(login_codes.time, "monotonic", lambda: now + login_codes.CODE_S)
     with pytest.raises(Unauthenticated):
         auth.redeem(code)
 

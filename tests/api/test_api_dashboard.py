@@ -10,8 +10,9 @@ import pytest
 
 from aliquot.api.application import ApiDependencies, create_app
 from aliquot.api.authentication import TokenAuth
+from aliquot.api.held_open import HeldOpen
 from aliquot_schema.ids import UserId
-from api_administration import administration
+from api_administration import Office
 from api_fakes import FakeCluster, FakeReader, FakeWatcher, FakeWriter
 from api_server import BEARER, TOKEN, listening
 
@@ -42,13 +43,16 @@ async def site(anyio_backend: str, tmp_path: Path) -> AsyncIterator[httpx.AsyncC
 
 @asynccontextmanager
 async def _serving(folder: Path, *, user: str) -> AsyncIterator[httpx.AsyncClient]:
-    cluster = FakeCluster()
+    cluster, office = FakeCluster(), Office()
+    auth = TokenAuth(TOKEN, UserId(user))
     deps = ApiDependencies(
         reader=FakeReader(cluster),
         writer=FakeWriter(cluster),
         watcher=FakeWatcher(cluster),
-        admin=administration(),
-        auth=TokenAuth(TOKEN, UserId(user)),
+        admin=office.administration,
+        accounts=office.accounts,
+        auth=auth,
+        held_open=HeldOpen(auth),
         dashboard=folder,
     )
     async with (

@@ -13,11 +13,12 @@ from starlette.applications import Starlette
 import api_views as views
 from aliquot.api.application import ApiDependencies, create_app
 from aliquot.api.authentication import TokenAuth
+from aliquot.api.held_open import HeldOpen
 from aliquot.api.markup import Html, element, joined, table
 from aliquot_schema.errors import Unavailable
 from aliquot_schema.graphql.sdl import schema_text
 from aliquot_schema.ids import UserId
-from api_administration import administration
+from api_administration import Office
 from api_fakes import FakeCluster, FakeReader, FakeWatcher, FakeWriter
 from api_server import TOKEN, ApiServer, listening
 
@@ -116,13 +117,15 @@ async def test_what_the_application_lives_in_is_entered_and_left(anyio_backend: 
         yield
         steps.append("left")
 
-    cluster = FakeCluster()
+    cluster, office, auth = FakeCluster(), Office(), TokenAuth(TOKEN, UserId("ada"))
     deps = ApiDependencies(
         reader=FakeReader(cluster),
         writer=FakeWriter(cluster),
         watcher=FakeWatcher(cluster),
-        admin=administration(),
-        auth=TokenAuth(TOKEN, UserId("ada")),
+        admin=office.administration,
+        accounts=office.accounts,
+        auth=auth,
+        held_open=HeldOpen(auth),
         lifespan=lifespan,
     )
     async with listening(create_app(deps)) as port, httpx.AsyncClient() as client:

@@ -1,5 +1,8 @@
 """The real administration over a store in memory, with no agents, for tests of the HTTP face."""
 
+from aliquot.clock import RandomIds
+from aliquot.service.accounts.keys import Accounts
+from aliquot.service.accounts.trust import Trust
 from aliquot.service.administration import Administration
 from aliquot.service.feed import Feed
 from aliquot.service.journal import Journal
@@ -8,8 +11,13 @@ from service_memory_store import MemoryStore
 from service_stage import EPOCH, StepClock
 
 
-def administration() -> Administration:
-    """With a state of its own."""
-    state, store, clock = State(), MemoryStore(), StepClock()
-    journal = Journal(store=store, state=state, feed=Feed(store, revision=0), clock=clock, epoch=EPOCH)
-    return Administration(state=state, journal=journal, clock=clock)
+class Office:
+    """Administration and accounts over one state of their own."""
+
+    def __init__(self) -> None:
+        store, clock = MemoryStore(), StepClock()
+        self.state = State()
+        self.journal = Journal(store=store, state=self.state, feed=Feed(store, revision=0), clock=clock, epoch=EPOCH)
+        self.administration = Administration(state=self.state, journal=self.journal, clock=clock)
+        self.accounts = Accounts(state=self.state, journal=self.journal, clock=clock, ids=RandomIds())
+        self.accounts.trust = Trust.SHARED

@@ -15,9 +15,10 @@ from websockets.asyncio.client import ClientConnection, connect
 
 from aliquot.api.application import ApiDependencies, create_app
 from aliquot.api.authentication import TokenAuth
+from aliquot.api.held_open import HeldOpen
 from aliquot.api.limits import Limits
 from aliquot_schema.ids import UserId
-from api_administration import administration
+from api_administration import Office
 from api_fakes import FakeCluster, FakeReader, FakeWatcher, FakeWriter
 
 TOKEN = "a-token-of-the-tests-0123456789"
@@ -36,6 +37,7 @@ class ApiServer:
     watcher: FakeWatcher
     auth: TokenAuth
     http: httpx.AsyncClient
+    office: Office
     missing: str | None = None
 
     async def post(self, query: str, /, **variables: Any) -> dict[str, Any]:
@@ -92,16 +94,21 @@ async def on_stage(stage: Stage, port: int, **limits: Any) -> AsyncIterator[ApiS
     """Put a fresh application on, over fresh fakes."""
     cluster = FakeCluster()
     parts = (FakeReader(cluster), FakeWriter(cluster), FakeWatcher(cluster))
-    auth = TokenAuth(TOKEN, UserId("ada"), source="the file /run/token")
+    office = Office()
+    auth = TokenAuth(TOKEN, UserId("ada"), source="the file /run/token", people=office.state.people)
+    held_open = HeldOpen(auth)
+    office.journal.listeners.append(held_open.note)
     async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", headers=BEARER, timeout=60) as http:
-        running = ApiServer(port, cluster, *parts, auth, http)
+        running = ApiServer(port, cluster, *parts, auth, http, office)
         stage.application = create_app(
             ApiDependencies(
                 reader=parts[0],
                 writer=parts[1],
                 watcher=parts[2],
-                admin=administration(),
+                admin=office.administration,
+                accounts=office.accounts,
                 auth=auth,
+                held_open=held_open,
                 allowed_origins=("http://localhost:5173",),
                 limits=Limits(**limits),
                 ready=lambda: running.missing,

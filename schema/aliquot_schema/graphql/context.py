@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from aliquot_schema.graphql.accounts_port import Accountant as Accountant
 from aliquot_schema.graphql.administration_port import Administrator as Administrator
 from aliquot_schema.preview_views import SessionPreview
 from aliquot_schema.ray_views import RayView as RayView
@@ -100,6 +101,7 @@ class Context:
     writer: Writer
     watcher: Watcher
     admin: Administrator
+    accounts: Accountant
     ray: Callable[[], RayView | None] = lambda: None
     """How Ray is now; None where it is not used."""
     orchestrator: Callable[[], OrchestratorView] = lambda: ALONE

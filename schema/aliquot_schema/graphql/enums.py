@@ -23,6 +23,8 @@ from aliquot_schema.quotas import QuotaScope as QuotaScope
 from aliquot_schema.reasons import Reason as Reason
 from aliquot_schema.requests import AgentOrder as AgentOrder
 from aliquot_schema.requests import SessionOrder as SessionOrder
+from aliquot_schema.roles import KeyScope as KeyScope
+from aliquot_schema.roles import Role as Role
 from aliquot_schema.server_views import ServerRole as ServerRole
 from aliquot_schema.sessions import DependencyCondition as DependencyCondition
 from aliquot_schema.sessions import PreemptionCause as PreemptionCause
@@ -52,6 +54,9 @@ DESCRIPTIONS: Final[dict[type[Enum], str]] = {
     QuotaScope: "Whom a quota is for: a user, a project, or the cluster as a whole.",
     ServerRole: "What a server does beside answering: the leader decides, launches and listens to agents.",
     OrchestratorState: "Whether anything new is placed; sessions that run and submissions go on in any case.",
+    Role: "What somebody may do: look; submit, and change what is his own; change everybody's sessions, agents, quotas "
+    "and the policy; make users and keys.",
+    KeyScope: "What a key allows at most, whatever its owner's role.",
     SessionOrder: "In which order sessions are listed, by the time they were submitted.",
 }
 
@@ -63,7 +68,9 @@ class SnakeNames(NameConverter):
         super().__init__(auto_camel_case=False)
 
     def from_enum_value(self, enum: StrawberryEnumDefinition, enum_value: EnumValue) -> str:  # noqa: ARG002
-        """`auto-split` -> `auto_split`: GraphQL names have no hyphen."""
+        """`auto-split` -> `auto_split`: GraphQL names have no hyphen. Numbers are known by their name."""
+        if isinstance(enum_value.value, int):
+            return enum_value.name.lower()
         return str(enum_value.value).replace("-", "_")
 
 

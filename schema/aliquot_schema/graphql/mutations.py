@@ -7,6 +7,7 @@ from graphql import GraphQLResolveInfo
 from strawberry.types import Info
 
 from aliquot_schema.graphql import errors
+from aliquot_schema.graphql.accounts import AccountMutations
 from aliquot_schema.graphql.administration import AdministrationMutations
 from aliquot_schema.graphql.answers import ALWAYS, ON_CREATE, answer, union
 from aliquot_schema.graphql.context import Context
@@ -103,7 +104,7 @@ UpdateSessionPriorityResult = union("UpdateSessionPriorityResult", UpdateSession
 
 
 @strawberry.type(description="Changes. Each answers after it is durable.")
-class Mutation(AdministrationMutations, CopyMutations, OrchestratorMutations):
+class Mutation(AccountMutations, AdministrationMutations, CopyMutations, OrchestratorMutations):
     @root_field(CreateSessionResult, "Submit a session.")
     async def create_session(
         self,

@@ -6,6 +6,7 @@ import strawberry
 from strawberry.types import Info
 
 from aliquot_schema.errors import InvalidRequest
+from aliquot_schema.graphql.accounts import AccountQueries
 from aliquot_schema.graphql.administration import AdministrationQueries
 from aliquot_schema.graphql.agents import Agent
 from aliquot_schema.graphql.cluster import ClusterQueries
@@ -35,7 +36,9 @@ MinRevision = Annotated[
 
 
 @strawberry.type(description="Questions.")
-class Query(AdministrationQueries, ClusterQueries, DoctorQueries, OrchestratorQueries, PreviewQueries):
+class Query(
+    AccountQueries, AdministrationQueries, ClusterQueries, DoctorQueries, OrchestratorQueries, PreviewQueries
+):
     @root_field(Connection[Agent], "The agents of the cluster.")
     async def agents(
         self,

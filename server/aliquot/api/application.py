@@ -22,6 +22,7 @@ from aliquot.api.execution.executor import compiled_executor
 from aliquot.api.faults import FaultLog, FaultMask
 from aliquot.api.guard import Guard
 from aliquot.api.health import Health, Ready
+from aliquot.api.held_open import HeldOpen
 from aliquot.api.limits import Limits
 from aliquot.api.outputs import OUTPUTS_PATH, OutputPages
 from aliquot.api.page import StatusPage
@@ -29,7 +30,7 @@ from aliquot.api.signing_in import LOGIN_PATH, SignIn
 from aliquot.api.sockets import GraphQLSocket
 from aliquot.service.watching import Outputs
 from aliquot_schema.agent_protocol import PATH as AGENTS_PATH
-from aliquot_schema.graphql.context import Administrator, RayView, Reader, Watcher, Writer
+from aliquot_schema.graphql.context import Accountant, Administrator, RayView, Reader, Watcher, Writer
 from aliquot_schema.graphql.schema import build_schema
 from aliquot_schema.server_views import ALONE, OrchestratorView
 
@@ -49,7 +50,10 @@ class ApiDependencies:
     writer: Writer
     watcher: Watcher
     admin: Administrator
+    accounts: Accountant
     auth: TokenAuth
+    held_open: HeldOpen
+    """Has to hear of every event."""
     agents: AgentDoor | None = None
     """None: no agent can dial in."""
     ray: Callable[[], RayView | None] = lambda: None
@@ -76,6 +80,7 @@ def create_app(deps: ApiDependencies) -> Starlette:
         writer=deps.writer,
         watcher=deps.watcher,
         admin=deps.admin,
+        accounts=deps.accounts,
         auth=deps.auth,
         ray=deps.ray,
         orchestrator=deps.orchestrator,
@@ -83,14 +88,19 @@ def create_app(deps: ApiDependencies) -> Starlette:
     schema = build_schema(
         FaultLog, extensions=(document_cache(Documents(deps.limits)), FaultMask), executor=compiled_executor()
     )
-    endpoint = GraphQLEndpoint(schema, context_of=contexts.of_request, request_s=deps.limits.request_s)
+    endpoint = GraphQLEndpoint(
+        schema, context_of=contexts.of_request, held_open=deps.held_open, request_s=deps.limits.request_s
+    )
     sign_in, health, page = SignIn(deps.auth), Health(deps.ready), StatusPage(contexts)
     dashboard = Dashboard(contexts, plain=page.page, folder=deps.dashboard)
     return Starlette(
         routes=[
             Route("/graphql", dashboard.beside(endpoint.answer), methods=METHODS),
-            WebSocketRoute("/graphql", GraphQLSocket(schema, contexts=contexts, limits=deps.limits)),
+            WebSocketRoute(
+                "/graphql", GraphQLSocket(schema, contexts=contexts, held_open=deps.held_open, limits=deps.limits)
+            ),
             Route(LOGIN_PATH, sign_in.login, methods=["GET"]),
+            Route(LOGIN_PATH, sign_in.enter, methods=["POST"]),
             Route("/login-code", sign_in.login_code, methods=["POST"]),
             Route("/healthz", health.healthz, methods=["GET"]),
             Route("/readyz", health.readyz, methods=["GET"]),

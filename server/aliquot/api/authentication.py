@@ -1,48 +1,70 @@
-"""Who is calling. Without accounts there is one token, in a file that only its owner can read.
+"""Who is calling, for every face of the server: GraphQL, REST, sockets and pages.
 
-A caller shows the token itself, or a browser's cookie. The cookie is signed with the token and carries its own end, so
-it outlives a restart of the server and dies with the token. A browser gets it for a code that works once.
+A caller shows the server's own token, which is in a file that only its owner can read, or an API key, or a browser's
+cookie, which stands for one of these. The token's holder is the admin with whom all begins.
 """
 
 import hmac
-import secrets
 import time
 from collections.abc import Callable, Mapping
-from hashlib import sha256
 from typing import Final
 
-from aliquot_schema.errors import Unauthenticated
-from aliquot_schema.ids import UserId
+from starlette.requests import HTTPConnection
 
-COOKIE: Final = "aliquot_session"
-COOKIE_S: Final = 30 * 86_400
-CODE_S: Final = 15 * 60.0
-CODES_MAX: Final = 64
+from aliquot.api.cookies import COOKIE as COOKIE
+from aliquot.api.cookies import COOKIE_S as COOKIE_S
+from aliquot.api.cookies import Cookies
+from aliquot.api.envelope import REQUEST_ID
+from aliquot.api.login_codes import LoginCodes
+from aliquot.service.people import Bearer, People
+from aliquot_schema.errors import Unauthenticated
+from aliquot_schema.ids import KeyId, UserId
+from aliquot_schema.requests import Caller
+from aliquot_schema.roles import Role
+
 TOKEN_CHARS_MIN: Final = 16
 
 
 class TokenAuth:
-    """One token, one user.
+    """The token, and the keys of users.
 
     Args:
-        token: the secret; at least 16 characters.
+        token: the server's own; at least 16 characters.
         user: who it stands for.
         source: where a person finds the token, in words for the refusal: `the file /path/token`.
-        now: seconds since the epoch, for the cookie's end.
+        people: whose keys hold; they follow the log.
+        now: seconds since the epoch.
     """
 
     def __init__(
-        self, token: str, user: UserId, *, source: str = "the server's token file", now: Callable[[], float] = time.time
+        self,
+        token: str,
+        user: UserId,
+        *,
+        source: str = "the server's token file",
+        people: People | None = None,
+        now: Callable[[], float] = time.time,
     ) -> None:
         if len(token) < TOKEN_CHARS_MIN:
             raise ValueError(f"a token has at least {TOKEN_CHARS_MIN} characters")
         self._token = token.encode()
-        self._user = user
+        self._admin = Bearer(user=user, role=Role.ADMIN)
         self._source = source
+        self._people = people or People()
         self._now = now
-        self._codes: dict[str, float] = {}
+        self._cookies = Cookies(self._token, now=now)
+        self._codes = LoginCodes()
 
-    def of_headers(self, authorization: str | None, cookies: Mapping[str, str]) -> UserId:
+    def authenticate(self, request: HTTPConnection) -> Caller:
+        """Who sent a request. The one place where this is found out, whichever face it came to.
+
+        Raises:
+            Unauthenticated: it does not say, or what it shows does not hold; answer 401.
+        """
+        bearer = self.of_headers(request.headers.get("authorization"), request.cookies)
+        return caller_of(bearer, request_id=request_id_of(request))
+
+    def of_headers(self, authorization: str | None, cookies: Mapping[str, str]) -> Bearer:
         """Tell who sent a request.
 
         Raises:
@@ -51,11 +73,13 @@ class TokenAuth:
         if authorization is not None:
             return self.of_authorization(authorization)
         cookie = cookies.get(COOKIE)
-        if cookie is not None and self._is_own(cookie):
-            return self._user
-        raise self._refusal("No valid cookie was sent." if cookie is not None else "No token was sent.")
+        meant = None if cookie is None else self._cookies.read(cookie)
+        found = None if meant is None else self.holder(meant[0])
+        if found is None:
+            raise self._refusal("No valid cookie was sent." if cookie is not None else "No token was sent.")
+        return found
 
-    def of_connection(self, payload: Mapping[str, object]) -> UserId:
+    def of_connection(self, payload: Mapping[str, object]) -> Bearer:
         """Tell who opened a WebSocket, by the payload of connection_init: `authorization`, or `token` alone.
 
         Raises:
@@ -69,52 +93,79 @@ class TokenAuth:
             return self.of_authorization(f"Bearer {token}")
         raise self._refusal("No token was sent.")
 
-    def of_authorization(self, authorization: str) -> UserId:
+    def of_authorization(self, authorization: str) -> Bearer:
         """Tell who sent an Authorization header.
 
         Raises:
-            Unauthenticated: it is not `Bearer` and the token.
+            Unauthenticated: it is not `Bearer` and a token or key that holds.
         """
         scheme, _, token = authorization.partition(" ")
         if scheme.lower() != "bearer":
             raise self._refusal("The Authorization header is not of the kind Bearer.")
-        if not hmac.compare_digest(token.strip().encode(), self._token):
-            raise self._refusal("The token is not the server's.")
-        return self._user
+        return self.of_text(token.strip())
 
-    def new_login_code(self) -> str:
-        """Make a code that signs one browser in, once, within a quarter of an hour."""
-        now = time.monotonic()
-        self._codes = {code: end for code, end in self._codes.items() if end > now}
-        while len(self._codes) >= CODES_MAX:
-            self._codes.pop(next(iter(self._codes)))
-        code = secrets.token_urlsafe(24)
-        self._codes[code] = now + CODE_S
-        return code
+    def of_text(self, text: str) -> Bearer:
+        """Tell who shows a token or a key.
+
+        Raises:
+            Unauthenticated: it is neither.
+        """
+        if hmac.compare_digest(text.encode(), self._token):
+            return self._admin
+        found = self._people.shown(text, now_us=self._now_us())
+        if found is None:
+            raise self._refusal("The token is neither the server's nor a key that holds.")
+        return found
+
+    def holder(self, key_id: KeyId | None) -> Bearer | None:
+        """Who has a key, as it is now; None when it does not hold any more. Without a key it is the token's holder."""
+        return self._admin if key_id is None else self._people.bearer(key_id, now_us=self._now_us())
+
+    def new_login_code(self, key_id: KeyId | None = None) -> str:
+        """Make a code that signs one browser in, once, within a quarter of an hour, as whoever has the key."""
+        return self._codes.new(key_id)
 
     def redeem(self, code: str) -> str:
         """Take a code out of use, and give the cookie that it stands for.
 
         Raises:
-            Unauthenticated: the code is unknown, used, or too old.
+            Unauthenticated: the code is unknown, used, or too old, or its key does not hold any more.
         """
-        # Codes are long and random, and a wrong one takes nothing away: looking one up tells nobody anything.
-        end = self._codes.pop(code, None)
-        if end is None or end <= time.monotonic():
+        meant = self._codes.take(code)
+        if meant is None or self.holder(meant[0]) is None:
             raise self._refusal("This address was used before, or is too old.")
-        return self._signed(int(self._now()) + COOKIE_S)
+        return self._cookies.new(meant[0])
 
-    def _is_own(self, cookie: str) -> bool:
-        end, _, _ = cookie.partition(".")
-        if not (end.isascii() and end.isdecimal() and len(end) <= 12):
-            return False
-        return hmac.compare_digest(cookie.encode(), self._signed(int(end)).encode()) and int(end) > self._now()
+    def cookie_for(self, text: str) -> str:
+        """The cookie for who shows a token or a key.
 
-    def _signed(self, end: int) -> str:
-        return f"{end}.{hmac.new(self._token, f'cookie {end}'.encode(), sha256).hexdigest()}"
+        Raises:
+            Unauthenticated: it is neither.
+        """
+        return self._cookies.new(self.of_text(text).key_id)
+
+    def seconds_to(self, at_us: int) -> float:
+        """How long it is until then, by the clock that keys are judged by."""
+        return (at_us - self._now_us()) / 1e6
+
+    def _now_us(self) -> int:
+        return int(self._now() * 1e6)
 
     def _refusal(self, what: str) -> Unauthenticated:
         return Unauthenticated(
-            f"{what} Send `Authorization: Bearer TOKEN` with the token from {self._source}; "
-            "for a browser, POST /login-code with it and open the address in the answer."
+            f"{what} Send `Authorization: Bearer TOKEN` with a key of yours, or the token from {self._source}; "
+            "for a browser, open /login, or POST /login-code with it and open the address in the answer."
         )
+
+
+def caller_of(bearer: Bearer, *, request_id: str) -> Caller:
+    """Somebody who was let in, as he is told to the use cases."""
+    return Caller(
+        user=bearer.user, request_id=request_id, role=bearer.role, projects=bearer.projects, key_id=bearer.key_id
+    )
+
+
+def request_id_of(request: HTTPConnection) -> str:
+    """The id that the envelope gave this request."""
+    request_id: str = request.scope[REQUEST_ID]
+    return request_id

@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 
 from starlette.requests import HTTPConnection
 
-from aliquot.api.authentication import TokenAuth
-from aliquot.api.envelope import REQUEST_ID
-from aliquot_schema.graphql.context import Administrator, Context, RayView, Reader, Watcher, Writer
+from aliquot.api.authentication import TokenAuth, caller_of, request_id_of
+from aliquot.service.people import Bearer
+from aliquot_schema.graphql.context import Accountant, Administrator, Context, RayView, Reader, Watcher, Writer
 from aliquot_schema.ids import UserId
-from aliquot_schema.requests import Caller
+from aliquot_schema.requests import Caller, Role
 from aliquot_schema.server_views import ALONE, OrchestratorView
 
 ANONYMOUS = UserId("")
@@ -22,6 +22,8 @@ class SocketContext(Context):
     connection: HTTPConnection
     connection_params: dict[str, object] = field(default_factory=dict)
     """The payload of connection_init; Strawberry sets it."""
+    bearer: Bearer | None = None
+    """Who was let in."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +34,7 @@ class Contexts:
     writer: Writer
     watcher: Watcher
     admin: Administrator
+    accounts: Accountant
     auth: TokenAuth
     ray: Callable[[], RayView | None] = lambda: None
     orchestrator: Callable[[], OrchestratorView] = lambda: ALONE
@@ -49,6 +52,7 @@ class Contexts:
             writer=self.writer,
             watcher=self.watcher,
             admin=self.admin,
+            accounts=self.accounts,
             ray=self.ray,
             orchestrator=self.orchestrator,
         )
@@ -56,11 +60,12 @@ class Contexts:
     def of_socket(self, connection: HTTPConnection) -> SocketContext:
         """The context of a WebSocket that has not said yet who it is."""
         return SocketContext(
-            caller=Caller(user=ANONYMOUS, request_id=request_id_of(connection)),
+            caller=Caller(user=ANONYMOUS, request_id=request_id_of(connection), role=Role.VIEWER),
             reader=self.reader,
             writer=self.writer,
             watcher=self.watcher,
             admin=self.admin,
+            accounts=self.accounts,
             ray=self.ray,
             orchestrator=self.orchestrator,
             connection=connection,
@@ -72,23 +77,13 @@ class Contexts:
         Raises:
             Unauthenticated: nobody that is known.
         """
+        connection = context.connection
         if {"authorization", "token"} & {key.lower() for key in context.connection_params}:
-            user = self.auth.of_connection(context.connection_params)
-            context.caller = Caller(user=user, request_id=context.caller.request_id)
+            context.bearer = self.auth.of_connection(context.connection_params)
         else:
-            context.caller = self.caller_of(context.connection)
+            context.bearer = self.auth.of_headers(connection.headers.get("authorization"), connection.cookies)
+        context.caller = caller_of(context.bearer, request_id=context.caller.request_id)
 
     def caller_of(self, request: HTTPConnection) -> Caller:
-        """Who sent a request.
-
-        Raises:
-            Unauthenticated: it does not say.
-        """
-        user = self.auth.of_headers(request.headers.get("authorization"), request.cookies)
-        return Caller(user=user, request_id=request_id_of(request))
-
-
-def request_id_of(request: HTTPConnection) -> str:
-    """The id that the envelope gave this request."""
-    request_id: str = request.scope[REQUEST_ID]
-    return request_id
+        """See `TokenAuth.authenticate`."""
+        return self.auth.authenticate(request)

@@ -17,6 +17,7 @@ from strawberry.types.execution import ExecutionResult
 from strawberry.types.graphql import OperationType
 
 from aliquot.api.encoding import json_response, json_text
+from aliquot.api.held_open import HeldOpen
 from aliquot.api.malformed import Malformed
 from aliquot.api.media_types import EVENTS, JSON, RESPONSE, negotiated
 from aliquot.api.parameters import Parameters, read_parameters
@@ -32,10 +33,16 @@ class GraphQLEndpoint:
     """Reads, executes and answers. `context_of` makes the context of a request, or refuses it."""
 
     def __init__(
-        self, schema: strawberry.Schema, *, context_of: Callable[[Request], Context], request_s: float
+        self,
+        schema: strawberry.Schema,
+        *,
+        context_of: Callable[[Request], Context],
+        held_open: HeldOpen,
+        request_s: float,
     ) -> None:
         self._schema = schema
         self._context_of = context_of
+        self._held_open = held_open
         self._request_s = request_s
 
     async def answer(self, request: Request) -> Response:
@@ -107,7 +114,16 @@ class GraphQLEndpoint:
             interval=transport.heartbeat_interval,
             send_initial_heartbeat=False,
         )
-        return StreamingResponse(merged(), headers=dict(transport.headers))
+        return StreamingResponse(self._while_held(merged(), context), headers=dict(transport.headers))
+
+    async def _while_held(self, pieces: AsyncGenerator[str, None], context: Context) -> AsyncGenerator[str, None]:
+        """Pass on until the key of the caller ends; a stream that is silent ends with its next sign of life."""
+        async with aclosing(pieces):
+            with self._held_open.of_caller(context.caller) as is_held:
+                async for piece in pieces:
+                    if not is_held():
+                        return
+                    yield piece
 
 
 def response_body(result: Any) -> dict[str, Any]:

@@ -28,6 +28,16 @@ def meter(value: str, *, most: str) -> Html:
     return Html(f'<meter value="{escape(value)}" max="{escape(most)}">{escape(value)}</meter>')
 
 
+def document(title: str, *content: Content) -> str:
+    """A whole page."""
+    head = joined(
+        Html('<meta charset="utf-8"><meta name="viewport" content="width=device-width">'),
+        Html('<link rel="stylesheet" href="/page.css">'),
+        element("title", title),
+    )
+    return f'<!doctype html><html lang="en">{element("head", head)}{element("body", *content)}</html>'
+
+
 def table(heads: tuple[str, ...], rows: list[tuple[Content, ...]]) -> Html:
     """A table, which scrolls where it is too wide; a cell that begins with a digit is an amount."""
     head = element("tr", *(element("th", text) for text in heads))

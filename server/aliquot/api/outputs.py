@@ -28,7 +28,9 @@ class OutputPages:
         """401 without the token, 404 where the agent has no such output, 503 where this server does not lead."""
         asked = request.query_params
         try:
-            self._auth.of_headers(request.headers.get("authorization"), {})
+            bearer = self._auth.of_headers(request.headers.get("authorization"), {})
+            if bearer.key_id is not None:
+                raise Unauthenticated("servers show each other their own token; no key of a user opens this")
             agent_id, kernel_id = AgentId(asked.get("agent_id", "")), KernelId(asked.get("kernel_id", ""))
             chunks = self._outputs.follow_log(agent_id, kernel_id, offset=int(asked.get("offset", "0")))
             first = await anext(chunks)

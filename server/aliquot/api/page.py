@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from aliquot.api.contexts import Contexts
-from aliquot.api.markup import Content, Html, element, joined, meter, table
+from aliquot.api.markup import Content, Html, document, element, joined, meter, table
 from aliquot_schema.errors import AliquotError, Unauthenticated
 from aliquot_schema.graphql.context import Context
 from aliquot_schema.requests import AgentFilter, AgentOrder, PageRequest
@@ -122,6 +122,7 @@ def _rest(total: int, what: str) -> Html:
 def _signing_in(request: Request, error: Unauthenticated) -> tuple[Html, ...]:
     command = f'curl -s -X POST {_address(request)}/login-code -H "Authorization: Bearer $TOKEN"'
     return (
+        element("p", Html('<a href="/login">Sign in with a key.</a>')),
         element("p", "The server printed an address when it started, which signs you in. It works once, and not long."),
         element("p", "For a new one, send this, and open the path of the answer:"),
         element("pre", command),
@@ -152,16 +153,7 @@ def _address(request: Request) -> str:
 
 
 def _document(*content: Content, status: int = 200) -> Response:
-    head = joined(
-        Html('<meta charset="utf-8"><meta name="viewport" content="width=device-width">'),
-        Html('<link rel="stylesheet" href="/page.css">'),
-        element("title", "Aliquot"),
-    )
-    body = joined(
-        element("h1", "Aliquot"),
-        element("p", "Shares the GPUs of this cluster among people: who holds which part of which, and who waits why."),
-        *content,
-    )
+    about = "Shares the GPUs of this cluster among people: who holds which part of which, and who waits why."
     return HTMLResponse(
-        f'<!doctype html><html lang="en">{element("head", head)}{element("body", body)}</html>', status_code=status
+        document("Aliquot", element("h1", "Aliquot"), element("p", about), *content), status_code=status
     )

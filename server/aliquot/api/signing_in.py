@@ -1,43 +1,77 @@
-"""Signing a browser in: a code that works once becomes a cookie."""
+"""Signing a browser in: a code that works once, or a key that is typed in, becomes a cookie."""
 
 from typing import Final
+from urllib.parse import parse_qs
 
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from aliquot.api.authentication import COOKIE, COOKIE_S, TokenAuth
 from aliquot.api.encoding import json_response
+from aliquot.api.markup import Html, document, element
 from aliquot_schema.errors import Unauthenticated
 
 LOGIN_PATH: Final = "/login"
+_FIELD: Final = "key"
+_POLICY: Final = "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+_FORM: Final = Html(
+    f'<form method="post" action="{LOGIN_PATH}"><p><label>Key <input type="password" name="{_FIELD}" required '
+    'autofocus autocomplete="current-password" size="60"></label> <button>Sign in</button></p></form>'
+)
 
 
 class SignIn:
-    """`GET /login?code=...` for browsers; `POST /login-code` for those who have the token and want such an address."""
+    """`GET /login?code=...` for a code, `GET /login` for a form, which is sent by `POST /login`; and `POST /login-code`
+    for those who have a token or a key and want an address with a code."""
 
     def __init__(self, auth: TokenAuth) -> None:
         self._auth = auth
 
     async def login(self, request: Request) -> Response:
-        """Take the code, set the cookie, and go to the page without the code in its address."""
+        """Take the code, set the cookie, and go to the page without the code in its address; or ask for a key."""
+        code = request.query_params.get("code")
+        if code is None:
+            return _form(status=200)
         try:
-            cookie = self._auth.redeem(request.query_params.get("code", ""))
+            return _signed_in(request, self._auth.redeem(code))
         except Unauthenticated as error:
-            return PlainTextResponse(f"{error.message}\n", status_code=401)
-        response = RedirectResponse("/", status_code=303)
-        response.set_cookie(
-            COOKIE, cookie, max_age=COOKIE_S, httponly=True, samesite="strict", secure=request.url.scheme == "https"
-        )
-        return response
+            return _form(error.message, status=401)
+
+    async def enter(self, request: Request) -> Response:
+        """Take what was typed into the form. The guard has seen that the form was this server's own."""
+        text = (await request.body()).decode("ascii", "replace")
+        key = parse_qs(text, max_num_fields=8).get(_FIELD, [""])[0].strip()
+        try:
+            return _signed_in(request, self._auth.cookie_for(key))
+        except Unauthenticated:
+            return _form("This is neither the server's token nor a key that holds.", status=401)
 
     async def login_code(self, request: Request) -> Response:
-        """Make a code. Only the token does here: a browser's cookie cannot make more of itself."""
+        """Make a code. A token or a key does here: a browser's cookie cannot make more of itself."""
         try:
-            self._auth.of_headers(request.headers.get("authorization"), {})
+            bearer = self._auth.of_headers(request.headers.get("authorization"), {})
         except Unauthenticated as error:
             body = {"errors": [{"message": error.message, "extensions": {"code": error.code}}]}
             response = json_response(body, status=401)
             response.headers["www-authenticate"] = "Bearer"
             return response
-        code = self._auth.new_login_code()
+        code = self._auth.new_login_code(bearer.key_id)
         return json_response({"code": code, "path": f"{LOGIN_PATH}?code={code}"})
+
+
+def _signed_in(request: Request, cookie: str) -> Response:
+    response = RedirectResponse("/", status_code=303)
+    response.set_cookie(
+        COOKIE, cookie, max_age=COOKIE_S, httponly=True, samesite="strict", secure=request.url.scheme == "https"
+    )
+    return response
+
+
+def _form(refusal: str = "", *, status: int) -> Response:
+    said = element("p", refusal) if refusal else Html()
+    asked = element("p", "Sign in with an API key, or the server's own token.")
+    return HTMLResponse(
+        document("Aliquot", element("h1", "Aliquot"), said, asked, _FORM),
+        status_code=status,
+        headers={"content-security-policy": _POLICY},
+    )

@@ -7,8 +7,9 @@ that does not read for too long is cut off, so nothing piles up for it. It recon
 import asyncio
 import logging
 from collections.abc import Mapping
+from contextlib import ExitStack
 from datetime import timedelta
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import strawberry
 from starlette.requests import Request
@@ -22,6 +23,7 @@ from strawberry.subscriptions.protocols.graphql_transport_ws.handlers import Bas
 
 from aliquot.api.contexts import Contexts, SocketContext
 from aliquot.api.encoding import json_text, json_value
+from aliquot.api.held_open import HeldOpen
 from aliquot.api.limits import Limits
 from aliquot_schema.errors import Unauthenticated
 
@@ -31,6 +33,12 @@ SLOW_CLIENT: Final = 4429
 """The code with which a client that does not read is closed."""
 
 
+KEY_ENDED: Final = 4401
+"""The code with which a client is closed whose key was revoked or is too old, or whose user is disabled."""
+RIGHTS_CHANGED: Final = 1012
+"""The code with which a client is closed that may do other things from now on. Clients connect again by themselves."""
+
+
 class SocketAdapter(ASGIWebSocketAdapter):
     """Sends with an end to its patience."""
 
@@ -38,6 +46,18 @@ class SocketAdapter(ASGIWebSocketAdapter):
         super().__init__(view, request, response)
         self._slow_client_s: float = view.limits.slow_client_s
         self._closing: asyncio.Task[None] | None = None
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether it was closed from here."""
+        return self._closing is not None
+
+    def cut(self, code: int, reason: str) -> None:
+        """Close, and send nothing more from now on."""
+        if self._closing is None:
+            # Closing waits for room, as sending does. If the client never reads again, the server's ping ends it.
+            self._closing = asyncio.create_task(self.close(code, reason))
+            self._closing.add_done_callback(_note)
 
     async def send_json(self, message: Mapping[str, object]) -> None:
         """Send, or cut the client off.
@@ -51,17 +71,28 @@ class SocketAdapter(ASGIWebSocketAdapter):
             async with asyncio.timeout(self._slow_client_s):
                 await super().send_json(message)
         except TimeoutError:
-            # Closing waits for room, as sending did. If the client never reads again, the server's ping ends it.
-            self._closing = asyncio.create_task(self.close(SLOW_CLIENT, "Too slow to read"))
-            self._closing.add_done_callback(_note)
+            self.cut(SLOW_CLIENT, "Too slow to read")
             raise WebSocketDisconnected from None
 
 
 class SocketHandler(BaseGraphQLTransportWSHandler[SocketContext, None]):
     """Takes messages of the right shape alone. A client that goes away in the middle of one is no failure."""
 
+    async def handle(self) -> None:
+        """Talk to one client, no longer than its key holds."""
+        with ExitStack() as self._held:
+            await super().handle()
+
+    async def handle_connection_init(self, message: Any) -> None:
+        """Let a client in, and close the socket when the rights end with which it came in."""
+        await super().handle_connection_init(message)
+        if self.context.bearer is not None:
+            self._held.enter_context(cast(GraphQLSocket, self.view).held_open.holding(self.context.bearer, self._end))
+
     async def handle_message(self, message: Any) -> None:
         """Act on one message, or close with 4400."""
+        if cast(SocketAdapter, self.websocket).is_cut:
+            return
         if _is_message(message):
             await super().handle_message(message)
         else:
@@ -79,6 +110,10 @@ class SocketHandler(BaseGraphQLTransportWSHandler[SocketContext, None]):
         if not isinstance(error, WebSocketDisconnected):
             log.error("%s: a WebSocket operation failed", self.context.caller.request_id, exc_info=error)
 
+    def _end(self, may_return: bool) -> None:
+        code, reason = (RIGHTS_CHANGED, "Rights changed; connect again") if may_return else (KEY_ENDED, "Key ended")
+        cast(SocketAdapter, self.websocket).cut(code, reason)
+
 
 class GraphQLSocket(GraphQL[SocketContext, None]):
     """The WebSocket side of the endpoint, as an ASGI application."""
@@ -86,7 +121,7 @@ class GraphQLSocket(GraphQL[SocketContext, None]):
     websocket_adapter_class = SocketAdapter
     graphql_transport_ws_handler_class = SocketHandler
 
-    def __init__(self, schema: strawberry.Schema, *, contexts: Contexts, limits: Limits) -> None:
+    def __init__(self, schema: strawberry.Schema, *, contexts: Contexts, held_open: HeldOpen, limits: Limits) -> None:
         super().__init__(
             schema,
             graphql_ide=None,
@@ -96,6 +131,7 @@ class GraphQLSocket(GraphQL[SocketContext, None]):
             allowed_origins=("*",),  # the guard has looked at the origin of every request
         )
         self.limits = limits
+        self.held_open = held_open
         self._contexts = contexts
 
     async def get_context(self, request: Request | WebSocket, response: Response | WebSocket) -> SocketContext:  # noqa: ARG002

@@ -12,7 +12,7 @@ from aliquot.core.field_checks import label
 from aliquot.service.batches import check_batch, told_of, with_ids
 from aliquot.service.draft import Draft
 from aliquot.service.journal import Journal
-from aliquot.service.permissions import check_may_submit, check_priority
+from aliquot.service.permissions import check_may_submit, check_priority, check_project
 from aliquot.service.ports import Clock, DuplicateKey, Ids, Store
 from aliquot.service.state import State
 from aliquot.service.submission_checks import PENDING_MAX, check_queue, check_session
@@ -127,11 +127,13 @@ class Creation:
             raise InvalidRequest(f"idempotency_key: give 1 to {KEY_CHARS_MAX} characters", field="idempotency_key")
         priority = priority_of(request.priority)
         check_priority(caller, priority, self._state.policy)
+        project = _project(request.project)
+        check_project(caller, project)
         return Session(
             id=session_id or self._fresh_id(),
             version=0,
             owner=caller.user,
-            project=_project(request.project),
+            project=project,
             pool=PoolId(label(request.pool, field="pool") or DEFAULT_POOL),
             name=label(request.name, field="name"),
             run_id=label(request.run_id, field="run_id"),

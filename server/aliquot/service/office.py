@@ -5,9 +5,10 @@ from typing import TypeVar
 
 from aliquot.service.draft import Draft
 from aliquot.service.journal import Journal
+from aliquot.service.permissions import check_role
 from aliquot.service.ports import Clock
 from aliquot.service.state import State
-from aliquot_schema.errors import Forbidden, VersionConflict
+from aliquot_schema.errors import VersionConflict
 from aliquot_schema.ids import RequestId
 from aliquot_schema.requests import Caller, Role
 
@@ -29,8 +30,7 @@ class Office:
             Forbidden: he is no operator.
             Whatever `change` raises.
         """
-        if caller.role < Role.OPERATOR:
-            raise Forbidden("this is for operators; ask one of them")
+        check_role(caller, Role.OPERATOR)
         return await self._journal.transact(change, actor=caller.user, request_id=RequestId(caller.request_id))
 
 

@@ -10,14 +10,15 @@ from aliquot_schema.roles import ROLE_MAX, Role
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bearer:
-    """Somebody who has shown a key that holds."""
+    """Somebody who has shown a key that holds, or the server's own token."""
 
     user: UserId
     role: Role
     """The user's own, or the highest that the key's scope allows."""
-    projects: tuple[ProjectId, ...]
-    key_id: KeyId
-    expires_us: int | None
+    projects: tuple[ProjectId, ...] = ()
+    key_id: KeyId | None = None
+    """None = the server's own token."""
+    expires_us: int | None = None
 
 
 class People:

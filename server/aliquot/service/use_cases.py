@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from aliquot.service.accounts.keys import Accounts
 from aliquot.service.administration import Administration
 from aliquot.service.creation import Creation
 from aliquot.service.feed import Feed
@@ -58,4 +59,5 @@ class UseCases:
         self.queries = Queries(state=state, store=store, feed=self.feed, previews=self.previews)
         self.sessions = Sessions(state=state, journal=self.journal, creation=creation, store=store, clock=clock)
         self.administration = Administration(state=state, journal=self.journal, clock=clock)
+        self.accounts = Accounts(state=state, journal=self.journal, clock=clock, ids=ids)
         self.watching = Watching(state=state, feed=self.feed, outputs=outputs)

@@ -1,0 +1,33 @@
+"""Login codes: each signs one browser in, once, soon."""
+
+import secrets
+import time
+from typing import Final
+
+from aliquot_schema.ids import KeyId
+
+CODE_S: Final = 15 * 60.0
+CODES_MAX: Final = 64
+
+
+class LoginCodes:
+    """Codes and the keys that they stand for; None is the server's own token."""
+
+    def __init__(self) -> None:
+        self._codes: dict[str, tuple[float, KeyId | None]] = {}
+
+    def new(self, key_id: KeyId | None) -> str:
+        """A code; where there are many, the oldest ends."""
+        now = time.monotonic()
+        self._codes = {code: known for code, known in self._codes.items() if known[0] > now}
+        while len(self._codes) >= CODES_MAX:
+            self._codes.pop(next(iter(self._codes)))
+        code = secrets.token_urlsafe(24)
+        self._codes[code] = now + CODE_S, key_id
+        return code
+
+    def take(self, code: str) -> tuple[KeyId | None] | None:
+        """Take a code out of use, and tell what it stood for; None when it is unknown, used, or too old."""
+        # Codes are long and random, and a wrong one takes nothing away: looking one up tells nobody anything.
+        end, key_id = self._codes.pop(code, (0.0, None))
+        return (key_id,) if end > time.monotonic() else None

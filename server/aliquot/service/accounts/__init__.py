@@ -1,0 +1,1 @@
+"""Accounts: users and keys, made and changed by admins, and looked at."""
