@@ -1,12 +1,13 @@
 """What is left of the accelerators of all open agents in sum, in the unit of `LEAST_MILLI` of the queue."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import compress
 from operator import is_not
 from typing import Final
 
 from aliquot.core.allocation.occupancy import Occupancy
-from aliquot.core.roster import Roster
+from aliquot.core.roster import PLAIN, Accelerator, Roster
+from aliquot_schema.devices import ResourceSpec
 from aliquot_schema.ids import NodeId
 
 NOTHING: Final[Occupancy] = {}
@@ -35,9 +36,25 @@ class FreeMilli:
         self._read = held
         return self._sum
 
+    def taken(self, node_id: NodeId, spec: ResourceSpec, *, before: Occupancy, now: Occupancy) -> int:
+        """What is gone of one node since nothing but the devices of a spec changed."""
+        known = self._roster.accelerators_on[node_id]
+        changed = {
+            device_id: known[device_id] for amounts in spec.values() for device_id in amounts if device_id in known
+        }
+        return _free(changed.values(), before) - _free(changed.values(), now)
+
     def on(self, node_id: NodeId, used: Occupancy) -> int:
-        """Of one node. Each device counts once, by the slot that makes most of it."""
-        return sum(
-            max(max((budget - used.get(device_id, 0)) // cost * unit for cost, unit in units), 0)
-            for device_id, budget, units in self._roster.accelerators_on[node_id]
-        )
+        """Of one node."""
+        return _free(self._roster.accelerators_on[node_id].values(), used)
+
+
+def _free(accelerators: Iterable[Accelerator], used: Occupancy) -> int:
+    """Each device counts once, by the slot that makes most of it."""
+    held = used.get
+    free = 0
+    for device_id, budget, units in accelerators:
+        left = budget - held(device_id, 0)
+        if left > 0:
+            free += left if units is PLAIN else max([left // cost * unit for cost, unit in units])
+    return free

@@ -3,8 +3,10 @@
 from bisect import bisect_left, insort
 from collections.abc import Iterator, Mapping, Sequence
 from heapq import merge
+from operator import itemgetter
 from typing import Final
 
+from aliquot.core.allocation.layout import SlotLayout
 from aliquot.core.plan import KernelPlacement
 from aliquot.core.roster import Roster
 from aliquot.core.snapshot import AgentRow, HoldersOn
@@ -63,39 +65,36 @@ class Holders:
         self._before = before
         self._taken = taken
         self._roster = roster
-        self._since: dict[SlotName, list[Pair]] = {}
-        self._seen = 0
+        self._since: list[tuple[SessionId, KernelPlacement]] = []
+        """The same, by session."""
 
     def oldest(self, slots: Sequence[SlotName], agents: Sequence[AgentRow], *, most: int) -> tuple[SessionId, ...]:
         """The first sessions that hold a part of a device of these open agents that offers one of the slots."""
-        if self._seen < len(self._taken):
-            self._seen = len(self._taken)
-            self._since = {}
+        if len(self._since) < len(self._taken):
+            self._since = sorted(self._taken, key=itemgetter(0))
         allowed = None if len(agents) == len(self._roster.open) else {agent.id for agent in agents}
         found: dict[SessionId, None] = {}
-        sources = [*filter(None, (self._before.get(slot) for slot in slots)), *filter(None, map(self._new, slots))]
-        for session_id, agent_id in sources[0] if len(sources) == 1 else merge(*sources):
+        sources = [*filter(None, (self._before.get(slot) for slot in slots)), self._new(slots)]
+        for session_id, agent_id in merge(*sources):
             if allowed is None or agent_id in allowed:
                 found[session_id] = None
                 if len(found) == most:
                     break
         return tuple(found)
 
-    def _new(self, slot: SlotName) -> Sequence[Pair]:
-        """Those that were placed since, sorted; a pair may be there twice."""
-        found = self._since.get(slot)
-        if found is None:
-            found = self._since[slot] = sorted(self._placed_on(slot))
-        return found
-
-    def _placed_on(self, slot: SlotName) -> Iterator[Pair]:
-        for session_id, kernel in self._taken:
+    def _new(self, slots: Sequence[SlotName]) -> Iterator[Pair]:
+        """Those that were placed since, by session."""
+        for session_id, kernel in self._since:
             for agent in self._roster.open_on.get(kernel.node_id, ()):
-                columns = agent.layout.slots.get(slot)
-                if columns is not None and any(
-                    not columns.places.keys().isdisjoint(amounts) for amounts in kernel.spec.values()
-                ):
+                if any(_is_part_of(kernel, agent.layout.slots.get(slot)) for slot in slots):
                     yield session_id, agent.id
+
+
+def _is_part_of(kernel: KernelPlacement, columns: SlotLayout | None) -> bool:
+    """Whether it holds a part of a device that offers the slot of these columns."""
+    return columns is not None and any(
+        not columns.places.keys().isdisjoint(amounts) for amounts in kernel.spec.values()
+    )
 
 
 def pairs_on(roster: Roster, node_id: NodeId, held: HoldersOn) -> Mapping[SlotName, set[Pair]]:

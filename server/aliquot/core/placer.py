@@ -134,11 +134,7 @@ class Placer:
         slot = accelerator_of(row.request)
         is_share = slot is not None and scale_of(slot) == MILLI
         if column is not None and slot is not None and is_share and self._takes_tightest and not columns.rivals:
-            chosen = columns.accelerators[column]
-            others = {
-                device.id: device.budget for device in columns.accelerators if slot in device.costs and device != chosen
-            }
-            spec = self._room.try_kernel(row, agent, {**held, **others})
+            spec = self._room.try_kernel(row, agent, held, liked=columns.accelerators[column].id)
             if spec is not None:
                 return spec
         return self._room.try_kernel(row, agent, held)

@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Final
 
 from aliquot.core.allocation.device_map import allocate
-from aliquot.core.allocation.occupancy import Occupancy, added, occupancy_on
+from aliquot.core.allocation.occupancy import Occupancy
 from aliquot.core.allocation.options import AllocationOptions
 from aliquot.core.holders import Holders
 from aliquot.core.memo import Memo
@@ -87,8 +87,14 @@ class Room:
         """Budget units held on a node."""
         return self._used.get(node_id, NOTHING)
 
-    def try_kernel(self, row: PendingRow, agent: AgentRow, used: Occupancy) -> ResourceSpec | None:
-        """What one kernel would be given on an agent whose node is held to `used`; None when it is refused."""
+    def try_kernel(
+        self, row: PendingRow, agent: AgentRow, used: Occupancy, *, liked: DeviceId | None = None
+    ) -> ResourceSpec | None:
+        """What one kernel would be given on an agent whose node is held to `used`; None when it is refused.
+
+        Args:
+            liked: the accelerator that a share must go on; None = any.
+        """
         layout = agent.layout
         try:
             return allocate(
@@ -97,6 +103,7 @@ class Room:
                 used=used,
                 unique=layout.unique,
                 options=self.options_of(row),
+                liked=liked,
             )
         except (AllocationRefused, InvalidRequest):
             return None
@@ -116,7 +123,7 @@ class Room:
 
     def with_spec(self, agent: AgentRow, used: Occupancy, spec: ResourceSpec) -> dict[DeviceId, int]:
         """`used` after a grant on that agent."""
-        return added(used, occupancy_on((spec,), agent.layout.devices))
+        return agent.layout.held_with(used, spec)
 
     def take(self, session_id: SessionId, kernels: Sequence[KernelPlacement]) -> None:
         """Count a session's kernels as placed."""
@@ -125,7 +132,6 @@ class Room:
             now = self.with_spec(self.roster.by_id[kernel.agent_id], before, kernel.spec)
             self._used[kernel.node_id] = now
             if self._free_milli is not None and any(map(milli_of, kernel.spec)):
-                free = self._memo.free_milli
-                self._free_milli += free.on(kernel.node_id, now) - free.on(kernel.node_id, before)
+                self._free_milli -= self._memo.free_milli.taken(kernel.node_id, kernel.spec, before=before, now=now)
         self._most_free.clear()
         self._taken += ((session_id, kernel) for kernel in kernels)

@@ -12,6 +12,12 @@ from aliquot_schema.slots import is_accelerator
 
 Scope = tuple[tuple[AgentId, ...], Where]
 """What decides which agents a row may be put on, whatever is free there."""
+Units = tuple[tuple[int, int], ...]
+"""For each slot that may make most of a device: cost of a base unit, what that is worth in milli."""
+Accelerator = tuple[DeviceId, int, Units]
+"""A device with its budget."""
+PLAIN: Final[Units] = ((1, 1),)
+"""Of a device whose budget is what is free of it, in milli; known by identity."""
 SCOPES_MAX: Final = 1000
 """Scopes remembered, at most."""
 
@@ -64,9 +70,9 @@ class Roster:
         return sorted({model for columns in slots for model in columns.models})
 
     @cached_property
-    def accelerators_on(self) -> Mapping[NodeId, Sequence[tuple[DeviceId, int, Sequence[tuple[int, int]]]]]:
-        """By node, the healthy accelerators that open agents have: id, budget, and for each slot that may make most of
-        it (cost of a base unit, what that is worth in milli). Agents of a node may share devices: each is here once."""
+    def accelerators_on(self) -> Mapping[NodeId, Mapping[DeviceId, Accelerator]]:
+        """By node, the healthy accelerators that open agents have. Agents of a node may share devices: each is here
+        once."""
         return {node_id: _accelerators(agents) for node_id, agents in self.open_on.items()}
 
 
@@ -90,7 +96,7 @@ def has_labels(agent: AgentRow, labels: Iterable[tuple[str, str]]) -> bool:
     return all(agent.labels.get(name) == value for name, value in labels)
 
 
-def _accelerators(agents: Iterable[AgentRow]) -> list[tuple[DeviceId, int, Sequence[tuple[int, int]]]]:
+def _accelerators(agents: Iterable[AgentRow]) -> dict[DeviceId, Accelerator]:
     budgets: dict[DeviceId, int] = {}
     units: dict[DeviceId, set[tuple[int, int]]] = {}
     for agent in agents:
@@ -99,11 +105,11 @@ def _accelerators(agents: Iterable[AgentRow]) -> list[tuple[DeviceId, int, Seque
                 for device_id, budget, cost in zip(columns.ids, columns.budgets, columns.costs, strict=True):
                     budgets[device_id] = max(budget, budgets.get(device_id, 0))
                     units.setdefault(device_id, set()).add((cost, unit))
-    return [(device_id, budget, _best(units[device_id])) for device_id, budget in budgets.items()]
+    return {device_id: (device_id, budget, _best(units[device_id])) for device_id, budget in budgets.items()}
 
 
-def _best(units: set[tuple[int, int]]) -> Sequence[tuple[int, int]]:
+def _best(units: set[tuple[int, int]]) -> Units:
     """Nothing makes more of what is left than a slot that takes it by the milli."""
     if (1, 1) in units and all(unit <= cost for cost, unit in units):
-        return ((1, 1),)
-    return sorted(units)
+        return PLAIN
+    return tuple(sorted(units))

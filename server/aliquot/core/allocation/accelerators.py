@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from math import lcm
 from typing import Final
 
-from aliquot.core.allocation import refusals
+from aliquot.core.allocation import plain, refusals
 from aliquot.core.allocation.affinity import Group, pick
 from aliquot.core.allocation.layout import SlotLayout
 from aliquot.core.allocation.models import is_of_model
@@ -37,8 +37,9 @@ def give(
     layout: SlotLayout,
     used: Occupancy,
     options: AllocationOptions,
+    liked: DeviceId | None = None,
 ) -> dict[DeviceId, int]:
-    """Choose devices and amounts; the amounts add up to `amount`.
+    """Choose devices and amounts; the amounts add up to `amount`. With a device that is liked, no other is given.
 
     One device that can hold the amount takes all of it: with `evenly` the one with least room, the last among
     equals; with `fill` the one with most room, the first among equals. Whole devices are idle ones; among equals they
@@ -49,6 +50,10 @@ def give(
     Raises:
         NotMultipleOfQuantum, InsufficientResource, FractionalResourceFragmented.
     """
+    is_share = _is_fractional(slot)
+    plainly = plain.accelerators(layout, amount=amount, used=used, options=options, is_share=is_share, liked=liked)
+    if plainly is not None:
+        return plainly
     fitting = layout.on_step(amount)
     if layout.ids and not fitting:
         raise refusals.off_quantum(slot, requested=amount, quanta=layout.quanta)
@@ -57,6 +62,8 @@ def give(
         if not fitting:
             raise refusals.other_models(slot, requested=amount, models=options.models)
     free = layout.free(used)
+    if liked is not None:
+        free = [room if device_id == liked else 0 for device_id, room in zip(layout.ids, free, strict=True)]
     refusal: AllocationRefused | None = None
     groups = (layout.slices, layout.wholes) if options.gpu_memory_bytes else (layout.wholes, layout.slices)
     for group in groups:

@@ -143,20 +143,23 @@ def allocate(
     used: Occupancy,
     unique: frozenset[SlotName] = frozenset(),
     options: AllocationOptions = DEFAULT_OPTIONS,
+    liked: DeviceId | None = None,
 ) -> ResourceSpec:
-    """What `DeviceMap.allocate` does, on its parts."""
+    """What `DeviceMap.allocate` does, on its parts. With a device that is liked, the first of the accelerators' slots
+    is given on that one, or the request is refused."""
     wanted = _wanted(request, slots=slots, unique=unique)
     spec: dict[SlotName, dict[DeviceId, int]] = {}
     near: frozenset[Group] = frozenset()
     for number, (slot, amount) in enumerate(wanted, start=1):
         layout = slots[slot]
         if is_accelerator(slot):
-            given = accelerators.give(slot, amount=amount, layout=layout, used=used, options=options)
+            given = accelerators.give(slot, amount=amount, layout=layout, used=used, options=options, liked=liked)
+            liked = None
         else:
             given = host.gather(slot, amount=amount, layout=layout, used=used, near=near, numa=options.numa)
         spec[slot] = given
         if number < len(wanted):
-            used = added(used, layout.budget_of(given))
+            used = used if layout.is_apart else added(used, layout.budget_of(given))
             if is_accelerator(slot):
                 near |= layout.nodes_of(given)
             elif not near:

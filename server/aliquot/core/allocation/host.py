@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from math import lcm
 
-from aliquot.core.allocation import refusals
+from aliquot.core.allocation import plain, refusals
 from aliquot.core.allocation.affinity import Group, in_turn
 from aliquot.core.allocation.layout import SlotLayout
 from aliquot.core.allocation.occupancy import Occupancy
@@ -29,12 +29,12 @@ def gather(
     Raises:
         NotMultipleOfQuantum, InsufficientResource.
     """
+    plainly = plain.host(layout, amount=amount, used=used, near=near, numa=numa)
+    if plainly is not None:
+        return plainly
     fitting = layout.on_step(amount)
     if layout.ids and not fitting:
         raise refusals.off_quantum(slot, requested=amount, quanta=layout.quanta)
-    idle = _idle_units(layout, amount=amount, used=used, near=near) if numa is NumaPolicy.PREFER else None
-    if idle is not None:
-        return {layout.ids[index]: 1 for index in idle}
     step = layout.quantum or lcm(*[layout.quanta[index] for index in fitting])
     room = layout.free(used)
     if step > 1 or len(fitting) < len(room):
@@ -48,19 +48,6 @@ def gather(
         if not rest:
             return {layout.ids[index]: given[index] for index in sorted(given)}
     raise refusals.insufficient(slot, requested=amount, available=sum(room))
-
-
-def _idle_units(layout: SlotLayout, *, amount: int, used: Occupancy, near: frozenset[Group]) -> Sequence[int] | None:
-    """What the general way comes to where all of it comes from one NUMA node; None where it may not."""
-    if not layout.is_units or len(near) > 1:
-        return None
-    ids, held = layout.ids, used.get
-    nodes = near or layout.by_node
-    idle = {node: [index for index in layout.by_node.get(node, ()) if not held(ids[index])] for node in nodes}
-    enough = [node for node in idle if len(idle[node]) >= amount]
-    if not enough:
-        return None
-    return idle[min(enough, key=lambda node: (len(idle[node]), _rank(node)))][:amount]
 
 
 def _order(

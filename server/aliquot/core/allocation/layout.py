@@ -4,7 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from aliquot.core.allocation.affinity import Group
-from aliquot_schema.devices import Device, DeviceHealth
+from aliquot.core.allocation.occupancy import added, occupancy_on
+from aliquot_schema.devices import Device, DeviceHealth, ResourceSpec
 from aliquot_schema.ids import DeviceId, SlotName
 from aliquot_schema.natural_order import natural_key
 from aliquot_schema.slots import SlotType
@@ -28,6 +29,8 @@ class SlotLayout:
     """Where each device stands in the columns."""
     by_node: Mapping[Group, tuple[int, ...]]
     """Indices of the devices of each NUMA node."""
+    ids_by_node: Mapping[Group, tuple[DeviceId, ...]]
+    """The same devices by their ids."""
     cost: int
     """The cost of all devices; 0 = they differ."""
     quantum: int
@@ -35,8 +38,12 @@ class SlotLayout:
     rivals: tuple[tuple[DeviceId, ...], ...]
     """A slice's parent, a parent's slices: while one of them is held, the device is not free."""
     has_rivals: bool
+    is_alike: bool
+    """Whether all devices have one cost and one step, and none is a slice or has slices."""
     is_units: bool
-    """Whether each device is given as a whole or not at all, as cores are."""
+    """Whether each device is given as a whole or not at all, as cores and GPUs of capacity 1 are."""
+    is_apart: bool
+    """Whether giving it leaves everything as it is that is offered of another kind."""
     wholes: tuple[int, ...]
     """Indices of the devices that are no slices."""
     slices: tuple[int, ...]
@@ -84,6 +91,18 @@ class DeviceLayout:
     """As `slots`, as if every broken device were healthy again; devices that are gone stay out."""
     unique: frozenset[SlotName]
 
+    def held_with(self, used: Mapping[DeviceId, int], spec: ResourceSpec) -> dict[DeviceId, int]:
+        """What is held after a grant, when so much was before."""
+        held = dict(used)
+        for slot, amounts in spec.items():
+            columns = self.slots.get(slot)
+            if columns is None or not columns.cost or not amounts.keys() <= columns.places.keys():
+                held = added(held, occupancy_on(({slot: amounts},), self.devices))
+                continue
+            for device_id, amount in amounts.items():
+                held[device_id] = held.get(device_id, 0) + amount * columns.cost
+        return held
+
     @classmethod
     def of(cls, devices: Iterable[Device], *, slot_types: Mapping[SlotName, SlotType] | None = None) -> "DeviceLayout":
         """Lay out an agent's devices.
@@ -108,12 +127,14 @@ def _slots(devices: Sequence[Device], *, usable: frozenset[DeviceHealth]) -> dic
     names = sorted({slot for device in devices for slot in device.costs})
     rivals = _rivals(devices)
     islands = _islands(devices)
+    mixed = _mixed(devices, rivals)
     return {
         slot: _slot(
             slot,
             devices=[device for device in devices if device.health in usable and device.capacity(slot)],
             rivals=rivals,
             islands=islands,
+            is_apart=all(device.id not in mixed for device in devices if slot in device.costs),
         )
         for slot in names
     }
@@ -125,9 +146,13 @@ def _slot(
     devices: Sequence[Device],
     rivals: Mapping[DeviceId, tuple[DeviceId, ...]],
     islands: Mapping[DeviceId, Group],
+    is_apart: bool,
 ) -> SlotLayout:
     quanta = tuple(device.quanta.get(slot, 1) for device in devices)
     costs = tuple(device.costs[slot] for device in devices)
+    cost, quantum = _same(costs), _same(quanta)
+    has_rivals = any(rivals[device.id] for device in devices)
+    is_alike = bool(cost and quantum) and not has_rivals and all(device.parent is None for device in devices)
     by_node: dict[Group, list[int]] = {}
     for index, device in enumerate(devices):
         by_node.setdefault(device.numa_node, []).append(index)
@@ -135,19 +160,21 @@ def _slot(
         ids=tuple(device.id for device in devices),
         budgets=tuple(device.budget for device in devices),
         costs=costs,
-        cost=_same(costs),
+        cost=cost,
         quanta=quanta,
-        quantum=_same(quanta),
+        quantum=quantum,
         places={device.id: index for index, device in enumerate(devices)},
         by_node={node: tuple(indices) for node, indices in by_node.items()},
+        ids_by_node={node: tuple(devices[index].id for index in indices) for node, indices in by_node.items()},
         memory_bytes=tuple(device.memory_bytes for device in devices),
         models=tuple(device.model for device in devices),
         nodes=tuple(device.numa_node for device in devices),
         islands=tuple(islands[device.id] for device in devices),
         rivals=tuple(rivals[device.id] for device in devices),
-        has_rivals=any(rivals[device.id] for device in devices),
-        is_units=all(device.budget == costs[0] == quanta[0] == 1 and not rivals[device.id] for device in devices)
-        and len(set(costs)) == len(set(quanta)) == 1,
+        has_rivals=has_rivals,
+        is_alike=is_alike,
+        is_units=is_alike and quantum == 1 and all(device.budget == cost for device in devices),
+        is_apart=is_apart,
         wholes=tuple(index for index, device in enumerate(devices) if device.parent is None),
         slices=tuple(index for index, device in enumerate(devices) if device.parent is not None),
     )
@@ -165,6 +192,17 @@ def _rivals(devices: Sequence[Device]) -> dict[DeviceId, tuple[DeviceId, ...]]:
             rivals[device.id].append(device.parent)
             rivals.setdefault(device.parent, []).append(device.id)
     return {device_id: tuple(others) for device_id, others in rivals.items()}
+
+
+def _mixed(devices: Sequence[Device], rivals: Mapping[DeviceId, tuple[DeviceId, ...]]) -> frozenset[DeviceId]:
+    """Devices that offer, themselves or by their rivals, slots of several kinds."""
+    kinds = {device.id: frozenset(slot.partition(".")[0] for slot in device.costs) for device in devices}
+    nothing: frozenset[str] = frozenset()
+    return frozenset(
+        device_id
+        for device_id, own in kinds.items()
+        if len(own.union(*(kinds.get(rival, nothing) for rival in rivals[device_id]))) > 1
+    )
 
 
 def _islands(devices: Sequence[Device]) -> dict[DeviceId, Group]:

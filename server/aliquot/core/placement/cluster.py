@@ -1,6 +1,6 @@
 """The cluster as arrays: one row an agent, in a fixed pseudo-random order, with a clock of changes."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -30,21 +30,26 @@ class NodeRow:
     """What is free of each accelerator; None = all of it."""
 
 
+CPU_COLUMN: Final = 0
+MEM_COLUMN: Final = 1
+HOST_COLUMNS: Final = 2
+"""The devices follow."""
+
+
 class Cluster:
     """Free amounts by row. All rows change through `set_row`, `take` and `give_back`."""
 
     def __init__(self, nodes: Sequence[NodeRow]) -> None:
         self.nodes: Final = tuple(sorted(nodes, key=lambda node: (lot(node.name), node.name)))
         width = max((len(node.devices) for node in self.nodes), default=0)
-        shape = (len(self.nodes), max(width, 1))
-        self.cpu_free = _column(node.cpu for node in self.nodes)
-        self.mem_free = _column(node.mem for node in self.nodes)
-        self.dev_size: Final = np.zeros(shape, dtype=np.int64)
+        self.free = np.zeros((len(self.nodes), HOST_COLUMNS + max(width, 1)), dtype=np.int64)
+        """[rows, 2 + D] CPU, memory, and each device; see the properties."""
+        self.dev_size: Final = np.zeros((len(self.nodes), max(width, 1)), dtype=np.int64)
         """Milli; 0 where a row has no such device."""
-        self.dev_free = np.zeros(shape, dtype=np.int64)
         for row, node in enumerate(self.nodes):
+            devices = node.devices if node.free_milli is None else node.free_milli
             self.dev_size[row, : len(node.devices)] = node.devices
-            self.dev_free[row, : len(node.devices)] = node.devices if node.free_milli is None else node.free_milli
+            self.free[row, : HOST_COLUMNS + len(devices)] = (node.cpu, node.mem, *devices)
         self.row_of: Final = {node.name: row for row, node in enumerate(self.nodes)}
         self.name_rank: Final = _ranks([node.name for node in self.nodes])
         """The place of each row in the natural order of the names."""
@@ -57,14 +62,33 @@ class Cluster:
     def twin(self) -> "Cluster":
         """The same amounts, to be changed apart."""
         twin = copy(self)
-        twin.cpu_free, twin.mem_free = self.cpu_free.copy(), self.mem_free.copy()
-        twin.dev_free, twin.changed_at = self.dev_free.copy(), self.changed_at.copy()
+        twin.free, twin.changed_at = self.free.copy(), self.changed_at.copy()
         return twin
+
+    @property
+    def cpu_free(self) -> IntArray:
+        """[rows] milli-cores."""
+        return self.free[:, CPU_COLUMN]
+
+    @property
+    def mem_free(self) -> IntArray:
+        """[rows]"""
+        return self.free[:, MEM_COLUMN]
+
+    @property
+    def dev_free(self) -> IntArray:
+        """[rows, D] milli."""
+        return self.free[:, HOST_COLUMNS:]
+
+    def host_free(self, row: int) -> tuple[int, int]:
+        """Milli-cores and memory of one row."""
+        cpu, mem = self.free[row, :HOST_COLUMNS].tolist()
+        return cpu, mem
 
     def take(self, row: int, *, cpu: int, mem: int, milli: int, columns: Sequence[int] | IntArray) -> None:
         """Hold an amount; `milli` on each of the columns."""
-        self.cpu_free[row] -= cpu
-        self.mem_free[row] -= mem
+        self.free[row, CPU_COLUMN] -= cpu
+        self.free[row, MEM_COLUMN] -= mem
         self.dev_free[row, columns] -= milli
         self._tick(row)
 
@@ -75,11 +99,9 @@ class Cluster:
 
     def set_row(self, row: int, *, cpu: int, mem: int, free_milli: Sequence[int]) -> None:
         """Write down anew what is free."""
-        devices = self.dev_free[row, : len(free_milli)]
-        is_freed = cpu > self.cpu_free[row] or mem > self.mem_free[row] or any(map(gt, free_milli, devices.tolist()))
-        self.cpu_free[row] = cpu
-        self.mem_free[row] = mem
-        devices[:] = free_milli
+        free, now = self.free[row, : HOST_COLUMNS + len(free_milli)], [cpu, mem, *free_milli]
+        is_freed = any(map(gt, now, free.tolist()))
+        free[:] = now
         self._tick(row)
         if is_freed:
             self.freed_at = self.clock
@@ -92,10 +114,6 @@ class Cluster:
 def lot(name: str) -> int:
     """A fixed pseudo-random number: rows sorted by names, sizes or models would favour some of them."""
     return int.from_bytes(blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big")
-
-
-def _column(amounts: Iterable[int]) -> IntArray:
-    return np.fromiter(amounts, dtype=np.int64)
 
 
 def _ranks(names: Sequence[str]) -> IntArray:

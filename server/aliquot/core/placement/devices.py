@@ -9,6 +9,7 @@ import numpy as np
 
 from aliquot.core.allocation.layout import DeviceLayout
 from aliquot.core.allocation.models import is_of_model
+from aliquot.core.allocation.occupancy import Occupancy
 from aliquot.core.placement.cluster import BoolArray, IntArray, NodeRow
 from aliquot.core.placement.requests import WHOLE_MILLI
 from aliquot_schema.devices import Device, ResourceSpec
@@ -31,6 +32,8 @@ class Columns:
 
     layout: DeviceLayout
     accelerators: tuple[Device, ...]
+    budgets: tuple[tuple[DeviceId, int], ...]
+    """The ids and budgets of those."""
     rivals: Mapping[DeviceId, tuple[DeviceId, ...]]
 
     @classmethod
@@ -47,11 +50,14 @@ class Columns:
             if columns.has_rivals
             for device_id, others in zip(columns.ids, columns.rivals, strict=True)
         }
-        return cls(layout, tuple(reversed(found)), rivals)
+        found.reverse()
+        return cls(layout, tuple(found), tuple((device.id, device.budget) for device in found), rivals)
 
     def free_milli(self, used: Mapping[DeviceId, int]) -> list[int]:
         """What is left of each accelerator; nothing while a slice of it, or its parent, is held."""
-        free = [min(max(device.budget - used.get(device.id, 0), 0), MILLI_MAX) for device in self.accelerators]
+        free = [budget - used.get(device_id, 0) for device_id, budget in self.budgets]
+        if free and (min(free) < 0 or max(free) > MILLI_MAX):
+            free = [min(max(milli, 0), MILLI_MAX) for milli in free]
         if self.rivals:
             for column, device in enumerate(self.accelerators):
                 if any(used.get(rival) for rival in self.rivals.get(device.id, ())):
@@ -64,28 +70,15 @@ class Columns:
         cpu, mem = (sum(slots[slot].free(used)) if slot in slots else 0 for slot in (CPU, MEM))
         return 1000 * cpu, mem
 
-    def host_change(
-        self, specs: Sequence[ResourceSpec], before: Mapping[DeviceId, int], now: Mapping[DeviceId, int]
-    ) -> tuple[int, int] | None:
+    def host_change(self, specs: Sequence[ResourceSpec], before: Occupancy, now: Occupancy) -> tuple[int, int] | None:
         """Milli-cores and memory that are gone since nothing but the devices of `specs` changed, as `row` counts them.
 
         None when only counting anew tells.
         """
-        parts = []
-        for slot, scale in ((CPU, 1000), (MEM, 1)):
-            ids = dict.fromkeys(device_id for spec in specs for device_id in spec.get(slot, ()))
-            if not ids:
-                parts.append(0)
-                continue
-            offered = self.layout.slots.get(slot)
-            if offered is None or offered.cost != 1 or offered.has_rivals or not ids.keys() <= offered.places.keys():
-                return None
-            gone = 0
-            for device_id in ids:
-                budget = offered.budgets[offered.places[device_id]]
-                gone += min(now.get(device_id, 0), budget) - min(before.get(device_id, 0), budget)
-            parts.append(scale * gone)
-        return parts[0], parts[1]
+        cpu, mem = (
+            self._gone(slot, [spec[slot] for spec in specs if slot in spec], before, now) for slot in (CPU, MEM)
+        )
+        return None if cpu is None or mem is None else (1000 * cpu, mem)
 
     def row(self, name: str, used: Mapping[DeviceId, int]) -> NodeRow:
         """The agent as a row of the cluster."""
@@ -97,6 +90,24 @@ class Columns:
             devices=tuple(min(device.budget, MILLI_MAX) for device in self.accelerators),
             free_milli=tuple(self.free_milli(used)),
         )
+
+    def _gone(
+        self, slot: SlotName, given: Sequence[Mapping[DeviceId, int]], before: Occupancy, now: Occupancy
+    ) -> int | None:
+        """Of one slot, in base units."""
+        if not given:
+            return 0
+        offered = self.layout.slots.get(slot)
+        ids = {device_id: None for amounts in given for device_id in amounts}.keys()
+        if offered is None or offered.cost != 1 or offered.has_rivals or not ids <= offered.places.keys():
+            return None
+        if offered.is_units and not any(map(before.get, ids)):
+            return len(ids)
+        gone = 0
+        for device_id in ids:
+            budget = offered.budgets[offered.places[device_id]]
+            gone += min(now.get(device_id, 0), budget) - min(before.get(device_id, 0), budget)
+        return gone
 
 
 @dataclass(frozen=True, slots=True)

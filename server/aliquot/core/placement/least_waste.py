@@ -48,28 +48,25 @@ class LeastWaste:
 
     def score(self, candidates: Candidates, request: RequestClass) -> Scores:
         """Of the devices that can take a share, the one that loses least, then the tightest, then the first."""
-        left = np.add.reduce(candidates.dev_free, axis=1)
-        missing = self._cpu_per_device * left - 1000 * candidates.cpu_free
+        rows, dev_free = candidates.rows, candidates.dev_free
+        missing = self._cpu_per_device * np.add.reduce(dev_free, axis=1) - 1000 * candidates.cpu_free
         taken = self._cpu_per_device * request.devices * request.milli - 1000 * request.cpu
-        scores = self._imbalance(missing)
-        scores -= self._imbalance(missing - taken)
-        scores -= candidates.rows * (ORDER_COST // candidates.row_count)
-        columns = candidates.rows
-        if request.devices:
-            gain, rank = self._gain(request.milli)
-            liking = np.where(candidates.usable, rank[candidates.dev_free], -1)
-            columns = liking.argmax(axis=1)
-            if request.devices == 1:
-                scores += gain[candidates.dev_free[np.arange(len(left)), columns]]
-            else:
-                gains = np.where(candidates.usable, gain[candidates.dev_free], NEVER)
-                scores += np.sort(gains, axis=1)[:, -request.devices :].sum(axis=1)
-        return Scores(scores, columns)
+        before, after = self._imbalance(np.subtract.outer((0, taken), missing))
+        scores = before - after - rows * (ORDER_COST // candidates.row_count)
+        if not request.devices:
+            return Scores(scores, rows)
+        gain, rank = self._gain(request.milli)
+        liking = np.where(candidates.usable, rank[dev_free], -1)
+        columns = liking.argmax(axis=1)
+        if request.devices == 1:
+            return Scores(scores + gain[dev_free[np.arange(len(rows)), columns]], columns)
+        gains = np.where(candidates.usable, gain[dev_free], NEVER)
+        return Scores(scores + np.sort(gains, axis=1)[:, -request.devices :].sum(axis=1), columns)
 
-    def _imbalance(self, missing: IntArray) -> IntArray:
+    def _imbalance(self, surplus: IntArray) -> IntArray:
         """The waste of what does not match: each milli of devices that is left wants `cpu_per_device` micro-cores, and
-        so many of them are missing, or too many where it is negative."""
-        cost: IntArray = np.maximum(missing * self._stranded, missing * -self._surplus)
+        so many of them are too many, or missing where it is negative."""
+        cost: IntArray = np.maximum(surplus * -self._stranded, surplus * self._surplus)
         return cost
 
     def _gain(self, milli: int) -> tuple[IntArray, IntArray]:

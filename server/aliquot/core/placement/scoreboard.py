@@ -2,11 +2,19 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
-from aliquot.core.placement.cluster import BoolArray, Cluster, IntArray, NodeRow
+from aliquot.core.placement.cluster import (
+    CPU_COLUMN,
+    HOST_COLUMNS,
+    MEM_COLUMN,
+    BoolArray,
+    Cluster,
+    IntArray,
+    NodeRow,
+)
 from aliquot.core.placement.requests import RequestClass
 from aliquot.core.placement.strategy import Candidates, Strategy
 
@@ -30,8 +38,7 @@ class Ask:
     """Whether it may be spread in another way than its class says, so that only the sums are binding."""
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(NamedTuple):
     """Where a request goes."""
 
     row: int
@@ -46,6 +53,16 @@ class _Scored:
     seen: int
     """The cluster's clock when the scores were made; -1 = never."""
     is_nowhere: bool
+    need: IntArray
+    """[2 + D] what a row must have for one kernel: CPU, memory, and a part of each device that counts."""
+
+    @classmethod
+    def never(cls, request: RequestClass, cluster: Cluster) -> "_Scored":
+        """Before anything was scored."""
+        count, width = cluster.free.shape
+        need = np.full(width, max(request.milli, 1))
+        need[:HOST_COLUMNS] = request.cpu, request.mem
+        return cls(np.full(count, NOWHERE), np.zeros(count, dtype=np.int64), -1, False, need)
 
 
 class Scoreboard:
@@ -99,7 +116,7 @@ class Scoreboard:
         scored = self._scored.get(ask)
         if scored is None or scored.seen < cluster.clock:
             scored = self._kept(ask)
-            self._score(ask, scored, np.flatnonzero(cluster.changed_at > scored.seen))
+            self._score(ask, scored, (cluster.changed_at > scored.seen).nonzero()[0])
             scored.seen = cluster.clock
             scored.is_nowhere = False
         return scored.scores
@@ -132,63 +149,51 @@ class Scoreboard:
 
     def column_when(self, ask: Ask, row: int, now: NodeRow) -> int | None:
         """The best device of a row for a request for one device, if the row stood as `now`."""
-        free = np.zeros((1, self._cluster.dev_free.shape[1]), dtype=np.int64)
-        free[0, : len(now.devices)] = now.devices if now.free_milli is None else now.free_milli
-        rows = np.array([row])
-        usable = self._usable(ask, rows, free)
-        if ask.request.devices != 1 or not usable.any():
+        if ask.request.devices != 1:
             return None
-        cpu, mem = np.array([now.cpu]), np.array([now.mem])
-        made = self.strategy.score(self._candidates(rows, cpu=cpu, mem=mem, free=free, usable=usable), ask.request)
-        return int(made.columns[0])
+        free, rows = np.zeros((1, self._cluster.free.shape[1]), dtype=np.int64), np.array([row])
+        devices = now.devices if now.free_milli is None else now.free_milli
+        free[0, : HOST_COLUMNS + len(devices)] = (now.cpu, now.mem, *devices)
+        usable = free[:, HOST_COLUMNS:] >= max(ask.request.milli, 1)
+        if ask.usable is not None:
+            usable &= ask.usable[rows]
+        if not usable.any():
+            return None
+        return int(self.strategy.score(Candidates(rows, free, usable, self._cluster), ask.request).columns[0])
 
     def _kept(self, ask: Ask) -> _Scored:
         """The scores of a class, to be changed by this board alone."""
         if ask not in self._own:
-            known, count = self._scored.get(ask), len(self._cluster.nodes)
+            known = self._scored.get(ask)
             self._own.add(ask)
             self._scored[ask] = (
-                _Scored(np.full(count, NOWHERE), np.zeros(count, dtype=np.int64), -1, False)
+                _Scored.never(ask.request, self._cluster)
                 if known is None
                 else replace(known, scores=known.scores.copy(), columns=known.columns.copy())
             )
         return self._scored[ask]
 
     def _score(self, ask: Ask, scored: _Scored, rows: IntArray) -> None:
-        cluster, request = self._cluster, ask.request
-        free = cluster.dev_free[rows]
-        usable = self._usable(ask, rows, free)
-        cpu, mem = cluster.cpu_free[rows], cluster.mem_free[rows]
-        has_host = (cpu >= request.cpu) & (mem >= request.mem)
-        fits = has_host & (np.add.reduce(usable, axis=1, dtype=np.int64) >= request.devices)
+        free = self._cluster.free[rows]
+        is_enough = free >= scored.need
+        usable = is_enough[:, HOST_COLUMNS:]
+        if ask.usable is not None:
+            usable &= ask.usable[rows]
+        fits = is_enough[:, CPU_COLUMN] & is_enough[:, MEM_COLUMN]
+        has_host = fits
+        if ask.request.devices:
+            fits = fits & (np.add.reduce(usable, axis=1, dtype=np.int64) >= ask.request.devices)
         if np.count_nonzero(fits) < len(rows):
             scored.scores[rows] = NOWHERE
             if ask.is_loose:
-                allowed = free if ask.usable is None else np.where(ask.usable[rows], free, 0)
+                devices = free[:, HOST_COLUMNS:]
+                allowed = devices if ask.usable is None else np.where(ask.usable[rows], devices, 0)
                 scored.scores[rows[has_host & (allowed.sum(axis=1) > 0)]] = LAST
-            rows, cpu, mem, free, usable = rows[fits], cpu[fits], mem[fits], free[fits], usable[fits]
+            rows, free, usable = rows[fits], free[fits], usable[fits]
         if len(rows):
-            made = self.strategy.score(self._candidates(rows, cpu=cpu, mem=mem, free=free, usable=usable), request)
+            made = self.strategy.score(Candidates(rows, free, usable, self._cluster), ask.request)
             scored.scores[rows] = made.scores
             scored.columns[rows] = made.columns
-
-    def _usable(self, ask: Ask, rows: IntArray, free: IntArray) -> BoolArray:
-        usable = free >= max(ask.request.milli, 1)
-        return usable if ask.usable is None else usable & ask.usable[rows]
-
-    def _candidates(
-        self, rows: IntArray, *, cpu: IntArray, mem: IntArray, free: IntArray, usable: BoolArray
-    ) -> Candidates:
-        cluster = self._cluster
-        return Candidates(
-            rows=rows,
-            row_count=len(cluster.nodes),
-            cpu_free=cpu,
-            mem_free=mem,
-            dev_free=free,
-            usable=usable,
-            cluster=cluster,
-        )
 
 
 def _drawn(seed: int, number: int) -> int:

@@ -89,12 +89,8 @@ class Standing:
             for other in rows:
                 self._write(other, used)
             return
-        self.cluster.set_row(
-            row,
-            cpu=int(self.cluster.cpu_free[row]) - host[0],
-            mem=int(self.cluster.mem_free[row]) - host[1],
-            free_milli=columns.free_milli(used),
-        )
+        cpu, mem = self.cluster.host_free(row)
+        self.cluster.set_row(row, cpu=cpu - host[0], mem=mem - host[1], free_milli=columns.free_milli(used))
         self._read[row] = used
 
     def shed(self) -> None:

@@ -1,31 +1,43 @@
 """The interface of all strategies: a score for each row that a request fits on, and how ties are settled."""
 
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from aliquot.core.placement.cluster import BoolArray, Cluster, IntArray
+from aliquot.core.placement.cluster import CPU_COLUMN, HOST_COLUMNS, MEM_COLUMN, BoolArray, Cluster, IntArray
 from aliquot.core.placement.requests import Mix, RequestClass
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Candidates:
+class Candidates(NamedTuple):
     """Rows on which a request fits: n rows of up to D devices."""
 
     rows: IntArray
     """[n] numbers of the rows."""
-    row_count: int
-    """Rows of the whole cluster."""
-    cpu_free: IntArray
-    """[n] milli-cores."""
-    mem_free: IntArray
-    """[n]"""
-    dev_free: IntArray
-    """[n, D] milli."""
+    free: IntArray
+    """[n, 2 + D] what is free, as the cluster has it."""
     usable: BoolArray
     """[n, D] devices that can take one part of the request; at least as many as it wants."""
     cluster: Cluster
+
+    @property
+    def row_count(self) -> int:
+        """Rows of the whole cluster."""
+        return len(self.cluster.nodes)
+
+    @property
+    def cpu_free(self) -> IntArray:
+        """[n] milli-cores."""
+        return self.free[:, CPU_COLUMN]
+
+    @property
+    def mem_free(self) -> IntArray:
+        """[n]"""
+        return self.free[:, MEM_COLUMN]
+
+    @property
+    def dev_free(self) -> IntArray:
+        """[n, D] milli."""
+        return self.free[:, HOST_COLUMNS:]
 
     @property
     def name_rank(self) -> IntArray:
@@ -38,8 +50,7 @@ class Candidates:
         return self.cluster.dev_size[self.rows]
 
 
-@dataclass(frozen=True, slots=True)
-class Scores:
+class Scores(NamedTuple):
     """The higher the better; integers, so that equal is equal on every machine."""
 
     scores: IntArray
