@@ -1,22 +1,31 @@
-"""The client: one per server and token."""
+"""The async client: one per server and token."""
 
 from collections.abc import AsyncGenerator, Mapping
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 from urllib.parse import urlsplit
 
 import httpx
 import orjson
 
 from aliquot.client.failures import GraphQLFault, Refused, ServerUnreachable, UnexpectedAnswer
+from aliquot.client.generated.fragments import FRAGMENTS
+from aliquot.client.places import Place
+from aliquot.client.session_calls import SessionCalls
 from aliquot.client.subscription import Subscription
 from aliquot_schema.errors import Unauthenticated
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
-class Client:
-    """Asks one server. Use it as an async context manager, or call `close`."""
+class Client(SessionCalls):
+    """Asks one server. Use it as an async context manager, or call `close`.
+
+    It has a method for every query, mutation and subscription of the schema, and what `SessionCalls` adds to them.
+    A mutation that the server refuses raises `Refused`.
+    """
+
+    _fragments: ClassVar = FRAGMENTS
 
     def __init__(self, url: str, token: str, *, timeout_s: float = 30.0) -> None:
         """
@@ -36,6 +45,11 @@ class Client:
             trust_env=not self._direct,
             headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
         )
+
+    @classmethod
+    def at(cls, place: Place) -> Self:
+        """A client of the server that `find_place` found."""
+        return cls(place.url, place.token)
 
     async def execute(self, query: str, variables: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Run a query or a mutation and return its `data`.

@@ -5,6 +5,7 @@ ClientFailure
 ├── UnexpectedAnswer     something answered that does not speak as this server does
 ├── GraphQLFault         the answer has `errors`: a wrong query, or a fault of the server
 ├── Refused              a mutation answered with an expected error
+├── NoPlace              which server is meant, or the token for it, is not known
 └── SubscriptionClosed   the server closed the socket; subscribe again from the last number seen
 
 A missing or wrong token is `aliquot_schema.errors.Unauthenticated`, as everywhere.
@@ -48,6 +49,10 @@ class Refused(ClientFailure):
         self.code = str(answer.get("code", ""))
         self.answer = dict(answer)
         """The union's member, with every field that was asked for."""
+
+
+class NoPlace(ClientFailure):
+    """Which server is meant, or what lets one in there, is not known."""
 
 
 class SubscriptionClosed(ClientFailure):

@@ -1,0 +1,1 @@
+"""The code of the Python client's types and operations, made from the schema."""

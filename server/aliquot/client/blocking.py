@@ -1,0 +1,66 @@
+"""The client for code that is not async."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from aliquot.client.client import Client
+from aliquot.client.generated.blocking_mutations import BlockingMutations
+from aliquot.client.generated.blocking_queries import BlockingQueries
+from aliquot.client.generated.blocking_subscriptions import BlockingSubscriptions
+from aliquot.client.generated.queue import LogChunk, QueueUpdate
+from aliquot.client.generated.sessions import Session
+from aliquot.client.places import Place
+
+
+class BlockingClient(BlockingQueries, BlockingMutations, BlockingSubscriptions):
+    """Does what `Client` does, and returns when it is done. Use it as a context manager, or call `close`."""
+
+    _client: Client
+
+    def __init__(self, url: str, token: str, *, timeout_s: float = 30.0) -> None:
+        """As for `Client`."""
+        super().__init__()
+        self._client = Client(url, token, timeout_s=timeout_s)
+
+    @classmethod
+    def at(cls, place: Place) -> Self:
+        """A client of the server that `find_place` found."""
+        return cls(place.url, place.token)
+
+    def execute(self, query: str, variables: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """See `Client.execute`."""
+        return self._run(self._client.execute(query, variables))
+
+    def submit(self, command: str | Sequence[str], *, slots: Mapping[str, str | float], **options: Any) -> Session:
+        """See `Client.submit`."""
+        return self._run(self._client.submit(command, slots=slots, **options))
+
+    def map(self, command: Sequence[str], parameters: Sequence[Mapping[str, object]], **options: Any) -> Session:
+        """See `Client.map`."""
+        return self._run(self._client.map(command, parameters, **options))
+
+    def wait(self, id: str) -> Session:
+        """See `Client.wait`."""
+        return self._run(self._client.wait(id))
+
+    def logs(self, id: str, *, rank: int = 0, attempt: int | None = None, offset: int = 0) -> Iterator[LogChunk]:
+        """See `Client.logs`."""
+        return self._each(self._client.logs(id, rank=rank, attempt=attempt, offset=offset))
+
+    def events(self, *, after: int | None = None) -> Iterator[QueueUpdate]:
+        """See `Client.events`."""
+        return self._each(self._client.events(after=after))
+
+    def close(self) -> None:
+        """Let go of the connections, and of the thread."""
+        self._run(self._client.close())
+        self._end()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

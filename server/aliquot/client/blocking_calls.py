@@ -1,0 +1,43 @@
+"""Async calls made from code that is not async: they run on a loop in a thread of its own."""
+
+import asyncio
+import threading
+from collections.abc import AsyncGenerator, Coroutine, Iterator
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class BlockingCalls:
+    """Has a loop from its first call until `close`; may be used from several threads."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="aliquot-client", daemon=True)
+        self._thread.start()
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Wait for it. Whoever is interrupted meanwhile takes the call with him."""
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def _each(self, items: AsyncGenerator[T, None]) -> Iterator[T]:
+        """What comes, one by one; leaving early lets go of the subscription."""
+        try:
+            while (item := self._run(_next(items))) is not None:
+                yield item
+        finally:
+            self._run(items.aclose())
+
+    def _end(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+async def _next(items: AsyncGenerator[T, None]) -> T | None:
+    return await anext(items, None)

@@ -1,0 +1,150 @@
+"""Every mutation, waited for.
+
+Made from the schema by `python -m aliquot_schema.graphql.client_code`; not to be edited.
+"""
+
+from aliquot.client.blocking_calls import BlockingCalls
+from aliquot.client.generated.accounts_inputs import (
+    CreateApiKeyInput,
+    CreateUserInput,
+    DisableUserInput,
+    UpdateUserInput,
+)
+from aliquot.client.generated.administration_inputs import (
+    DrainAgentInput,
+    LabelAgentInput,
+    RemoveQuotaInput,
+    SetAgentSchedulableInput,
+    SetQuotaInput,
+    UpdatePolicyInput,
+)
+from aliquot.client.generated.inputs import (
+    CancelSessionInput,
+    ChangeSessionInput,
+    CreateSessionInput,
+    CreateSessionsInput,
+    UpdateSessionPriorityInput,
+)
+from aliquot.client.generated.mutations import Mutations
+from aliquot.client.generated.results import (
+    AgentChangeSuccess,
+    CancelSessionSuccess,
+    CopyDatabaseSuccess,
+    CreateApiKeySuccess,
+    CreateSessionsSuccess,
+    CreateSessionSuccess,
+    HoldSessionSuccess,
+    OrchestratorChangeSuccess,
+    PolicyChangeSuccess,
+    QuotaChangeSuccess,
+    ReleaseSessionSuccess,
+    RetrySessionSuccess,
+    RevokeApiKeySuccess,
+    UpdateSessionPrioritySuccess,
+    UserChangeSuccess,
+)
+
+
+class BlockingMutations(BlockingCalls):
+    """Every mutation of the server, waited for."""
+
+    _client: Mutations
+
+    def create_user(self, input: CreateUserInput) -> UserChangeSuccess:
+        """Let somebody in, who comes with a key."""
+        return self._run(self._client.create_user(input))
+
+    def update_user(self, input: UpdateUserInput) -> UserChangeSuccess:
+        """Change a user."""
+        return self._run(self._client.update_user(input))
+
+    def disable_user(self, input: DisableUserInput) -> UserChangeSuccess:
+        """Let somebody in no more, by no key; what runs goes on."""
+        return self._run(self._client.disable_user(input))
+
+    def create_api_key(self, input: CreateApiKeyInput) -> CreateApiKeySuccess:
+        """Make a key for a user."""
+        return self._run(self._client.create_api_key(input))
+
+    def revoke_api_key(self, id: str) -> RevokeApiKeySuccess:
+        """Let nobody in by a key any more, and close the sockets that it opened."""
+        return self._run(self._client.revoke_api_key(id))
+
+    def update_policy(self, input: UpdatePolicyInput) -> PolicyChangeSuccess:
+        """Change the policy."""
+        return self._run(self._client.update_policy(input))
+
+    def set_quota(self, input: SetQuotaInput) -> QuotaChangeSuccess:
+        """Give a user, a project or the cluster a quota."""
+        return self._run(self._client.set_quota(input))
+
+    def remove_quota(self, input: RemoveQuotaInput) -> QuotaChangeSuccess:
+        """Take a quota away."""
+        return self._run(self._client.remove_quota(input))
+
+    def drain_agent(self, input: DrainAgentInput) -> AgentChangeSuccess:
+        """Put nothing new on an agent."""
+        return self._run(self._client.drain_agent(input))
+
+    def resume_agent(self, id: str) -> AgentChangeSuccess:
+        """Take back a drain."""
+        return self._run(self._client.resume_agent(id))
+
+    def set_agent_schedulable(self, input: SetAgentSchedulableInput) -> AgentChangeSuccess:
+        """Say whether an agent is given something new."""
+        return self._run(self._client.set_agent_schedulable(input))
+
+    def label_agent(self, input: LabelAgentInput) -> AgentChangeSuccess:
+        """Give an agent labels, in place of those that it has."""
+        return self._run(self._client.label_agent(input))
+
+    def assign_agent_pool(self, id: str, *, pool: str) -> AgentChangeSuccess:
+        """Move an agent to a pool; what runs there stays."""
+        return self._run(self._client.assign_agent_pool(id, pool=pool))
+
+    def release_lost_agent(self, id: str) -> AgentChangeSuccess:
+        """Say that the processes of a lost agent are gone: its devices become free."""
+        return self._run(self._client.release_lost_agent(id))
+
+    def copy_database(self) -> CopyDatabaseSuccess:
+        """Copy the server's SQLite database, as it is now, to a new file beside it. For operators."""
+        return self._run(self._client.copy_database())
+
+    def orchestrator_stop(self, *, note: str | None = None) -> OrchestratorChangeSuccess:
+        """
+        Place and preempt nothing any more, on any server, until it is started again. Sessions that run, the reaper and
+        submissions go on. For operators.
+        """
+        return self._run(self._client.orchestrator_stop(note=note))
+
+    def orchestrator_start(self, *, note: str | None = None) -> OrchestratorChangeSuccess:
+        """Place what waits again. For operators."""
+        return self._run(self._client.orchestrator_start(note=note))
+
+    def create_session(self, input: CreateSessionInput) -> CreateSessionSuccess:
+        """Submit a session."""
+        return self._run(self._client.create_session(input))
+
+    def create_sessions(self, input: CreateSessionsInput) -> CreateSessionsSuccess:
+        """Submit sessions that may wait for each other: all of them or none."""
+        return self._run(self._client.create_sessions(input))
+
+    def hold_session(self, input: ChangeSessionInput) -> HoldSessionSuccess:
+        """Hold back a session that waits."""
+        return self._run(self._client.hold_session(input))
+
+    def release_session(self, input: ChangeSessionInput) -> ReleaseSessionSuccess:
+        """Let go a session that is held back."""
+        return self._run(self._client.release_session(input))
+
+    def retry_session(self, input: ChangeSessionInput) -> RetrySessionSuccess:
+        """Run a session again that has ended. Of a job array the tasks that failed or were canceled, else all."""
+        return self._run(self._client.retry_session(input))
+
+    def cancel_session(self, input: CancelSessionInput) -> CancelSessionSuccess:
+        """Cancel a session that has not ended; of a job array, all of its tasks."""
+        return self._run(self._client.cancel_session(input))
+
+    def update_session_priority(self, input: UpdateSessionPriorityInput) -> UpdateSessionPrioritySuccess:
+        """Give a session another priority."""
+        return self._run(self._client.update_session_priority(input))

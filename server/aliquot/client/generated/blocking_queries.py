@@ -1,0 +1,111 @@
+"""Every query, waited for.
+
+Made from the schema by `python -m aliquot_schema.graphql.client_code`; not to be edited.
+"""
+
+from aliquot.client.blocking_calls import BlockingCalls
+from aliquot.client.generated.accounts import ApiKey, Me, User
+from aliquot.client.generated.administration import Policy, Quota, Usage
+from aliquot.client.generated.agents import Agent
+from aliquot.client.generated.cluster import Cluster
+from aliquot.client.generated.doctor import Examination
+from aliquot.client.generated.enums import AgentOrder, SessionOrder
+from aliquot.client.generated.inputs import AgentFilter, CreateSessionInput, SessionFilter
+from aliquot.client.generated.orchestrator import Orchestrator
+from aliquot.client.generated.pages import AgentConnection, QueueEntryConnection, SessionConnection
+from aliquot.client.generated.previews import SessionPreview
+from aliquot.client.generated.queries import Queries
+from aliquot.client.generated.sessions import Session
+from aliquot.client.generated.statistics import QueueStatistics
+
+
+class BlockingQueries(BlockingCalls):
+    """Every query of the server, waited for."""
+
+    _client: Queries
+
+    def me(self) -> Me:
+        """Who asks."""
+        return self._run(self._client.me())
+
+    def users(self) -> tuple[User, ...]:
+        """Everybody who may come in, for operators."""
+        return self._run(self._client.users())
+
+    def api_keys(self, *, user: str | None = None) -> tuple[ApiKey, ...]:
+        """Keys, the oldest first: one's own; for admins, all."""
+        return self._run(self._client.api_keys(user=user))
+
+    def policy(self) -> Policy:
+        """What the allocator decides by."""
+        return self._run(self._client.policy())
+
+    def quotas(self) -> tuple[Quota, ...]:
+        """All quotas."""
+        return self._run(self._client.quotas())
+
+    def usage(self, *, user: str | None = None, project: str | None = None) -> tuple[Usage, ...]:
+        """What users have used within projects."""
+        return self._run(self._client.usage(user=user, project=project))
+
+    def cluster(self) -> Cluster:
+        """What the agents are on, and have together."""
+        return self._run(self._client.cluster())
+
+    def doctor(self) -> Examination:
+        """Ask every agent now, and tell what does not agree. For operators."""
+        return self._run(self._client.doctor())
+
+    def orchestrator(self) -> Orchestrator:
+        """Which server leads, what the one that answers does, and whether anything is placed."""
+        return self._run(self._client.orchestrator())
+
+    def preview_session(self, input: CreateSessionInput) -> SessionPreview:
+        """What would become of a session if it were submitted now. Changes nothing."""
+        return self._run(self._client.preview_session(input))
+
+    def queue_statistics(self) -> QueueStatistics:
+        """How long the queue is, how long it lets wait, and how much it gets done."""
+        return self._run(self._client.queue_statistics())
+
+    def agents(
+        self,
+        *,
+        filter: AgentFilter | None = None,
+        order: AgentOrder = AgentOrder.ID,
+        first: int = 20,
+        after: str | None = None,
+        min_revision: int | None = None,
+    ) -> AgentConnection:
+        """The agents of the cluster."""
+        return self._run(
+            self._client.agents(filter=filter, order=order, first=first, after=after, min_revision=min_revision)
+        )
+
+    def agent(self, agent_id: str, *, min_revision: int | None = None) -> Agent | None:
+        """One agent; null when there is none of this id."""
+        return self._run(self._client.agent(agent_id, min_revision=min_revision))
+
+    def sessions(
+        self,
+        *,
+        filter: SessionFilter | None = None,
+        order: SessionOrder = SessionOrder.NEWEST,
+        first: int = 20,
+        after: str | None = None,
+        min_revision: int | None = None,
+    ) -> SessionConnection:
+        """Sessions, ended ones included."""
+        return self._run(
+            self._client.sessions(filter=filter, order=order, first=first, after=after, min_revision=min_revision)
+        )
+
+    def session(self, id: str, *, min_revision: int | None = None) -> Session | None:
+        """One session; null when there is none of this id."""
+        return self._run(self._client.session(id, min_revision=min_revision))
+
+    def queue(
+        self, *, first: int = 20, after: str | None = None, min_revision: int | None = None
+    ) -> QueueEntryConnection:
+        """The sessions that wait, in the order in which the allocator looks at them."""
+        return self._run(self._client.queue(first=first, after=after, min_revision=min_revision))

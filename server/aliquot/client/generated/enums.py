@@ -1,0 +1,209 @@
+"""Enums.
+
+Made from the schema by `python -m aliquot_schema.graphql.client_code`; not to be edited.
+"""
+
+from enum import StrEnum
+
+
+class AgentOrder(StrEnum):
+    """In which order agents are listed."""
+
+    ID = "id"
+    HOSTNAME = "hostname"
+
+
+class AgentState(StrEnum):
+    """How the server sees an agent. The devices of a lost one stay held: its jobs may still be running."""
+
+    ALIVE = "alive"
+    SUSPECT = "suspect"
+    LOST = "lost"
+    LEFT = "left"
+
+
+class AllocationMode(StrEnum):
+    """How the devices of a node are divided among its agents."""
+
+    SHARED = "shared"
+    AUTO_SPLIT = "auto_split"
+    MANUAL = "manual"
+
+
+class Backfill(StrEnum):
+    """Who may start before the head of the queue while the head does not fit."""
+
+    NONE = "none"
+    EASY = "easy"
+    CONSERVATIVE = "conservative"
+
+
+class DependencyCondition(StrEnum):
+    """When a dependency is met: the other session ended well, ended at all, or failed."""
+
+    AFTER_OK = "after_ok"
+    AFTER_ANY = "after_any"
+    AFTER_FAIL = "after_fail"
+
+
+class DeviceAccess(StrEnum):
+    """What keeps a kernel away from devices that it was not given: env is advisory, cgroup is enforced."""
+
+    ENV = "env"
+    CGROUP = "cgroup"
+
+
+class DeviceHealth(StrEnum):
+    """Whether a device may be given to somebody new."""
+
+    HEALTHY = "healthy"
+    UNHEALTHY = "unhealthy"
+    GONE = "gone"
+
+
+class Discrepancy(StrEnum):
+    """What does not agree: the store, what an agent has, and what runs on its devices."""
+
+    LEASE_WITHOUT_PROCESS = "lease_without_process"
+    PROCESS_WITHOUT_LEASE = "process_without_lease"
+    PROCESS_AFTER_END = "process_after_end"
+    SPEC_WITHOUT_LEASE = "spec_without_lease"
+    SPEC_DIFFERS = "spec_differs"
+    DEVICE_GONE = "device_gone"
+    DEVICE_UNHEALTHY = "device_unhealthy"
+    EXTERNAL_PROCESS = "external_process"
+
+
+class Isolation(StrEnum):
+    """What keeps two holders of one device apart; each promises more than the one before."""
+
+    NONE = "none"
+    MPS = "mps"
+    MIG = "mig"
+
+
+class KernelState(StrEnum):
+    """Where one rank of an attempt is. Its devices are free when it is exited, and not before."""
+
+    GRANTED = "granted"
+    STARTING = "starting"
+    RUNNING = "running"
+    STOPPING = "stopping"
+    EXITED = "exited"
+    UNKNOWN = "unknown"
+
+
+class KeyScope(StrEnum):
+    """What a key allows at most, whatever its owner's role."""
+
+    READ = "read"
+    SUBMIT = "submit"
+    OPERATE = "operate"
+    ADMIN = "admin"
+
+
+class LeaseKind(StrEnum):
+    """By what right a device is held: a session's kernel, a person, or a booking."""
+
+    SESSION = "session"
+    MANUAL = "manual"
+    RESERVATION = "reservation"
+
+
+class OrchestratorState(StrEnum):
+    """Whether anything new is placed; sessions that run and submissions go on in any case."""
+
+    RUNNING = "running"
+    STOPPED = "stopped"
+
+
+class PreemptionCause(StrEnum):
+    """
+    By what right a session was asked to make room: for a higher priority, for the owner of lent quota, or because its
+    agent is drained.
+    """
+
+    PRIORITY = "priority"
+    QUOTA = "quota"
+    DRAIN = "drain"
+
+
+class QuotaScope(StrEnum):
+    """Whom a quota is for: a user, a project, or the cluster as a whole."""
+
+    USER = "user"
+    PROJECT = "project"
+    CLUSTER = "cluster"
+
+
+class Reason(StrEnum):
+    """Why a session is not placed. The first that holds, in this order, is given."""
+
+    STOPPED = "stopped"
+    CLUSTER_UNAVAILABLE = "cluster_unavailable"
+    HELD = "held"
+    DEPENDENCY = "dependency"
+    NOT_BEFORE = "not_before"
+    NO_AGENT = "no_agent"
+    ARRAY_LIMIT = "array_limit"
+    QUOTA = "quota"
+    BEHIND_HEAD = "behind_head"
+    MAKING_ROOM = "making_room"
+    RESERVED = "reserved"
+    INSUFFICIENT = "insufficient"
+    FRAGMENTED = "fragmented"
+    GANG_INCOMPLETE = "gang_incomplete"
+
+
+class Role(StrEnum):
+    """
+    What somebody may do: look; submit, and change what is his own; change everybody's sessions, agents, quotas and the
+    policy; make users and keys.
+    """
+
+    VIEWER = "viewer"
+    USER = "user"
+    OPERATOR = "operator"
+    ADMIN = "admin"
+
+
+class ServerRole(StrEnum):
+    """What a server does beside answering: the leader decides, launches and listens to agents."""
+
+    LEADER = "leader"
+    FOLLOWER = "follower"
+
+
+class SessionOrder(StrEnum):
+    """In which order sessions are listed, by the time they were submitted."""
+
+    NEWEST = "newest"
+    OLDEST = "oldest"
+
+
+class SessionState(StrEnum):
+    """
+    Where a session is on its way: queued or held, scheduled, allocating, running, preempting, and for good completed,
+    failed or canceled.
+    """
+
+    QUEUED = "queued"
+    HELD = "held"
+    SCHEDULED = "scheduled"
+    ALLOCATING = "allocating"
+    RUNNING = "running"
+    PREEMPTING = "preempting"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELED = "canceled"
+
+
+class Victims(StrEnum):
+    """
+    Who may be asked to make room: nobody, those who said that they are willing, or any. What a quota says is its
+    owner's is called back from those who own none of it, willing or not.
+    """
+
+    NOBODY = "nobody"
+    WILLING = "willing"
+    ANY = "any"

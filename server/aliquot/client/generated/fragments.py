@@ -1,0 +1,277 @@
+"""What is asked of each type: all of it.
+
+Made from the schema by `python -m aliquot_schema.graphql.client_code`; not to be edited.
+"""
+
+from typing import Final
+
+FRAGMENTS: Final = {
+    "Agent": """
+id version node_id hostname state schedulable pool labels { ...NameValue } draining
+drained note capacity { ...SlotAmount } occupied { ...SlotAmount } devices { ...Device }
+kernels { ...Kernel } gpu_alloc_map allocation_mode scaling_factors { ...SlotAmount }
+attributes { ...NameValue } capabilities { ...Capabilities } software_version
+registered_at state_changed_at""",
+    "AgentChangeResult": """
+__typename ... on AgentChangeSuccess { agent { ...Agent } revision } ... on InvalidRequest
+{ code message field } ... on LimitExceeded { code message field limit actual } ... on
+Unauthenticated { code message } ... on Forbidden { code message } ... on Unavailable {
+code message } ... on NotFound { code message kind id } ... on StateConflict { code
+message id state } ... on Error { code message }""",
+    "AgentChangeSuccess": """agent { ...Agent } revision""",
+    "AgentConnection": """edges { ...AgentEdge } pageInfo { ...PageInfo } total_count revision""",
+    "AgentEdge": """node { ...Agent } cursor""",
+    "AllocatedGpu": """node_id gpu_id share memory_gb""",
+    "AllocationRefused": """code message slot requested available""",
+    "ApiKey": """id version user name scope created_at expires_at revoked_at is_valid""",
+    "ArrayTasks": """
+waiting { ...TaskSet } active { ...TaskSet } completed { ...TaskSet } failed { ...TaskSet
+} canceled { ...TaskSet } max_parallel""",
+    "CancelSessionResult": """
+__typename ... on CancelSessionSuccess { session { ...Session } revision } ... on
+InvalidRequest { code message field } ... on LimitExceeded { code message field limit
+actual } ... on Unauthenticated { code message } ... on Forbidden { code message } ... on
+Unavailable { code message } ... on NotFound { code message kind id } ... on StateConflict
+{ code message id state } ... on VersionConflict { code message id expected
+VersionConflict_actual: actual } ... on Error { code message }""",
+    "CancelSessionSuccess": """session { ...Session } revision""",
+    "Capabilities": """kill limits switches_user device_access""",
+    "Charges": """accelerators { ...ModelCharge } cpu_milli mem_gib_milli""",
+    "Cluster": """
+total_gpus available_gpus allocated_gpus nodes { ...Node } gpus { ...Gpu } capacity {
+...SlotCapacity } ray { ...RayCluster }""",
+    "CopyDatabaseResult": """
+__typename ... on CopyDatabaseSuccess { path size_bytes } ... on InvalidRequest { code
+message field } ... on LimitExceeded { code message field limit actual } ... on
+Unauthenticated { code message } ... on Forbidden { code message } ... on Unavailable {
+code message } ... on Error { code message }""",
+    "CopyDatabaseSuccess": """path size_bytes""",
+    "CreateApiKeyResult": """
+__typename ... on CreateApiKeySuccess { api_key { ...ApiKey } secret revision } ... on
+InvalidRequest { code message field } ... on LimitExceeded { code message field limit
+actual } ... on Unauthenticated { code message } ... on Forbidden { code message } ... on
+Unavailable { code message } ... on NotFound { code message kind id } ... on StateConflict
+{ code message id state } ... on Error { code message }""",
+    "CreateApiKeySuccess": """api_key { ...ApiKey } secret revision""",
+    "CreateSessionResult": """
+__typename ... on CreateSessionSuccess { session { ...Session } revision created } ... on
+InvalidRequest { code message field } ... on LimitExceeded { code message field limit
+actual } ... on Unauthenticated { code message } ... on Forbidden { code message } ... on
+Unavailable { code message } ... on InvalidAmount { code message field slot amount } ...
+on NotMultipleOfQuantum { code message field slot amount quantum } ... on UnsupportedField
+{ code message field } ... on UnknownSlot { code message slot known } ... on
+ImpossibleRequest { code message slot requested ImpossibleRequest_limit: limit } ... on
+QuotaExceeded { code message quota resource requested QuotaExceeded_limit: limit } ... on
+QueueFull { code message limit queued retry_after } ... on UnknownDependency { code
+message session_id } ... on IdempotencyMismatch { code message key session_id } ... on
+AllocationRefused { code message slot requested available } ... on InsufficientResource {
+code message slot requested available } ... on FractionalResourceFragmented { code message
+slot requested available } ... on InvalidResourceCombination { code message slot requested
+available } ... on UnsupportedResource { code message slot requested available } ... on
+Error { code message }""",
+    "CreateSessionSuccess": """session { ...Session } revision created""",
+    "CreateSessionsResult": """
+__typename ... on CreateSessionsSuccess { results { ...CreateSessionSuccess } revision }
+... on InvalidRequest { code message field } ... on LimitExceeded { code message field
+limit actual } ... on Unauthenticated { code message } ... on Forbidden { code message }
+... on Unavailable { code message } ... on InvalidAmount { code message field slot amount
+} ... on NotMultipleOfQuantum { code message field slot amount quantum } ... on
+UnsupportedField { code message field } ... on UnknownSlot { code message slot known } ...
+on ImpossibleRequest { code message slot requested ImpossibleRequest_limit: limit } ... on
+QuotaExceeded { code message quota resource requested QuotaExceeded_limit: limit } ... on
+QueueFull { code message limit queued retry_after } ... on UnknownDependency { code
+message session_id } ... on IdempotencyMismatch { code message key session_id } ... on
+AllocationRefused { code message slot requested available } ... on InsufficientResource {
+code message slot requested available } ... on FractionalResourceFragmented { code message
+slot requested available } ... on InvalidResourceCombination { code message slot requested
+available } ... on UnsupportedResource { code message slot requested available } ... on
+Error { code message }""",
+    "CreateSessionsSuccess": """results { ...CreateSessionSuccess } revision""",
+    "Dependency": """session_id condition state""",
+    "Device": """
+id name kind model health isolation numa_node parent_id memory_bytes capacity used free
+holders { ...Holder } utilization_pct memory_used_bytes temperature_c power_w external""",
+    "DeviceAmount": """device_id amount""",
+    "Difference": """kind agent_id subject evidence since repair""",
+    "Displaced": """session_id owner cause has_run""",
+    "Error": """code message""",
+    "Examination": """differences { ...Difference } asked silent""",
+    "Failure": """code message""",
+    "Fallback": """slots { ...SlotAmount } cluster_size gpu_memory_gb after""",
+    "Forbidden": """code message""",
+    "FractionalResourceFragmented": """code message slot requested available""",
+    "Gpu": """
+id node_id name model available memory_total memory_used utilization temperature allocated
+allocated_to { ...Holder }""",
+    "HoldSessionResult": """
+__typename ... on HoldSessionSuccess { session { ...Session } revision } ... on
+InvalidRequest { code message field } ... on LimitExceeded { code message field limit
+actual } ... on Unauthenticated { code message } ... on Forbidden { code message } ... on
+Unavailable { code message } ... on NotFound { code message kind id } ... on StateConflict
+{ code message id state } ... on VersionConflict { code message id expected
+VersionConflict_actual: actual } ... on Error { code message }""",
+    "HoldSessionSuccess": """session { ...Session } revision""",
+    "Holder": """lease_id kind user session_id kernel_id agent_id share since until isolation""",
+    "IdempotencyMismatch": """code message key session_id""",
+    "ImpossibleRequest": """code message slot requested limit""",
+    "InsufficientResource": """code message slot requested available""",
+    "InvalidAmount": """code message field slot amount""",
+    "InvalidRequest": """code message field""",
+    "InvalidResourceCombination": """code message slot requested available""",
+    "Kernel": """
+id session_id attempt rank agent_id state resource_spec { ...SlotGrant } holds_devices
+granted_at started_at ended_at exit_code signal timed_out message""",
+    "LimitExceeded": """code message field limit actual""",
+    "LogChunk": """session_id kernel_id rank offset next_offset text at_end""",
+    "Me": """name role projects unix_name key_id""",
+    "ModelCharge": """model milli""",
+    "NameValue": """name value""",
+    "Node": """node_id hostname gpu_count gpu_type agents""",
+    "NotFound": """code message kind id""",
+    "NotMultipleOfQuantum": """code message field slot amount quantum""",
+    "Orchestrator": """
+role address leader_address epoch leads_since state stopped_by stopped_at changed_by
+changed_at note""",
+    "OrchestratorChangeResult": """
+__typename ... on OrchestratorChangeSuccess { orchestrator { ...Orchestrator } revision }
+... on InvalidRequest { code message field } ... on LimitExceeded { code message field
+limit actual } ... on Unauthenticated { code message } ... on Forbidden { code message }
+... on Unavailable { code message } ... on Error { code message }""",
+    "OrchestratorChangeSuccess": """orchestrator { ...Orchestrator } revision""",
+    "OrderEstimate": """seconds explanation""",
+    "PageInfo": """hasNextPage hasPreviousPage startCursor endCursor""",
+    "PlannedKernel": """rank agent_id node_id resource_spec { ...SlotGrant }""",
+    "Policy": """
+version order backfill backfill_depth placement allocation allow_fragmentation numa
+weights { ...Weights } half_life charges { ...Charges } pools { ...Pool } preemption {
+...PreemptionRules } retries { ...Retries } user_priority_max changed_at""",
+    "PolicyChangeResult": """
+__typename ... on PolicyChangeSuccess { policy { ...Policy } revision } ... on
+InvalidRequest { code message field } ... on LimitExceeded { code message field limit
+actual } ... on Unauthenticated { code message } ... on Forbidden { code message } ... on
+Unavailable { code message } ... on StateConflict { code message id state } ... on
+VersionConflict { code message id expected VersionConflict_actual: actual } ... on Error {
+code message }""",
+    "PolicyChangeSuccess": """policy { ...Policy } revision""",
+    "Pool": """name default_limit""",
+    "Preemption": """cause by_session by_user at until lost_gpu_seconds""",
+    "PreemptionRules": """victims run_min preemptions_max grace""",
+    "PreviewSessionResult": """
+__typename ... on SessionPreview { revision starts_now kernels { ...PlannedKernel }
+tasks_starting queue_position waits { ...Verdict } expected_start failure { ...Failure }
+displaces { ...Displaced } order_estimate { ...OrderEstimate } } ... on InvalidRequest {
+code message field } ... on LimitExceeded { code message field limit actual } ... on
+Unauthenticated { code message } ... on Forbidden { code message } ... on Unavailable {
+code message } ... on InvalidAmount { code message field slot amount } ... on
+NotMultipleOfQuantum { code message field slot amount quantum } ... on UnsupportedField {
+code message field } ... on UnknownSlot { code message slot known } ... on
+ImpossibleRequest { code message slot requested ImpossibleRequest_limit: limit } ... on
+QuotaExceeded { code message quota resource requested QuotaExceeded_limit: limit } ... on
+QueueFull { code message limit queued retry_after } ... on UnknownDependency { code
+message session_id } ... on IdempotencyMismatch { code message key session_id } ... on
+AllocationRefused { code message slot requested available } ... on InsufficientResource {
+code message slot requested available } ... on FractionalResourceFragmented { code message
+slot requested available } ... on InvalidResourceCombination { code message slot requested
+available } ... on UnsupportedResource { code message slot requested available } ... on
+Error { code message }""",
+    "QueueEntry": """position session { ...Session }""",
+    "QueueEntryConnection": """edges { ...QueueEntryEdge } pageInfo { ...PageInfo } total_count revision""",
+    "QueueEntryEdge": """node { ...QueueEntry } cursor""",
+    "QueueFull": """code message limit queued retry_after""",
+    "QueueStatistics": """
+revision total_queued oldest_wait window started finished average_wait_time
+median_wait_time throughput wait_distribution { ...WaitBucket }""",
+    "QueueUpdate": """event_number at kind session { ...Session } pending""",
+    "Quota": """
+scope name version max_slots { ...SlotAmount } own_slots { ...SlotAmount } max_queued
+gpu_hours_per_month weight changed_at""",
+    "QuotaChangeResult": """
+__typename ... on QuotaChangeSuccess { quota { ...Quota } revision } ... on InvalidRequest
+{ code message field } ... on LimitExceeded { code message field limit actual } ... on
+Unauthenticated { code message } ... on Forbidden { code message } ... on Unavailable {
+code message } ... on InvalidAmount { code message field slot amount } ... on UnknownSlot
+{ code message slot known } ... on NotFound { code message kind id } ... on
+VersionConflict { code message id expected VersionConflict_actual: actual } ... on Error {
+code message }""",
+    "QuotaChangeSuccess": """quota { ...Quota } revision""",
+    "QuotaExceeded": """code message quota resource requested limit""",
+    "RayCluster": """head_node connected version workers nodes reason""",
+    "RefusedError": """code message slot requested available""",
+    "ReleaseSessionResult": """
+__typename ... on ReleaseSessionSuccess { session { ...Session } revision } ... on
+InvalidRequest { code message field } ... on LimitExceeded { code message field limit
+actual } ... on Unauthenticated { code message } ... on Forbidden { code message } ... on
+Unavailable { code message } ... on NotFound { code message kind id } ... on StateConflict
+{ code message id state } ... on VersionConflict { code message id expected
+VersionConflict_actual: actual } ... on Error { code message }""",
+    "ReleaseSessionSuccess": """session { ...Session } revision""",
+    "RequestError": """code message field""",
+    "Retries": """tries_min wait_first wait_max jitter_pct""",
+    "RetrySessionResult": """
+__typename ... on RetrySessionSuccess { session { ...Session } revision } ... on
+InvalidRequest { code message field } ... on LimitExceeded { code message field limit
+actual } ... on Unauthenticated { code message } ... on Forbidden { code message } ... on
+Unavailable { code message } ... on NotFound { code message kind id } ... on StateConflict
+{ code message id state } ... on VersionConflict { code message id expected
+VersionConflict_actual: actual } ... on Error { code message }""",
+    "RetrySessionSuccess": """session { ...Session } revision""",
+    "RevokeApiKeyResult": """
+__typename ... on RevokeApiKeySuccess { api_key { ...ApiKey } revision } ... on
+InvalidRequest { code message field } ... on LimitExceeded { code message field limit
+actual } ... on Unauthenticated { code message } ... on Forbidden { code message } ... on
+Unavailable { code message } ... on NotFound { code message kind id } ... on Error { code
+message }""",
+    "RevokeApiKeySuccess": """api_key { ...ApiKey } revision""",
+    "Session": """
+id version owner project pool name run_id tags { ...NameValue } command slots {
+...SlotAmount } cluster_size gpu_memory_gb environment { ...NameValue } working_directory
+estimated_duration time_limit max_retries retry_count preemptible depends_on {
+...Dependency } priority state attempt queue_position waits { ...Verdict } kernels {
+...Kernel } holds_devices queued_at scheduled_at started_at ended_at exit_code signal
+failure { ...Failure } retries_own_failures checkpoint_signal grace labels { ...NameValue
+} preferred_labels { ...NameValue } models preferred_models fallbacks { ...Fallback }
+fallback_level preemptions preemption { ...Preemption } held_by array_id array_index tasks
+{ ...ArrayTasks } order_estimate { ...OrderEstimate } reserve_until expected_start
+requested_gpus requested_memory_gb allocated_gpus { ...AllocatedGpu } allocation_time
+estimated_start_time estimated_wait_time scheduling_policy""",
+    "SessionConnection": """edges { ...SessionEdge } pageInfo { ...PageInfo } total_count revision""",
+    "SessionEdge": """node { ...Session } cursor""",
+    "SessionPreview": """
+revision starts_now kernels { ...PlannedKernel } tasks_starting queue_position waits {
+...Verdict } expected_start failure { ...Failure } displaces { ...Displaced }
+order_estimate { ...OrderEstimate }""",
+    "SlotAmount": """slot amount""",
+    "SlotCapacity": """slot total available allocated""",
+    "SlotGrant": """slot devices { ...DeviceAmount }""",
+    "StateConflict": """code message id state""",
+    "TaskSet": """indices count""",
+    "Unauthenticated": """code message""",
+    "Unavailable": """code message""",
+    "UnknownDependency": """code message session_id""",
+    "UnknownSlot": """code message slot known""",
+    "UnsupportedField": """code message field""",
+    "UnsupportedResource": """code message slot requested available""",
+    "UpdateSessionPriorityResult": """
+__typename ... on UpdateSessionPrioritySuccess { session { ...Session } revision } ... on
+InvalidRequest { code message field } ... on LimitExceeded { code message field limit
+actual } ... on Unauthenticated { code message } ... on Forbidden { code message } ... on
+Unavailable { code message } ... on NotFound { code message kind id } ... on StateConflict
+{ code message id state } ... on VersionConflict { code message id expected
+VersionConflict_actual: actual } ... on Error { code message }""",
+    "UpdateSessionPrioritySuccess": """session { ...Session } revision""",
+    "Usage": """project user gpu_hours gpu_hours_month gpu_hours_decayed share""",
+    "User": """name version role unix_name projects disabled created_at changed_at""",
+    "UserChangeResult": """
+__typename ... on UserChangeSuccess { user { ...User } revision } ... on InvalidRequest {
+code message field } ... on LimitExceeded { code message field limit actual } ... on
+Unauthenticated { code message } ... on Forbidden { code message } ... on Unavailable {
+code message } ... on NotFound { code message kind id } ... on StateConflict { code
+message id state } ... on VersionConflict { code message id expected
+VersionConflict_actual: actual } ... on Error { code message }""",
+    "UserChangeSuccess": """user { ...User } revision""",
+    "Verdict": """reason message slot requested available fits_kernels blocked_by agents devices until""",
+    "VersionConflict": """code message id expected actual""",
+    "WaitBucket": """at_least below count""",
+    "Weights": """age age_unit fair short short_half priority level sjf_age_pct""",
+}
+"""The selection by the type's name."""

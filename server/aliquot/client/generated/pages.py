@@ -1,0 +1,77 @@
+"""Pages.
+
+Made from the schema by `python -m aliquot_schema.graphql.client_code`; not to be edited.
+"""
+
+from msgspec import Struct
+
+from aliquot.client.generated.agents import Agent
+from aliquot.client.generated.connections import PageInfo
+from aliquot.client.generated.queue import QueueEntry
+from aliquot.client.generated.sessions import Session
+
+
+class AgentEdge(Struct, frozen=True, kw_only=True):
+    """One item of a page, and its place."""
+
+    node: Agent
+    """The item."""
+    cursor: str
+    """Its place in the list; opaque."""
+
+
+class AgentConnection(Struct, frozen=True, kw_only=True):
+    """One page of a list, read at one moment."""
+
+    edges: tuple[AgentEdge, ...]
+    """The items of this page."""
+    pageInfo: PageInfo
+    """Where this page lies in its list."""
+    total_count: int
+    """How many items match, on all pages."""
+    revision: int
+    """The number of the last event that this page knows of."""
+
+
+class QueueEntryEdge(Struct, frozen=True, kw_only=True):
+    """One item of a page, and its place."""
+
+    node: QueueEntry
+    """The item."""
+    cursor: str
+    """Its place in the list; opaque."""
+
+
+class QueueEntryConnection(Struct, frozen=True, kw_only=True):
+    """One page of a list, read at one moment."""
+
+    edges: tuple[QueueEntryEdge, ...]
+    """The items of this page."""
+    pageInfo: PageInfo
+    """Where this page lies in its list."""
+    total_count: int
+    """How many items match, on all pages."""
+    revision: int
+    """The number of the last event that this page knows of."""
+
+
+class SessionEdge(Struct, frozen=True, kw_only=True):
+    """One item of a page, and its place."""
+
+    node: Session
+    """The item."""
+    cursor: str
+    """Its place in the list; opaque."""
+
+
+class SessionConnection(Struct, frozen=True, kw_only=True):
+    """One page of a list, read at one moment."""
+
+    edges: tuple[SessionEdge, ...]
+    """The items of this page."""
+    pageInfo: PageInfo
+    """Where this page lies in its list."""
+    total_count: int
+    """How many items match, on all pages."""
+    revision: int
+    """The number of the last event that this page knows of."""

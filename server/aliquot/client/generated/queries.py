@@ -1,0 +1,170 @@
+"""Every query.
+
+Made from the schema by `python -m aliquot_schema.graphql.client_code`; not to be edited.
+"""
+
+from typing import Final
+
+from aliquot.client.asking import Asking
+from aliquot.client.generated.accounts import ApiKey, Me, User
+from aliquot.client.generated.administration import Policy, Quota, Usage
+from aliquot.client.generated.agents import Agent
+from aliquot.client.generated.cluster import Cluster
+from aliquot.client.generated.doctor import Examination
+from aliquot.client.generated.enums import AgentOrder, SessionOrder
+from aliquot.client.generated.inputs import AgentFilter, CreateSessionInput, SessionFilter
+from aliquot.client.generated.orchestrator import Orchestrator
+from aliquot.client.generated.pages import AgentConnection, QueueEntryConnection, SessionConnection
+from aliquot.client.generated.previews import SessionPreview
+from aliquot.client.generated.sessions import Session
+from aliquot.client.generated.statistics import QueueStatistics
+
+ME: Final = """query me { me { ...Me } }"""
+USERS: Final = """query users { users { ...User } }"""
+API_KEYS: Final = """query api_keys($user: String = null) { api_keys(user: $user) { ...ApiKey } }"""
+POLICY: Final = """query policy { policy { ...Policy } }"""
+QUOTAS: Final = """query quotas { quotas { ...Quota } }"""
+USAGE: Final = """
+query usage($user: String = null, $project: String = null) { usage(user: $user, project:
+$project) { ...Usage } }"""
+CLUSTER: Final = """query cluster { cluster { ...Cluster } }"""
+DOCTOR: Final = """query doctor { doctor { ...Examination } }"""
+ORCHESTRATOR: Final = """query orchestrator { orchestrator { ...Orchestrator } }"""
+PREVIEW_SESSION: Final = """
+query preview_session($input: CreateSessionInput!) { preview_session(input: $input) {
+...PreviewSessionResult } }"""
+QUEUE_STATISTICS: Final = """query queue_statistics { queue_statistics { ...QueueStatistics } }"""
+AGENTS: Final = """
+query agents($filter: AgentFilter = null, $order: AgentOrder! = id, $first: Int! = 20,
+$after: String = null, $min_revision: BigInt = null) { agents(filter: $filter, order:
+$order, first: $first, after: $after, min_revision: $min_revision) { ...AgentConnection }
+}"""
+AGENT: Final = """
+query agent($agent_id: String!, $min_revision: BigInt = null) { agent(agent_id: $agent_id,
+min_revision: $min_revision) { ...Agent } }"""
+SESSIONS: Final = """
+query sessions($filter: SessionFilter = null, $order: SessionOrder! = newest, $first: Int!
+= 20, $after: String = null, $min_revision: BigInt = null) { sessions(filter: $filter,
+order: $order, first: $first, after: $after, min_revision: $min_revision) {
+...SessionConnection } }"""
+SESSION: Final = """
+query session($id: ID!, $min_revision: BigInt = null) { session(id: $id, min_revision:
+$min_revision) { ...Session } }"""
+QUEUE: Final = """
+query queue($first: Int! = 20, $after: String = null, $min_revision: BigInt = null) {
+queue(first: $first, after: $after, min_revision: $min_revision) { ...QueueEntryConnection
+} }"""
+
+
+class Queries(Asking):
+    """Every query of the server."""
+
+    async def me(self) -> Me:
+        """Who asks."""
+        found: Me = await self._read(ME, {}, Me)
+        return found
+
+    async def users(self) -> tuple[User, ...]:
+        """Everybody who may come in, for operators."""
+        found: tuple[User, ...] = await self._read(USERS, {}, tuple[User, ...])
+        return found
+
+    async def api_keys(self, *, user: str | None = None) -> tuple[ApiKey, ...]:
+        """Keys, the oldest first: one's own; for admins, all."""
+        found: tuple[ApiKey, ...] = await self._read(API_KEYS, {"user": user}, tuple[ApiKey, ...])
+        return found
+
+    async def policy(self) -> Policy:
+        """What the allocator decides by."""
+        found: Policy = await self._read(POLICY, {}, Policy)
+        return found
+
+    async def quotas(self) -> tuple[Quota, ...]:
+        """All quotas."""
+        found: tuple[Quota, ...] = await self._read(QUOTAS, {}, tuple[Quota, ...])
+        return found
+
+    async def usage(self, *, user: str | None = None, project: str | None = None) -> tuple[Usage, ...]:
+        """What users have used within projects."""
+        found: tuple[Usage, ...] = await self._read(USAGE, {"user": user, "project": project}, tuple[Usage, ...])
+        return found
+
+    async def cluster(self) -> Cluster:
+        """What the agents are on, and have together."""
+        found: Cluster = await self._read(CLUSTER, {}, Cluster)
+        return found
+
+    async def doctor(self) -> Examination:
+        """Ask every agent now, and tell what does not agree. For operators."""
+        found: Examination = await self._read(DOCTOR, {}, Examination)
+        return found
+
+    async def orchestrator(self) -> Orchestrator:
+        """Which server leads, what the one that answers does, and whether anything is placed."""
+        found: Orchestrator = await self._read(ORCHESTRATOR, {}, Orchestrator)
+        return found
+
+    async def preview_session(self, input: CreateSessionInput) -> SessionPreview:
+        """What would become of a session if it were submitted now. Changes nothing."""
+        found: SessionPreview = await self._change(PREVIEW_SESSION, {"input": input}, SessionPreview)
+        return found
+
+    async def queue_statistics(self) -> QueueStatistics:
+        """How long the queue is, how long it lets wait, and how much it gets done."""
+        found: QueueStatistics = await self._read(QUEUE_STATISTICS, {}, QueueStatistics)
+        return found
+
+    async def agents(
+        self,
+        *,
+        filter: AgentFilter | None = None,
+        order: AgentOrder = AgentOrder.ID,
+        first: int = 20,
+        after: str | None = None,
+        min_revision: int | None = None,
+    ) -> AgentConnection:
+        """The agents of the cluster."""
+        found: AgentConnection = await self._read(
+            AGENTS,
+            {"filter": filter, "order": order, "first": first, "after": after, "min_revision": min_revision},
+            AgentConnection,
+        )
+        return found
+
+    async def agent(self, agent_id: str, *, min_revision: int | None = None) -> Agent | None:
+        """One agent; null when there is none of this id."""
+        found: Agent | None = await self._read(
+            AGENT, {"agent_id": agent_id, "min_revision": min_revision}, Agent | None
+        )
+        return found
+
+    async def sessions(
+        self,
+        *,
+        filter: SessionFilter | None = None,
+        order: SessionOrder = SessionOrder.NEWEST,
+        first: int = 20,
+        after: str | None = None,
+        min_revision: int | None = None,
+    ) -> SessionConnection:
+        """Sessions, ended ones included."""
+        found: SessionConnection = await self._read(
+            SESSIONS,
+            {"filter": filter, "order": order, "first": first, "after": after, "min_revision": min_revision},
+            SessionConnection,
+        )
+        return found
+
+    async def session(self, id: str, *, min_revision: int | None = None) -> Session | None:
+        """One session; null when there is none of this id."""
+        found: Session | None = await self._read(SESSION, {"id": id, "min_revision": min_revision}, Session | None)
+        return found
+
+    async def queue(
+        self, *, first: int = 20, after: str | None = None, min_revision: int | None = None
+    ) -> QueueEntryConnection:
+        """The sessions that wait, in the order in which the allocator looks at them."""
+        found: QueueEntryConnection = await self._read(
+            QUEUE, {"first": first, "after": after, "min_revision": min_revision}, QueueEntryConnection
+        )
+        return found

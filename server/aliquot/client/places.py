@@ -1,0 +1,133 @@
+"""Where a server is, and what lets one in: from arguments, the environment, a file of clusters, or this machine.
+
+The file is `~/.config/aliquot/clusters.toml` (or `$XDG_CONFIG_HOME/aliquot/clusters.toml`):
+
+    default = "lab"
+
+    [clusters.lab]
+    url = "https://gpu.example.org:8090"
+    key-file = "~/.config/aliquot/lab.key"   # or: key = "..."
+"""
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from aliquot.client.failures import NoPlace
+
+LOCAL_URL: Final = "http://127.0.0.1:8090"
+SERVER_VARIABLE: Final = "ALIQUOT_SERVER"
+TOKEN_VARIABLE: Final = "ALIQUOT_TOKEN"
+TOKEN_FILE_VARIABLE: Final = "ALIQUOT_TOKEN_FILE"
+CLUSTER_VARIABLE: Final = "ALIQUOT_CLUSTER"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A server, and the token that is shown to it."""
+
+    url: str
+    token: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """One entry of the file."""
+
+    name: str
+    url: str
+    key: str | None = field(default=None, repr=False)
+    key_file: Path | None = None
+    is_default: bool = False
+
+    def place(self) -> Place:
+        """The server and its key.
+
+        Raises:
+            NoPlace: the key cannot be read.
+        """
+        return Place(url=self.url, token=self.key or _read(self.key_file or Path()))
+
+
+def find_place(*, cluster: str | None = None, server: str | None = None, token_file: Path | None = None) -> Place:
+    """Find out which server is meant: what is given here, then the environment, then the file, then this machine.
+
+    Raises:
+        NoPlace: there is no such cluster, or no token for it.
+    """
+    if not (cluster or server or os.environ.get(SERVER_VARIABLE)):
+        cluster = os.environ.get(CLUSTER_VARIABLE)
+    if cluster and not server:
+        return _named(cluster).place()
+    url = server or os.environ.get(SERVER_VARIABLE)
+    default = next((one for one in read_clusters() if one.is_default), None)
+    if url is None and default is not None and token_file is None:
+        return default.place()
+    return Place(url=url or LOCAL_URL, token=_token(token_file))
+
+
+def read_clusters() -> tuple[Cluster, ...]:
+    """The clusters of the file, in its order; none when there is no file.
+
+    Raises:
+        NoPlace: the file cannot be read, or says something else.
+    """
+    path = clusters_file()
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return ()
+    except (OSError, ValueError) as error:
+        raise NoPlace(f"{path}: {error}") from None
+    entries = table.get("clusters", {})
+    if not isinstance(entries, dict) or table.keys() - {"clusters", "default"}:
+        raise NoPlace(f"{path}: it has `default`, and tables [clusters.NAME] with url and key or key-file")
+    return tuple(_cluster(name, entry, default=table.get("default"), path=path) for name, entry in entries.items())
+
+
+def clusters_file() -> Path:
+    """Where the clusters are written."""
+    folder = os.environ.get("XDG_CONFIG_HOME")
+    return (Path(folder) if folder else Path.home() / ".config") / "aliquot" / "clusters.toml"
+
+
+def local_token_file() -> Path:
+    """Where a server of this machine and account keeps its token."""
+    root = Path("/var/lib/aliquot") if os.geteuid() == 0 else Path.home() / ".local" / "share" / "aliquot"
+    return root / "token"
+
+
+def _named(name: str) -> Cluster:
+    known = {one.name: one for one in read_clusters()}
+    if name not in known:
+        there = f"there are {', '.join(known)}" if known else "there is none yet"
+        raise NoPlace(f"{clusters_file()} has no cluster {name}; {there}")
+    return known[name]
+
+
+def _cluster(name: str, entry: Mapping[str, Any], *, default: object, path: Path) -> Cluster:
+    known = isinstance(entry, dict) and not entry.keys() - {"url", "key", "key-file"}
+    if not known or not all(isinstance(text, str) for text in entry.values()) or "url" not in entry:
+        raise NoPlace(f"{path}: [clusters.{name}] has url, and key or key-file, as text")
+    if ("key" in entry) == ("key-file" in entry):
+        raise NoPlace(f"{path}: [clusters.{name}] needs one of key and key-file")
+    file = Path(entry["key-file"]).expanduser() if "key-file" in entry else None
+    return Cluster(name=name, url=entry["url"], key=entry.get("key"), key_file=file, is_default=name == default)
+
+
+def _token(file: Path | None) -> str:
+    if file is None and os.environ.get(TOKEN_VARIABLE):
+        return os.environ[TOKEN_VARIABLE].strip()
+    named = os.environ.get(TOKEN_FILE_VARIABLE)
+    return _read(file or (Path(named) if named else local_token_file()))
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.expanduser().read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is no token"
+        raise NoPlace(f"no token in {file}: {why}; name its file with --token-file, or in {clusters_file()}") from None

@@ -1,0 +1,39 @@
+"""A job array whose tasks each have a command of their own."""
+
+import subprocess
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from aliquot.client.array_command import array_command
+
+# A shell's text cannot hold NUL, and an argument that is no UTF-8 cannot be sent.
+texts = st.text(st.characters(exclude_characters="\0", codec="utf-8"), max_size=20)
+
+
+@settings(deadline=None, max_examples=25)
+@given(values=st.lists(texts, min_size=1, max_size=3))
+def test_each_task_gets_its_parameters_as_they_are(values: list[str]) -> None:
+    script = array_command(["printf", "%s|", "a{x}b", "{other"], [{"x": value} for value in values])
+    for index, value in enumerate(values):
+        done = subprocess.run(
+            ["/bin/sh", "-c", script], env={"ALIQUOT_ARRAY_INDEX": str(index), "PATH": "/usr/bin:/bin"},
+            capture_output=True, check=True,
+        )  # fmt: skip
+        assert done.stdout.decode() == f"a{value}b|{{other|"
+
+
+def test_a_missing_parameter_is_named_with_its_task() -> None:
+    with pytest.raises(ValueError, match="task 1 has no parameter lr"):
+        array_command(["train", "--lr={lr}"], [{"lr": 1}, {"rate": 2}])
+
+
+def test_no_parameters_are_no_array() -> None:
+    with pytest.raises(ValueError, match="no task"):
+        array_command(["train"], [])
+
+
+def test_what_is_longer_than_a_command_is_refused_here() -> None:
+    with pytest.raises(ValueError, match="submit fewer"):
+        array_command(["train", "{x}"], [{"x": "y" * 1000}] * 200)

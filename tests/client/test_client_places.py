@@ -1,0 +1,104 @@
+"""Which server is meant: arguments, the environment, the file of clusters, this machine."""
+
+from pathlib import Path
+
+import pytest
+
+from aliquot.client import NoPlace, Place, find_place
+from aliquot.client.places import LOCAL_URL, local_token_file, read_clusters
+from aliquot.execution.agent.default_folder import default_data_folder
+
+FILE = """
+default = "lab"
+
+[clusters.lab]
+url = "https://lab:8090"
+key = "lab-key"
+
+[clusters.attic]
+url = "http://attic:8090"
+key-file = "{folder}/attic.key"
+"""
+
+
+@pytest.fixture
+def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in ("SERVER", "TOKEN", "TOKEN_FILE", "CLUSTER"):
+        monkeypatch.delenv(f"ALIQUOT_{name}", raising=False)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    (tmp_path / "aliquot").mkdir()
+    (tmp_path / "attic.key").write_text("attic-key\n")
+    return tmp_path / "aliquot" / "clusters.toml"
+
+
+@pytest.fixture
+def clusters(config: Path, tmp_path: Path) -> Path:
+    config.write_text(FILE.format(folder=tmp_path))
+    return config
+
+
+def test_the_default_cluster_is_taken_when_nothing_is_said(clusters: Path) -> None:
+    assert find_place() == Place(url="https://lab:8090", token="lab-key")
+
+
+def test_a_cluster_is_taken_by_its_name(clusters: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    attic = Place(url="http://attic:8090", token="attic-key")
+    assert find_place(cluster="attic") == attic
+    monkeypatch.setenv("ALIQUOT_CLUSTER", "attic")
+    assert find_place() == attic
+
+
+def test_the_environment_stands_before_the_file(clusters: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ALIQUOT_SERVER", "http://other:1")
+    monkeypatch.setenv("ALIQUOT_TOKEN", "from-the-environment")
+    assert find_place() == Place(url="http://other:1", token="from-the-environment")
+    assert find_place(cluster="lab").token == "lab-key"
+
+
+def test_what_is_given_stands_before_everything(
+    clusters: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ALIQUOT_SERVER", "http://other:1")
+    monkeypatch.setenv("ALIQUOT_TOKEN", "from-the-environment")
+    found = find_place(server="http://given:2", token_file=tmp_path / "attic.key")
+    assert found == Place(url="http://given:2", token="attic-key")
+
+
+def test_without_anything_it_is_this_machine(config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ALIQUOT_TOKEN_FILE", str(tmp_path / "attic.key"))
+    assert find_place() == Place(url=LOCAL_URL, token="attic-key")
+    assert local_token_file() == default_data_folder() / "token"
+
+
+def test_an_unknown_cluster_is_told_with_those_that_there_are(clusters: Path) -> None:
+    with pytest.raises(NoPlace, match="no cluster cellar; there are lab, attic"):
+        find_place(cluster="cellar")
+
+
+def test_a_missing_token_says_where_it_is_looked_for(config: Path, tmp_path: Path) -> None:
+    with pytest.raises(NoPlace, match=r"no token in .*nowhere.*--token-file"):
+        find_place(token_file=tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "not toml",
+        "clusters = 3",
+        "other = 1",
+        "[clusters]\nlab = 'http://x'",
+        "[clusters.lab]\nurl = 'http://x'",
+        "[clusters.lab]\nurl = 'http://x'\nkey = 'a'\nkey-file = 'b'",
+        "[clusters.lab]\nurl = 'http://x'\nkey = 3",
+        "[clusters.lab]\nkey = 'x'",
+        "[clusters.lab]\nurl = 'x'\nkey = 'x'\ncolour = 'red'",
+    ],
+)
+def test_a_wrong_file_is_told_by_its_name(config: Path, text: str) -> None:
+    config.write_text(text)
+    with pytest.raises(NoPlace, match=r"clusters\.toml"):
+        read_clusters()
+
+
+def test_a_key_is_not_printed() -> None:
+    assert "secret" not in repr(Place(url="http://x", token="secret"))

@@ -1,0 +1,136 @@
+"""Submitting, waiting and following over a connection that breaks."""
+
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from aliquot.client import Refused, ServerUnreachable, SubscriptionClosed, UnexpectedAnswer
+from aliquot.client.blocking_calls import BlockingCalls
+from aliquot.client.generated.inputs import CommandInput, CreateSessionInput
+from aliquot.client.session_calls import SessionCalls
+
+pytestmark = pytest.mark.anyio
+
+Step = dict[str, Any] | Exception
+
+
+class Script(SessionCalls):
+    """Does what it is told, step by step."""
+
+    _fragments = dict.fromkeys(("QueueUpdate", "LogChunk", "CreateSessionResult", "SessionConnection"), "id")
+
+    def __init__(self, *steps: Step) -> None:
+        self._steps: Iterator[Step] = iter(steps)
+        self.asked: list[Mapping[str, Any]] = []
+
+    async def execute(self, query: str, variables: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        self.asked.append(variables or {})
+        step = next(self._steps)
+        if isinstance(step, Exception):
+            raise step
+        return step
+
+    async def subscribe(
+        self, query: str, variables: Mapping[str, Any] | None = None
+    ) -> AsyncGenerator[dict[str, Any], None]:
+        self.asked.append(variables or {})
+        for step in self._steps:
+            if isinstance(step, Exception):
+                raise step
+            if not step:
+                return
+            yield step
+
+
+def _chunk(text: str, *, offset: int) -> dict[str, Any]:
+    places = {"offset": offset, "next_offset": offset + len(text), "at_end": False}
+    return {"session_logs": {"session_id": "ses_1", "kernel_id": "ses_1.1.0", "rank": 0, "text": text, **places}}
+
+
+async def test_output_goes_on_where_it_was() -> None:
+    script = Script(
+        _chunk("one", offset=0), SubscriptionClosed(1012, "restart"), ServerUnreachable("away"), _chunk("two", offset=3)
+    )
+    assert [chunk.text async for chunk in script.logs("ses_1")] == ["one", "two"]
+    assert [asked["offset"] for asked in script.asked] == [0, 3, 3]
+
+
+async def test_events_begin_at_a_number_before_anything_can_be_missed() -> None:
+    empty = {"hasNextPage": False, "hasPreviousPage": False, "startCursor": None, "endCursor": None}
+    page = {"edges": [], "pageInfo": empty, "total_count": 0, "revision": 41}
+    script = Script({"sessions": page}, SubscriptionClosed(4008, "slow"), {})
+    assert [update async for update in script.events()] == []
+    assert [asked["after"] for asked in script.asked[1:]] == [41, 41]
+
+
+async def test_a_submission_is_asked_for_again_with_the_same_key() -> None:
+    script = Script(
+        ServerUnreachable("no answer"),
+        {"create_session": {"__typename": "ImpossibleRequest", "message": "no", "ImpossibleRequest_limit": "8"}},
+    )
+    with pytest.raises(Refused) as caught:
+        await script.submit(["true"], slots={"cpu": 1, "cuda.shares": 0.25, "mem": "2g"})
+    assert caught.value.answer["limit"] == "8"
+    first, second = (asked["input"] for asked in script.asked)
+    assert first == second
+    assert first["idempotency_key"]
+    assert first["slots"] == [
+        {"slot": "cpu", "amount": "1"},
+        {"slot": "cuda.shares", "amount": "0.25"},
+        {"slot": "mem", "amount": "2g"},
+    ]
+
+
+@pytest.mark.parametrize(("amount", "text"), [(0.00001, "0.00001"), (2.0, "2"), (1e12, "1000000000000")])
+async def test_amounts_have_no_exponent(amount: float, text: str) -> None:
+    script = Script({"create_session": {"__typename": "InvalidRequest"}})
+    with pytest.raises(Refused):
+        await script.submit("true", slots={"cpu": amount})
+    assert script.asked[0]["input"]["slots"] == [{"slot": "cpu", "amount": text}]
+
+
+async def test_what_is_not_set_is_not_sent() -> None:
+    script = Script({"create_session": {"__typename": "InvalidRequest"}})
+    wanted = CreateSessionInput(command=CommandInput(shell="true"), slots=[], idempotency_key="k")
+    with pytest.raises(Refused):
+        await script.submit_once(wanted)
+    assert script.asked[0]["input"] == {"command": {"shell": "true"}, "slots": [], "idempotency_key": "k"}
+
+
+async def test_an_answer_of_another_shape_is_unexpected() -> None:
+    script = Script({"session_logs": {"text": 3}})
+    with pytest.raises(UnexpectedAnswer, match="newer"):
+        await anext(script.logs("ses_1"))
+
+
+def test_blocking_calls_give_items_and_failures_one_by_one() -> None:
+    async def numbers() -> AsyncGenerator[int, None]:
+        yield 1
+        yield 2
+        raise ServerUnreachable("away")
+
+    calls = BlockingCalls()
+    items = calls._each(numbers())
+    assert [next(items), next(items)] == [1, 2]
+    with pytest.raises(ServerUnreachable):
+        next(items)
+    calls._end()
+
+
+def test_blocking_iteration_can_be_left_early() -> None:
+    left: list[bool] = []
+
+    async def numbers() -> AsyncGenerator[int, None]:
+        try:
+            while True:
+                yield 1
+        finally:
+            left.append(True)
+
+    calls = BlockingCalls()
+    items = calls._each(numbers())
+    assert next(items) == 1
+    items.close()
+    calls._end()
+    assert left == [True]
