@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from aliquot.core.policy import Policy
-from aliquot.core.snapshot import AgentRow, RunningRow
+from aliquot.core.snapshot import ANYWHERE, AgentRow, RunningRow
 from aliquot_schema.ids import AgentId, DeviceId, NodeId
 from aliquot_schema.policies import Backfill
 from aliquot_schema.reasons import Reason
@@ -56,9 +56,11 @@ def test_a_head_that_wants_cores_too_is_promised_when_both_are_free(backfill: Ba
 
 @pytest.mark.parametrize("backfill", PROMISING)
 def test_a_device_of_two_units_is_given_back_by_the_unit(backfill: Backfill) -> None:
-    agent = on("x", [gpu(0, costs={WHOLE: 500, SHARES: 1})])
+    """Enough is free in sum all the time, on a model that the head does not want."""
+    agent, other = on("x", [gpu(0, costs={WHOLE: 500, SHARES: 1})]), on("y", gpus(1, model="A100"))
     running = [whole(name, agent, 0, ends_in_s=ends_s) for name, ends_s in (("a", 10), ("b", 20))]
-    plan = passed(busy([agent], running, [row("head", cuda_shares="1")]), Policy(backfill=backfill))
+    head = row("head", cuda_shares="1", where=replace(ANYWHERE, models=("H100",)))
+    plan = passed(busy([agent, other], running, [head]), Policy(backfill=backfill))
     assert plan.reservation is not None
     assert plan.reservation.at_us == NOW_US + 20 * SECOND_US
 
@@ -78,7 +80,7 @@ def test_who_outlasts_the_head_is_not_put_where_somebody_still_runs() -> None:
     """The head waits for an A100. On the H100s one runs that ends before it starts, and two come that stay longer."""
     agent = on("x", [*gpus(3), gpu(3, model="A100"), gpu(4, model="A100")])
     running = [whole("a", agent, 3, ends_in_s=50), whole("b", agent, 2, ends_in_s=20)]
-    old, new = (replace(row("any").where, models=(model,)) for model in ("A100", "H100"))
+    old, new = (replace(ANYWHERE, models=(model,)) for model in ("A100", "H100"))
     queue = [
         row("head", cuda_device="2", where=old),
         *(row(f"long{number}", at=1 + number, limit_ms=60_000, where=new) for number in range(3)),
@@ -131,3 +133,10 @@ def test_a_row_of_a_longer_guard_waits_for_a_longer_gap() -> None:
         "long": NOW_US + 60 * SECOND_US,
     }
     assert placed(passed(busy([TWO], running, queue), EASY)) == ["short"]
+
+
+def test_a_device_of_which_nothing_is_counted_is_free_beyond_the_end_of_who_runs_there() -> None:
+    """Files that could not be read: somebody runs on a device, and nothing of it is counted."""
+    running = (whole("a", TWO, 0, ends_in_s=50),)
+    state = snapshot([TWO], [row("long", cuda_device="2", limit_ms=99_000)], running=running)
+    assert placed(passed(state, CONSERVATIVE)) == ["long"]
