@@ -27,13 +27,3 @@ class SlotCapacityView:
     total: str
     available: str
     allocated: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterView:
-    """What agents are on, beside hosts of their own, and what they have together."""
-
-    ray: RayView | None
-    """None: this server does not use Ray."""
-    capacity: tuple[SlotCapacityView, ...] = ()
-    """In the order of the slots' names."""

@@ -7,6 +7,7 @@ from typing import Generic, TypeVar
 
 from aliquot_schema.agents import AllocationMode
 from aliquot_schema.devices import DeviceAccess, DeviceHealth, Isolation
+from aliquot_schema.gpu_views import AllocatedGpuView, gpus_in
 from aliquot_schema.leases import LeaseKind
 from aliquot_schema.reasons import Reason
 from aliquot_schema.sessions import DependencyCondition, PreemptionCause, Priority
@@ -321,6 +322,38 @@ class SessionView:
     """When it is reckoned to have given its devices back; None when it holds none."""
     expected_start: datetime | None = None
     """When it starts at the latest, as far as a reservation promises; None when it holds none."""
+    hidden: tuple[str, ...] = ()
+    """Fields that are not the caller's to see, see `privacy`."""
+
+    scheduling_policy: str = ""
+    """Who is next now, by name."""
+    allocated_gpus: tuple[AllocatedGpuView, ...] = ()
+    """Of the newest attempt, given back or not."""
+
+    @property
+    def requested_gpus(self) -> float:
+        """Of all kernels together, shares included."""
+        return gpus_in((slot.slot, slot.amount) for slot in self.slots) * self.cluster_size
+
+    @property
+    def requested_memory_gb(self) -> str | None:
+        """The least memory per device."""
+        return self.gpu_memory_gb
+
+    @property
+    def allocation_time(self) -> datetime | None:
+        """When devices were granted."""
+        return self.scheduled_at
+
+    @property
+    def estimated_start_time(self) -> datetime | None:
+        """When it starts at the latest, as far as a reservation promises."""
+        return self.expected_start
+
+    @property
+    def estimated_wait_time(self) -> float | None:
+        """Seconds from its submission to that time."""
+        return None if self.expected_start is None else (self.expected_start - self.queued_at).total_seconds()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

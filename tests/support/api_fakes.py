@@ -16,7 +16,7 @@ from aliquot_schema.errors import (
     VersionConflict,
 )
 from aliquot_schema.preview_views import SessionPreview
-from aliquot_schema.ray_views import SlotCapacityView
+from aliquot_schema.ray_views import RayView, SlotCapacityView
 from aliquot_schema.requests import (
     AgentFilter,
     Caller,
@@ -29,6 +29,7 @@ from aliquot_schema.requests import (
 )
 from aliquot_schema.sessions import Priority
 from aliquot_schema.states import PENDING, SessionState
+from aliquot_schema.statistics_views import ClusterView, GpusView, QueueStatisticsView
 from aliquot_schema.views import (
     AgentView,
     LogChunkView,
@@ -94,8 +95,24 @@ class FakeReader:
         found = [item for item in found if not where.states or item.state in where.states]
         return self._page(found, [item.id for item in found], page)
 
-    def capacity(self, caller: Caller) -> tuple[SlotCapacityView, ...]:
-        return (SlotCapacityView(slot="cuda.device", total="2.00", available="1.80", allocated="0.20"),)
+    def cluster(self, caller: Caller, ray: RayView | None) -> ClusterView:
+        capacity = SlotCapacityView(slot="cuda.device", total="2.00", available="1.80", allocated="0.20")
+        gpus = GpusView(total_gpus=2.0, available_gpus=1.8, allocated_gpus=0.2, nodes=(), gpus=())
+        return ClusterView(ray=ray, capacity=(capacity,), look=lambda: gpus)
+
+    def queue_statistics(self, caller: Caller) -> QueueStatisticsView:
+        return QueueStatisticsView(
+            revision=self.cluster.revision,
+            total_queued=len(self.cluster.sessions),
+            oldest_wait=None,
+            window=3600.0,
+            started=0,
+            finished=0,
+            average_wait_time=None,
+            median_wait_time=None,
+            throughput=0.0,
+            wait_distribution=(),
+        )
 
     def agent(self, caller: Caller, agent_id: str) -> AgentView | None:
         self.cluster.callers.append(caller)

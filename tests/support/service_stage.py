@@ -104,7 +104,7 @@ class Stage:
         creation = Creation(state=state, journal=journal, store=store, clock=clock, ids=RandomIds())
         self.sessions = Sessions(state=state, journal=journal, creation=creation, store=store, clock=clock)
         self.previews = Previews(state=state, creation=creation, clock=clock)
-        self.queries = Queries(state=state, store=store, feed=feed, previews=self.previews)
+        self.queries = Queries(state=state, store=store, feed=feed, previews=self.previews, clock=clock)
         self.watching = Watching(state=state, feed=feed, outputs=executor)
 
     async def submit(self, *, devices: int = 1, kernels: int = 1, **more: Any) -> SessionId:

@@ -8,7 +8,6 @@ from aliquot_schema.graphql.accounts_port import Accountant as Accountant
 from aliquot_schema.graphql.administration_port import Administrator as Administrator
 from aliquot_schema.preview_views import SessionPreview
 from aliquot_schema.ray_views import RayView as RayView
-from aliquot_schema.ray_views import SlotCapacityView
 from aliquot_schema.requests import AgentFilter as AgentFilter
 from aliquot_schema.requests import Caller as Caller
 from aliquot_schema.requests import NewSession as NewSession
@@ -17,6 +16,7 @@ from aliquot_schema.requests import SessionChanged as SessionChanged
 from aliquot_schema.requests import SessionFilter as SessionFilter
 from aliquot_schema.requests import SessionsCreated as SessionsCreated
 from aliquot_schema.server_views import ALONE, OrchestratorView
+from aliquot_schema.statistics_views import ClusterView, QueueStatisticsView
 from aliquot_schema.views import AgentView, LogChunkView, Page, QueueEntryView, QueueUpdateView, SessionView
 
 
@@ -35,8 +35,11 @@ class Reader(Protocol):
 
     def agent(self, caller: Caller, agent_id: str) -> AgentView | None: ...
 
-    def capacity(self, caller: Caller) -> tuple[SlotCapacityView, ...]:
+    def cluster(self, caller: Caller, ray: RayView | None) -> ClusterView:
         """What all agents have together that can be asked."""
+
+    def queue_statistics(self, caller: Caller) -> QueueStatisticsView:
+        """The queue now, and how it went in the hour before."""
 
     async def sessions(self, caller: Caller, where: SessionFilter, order: str, page: PageRequest) -> Page[SessionView]:
         """`order` is one of `SessionOrder`. Raises InvalidRequest for a bad cursor."""

@@ -46,3 +46,18 @@ class Device:
     external: bool = strawberry.field(
         description="Whether processes that are none of ours use it, and it is therefore given to nobody."
     )
+
+
+@strawberry.type(description="A GPU, in the fewest words; `Device` says more.")
+class Gpu:
+    id: strawberry.ID = strawberry.field(description="Stable over reboots.")
+    node_id: strawberry.ID = strawberry.field(description="The host that it is in.")
+    name: str = strawberry.field(description="Kind and index, like cuda0.")
+    model: str = strawberry.field(description="The maker's name for it.")
+    available: bool = strawberry.field(description="Whether what is free of it may be given to somebody.")
+    memory_total: BigInt = strawberry.field(description="Bytes.")
+    memory_used: BigInt | None = strawberry.field(description="Bytes at the last sample.")
+    utilization: float | None = strawberry.field(description="Percent at the last sample.")
+    temperature: float | None = strawberry.field(description="Degrees Celsius at the last sample.")
+    allocated: float = strawberry.field(description="The part of it that is held, 0 to 1.")
+    allocated_to: list[Holder] = strawberry.field(description="By whom.")

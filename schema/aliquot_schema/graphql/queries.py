@@ -21,6 +21,7 @@ from aliquot_schema.graphql.queue import QueueEntry
 from aliquot_schema.graphql.roots import root_field
 from aliquot_schema.graphql.scalars import BigInt
 from aliquot_schema.graphql.sessions import Session
+from aliquot_schema.graphql.statistics import StatisticsQueries
 from aliquot_schema.requests import AgentFilter, PageRequest, SessionFilter
 from aliquot_schema.views import AgentView, QueueEntryView, SessionView
 
@@ -37,7 +38,13 @@ MinRevision = Annotated[
 
 @strawberry.type(description="Questions.")
 class Query(
-    AccountQueries, AdministrationQueries, ClusterQueries, DoctorQueries, OrchestratorQueries, PreviewQueries
+    AccountQueries,
+    AdministrationQueries,
+    ClusterQueries,
+    DoctorQueries,
+    OrchestratorQueries,
+    PreviewQueries,
+    StatisticsQueries,
 ):
     @root_field(Connection[Agent], "The agents of the cluster.")
     async def agents(

@@ -81,6 +81,14 @@ class OrderEstimate:
     explanation: str = strawberry.field(description="What that rests on, in a sentence.")
 
 
+@strawberry.type(description="A part of a GPU that a session was given.")
+class AllocatedGpu:
+    node_id: strawberry.ID = strawberry.field(description="The host.")
+    gpu_id: strawberry.ID = strawberry.field(description="The device.")
+    share: float = strawberry.field(description="Of the device, 0 to 1.")
+    memory_gb: float = strawberry.field(description="That part of the device's memory, in 10^9 bytes.")
+
+
 @strawberry.type(description="A session: a command with resources, from submission to its end. In the queue, a job.")
 class Session:
     id: strawberry.ID = strawberry.field(description="`ses_...`; sorts by time of submission.")
@@ -139,3 +147,15 @@ class Session:
     expected_start: datetime | None = strawberry.field(
         description="When it starts at the latest, if those that run keep to their limits; null without a reservation."
     )
+    hidden: list[str] = strawberry.field(
+        description="Fields that are not yours to see: null or empty here, whatever they are."
+    )
+    requested_gpus: float = strawberry.field(description="Of all kernels together; shares count as they are.")
+    requested_memory_gb: str | None = strawberry.field(description="The least memory per device, in 10^9 bytes.")
+    allocated_gpus: list[AllocatedGpu] = strawberry.field(description="What its newest attempt was given of GPUs.")
+    allocation_time: datetime | None = strawberry.field(description="When devices were granted.")
+    estimated_start_time: datetime | None = strawberry.field(description="The same as `expected_start`.")
+    estimated_wait_time: float | None = strawberry.field(
+        description="Seconds from its submission to `estimated_start_time`."
+    )
+    scheduling_policy: str = strawberry.field(description="By which policy it is decided now who is next.")

@@ -4,6 +4,7 @@ from datetime import datetime
 
 from aliquot.core.explain import explain
 from aliquot.core.guards import guard_ms
+from aliquot.service.allocated_gpus import allocated_gpus
 from aliquot.service.projection_terms import (
     estimate_view,
     fallback_view,
@@ -146,6 +147,8 @@ def session_view(state: State, session: Session, *, position: int | None = None)
         order_estimate=estimate_view(spec, state.forecast_of(session.id)),
         reserve_until=_reserve_until(state, session),
         expected_start=_expected_start(state, session),
+        scheduling_policy=state.policy.order,
+        allocated_gpus=allocated_gpus(state, session),
     )
 
 

@@ -2,23 +2,27 @@
 
 import asyncio
 from dataclasses import replace
+from functools import cache
 from typing import Final
 
 from aliquot.service.agent_projection import agent_view
 from aliquot.service.cluster_capacity import capacity_of
 from aliquot.service.feed import Feed
+from aliquot.service.gpu_projection import gpus_view
 from aliquot.service.paging import cursor_of, cut, key_of
-from aliquot.service.ports import SessionQuery, Store
+from aliquot.service.ports import Clock, SessionQuery, Store
 from aliquot.service.preview import Previews
 from aliquot.service.projection import session_view
 from aliquot.service.state import State
+from aliquot.service.statistics import queue_statistics
+from aliquot.service.visibility import agent_seen, session_seen
 from aliquot_schema.agents import Agent
 from aliquot_schema.errors import InvalidRequest, Unavailable
 from aliquot_schema.ids import SESSION_PREFIX, AgentId, SessionId, UserId
 from aliquot_schema.leases import Lease
 from aliquot_schema.natural_order import natural_key
 from aliquot_schema.preview_views import SessionPreview
-from aliquot_schema.ray_views import SlotCapacityView
+from aliquot_schema.ray_views import RayView
 from aliquot_schema.requests import (
     AgentFilter,
     AgentOrder,
@@ -30,6 +34,7 @@ from aliquot_schema.requests import (
 )
 from aliquot_schema.sessions import Session
 from aliquot_schema.states import ENDED, AgentState
+from aliquot_schema.statistics_views import ClusterView, QueueStatisticsView
 from aliquot_schema.views import AgentView, Page, QueueEntryView, SessionView
 
 REVISION_WAIT_S: Final = 5.0
@@ -38,7 +43,8 @@ REVISION_WAIT_S: Final = 5.0
 class Queries:
     """Questions of people and programs."""
 
-    def __init__(self, *, state: State, store: Store, feed: Feed, previews: Previews) -> None:
+    def __init__(self, *, state: State, store: Store, feed: Feed, previews: Previews, clock: Clock) -> None:
+        self._clock = clock
         self._previews = previews
         self._state = state
         self._store = store
@@ -70,32 +76,35 @@ class Queries:
             found,
             page,
             key=lambda agent: agent.id,
-            show=lambda agent: agent_view(self._state, agent),
+            show=lambda agent: self._agent_seen(caller, agent),
             revision=self._state.revision,
         )
 
     def agent(self, caller: Caller, agent_id: str) -> AgentView | None:
         """One agent."""
         agent = self._state.agents.get(AgentId(agent_id))
-        return None if agent is None else agent_view(self._state, agent)
+        return None if agent is None else self._agent_seen(caller, agent)
 
-    def capacity(self, caller: Caller) -> tuple[SlotCapacityView, ...]:
+    def cluster(self, caller: Caller, ray: RayView | None) -> ClusterView:
         """What agents that can be asked have together, and what of it is held."""
-        return capacity_of(self._state)
+        return ClusterView(ray=ray, capacity=capacity_of(self._state), look=cache(lambda: gpus_view(self._state)))
+
+    def queue_statistics(self, caller: Caller) -> QueueStatisticsView:
+        """The queue now, and how it went in the hour before."""
+        return queue_statistics(self._state, now_us=self._clock.now_us())
 
     async def sessions(self, caller: Caller, where: SessionFilter, order: str, page: PageRequest) -> Page[SessionView]:
         """Sessions by the time of their submission."""
         query = _query(where, order, page)
         if self._state.ended_complete or _wants_live_only(where):
-            return self._from_state(query)
+            return self._from_state(caller, query)
         return await self._from_store(caller, query)
 
     async def session(self, caller: Caller, session_id: str) -> SessionView | None:
         """One session, however old."""
         known = self._state.sessions.get(SessionId(session_id))
-        if known is not None:
-            return session_view(self._state, known)
-        return await self._old_view(SessionId(session_id))
+        view = session_view(self._state, known) if known is not None else await self._old_view(SessionId(session_id))
+        return None if view is None else session_seen(caller, view)
 
     async def preview_session(self, caller: Caller, request: NewSession) -> SessionPreview:
         """See `Previews.preview`."""
@@ -108,20 +117,23 @@ class Queries:
             line,
             page,
             key=lambda place: place[1],
-            show=lambda place: self._entry(position=place[0], session_id=place[1]),
+            show=lambda place: self._entry(caller, position=place[0], session_id=place[1]),
             revision=self._state.revision,
         )
 
-    def _entry(self, *, position: int, session_id: SessionId) -> QueueEntryView:
-        session = self._state.sessions[session_id]
-        return QueueEntryView(position=position, session=session_view(self._state, session, position=position))
+    def _agent_seen(self, caller: Caller, agent: Agent) -> AgentView:
+        return agent_seen(caller, agent_view(self._state, agent), self._state.sessions)
 
-    def _from_state(self, query: SessionQuery) -> Page[SessionView]:
+    def _entry(self, caller: Caller, *, position: int, session_id: SessionId) -> QueueEntryView:
+        view = session_view(self._state, self._state.sessions[session_id], position=position)
+        return QueueEntryView(position=position, session=session_seen(caller, view))
+
+    def _from_state(self, caller: Caller, query: SessionQuery) -> Page[SessionView]:
         found = [session for session in self._candidates(query) if _matches(session, query)]
         found.sort(key=lambda session: session.id, reverse=not query.oldest_first)
         after = query.after
         rest = [session for session in found if after is None or _is_after(session, after, query)]
-        views = [session_view(self._state, session) for session in rest[: query.limit]]
+        views = [session_seen(caller, session_view(self._state, session)) for session in rest[: query.limit]]
         return self._page(views, total=len(found), has_next=len(rest) > query.limit, after=after)
 
     def _candidates(self, query: SessionQuery) -> list[Session]:

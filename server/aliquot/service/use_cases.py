@@ -14,8 +14,8 @@ from aliquot.service.queries import Queries
 from aliquot.service.retention.plan import RetentionPlan
 from aliquot.service.sessions import Sessions
 from aliquot.service.state import State
-from aliquot.service.watching import Outputs, Watching
 from aliquot.service.submission_checks import PENDING_MAX
+from aliquot.service.watching import Outputs, Watching
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +56,7 @@ class UseCases:
             state=state, journal=self.journal, store=store, clock=clock, ids=ids, pending_max=pending_max
         )
         self.previews = Previews(state=state, creation=creation, clock=clock)
-        self.queries = Queries(state=state, store=store, feed=self.feed, previews=self.previews)
+        self.queries = Queries(state=state, store=store, feed=self.feed, previews=self.previews, clock=clock)
         self.sessions = Sessions(state=state, journal=self.journal, creation=creation, store=store, clock=clock)
         self.administration = Administration(state=state, journal=self.journal, clock=clock)
         self.accounts = Accounts(state=state, journal=self.journal, clock=clock, ids=ids)
