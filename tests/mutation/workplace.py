@@ -15,6 +15,9 @@ MODULES: Final = (
     "preemption",
     "backfill",
     "conservative",
+    "course",
+    "endings",
+    "giving_way",
     "serving",
     "gate",
     "quota",
@@ -35,6 +38,7 @@ MODULES: Final = (
     "policy_changes",
     "predict",
     "explain",
+    "shortage",
     "room",
 )
 """What is mutated, the most important first."""
@@ -45,6 +49,7 @@ TESTS: Final = (
     "tests/core/test_core_scenarios.py",
     "tests/core/test_core_decide.py",
     "tests/core/test_core_quota.py",
+    "tests/core/test_core_giving_way.py",
 )
 """What judges a mutant: fast, and the same at every time."""
 _COPIED: Final = {
@@ -80,9 +85,17 @@ def prepare() -> None:
         _copy(ROOT / source, PLACE / target)
     shutil.rmtree(PLACE / "mutants" / "tests", ignore_errors=True)
     (PLACE / "mutants" / "mutmut-stats.json").unlink(missing_ok=True)
+    for module in MODULES:
+        _forget_unless_mutated(PLACE / "mutants" / "src" / "aliquot" / "core" / f"{module}.py")
     modules = ", ".join(f'"src/aliquot/core/{module}.py"' for module in MODULES)
     tests = ", ".join(f'"{path}"' for path in TESTS)
     (PLACE / "pyproject.toml").write_text(_SETTINGS.format(modules=modules, tests=tests), encoding="utf-8")
+
+
+def _forget_unless_mutated(copy: Path) -> None:
+    """What was copied before it was named here looks up to date to the tool."""
+    if not copy.with_name(f"{copy.name}.meta").is_file():
+        copy.unlink(missing_ok=True)
 
 
 def _copy(source: Path, target: Path) -> None:

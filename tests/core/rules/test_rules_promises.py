@@ -140,3 +140,12 @@ def test_a_device_of_which_nothing_is_counted_is_free_beyond_the_end_of_who_runs
     running = (whole("a", TWO, 0, ends_in_s=50),)
     state = snapshot([TWO], [row("long", cuda_device="2", limit_ms=99_000)], running=running)
     assert placed(passed(state, CONSERVATIVE)) == ["long"]
+
+
+@pytest.mark.parametrize("backfill", PROMISING)
+def test_what_ends_on_a_closed_agent_is_promised_to_nobody(backfill: Backfill) -> None:
+    closed = on("y", gpus(2), is_open=False)
+    running = [whole("a", closed, 0, 1, ends_in_s=10), whole("b", TWO, 0, ends_in_s=50)]
+    plan = passed(busy([TWO, closed], running, [row("head", cuda_device="2")]), Policy(backfill=backfill))
+    assert plan.reservation is not None
+    assert plan.reservation.at_us == NOW_US + 50 * SECOND_US
