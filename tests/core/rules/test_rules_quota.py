@@ -55,6 +55,16 @@ def test_who_would_lose_a_part_of_his_own_is_not_asked() -> None:
     assert not book(quota(QuotaScope.PROJECT, "lab", own=1000), running=[whole]).is_borrower(whole)
 
 
+def test_who_starts_in_a_pass_counts_once_among_those_who_stay() -> None:
+    first, second = holds("a", 1000), holds("b", 1000)
+    lending = book(quota(QuotaScope.PROJECT, "lab", own=3000), running=[first, second])
+    mine = row("m", owner=ANN, project=LAB)
+    lending.take(mine)
+    assert not lending.is_borrower(first)
+    lending.take(mine)
+    assert lending.is_borrower(first)
+
+
 def test_a_user_who_keeps_to_his_own_may_borrow_for_his_project() -> None:
     first, second = holds("a", 1000), holds("b", 1000)
     user, project = quota(QuotaScope.USER, "ann", own=2000), quota(QuotaScope.PROJECT, "lab", own=1000)
