@@ -10,6 +10,7 @@ AliquotError
 ├── ImpossibleRequest           would be refused on every registered agent, even an empty one
 ├── QuotaExceeded               could never start under a quota, or too many wait already
 ├── QueueFull                   as many tasks wait as the server keeps
+├── RateLimited                 the caller asks for too much in too short a time
 ├── UnknownDependency           depends_on names a session that does not exist
 ├── NotFound                    no such session, agent, ...
 ├── StateConflict               the object is not in a state that allows this
@@ -133,6 +134,17 @@ class QueueFull(AliquotError):
         super().__init__(message)
         self.limit = limit
         self.queued = queued
+        self.retry_after = retry_after
+        """Seconds."""
+
+
+class RateLimited(AliquotError):
+    """The caller asks for too much in too short a time; try again later."""
+
+    code = "rate_limited"
+
+    def __init__(self, message: str, *, retry_after: float) -> None:
+        super().__init__(message)
         self.retry_after = retry_after
         """Seconds."""
 

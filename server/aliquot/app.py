@@ -14,6 +14,7 @@ from starlette.applications import Starlette
 from aliquot.api.application import ApiDependencies, create_app
 from aliquot.api.authentication import TokenAuth
 from aliquot.api.held_open import HeldOpen
+from aliquot.api.limits import Limits
 from aliquot.clock import SystemClock
 from aliquot.composition.agent_side import AgentPlan, agent_side
 from aliquot.composition.alone import AlonePlan, lone_server
@@ -62,6 +63,7 @@ async def serving(settings: Settings) -> AsyncIterator[Server]:
     token_file = settings.data_folder / TOKEN_FILE
     token = read_token(token_file)
     async with _running(settings, nodes, token) as running:
+        running.cases.admit(trust=settings.trust, per_minute=settings.submissions_per_minute or None)
         people = running.cases.state.people
         auth = TokenAuth(token, UserId(getpass.getuser()), source=f"the file {token_file}", people=people)
         yield Server(
@@ -92,6 +94,7 @@ def make_app(settings: Settings, running: Running, auth: TokenAuth) -> Starlette
             ray=lambda: _ray_status(running),
             orchestrator=lambda: orchestrator_view(running.standing(), running.cases.state.orchestration),
             allowed_hosts=settings.names,
+            limits=Limits(cost_per_minute=settings.query_cost_per_minute or None),
             allowed_origins=settings.allowed_origins,
             ready=running.missing,
         )

@@ -22,6 +22,7 @@ from aliquot.errors import ConfigurationError
 from aliquot.execution.agent.default_folder import default_data_folder as default_data_folder
 from aliquot.execution.agent.memory_watch import MemoryPolicy
 from aliquot.execution.devices.division_tables import AgentTable, DevicesTable, Division, ResourceTable
+from aliquot.service.accounts.trust import Trust
 from aliquot.service.retention.periods import Periods, parse_period
 
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
@@ -51,7 +52,7 @@ class Settings(BaseSettings):
         False, description="Only a proxy that does TLS reaches the port; what it says of clients is believed."
     )
     single_trust_domain: bool = Field(
-        False, description="Everybody who has the server's token may do everything on it."
+        False, description="Everybody who may submit is trusted alike: jobs may share a Unix account."
     )
     data_folder: Path = Field(default_factory=default_data_folder, description="Where state, token and job files are.")
     database: str | None = Field(
@@ -149,6 +150,12 @@ class Settings(BaseSettings):
         ),
         description="Tasks that may wait; a job array counts its length.",
     )
+    submissions_per_minute: int = Field(
+        3_000, ge=0, description="Sessions that a user may submit in a minute; an array is one, 0 is no limit."
+    )
+    query_cost_per_minute: int = Field(
+        1_000_000, ge=0, description="Cost of all queries that a user may ask in a minute; 0 is no limit."
+    )
     keep_sessions: str = Field("365d", description="How long sessions that have ended are kept, like 365d, or forever.")
     keep_events: str = Field(
         "90d", description="How long the event log is kept; passes that can be replayed keep theirs."
@@ -190,6 +197,13 @@ class Settings(BaseSettings):
         own = () if self.host in LOOPBACK else (self.host, socket.gethostname())
         told = () if self.address is None else (urlsplit(self.address).hostname or "",)
         return (*sorted(LOOPBACK), *own, *told, *self.allowed_hosts)
+
+    @property
+    def trust(self) -> Trust:
+        """What keeps the jobs of several people apart; without agents here, theirs is to see to it."""
+        if self.single_trust_domain:
+            return Trust.SHARED
+        return Trust.SEPARATE if os.geteuid() == 0 or not self.local_agents else Trust.ALONE
 
     @property
     def own_address(self) -> str:
@@ -236,10 +250,11 @@ class Settings(BaseSettings):
                 "where a proxy does TLS and nobody else reaches the port, or listen on 127.0.0.1"
             )
             yield _wrong(words)
-        if not self.single_trust_domain:
+        if self.trust is Trust.ALONE:
             words = (
-                f"{beyond}, and whoever has the server's token may do everything, there are no accounts yet; say with "
-                "--single-trust-domain that everybody who has it is trusted alike, or listen on 127.0.0.1"
+                f"{beyond}, and jobs of all who come in would run as the server itself does; start it as root, so that "
+                "each user's jobs run as an account of their own, or with --no-local-agents, or say with "
+                "--single-trust-domain that everybody is trusted alike, or listen on 127.0.0.1"
             )
             yield _wrong(words)
 

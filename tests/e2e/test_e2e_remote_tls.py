@@ -10,6 +10,7 @@ import pytest
 
 from aliquot.cli.main_job.own_agents import OwnAgent
 from aliquot.errors import ConfigurationError
+from aliquot.service.accounts.trust import Trust
 from aliquot.settings import read_settings
 from e2e_sessions import until
 from remote_tls import ServeProcess, served, shown
@@ -104,15 +105,31 @@ async def test_what_a_proxy_says_of_the_client_counts_only_behind_one(options: t
     ("flags", "words"),
     [
         ({"host": "0.0.0.0"}, "nothing would be encrypted; give --tls-certificate and --tls-key, or --behind-proxy"),
-        ({"host": "::", "behind_proxy": True}, "say with --single-trust-domain"),
+        ({"host": "::", "behind_proxy": True}, "--single-trust-domain that everybody is trusted alike"),
         ({"host": "10.0.0.1", "single_trust_domain": True}, "nothing would be encrypted"),
         ({"tls_certificate": "server.pem"}, "tls-certificate and tls-key belong together; give both"),
     ],
 )
-def test_listening_beyond_loopback_needs_to_be_safe(flags: dict[str, object], words: str) -> None:
+def test_listening_beyond_loopback_needs_to_be_safe(
+    flags: dict[str, object], words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
     with pytest.raises(ConfigurationError) as refused:
         read_settings(**flags)
     assert words in str(refused.value)
+
+
+@pytest.mark.parametrize("flags", [{"single_trust_domain": True}, {"local_agents": "no"}])
+def test_people_who_trust_each_other_or_agents_elsewhere_need_no_root(
+    flags: dict[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    assert read_settings(host="0.0.0.0", behind_proxy=True, **flags).trust is not Trust.ALONE
+
+
+def test_root_keeps_people_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    assert read_settings(host="0.0.0.0", behind_proxy=True).trust is Trust.SEPARATE
 
 
 async def test_a_server_that_would_not_be_safe_does_not_start() -> None:

@@ -28,6 +28,7 @@ ON_CREATE: Final[tuple[type[errors.Error], ...]] = (
     errors.ImpossibleRequest,
     errors.QuotaExceeded,
     errors.QueueFull,
+    errors.RateLimited,
     errors.UnknownDependency,
     errors.IdempotencyMismatch,
     errors.AllocationRefused,

@@ -81,6 +81,11 @@ class QueueFull(Error):
     retry_after: float = strawberry.field(description="Seconds after which trying again makes sense.")
 
 
+@strawberry.type(description="You ask for too much in too short a time.")
+class RateLimited(Error):
+    retry_after: float = strawberry.field(description="Seconds after which it can be asked again.")
+
+
 @strawberry.type(description="`depends_on` names a session that does not exist.")
 class UnknownDependency(Error):
     session_id: strawberry.ID = strawberry.field(description="The session that was named.")
@@ -155,6 +160,7 @@ TYPES: Final[dict[type[errors.AliquotError], type[Error]]] = {
         ImpossibleRequest,
         QuotaExceeded,
         QueueFull,
+        RateLimited,
         UnknownDependency,
         NotFound,
         StateConflict,

@@ -1,5 +1,6 @@
 """The HTTP application, put together from what it depends on."""
 
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
@@ -26,8 +27,10 @@ from aliquot.api.held_open import HeldOpen
 from aliquot.api.limits import Limits
 from aliquot.api.outputs import OUTPUTS_PATH, OutputPages
 from aliquot.api.page import StatusPage
+from aliquot.api.query_rates import QueryRates
 from aliquot.api.signing_in import LOGIN_PATH, SignIn
 from aliquot.api.sockets import GraphQLSocket
+from aliquot.service.accounts.buckets import Rate
 from aliquot.service.watching import Outputs
 from aliquot_schema.agent_protocol import PATH as AGENTS_PATH
 from aliquot_schema.graphql.context import Accountant, Administrator, RayView, Reader, Watcher, Writer
@@ -86,7 +89,7 @@ def create_app(deps: ApiDependencies) -> Starlette:
         orchestrator=deps.orchestrator,
     )
     schema = build_schema(
-        FaultLog, extensions=(document_cache(Documents(deps.limits)), FaultMask), executor=compiled_executor()
+        FaultLog, extensions=(document_cache(Documents(deps.limits), query_rates(deps.limits)), FaultMask), executor=compiled_executor()
     )
     endpoint = GraphQLEndpoint(
         schema, context_of=contexts.of_request, held_open=deps.held_open, request_s=deps.limits.request_s
@@ -119,6 +122,12 @@ def create_app(deps: ApiDependencies) -> Starlette:
         exception_handlers={413: BodyRefusal(deps.limits.body_bytes)},
         lifespan=deps.lifespan,
     )
+
+
+def query_rates(limits: Limits) -> QueryRates:
+    """Rates of this server."""
+    rate = None if limits.cost_per_minute is None else Rate(per_minute=limits.cost_per_minute)
+    return QueryRates(rate, monotonic=time.monotonic)
 
 
 def _outputs(outputs: Outputs, auth: TokenAuth) -> Route:

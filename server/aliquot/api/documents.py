@@ -16,6 +16,8 @@ from strawberry.schema.schema import validate_document
 
 from aliquot.api.budget import excess, weigh
 from aliquot.api.limits import Limits
+from aliquot.api.query_rates import QueryRates
+from aliquot_schema.graphql.context import Context
 
 KEPT: Final = 512
 TEXT_KEPT_MAX: Final = 16 * 1024
@@ -79,7 +81,7 @@ class Documents:
         )
 
 
-def document_cache(documents: Documents) -> type[SchemaExtension]:
+def document_cache(documents: Documents, rates: QueryRates) -> type[SchemaExtension]:
     """Make the extension that hands prepared documents to Strawberry, and reports what an operation costs."""
 
     class DocumentCache(SchemaExtension):
@@ -95,8 +97,16 @@ def document_cache(documents: Documents) -> type[SchemaExtension]:
             yield
 
         def on_validate(self) -> Iterator[None]:
-            self.execution_context.pre_execution_errors = self.document.errors
+            self.execution_context.pre_execution_errors = self.document.errors or self._too_fast()
             yield
+
+        def _too_fast(self) -> list[GraphQLError]:
+            context = self.execution_context.context
+            cost = self.document.costs.get(self.execution_context.operation_name)
+            if cost is None or not isinstance(context, Context):
+                return []
+            refusal = rates.refusal(context.caller, cost=cost)
+            return [] if refusal is None else [refusal]
 
         def get_results(self) -> dict[str, Any]:
             if self.document.errors:

@@ -4,6 +4,7 @@ Source: GraphQL over HTTP (working draft); GraphQL over Server-Sent Events, dist
 """
 
 import asyncio
+import math
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from typing import Any, Final
@@ -21,6 +22,7 @@ from aliquot.api.held_open import HeldOpen
 from aliquot.api.malformed import Malformed
 from aliquot.api.media_types import EVENTS, JSON, RESPONSE, negotiated
 from aliquot.api.parameters import Parameters, read_parameters
+from aliquot.api.query_rates import retry_after
 from aliquot_schema.errors import Unauthenticated
 from aliquot_schema.graphql.context import Context
 
@@ -90,7 +92,12 @@ class GraphQLEndpoint:
         body = response_body(result)
         # Without `data` nothing was executed. Plain JSON says 200 even so, for proxies and clients of old.
         status = 400 if media_type == RESPONSE and "data" not in body else 200
-        return json_response(body, status=status, media_type=media_type)
+        response = json_response(body, status=status, media_type=media_type)
+        wait_s = retry_after(result.errors)
+        if wait_s is not None:
+            response.status_code = 429
+            response.headers["retry-after"] = str(math.ceil(wait_s))
+        return response
 
     def _stream(self, parameters: Parameters, context: Context, *, reading: bool) -> Response:
         transport = SSETransport()

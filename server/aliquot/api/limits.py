@@ -21,3 +21,5 @@ class Limits:
     slow_client_s: float = 10.0
     """How long a subscriber may leave one message unread before it is cut off."""
     operations_per_socket: int = 100
+    cost_per_minute: int | None = None
+    """Of all queries of a user together; None = no limit."""

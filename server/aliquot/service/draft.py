@@ -124,6 +124,11 @@ class Draft:
         own = self._own.get((User, name))
         return own if isinstance(own, User) else self._state.people.users.get(name)
 
+    def unix_name(self, name: UserId) -> str | None:
+        """The Unix account that a user's jobs run as; None = the one that agents have for everybody."""
+        user = self.user(name)
+        return None if user is None else user.unix_name
+
     def key(self, key_id: KeyId) -> ApiKey | None:
         """A key as this draft has it."""
         own = self._own.get((ApiKey, key_id))

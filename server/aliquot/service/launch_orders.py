@@ -14,7 +14,8 @@ GRACE_MS: Final = 10_000
 
 
 def order_for(draft: Draft, session: Session, kernel: Kernel, *, epoch: int) -> LaunchOrder:
-    """The order for one rank. The same kernel always gets the same order, but for the epoch."""
+    """The order for one rank. The same kernel always gets the same order, but for the epoch, and for
+    the Unix account if an admin has changed it: an agent that has the first one keeps to it."""
     lease = draft.lease(LeaseId(kernel.id))
     assert lease is not None, f"{kernel.id} has no lease"
     gang = draft.kernels_in(session)
@@ -30,6 +31,7 @@ def order_for(draft: Draft, session: Session, kernel: Kernel, *, epoch: int) -> 
         },
         working_directory=session.spec.working_directory,
         spec=lease.spec,
+        user=draft.unix_name(session.owner),
         time_limit_ms=session.spec.time_limit_ms,
         grace_ms=GRACE_MS,
     )

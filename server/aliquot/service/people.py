@@ -58,11 +58,6 @@ class People:
             expires_us=key.expires_us,
         )
 
-    def unix_name(self, name: UserId) -> str | None:
-        """The Unix account of a user; None = the one that agents have for everybody."""
-        user = self.users.get(name)
-        return None if user is None else user.unix_name
-
 
 def holds(key: ApiKey, *, now_us: int) -> bool:
     """Whether a key was neither revoked nor is too old; its user may be disabled."""

@@ -7,14 +7,16 @@ from typing import Final
 from aliquot.core import transitions
 from aliquot.core.admission import priority_of
 from aliquot.service import array_changes
+from aliquot.service.accounts.gate import Gate
 from aliquot.service.creation import Creation
 from aliquot.service.draft import Draft
 from aliquot.service.journal import Journal
-from aliquot.service.permissions import check_may_change, check_may_release, check_priority
+from aliquot.service.permissions import check_may_change, check_may_release, check_may_submit, check_priority
 from aliquot.service.ports import Clock, Store
 from aliquot.service.projection import session_view
 from aliquot.service.recall import Recall
 from aliquot.service.state import State
+from aliquot.service.visibility import session_seen
 from aliquot_schema.errors import NotFound, StateConflict, VersionConflict
 from aliquot_schema.ids import RequestId, SessionId, task_id, task_parts
 from aliquot_schema.requests import Caller, NewSession, SessionChanged, SessionsCreated
@@ -27,6 +29,9 @@ ID_CHARS_MAX: Final = 80
 class Sessions:
     """What people do to sessions. Every method returns after the commit."""
 
+    gate: Gate | None = None
+    """What submissions pass first; None lets everybody pass."""
+
     def __init__(self, *, state: State, journal: Journal, store: Store, creation: Creation, clock: Clock) -> None:
         self._state = state
         self._journal = journal
@@ -36,13 +41,15 @@ class Sessions:
 
     async def create_session(self, caller: Caller, request: NewSession) -> SessionChanged:
         """Put a session into the queue; see `Creation.create` for what it refuses."""
+        self._check_gate(caller, sessions=1)
         session, is_new = await self._creation.create(caller, request)
-        return self._changed(session, created=is_new)
+        return self._changed(caller, session, created=is_new)
 
     async def create_sessions(self, caller: Caller, requests: Sequence[NewSession]) -> SessionsCreated:
         """Put a batch into the queue, all of it or nothing; see `Creation.create_all` for what it refuses."""
+        self._check_gate(caller, sessions=len(requests))
         made = await self._creation.create_all(caller, requests)
-        results = tuple(self._changed(session, created=is_new) for session, is_new in made)
+        results = tuple(self._changed(caller, session, created=is_new) for session, is_new in made)
         return SessionsCreated(results=results, revision=self._state.revision)
 
     async def cancel_session(self, caller: Caller, session_id: str, expected_version: int | None) -> SessionChanged:
@@ -146,6 +153,11 @@ class Sessions:
 
         return await self._change(caller, session_id, expected_version, change)
 
+    def _check_gate(self, caller: Caller, *, sessions: int) -> None:
+        check_may_submit(caller)
+        if self.gate is not None:
+            self.gate.check(caller, sessions=sessions)
+
     async def _change(
         self,
         caller: Caller,
@@ -170,7 +182,7 @@ class Sessions:
         async with Recall(state=self._state, store=self._store) as recall:
             await recall.session(SessionId(session_id))
             session = await self._journal.transact(on_draft, actor=caller.user, request_id=RequestId(caller.request_id))
-            return self._changed(session)
+            return self._changed(caller, session)
 
     def _found(self, draft: Draft, session_id: str) -> tuple[Session, int | None]:
         session = draft.session(SessionId(session_id))
@@ -184,9 +196,9 @@ class Sessions:
                 return array, index
         raise NotFound(f"there is no session {session_id[:ID_CHARS_MAX]}", kind="session", id=session_id[:ID_CHARS_MAX])
 
-    def _changed(self, session: Session, *, created: bool = False) -> SessionChanged:
-        newest = self._state.sessions.get(session.id, session)
-        return SessionChanged(session=session_view(self._state, newest), revision=self._state.revision, created=created)
+    def _changed(self, caller: Caller, session: Session, *, created: bool = False) -> SessionChanged:
+        view = session_seen(caller, session_view(self._state, self._state.sessions.get(session.id, session)))
+        return SessionChanged(session=view, revision=self._state.revision, created=created)
 
 
 def _check_whole(session: Session, index: int | None) -> None:

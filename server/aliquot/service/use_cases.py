@@ -2,7 +2,10 @@
 
 from dataclasses import dataclass
 
+from aliquot.service.accounts.buckets import Rate
+from aliquot.service.accounts.gate import Gate
 from aliquot.service.accounts.keys import Accounts
+from aliquot.service.accounts.trust import Trust
 from aliquot.service.administration import Administration
 from aliquot.service.creation import Creation
 from aliquot.service.feed import Feed
@@ -61,3 +64,14 @@ class UseCases:
         self.administration = Administration(state=state, journal=self.journal, clock=clock)
         self.accounts = Accounts(state=state, journal=self.journal, clock=clock, ids=ids)
         self.watching = Watching(state=state, feed=self.feed, outputs=outputs)
+
+    def admit(self, *, trust: Trust, per_minute: int | None) -> None:
+        """Let several people in.
+
+        Args:
+            trust: what keeps their jobs apart.
+            per_minute: sessions that a user may submit; None = as many as he likes.
+        """
+        rate = None if per_minute is None else Rate(per_minute=per_minute)
+        self.accounts.trust = trust
+        self.sessions.gate = Gate(self.state.people, trust=trust, rate=rate, monotonic=self.clock.monotonic)

@@ -8,6 +8,7 @@ from aliquot.service.feed import Feed
 from aliquot.service.projection import session_view
 from aliquot.service.projection_terms import moment
 from aliquot.service.state import State
+from aliquot.service.visibility import check_may_read_output, session_seen
 from aliquot_schema.errors import InvalidRequest, NotFound
 from aliquot_schema.events import Event
 from aliquot_schema.ids import AgentId, KernelId, LeaseId, SessionId, kernel_id
@@ -48,7 +49,7 @@ class Watching:
             raise InvalidRequest(f"after: {start} is not between 0 and {self._state.revision}", field="after")
         async for event in self._feed.follow(start):
             if isinstance(event.record, Session):
-                yield self._update(event, event.record)
+                yield self._update(caller, event, event.record)
 
     async def session_logs(
         self, caller: Caller, session_id: str, *, rank: int, attempt: int | None, offset: int
@@ -57,22 +58,25 @@ class Watching:
 
         Raises:
             NotFound: no such session, rank or attempt.
+            Forbidden: it is neither the caller's nor is he an admin.
         """
         if offset < 0:
             raise InvalidRequest("offset: it counts bytes from 0", field="offset")
-        kernel = await self._begun_kernel(SessionId(session_id), rank=rank, attempt=attempt)
+        session = self._session(SessionId(session_id), rank=rank, attempt=attempt)
+        check_may_read_output(caller, session)
+        kernel = await self._begun_kernel(session.id, rank=rank, attempt=attempt)
         if kernel is None:
             yield _nothing(session_id, rank=rank, attempt=attempt or 0, offset=offset)
             return
         async for view in self._follow(kernel, offset=offset):
             yield view
 
-    def _update(self, event: Event, session: Session) -> QueueUpdateView:
+    def _update(self, caller: Caller, event: Event, session: Session) -> QueueUpdateView:
         return QueueUpdateView(
             event_number=event.number,
             at=moment(event.at_us),
             kind=event.kind,
-            session=session_view(self._state, session),
+            session=session_seen(caller, session_view(self._state, session)),
             pending=len(self._state.pending),
         )
 

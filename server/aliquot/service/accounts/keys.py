@@ -40,11 +40,12 @@ class Accounts(Users):
 
     def me(self, caller: Caller) -> MeView:
         """Who asks."""
+        user = self._state.people.users.get(caller.user)
         return MeView(
             name=caller.user,
             role=caller.role,
             projects=caller.projects,
-            unix_name=self._state.people.unix_name(caller.user),
+            unix_name=None if user is None else user.unix_name,
             key_id=caller.key_id,
         )
 

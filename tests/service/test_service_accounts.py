@@ -1,0 +1,222 @@
+"""Who may come in, submit, and see what: users, keys, the gate, and what each sight leaves of a session."""
+
+from collections.abc import AsyncIterator
+from dataclasses import fields, replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aliquot.clock import RandomIds
+from aliquot.service.accounts.buckets import Buckets, Rate
+from aliquot.service.accounts.gate import Gate
+from aliquot.service.accounts.keys import Accounts
+from aliquot.service.accounts.trust import Trust
+from aliquot.service.people import People
+from aliquot_schema.account_views import NewApiKey, NewUser, UserChanges
+from aliquot_schema.errors import Forbidden, InvalidRequest, RateLimited, StateConflict
+from aliquot_schema.ids import KeyId, ProjectId, UserId
+from aliquot_schema.privacy import KERNEL_FIELDS, SESSION_FIELDS
+from aliquot_schema.requests import Caller, NewSession, PageRequest, SessionFilter
+from aliquot_schema.roles import KeyScope, Role
+from aliquot_schema.views import KernelView, SessionView
+from service_bench import agent
+from service_stage import Stage, stage
+
+pytestmark = pytest.mark.anyio
+
+ADMIN = Caller(user=UserId("root"), request_id="req_test", role=Role.ADMIN)
+ANN = Caller(user=UserId("ann"), request_id="req_test", role=Role.USER, key_id=KeyId("key_ann"))
+BOB = Caller(user=UserId("bob"), request_id="req_test", role=Role.USER, key_id=KeyId("key_bob"))
+MATE = replace(BOB, user=UserId("mia"), projects=(ProjectId("vision"),))
+OLGA = replace(BOB, user=UserId("olga"), role=Role.OPERATOR)
+VIEWER = replace(BOB, user=UserId("vic"), role=Role.VIEWER)
+PAGE = PageRequest(first=10)
+
+
+@pytest.fixture
+async def scene() -> AsyncIterator[Stage]:
+    async with stage([agent("a", devices=4)]) as found:
+        yield found
+
+
+def accounts_of(scene: Stage, *, trust: Trust) -> Accounts:
+    accounts = Accounts(state=scene.state, journal=scene.journal, clock=scene.clock, ids=RandomIds())
+    accounts.trust = trust
+    return accounts
+
+
+async def submit(scene: Stage, caller: Caller, **more: Any) -> str:
+    request = {
+        "argv": ("train", "--secret"),
+        "shell": None,
+        "slots": [("cuda.device", "1")],
+        "environment": [("TOKEN", "hush")],
+        "tags": [("paper", "unpublished")],
+        "run_id": "run-7",
+        "working_directory": "/home/ann",
+    }
+    made = await scene.sessions.create_session(caller, NewSession(**(request | more)))
+    return made.session.id
+
+
+async def test_a_server_that_cannot_switch_accounts_takes_viewers_alone(scene: Stage) -> None:
+    accounts = accounts_of(scene, trust=Trust.ALONE)
+    with pytest.raises(StateConflict, match="single-trust-domain"):
+        await accounts.create_user(ADMIN, NewUser(name="bob", role=Role.USER))
+    await accounts.create_user(ADMIN, NewUser(name="vic", role=Role.VIEWER))
+    with pytest.raises(StateConflict):
+        await accounts.update_user(ADMIN, "vic", UserChanges(role=Role.USER), None)
+
+
+async def test_two_users_do_not_share_a_unix_account_unless_all_are_trusted(scene: Stage) -> None:
+    accounts = accounts_of(scene, trust=Trust.SEPARATE)
+    await accounts.create_user(ADMIN, NewUser(name="ann", role=Role.USER, unix_name="ann"))
+    with pytest.raises(InvalidRequest, match="that of ann"):
+        await accounts.create_user(ADMIN, NewUser(name="bob", role=Role.USER, unix_name="ann"))
+    await accounts_of(scene, trust=Trust.SHARED).create_user(
+        ADMIN, NewUser(name="bob", role=Role.USER, unix_name="ann")
+    )
+
+
+async def test_changes_are_events_and_the_digest_is_not_the_secret(scene: Stage) -> None:
+    accounts = accounts_of(scene, trust=Trust.SHARED)
+    before = scene.state.revision
+    await accounts.create_user(ADMIN, NewUser(name="bob", role=Role.USER))
+    made = await accounts.create_api_key(ADMIN, NewApiKey(user="bob", name="laptop", scope=KeyScope.SUBMIT))
+    await accounts.update_user(ADMIN, "bob", UserChanges(projects=("vision",)), None)
+    await accounts.revoke_api_key(ADMIN, made.api_key.id)
+    await accounts.disable_user(ADMIN, "bob", None)
+    events = await scene.feed._store.events_after(before, limit=100)
+    assert [(event.kind, event.actor) for event in events] == [
+        ("user.created", "root"),
+        ("key.created", "root"),
+        ("user.changed", "root"),
+        ("key.revoked", "root"),
+        ("user.disabled", "root"),
+    ]
+    secret = made.secret.partition(".")[2]
+    assert not any(secret in repr(event) for event in events)
+    assert not any(getattr(event.record, "digest", "-") in repr(event) for event in events)
+
+
+async def test_whose_jobs_would_run_as_others_do_may_not_submit(scene: Stage) -> None:
+    people = People()
+    accounts = accounts_of(scene, trust=Trust.SEPARATE)
+    await accounts.create_user(ADMIN, NewUser(name="ann", role=Role.USER, unix_name="ann"))
+    await accounts.create_user(ADMIN, NewUser(name="bob", role=Role.USER))
+    people = scene.state.people
+
+    def gate(trust: Trust) -> Gate:
+        return Gate(people, trust=trust, rate=None, monotonic=lambda: 0.0)
+
+    scene.sessions.gate = gate(Trust.SEPARATE)
+    await submit(scene, ANN)
+    with pytest.raises(Forbidden, match="aliquot user set bob --unix NAME"):
+        await submit(scene, BOB)
+    await submit(scene, ADMIN)  # by the server's own token
+    scene.sessions.gate = gate(Trust.ALONE)
+    with pytest.raises(Forbidden):
+        await submit(scene, ANN)
+    scene.sessions.gate = gate(Trust.SHARED)
+    await submit(scene, BOB)
+
+
+async def test_an_order_names_the_unix_account_of_the_owner(scene: Stage) -> None:
+    accounts = accounts_of(scene, trust=Trust.SEPARATE)
+    await accounts.create_user(ADMIN, NewUser(name="ann", role=Role.USER, unix_name="anna"))
+    theirs, plain = await submit(scene, ANN), await submit(scene, ADMIN)
+    await scene.advance()
+    orders = [order for agent in scene.executor.agents.values() for order in agent.orders.values()]
+    users = {order.kernel_id.split(".")[0]: order.user for order in orders}
+    assert users == {theirs: "anna", plain: None}
+
+
+async def test_somebody_too_fast_is_told_when_to_come_again(scene: Stage) -> None:
+    now = 0.0
+    scene.sessions.gate = Gate(People(), trust=Trust.SHARED, rate=Rate(per_minute=3), monotonic=lambda: now)
+    for _ in range(3):
+        await submit(scene, ANN)
+    with pytest.raises(RateLimited) as refused:
+        await submit(scene, ANN)
+    assert refused.value.retry_after == pytest.approx(20)
+    await submit(scene, BOB)
+    for _ in range(5):
+        await submit(scene, OLGA)
+    now = 20.0
+    await submit(scene, ANN)
+
+
+@given(st.lists(st.tuples(st.floats(0, 90), st.integers(1, 12)), max_size=60))
+def test_nobody_takes_more_than_the_rate_and_one_burst(steps: list[tuple[float, int]]) -> None:
+    now, taken = 0.0, 0
+    buckets = Buckets(Rate(per_minute=10), monotonic=lambda: now)
+    for passes, amount in steps:
+        now += passes
+        wait_s = buckets.take("ann", amount)
+        if wait_s == 0:
+            taken += amount
+            # What is larger than a whole bucket is let through once, and owed.
+            assert taken <= 10 + now * 10 / 60 + max(amount - 10, 0) + 1e-6
+        else:
+            earlier, now = now, now + wait_s + 1e-6
+            assert buckets.take("ann", amount) == 0
+            taken += amount
+            assert now > earlier
+
+
+async def test_what_others_see_of_a_session(scene: Stage) -> None:
+    session_id = await submit(scene, replace(ANN, projects=(ProjectId("vision"),)), project="vision")
+    await scene.advance()
+    found = {}
+    for caller in (ANN, ADMIN, OLGA, MATE, BOB, VIEWER):
+        view = await scene.queries.session(caller, session_id)
+        assert view is not None
+        found[caller.user] = view
+        assert (view.owner, view.state, view.slots) == ("ann", found[UserId("ann")].state, found[UserId("ann")].slots)
+    for name in ("ann", "root"):
+        assert found[UserId(name)].command == ("train", "--secret")
+        assert found[UserId(name)].hidden == ()
+    for name in ("olga", "mia"):
+        assert (found[UserId(name)].command, found[UserId(name)].environment) == ((), ())
+        assert found[UserId(name)].run_id == "run-7"
+        assert set(found[UserId(name)].hidden) == {"command", "environment"}
+    for name in ("bob", "vic"):
+        text = repr(found[UserId(name)])
+        assert not any(secret in text for secret in ("--secret", "hush", "unpublished", "run-7", "/home/ann"))
+
+
+async def test_every_way_to_a_session_shows_the_same(scene: Stage) -> None:
+    session_id = await submit(scene, ANN)
+    before = scene.state.revision - 1
+    seen = [
+        (await scene.queries.sessions(BOB, SessionFilter(), "newest", PAGE)).items[0],
+        scene.queries.queue(BOB, PAGE).items[0].session,
+        (await anext(scene.watching.queue_updates(BOB, before))).session,
+    ]
+    expected = await scene.queries.session(BOB, session_id)
+    assert expected is not None
+    assert [replace(view, queue_position=None) for view in seen] == [expected] * 3
+    assert expected.command == ()
+    with pytest.raises(Forbidden):
+        await anext(scene.watching.session_logs(BOB, session_id, rank=0, attempt=None, offset=0))
+    with pytest.raises(Forbidden):
+        await anext(scene.watching.session_logs(OLGA, session_id, rank=0, attempt=None, offset=0))
+    held = await scene.sessions.hold_session(OLGA, session_id, None)
+    assert held.session.command == ()
+
+
+async def test_members_of_a_project_change_its_sessions_and_nobody_else_submits_to_it(scene: Stage) -> None:
+    session_id = await submit(scene, replace(ANN, projects=(ProjectId("vision"),)), project="vision")
+    for stranger in (BOB, VIEWER):
+        with pytest.raises(Forbidden):
+            await scene.sessions.cancel_session(stranger, session_id, None)
+        with pytest.raises(Forbidden):
+            await submit(scene, stranger, project="vision")
+    await scene.sessions.cancel_session(MATE, session_id, None)
+
+
+def test_what_is_hidden_is_named_as_the_views_name_it() -> None:
+    for table, view in ((SESSION_FIELDS, SessionView), (KERNEL_FIELDS, KernelView)):
+        assert {name for some in table.values() for name in some} <= {field.name for field in fields(view)}
