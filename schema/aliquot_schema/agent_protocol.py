@@ -112,6 +112,7 @@ class ReadingsTold:
     number: int
     at_us: int
     readings: tuple[DeviceReading, ...]
+    disk_shortage: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -112,6 +112,8 @@ class ReadingsTaken:
     agent_id: AgentId
     at_us: int
     readings: tuple[DeviceReading, ...]
+    disk_shortage: str | None = None
+    """In words, where the disk for the kernels' outputs is nearly full; nothing new is launched there then."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

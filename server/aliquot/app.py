@@ -97,6 +97,7 @@ def make_app(settings: Settings, running: Running, auth: TokenAuth) -> Starlette
             limits=Limits(cost_per_minute=settings.query_cost_per_minute or None),
             allowed_origins=settings.allowed_origins,
             ready=running.missing,
+            warnings=running.cases.state.space.shortages,
         )
     )
 

@@ -22,12 +22,17 @@ from aliquot.errors import ConfigurationError
 from aliquot.execution.agent.default_folder import default_data_folder as default_data_folder
 from aliquot.execution.agent.memory_watch import MemoryPolicy
 from aliquot.execution.devices.division_tables import AgentTable, DevicesTable, Division, ResourceTable
+from aliquot.execution.disk_rules import DiskRules
 from aliquot.service.accounts.trust import Trust
 from aliquot.service.retention.periods import Periods, parse_period
+from aliquot_schema.errors import InvalidAmount
+from aliquot_schema.sizes import format_size, parse_size
 
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 ANYWHERE = frozenset({"0.0.0.0", "::"})
 FILE_VARIABLE = "ALIQUOT_CONFIG"
+SIZE_MIN = 2**20
+"""Of disk sizes: less is a slip of the pen."""
 
 
 def kebab(name: str) -> str:
@@ -165,6 +170,14 @@ class Settings(BaseSettings):
     archive_folder: Path | None = Field(
         None, description="Where these files go; without one, server/archive in the data folder."
     )
+    disk_floor: str | None = Field(
+        None,
+        description="How much has to stay free on a disk for something new to be launched, like 5g; "
+        "without it 1g, or 2 % of a small disk.",
+    )
+    output_max: str = Field(
+        "1g", description="How much of one job's output is kept: its beginning and its end; 0 for all of it."
+    )
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="How much to log.")
 
     @property
@@ -184,6 +197,14 @@ class Settings(BaseSettings):
             sessions_us=parse_period(self.keep_sessions),
             events_us=parse_period(self.keep_events),
             ledger_us=parse_period(self.keep_ledger),
+        )
+
+    @property
+    def disk_rules(self) -> DiskRules:
+        """What holds on the disks of jobs and servers."""
+        return DiskRules(
+            output_bytes_max=parse_size(self.output_max) or None,
+            bytes_min=None if self.disk_floor is None else parse_size(self.disk_floor),
         )
 
     @property
@@ -273,7 +294,21 @@ class Settings(BaseSettings):
     @field_validator("keep_sessions", "keep_events", "keep_ledger")
     @classmethod
     def _is_period(cls, value: str) -> str:
-        parse_period(value)
+        try:
+            parse_period(value)
+        except ValueError as error:
+            raise _wrong(str(error)) from None
+        return value
+
+    @field_validator("disk_floor", "output_max")
+    @classmethod
+    def _is_size(cls, value: str | None) -> str | None:
+        try:
+            size = 0 if value is None else parse_size(value)
+        except InvalidAmount as error:
+            raise _wrong(error.message) from None
+        if 0 < size < SIZE_MIN:
+            raise _wrong(f"give at least {format_size(SIZE_MIN)}, or 0")
         return value
 
     @field_validator("accelerators", "allowed_hosts", "allowed_origins", mode="before")

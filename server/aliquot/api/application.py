@@ -72,6 +72,8 @@ class ApiDependencies:
     dashboard: Path = BUILT
     """The folder of the built dashboard; it need not be there."""
     ready: Ready = lambda: None
+    warnings: Callable[[], list[str]] = list
+    """What does not work as it should while it serves, in words."""
     lifespan: Lifespan = _nothing
     """Entered before the first request, left after the last."""
 
@@ -94,7 +96,7 @@ def create_app(deps: ApiDependencies) -> Starlette:
     endpoint = GraphQLEndpoint(
         schema, context_of=contexts.of_request, held_open=deps.held_open, request_s=deps.limits.request_s
     )
-    sign_in, health, page = SignIn(deps.auth), Health(deps.ready), StatusPage(contexts)
+    sign_in, health, page = SignIn(deps.auth), Health(deps.ready, deps.warnings), StatusPage(contexts)
     dashboard = Dashboard(contexts, plain=page.page, folder=deps.dashboard)
     return Starlette(
         routes=[

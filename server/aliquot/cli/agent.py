@@ -84,6 +84,7 @@ def run(
             allow_root_jobs=allow_root_jobs,
             division=settings.division,
             gate_devices=settings.device_access == "auto",
+            disk=settings.disk_rules,
             memory_policy=MemoryPolicy(gpu_memory_policy),
             reach=Reach.of(address=address or own_address(urlsplit(server[0]).hostname or ""), ports=rendezvous_ports),
         )

@@ -75,6 +75,7 @@ def start(
             allow_root_jobs=allow_root_jobs,
             division=settings.division,
             gate_devices=settings.device_access == "auto",
+            disk=settings.disk_rules,
             memory_policy=MemoryPolicy(gpu_memory_policy),
             reach=Reach.of(address=address or own_address(ray_head.rpartition(":")[0]), ports=rendezvous_ports),
         )

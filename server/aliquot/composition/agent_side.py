@@ -5,6 +5,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from importlib.metadata import version
 
+from aliquot.composition.disk import own_disk
 from aliquot.composition.own_agents import agent_factory
 from aliquot.errors import ConfigurationError
 from aliquot.execution.combined import CombinedExecutor
@@ -73,6 +74,7 @@ def agent_side(plan: AgentPlan, state: State, *, is_shared: bool, epoch: int) ->
         ConfigurationError: the settings, the keys or the agents of this host are not as they have to be.
     """
     refuse_moved(plan.nodes, state)
+    state.space.look = own_disk(plan.settings)
     settings, own = plan.settings, frozenset(node.agent_id for node in plan.nodes)
     local = LocalExecutor({node.agent_id: agent_factory(settings, node, plan.now_us) for node in plan.nodes})
     expected = agents_expected(plan.keys, state, by_any=is_shared or settings.executor == "ray") - own

@@ -79,6 +79,7 @@ def agent_factory(settings: Settings, node: NodeDevices, now_us: Callable[[], in
         readings_interval_s=settings.readings_interval_s,
         gate_devices=settings.device_access == "auto",
         memory_policy=settings.gpu_memory_policy,
+        disk=settings.disk_rules,
         reach=Reach.of(address=settings.agent_address, ports=settings.rendezvous_ports),
     )
     return lambda: AgentCore(config, devices=node.devices, now_us=now_us)

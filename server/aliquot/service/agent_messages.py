@@ -112,6 +112,8 @@ class AgentMessages:
                 await self._silence(message)
             case ReadingsTaken(agent_id=agent_id, readings=readings):
                 self._state.readings.update(((agent_id, reading.device_id), reading) for reading in readings)
+                if self._state.space.note(agent_id, message.disk_shortage):
+                    self._on_reachable()
 
     async def _join(self, inventory: Inventory) -> None:
         repairs = await self._journal.persist(lambda draft: self._reconcile(draft, inventory), actor=ACTOR)

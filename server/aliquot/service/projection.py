@@ -1,5 +1,6 @@
 """Projection: records and the state around them, as the read models that people see."""
 
+from dataclasses import replace
 from datetime import datetime
 
 from aliquot.core.explain import explain
@@ -156,7 +157,10 @@ def _waits(state: State, session: Session) -> VerdictView | None:
     if state.orchestration.is_stopped and session.state is SessionState.QUEUED:
         return verdict_view(Verdict(reason=Reason.STOPPED))
     verdict = state.verdicts.get(session.id) if session.is_pending else None
-    return None if verdict is None else verdict_view(verdict)
+    if verdict is None:
+        return None
+    view = verdict_view(verdict)
+    return replace(view, message=state.space.explained(view.message, reason=view.reason))
 
 
 def _reserve_until(state: State, session: Session) -> datetime | None:

@@ -34,7 +34,8 @@ def is_present(agent: Agent) -> bool:
 
 def is_open(state: State, agent: Agent) -> bool:
     """Whether it can be given something new."""
-    return agent.state is AgentState.ALIVE and agent.takes_work and agent.id in state.reachable
+    is_there = agent.state is AgentState.ALIVE and agent.id in state.reachable
+    return is_there and agent.takes_work and state.space.allows(agent.id)
 
 
 def agent_row(state: State, agent: Agent, *, is_open: bool) -> AgentRow:

@@ -11,6 +11,7 @@ from aliquot.core.predict import Prediction
 from aliquot.core.snapshot import AgentRow, HoldersOn, PendingRow, Request, RunningRow
 from aliquot.service.accounting import Books, Charged
 from aliquot.service.demand import Demand
+from aliquot.service.disk_space import DiskSpace
 from aliquot.service.external import External
 from aliquot.service.fleet import Fleet
 from aliquot.service.forecasting import Forecasts
@@ -68,6 +69,7 @@ class State:
         self.findings: dict[str, Finding] = {}
         """Those that stand."""
         self.external = External()
+        self.space = DiskSpace()
         self.books = Books()
         self.pending: dict[SessionId, PendingRow] = {}
         self.kernels_of: dict[SessionId, dict[KernelId, Kernel]] = {}

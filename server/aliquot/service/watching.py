@@ -118,9 +118,11 @@ class Watching:
         return lease is not None and lease.evidence in NEVER_STARTED
 
     async def _follow(self, kernel: Kernel, *, offset: int) -> AsyncIterator[LogChunkView]:
-        rest = b""
+        rest, position = b"", offset
         async for chunk in self._outputs.follow_log(kernel.agent_id, kernel.id, offset=offset):
-            data = rest + chunk.data
+            # What was cut out of an output lets the rest of a character before it stand alone.
+            data = rest + chunk.data if chunk.offset == position else chunk.data
+            position = chunk.offset + len(chunk.data)
             keep = 0 if chunk.at_end else _unfinished(data)
             rest = data[len(data) - keep :]
             yield _view(kernel.id, kernel.session_id, kernel.rank, chunk, data=data, keep=keep)

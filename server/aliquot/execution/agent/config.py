@@ -9,6 +9,7 @@ from aliquot.execution.agent.job_user import JobUserPolicy
 from aliquot.execution.agent.memory_watch import MemoryPolicy
 from aliquot.execution.agent.reach import Reach
 from aliquot.execution.devices.identity import NodeIdentity
+from aliquot.execution.disk_rules import DiskRules
 from aliquot_schema.agents import AllocationMode
 from aliquot_schema.ids import AgentId, SlotName
 
@@ -39,6 +40,7 @@ class AgentConfig:
     """How long to try to end what a killed shim left behind, before saying that it is still there."""
     start_patience_s: float = 2.0
     """How long an order may go unanswered before the kernel's folder is looked at."""
+    disk: DiskRules = field(default_factory=DiskRules)
     ended_kept_s: float = 30 * 86_400.0
     ended_kept_max: int = 10_000
     """How long, and how many, folders of kernels stay that the server has forgotten, outputs and all."""

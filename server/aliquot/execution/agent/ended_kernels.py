@@ -3,16 +3,18 @@
 import time
 
 from aliquot.execution.agent.agent_folder import AgentFolder
+from aliquot.execution.agent.output_limit import OutputLimit
 from aliquot_schema.ids import KernelId
 
 
 class EndedKernels:
     """Blocks on the disk; not for two threads at once."""
 
-    def __init__(self, folder: AgentFolder, *, kept_s: float, kept_max: int) -> None:
+    def __init__(self, folder: AgentFolder, *, kept_s: float, kept_max: int, limit: OutputLimit) -> None:
         self._folder = folder
         self._kept_s = kept_s
         self._kept_max = kept_max
+        self._limit = limit
         self._forgotten: dict[KernelId, float] = {}
         """When each was forgotten, seconds of the wall clock; in this order."""
 
@@ -26,6 +28,7 @@ class EndedKernels:
     def add(self, kernel_ids: list[KernelId]) -> None:
         """Mark these. A mark that a power cut undoes is made again: the kernel is told, and forgotten, once more."""
         for kernel_id in kernel_ids:
+            self._limit.hold(self._folder.kernel(kernel_id).output)
             mark = self._folder.kernel(kernel_id).forgotten
             try:
                 mark.touch(mode=0o600)

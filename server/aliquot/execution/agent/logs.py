@@ -1,6 +1,7 @@
 """A kernel's output, followed from any byte."""
 
 import asyncio
+import errno
 import os
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -21,6 +22,8 @@ limit per user that many followers of many kernels reach."""
 async def follow(path: Path, *, offset: int, has_ended: Callable[[], bool]) -> AsyncIterator[LogChunk]:
     """Read a file that grows until the kernel has ended; the last chunk is `at_end`, and may be empty.
 
+    Where something was cut out of the file the next chunk begins further on than the one before ended.
+
     Raises:
         InvalidRequest: the offset is negative.
         FileNotFoundError: there is no such file.
@@ -32,7 +35,7 @@ async def follow(path: Path, *, offset: int, has_ended: Callable[[], bool]) -> A
         pause_s = _LOOK_S_MIN
         while True:
             ended = has_ended()  # asked before the read: what is read afterwards is all there is
-            data = os.pread(file, CHUNK_BYTES, min(offset, _OFFSET_MAX))
+            offset, data = _read(file, offset)
             at_end = ended and offset + len(data) >= os.fstat(file).st_size
             if data or at_end:
                 yield LogChunk(offset=offset, data=data, at_end=at_end)
@@ -45,3 +48,26 @@ async def follow(path: Path, *, offset: int, has_ended: Callable[[], bool]) -> A
                 pause_s = min(pause_s * 1.5, _LOOK_S_MAX)
     finally:
         os.close(file)
+
+
+def _read(file: int, offset: int) -> tuple[int, bytes]:
+    """(where it begins, the next bytes); from the end of a hole on, if there is one. Nothing is found at the end.
+
+    Where the holes are is asked after the read: what is cut out meanwhile reads as zeros.
+    """
+    while data := os.pread(file, CHUNK_BYTES, min(offset, _OFFSET_MAX)):
+        begin = _seek(file, offset, os.SEEK_DATA)
+        if begin == offset:
+            return offset, data[: _seek(file, offset, os.SEEK_HOLE) - offset]
+        offset = begin
+    return offset, b""
+
+
+def _seek(file: int, offset: int, what: int) -> int:
+    """The next data, or hole, at an offset or after it; the end of the file if there is none."""
+    try:
+        return os.lseek(file, offset, what)
+    except OSError as error:
+        if error.errno != errno.ENXIO:
+            raise
+        return os.fstat(file).st_size

@@ -9,6 +9,7 @@ from aliquot.execution.agent.config import AgentConfig
 from aliquot.execution.agent.gpu_memory import MemoryUse, memory_uses
 from aliquot.execution.agent.held_kernel import HeldKernel
 from aliquot.execution.agent.memory_watch import MemoryPolicy, MemoryVerdict, MemoryWatch
+from aliquot.execution.agent.output_limit import OutputLimit
 from aliquot.execution.agent.usage import device_uses, kernel_cpu_s
 from aliquot.execution.agent.worker import Worker
 from aliquot.execution.devices.device_set import DeviceSet
@@ -47,6 +48,7 @@ class Measuring:
         self._tell = tell
         self._judged = judged
         self._memory = MemoryWatch()
+        self._limit = OutputLimit(config.disk.output_bytes_max)
 
     async def run(self) -> None:
         """Until it is cancelled. What fails is logged, and tried again the next time."""
@@ -65,7 +67,10 @@ class Measuring:
         """Take one reading of every device, and hold what kernels have on it against what they were given."""
         kernels = [kernel for kernel in self._running() if kernel.shim_pid is not None]
         readings, uses = await self._worker.run(self._read, kernels)
-        self._tell(ReadingsTaken(agent_id=self._config.id, at_us=self._now_us(), readings=readings))
+        shortage = await self._worker.run(self._look_at_disk, kernels)
+        self._tell(
+            ReadingsTaken(agent_id=self._config.id, at_us=self._now_us(), readings=readings, disk_shortage=shortage)
+        )
         self._memory.forget({kernel.kernel_id for kernel in kernels})
         for verdict in self._memory.judge(uses):
             await self._judged(verdict)
@@ -76,6 +81,11 @@ class Measuring:
         await self._worker.run(self._devices.discover)
         if self._devices.known() != before:
             self._tell(DevicesChanged(inventory=await self._inventory()))
+
+    def _look_at_disk(self, kernels: Sequence[HeldKernel]) -> str | None:
+        for kernel in kernels:
+            self._limit.hold(kernel.folder.output)
+        return self._config.disk.shortage(self._config.folder)
 
     def _read(self, kernels: Sequence[HeldKernel]) -> tuple[tuple[DeviceReading, ...], tuple[MemoryUse, ...]]:
         known = self._devices.known()

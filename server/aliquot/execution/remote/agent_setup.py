@@ -18,6 +18,7 @@ from aliquot.execution.devices.division import part_of
 from aliquot.execution.devices.division_tables import Division
 from aliquot.execution.devices.node_devices import NodeDevices, NodeSource, file_source, machine_source
 from aliquot.execution.devices.plugin import DeviceFileError
+from aliquot.execution.disk_rules import DiskRules
 from aliquot.execution.remote.keys import check_agent_id
 from aliquot_schema.errors import InvalidRequest
 from aliquot_schema.ids import AgentId
@@ -40,6 +41,7 @@ class AgentOptions:
     reach: Reach = field(default_factory=Reach)
     memory_policy: MemoryPolicy = MemoryPolicy.FLAG
     gate_devices: bool = True
+    disk: DiskRules = field(default_factory=DiskRules)
     division: Division = field(default_factory=Division)
     """How the node is divided among agents, of which this is one."""
 
@@ -101,6 +103,7 @@ def agent_core(options: AgentOptions, *, now_us: Callable[[], int]) -> AgentCore
         reach=options.reach,
         memory_policy=options.memory_policy,
         gate_devices=options.gate_devices,
+        disk=options.disk,
     )
     return AgentCore(config, devices=node.devices, now_us=now_us)
 

@@ -257,7 +257,12 @@ class RemoteExecutor:
             case DevicesTold():
                 message = DevicesChanged(inventory=report.inventory)
             case ReadingsTold():
-                message = ReadingsTaken(agent_id=agent_id, at_us=report.at_us, readings=report.readings)
+                message = ReadingsTaken(
+                    agent_id=agent_id,
+                    at_us=report.at_us,
+                    readings=report.readings,
+                    disk_shortage=report.disk_shortage,
+                )
             case KernelTold():
                 message = KernelChanged(agent_id=agent_id, report=report.report)
         if self._links.get(agent_id) is link:

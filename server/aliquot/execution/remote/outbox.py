@@ -84,5 +84,10 @@ class Outbox:
             return DevicesTold(number=number, inventory=devices)
         if self._readings is not None:
             readings, self._readings = self._readings, None
-            return ReadingsTold(number=number, at_us=readings.at_us, readings=readings.readings)
+            return ReadingsTold(
+                number=number,
+                at_us=readings.at_us,
+                readings=readings.readings,
+                disk_shortage=readings.disk_shortage,
+            )
         return None

@@ -5,6 +5,7 @@ from typing import Final
 
 from aliquot.service.agent_messages import AgentMessages
 from aliquot.service.allocator import Allocator
+from aliquot.service.disk_space import watch
 from aliquot.service.dispatch import Dispatch
 from aliquot.service.draft import Draft
 from aliquot.service.launcher import Launcher
@@ -96,6 +97,8 @@ class Term:
                 loops.create_task(self.recording.run(), name="ledger")
             if self.retaining is not None:
                 loops.create_task(self.retaining.run(), name="retention")
+            watching = watch(self._state.space, clock=self._clock, on_moved=self.allocator.wake)
+            loops.create_task(watching, name="disk space")
             loops.create_task(self._launcher.run(), name="launcher")
             loops.create_task(self._messages.listen(), name="agent messages in")
             loops.create_task(self._messages.run(), name="agent messages")
@@ -126,6 +129,7 @@ class Term:
         self._state.reachable.clear()
         self._state.readings.clear()
         self._state.external.set({})
+        self._state.space.agents.clear()
         self._administration.look = None
         await self._dispatch.close()
         self.allocator.close()

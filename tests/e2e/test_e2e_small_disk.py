@@ -1,0 +1,78 @@
+"""A server whose disk fills up: launches stop before commits fail, and both go on when there is room."""
+
+import json
+import urllib.request
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aliquot.cli.main_job.cluster_view import until_joined
+from aliquot.cli.main_job.own_server import OwnServer
+from aliquot.client import Client, ClientFailure
+from e2e_sessions import session, submit, until, until_state
+from e2e_small_disk import fill, small_disk
+
+pytestmark = pytest.mark.anyio
+
+ACCELERATORS = Path(__file__).parents[1] / "data" / "accelerators"
+MIB = 2**20
+ONE = {"cuda.device": "1"}
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[OwnServer]:
+    own = OwnServer("--accelerators", str(ACCELERATORS / "two_gpus.toml"), environment={"ALIQUOT_DISK_FLOOR": "64m"})
+    with small_disk(own.data_folder, megabytes=256):
+        async with own:
+            async with own.client() as client:
+                await until_joined(client, agents=1)
+            yield own
+
+
+def ready(server: OwnServer) -> dict[str, Any]:
+    with urllib.request.urlopen(f"{server.url}/readyz", timeout=30) as answer:
+        return dict(json.load(answer))
+
+
+async def until_warned(server: OwnServer, *, warned: bool) -> None:
+    async def look() -> bool:
+        return ("warnings" in ready(server)) == warned
+
+    await until(look)
+
+
+async def test_under_the_floor_nothing_is_launched_and_submissions_are_taken(server: OwnServer) -> None:
+    async with server.client() as client:
+        await until_state(client, await submit(client, "true", ONE), "completed")
+        ballast = fill(server.data_folder, leaving=32 * MIB)
+        await until_warned(server, warned=True)
+        assert "have to stay so" in ready(server)["warnings"][0]
+        waiting = await submit(client, "true", ONE)
+
+        async def explained() -> bool:
+            waits = (await session(client, waiting))["waits"]
+            return waits is not None and "nothing new is launched: the disk of" in waits["message"]
+
+        await until(explained)
+        ballast.unlink()
+        assert (await until_state(client, waiting, "completed"))["attempt"] == 1
+        await until_warned(server, warned=False)
+
+
+async def test_a_full_disk_loses_nothing_that_was_acknowledged(server: OwnServer) -> None:
+    acknowledged: list[str] = []
+    async with server.client() as client:
+        ballast = fill(server.data_folder, leaving=0)
+        with pytest.raises(ClientFailure, match="disk"):
+            await submit_on_and_on(client, acknowledged)
+        ballast.unlink()
+        acknowledged.append(await submit(client, "true", ONE))
+        for session_id in acknowledged:
+            await until_state(client, session_id, "completed")
+
+
+async def submit_on_and_on(client: Client, acknowledged: list[str]) -> None:
+    for _ in range(5000):
+        acknowledged.append(await submit(client, "true #" + 10_000 * "x", ONE))

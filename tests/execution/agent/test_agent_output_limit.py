@@ -1,0 +1,121 @@
+"""A job that writes far more than an output may have: its beginning and its end stay, at their offsets."""
+
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from agent_stand import Stand, agent_config, new_kernel, shell, until
+from aliquot.execution.agent.output_limit import hold_to, words_of
+from aliquot.execution.disk_rules import DiskRules
+from aliquot_schema.ids import KernelId
+from aliquot_schema.launching import LogChunk
+
+pytestmark = pytest.mark.anyio
+
+MOST = 2**20
+LINES = 1_000_000
+LINE_BYTES = 16
+WRITE = f"awk 'BEGIN {{ for (i = 0; i < {LINES}; i++) printf \"%015d\\n\", i }}'"
+"""Each line says where it begins: 16 bytes a line."""
+
+
+@pytest.fixture
+async def stand(agent_home: Path) -> AsyncIterator[Stand]:
+    opened = Stand(agent_config(agent_home, disk=DiskRules(output_bytes_max=MOST)))
+    await opened.open()
+    yield opened
+    await opened.close()
+
+
+def on_disk(path: Path) -> int:
+    return path.stat().st_blocks * 512
+
+
+def lines(first: int, count: int) -> bytes:
+    """What was written at an offset."""
+    number = first // LINE_BYTES
+    text = b"".join(b"%015d\n" % i for i in range(number, number + count // LINE_BYTES + 2))
+    return text[first % LINE_BYTES :][:count]
+
+
+def check(chunks: list[LogChunk]) -> int:
+    """That every byte is what was written at its offset, but for the line that says how many are left out."""
+    position, left_out = 0, 0
+    for chunk in chunks:
+        data, offset = chunk.data, chunk.offset
+        assert offset >= position
+        if offset > position:
+            words = re.match(rb"\n\[aliquot: (\d+) bytes are left out here, [^\n]*\]\n", data)
+            assert words is not None, data[:100]
+            assert int(words[1]) == offset + len(words[0]) - position
+            left_out += int(words[1])
+            data, offset = data[len(words[0]) :], offset + len(words[0])
+        assert data == lines(offset, len(data))
+        position = chunk.offset + len(chunk.data)
+    return left_out
+
+
+async def read(stand: Stand, kernel: KernelId, *, offset: int = 0) -> list[LogChunk]:
+    return [chunk async for chunk in stand.core.follow_log(kernel, offset=offset)]
+
+
+async def test_the_beginning_and_the_end_stay(stand: Stand) -> None:
+    asked = shell(f"{WRITE}; while ! [ -e go ]; do sleep 0.05; done; echo the end")
+    await stand.core.launch([asked])
+    output = stand.folder(asked.kernel_id) / "output.log"
+    await until(lambda: output.exists() and output.stat().st_size == LINES * LINE_BYTES and on_disk(output) <= MOST)
+    (stand.folder(asked.kernel_id) / "work" / "go").touch()
+    await stand.ended(asked.kernel_id)
+    chunks = await read(stand, asked.kernel_id)
+    last = chunks[-1]
+    assert last.at_end
+    assert last.data.endswith(b"the end\n")
+    assert last.offset + len(last.data) == LINES * LINE_BYTES + len("the end\n")
+    cut = [*chunks[:-1], LogChunk(offset=last.offset, data=last.data[: -len("the end\n")], at_end=True)]
+    assert check(cut) > LINES * LINE_BYTES - MOST
+    in_the_hole = await read(stand, asked.kernel_id, offset=LINES * LINE_BYTES // 2)
+    assert in_the_hole[0].offset > LINES * LINE_BYTES // 2
+    assert in_the_hole[0].data.startswith(b"\n[aliquot: ")
+
+
+async def test_who_follows_meanwhile_reads_on_at_the_right_offsets(stand: Stand) -> None:
+    asked = shell(WRITE)
+    await stand.core.launch([asked])
+    chunks = await read(stand, asked.kernel_id)
+    position = 0
+    for chunk in chunks:
+        assert chunk.offset >= position
+        if b"[aliquot: " not in chunk.data:
+            assert chunk.data == lines(chunk.offset, len(chunk.data))
+        position = chunk.offset + len(chunk.data)
+    assert position == LINES * LINE_BYTES
+
+
+async def test_an_output_that_ended_between_two_looks_is_cut_too(agent_home: Path) -> None:
+    stand = Stand(agent_config(agent_home, disk=DiskRules(output_bytes_max=MOST), readings_interval_s=3600.0))
+    await stand.open()
+    try:
+        asked = shell(WRITE)
+        await stand.run(asked)
+        output = stand.folder(asked.kernel_id) / "output.log"
+        assert on_disk(output) > MOST
+        await stand.core.forget([asked.kernel_id])
+        assert on_disk(output) <= MOST
+        check(await read(stand, asked.kernel_id))
+    finally:
+        await stand.close()
+
+
+def test_a_short_output_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "output.log"
+    path.write_bytes(b"x" * MOST)
+    before = path.read_bytes()
+    assert hold_to(path, most=2 * MOST) == 0
+    assert path.read_bytes() == before
+    assert hold_to(tmp_path / str(new_kernel()), most=MOST) == 0
+
+
+def test_the_words_are_always_of_one_length() -> None:
+    assert len(words_of(0, most=MOST)) == len(words_of(10**18, most=MOST))

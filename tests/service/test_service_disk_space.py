@@ -1,0 +1,81 @@
+"""A disk that is nearly full: nothing new is launched, what is submitted waits, and goes on when there is room."""
+
+from pathlib import Path
+
+import pytest
+
+from aliquot.execution.disk_rules import DiskRules
+from aliquot_schema.ids import AgentId, SessionId
+from aliquot_schema.launching import ReadingsTaken
+from aliquot_schema.states import SessionState
+from service_bench import agent
+from service_stage import CALLER, Stage, stage
+
+pytestmark = pytest.mark.anyio
+
+A, B = AgentId("a"), AgentId("b")
+FULL = "the disk of /data has 3m free, and 1g have to stay so"
+
+
+async def told(on: Stage, name: AgentId, shortage: str | None) -> None:
+    await on.hear(ReadingsTaken(agent_id=name, at_us=1, readings=(), disk_shortage=shortage))
+
+
+async def message(on: Stage, session_id: SessionId) -> str:
+    view = await on.queries.session(CALLER, session_id)
+    assert view is not None
+    assert view.waits is not None
+    return view.waits.message
+
+
+async def test_nothing_is_launched_while_the_servers_disk_is_nearly_full() -> None:
+    async with stage([agent("a", devices=2)]) as on:
+        before = await on.submit()
+        await on.advance()
+        on.state.space.look = lambda: FULL
+        assert await on.state.space.look_around()
+        assert not await on.state.space.look_around()
+        waiting = await on.submit()
+        await on.advance()
+        assert on.session(before).state is SessionState.RUNNING
+        assert on.session(waiting).state is SessionState.QUEUED
+        assert await message(on, waiting) == f"nothing new is launched: {FULL}"
+        assert on.state.space.shortages() == [f"nothing new is launched: {FULL}"]
+        on.state.space.look = lambda: None
+        assert await on.state.space.look_around()
+        await on.advance()
+        assert on.session(waiting).state is SessionState.RUNNING
+        assert on.state.space.shortages() == []
+
+
+async def test_an_agent_with_a_full_disk_gets_nothing_new() -> None:
+    async with stage([agent("a", devices=2), agent("b", devices=1)]) as on:
+        await told(on, A, FULL)
+        sessions = [await on.submit() for _ in range(2)]
+        await on.advance()
+        states = [on.session(session_id).state for session_id in sessions]
+        assert sorted(states) == [SessionState.QUEUED, SessionState.RUNNING]
+        assert set(on.held()) == {"b-gpu-0"}
+        waiting = sessions[states.index(SessionState.QUEUED)]
+        assert f"agent a: nothing new is launched: {FULL}" in await message(on, waiting)
+        await told(on, A, None)
+        await on.advance()
+        assert on.session(waiting).state is SessionState.RUNNING
+        on.check()
+
+
+async def test_a_plan_is_checked_against_the_disk_before_it_is_carried_out() -> None:
+    async with stage([agent("a", devices=2)]) as on:
+        session_id = await on.submit()
+        await told(on, A, FULL)
+        await on.advance()
+        assert on.session(session_id).state is SessionState.QUEUED
+
+
+def test_the_floor_is_held_against_a_real_file_system(tmp_path: Path) -> None:
+    assert DiskRules(bytes_min=0).shortage(tmp_path) is None
+    words = DiskRules(bytes_min=2**62).shortage(tmp_path)
+    assert words is not None
+    assert words.startswith(f"the disk of {tmp_path} has ")
+    assert words.endswith("free, and 4e have to stay so")
+    assert DiskRules(bytes_min=2**62).shortage(tmp_path / "missing") is None
