@@ -28,6 +28,7 @@ from aliquot.api.limits import Limits
 from aliquot.api.outputs import OUTPUTS_PATH, OutputPages
 from aliquot.api.page import StatusPage
 from aliquot.api.query_rates import QueryRates
+from aliquot.api.sharing.sharing import Sharing
 from aliquot.api.signing_in import LOGIN_PATH, SignIn
 from aliquot.api.sockets import GraphQLSocket
 from aliquot.service.accounts.buckets import Rate
@@ -90,11 +91,17 @@ def create_app(deps: ApiDependencies) -> Starlette:
         ray=deps.ray,
         orchestrator=deps.orchestrator,
     )
+    documents, rates = Documents(deps.limits), query_rates(deps.limits)
     schema = build_schema(
-        FaultLog, extensions=(document_cache(Documents(deps.limits), query_rates(deps.limits)), FaultMask), executor=compiled_executor()
+        FaultLog, extensions=(document_cache(documents, rates), FaultMask), executor=compiled_executor()
+    )
+    sharing = Sharing(
+        schema,
+        documents=documents,
+        refuses=lambda caller, cost: rates.refusal(caller, cost=cost) is not None,
     )
     endpoint = GraphQLEndpoint(
-        schema, context_of=contexts.of_request, held_open=deps.held_open, request_s=deps.limits.request_s
+        schema, context_of=contexts.of_request, sharing=sharing, held_open=deps.held_open, limits=deps.limits
     )
     sign_in, health, page = SignIn(deps.auth), Health(deps.ready, deps.warnings), StatusPage(contexts)
     dashboard = Dashboard(contexts, plain=page.page, folder=deps.dashboard)
@@ -102,7 +109,8 @@ def create_app(deps: ApiDependencies) -> Starlette:
         routes=[
             Route("/graphql", dashboard.beside(endpoint.answer), methods=METHODS),
             WebSocketRoute(
-                "/graphql", GraphQLSocket(schema, contexts=contexts, held_open=deps.held_open, limits=deps.limits)
+                "/graphql",
+                GraphQLSocket(schema, contexts=contexts, sharing=sharing, held_open=deps.held_open, limits=deps.limits),
             ),
             Route(LOGIN_PATH, sign_in.login, methods=["GET"]),
             Route(LOGIN_PATH, sign_in.enter, methods=["POST"]),

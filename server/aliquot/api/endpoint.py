@@ -11,18 +11,22 @@ from typing import Any, Final
 
 import strawberry
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 from strawberry.http.streaming import SSETransport, merge_stream_with_heartbeat
 from strawberry.schema.exceptions import CannotGetOperationTypeError, InvalidOperationTypeError
 from strawberry.types.execution import ExecutionResult
 from strawberry.types.graphql import OperationType
 
 from aliquot.api.encoding import json_response, json_text
+from aliquot.api.event_stream import EventStream
 from aliquot.api.held_open import HeldOpen
+from aliquot.api.limits import Limits
 from aliquot.api.malformed import Malformed
 from aliquot.api.media_types import EVENTS, JSON, RESPONSE, negotiated
 from aliquot.api.parameters import Parameters, read_parameters
 from aliquot.api.query_rates import retry_after
+from aliquot.api.sharing.requests import Asked
+from aliquot.api.sharing.sharing import Sharing
 from aliquot_schema.errors import Unauthenticated
 from aliquot_schema.graphql.context import Context
 
@@ -39,13 +43,16 @@ class GraphQLEndpoint:
         schema: strawberry.Schema,
         *,
         context_of: Callable[[Request], Context],
+        sharing: Sharing,
         held_open: HeldOpen,
-        request_s: float,
+        limits: Limits,
     ) -> None:
         self._schema = schema
         self._context_of = context_of
+        self._sharing = sharing
         self._held_open = held_open
-        self._request_s = request_s
+        self._request_s = limits.request_s
+        self._slow_client_s = limits.slow_client_s
 
     async def answer(self, request: Request) -> Response:
         """Answer one request."""
@@ -103,6 +110,13 @@ class GraphQLEndpoint:
         transport = SSETransport()
 
         async def events() -> AsyncGenerator[str, None]:
+            following = await self._sharing.find(_asked(parameters), context)
+            if following is not None:
+                async with aclosing(following.texts()) as texts:
+                    async for text in texts:
+                        yield transport.encode_event("next", text)
+                yield transport.encode_complete()
+                return
             source = await self._schema.stream(
                 parameters.query,
                 variable_values=parameters.variables,
@@ -121,7 +135,8 @@ class GraphQLEndpoint:
             interval=transport.heartbeat_interval,
             send_initial_heartbeat=False,
         )
-        return StreamingResponse(self._while_held(merged(), context), headers=dict(transport.headers))
+        pieces = self._while_held(merged(), context)
+        return EventStream(pieces, headers=dict(transport.headers), slow_client_s=self._slow_client_s)
 
     async def _while_held(self, pieces: AsyncGenerator[str, None], context: Context) -> AsyncGenerator[str, None]:
         """Pass on until the key of the caller ends; a stream that is silent ends with its next sign of life."""
@@ -144,6 +159,10 @@ def response_body(result: Any) -> dict[str, Any]:
     if result.extensions:
         body["extensions"] = result.extensions
     return body
+
+
+def _asked(parameters: Parameters) -> Asked:
+    return Asked(text=parameters.query, variables=parameters.variables, operation_name=parameters.operation_name)
 
 
 def _not_here(operation: OperationType, *, reading: bool) -> str:

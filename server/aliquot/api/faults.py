@@ -26,7 +26,7 @@ class FaultLog(strawberry.Schema):
     def process_errors(self, errors: list[GraphQLError], execution_context: ExecutionContext | None = None) -> None:
         """Log what is a fault. Expected errors are the caller's to read, not the operator's."""
         for error in filter(is_fault, errors):
-            log.error("%s: fault at %s", _request_id(execution_context), error.path, exc_info=error.original_error)
+            log_fault(error, _request_id(execution_context))
 
 
 class FaultMask(MaskErrors):
@@ -37,14 +37,23 @@ class FaultMask(MaskErrors):
 
     def anonymise_error(self, error: GraphQLError) -> GraphQLError:
         """Replace an error by what may be seen of it."""
-        cause = _cause(error)
-        if isinstance(cause, _OF_THE_REQUEST):
-            return error
-        if isinstance(cause, AliquotError):
-            return _shown(error, cause.message, error_fields(cause))
-        request_id = _request_id(self.execution_context)
-        message = f"Something went wrong inside the server. It is logged as {request_id}."
-        return _shown(error, message, {"code": "internal", "request_id": request_id})
+        return seen(error, _request_id(self.execution_context))
+
+
+def seen(error: GraphQLError, request_id: str) -> GraphQLError:
+    """An error as it leaves."""
+    cause = _cause(error)
+    if cause is None or isinstance(cause, _OF_THE_REQUEST):
+        return error
+    if isinstance(cause, AliquotError):
+        return _shown(error, cause.message, error_fields(cause))
+    message = f"Something went wrong inside the server. It is logged as {request_id}."
+    return _shown(error, message, {"code": "internal", "request_id": request_id})
+
+
+def log_fault(error: GraphQLError, request_id: str) -> None:
+    """Log what is a fault."""
+    log.error("%s: fault at %s", request_id, error.path, exc_info=error.original_error)
 
 
 def is_fault(error: GraphQLError) -> bool:

@@ -6,7 +6,7 @@ that does not read for too long is cut off, so nothing piles up for it. It recon
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from contextlib import ExitStack
 from datetime import timedelta
 from typing import Any, Final, cast
@@ -14,7 +14,7 @@ from typing import Any, Final, cast
 import strawberry
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.websockets import WebSocket
+from starlette.websockets import WebSocket, WebSocketDisconnect
 from strawberry.asgi import ASGIWebSocketAdapter, GraphQL
 from strawberry.exceptions import ConnectionRejectionError
 from strawberry.http.exceptions import WebSocketDisconnected
@@ -25,6 +25,8 @@ from aliquot.api.contexts import Contexts, SocketContext
 from aliquot.api.encoding import json_text, json_value
 from aliquot.api.held_open import HeldOpen
 from aliquot.api.limits import Limits
+from aliquot.api.sharing.requests import Asked
+from aliquot.api.sharing.sharing import Following, Sharing
 from aliquot_schema.errors import Unauthenticated
 
 log: Final = logging.getLogger("aliquot.api")
@@ -65,11 +67,30 @@ class SocketAdapter(ASGIWebSocketAdapter):
         Raises:
             WebSocketDisconnected: the client is gone, or was cut off.
         """
+        await self.patiently(self.send_text(json_text(message)))
+
+    async def send_text(self, text: str) -> None:
+        """Send a message that is encoded; wait for room as long as it takes.
+
+        Raises:
+            WebSocketDisconnected: the client is gone, or was cut off.
+        """
         if self._closing is not None:
             raise WebSocketDisconnected
         try:
+            await self.ws.send_text(text)
+        except WebSocketDisconnect as error:
+            raise WebSocketDisconnected from error
+
+    async def patiently(self, sending: Awaitable[None]) -> None:
+        """Wait for a sending, or cut the client off.
+
+        Raises:
+            WebSocketDisconnected: the client is gone, or was cut off.
+        """
+        try:
             async with asyncio.timeout(self._slow_client_s):
-                await super().send_json(message)
+                await sending
         except TimeoutError:
             self.cut(SLOW_CLIENT, "Too slow to read")
             raise WebSocketDisconnected from None
@@ -99,9 +120,14 @@ class SocketHandler(BaseGraphQLTransportWSHandler[SocketContext, None]):
             await self.handle_invalid_message("The message has not the shape that the protocol gives it")
 
     async def run_operation(self, operation: Operation[SocketContext, None]) -> None:
-        """Run one operation to its end, or to the client's."""
+        """Run one operation to its end, or to the client's; what others follow too is not run again for it."""
+        asked = Asked(text=operation.query, variables=operation.variables, operation_name=operation.operation_name)
         try:
-            await super().run_operation(operation)
+            following = await cast(GraphQLSocket, self.view).sharing.find(asked, self.context)
+            if following is None:
+                await super().run_operation(operation)
+            else:
+                await self._follow(following, operation)
         except WebSocketDisconnected:
             return
 
@@ -109,6 +135,12 @@ class SocketHandler(BaseGraphQLTransportWSHandler[SocketContext, None]):
         """Log what is not the client's leaving."""
         if not isinstance(error, WebSocketDisconnected):
             log.error("%s: a WebSocket operation failed", self.context.caller.request_id, exc_info=error)
+
+    async def _follow(self, following: Following, operation: Operation[SocketContext, None]) -> None:
+        adapter = cast(SocketAdapter, self.websocket)
+        head = f'{{"id":{json_text(operation.id)},"type":"next","payload":'
+        await following.run(lambda text: adapter.send_text(f"{head}{text}}}"), patiently=adapter.patiently)
+        await operation.send_operation_message({"id": operation.id, "type": "complete"})
 
     def _end(self, may_return: bool) -> None:
         code, reason = (RIGHTS_CHANGED, "Rights changed; connect again") if may_return else (KEY_ENDED, "Key ended")
@@ -121,7 +153,9 @@ class GraphQLSocket(GraphQL[SocketContext, None]):
     websocket_adapter_class = SocketAdapter
     graphql_transport_ws_handler_class = SocketHandler
 
-    def __init__(self, schema: strawberry.Schema, *, contexts: Contexts, held_open: HeldOpen, limits: Limits) -> None:
+    def __init__(
+        self, schema: strawberry.Schema, *, contexts: Contexts, sharing: Sharing, held_open: HeldOpen, limits: Limits
+    ) -> None:
         super().__init__(
             schema,
             graphql_ide=None,
@@ -131,6 +165,7 @@ class GraphQLSocket(GraphQL[SocketContext, None]):
             allowed_origins=("*",),  # the guard has looked at the origin of every request
         )
         self.limits = limits
+        self.sharing = sharing
         self.held_open = held_open
         self._contexts = contexts
 

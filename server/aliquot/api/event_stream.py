@@ -1,0 +1,38 @@
+"""Streams of events over HTTP, for clients that read them."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterable, Mapping
+from typing import Final
+
+from starlette.responses import StreamingResponse
+from starlette.types import Message, Receive, Scope, Send
+
+log: Final = logging.getLogger("aliquot.api")
+
+
+class EventStream(StreamingResponse):
+    """A response that is broken off when its client leaves a piece unread for too long."""
+
+    def __init__(self, pieces: AsyncIterable[str], *, headers: Mapping[str, str], slow_client_s: float) -> None:
+        super().__init__(pieces, headers=headers)
+        self._slow_client_s = slow_client_s
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer."""
+
+        async def patiently(message: Message) -> None:
+            try:
+                async with asyncio.timeout(self._slow_client_s):
+                    await send(message)
+            except TimeoutError:
+                raise _Unread from None
+
+        try:
+            await super().__call__(scope, receive, patiently)
+        except _Unread:
+            log.info("a client that did not read its stream of events was cut off")
+
+
+class _Unread(Exception):
+    """A piece was not taken in time."""

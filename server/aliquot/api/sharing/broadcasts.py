@@ -1,0 +1,114 @@
+"""Broadcasts: one stream of frames, from now on, for all who follow it.
+
+Whoever keeps up is given each frame as it comes. Whoever does not is left behind and goes on by itself, first through
+the newest frames, which are kept, and further back through the log; with the last of them it is with the others again.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from typing import Final
+
+from aliquot.api.sharing.subscribers import Frame, Subscriber
+
+KEPT: Final = 256
+"""Frames."""
+KEPT_CHARACTERS: Final = 4 * 1024 * 1024
+TURN: Final = 50
+"""After so many subscribers everything else has its turn."""
+
+Frames = AsyncGenerator[Frame, None]
+
+
+class Broadcast:
+    """A stream that is executed once.
+
+    Args:
+        frames: executes the stream from above an event number on.
+        start: the event number above which it begins.
+    """
+
+    def __init__(self, frames: Callable[[int], Frames], *, start: int) -> None:
+        self._frames = frames
+        self._kept: deque[Frame] = deque()
+        self._characters = 0
+        self._floor = start
+        """Everything above this number is kept."""
+        self._position = start
+        self._live: dict[Subscriber, None] = {}
+        self._news = asyncio.Event()
+        self.is_over = False
+        self.failure: Exception | None = None
+        """Why it is over."""
+        self._running = asyncio.create_task(self._run())
+
+    async def since(self, position: int) -> Frames:
+        """The frames above a number; ends with the newest one."""
+        while position < self._position:
+            async with aclosing(self._older(position) if position < self._floor else self._newer(position)) as frames:
+                async for frame in frames:
+                    position = frame.number
+                    yield frame
+
+    async def news(self, position: int) -> None:
+        """Wait until there are frames above a number, or the broadcast is over."""
+        while position >= self._position and not self.is_over:
+            await self._news.wait()
+
+    def join(self, subscriber: Subscriber) -> None:
+        """Give it all frames from now on; it has to have those until now."""
+        self._live[subscriber] = None
+
+    def leave(self, subscriber: Subscriber) -> None:
+        """Give it no more."""
+        self._live.pop(subscriber, None)
+
+    def close(self) -> None:
+        """End it."""
+        self._running.cancel()
+
+    async def _older(self, position: int) -> Frames:
+        async with aclosing(self._frames(position)) as frames:
+            async for frame in frames:
+                yield frame
+                if frame.number >= self._floor:
+                    return
+
+    async def _newer(self, position: int) -> Frames:
+        for frame in tuple(self._kept):
+            if frame.number > position:
+                yield frame
+
+    async def _run(self) -> None:
+        try:
+            async with aclosing(self._frames(self._position)) as frames:
+                async for frame in frames:
+                    self._keep(frame)
+                    await self._give_out(frame)
+        except Exception as error:
+            self.failure = error
+        finally:
+            self.is_over = True
+            self._news.set()
+            for subscriber in self._live:
+                subscriber.leave_behind()
+
+    def _keep(self, frame: Frame) -> None:
+        self._kept.append(frame)
+        self._characters += len(frame.text)
+        while len(self._kept) > KEPT or self._characters > KEPT_CHARACTERS:
+            oldest = self._kept.popleft()
+            self._floor = oldest.number
+            self._characters -= len(oldest.text)
+        self._position = frame.number
+        news, self._news = self._news, asyncio.Event()
+        news.set()
+
+    async def _give_out(self, frame: Frame) -> None:
+        for turn, subscriber in enumerate(tuple(self._live), start=1):
+            if subscriber in self._live and not subscriber.offer(frame):
+                self.leave(subscriber)
+                subscriber.leave_behind()
+            if turn % TURN == 0:
+                await asyncio.sleep(0)

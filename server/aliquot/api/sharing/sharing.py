@@ -1,0 +1,151 @@
+"""Sharing: the broadcasts there are, and how one follows them."""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Hashable, Iterator
+from contextlib import aclosing, contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import strawberry
+import uuid_utils
+
+from aliquot.api.documents import Documents
+from aliquot.api.sharing.broadcasts import Broadcast
+from aliquot.api.sharing.requests import Asked, numbered
+from aliquot.api.sharing.sources import Interrupted, Source, shared_context
+from aliquot.api.sharing.subscribers import Subscriber
+from aliquot_schema.graphql.context import Context
+from aliquot_schema.ids import REQUEST_PREFIX
+from aliquot_schema.requests import Caller
+
+BACK_MAX: Final = 1000
+"""How many events back a broadcast begins at most, for whoever asks first; the others would wait for it."""
+
+Patience = Callable[[Awaitable[None]], Coroutine[Any, Any, None]]
+"""Awaits something for somebody who may take too long."""
+
+
+def _nobody(_caller: Caller, _cost: int) -> bool:
+    return False
+
+
+class Sharing:
+    """Everything that is followed by anybody on this server.
+
+    Args:
+        refuses: whether somebody has asked for so much already that a request of this cost is refused.
+    """
+
+    def __init__(
+        self, schema: strawberry.Schema, *, documents: Documents, refuses: Callable[[Caller, int], bool] = _nobody
+    ) -> None:
+        self._schema = schema
+        self._documents = documents
+        self._refuses = refuses
+        self._followed: dict[Hashable, _Followed] = {}
+
+    def __len__(self) -> int:
+        return len(self._followed)
+
+    async def find(self, asked: Asked, context: Context) -> "Following | None":
+        """What a client is to follow; None when what it asks for is not numbered, or has to be refused."""
+        document = self._documents.prepare(asked.text, self._schema._schema)
+        if document.errors:
+            return None
+        found = numbered(asked, document.tree, self._schema._schema, context.caller)
+        if found is None or self._refuses(context.caller, document.costs[found.operation_name]):
+            return None
+        asked = replace(asked, operation_name=found.operation_name)
+        newest = await context.reader.at_revision(None)
+        after = newest if found.after is None else found.after
+        if not 0 <= after <= newest:
+            return None
+        context = shared_context(context, f"{REQUEST_PREFIX}{uuid_utils.uuid7()}")
+        source = Source(schema=self._schema, document=document, asked=asked, context=context)
+        return Following(self, found.key, source, position=after, start=max(after, newest - BACK_MAX))
+
+    def enter(self, key: Hashable, source: Source, *, start: int) -> Broadcast:
+        """Follow a broadcast; it is begun for the first."""
+        followed = self._followed.get(key)
+        if followed is None or followed.broadcast.is_over:
+            followed = self._followed[key] = _Followed(Broadcast(source.frames, start=start))
+        followed.count += 1
+        return followed.broadcast
+
+    def exit(self, key: Hashable, broadcast: Broadcast) -> None:
+        """Follow it no longer; it ends with the last."""
+        followed = self._followed.get(key)
+        if followed is None or followed.broadcast is not broadcast:
+            return
+        followed.count -= 1
+        if not followed.count:
+            del self._followed[key]
+            broadcast.close()
+
+
+class Following:
+    """One client's way through a broadcast."""
+
+    def __init__(self, sharing: Sharing, key: Hashable, source: Source, *, position: int, start: int) -> None:
+        self._sharing = sharing
+        self._key = key
+        self._source = source
+        self._position = position
+        self._start = start
+
+    async def run(self, send: Callable[[str], Coroutine[Any, Any, None]], *, patiently: Patience) -> None:
+        """Send every frame until there are no more, which is told like an error.
+
+        Args:
+            send: sends the text of a frame.
+            patiently: awaits a sending, and gives up when it takes too long.
+        """
+        subscriber = Subscriber(position=self._position, send=send)
+        with self._broadcast() as broadcast:
+            try:
+                while not broadcast.is_over:
+                    async with aclosing(broadcast.since(subscriber.position)) as frames:
+                        async for frame in frames:
+                            await patiently(subscriber.deliver(frame))
+                    broadcast.join(subscriber)
+                    await subscriber.left_behind()
+                    await patiently(subscriber.finish())
+                _raise(broadcast.failure)
+            except Interrupted as end:
+                await patiently(send(end.text))
+            finally:
+                broadcast.leave(subscriber)
+                subscriber.drop()
+
+    async def texts(self) -> AsyncGenerator[str, None]:
+        """The texts of the frames, for whoever takes them one by one; the last may be that of an error."""
+        position = self._position
+        with self._broadcast() as broadcast:
+            try:
+                while not broadcast.is_over:
+                    async with aclosing(broadcast.since(position)) as frames:
+                        async for frame in frames:
+                            position = frame.number
+                            yield frame.text
+                    await broadcast.news(position)
+                _raise(broadcast.failure)
+            except Interrupted as end:
+                yield end.text
+
+    @contextmanager
+    def _broadcast(self) -> Iterator[Broadcast]:
+        broadcast = self._sharing.enter(self._key, self._source, start=self._start)
+        try:
+            yield broadcast
+        finally:
+            self._sharing.exit(self._key, broadcast)
+
+
+def _raise(failure: Exception | None) -> None:
+    if failure is not None:
+        raise failure
+
+
+@dataclass(slots=True)
+class _Followed:
+    broadcast: Broadcast
+    count: int = 0
