@@ -20,7 +20,7 @@ from aliquot_schema.slots import ResourceSlot
 from allocation_devices import gpus
 from core_cluster import NOW_US, on, placed, row, waits
 from core_effort import examples
-from core_policies import RULES
+from core_policies import ORDER_NAMES, RULES, some_placement
 from ordering_scenes import busy, runs
 
 NODES = (on("x", gpus(8)), on("y", gpus(8)))
@@ -105,18 +105,25 @@ def subsets(of: frozenset[SessionId]) -> Sequence[frozenset[SessionId]]:
 @pytest.mark.parametrize("backfill", Backfill)
 @pytest.mark.parametrize("cause", [PreemptionCause.PRIORITY, PreemptionCause.QUOTA])
 @examples(40)
-@given(crowd=crowds(), asked=st.sampled_from(["1", "2", "3", "5", "8", "0.5", "0.8"]), kernels=st.integers(1, 4))
+@given(
+    crowd=crowds(),
+    asked=st.sampled_from(["1", "2", "3", "5", "8", "0.5", "0.8"]),
+    kernels=st.integers(1, 4),
+    order=st.sampled_from(ORDER_NAMES),
+    placement=some_placement,
+)
 def test_victims_are_inclusion_minimal(
-    cause: PreemptionCause, backfill: Backfill, crowd: Crowd, asked: str, kernels: int
+    cause: PreemptionCause, backfill: Backfill, crowd: Crowd, asked: str, kernels: int, order: str, placement: str
 ) -> None:
     slot = {"cuda_shares" if "." in asked else "cuda_device": asked}
     urgent = row("a", kernels=kernels, priority=Priority.CRITICAL, project=ProjectId("owner"), **slot)
     quotas = {OWNER.id: OWNER} if cause is PreemptionCause.QUOTA else {}
-    order = "priority" if cause is PreemptionCause.PRIORITY else "fcfs"
-    policy = Policy(order=order, backfill=backfill, preemption=RULES)
+    order = "priority" if cause is PreemptionCause.PRIORITY else order
+    policy = Policy(order=order, backfill=backfill, placement=placement, preemption=RULES)
     plan = decide(busy(NODES, crowd.running, [urgent], quotas=quotas), policy, now_us=NOW_US, seed=0)
     chosen = frozenset(eviction.session_id for eviction in plan.evictions)
-    assert {eviction.cause for eviction in plan.evictions} <= {cause}
+    causes = {cause, PreemptionCause.PRIORITY} if order == "priority" else {cause}
+    assert {eviction.cause for eviction in plan.evictions} <= causes
     assert (placed(plan) == ["a"]) == fits(crowd.free(frozenset()), asked, kernels)
     if placed(plan):
         assert not chosen
