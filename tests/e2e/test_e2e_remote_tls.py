@@ -133,6 +133,6 @@ def test_root_keeps_people_apart(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_a_server_that_would_not_be_safe_does_not_start() -> None:
-    async with served("--host", "0.0.0.0") as on:
+    async with served("--host", "0.0.0.0", tls=False) as on:
         assert await on.stop() == 2
         assert "aliquot cannot start: host: 0.0.0.0 can be reached from other machines" in on.printed()

@@ -6,6 +6,7 @@ from aliquot.cli.agent import agent
 from aliquot.cli.audit import audit
 from aliquot.cli.db import db
 from aliquot.cli.doctor import doctor
+from aliquot.cli.key import key
 from aliquot.cli.main_job.command import once
 from aliquot.cli.node import node
 from aliquot.cli.policy import policy
@@ -14,6 +15,7 @@ from aliquot.cli.selftest.command import selftest
 from aliquot.cli.serve import serve
 from aliquot.cli.simulate import simulate
 from aliquot.cli.state_export import state
+from aliquot.cli.user import user
 
 main = typer.Typer(no_args_is_help=True, pretty_exceptions_show_locals=False)
 
@@ -35,3 +37,5 @@ main.command("replay")(replay)
 main.add_typer(db, name="db")
 main.command("doctor")(doctor)
 main.add_typer(state, name="state")
+main.add_typer(user, name="user")
+main.add_typer(key, name="key")
