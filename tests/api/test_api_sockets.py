@@ -3,15 +3,14 @@
 import asyncio
 import json
 import logging
-from contextlib import suppress
 from typing import Any
 
 import pytest
 from websockets.asyncio.client import connect
-from websockets.exceptions import ConnectionClosedError, InvalidStatus
+from websockets.exceptions import InvalidStatus
 
 import api_views as views
-from api_server import BEARER, TOKEN, ApiServer, api_server, receive, send, sign_in, subscribe
+from api_server import BEARER, TOKEN, ApiServer, api_server, closing_code, receive, send, sign_in, subscribe
 
 pytestmark = pytest.mark.anyio
 
@@ -19,15 +18,6 @@ UPDATES = """subscription ($after: BigInt) { queue_updates(after: $after) {
   event_number kind at pending session { id state } } }"""
 LOGS = """subscription ($id: ID!, $rank: Int! = 0, $offset: BigInt! = 0) {
   session_logs(id: $id, rank: $rank, offset: $offset) { offset next_offset text at_end } }"""
-
-
-async def closing_code(socket: Any) -> int:
-    """Read until the server closes, and give its code."""
-    with suppress(ConnectionClosedError):
-        async with asyncio.timeout(60):
-            async for _ in socket:
-                pass
-    return int(socket.close_code)
 
 
 async def next_update(socket: Any) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 import asyncio
 import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ import orjson
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosedError
 
 from aliquot.api.application import ApiDependencies, create_app
 from aliquot.api.authentication import TokenAuth
@@ -147,3 +148,12 @@ async def sign_in(socket_: ClientConnection, payload: dict[str, Any] | None = No
 async def subscribe(socket_: ClientConnection, query: str, /, **variables: Any) -> None:
     """Begin the operation `1`."""
     await send(socket_, {"id": "1", "type": "subscribe", "payload": {"query": query, "variables": variables}})
+
+
+async def closing_code(socket_: ClientConnection) -> int:
+    """Read until the server closes, and give its code."""
+    with suppress(ConnectionClosedError):
+        async with asyncio.timeout(60):
+            async for _ in socket_:
+                pass
+    return int(socket_.close_code or 0)
