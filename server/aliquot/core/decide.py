@@ -52,7 +52,7 @@ def decide(
         placements=tuple(serving.placements),
         failures=failures,
         verdicts=waiting | set_aside(gated, queue, order),
-        wake_at_us=wake_at(gated, serving.asides if explains else {}),
+        wake_at_us=wake_at(gated, serving.asides),
         reservation=serving.promise() if explains else None,
         promises=tuple(serving.promises),
         evictions=serving.evictions,

@@ -140,7 +140,7 @@ def no_quota_is_exceeded(state: Snapshot, plan: Plan) -> None:
 
 def what_is_not_explained_is_decided_alike(state: Snapshot, plan: Plan, policy: Policy) -> None:
     brief = decide(state, policy, now_us=NOW_US, seed=0, explains=False)
-    unexplained: dict[str, Any] = {"verdicts": {}, "reservation": None, "wake_at_us": None}
+    unexplained: dict[str, Any] = {"verdicts": {}, "reservation": None}
     assert replace(brief, **unexplained) == replace(plan, **unexplained)
     assert {verdict.reason for verdict in brief.verdicts.values()} <= OF_THE_GATE
 
