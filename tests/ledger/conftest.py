@@ -1,19 +1,14 @@
 """Every test here runs on both databases, which need not survive the machine: what is tested is what they hold."""
 
-import asyncio
-import os
 import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-import asyncpg
 import pytest
 
 from store_places import Place
-from store_postgres import PostgresCluster, postgres_cluster
-
-MEMORY = Path("/dev/shm")
+from store_postgres import PostgresCluster, in_memory, postgres_cluster
 
 
 @pytest.fixture
@@ -23,30 +18,23 @@ def anyio_backend() -> str:
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresCluster]:
-    with postgres_cluster() as cluster:
-        asyncio.run(_hasten(cluster))
+    with postgres_cluster(parent=in_memory()) as cluster:
+        cluster.hurry()
         yield cluster
 
 
 @pytest.fixture
 def quick_folder() -> Iterator[Path]:
     """In memory, where the machine lets us."""
-    folder = Path(tempfile.mkdtemp(prefix="aliquot-", dir=MEMORY if os.access(MEMORY, os.W_OK) else None))
+    folder = Path(tempfile.mkdtemp(prefix="aliquot-", dir=in_memory()))
     yield folder
     shutil.rmtree(folder)
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
-def place(request: pytest.FixtureRequest, quick_folder: Path) -> Place:
+def place(request: pytest.FixtureRequest, quick_folder: Path) -> Iterator[Place]:
     if request.param == "sqlite":
-        return Place("", quick_folder)
-    return Place(request.getfixturevalue("postgres").new_database(), quick_folder)
-
-
-async def _hasten(cluster: PostgresCluster) -> None:
-    connection = await asyncpg.connect(cluster.url)
-    try:
-        await connection.execute("ALTER SYSTEM SET fsync = off")
-        await connection.execute("SELECT pg_reload_conf()")
-    finally:
-        await connection.close()
+        yield Place("", quick_folder)
+    else:
+        with request.getfixturevalue("postgres").database() as url:
+            yield Place(url, quick_folder)

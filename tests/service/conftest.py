@@ -10,7 +10,7 @@ import service_bench
 import service_stage
 from leader_stage_stores import migrate, postgres_stores, sqlite_stores
 from store_places import Place
-from store_postgres import PostgresCluster, postgres_cluster
+from store_postgres import PostgresCluster, in_memory, postgres_cluster
 
 
 @pytest.fixture
@@ -20,15 +20,16 @@ def anyio_backend() -> str:
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresCluster]:
-    with postgres_cluster() as cluster:
+    with postgres_cluster(parent=in_memory()) as cluster:
         cluster.hurry()
         yield cluster
 
 
 @pytest.fixture
-def database_url(postgres: PostgresCluster) -> str:
+def database_url(postgres: PostgresCluster) -> Iterator[str]:
     """A new PostgreSQL database."""
-    return postgres.new_database()
+    with postgres.database() as url:
+        yield url
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -44,11 +45,15 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @pytest.fixture
-def bench_database(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def bench_database(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The kind of database that benches are over."""
-    if request.param == "postgres":
-        postgres, template = request.getfixturevalue("postgres"), request.getfixturevalue("postgres_template")
-        monkeypatch.setattr(service_bench, "database_url", postgres.new_database(template=template))
+    if request.param == "sqlite":
+        yield
+        return
+    postgres, template = request.getfixturevalue("postgres"), request.getfixturevalue("postgres_template")
+    with postgres.database(template=template) as url:
+        monkeypatch.setattr(service_bench, "database_url", url)
+        yield
 
 
 @pytest.fixture
@@ -78,5 +83,8 @@ def postgres_template(postgres: PostgresCluster, tmp_path_factory: pytest.TempPa
 
 
 @pytest.fixture
-def postgres_stores_here(postgres: PostgresCluster, postgres_template: str, tmp_path: Path) -> object:
-    return postgres_stores(postgres, postgres_template, tmp_path)
+def postgres_stores_here(postgres: PostgresCluster, postgres_template: str, tmp_path: Path) -> Iterator[object]:
+    made: list[str] = []
+    yield postgres_stores(postgres, postgres_template, tmp_path, made=made)
+    for url in made:
+        postgres.drop(url)

@@ -6,7 +6,7 @@ import pytest
 from aliquot.service.ports import Store
 from aliquot.store.store import Database
 from store_places import Place
-from store_postgres import PostgresCluster, postgres_cluster
+from store_postgres import PostgresCluster, in_memory, postgres_cluster
 
 
 @pytest.fixture
@@ -16,7 +16,7 @@ def anyio_backend() -> str:
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresCluster]:
-    with postgres_cluster() as cluster:
+    with postgres_cluster(parent=in_memory()) as cluster:
         yield cluster
 
 
@@ -26,8 +26,9 @@ def sqlite_place(tmp_path: Path) -> Place:
 
 
 @pytest.fixture
-def postgres_place(tmp_path: Path, postgres: PostgresCluster) -> Place:
-    return Place(postgres.new_database(), tmp_path)
+def postgres_place(tmp_path: Path, postgres: PostgresCluster) -> Iterator[Place]:
+    with postgres.database() as url:
+        yield Place(url, tmp_path)
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

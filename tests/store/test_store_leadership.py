@@ -1,7 +1,7 @@
 """The leader's seat, terms, and news of commits, on a real PostgreSQL."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 
 import asyncpg
@@ -47,9 +47,10 @@ async def test_one_server_has_the_seat_until_it_leaves(servers: tuple[SharedData
 
 
 @pytest.fixture
-def another_place(postgres: PostgresCluster, tmp_path: Path) -> Place:
+def another_place(postgres: PostgresCluster, tmp_path: Path) -> Iterator[Place]:
     """Another database of the same PostgreSQL."""
-    return Place(postgres.new_database(), tmp_path)
+    with postgres.database() as url:
+        yield Place(url, tmp_path)
 
 
 async def test_seats_of_other_databases_are_others(postgres_place: Place, another_place: Place) -> None:

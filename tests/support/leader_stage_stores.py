@@ -21,7 +21,7 @@ async def new_memory_store() -> Store:
 
 
 def sqlite_stores(template: Path, folder: Path) -> NewStore:
-    """Copies of a migrated file; see `migrated`."""
+    """Copies of a migrated file; see `migrate`."""
 
     async def new() -> Store:
         place = Place("", folder)
@@ -32,11 +32,16 @@ def sqlite_stores(template: Path, folder: Path) -> NewStore:
     return new
 
 
-def postgres_stores(postgres: PostgresCluster, template: str, folder: Path) -> NewStore:
-    """Copies of a migrated database; see `migrated`."""
+def postgres_stores(postgres: PostgresCluster, template: str, folder: Path, *, made: list[str]) -> NewStore:
+    """Copies of a migrated database; see `migrate`.
+
+    Args:
+        made: takes the URLs, for whoever drops them.
+    """
 
     async def new() -> Store:
         url = await asyncio.to_thread(postgres.new_database, template=template)
+        made.append(url)
         return await _opened(Place(url, folder))
 
     return new

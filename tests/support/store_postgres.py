@@ -16,6 +16,18 @@ from unittest import mock
 import asyncpg
 from sqlalchemy import make_url
 
+MEMORY = Path("/dev/shm")
+_ROOM_BYTES = 4 << 30
+
+
+def in_memory() -> Path | None:
+    """A folder that is no disk, for databases that need not survive the machine; None when there is none with room.
+
+    Making and removing thousands of small files is what takes time on a disk.
+    """
+    is_open = os.access(MEMORY, os.W_OK | os.X_OK)
+    return MEMORY if is_open and shutil.disk_usage(MEMORY).free >= _ROOM_BYTES else None
+
 
 class PostgresCluster:
     """A running server that makes databases."""
@@ -31,6 +43,17 @@ class PostgresCluster:
         like = "" if template is None else f" TEMPLATE {make_url(template).database}"
         asyncio.run(self._execute(f"CREATE DATABASE {name}{like}"))
         return self.url.replace("/postgres?", f"/{name}?")
+
+    @contextmanager
+    def database(self, *, template: str | None = None) -> Iterator[str]:
+        """A database that is gone afterwards; its URL."""
+        url = self.new_database(template=template)
+        yield url
+        self.drop(url)
+
+    def drop(self, url: str) -> None:
+        """Remove a database, whoever is in it."""
+        asyncio.run(self._execute(f"DROP DATABASE {make_url(url).database} WITH (FORCE)"))
 
     @property
     def socket(self) -> Path:
@@ -66,13 +89,16 @@ class PostgresCluster:
 
 
 @contextmanager
-def postgres_cluster() -> Iterator[PostgresCluster]:
+def postgres_cluster(*, parent: Path | None = None) -> Iterator[PostgresCluster]:
     """Start a server on a socket below a temporary folder, and stop it at the end.
 
     As root the wheel makes a user for it and opens every parent of its data to others, so its folder is directly
     below the system's temporary one, which is open anyway.
+
+    Args:
+        parent: another folder that everybody may look into.
     """
-    folder = Path(tempfile.mkdtemp(prefix="aliquot-pg-"))
+    folder = Path(tempfile.mkdtemp(prefix="aliquot-pg-", dir=parent))
     runtime = folder / "runtime"
     (runtime / "python_PostgresServer").mkdir(mode=0o700, parents=True)
     runtime.chmod(0o700)
