@@ -5,9 +5,10 @@ from collections.abc import Sequence
 import pytest
 from sqlalchemy import Connection, select, text
 
+from aliquot.service.auditing.ports import AuditQuery
 from aliquot.store.audit.following import follow_all
 from aliquot.store.audit.holdings import held_at
-from aliquot.store.audit.log import AuditQuery, changes
+from aliquot.store.audit.log import changes
 from aliquot.store.audit.tables import HOLDINGS
 from aliquot.store.chain import ChainBroken
 from aliquot.store.store import DatabaseStore

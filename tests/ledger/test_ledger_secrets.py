@@ -95,6 +95,9 @@ async def test_a_secret_is_where_sessions_are_started_from_and_nowhere_else() ->
         agent = await on.agent()
         await happen(on)
         assert SECRET not in await outputs(on.server)
+        changes = (await on.client.audit(first=100)).edges
+        assert "API_TOKEN" in repr(changes)
+        assert SECRET not in repr(changes)
         assert readable_by_others(agent) == []
         await agent.stop()
         await on.server.stop()

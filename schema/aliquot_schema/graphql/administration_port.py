@@ -14,11 +14,12 @@ from aliquot_schema.admin_views import (
     UsageView,
 )
 from aliquot_schema.doctor_views import DatabaseCopy, ExaminationView
+from aliquot_schema.graphql.audit_port import Auditor
 from aliquot_schema.quotas import QuotaScope
 from aliquot_schema.requests import Caller
 
 
-class Administrator(Protocol):
+class Administrator(Auditor, Protocol):
     """Acts of operators: each raises Forbidden for anybody else, and returns after the commit."""
 
     def policy(self, caller: Caller) -> PolicyView: ...

@@ -1,14 +1,14 @@
 """Queries. Each root field asks the reader once; everything below it is plain attributes."""
 
-from typing import Annotated, Final
+from typing import Annotated
 
 import strawberry
 from strawberry.types import Info
 
-from aliquot_schema.errors import InvalidRequest
 from aliquot_schema.graphql.accounts import AccountQueries
 from aliquot_schema.graphql.administration import AdministrationQueries
 from aliquot_schema.graphql.agents import Agent
+from aliquot_schema.graphql.audit import AuditQueries
 from aliquot_schema.graphql.cluster import ClusterQueries
 from aliquot_schema.graphql.connections import Connection, connection_of
 from aliquot_schema.graphql.context import Context
@@ -16,20 +16,16 @@ from aliquot_schema.graphql.doctor import DoctorQueries
 from aliquot_schema.graphql.enums import AgentOrder, SessionOrder
 from aliquot_schema.graphql.inputs import AgentFilterInput, SessionFilterInput
 from aliquot_schema.graphql.orchestrator import OrchestratorQueries
+from aliquot_schema.graphql.paging import PAGE_DEFAULT, After, First, page_of
 from aliquot_schema.graphql.previews import PreviewQueries
 from aliquot_schema.graphql.queue import QueueEntry
 from aliquot_schema.graphql.roots import root_field
 from aliquot_schema.graphql.scalars import BigInt
 from aliquot_schema.graphql.sessions import Session
 from aliquot_schema.graphql.statistics import StatisticsQueries
-from aliquot_schema.requests import AgentFilter, PageRequest, SessionFilter
+from aliquot_schema.requests import AgentFilter, SessionFilter
 from aliquot_schema.views import AgentView, QueueEntryView, SessionView
 
-PAGE_DEFAULT: Final = 20
-PAGE_MAX: Final = 100
-
-First = Annotated[int, strawberry.argument(description="How many items, 1 to 100.")]
-After = Annotated[str | None, strawberry.argument(description="The cursor after which to begin.")]
 MinRevision = Annotated[
     BigInt | None,
     strawberry.argument(description="Wait until this event is known; a mutation's `revision` shows its own effect."),
@@ -40,6 +36,7 @@ MinRevision = Annotated[
 class Query(
     AccountQueries,
     AdministrationQueries,
+    AuditQueries,
     ClusterQueries,
     DoctorQueries,
     OrchestratorQueries,
@@ -59,7 +56,7 @@ class Query(
         context = info.context
         await context.reader.at_revision(min_revision)
         where = filter.to_filter() if filter else AgentFilter()
-        return connection_of(context.reader.agents(context.caller, where, order, _page(first, after)))
+        return connection_of(context.reader.agents(context.caller, where, order, page_of(first, after)))
 
     @root_field(Agent | None, "One agent; null when there is none of this id.")
     async def agent(
@@ -85,7 +82,7 @@ class Query(
         context = info.context
         await context.reader.at_revision(min_revision)
         where = filter.to_filter() if filter else SessionFilter()
-        return connection_of(await context.reader.sessions(context.caller, where, order, _page(first, after)))
+        return connection_of(await context.reader.sessions(context.caller, where, order, page_of(first, after)))
 
     @root_field(Session | None, "One session; null when there is none of this id.")
     async def session(
@@ -111,10 +108,4 @@ class Query(
     ) -> Connection[QueueEntryView]:
         context = info.context
         await context.reader.at_revision(min_revision)
-        return connection_of(context.reader.queue(context.caller, _page(first, after)))
-
-
-def _page(first: int, after: str | None) -> PageRequest:
-    if not 1 <= first <= PAGE_MAX:
-        raise InvalidRequest(f"`first` is 1 to {PAGE_MAX}, not {first}", field="first")
-    return PageRequest(first=first, after=after)
+        return connection_of(context.reader.queue(context.caller, page_of(first, after)))

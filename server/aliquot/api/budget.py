@@ -33,7 +33,7 @@ from graphql import (
 )
 
 from aliquot.api.limits import Limits
-from aliquot_schema.graphql.queries import PAGE_MAX
+from aliquot_schema.graphql.paging import PAGE_MAX
 
 _PAGE: Final = "first"
 _INTROSPECTION: Final = 20

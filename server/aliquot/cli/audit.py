@@ -16,8 +16,7 @@ from aliquot.cli.stopped_server import AsJson, DatabaseUrl, Folder, telling, wit
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Row
 
-    from aliquot.store.audit.holdings import Holding
-    from aliquot.store.audit.log import Change
+    from aliquot.service.auditing.ports import Change, Holding
     from aliquot.store.store import Database
     from aliquot.store.verification import Verified
 
@@ -64,7 +63,8 @@ def log(
     as_json: AsJson = False,
 ) -> None:
     """Changes with actor, time, request, before and after; values of environments are not shown."""
-    from aliquot.store.audit.log import AuditQuery, changes
+    from aliquot.service.auditing.ports import AuditQuery
+    from aliquot.store.audit.log import changes
 
     with telling():
         query = AuditQuery(

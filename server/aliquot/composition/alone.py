@@ -61,6 +61,7 @@ async def lone_server(plan: AlonePlan) -> AsyncIterator[Running]:
         pending_max=plan.pending_max,
     )
     orchestrator.administration.copy = store.copy
+    orchestrator.administration.book = store.book
     await begin(orchestrator, plan.first)
     await orchestrator.forget_agents(side.own | side.expected)
     watched = Watched(asyncio.create_task(orchestrator.run()))

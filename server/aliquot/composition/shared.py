@@ -81,6 +81,7 @@ async def _on_duty(plan: SharedPlan, database: SharedDatabase, state: State) -> 
     )
     # Servers' clocks differ: what follows from an event is not dated before it.
     cases.journal.listeners.append(lambda event: plan.clock.not_before(event.at_us))
+    cases.administration.book = database.store.book
     await begin(cases, plan.first)
     turns = _Turns(plan, cases, database, own, LeaderDoor(plan.keys, leader=lambda: duty.standing.leader_address))
     duty = Duty(

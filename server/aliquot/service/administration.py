@@ -1,6 +1,7 @@
 """Administration: all acts of operators in one place, as the API asks for them."""
 
 from aliquot.service.agent_administration import AgentAdministration
+from aliquot.service.auditing.auditing import Auditing
 from aliquot.service.copying import Copying
 from aliquot.service.orchestrating import Orchestrating
 from aliquot.service.policies import Policies
@@ -8,5 +9,5 @@ from aliquot.service.quotas import Quotas
 from aliquot.service.reaper.examination import Examination
 
 
-class Administration(Policies, Orchestrating, Quotas, AgentAdministration, Examination, Copying):
-    """The policy, quotas and agents, and whether all of it agrees."""
+class Administration(Policies, Orchestrating, Quotas, AgentAdministration, Examination, Copying, Auditing):
+    """The policy, quotas and agents, whether all of it agrees, and what has happened."""

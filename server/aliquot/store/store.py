@@ -9,6 +9,7 @@ from sqlalchemy import Connection
 from aliquot.service.leadership.ports import Beginning, PresentTerm
 from aliquot.service.ports import Batch, Loaded, SessionQuery, StoreUnavailable
 from aliquot.store import queries
+from aliquot.store.book import DatabaseBook
 from aliquot.store.commits import Outcome, commit_group
 from aliquot.store.faults import unavailability
 from aliquot.store.groups import GroupCommits
@@ -55,6 +56,7 @@ class DatabaseStore:
         self._groups = GroupCommits(self._write_group)
         self._is_open = False
         self.ledger: Final = DatabaseLedger(self)
+        self.book: Final = DatabaseBook(self)
 
     async def open(self) -> Loaded:
         return await self._opened(leads=True)

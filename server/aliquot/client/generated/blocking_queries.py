@@ -3,16 +3,25 @@
 Made from the schema by `python -m aliquot_schema.graphql.client_code`; not to be edited.
 """
 
+from datetime import datetime
+
 from aliquot.client.blocking_calls import BlockingCalls
 from aliquot.client.generated.accounts import ApiKey, Me, User
 from aliquot.client.generated.administration import Policy, Quota, Usage
 from aliquot.client.generated.agents import Agent
+from aliquot.client.generated.audit import AuditFilterInput, DeviceHolding
 from aliquot.client.generated.cluster import Cluster
 from aliquot.client.generated.doctor import Examination
 from aliquot.client.generated.enums import AgentOrder, SessionOrder
 from aliquot.client.generated.inputs import AgentFilter, CreateSessionInput, SessionFilter
 from aliquot.client.generated.orchestrator import Orchestrator
-from aliquot.client.generated.pages import AgentConnection, QueueEntryConnection, SessionConnection
+from aliquot.client.generated.pages import (
+    AgentConnection,
+    AuditChangeUncountedConnection,
+    LedgerPassUncountedConnection,
+    QueueEntryConnection,
+    SessionConnection,
+)
 from aliquot.client.generated.previews import SessionPreview
 from aliquot.client.generated.queries import Queries
 from aliquot.client.generated.sessions import Session
@@ -47,6 +56,23 @@ class BlockingQueries(BlockingCalls):
     def usage(self, *, user: str | None = None, project: str | None = None) -> tuple[Usage, ...]:
         """What users have used within projects."""
         return self._run(self._client.usage(user=user, project=project))
+
+    def audit(
+        self, *, filter: AuditFilterInput | None = None, first: int = 20, after: str | None = None
+    ) -> AuditChangeUncountedConnection:
+        """Who changed what, the newest first. For operators."""
+        return self._run(self._client.audit(filter=filter, first=first, after=after))
+
+    def held_by(self, device_id: str, *, at: datetime) -> tuple[DeviceHolding, ...]:
+        """Who held a device at a moment, in the order of the grants. For operators."""
+        return self._run(self._client.held_by(device_id, at=at))
+
+    def ledger_passes(self, *, first: int = 20, after: str | None = None) -> LedgerPassUncountedConnection:
+        """
+        Passes of the allocator that decided something new, the newest first; `aliquot replay PASS` decides one again.
+        For operators.
+        """
+        return self._run(self._client.ledger_passes(first=first, after=after))
 
     def cluster(self) -> Cluster:
         """What the agents are on, and have together."""

@@ -27,6 +27,9 @@ message id state } ... on Error { code message }""",
     "ArrayTasks": """
 waiting { ...TaskSet } active { ...TaskSet } completed { ...TaskSet } failed { ...TaskSet
 } canceled { ...TaskSet } max_parallel""",
+    "AuditChange": """number at kind entity_id actor request_id pass_number fields { ...ChangedField }""",
+    "AuditChangeEdge": """node { ...AuditChange } cursor""",
+    "AuditChangeUncountedConnection": """edges { ...AuditChangeEdge } pageInfo { ...PageInfo }""",
     "CancelSessionResult": """
 __typename ... on CancelSessionSuccess { session { ...Session } revision } ... on
 InvalidRequest { code message field } ... on LimitExceeded { code message field limit
@@ -36,6 +39,7 @@ Unavailable { code message } ... on NotFound { code message kind id } ... on Sta
 VersionConflict_actual: actual } ... on Error { code message }""",
     "CancelSessionSuccess": """session { ...Session } revision""",
     "Capabilities": """kill limits switches_user device_access""",
+    "ChangedField": """name before after""",
     "Charges": """accelerators { ...ModelCharge } cpu_milli mem_gib_milli""",
     "Cluster": """
 total_gpus available_gpus allocated_gpus nodes { ...Node } gpus { ...Gpu } capacity {
@@ -62,13 +66,14 @@ on NotMultipleOfQuantum { code message field slot amount quantum } ... on Unsupp
 { code message field } ... on UnknownSlot { code message slot known } ... on
 ImpossibleRequest { code message slot requested ImpossibleRequest_limit: limit } ... on
 QuotaExceeded { code message quota resource requested QuotaExceeded_limit: limit } ... on
-QueueFull { code message limit queued retry_after } ... on UnknownDependency { code
-message session_id } ... on IdempotencyMismatch { code message key session_id } ... on
-AllocationRefused { code message slot requested available } ... on InsufficientResource {
-code message slot requested available } ... on FractionalResourceFragmented { code message
-slot requested available } ... on InvalidResourceCombination { code message slot requested
-available } ... on UnsupportedResource { code message slot requested available } ... on
-Error { code message }""",
+QueueFull { code message limit queued retry_after } ... on RateLimited { code message
+retry_after } ... on UnknownDependency { code message session_id } ... on
+IdempotencyMismatch { code message key session_id } ... on AllocationRefused { code
+message slot requested available } ... on InsufficientResource { code message slot
+requested available } ... on FractionalResourceFragmented { code message slot requested
+available } ... on InvalidResourceCombination { code message slot requested available }
+... on UnsupportedResource { code message slot requested available } ... on Error { code
+message }""",
     "CreateSessionSuccess": """session { ...Session } revision created""",
     "CreateSessionsResult": """
 __typename ... on CreateSessionsSuccess { results { ...CreateSessionSuccess } revision }
@@ -79,19 +84,23 @@ limit actual } ... on Unauthenticated { code message } ... on Forbidden { code m
 UnsupportedField { code message field } ... on UnknownSlot { code message slot known } ...
 on ImpossibleRequest { code message slot requested ImpossibleRequest_limit: limit } ... on
 QuotaExceeded { code message quota resource requested QuotaExceeded_limit: limit } ... on
-QueueFull { code message limit queued retry_after } ... on UnknownDependency { code
-message session_id } ... on IdempotencyMismatch { code message key session_id } ... on
-AllocationRefused { code message slot requested available } ... on InsufficientResource {
-code message slot requested available } ... on FractionalResourceFragmented { code message
-slot requested available } ... on InvalidResourceCombination { code message slot requested
-available } ... on UnsupportedResource { code message slot requested available } ... on
-Error { code message }""",
+QueueFull { code message limit queued retry_after } ... on RateLimited { code message
+retry_after } ... on UnknownDependency { code message session_id } ... on
+IdempotencyMismatch { code message key session_id } ... on AllocationRefused { code
+message slot requested available } ... on InsufficientResource { code message slot
+requested available } ... on FractionalResourceFragmented { code message slot requested
+available } ... on InvalidResourceCombination { code message slot requested available }
+... on UnsupportedResource { code message slot requested available } ... on Error { code
+message }""",
     "CreateSessionsSuccess": """results { ...CreateSessionSuccess } revision""",
     "Dependency": """session_id condition state""",
     "Device": """
 id name kind model health isolation numa_node parent_id memory_bytes capacity used free
 holders { ...Holder } utilization_pct memory_used_bytes temperature_c power_w external""",
     "DeviceAmount": """device_id amount""",
+    "DeviceHolding": """
+device_id slot amount kind lease_id agent_id session_id user since until evidence
+pass_number preempted_at preempted_by""",
     "Difference": """kind agent_id subject evidence since repair""",
     "Displaced": """session_id owner cause has_run""",
     "Error": """code message""",
@@ -121,6 +130,9 @@ VersionConflict_actual: actual } ... on Error { code message }""",
     "Kernel": """
 id session_id attempt rank agent_id state resource_spec { ...SlotGrant } holds_devices
 granted_at started_at ended_at exit_code signal timed_out message""",
+    "LedgerPass": """number at event_number epoch code_version lost_before placed preempted failed""",
+    "LedgerPassEdge": """node { ...LedgerPass } cursor""",
+    "LedgerPassUncountedConnection": """edges { ...LedgerPassEdge } pageInfo { ...PageInfo }""",
     "LimitExceeded": """code message field limit actual""",
     "LogChunk": """session_id kernel_id rank offset next_offset text at_end""",
     "Me": """name role projects unix_name key_id""",
@@ -167,13 +179,14 @@ NotMultipleOfQuantum { code message field slot amount quantum } ... on Unsupport
 code message field } ... on UnknownSlot { code message slot known } ... on
 ImpossibleRequest { code message slot requested ImpossibleRequest_limit: limit } ... on
 QuotaExceeded { code message quota resource requested QuotaExceeded_limit: limit } ... on
-QueueFull { code message limit queued retry_after } ... on UnknownDependency { code
-message session_id } ... on IdempotencyMismatch { code message key session_id } ... on
-AllocationRefused { code message slot requested available } ... on InsufficientResource {
-code message slot requested available } ... on FractionalResourceFragmented { code message
-slot requested available } ... on InvalidResourceCombination { code message slot requested
-available } ... on UnsupportedResource { code message slot requested available } ... on
-Error { code message }""",
+QueueFull { code message limit queued retry_after } ... on RateLimited { code message
+retry_after } ... on UnknownDependency { code message session_id } ... on
+IdempotencyMismatch { code message key session_id } ... on AllocationRefused { code
+message slot requested available } ... on InsufficientResource { code message slot
+requested available } ... on FractionalResourceFragmented { code message slot requested
+available } ... on InvalidResourceCombination { code message slot requested available }
+... on UnsupportedResource { code message slot requested available } ... on Error { code
+message }""",
     "QueueEntry": """position session { ...Session }""",
     "QueueEntryConnection": """edges { ...QueueEntryEdge } pageInfo { ...PageInfo } total_count revision""",
     "QueueEntryEdge": """node { ...QueueEntry } cursor""",
@@ -195,6 +208,7 @@ VersionConflict { code message id expected VersionConflict_actual: actual } ... 
 code message }""",
     "QuotaChangeSuccess": """quota { ...Quota } revision""",
     "QuotaExceeded": """code message quota resource requested limit""",
+    "RateLimited": """code message retry_after""",
     "RayCluster": """head_node connected version workers nodes reason""",
     "RefusedError": """code message slot requested available""",
     "ReleaseSessionResult": """
@@ -231,7 +245,7 @@ estimated_duration time_limit max_retries retry_count preemptible depends_on {
 failure { ...Failure } retries_own_failures checkpoint_signal grace labels { ...NameValue
 } preferred_labels { ...NameValue } models preferred_models fallbacks { ...Fallback }
 fallback_level preemptions preemption { ...Preemption } held_by array_id array_index tasks
-{ ...ArrayTasks } order_estimate { ...OrderEstimate } reserve_until expected_start
+{ ...ArrayTasks } order_estimate { ...OrderEstimate } reserve_until expected_start hidden
 requested_gpus requested_memory_gb allocated_gpus { ...AllocatedGpu } allocation_time
 estimated_start_time estimated_wait_time scheduling_policy""",
     "SessionConnection": """edges { ...SessionEdge } pageInfo { ...PageInfo } total_count revision""",

@@ -6,6 +6,7 @@ Made from the schema by `python -m aliquot_schema.graphql.client_code`; not to b
 from msgspec import Struct
 
 from aliquot.client.generated.agents import Agent
+from aliquot.client.generated.audit import AuditChange, LedgerPass
 from aliquot.client.generated.connections import PageInfo
 from aliquot.client.generated.queue import QueueEntry
 from aliquot.client.generated.sessions import Session
@@ -31,6 +32,42 @@ class AgentConnection(Struct, frozen=True, kw_only=True):
     """How many items match, on all pages."""
     revision: int
     """The number of the last event that this page knows of."""
+
+
+class AuditChangeEdge(Struct, frozen=True, kw_only=True):
+    """One item of a page, and its place."""
+
+    node: AuditChange
+    """The item."""
+    cursor: str
+    """Its place in the list; opaque."""
+
+
+class AuditChangeUncountedConnection(Struct, frozen=True, kw_only=True):
+    """One page of a record that may be long: how many items there are is not counted."""
+
+    edges: tuple[AuditChangeEdge, ...]
+    """The items of this page."""
+    pageInfo: PageInfo
+    """Where this page lies in its list."""
+
+
+class LedgerPassEdge(Struct, frozen=True, kw_only=True):
+    """One item of a page, and its place."""
+
+    node: LedgerPass
+    """The item."""
+    cursor: str
+    """Its place in the list; opaque."""
+
+
+class LedgerPassUncountedConnection(Struct, frozen=True, kw_only=True):
+    """One page of a record that may be long: how many items there are is not counted."""
+
+    edges: tuple[LedgerPassEdge, ...]
+    """The items of this page."""
+    pageInfo: PageInfo
+    """Where this page lies in its list."""
 
 
 class QueueEntryEdge(Struct, frozen=True, kw_only=True):

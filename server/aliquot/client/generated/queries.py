@@ -3,18 +3,26 @@
 Made from the schema by `python -m aliquot_schema.graphql.client_code`; not to be edited.
 """
 
+from datetime import datetime
 from typing import Final
 
 from aliquot.client.asking import Asking
 from aliquot.client.generated.accounts import ApiKey, Me, User
 from aliquot.client.generated.administration import Policy, Quota, Usage
 from aliquot.client.generated.agents import Agent
+from aliquot.client.generated.audit import AuditFilterInput, DeviceHolding
 from aliquot.client.generated.cluster import Cluster
 from aliquot.client.generated.doctor import Examination
 from aliquot.client.generated.enums import AgentOrder, SessionOrder
 from aliquot.client.generated.inputs import AgentFilter, CreateSessionInput, SessionFilter
 from aliquot.client.generated.orchestrator import Orchestrator
-from aliquot.client.generated.pages import AgentConnection, QueueEntryConnection, SessionConnection
+from aliquot.client.generated.pages import (
+    AgentConnection,
+    AuditChangeUncountedConnection,
+    LedgerPassUncountedConnection,
+    QueueEntryConnection,
+    SessionConnection,
+)
 from aliquot.client.generated.previews import SessionPreview
 from aliquot.client.generated.sessions import Session
 from aliquot.client.generated.statistics import QueueStatistics
@@ -27,6 +35,16 @@ QUOTAS: Final = """query quotas { quotas { ...Quota } }"""
 USAGE: Final = """
 query usage($user: String = null, $project: String = null) { usage(user: $user, project:
 $project) { ...Usage } }"""
+AUDIT: Final = """
+query audit($filter: AuditFilterInput = null, $first: Int! = 20, $after: String = null) {
+audit(filter: $filter, first: $first, after: $after) { ...AuditChangeUncountedConnection }
+}"""
+HELD_BY: Final = """
+query held_by($device_id: String!, $at: DateTime!) { held_by(device_id: $device_id, at:
+$at) { ...DeviceHolding } }"""
+LEDGER_PASSES: Final = """
+query ledger_passes($first: Int! = 20, $after: String = null) { ledger_passes(first:
+$first, after: $after) { ...LedgerPassUncountedConnection } }"""
 CLUSTER: Final = """query cluster { cluster { ...Cluster } }"""
 DOCTOR: Final = """query doctor { doctor { ...Examination } }"""
 ORCHESTRATOR: Final = """query orchestrator { orchestrator { ...Orchestrator } }"""
@@ -87,6 +105,32 @@ class Queries(Asking):
     async def usage(self, *, user: str | None = None, project: str | None = None) -> tuple[Usage, ...]:
         """What users have used within projects."""
         found: tuple[Usage, ...] = await self._read(USAGE, {"user": user, "project": project}, tuple[Usage, ...])
+        return found
+
+    async def audit(
+        self, *, filter: AuditFilterInput | None = None, first: int = 20, after: str | None = None
+    ) -> AuditChangeUncountedConnection:
+        """Who changed what, the newest first. For operators."""
+        found: AuditChangeUncountedConnection = await self._read(
+            AUDIT, {"filter": filter, "first": first, "after": after}, AuditChangeUncountedConnection
+        )
+        return found
+
+    async def held_by(self, device_id: str, *, at: datetime) -> tuple[DeviceHolding, ...]:
+        """Who held a device at a moment, in the order of the grants. For operators."""
+        found: tuple[DeviceHolding, ...] = await self._read(
+            HELD_BY, {"device_id": device_id, "at": at}, tuple[DeviceHolding, ...]
+        )
+        return found
+
+    async def ledger_passes(self, *, first: int = 20, after: str | None = None) -> LedgerPassUncountedConnection:
+        """
+        Passes of the allocator that decided something new, the newest first; `aliquot replay PASS` decides one again.
+        For operators.
+        """
+        found: LedgerPassUncountedConnection = await self._read(
+            LEDGER_PASSES, {"first": first, "after": after}, LedgerPassUncountedConnection
+        )
         return found
 
     async def cluster(self) -> Cluster:

@@ -242,6 +242,8 @@ class Session(Struct, frozen=True, kw_only=True):
     """When it is reckoned to have given its devices back at the latest; null when it holds none."""
     expected_start: datetime | None
     """When it starts at the latest, if those that run keep to their limits; null without a reservation."""
+    hidden: tuple[str, ...]
+    """Fields that are not yours to see: null or empty here, whatever they are."""
     requested_gpus: float
     """Of all kernels together; shares count as they are."""
     requested_memory_gb: str | None

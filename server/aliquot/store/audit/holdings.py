@@ -1,34 +1,9 @@
 """Who held a device, at a moment or over a time."""
 
-from dataclasses import dataclass
-
 from sqlalchemy import ColumnElement, Connection, or_, select
 
+from aliquot.service.auditing.ports import Holding
 from aliquot.store.audit.tables import HOLDINGS
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Holding:
-    """One row of `holdings`; times are microseconds UTC, amounts in the slot's base unit."""
-
-    lease_id: str
-    device_id: str
-    slot: str
-    kind: str
-    agent_id: str
-    session_id: str | None
-    owner: str
-    amount: int
-    from_us: int
-    until_us: int | None
-    ended_us: int | None
-    evidence: str | None
-    pass_number: int | None
-    granted_event: int
-    ended_event: int | None
-    preempted_us: int | None
-    preempted_by: str | None
-    preempted_pass: int | None
 
 
 def held_at(connection: Connection, *, device_id: str, at_us: int) -> tuple[Holding, ...]:

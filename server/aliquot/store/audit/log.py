@@ -1,47 +1,17 @@
-"""The event log as an account of who did what, each change with what was before. Environments lose their values."""
+"""The event log as an account of who did what, each change with what was before.
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+Environments lose their values, and keys their digests.
+"""
+
 from typing import Any, Final
 
 import msgspec
 from sqlalchemy import ColumnElement, Connection, Row, and_, select
 
+from aliquot.service.auditing.ports import AuditQuery, Change
 from aliquot.store.tables import EVENTS
 
 REDACTED: Final = "***"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AuditQuery:
-    """Which changes to list. None does not filter."""
-
-    entity_id: str | None = None
-    actor: str | None = None
-    kind: str | None = None
-    """`session.queued`, or the part before the point."""
-    first_us: int | None = None
-    last_us: int | None = None
-    people_only: bool = False
-    """Leave out what the server did by itself."""
-    limit: int = 100
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
-    """One event."""
-
-    number: int
-    at_us: int
-    kind: str
-    entity_id: str
-    actor: str
-    request_id: str | None
-    pass_number: int | None
-    before: Mapping[str, Any] | None
-    """The fields that have another value now; None = it was made by this event."""
-    after: Mapping[str, Any]
-    """The same fields; all of them, when it was made by this event."""
 
 
 def changes(connection: Connection, query: AuditQuery) -> tuple[Change, ...]:
@@ -63,6 +33,8 @@ def _conditions(query: AuditQuery) -> list[ColumnElement[bool]]:
         found.append(column.at_us >= query.first_us)
     if query.last_us is not None:
         found.append(column.at_us <= query.last_us)
+    if query.before is not None:
+        found.append(column.number < query.before)
     if query.people_only:
         found.append(~column.actor.startswith("system:"))
     return found
@@ -98,7 +70,9 @@ def _before(connection: Connection, row: Row[Any]) -> dict[str, Any] | None:
 
 
 def redacted(record: dict[str, Any]) -> dict[str, Any]:
-    """A record without the values of its environment; their names stay."""
+    """A record without the values of its environment, of which the names stay, and without what a key is known by."""
+    if "digest" in record:
+        record = {**record, "digest": REDACTED}
     spec = record.get("spec")
     if not isinstance(spec, dict) or "environment" not in spec:
         return record

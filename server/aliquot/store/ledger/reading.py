@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sqlalchemy import Connection, Row, select
+from sqlalchemy import Connection, Row, null, select
 
 from aliquot.service.ledger.entries import PassEntry
 from aliquot.service.ledger.ports import PassKey
@@ -31,6 +31,15 @@ def entries(connection: Connection, *, first: int, last: int, limit: int) -> tup
     asked = select(PASSES, CHECKPOINTS.c.body.label("checkpoint")).select_from(joined)
     asked = asked.where(PASSES.c.number.between(first, last)).order_by(PASSES.c.number).limit(limit)
     return tuple(_entry(row) for row in connection.execute(asked))
+
+
+def newest(connection: Connection, *, before: int | None, limit: int) -> tuple[PassEntry, ...]:
+    """The newest entries below a number, oldest first, without their checkpoints."""
+    asked = select(PASSES, null().label("checkpoint"))
+    if before is not None:
+        asked = asked.where(PASSES.c.number < before)
+    rows = connection.execute(asked.order_by(PASSES.c.number.desc()).limit(limit)).all()
+    return tuple(_entry(row) for row in reversed(rows))
 
 
 def _key(row: Row[Any]) -> PassKey:

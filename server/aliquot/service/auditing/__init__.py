@@ -1,0 +1,1 @@
+"""Auditing: the record of what happened, for operators."""

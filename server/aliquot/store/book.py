@@ -1,0 +1,43 @@
+"""The record of what happened, over a database."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Protocol, TypeVar
+
+from sqlalchemy import Connection
+
+from aliquot.service.auditing.ports import AuditQuery, Change, Holding
+from aliquot.service.ledger.entries import PassEntry
+from aliquot.store.audit import holdings, log
+from aliquot.store.audit.following import follow
+from aliquot.store.ledger import reading
+
+T = TypeVar("T")
+
+
+class Runner(Protocol):
+    """Runs functions of a connection, and says `StoreUnavailable` when the database fails."""
+
+    async def write(self, work: Callable[[Connection], T]) -> T:
+        """Run what makes its own transactions."""
+
+    async def read(self, work: Callable[[Connection], T]) -> T:
+        """Run what only reads."""
+
+
+class DatabaseBook:
+    """`aliquot.service.auditing.ports.AuditBook`; what the methods promise is said there."""
+
+    def __init__(self, database: Runner) -> None:
+        self._database = database
+
+    async def changes(self, query: AuditQuery) -> tuple[Change, ...]:
+        return await self._database.read(partial(log.changes, query=query))
+
+    async def held_at(self, device_id: str, at_us: int) -> tuple[Holding, ...]:
+        while await self._database.write(follow):  # one page of the log a turn, so that commits wait for one at most
+            continue
+        return await self._database.read(partial(holdings.held_at, device_id=device_id, at_us=at_us))
+
+    async def passes(self, *, before: int | None, limit: int) -> tuple[PassEntry, ...]:
+        return await self._database.read(partial(reading.newest, before=before, limit=limit))
