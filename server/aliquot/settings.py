@@ -22,17 +22,12 @@ from aliquot.errors import ConfigurationError
 from aliquot.execution.agent.default_folder import default_data_folder as default_data_folder
 from aliquot.execution.agent.memory_watch import MemoryPolicy
 from aliquot.execution.devices.division_tables import AgentTable, DevicesTable, Division, ResourceTable
-from aliquot.execution.disk_rules import DiskRules
+from aliquot.execution.keeping_settings import KeepingSettings
 from aliquot.service.accounts.trust import Trust
-from aliquot.service.retention.periods import Periods, parse_period
-from aliquot_schema.errors import InvalidAmount
-from aliquot_schema.sizes import format_size, parse_size
 
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 ANYWHERE = frozenset({"0.0.0.0", "::"})
 FILE_VARIABLE = "ALIQUOT_CONFIG"
-SIZE_MIN = 2**20
-"""Of disk sizes: less is a slip of the pen."""
 
 
 def kebab(name: str) -> str:
@@ -40,7 +35,7 @@ def kebab(name: str) -> str:
     return name.replace("_", "-")
 
 
-class Settings(BaseSettings):
+class Settings(KeepingSettings):
     """Everything that can be set. Names are kebab-case in `aliquot.toml`, `ALIQUOT_UPPER_SNAKE` in the environment."""
 
     model_config = SettingsConfigDict(
@@ -161,23 +156,6 @@ class Settings(BaseSettings):
     query_cost_per_minute: int = Field(
         1_000_000, ge=0, description="Cost of all queries that a user may ask in a minute; 0 is no limit."
     )
-    keep_sessions: str = Field("365d", description="How long sessions that have ended are kept, like 365d, or forever.")
-    keep_events: str = Field(
-        "90d", description="How long the event log is kept; passes that can be replayed keep theirs."
-    )
-    keep_ledger: str = Field("30d", description="How long decisions can be replayed.")
-    archive: bool = Field(True, description="Whether what is old is written to Parquet files before it is removed.")
-    archive_folder: Path | None = Field(
-        None, description="Where these files go; without one, server/archive in the data folder."
-    )
-    disk_floor: str | None = Field(
-        None,
-        description="How much has to stay free on a disk for something new to be launched, like 5g; "
-        "without it 1g, or 2 % of a small disk.",
-    )
-    output_max: str = Field(
-        "1g", description="How much of one job's output is kept: its beginning and its end; 0 for all of it."
-    )
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="How much to log.")
 
     @property
@@ -189,23 +167,6 @@ class Settings(BaseSettings):
         """
         tables = {"resource": self.resource, "agents": list(self.agents), "devices": self.devices}
         return Division.checked(tables, source=os.environ.get(FILE_VARIABLE, "settings"))
-
-    @property
-    def periods(self) -> Periods:
-        """How long each kind of history is kept."""
-        return Periods(
-            sessions_us=parse_period(self.keep_sessions),
-            events_us=parse_period(self.keep_events),
-            ledger_us=parse_period(self.keep_ledger),
-        )
-
-    @property
-    def disk_rules(self) -> DiskRules:
-        """What holds on the disks of jobs and servers."""
-        return DiskRules(
-            output_bytes_max=parse_size(self.output_max) or None,
-            bytes_min=None if self.disk_floor is None else parse_size(self.disk_floor),
-        )
 
     @property
     def archive_path(self) -> Path:
@@ -290,26 +251,6 @@ class Settings(BaseSettings):
         if name not in ORDERS:
             raise _wrong(f"there is no such policy; there are {', '.join(sorted(ORDERS))}")
         return name
-
-    @field_validator("keep_sessions", "keep_events", "keep_ledger")
-    @classmethod
-    def _is_period(cls, value: str) -> str:
-        try:
-            parse_period(value)
-        except ValueError as error:
-            raise _wrong(str(error)) from None
-        return value
-
-    @field_validator("disk_floor", "output_max")
-    @classmethod
-    def _is_size(cls, value: str | None) -> str | None:
-        try:
-            size = 0 if value is None else parse_size(value)
-        except InvalidAmount as error:
-            raise _wrong(error.message) from None
-        if 0 < size < SIZE_MIN:
-            raise _wrong(f"give at least {format_size(SIZE_MIN)}, or 0")
-        return value
 
     @field_validator("accelerators", "allowed_hosts", "allowed_origins", mode="before")
     @classmethod

@@ -19,6 +19,10 @@ class DiskRules:
 
     output_bytes_max: int | None = OUTPUT_BYTES_MAX
     """Of one output on the disk; the middle of a longer one is left out, see `output_limit`. None = no limit."""
+    outputs_kept_s: float = 30 * 86_400.0
+    """Outputs of kernels, from their end on."""
+    results_kept_s: float | None = 365 * 86_400.0
+    """Checkpoints and results of sessions, from their last change on; None = for ever."""
     bytes_min: int | None = None
     """How much has to stay free for something new to be launched; None = 1 GiB, or 2 % of the file system where that is
     less."""

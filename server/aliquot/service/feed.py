@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from typing import Final
 
 from aliquot.service.ports import Store
+from aliquot_schema.errors import InvalidRequest
 from aliquot_schema.events import Event
 
 KEPT: Final = 4096
@@ -35,7 +36,11 @@ class Feed:
             await self._news.wait()
 
     async def follow(self, after: int) -> AsyncIterator[Event]:
-        """Events numbered above `after`, in order, without gaps or repeats, for ever."""
+        """Events numbered above `after`, in order, without gaps or repeats, for ever.
+
+        Raises:
+            InvalidRequest: the next event was archived.
+        """
         position = after
         while True:
             for event in await self._page(position):
@@ -48,6 +53,17 @@ class Feed:
             return ()
         oldest = self._ring[0].number if self._ring else self.revision + 1
         if after + 1 < oldest:
-            return await self._store.events_after(after, limit=PAGE)
+            return _going_on(after, await self._store.events_after(after, limit=PAGE))
         skip = after + 1 - oldest
         return tuple(self._ring[index] for index in range(skip, min(skip + PAGE, len(self._ring))))
+
+
+def _going_on(after: int, events: tuple[Event, ...]) -> tuple[Event, ...]:
+    if events and events[0].number != after + 1:
+        oldest = events[0].number
+        raise InvalidRequest(
+            f"after: the events from {after + 1} to {oldest - 1} were removed as too old; begin after {oldest - 1}, or "
+            "without a number at what happens now",
+            field="after",
+        )
+    return events

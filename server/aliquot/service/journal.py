@@ -122,6 +122,11 @@ class Journal:
         whether there was anything."""
         seen = self._state.revision
         events = await self._store.events_after(seen, limit=PAGE)
+        if events and events[0].number > seen + 1:
+            raise StoreUnavailable(
+                f"this server has seen event {seen}, and those up to {events[0].number - 1} were removed as too old; "
+                "start it again"
+            )
         old = await recalled(dependencies_in(events), state=self._state, store=self._store)
         with in_memory(old, state=self._state):
             self._absorb(events)

@@ -1,13 +1,15 @@
 """Kernels whose end the server keeps: told no more, never run again, read for a while, and then gone."""
 
 import asyncio
+import os
 from pathlib import Path
 
 import pytest
 
 from agent_stand import Stand, agent_config, marked, new_kernel, order, shell
+from aliquot.execution.disk_rules import DiskRules
 from aliquot_schema.errors import NotFound
-from aliquot_schema.ids import KernelId
+from aliquot_schema.ids import KernelId, kernel_parts
 from aliquot_schema.launching import KernelPhase
 
 pytestmark = pytest.mark.anyio
@@ -90,9 +92,36 @@ async def test_what_is_too_old_is_deleted_at_the_next_start(agent_home: Path) ->
     await stand.run(asked)
     await stand.core.forget([asked.kernel_id])
     await stand.close()
-    again = Stand(agent_config(agent_home, ended_kept_s=-1.0))
+    again = Stand(agent_config(agent_home, disk=DiskRules(outputs_kept_s=-1.0)))
     await again.open()
     try:
         assert not again.folder(asked.kernel_id).exists()
     finally:
         await again.close()
+
+
+async def test_results_that_nobody_touched_for_long_are_deleted_with_the_last_kernel(agent_home: Path) -> None:
+    stand = Stand(agent_config(agent_home))
+    await stand.open()
+    old, young, known = (shell('echo model > "$RESULT_DIR/model"') for _ in range(3))
+    for asked in (old, young, known):
+        await stand.run(asked)
+    for asked in (old, young):
+        await stand.core.forget([asked.kernel_id])
+    results = {asked.kernel_id: result_of(stand, asked.kernel_id) for asked in (old, young, known)}
+    for kernel_id in (old.kernel_id, known.kernel_id):
+        for path in (results[kernel_id], *results[kernel_id].parents[:2], results[kernel_id].parents[1] / "checkpoint"):
+            os.utime(path, (1_000_000_000, 1_000_000_000))
+    await stand.close()
+    again = Stand(agent_config(agent_home, disk=DiskRules(outputs_kept_s=-1.0, results_kept_s=86_400.0)))
+    await again.open()
+    try:
+        left = {kernel_id: path.exists() for kernel_id, path in results.items()}
+        assert left == {old.kernel_id: False, young.kernel_id: True, known.kernel_id: True}
+    finally:
+        await again.close()
+
+
+def result_of(stand: Stand, kernel_id: KernelId) -> Path:
+    """What the job of a kernel has left for good."""
+    return stand.config.folder / "sessions" / kernel_parts(kernel_id)[0] / "result" / "model"

@@ -95,12 +95,11 @@ class AgentFolder:
 
     def delete(self, kernel_id: KernelId) -> None:
         """Delete a kernel's folder, if there is one. What the job wrote is deleted without following links."""
-        grave = self.drafts / f"{kernel_id}.{os.urandom(8).hex()}"
-        try:
-            self.kernel(kernel_id).path.rename(grave)
-        except FileNotFoundError:
-            return
-        shutil.rmtree(grave, ignore_errors=True)  # what resists is tried again at the next start
+        self._bury(self.kernel(kernel_id).path)
+
+    def delete_session(self, session_id: SessionId) -> None:
+        """Delete what the attempts of a session shared, in the same way."""
+        self._bury(self.sessions / session_id)
 
     def read_epoch(self) -> int:
         """The highest leader epoch seen; 0 before the first."""
@@ -110,3 +109,11 @@ class AgentFolder:
     def write_epoch(self, epoch: int) -> None:
         """Remember an epoch durably."""
         replace_file(self._epoch, {"format": FORMAT, "epoch": epoch})
+
+    def _bury(self, path: Path) -> None:
+        grave = self.drafts / f"{path.name}.{os.urandom(8).hex()}"
+        try:
+            path.rename(grave)
+        except FileNotFoundError:
+            return
+        shutil.rmtree(grave, ignore_errors=True)  # what resists is tried again at the next start

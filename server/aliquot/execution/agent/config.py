@@ -41,8 +41,7 @@ class AgentConfig:
     start_patience_s: float = 2.0
     """How long an order may go unanswered before the kernel's folder is looked at."""
     disk: DiskRules = field(default_factory=DiskRules)
-    ended_kept_s: float = 30 * 86_400.0
     ended_kept_max: int = 10_000
-    """How long, and how many, folders of kernels stay that the server has forgotten, outputs and all."""
+    """How many folders of kernels stay that the server has forgotten, outputs and all."""
     python: str = sys.executable
     """Runs the spawner; any Python of at least 3.11."""

@@ -14,6 +14,7 @@ from aliquot.execution.agent.launching import Launching
 from aliquot.execution.agent.logs import follow
 from aliquot.execution.agent.measuring import Measuring
 from aliquot.execution.agent.memory_watch import CODE, MemoryPolicy, MemoryVerdict
+from aliquot.execution.agent.old_results import OldResults
 from aliquot.execution.agent.output_limit import OutputLimit
 from aliquot.execution.agent.preparation import Preparation
 from aliquot.execution.agent.remains import end_remains, find_remains
@@ -43,9 +44,12 @@ class AgentCore:
         self._folder = AgentFolder(config.folder)
         self._devices = devices
         self._book = KernelBook()
-        limit = OutputLimit(config.disk.output_bytes_max)
         self._ended = EndedKernels(
-            self._folder, kept_s=config.ended_kept_s, kept_max=config.ended_kept_max, limit=limit
+            self._folder,
+            kept_s=config.disk.outputs_kept_s,
+            kept_max=config.ended_kept_max,
+            limit=OutputLimit(config.disk.output_bytes_max),
+            results=OldResults(self._folder, kept_s=config.disk.results_kept_s),
         )
         self._forgetting = asyncio.Lock()
         self._preparation = Preparation(

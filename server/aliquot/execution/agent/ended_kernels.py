@@ -3,6 +3,7 @@
 import time
 
 from aliquot.execution.agent.agent_folder import AgentFolder
+from aliquot.execution.agent.old_results import OldResults
 from aliquot.execution.agent.output_limit import OutputLimit
 from aliquot_schema.ids import KernelId
 
@@ -10,11 +11,14 @@ from aliquot_schema.ids import KernelId
 class EndedKernels:
     """Blocks on the disk; not for two threads at once."""
 
-    def __init__(self, folder: AgentFolder, *, kept_s: float, kept_max: int, limit: OutputLimit) -> None:
+    def __init__(
+        self, folder: AgentFolder, *, kept_s: float, kept_max: int, limit: OutputLimit, results: OldResults
+    ) -> None:
         self._folder = folder
         self._kept_s = kept_s
         self._kept_max = kept_max
         self._limit = limit
+        self._results = results
         self._forgotten: dict[KernelId, float] = {}
         """When each was forgotten, seconds of the wall clock; in this order."""
 
@@ -42,6 +46,7 @@ class EndedKernels:
         oldest = time.time() - self._kept_s
         for kernel_id, at in list(self._forgotten.items()):
             if at >= oldest and len(self._forgotten) <= self._kept_max:
-                return
+                break
             self._folder.delete(kernel_id)
             del self._forgotten[kernel_id]
+        self._results.sweep()
