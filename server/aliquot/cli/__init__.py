@@ -13,6 +13,7 @@ from aliquot.cli.policy import policy
 from aliquot.cli.replay import replay
 from aliquot.cli.selftest.command import selftest
 from aliquot.cli.serve import serve
+from aliquot.cli.session.command import session
 from aliquot.cli.simulate import simulate
 from aliquot.cli.state_export import state
 from aliquot.cli.user import user
@@ -25,6 +26,7 @@ def describe() -> None:
     """Share the GPUs of a cluster among people."""
 
 
+main.add_typer(session, name="session")
 main.add_typer(agent, name="agent", help="Run an agent of another node, check a node, and make keys.")
 main.command("once")(once)
 main.add_typer(node, name="node", help="Be a node of a Ray cluster.")

@@ -8,6 +8,7 @@ from aliquot.client.client import Client
 from aliquot.client.generated.blocking_mutations import BlockingMutations
 from aliquot.client.generated.blocking_queries import BlockingQueries
 from aliquot.client.generated.blocking_subscriptions import BlockingSubscriptions
+from aliquot.client.generated.inputs import CreateSessionInput
 from aliquot.client.generated.queue import LogChunk, QueueUpdate
 from aliquot.client.generated.sessions import Session
 from aliquot.client.places import Place
@@ -44,9 +45,25 @@ class BlockingClient(BlockingQueries, BlockingMutations, BlockingSubscriptions):
         """See `Client.wait`."""
         return self._run(self._client.wait(id))
 
+    def look(self, id: str) -> Session:
+        """See `Client.look`."""
+        return self._run(self._client.look(id))
+
     def logs(self, id: str, *, rank: int = 0, attempt: int | None = None, offset: int = 0) -> Iterator[LogChunk]:
         """See `Client.logs`."""
         return self._each(self._client.logs(id, rank=rank, attempt=attempt, offset=offset))
+
+    def outputs(self, id: str, *, offsets: Mapping[int, int], attempt: int) -> Iterator[LogChunk]:
+        """See `Client.outputs`."""
+        return self._each(self._client.outputs(id, offsets=offsets, attempt=attempt))
+
+    def output_so_far(self, id: str, *, offsets: Mapping[int, int], attempt: int) -> Iterator[LogChunk]:
+        """See `Client.output_so_far`."""
+        return self._each(self._client.output_so_far(id, offsets=offsets, attempt=attempt))
+
+    def submit_once(self, wanted: CreateSessionInput) -> Session:
+        """See `Client.submit_once`."""
+        return self._run(self._client.submit_once(wanted))
 
     def events(self, *, after: int | None = None) -> Iterator[QueueUpdate]:
         """See `Client.events`."""

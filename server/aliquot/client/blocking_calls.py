@@ -27,11 +27,13 @@ class BlockingCalls:
 
     def _each(self, items: AsyncGenerator[T, None]) -> Iterator[T]:
         """What comes, one by one; leaving early lets go of the subscription."""
+        # Whoever is interrupted leaves a step that is being called off, and nothing else may be done with it then.
+        stepping = asyncio.Lock()
         try:
-            while (item := self._run(_next(items))) is not None:
+            while (item := self._run(_next(items, stepping))) is not None:
                 yield item
         finally:
-            self._run(items.aclose())
+            self._run(_close(items, stepping))
 
     def _end(self) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
@@ -39,5 +41,11 @@ class BlockingCalls:
         self._loop.close()
 
 
-async def _next(items: AsyncGenerator[T, None]) -> T | None:
-    return await anext(items, None)
+async def _next(items: AsyncGenerator[T, None], stepping: asyncio.Lock) -> T | None:
+    async with stepping:
+        return await anext(items, None)
+
+
+async def _close(items: AsyncGenerator[T, None], stepping: asyncio.Lock) -> None:
+    async with stepping:
+        await items.aclose()

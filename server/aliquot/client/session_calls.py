@@ -17,6 +17,7 @@ from aliquot.client.generated.queries import Queries
 from aliquot.client.generated.queue import LogChunk, QueueUpdate
 from aliquot.client.generated.sessions import Session
 from aliquot.client.generated.subscriptions import Subscriptions
+from aliquot.client.merging import merged, so_far
 from aliquot.client.patience import Patience
 from aliquot_schema.errors import NotFound
 
@@ -83,14 +84,21 @@ class SessionCalls(Queries, Mutations, Subscriptions):
             NotFound: there is no such session.
         """
         pause_s = LOOK_S_MIN
-        while True:
-            found = await self._again(lambda: self.session(id))
-            if found is None:
-                raise NotFound(f"there is no session {id}", kind="session", id=id)
-            if found.state in ENDED:
-                return found
+        while (found := await self.look(id)).state not in ENDED:
             await asyncio.sleep(pause_s)
             pause_s = min(LOOK_S_MAX, pause_s * 1.5)
+        return found
+
+    async def look(self, id: str) -> Session:
+        """A session as it is now.
+
+        Raises:
+            NotFound: there is none of this id.
+        """
+        found = await self._again(lambda: self.session(id))
+        if found is None:
+            raise NotFound(f"there is no session {id}", kind="session", id=id)
+        return found
 
     async def logs(
         self, id: str, *, rank: int = 0, attempt: int | None = None, offset: int = 0
@@ -108,6 +116,14 @@ class SessionCalls(Queries, Mutations, Subscriptions):
                 return
             except (ServerUnreachable, SubscriptionClosed) as error:
                 await patience.pause(error)
+
+    def outputs(self, id: str, *, offsets: Mapping[int, int], attempt: int) -> AsyncGenerator[LogChunk, None]:
+        """The outputs of several ranks of an attempt until all have ended, each from its own offset; see `logs`."""
+        return merged([self.logs(id, rank=rank, attempt=attempt, offset=at) for rank, at in offsets.items()])
+
+    def output_so_far(self, id: str, *, offsets: Mapping[int, int], attempt: int) -> AsyncGenerator[LogChunk, None]:
+        """As `outputs`, until nothing has come for a second."""
+        return so_far(self.outputs(id, offsets=offsets, attempt=attempt))
 
     async def events(self, *, after: int | None = None) -> AsyncGenerator[QueueUpdate, None]:
         """Every change of a session without gaps or repeats, over restarts of the server too; it does not end.

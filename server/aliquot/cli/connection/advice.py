@@ -1,0 +1,45 @@
+"""What to do about a failure, as the last line of what is printed about it."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+_REFUSALS: Final = {
+    "ImpossibleRequest": "`aliquot gpus` and `aliquot agents list` show what there is",
+    "QuotaExceeded": "`aliquot quota list` shows the limits, `aliquot usage` what was used",
+    "QueueFull": "try again later; `aliquot queue` shows what waits",
+    "UnknownDependency": "`aliquot session list --all` shows the sessions there are",
+    "StateConflict": "look at it as it is now, and decide again",
+    "VersionConflict": "somebody else changed it meanwhile; look at it again, and repeat the command",
+    "IdempotencyMismatch": "take another --idempotency-key, or none",
+    "Forbidden": "ask an operator of the cluster, or come with another key (--token-file)",
+    "Unavailable": "try again",
+    "LimitExceeded": "ask for less at a time",
+}
+
+
+def after_refusal(kind: str, answer: Mapping[str, Any]) -> str | None:
+    """What may help against an expected error, by its GraphQL type; None where its message says it all."""
+    if kind == "NotFound":
+        return f"`{_lister(str(answer.get('kind', '')))}` shows what there is"
+    return _REFUSALS.get(kind)
+
+
+def after_failure(error: Exception) -> str | None:
+    """What may help when the server could not be asked."""
+    from aliquot.client import ServerUnreachable, SubscriptionClosed, UnexpectedAnswer
+    from aliquot_schema.errors import Unauthenticated
+
+    if isinstance(error, ServerUnreachable):
+        return "does it run? `aliquot serve` starts one; another is named by --server, --cluster or ALIQUOT_SERVER"
+    if isinstance(error, Unauthenticated):
+        return "name the file of a key that holds there with --token-file, or the cluster with --cluster"
+    if isinstance(error, SubscriptionClosed):
+        return "repeat the command; it goes on from what there is"
+    if isinstance(error, UnexpectedAnswer):
+        return "is it the address of an Aliquot server, and of its version?"
+    return None
+
+
+def _lister(kind: str) -> str:
+    listers = {"agent": "aliquot agents list", "quota": "aliquot quota list"}
+    return listers.get(kind, "aliquot session list --all")

@@ -1,0 +1,44 @@
+"""Options of every command that asks a server."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def _cluster_names() -> list[str]:
+    from aliquot.client.failures import NoPlace
+    from aliquot.client.places import read_clusters
+
+    try:
+        return [one.name for one in read_clusters()]
+    except NoPlace:
+        return []
+
+
+_PANEL = "Which server"
+
+InCluster = Annotated[
+    str | None,
+    typer.Option(
+        "--cluster",
+        help="A cluster of `aliquot clusters`.  [env: ALIQUOT_CLUSTER]",
+        autocompletion=_cluster_names,
+        rich_help_panel=_PANEL,
+    ),
+]
+AtServer = Annotated[
+    str | None,
+    typer.Option(
+        "--server", help="A server by its address.  [env: ALIQUOT_SERVER; else this machine's]", rich_help_panel=_PANEL
+    ),
+]
+TokenFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--token-file",
+        help="The file with the key or token.  [env: ALIQUOT_TOKEN_FILE, ALIQUOT_TOKEN]",
+        rich_help_panel=_PANEL,
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, with the names of the GraphQL schema.")]

@@ -1,0 +1,1 @@
+"""`aliquot session`: submit sessions, look at them, follow and change them."""

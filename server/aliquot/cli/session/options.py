@@ -1,0 +1,87 @@
+"""Options and arguments of the commands on sessions."""
+
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+from typer import Argument, Option
+
+_WHAT: Final = "What it needs"
+_WHERE: Final = "Where it runs"
+_WHEN: Final = "When it runs, and how long"
+_TOLD: Final = "What it is called"
+
+
+def _recent_sessions() -> list[str]:
+    """For completion in a shell: it has to be fast, and silent when there is no server."""
+    from aliquot.client import BlockingClient, ClientFailure, find_place
+    from aliquot_schema.errors import AliquotError
+
+    try:
+        place = find_place()
+        with BlockingClient(place.url, place.token, timeout_s=1.0) as client:
+            return [edge.node.id for edge in client.sessions(first=20).edges]
+    except (ClientFailure, AliquotError, OSError):
+        return []
+
+
+SessionId = Annotated[str, Argument(metavar="SESSION", help="Its id, `ses_...`.", autocompletion=_recent_sessions)]
+SessionIds = Annotated[
+    list[str], Argument(metavar="SESSION...", help="Their ids, `ses_...`.", autocompletion=_recent_sessions)
+]
+Command = Annotated[
+    list[str] | None,
+    Argument(metavar="SCRIPT [ARGS]... | -- COMMAND...", help="A script with directives, or after -- any command."),
+]
+Resources = Annotated[
+    list[str] | None,
+    Option("-r", "--resources", metavar="SLOT=AMOUNT", help="Per kernel, like cuda.shares=0.2.  [default: cpu=1]",
+           rich_help_panel=_WHAT),
+]  # fmt: skip
+ClusterSize = Annotated[int, Option(min=1, help="How many kernels; all start or none.", rich_help_panel=_WHAT)]
+GpuMemory = Annotated[
+    str | None, Option(metavar="GB", help="The least memory per GPU, in 10^9 bytes.", rich_help_panel=_WHAT)
+]
+Models = Annotated[list[str] | None, Option("--model", help="Of these GPUs, like '*H100*'.", rich_help_panel=_WHAT)]
+Name = Annotated[str | None, Option(help="What you call it.", rich_help_panel=_TOLD)]
+RunId = Annotated[str | None, Option(help="Your own id for it.", rich_help_panel=_TOLD)]
+Tags = Annotated[
+    list[str] | None, Option("--tag", metavar="NAME=VALUE", help="Your label on it.", rich_help_panel=_TOLD)
+]
+IdempotencyKey = Annotated[
+    str | None, Option(help="Submit once, however often this is called with it.", rich_help_panel=_TOLD)
+]
+Project = Annotated[str | None, Option(help="The project to charge.", rich_help_panel=_WHERE)]
+Pool = Annotated[str | None, Option(help="The pool of agents.", rich_help_panel=_WHERE)]
+Labels = Annotated[
+    list[str] | None, Option("--label", metavar="NAME=VALUE", help="On agents with this.", rich_help_panel=_WHERE)
+]
+WorkingDirectory = Annotated[
+    Path | None,
+    Option("--chdir", "-C", help="Where it starts.  [default: a folder of its own]", rich_help_panel=_WHERE),
+]
+Environment = Annotated[
+    list[str] | None, Option("-e", "--env", metavar="NAME=VALUE", help="A variable to set.", rich_help_panel=_WHERE)
+]
+Priority = Annotated[str, Option(help="low, normal, high or critical.", rich_help_panel=_WHEN)]
+TimeLimit = Annotated[
+    str | None, Option("--time-limit", "-t", help="Stop it after this, like 2h30m.", rich_help_panel=_WHEN)
+]
+Estimate = Annotated[str | None, Option(help="How long you think it runs.", rich_help_panel=_WHEN)]
+Array = Annotated[str | None, Option("--array", "-a", help="One task per index, like 0-99,105.", rich_help_panel=_WHEN)]
+MaxParallel = Annotated[int | None, Option(min=1, help="So many tasks at one time.", rich_help_panel=_WHEN)]
+After = Annotated[list[str] | None, Option("--after", help="Once this one completed.", rich_help_panel=_WHEN)]
+AfterAny = Annotated[list[str] | None, Option("--after-any", help="Once this one ended.", rich_help_panel=_WHEN)]
+AfterFailed = Annotated[list[str] | None, Option("--after-failed", help="Once it failed.", rich_help_panel=_WHEN)]
+Retries = Annotated[int, Option(min=0, help="So often it may be run again.", rich_help_panel=_WHEN)]
+RetriesOwn = Annotated[
+    bool, Option("--retry-own-failures", help="Also when the command itself fails.", rich_help_panel=_WHEN)
+]
+Preemptible = Annotated[bool, Option("--preemptible", help="May be asked to make room.", rich_help_panel=_WHEN)]
+CheckpointSignal = Annotated[str | None, Option(help="Sent first then, like SIGUSR1.", rich_help_panel=_WHEN)]
+Grace = Annotated[str | None, Option(help="From that signal to the stop.", rich_help_panel=_WHEN)]
+Hold = Annotated[bool, Option("--hold", help="Until `aliquot session release`.", rich_help_panel=_WHEN)]
+Wait = Annotated[bool, Option("--wait", "-w", help="Return when it has ended.")]
+Follow = Annotated[bool, Option("--follow", "-f", help="Show what it prints, until it has ended.")]
+Preview = Annotated[bool, Option("--preview", help="Submit nothing; show what would become of it now.")]
+ExpectedVersion = Annotated[int | None, typer.Option(help="Refuse if it is not at this version.")]

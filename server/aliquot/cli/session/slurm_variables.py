@@ -1,0 +1,65 @@
+"""The variables that scripts for Slurm look for, set in the job from those that Aliquot sets.
+
+Their meaning: https://slurm.schedmd.com/sbatch.html, "OUTPUT ENVIRONMENT VARIABLES". Those that only Slurm could know,
+like the list of nodes, are left out.
+"""
+
+from typing import TYPE_CHECKING, Final
+
+from aliquot.cli.connection.asking import usage
+
+if TYPE_CHECKING:
+    from aliquot.client.generated.inputs import CreateSessionInput
+
+PRELUDE: Final = """\
+export SLURM_JOB_ID="$ALIQUOT_SESSION_ID" SLURM_JOBID="$ALIQUOT_SESSION_ID" SLURM_CLUSTER_NAME=aliquot
+export SLURM_PROCID="${RANK:-0}" SLURM_LOCALID="${LOCAL_RANK:-0}" SLURM_NODEID="${NODE_RANK:-0}"
+export SLURM_NTASKS="${WORLD_SIZE:-1}" SLURM_NPROCS="${WORLD_SIZE:-1}" SLURMD_NODENAME="$ALIQUOT_AGENT_ID"
+SLURM_NNODES=$(( (${WORLD_SIZE:-1} + ${LOCAL_WORLD_SIZE:-1} - 1) / ${LOCAL_WORLD_SIZE:-1} ))
+export SLURM_NNODES SLURM_JOB_NUM_NODES="$SLURM_NNODES" SLURM_NTASKS_PER_NODE="${LOCAL_WORLD_SIZE:-1}"
+attempt=${ALIQUOT_KERNEL_ID%.*}
+SLURM_RESTART_COUNT=$(( ${attempt##*.} - 1 ))
+if [ "$SLURM_RESTART_COUNT" -gt 0 ]; then export SLURM_RESTART_COUNT; else unset SLURM_RESTART_COUNT; fi
+if [ -n "$ALIQUOT_ARRAY_ID" ]; then
+  export SLURM_ARRAY_JOB_ID="$ALIQUOT_ARRAY_ID" SLURM_ARRAY_TASK_ID="$ALIQUOT_ARRAY_INDEX"
+fi
+unset attempt
+exec "$@"
+"""
+
+
+def with_slurm_variables(argv: tuple[str, ...]) -> tuple[str, ...]:
+    """The command, run with the variables that are known in the job alone."""
+    return ("/bin/sh", "-c", PRELUDE, "slurm-variables", *argv)
+
+
+def known_at_submission(wanted: "CreateSessionInput", *, folder: str) -> dict[str, str]:
+    """Those that are known when a session is submitted, from this folder."""
+    slots = {one.slot: one.amount for one in wanted.slots}
+    found = {
+        "SLURM_SUBMIT_DIR": folder,
+        "SLURM_JOB_NAME": wanted.name,
+        "SLURM_JOB_ACCOUNT": wanted.project,
+        "SLURM_JOB_PARTITION": wanted.pool,
+        "SLURM_CPUS_PER_TASK": slots.get("cpu"),
+        "SLURM_GPUS_PER_TASK": slots.get("cuda.device"),
+        **_of_array(wanted.array),
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _of_array(array: str | None) -> dict[str, str]:
+    from aliquot_schema.errors import InvalidRequest
+    from aliquot_schema.intervals import Intervals
+
+    if array is None:
+        return {}
+    try:
+        spans = Intervals.parse(array)
+    except InvalidRequest as error:
+        usage(error.message)
+    return {
+        "SLURM_ARRAY_TASK_COUNT": str(len(spans)),
+        "SLURM_ARRAY_TASK_MIN": str(spans.spans[0][0]),
+        "SLURM_ARRAY_TASK_MAX": str(spans.spans[-1][1]),
+    }
