@@ -19,12 +19,14 @@ from aliquot_schema.policies import Backfill, Pool, Preemption, Victims
 from aliquot_schema.reasons import Reason
 from aliquot_schema.sessions import DEFAULT_POOL
 from core_cluster import NOW_US, after
+from core_crowds import crowds
 from core_effort import examples
 from core_policies import each, every_promise, policies
 from core_states import states
 from core_world import World
 from core_worlds import worlds
 
+PLAIN = states(with_quotas=False) | crowds()
 PEACE = Preemption(victims=Victims.NOBODY)
 """Who is preempted does not end by himself, and who preempts goes before the head."""
 
@@ -64,7 +66,7 @@ def _is_overtaken(session_id: SessionId, world: World, plan: Plan) -> bool:
 
 @each(policies(backfills=[Backfill.EASY]))
 @examples(5)
-@given(state=states(with_quotas=False))
+@given(state=PLAIN)
 def test_the_head_starts_when_it_was_promised_if_everybody_keeps_to_his_guard(policy: Policy, state: Snapshot) -> None:
     pools = {DEFAULT_POOL: Pool(default_limit_ms=50_000)}
     plan = decide(state, replace(policy, preemption=PEACE, pools=pools), now_us=NOW_US, seed=0)
@@ -84,7 +86,7 @@ def test_the_head_starts_when_it_was_promised_if_everybody_keeps_to_his_guard(po
 
 @every_promise
 @examples(4)
-@given(state=states(with_quotas=False), data=st.data())
+@given(state=PLAIN, data=st.data())
 def test_more_free_devices_never_make_the_head_start_later(
     policy: Policy, state: Snapshot, data: st.DataObject
 ) -> None:
@@ -103,7 +105,7 @@ def test_more_free_devices_never_make_the_head_start_later(
 
 @every_promise
 @examples(3)
-@given(state=states(with_quotas=False))
+@given(state=PLAIN)
 def test_who_ends_sooner_never_makes_the_head_start_later(policy: Policy, state: Snapshot) -> None:
     peaceful = replace(policy, preemption=PEACE)
     before = _first(state, peaceful)

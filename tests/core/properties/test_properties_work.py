@@ -4,7 +4,6 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from hypothesis import given
-from hypothesis import strategies as st
 
 from aliquot.core.allocation.device_map import DeviceMap
 from aliquot.core.decide import decide
@@ -14,16 +13,14 @@ from aliquot.core.snapshot import PendingRow, Snapshot
 from aliquot_schema.errors import AllocationRefused, InvalidRequest
 from aliquot_schema.policies import Backfill
 from aliquot_schema.reasons import Reason
-from allocation_devices import gpus
-from core_cluster import NOW_US, after, on, row
+from core_cluster import NOW_US, after
+from core_crowds import crowds
 from core_effort import examples
 from core_policies import each, every_policy, policies
 from core_states import states
 from core_textbook import Job, Outcome, Timeline, easy
-from ordering_scenes import SECOND_US, busy, runs
+from ordering_scenes import SECOND_US
 
-EIGHT = on("x", gpus(8))
-SIZED = st.tuples(st.integers(1, 8), st.integers(1, 90))
 LACKING = frozenset({Reason.INSUFFICIENT, Reason.FRAGMENTED, Reason.GANG_INCOMPLETE})
 
 
@@ -76,22 +73,6 @@ def _kernels_alone(waits: PendingRow, state: Snapshot) -> int:
                 break
             found += 1
     return found
-
-
-@st.composite
-def crowds(draw: st.DrawFn) -> Snapshot:
-    """Eight devices that are alike, and sessions of one level and one estimate: every order is that of submission."""
-    free, running = list(range(8)), []
-    for number in range(draw(st.integers(0, 5))):
-        size = min(draw(st.integers(1, 3)), len(free))
-        taken, free = free[:size], free[size:]
-        spec = {"cuda.device": {f"cuda{device}": 1 for device in taken}}
-        running += [runs(f"r{number}", EIGHT, spec, ends_in_s=draw(st.integers(1, 90)))] if taken else []
-    queue = [
-        row(f"q{number}", at=number, cuda_device=str(size), limit_ms=lasts_s * 1000)
-        for number, (size, lasts_s) in enumerate(draw(st.lists(SIZED, min_size=1, max_size=9)))
-    ]
-    return busy([EIGHT], running, queue)
 
 
 @each(policies(backfills=[Backfill.EASY]))
