@@ -13,6 +13,7 @@ import loop_block  # noqa: F401
 import placement  # noqa: F401
 import ray_loop  # noqa: F401
 import ray_nodes  # noqa: F401
+import reading  # noqa: F401
 import start_latency  # noqa: F401
 import submissions  # noqa: F401
 import throughput  # noqa: F401
