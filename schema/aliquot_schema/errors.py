@@ -11,6 +11,7 @@ AliquotError
 ├── QuotaExceeded               could never start under a quota, or too many wait already
 ├── QueueFull                   as many tasks wait as the server keeps
 ├── RateLimited                 the caller asks for too much in too short a time
+├── NotPlaced                   work run outside would have to wait, and does not
 ├── UnknownDependency           depends_on names a session that does not exist
 ├── NotFound                    no such session, agent, ...
 ├── StateConflict               the object is not in a state that allows this
@@ -147,6 +148,22 @@ class RateLimited(AliquotError):
         super().__init__(message)
         self.retry_after = retry_after
         """Seconds."""
+
+
+class NotPlaced(AliquotError):
+    """Work that is run outside does not wait, and there is nothing for it now."""
+
+    code = "not_placed"
+
+    def __init__(
+        self, message: str, *, reason: str, blocked_by: tuple[str, ...] = (), until: str | None = None
+    ) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.blocked_by = blocked_by
+        """Sessions in the way."""
+        self.until = until
+        """When they are reckoned to be gone, RFC 3339; None = nobody knows."""
 
 
 class UnknownDependency(AliquotError):

@@ -14,7 +14,7 @@ class LeaseKind(StrEnum):
     SESSION = "session"
     """Lives until there is evidence that the kernel's processes are gone."""
     MANUAL = "manual"
-    """A person holds it, until a time that he can move."""
+    """A person holds it for work that is run outside, until a time that he can move; no kernel has it."""
     RESERVATION = "reservation"
     """A booking holds it from a time until a time."""
 
@@ -34,6 +34,10 @@ class EndEvidence(StrEnum):
     """The shim's lock is free and nothing is left of the kernel's process group or environment mark."""
     BOOT_ID = "boot_id"
     """The node was booted since."""
+    GIVEN_BACK = "given_back"
+    """No kernel had it; whoever held it gave it back."""
+    EXPIRED = "expired"
+    """No kernel had it; its time was over."""
     OPERATOR = "operator"
     """A person said so."""
 

@@ -118,6 +118,8 @@ class NewSession:
     """Submit it held back, to be released by hand."""
     local_name: str | None = None
     """Within `create_sessions`: how others of the batch name it in `depends_on`."""
+    outside: float | None = None
+    """Seconds: it runs nothing, and holds devices for so long for work run outside, see `SessionSpec.outside_ms`."""
     unsupported: Mapping[str, object] = field(default_factory=dict)
     """Fields that were set and that nothing acts on yet."""
 

@@ -103,6 +103,9 @@ class SessionSpec:
     preferred_models: tuple[str, ...] = ()
     fallbacks: tuple[Fallback, ...] = ()
     """By `after_ms`."""
+    outside_ms: int | None = None
+    """Of work that is run outside: so long it holds its devices from each call on. Nothing is started for it, and it
+    does not wait: it gets them in the first pass that looks at it, or not at all. None = it runs `argv`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,6 +217,11 @@ class Session:
         return Fallback(
             slots=spec.slots, cluster_size=spec.cluster_size, gpu_memory_bytes=spec.gpu_memory_bytes, after_ms=0
         )
+
+    @property
+    def is_outside(self) -> bool:
+        """Whether it holds devices for work that is run outside."""
+        return self.spec.outside_ms is not None
 
     @property
     def is_pending(self) -> bool:

@@ -14,6 +14,7 @@ from aliquot.service.feed import Feed
 from aliquot.service.journal import Journal
 from aliquot.service.launcher import Launcher
 from aliquot.service.leadership.consequences import Consequences
+from aliquot.service.outside import Outside
 from aliquot.service.ports import Store
 from aliquot.service.preview import Previews
 from aliquot.service.queries import Queries
@@ -104,6 +105,9 @@ class Stage:
         creation = Creation(state=state, journal=journal, store=store, clock=clock, ids=RandomIds())
         self.sessions = Sessions(state=state, journal=journal, creation=creation, store=store, clock=clock)
         self.previews = Previews(state=state, creation=creation, clock=clock)
+        self.outside = Outside(
+            state=state, journal=journal, feed=feed, creation=creation, previews=self.previews, clock=clock
+        )
         self.queries = Queries(state=state, store=store, feed=feed, previews=self.previews, clock=clock)
         self.watching = Watching(state=state, feed=feed, outputs=executor)
 

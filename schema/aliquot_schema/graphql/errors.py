@@ -86,6 +86,13 @@ class RateLimited(Error):
     retry_after: float = strawberry.field(description="Seconds after which it can be asked again.")
 
 
+@strawberry.type(description="Work that is run outside does not wait, and there is nothing for it now.")
+class NotPlaced(Error):
+    reason: str = strawberry.field(description="Why, as `Reason` has it.")
+    blocked_by: list[strawberry.ID] = strawberry.field(description="The sessions in the way.")
+    until: str | None = strawberry.field(description="When they are reckoned to be gone; null when nobody knows.")
+
+
 @strawberry.type(description="`depends_on` names a session that does not exist.")
 class UnknownDependency(Error):
     session_id: strawberry.ID = strawberry.field(description="The session that was named.")
@@ -160,6 +167,7 @@ TYPES: Final[dict[type[errors.AliquotError], type[Error]]] = {
         ImpossibleRequest,
         QuotaExceeded,
         QueueFull,
+        NotPlaced,
         RateLimited,
         UnknownDependency,
         NotFound,

@@ -75,6 +75,7 @@ def spec_of(request: NewSession) -> SessionSpec:
         preferred_labels=named_values(request.preferred_labels, field="preferred_labels"),
         models=models_of(request.models, field="models"),
         preferred_models=models_of(request.preferred_models, field="preferred_models"),
+        outside_ms=milliseconds(request.outside, field="lease"),
     )
     return _with_fallbacks(spec, request) if request.fallbacks else spec
 

@@ -1,6 +1,7 @@
 """The one decision function. A pass is straight-line code: gate, order, place and backfill, reasons."""
 
 from aliquot.core.aside import falling_back, set_aside, wake_at
+from aliquot.core.at_once import last, turned_away, without
 from aliquot.core.backfill import Scene
 from aliquot.core.gate import gate
 from aliquot.core.giving_way import giving_way
@@ -44,14 +45,15 @@ def decide(
     )
     order = in_order(order_named(policy.order), standing)
     line = giving_way(order[gated.ready[order] == 1], gated.yields, queue=queue)
-    failures = {session_id: gated.failures[session_id] for session_id in sorted(gated.failures)}
+    line = last(line, gated.at_once)
     serving = Serving(queue, Scene(snapshot=snapshot, policy=policy, now_us=now_us, seed=seed, memo=memo))
     serving.serve(line)
     waiting = serving.verdicts(line) if explains else {}
+    failures = gated.failures | turned_away(gated.at_once, serving.placements)
     plan = Plan(
         placements=tuple(serving.placements),
-        failures=failures,
-        verdicts=waiting | set_aside(gated, queue, order),
+        failures={session_id: failures[session_id] for session_id in sorted(failures)},
+        verdicts=without(waiting | set_aside(gated, queue, order), gated.at_once),
         wake_at_us=wake_at(gated, serving.asides),
         reservation=serving.promise() if explains else None,
         promises=tuple(serving.promises),

@@ -34,6 +34,8 @@ class Gated:
     """The next level of those that ask for less from now on, if they do not start in this pass."""
     yields: dict[int, SessionId] = field(default_factory=dict)
     """For whom rows that may be looked at made room, by their positions."""
+    at_once: dict[SessionId, int] = field(default_factory=dict)
+    """Positions of those that start now or not at all."""
     wake_at_us: int | None = None
 
 
@@ -64,6 +66,8 @@ def gate(
 def _look_at(
     row: PendingRow, gated: Gated, dependencies: Mapping[SessionId, SessionState], *, position: int, now_us: int
 ) -> None:
+    if row.at_once:
+        gated.at_once[row.session_id] = position
     failure = _broken_dependency(row, dependencies)
     verdict = _own_reason(row, dependencies, now_us=now_us)
     if failure is not None:

@@ -160,4 +160,4 @@ def _numbers(row: PendingRow, codes: _AllCodes) -> tuple[int, ...]:
 def _is_plain(row: PendingRow) -> bool:
     is_waiting = row.state is SessionState.QUEUED and not row.depends_on and row.not_before_us is None
     is_simple = row.falls_back_us is None and row.made_room_for is None
-    return is_waiting and is_simple and row.tasks_startable > 0
+    return is_waiting and is_simple and row.tasks_startable > 0 and not row.at_once

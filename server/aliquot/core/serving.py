@@ -76,6 +76,9 @@ class Serving:
                 continue
             kernels = self._place(position, row)
             if len(kernels) < row.cluster_size:
+                if row.at_once:
+                    rest = rest[1:]
+                    continue
                 if not self._blocked and self._claim(position, row):
                     rest = rest[1:]
                     continue
@@ -156,6 +159,9 @@ class Serving:
                 rest = rest[1:]
                 continue
             slot = self._slot(table, position)
+            if row.at_once and (slot is None or slot.at_us > self._scene.now_us):
+                rest = rest[1:]
+                continue
             if slot is None or slot.at_us > self._scene.now_us:
                 if not self._blocked and self._claim(position, row):
                     # Nobody is promised anything yet, so that the times can be made anew with those who leave.
@@ -180,7 +186,7 @@ class Serving:
         """When a row may start; None when it may not now, and is promised nothing."""
         row, guard_us = self._queue[position], max(int(self._guards_us[position]), 1)
         milli = int(self._least_milli[position])
-        if len(self.promises) < self._scene.policy.backfill_depth:
+        if len(self.promises) < self._scene.policy.backfill_depth and not row.at_once:
             return table.first(row, guard_us=guard_us, milli=milli)
         return table.now(row, guard_us=guard_us, milli=milli)
 

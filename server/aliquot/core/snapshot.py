@@ -14,6 +14,7 @@ from aliquot_schema.quotas import Quota
 from aliquot_schema.sessions import (
     DEFAULT_POOL,
     DEFAULT_PROJECT,
+    DURATION_S_MAX,
     HELD_BY_ARRAY,
     ArrayTasks,
     Dependency,
@@ -29,6 +30,8 @@ HoldersOn = Mapping[DeviceId, tuple[SessionId, ...]]
 """Of a node: the sessions that hold a part of each device."""
 NOBODY: Final = UserId("")
 """Owns what nobody in particular does."""
+OUTSIDE_LIMIT_MS: Final = 1000 * DURATION_S_MAX
+"""Work run outside may go on for ever, by one call after the other: it gets nothing that somebody else is promised."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +94,8 @@ class PendingRow:
     """The session that it was stopped for, which it lets start first."""
     tasks: Intervals | None = None
     """Of a job array: the indices that have not been started; each is placed by itself."""
+    at_once: bool = False
+    """It starts in this pass or not at all, comes after all others, and nobody makes room for it."""
     tasks_startable: int = 1
     """Of these, how many may start now besides those that are active; 0 for a task that its array holds back."""
 
@@ -117,12 +122,13 @@ class PendingRow:
             owner=session.owner,
             project=session.project,
             estimate_ms=spec.estimated_duration_ms if estimate_ms is None else estimate_ms,
-            limit_ms=spec.time_limit_ms,
+            limit_ms=OUTSIDE_LIMIT_MS if session.is_outside else spec.time_limit_ms,
             where=where_of(session),
             is_preemptible=spec.preemptible,
             fallback_level=session.fallback_level,
             falls_back_us=falls_back_us(session),
             made_room_for=None if session.preemption is None else session.preemption.by_session,
+            at_once=session.is_outside,
             tasks=None if tasks is None else tasks.waiting,
             tasks_startable=int(session.held_by != HELD_BY_ARRAY) if tasks is None else startable(tasks),
         )

@@ -40,6 +40,19 @@ def start(session: Session, *, now_us: int) -> Session:
     return replace(_session(session, SessionState.RUNNING), started_us=now_us)
 
 
+def hold_outside(session: Session, *, now_us: int) -> Session:
+    """It holds its devices, and nothing is started for it."""
+    held = _session(session, SessionState.RUNNING)
+    return replace(held, attempt=session.attempt + 1, scheduled_us=now_us, started_us=now_us)
+
+
+def end_outside(session: Session, failure: Failure | None, *, now_us: int) -> Session:
+    """It holds nothing any more: it was given back, or its time was over."""
+    if failure is not None:
+        return fail(session, failure, now_us=now_us)
+    return replace(_session(session, SessionState.COMPLETED), ended_us=now_us)
+
+
 def cancel(session: Session, *, now_us: int) -> Session:
     """A person stops it; its attempt may go on stopping."""
     return replace(_session(session, SessionState.CANCELED), ended_us=now_us, not_before_us=None, held_by=None)

@@ -160,14 +160,14 @@ def _holder(state: State, lease: Lease, device: Device, share: int) -> HolderVie
         agent_id=lease.agent_id,
         share=format_amount(_unit(device), share),
         since=moment(lease.granted_us),
-        until=moment_or_none(lease.until_us if lease.session_id is None else _expected_end_us(state, lease.session_id)),
+        until=moment_or_none(lease.until_us if lease.kernel_id is None else _expected_end_us(state, lease.session_id)),
         isolation=device.isolation,
     )
 
 
-def _expected_end_us(state: State, session_id: SessionId) -> int | None:
+def _expected_end_us(state: State, session_id: SessionId | None) -> int | None:
     """When a session must end, or is said to; None when nobody said anything."""
-    session = state.sessions.get(session_id)
+    session = None if session_id is None else state.sessions.get(session_id)
     if session is None or session.started_us is None:
         return None
     lasts_ms = session.spec.time_limit_ms or session.spec.estimated_duration_ms

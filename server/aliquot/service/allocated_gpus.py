@@ -14,10 +14,8 @@ from aliquot_schema.slots import MILLI, is_accelerator
 
 def allocated_gpus(state: State, session: Session) -> tuple[AllocatedGpuView, ...]:
     """Of its newest attempt, in the order of its ranks, given back or not."""
-    kernels = state.kernels_in(session)
-    return of_leases(
-        state, [state.leases[LeaseId(kernel.id)] for kernel in kernels if LeaseId(kernel.id) in state.leases]
-    )
+    found = (state.leases.get(LeaseId(kernel.id)) for kernel in state.kernels_in(session))
+    return of_leases(state, [*(lease for lease in found if lease is not None), *state.outside.of(session.id)])
 
 
 def of_leases(state: State, leases: Iterable[Lease]) -> tuple[AllocatedGpuView, ...]:

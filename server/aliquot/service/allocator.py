@@ -19,6 +19,7 @@ from aliquot.service.draft import Draft
 from aliquot.service.eviction import stop_overdue
 from aliquot.service.journal import Journal
 from aliquot.service.ledger.ports import PassWatcher
+from aliquot.service.outside_leases import end_overdue
 from aliquot.service.ports import Clock
 from aliquot.service.snapshots import take
 from aliquot.service.state import State
@@ -45,6 +46,7 @@ WAKING: Final = frozenset(
         "session.task_ended",
         "session.task_canceled",
         "lease.released",
+        "lease.renewed",
         "policy.changed",
         "orchestration.started",
         "quota.set",
@@ -118,6 +120,7 @@ class Allocator:
         """
         self._now_us = max(self._now_us, self._clock.now_us())
         await self._stop_overdue()
+        await self._end_overdue()
         if self._state.orchestration.is_stopped:
             return self._no_pass(), self._wake_at_us(Plan())
         self._pass_number += 1
@@ -170,6 +173,17 @@ class Allocator:
         if overdue:
             await self._journal.persist(change, actor=ACTOR)
 
+    async def _end_overdue(self) -> None:
+        """Those who hold devices for work outside, and have not called again in time."""
+
+        def change(draft: Draft) -> None:
+            for session_id in overdue:
+                end_overdue(draft, session_id, now_us=self._now_us)
+
+        overdue = [name for name, until_us in self._state.outside.ends().items() if until_us <= self._now_us]
+        if overdue:
+            await self._journal.persist(change, actor=ACTOR)
+
     def _no_pass(self) -> PassCounts:
         return PassCounts(number=self._pass_number, placed=0, overtaken=0, failed=0, waiting=len(self._state.pending))
 
@@ -183,7 +197,7 @@ class Allocator:
         ]
 
     def _wake_at_us(self, plan: Plan) -> int | None:
-        times = [until_us for _, until_us in self._graces()]
+        times = [until_us for _, until_us in self._graces()] + list(self._state.outside.ends().values())
         return min(times if plan.wake_at_us is None else [*times, plan.wake_at_us], default=None)
 
     def _rules(self) -> Policy:

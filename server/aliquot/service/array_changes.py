@@ -6,10 +6,11 @@ from dataclasses import replace
 from aliquot.core import arrays, transitions
 from aliquot.service.draft import Draft
 from aliquot.service.kernel_reports import stop_kernels
+from aliquot.service.outside_leases import release
 from aliquot_schema.errors import StateConflict
 from aliquot_schema.ids import SessionId, task_id
 from aliquot_schema.intervals import Intervals
-from aliquot_schema.leases import Kernel
+from aliquot_schema.leases import EndEvidence, Kernel
 from aliquot_schema.sessions import HELD_BY_ARRAY, NO_INDICES, ArrayTasks, Session
 from aliquot_schema.states import KernelState, SessionState
 
@@ -20,6 +21,7 @@ def cancel(draft: Draft, session: Session, *, now_us: int) -> Session:
         return _cancel_array(draft, session, now_us=now_us)
     canceled = draft.put(transitions.cancel(session, now_us=now_us), "canceled")
     stop_kernels(draft, _left(draft, canceled), now_us=now_us)
+    release(draft, canceled, EndEvidence.GIVEN_BACK, now_us=now_us)
     return canceled
 
 

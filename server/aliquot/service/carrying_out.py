@@ -60,8 +60,9 @@ class CarryingOut:
 
         granted = await self._write(grant)
         self._versions.update(granted.versions)
-        if granted.sessions:
-            self.on_scheduled(granted.sessions)
+        launched = tuple(name for name in granted.sessions if not self.state.sessions[name].is_outside)
+        if launched:
+            self.on_scheduled(launched)
         return granted.sessions
 
     async def _write(self, change: Callable[[Draft], T]) -> T:

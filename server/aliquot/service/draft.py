@@ -134,6 +134,13 @@ class Draft:
         own = self._own.get((ApiKey, key_id))
         return own if isinstance(own, ApiKey) else self._state.people.keys.get(key_id)
 
+    def leases_outside(self, session_id: SessionId) -> list[Lease]:
+        """What a session holds without kernels, as this draft has it."""
+        known = {lease.id: lease for lease in self._state.outside.of(session_id)}
+        own = {id_: record for (_, id_), record in self._own.items() if isinstance(record, Lease)}
+        mine = {id_: record for id_, record in own.items() if record.session_id == session_id and not record.kernel_id}
+        return [lease for lease in (known | mine).values() if lease.released_us is None]
+
     def kernels_in(self, session: Session) -> list[Kernel]:
         """The kernels of a session's newest attempt, by rank, as this draft has them."""
         known = {kernel.id: kernel for kernel in self._state.kernels_in(session)}

@@ -11,7 +11,7 @@ from aliquot.core.snapshot import startable
 from aliquot.service.draft import Draft
 from aliquot.service.snapshots import is_open
 from aliquot.service.state import State
-from aliquot_schema.ids import AgentId, KernelId, LeaseId, SessionId, kernel_id, task_id
+from aliquot_schema.ids import LEASE_PREFIX, SESSION_PREFIX, AgentId, KernelId, LeaseId, SessionId, kernel_id, task_id
 from aliquot_schema.leases import Kernel, Lease, LeaseKind
 from aliquot_schema.sessions import Session
 from aliquot_schema.states import SessionState
@@ -94,6 +94,9 @@ class Grants:
 
     def _grant(self, draft: Draft, session: Session, placement: Placement) -> None:
         """The session comes first: who is charged for its leases is written there."""
+        if session.spec.outside_ms is not None:
+            self._grant_outside(draft, session, placement, lasts_ms=session.spec.outside_ms)
+            return
         scheduled = draft.put(transitions.schedule(session, now_us=self.now_us), "scheduled")
         for place in placement.kernels:
             name = kernel_id(session.id, attempt=scheduled.attempt, rank=place.rank)
@@ -111,6 +114,24 @@ class Grants:
             )
             draft.put(lease, "granted")
             draft.put(self._kernel(name, scheduled, place.rank, place.agent_id), "granted")
+
+    def _grant_outside(self, draft: Draft, session: Session, placement: Placement, *, lasts_ms: int) -> None:
+        """Nothing is started: from now on it runs, wherever it does."""
+        draft.put(transitions.hold_outside(session, now_us=self.now_us), "running")
+        for place in placement.kernels:
+            lease = Lease(
+                id=LeaseId(f"{LEASE_PREFIX}{session.id.removeprefix(SESSION_PREFIX)}.{place.rank}"),
+                version=0,
+                kind=LeaseKind.MANUAL,
+                owner=session.owner,
+                session_id=session.id,
+                agent_id=place.agent_id,
+                spec=place.spec,
+                epoch=self.epoch,
+                granted_us=self.now_us,
+                until_us=self.now_us + lasts_ms * 1000,
+            )
+            draft.put(lease, "granted")
 
     def _kernel(self, name: KernelId, session: Session, rank: int, agent_id: AgentId) -> Kernel:
         return Kernel(

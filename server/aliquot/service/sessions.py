@@ -121,6 +121,8 @@ class Sessions:
 
         def change(draft: Draft, session: Session, index: int | None) -> Session:
             now_us = self._clock.now_us()
+            if session.is_outside:
+                raise _conflict(session, "it ran nothing; call for its devices again")
             if index is not None:
                 return array_changes.run_index_again(draft, session, index, now_us=now_us)
             return array_changes.run_again(draft, session, looked_up=recall.looked_up, now_us=now_us)

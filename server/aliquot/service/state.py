@@ -18,6 +18,7 @@ from aliquot.service.forecasting import Forecasts
 from aliquot.service.holdings import Holdings
 from aliquot.service.judgement import Judgement
 from aliquot.service.meeting_ports import MeetingPorts, leader_of
+from aliquot.service.outside_index import OutsideIndex, outside_row
 from aliquot.service.people import People
 from aliquot.service.possible import Possible
 from aliquot.service.record_order import end_of, load_order
@@ -62,7 +63,6 @@ class State:
         self.rules = Policy.of(self.policy)
         """The policy, as a pass reads it."""
         self.orchestration = Orchestration()
-        """Version 0 as long as nobody has stopped or started it."""
         self.quotas: dict[QuotaId, Quota] = {}
         self.accounts: dict[str, Account] = {}
         self.people = People()
@@ -71,6 +71,7 @@ class State:
         self.external = External()
         self.space = DiskSpace()
         self.books = Books()
+        self.outside = OutsideIndex()
         self.pending: dict[SessionId, PendingRow] = {}
         self.kernels_of: dict[SessionId, dict[KernelId, Kernel]] = {}
         self.ended_complete = True
@@ -214,7 +215,8 @@ class State:
 
     def holds_devices(self, session_id: SessionId) -> bool:
         """Whether any kernel of any attempt still holds its devices."""
-        return any(kernel.state is not KernelState.EXITED for kernel in self.kernels_of.get(session_id, {}).values())
+        kernels = self.kernels_of.get(session_id, {}).values()
+        return any(kernel.state is not KernelState.EXITED for kernel in kernels) or bool(self.outside.of(session_id))
 
     def is_held(self, agent_id: AgentId) -> bool:
         """Whether anybody holds something of an agent."""
@@ -300,6 +302,8 @@ class State:
 
     def _put_lease(self, lease: Lease) -> None:
         self.leases[lease.id] = lease
+        if self.outside.put(lease):
+            del self.leases[lease.id]
         self._holdings.put(lease, self.node_of(lease.agent_id))
         if lease.session_id is not None:
             self.running_rows.note(lease.session_id)
@@ -359,6 +363,8 @@ class State:
 
     def _running_row(self, session_id: SessionId) -> RunningRow | None:
         session = self.sessions.get(session_id)
+        if session is not None and session.is_outside:
+            return outside_row(session, self.outside.of(session_id), rows_of=self._rows_of)
         kernels = [
             kernel for kernel in self.kernels_of.get(session_id, {}).values() if kernel.state is not KernelState.EXITED
         ]
@@ -369,12 +375,13 @@ class State:
         return running_row(
             session,
             held,
-            agents=[
-                self.agent_row(self.agents[name], is_open=True) for name in {kernel.agent_id: 0 for kernel, _ in held}
-            ],
+            agents=self._rows_of(kernel.agent_id for kernel, _ in held),
             policy=self.rules,
             predicted_ms=None if prediction is None else prediction.estimate_ms,
         )
+
+    def _rows_of(self, agents: Iterable[AgentId]) -> list[AgentRow]:
+        return [self.agent_row(self.agents[name], is_open=True) for name in dict.fromkeys(agents)]
 
 
 _WRITERS: Final[dict[type, Callable[..., None]]] = {

@@ -14,7 +14,7 @@ BUCKETS_S: Final = (0, 1, 10, 60, 300, 1_800, 3_600, 21_600, 86_400)
 
 def queue_statistics(state: State, *, now_us: int) -> QueueStatisticsView:
     """The queue now, and how it went in the hour before. Looks at every session in memory once."""
-    own = [session for session in state.sessions.values() if session.tasks is None]
+    own = [session for session in state.sessions.values() if session.tasks is None and not session.is_outside]
     since_us = max(now_us - WINDOW_US, 0 if state.ended_complete else _oldest_end_us(own, now_us=now_us))
     waits = [_wait_s(session) for session in own if (session.scheduled_us or 0) > since_us]
     finished = sum(session.started_us is not None and (session.ended_us or 0) > since_us for session in own)

@@ -11,6 +11,7 @@ from aliquot.service.creation import Creation
 from aliquot.service.feed import Feed
 from aliquot.service.journal import Journal
 from aliquot.service.ledger.ports import LedgerStore
+from aliquot.service.outside import Outside
 from aliquot.service.ports import Clock, Executor, Ids, Store
 from aliquot.service.preview import Previews
 from aliquot.service.queries import Queries
@@ -59,6 +60,14 @@ class UseCases:
             state=state, journal=self.journal, store=store, clock=clock, ids=ids, pending_max=pending_max
         )
         self.previews = Previews(state=state, creation=creation, clock=clock)
+        self.outside = Outside(
+            state=state,
+            journal=self.journal,
+            feed=self.feed,
+            creation=creation,
+            previews=self.previews,
+            clock=clock,
+        )
         self.queries = Queries(state=state, store=store, feed=self.feed, previews=self.previews, clock=clock)
         self.sessions = Sessions(state=state, journal=self.journal, creation=creation, store=store, clock=clock)
         self.administration = Administration(state=state, journal=self.journal, clock=clock)

@@ -1,0 +1,257 @@
+"""Work that is run outside: GPUs at once or not at all, by the same decision, charged, told of, and given back."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import TypeVar
+
+import pytest
+
+from aliquot.service.administration import Administration
+from aliquot.service.orchestrator import state_of
+from aliquot_schema.errors import Forbidden, IdempotencyMismatch, InvalidAmount, NotFound, NotPlaced, StateConflict
+from aliquot_schema.ids import SessionId, UserId
+from aliquot_schema.leases import EndEvidence, LeaseKind
+from aliquot_schema.outside_views import NewOutside, OutsideView
+from aliquot_schema.policies import Preemption, Victims
+from aliquot_schema.requests import Role
+from aliquot_schema.states import SessionState as S
+from leader_stage_stores import new_memory_store
+from service_bench import agent
+from service_stage import CALLER, Stage, stage
+
+pytestmark = pytest.mark.anyio
+
+BOB = replace(CALLER, user=UserId("bob"), role=Role.USER)
+T = TypeVar("T")
+
+
+@asynccontextmanager
+async def passes(on: Stage) -> AsyncIterator[None]:
+    """Passes go on by themselves, as they do in a server."""
+
+    async def run() -> None:
+        await on.allocator.run()
+
+    task = asyncio.create_task(run())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def called(on: Stage, call: Awaitable[T]) -> T:
+    async with passes(on), asyncio.timeout(60):
+        return await call
+
+
+async def allocate(on: Stage, job: str = "job", count: str = "1", **more: object) -> OutsideView:
+    asked = NewOutside(job_id=job, gpu_count=count, **more)  # type: ignore[arg-type]  # by name
+    view = await called(on, on.outside.allocate(CALLER, asked))
+    on.check()
+    return view
+
+
+def session_of(view: OutsideView) -> SessionId:
+    return SessionId(view.session_id)
+
+
+async def test_it_is_given_devices_at_once_and_nothing_is_started() -> None:
+    async with stage([agent("a", devices=2)]) as on:
+        view = await allocate(on, count="2", memory_gb="40")
+        assert sorted(view.gpu_ids) == ["a-gpu-0", "a-gpu-1"]
+        assert (view.renewed, [gpu.memory_gb for gpu in view.gpus]) == (False, [80.0, 80.0])
+        session = on.session(session_of(view))
+        assert (session.state, session.run_id, on.live()) == (S.RUNNING, "job", [])
+        assert {lease.kind for lease in on.state.outside.of(session.id)} == {LeaseKind.MANUAL}
+        assert on.held() == {"a-gpu-0": 1000, "a-gpu-1": 1000}
+        assert on.launcher.waiting == ()
+        seen = await on.queries.session(CALLER, session.id)
+        assert seen is not None
+        assert (seen.holds_devices, len(seen.allocated_gpus)) == (True, 2)
+
+
+async def test_shares_of_a_gpu_are_given_too() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        view = await allocate(on, count="0.25")
+        assert [(gpu.gpu_id, gpu.share, gpu.memory_gb) for gpu in view.gpus] == [("a-gpu-0", 0.25, 20.0)]
+
+
+async def test_all_or_nothing_with_the_holders_and_when_they_end() -> None:
+    async with stage([agent("a", devices=2)]) as on:
+        holder = await on.submit(time_limit=600)
+        await on.advance()
+        with pytest.raises(NotPlaced) as refused:
+            await allocate(on, count="2")
+        assert (refused.value.reason, refused.value.blocked_by) == ("insufficient", (holder,))
+        assert refused.value.until is not None
+        assert on.held() == {"a-gpu-1": 1000} or on.held() == {"a-gpu-0": 1000}
+
+
+async def test_the_same_job_holds_what_it_has_and_for_longer() -> None:
+    async with stage([agent("a", devices=2)]) as on:
+        first = await allocate(on, lease=60.0)
+        on.clock.passes(30)
+        second = await allocate(on, lease=60.0)
+        assert (second.session_id, second.gpu_ids, second.renewed) == (first.session_id, first.gpu_ids, True)
+        assert first.expires_at is not None
+        assert second.expires_at is not None
+        assert (second.expires_at - first.expires_at).total_seconds() == pytest.approx(30, abs=1)
+        assert (await allocate(on, lease=1.0)).expires_at == second.expires_at, "a shorter time takes nothing away"
+        assert len(on.held()) == 1
+        with pytest.raises(IdempotencyMismatch):
+            await allocate(on, count="2")
+
+
+async def test_calls_at_once_for_one_job_make_one() -> None:
+    async with stage([agent("a", devices=4)]) as on:
+        asked = NewOutside(job_id="job", gpu_count="1")
+        views = await called(on, asyncio.gather(*(on.outside.allocate(CALLER, asked) for _ in range(4))))
+        assert len({view.session_id for view in views}) == 1
+        assert len(on.held()) == 1
+
+
+async def test_it_is_given_back_and_can_be_called_for_again() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        first = await allocate(on)
+        done = await on.outside.release(CALLER, "job")
+        assert (done.gpu_ids, done.expires_at) == (first.gpu_ids, None)
+        assert (on.held(), on.session(session_of(first)).state) == ({}, S.COMPLETED)
+        with pytest.raises(NotFound):
+            await on.outside.release(CALLER, "job")
+        second = await allocate(on)
+        assert second.session_id != first.session_id
+        third = await on.outside.release(CALLER, "job")
+        assert third.session_id == second.session_id
+
+
+async def test_it_expires_with_an_event_and_wakes_the_allocator_for_it() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        view = await allocate(on, lease=60.0)
+        _, wake_at_us = await on.allocator.run_once()
+        lease = on.state.outside.of(session_of(view))[0]
+        assert wake_at_us == lease.until_us
+        kinds: list[str] = []
+        on.journal.listeners.append(lambda event: kinds.append(f"{event.kind} {event.actor}"))
+        on.clock.passes(61)
+        await on.allocator.run_once()
+        on.check()
+        session = on.session(session_of(view))
+        assert (on.held(), session.state, session.failure is not None) == ({}, S.FAILED, True)
+        assert "session.expired system:allocator" in kinds
+        assert "lease.released system:allocator" in kinds
+
+
+async def test_it_expires_while_the_orchestrator_is_stopped_and_nothing_new_is_given_then() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        await allocate(on, lease=60.0)
+        office = Administration(state=on.state, journal=on.journal, clock=on.clock)
+        await office.stop_orchestrator(CALLER, None)
+        assert (await allocate(on, lease=120.0)).renewed
+        with pytest.raises(NotPlaced) as refused:
+            await allocate(on, job="other")
+        assert refused.value.reason == "stopped"
+        on.clock.passes(121)
+        await on.allocator.run_once()
+        assert on.held() == {}
+
+
+async def test_it_takes_nothing_that_the_head_of_the_queue_was_promised() -> None:
+    async with stage([agent("a", devices=3)]) as on:
+        await on.submit(devices=2, time_limit=600)
+        await on.advance()
+        head = await on.submit(devices=3, time_limit=600)
+        await on.advance()
+        promised = on.state.promised_us[head]
+        with pytest.raises(NotPlaced) as refused:
+            await allocate(on, lease=10.0)
+        assert refused.value.blocked_by == (head,)
+        await on.advance()
+        assert on.state.promised_us[head] == promised
+        assert await on.submit(time_limit=60)
+        await on.advance()
+        assert len(on.held()) == 3, "who says when it ends may pass"
+
+
+async def test_it_makes_nobody_leave_and_is_asked_by_nobody_to_leave() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        on.state.rules = replace(
+            on.state.rules, order="priority", preemption=Preemption(victims=Victims.ANY, run_ms_min=0)
+        )
+        low = await on.submit(priority="low")
+        await on.advance()
+        with pytest.raises(NotPlaced):
+            await allocate(on)
+        assert on.session(low).state is S.RUNNING
+        on.executor.ends(on.live()[0])  # type: ignore[arg-type]  # a kernel's id
+        await on.settle()
+        view = await allocate(on)
+        await on.submit(priority="critical")
+        await on.advance()
+        assert on.session(session_of(view)).state is S.RUNNING
+
+
+async def test_it_is_charged_and_counts_in_quotas() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        view = await allocate(on)
+        on.clock.passes(3600)
+        await on.outside.release(CALLER, "job")
+        session = on.session(session_of(view))
+        (account,) = [known for known in on.state.accounts.values() if known.user == "ann"]
+        assert session.owner == account.user
+        assert account.charged >= 1000 * 3_600_000
+
+
+async def test_canceling_its_session_gives_it_back_and_it_cannot_be_retried() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        view = await allocate(on)
+        await on.cancel(session_of(view))
+        on.check()
+        assert (on.held(), on.session(session_of(view)).state) == ({}, S.CANCELED)
+        with pytest.raises(StateConflict):
+            await on.sessions.retry_session(CALLER, view.session_id, None)
+
+
+async def test_it_is_of_its_owner_alone() -> None:
+    async with stage([agent("a", devices=2)]) as on:
+        view = await allocate(on)
+        with pytest.raises(NotFound):
+            await on.outside.release(BOB, "job")
+        with pytest.raises(Forbidden):
+            await on.outside.allocate(replace(BOB, role=Role.VIEWER), NewOutside(job_id="job", gpu_count="1"))
+        own = await called(on, on.outside.allocate(BOB, NewOutside(job_id="job", gpu_count="1")))
+        assert own.session_id != view.session_id
+
+
+@pytest.mark.parametrize("count", ["-1", "NaN", "many", "Infinity"])
+async def test_a_number_of_gpus_that_is_none_is_refused(count: str) -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        with pytest.raises(InvalidAmount):
+            await allocate(on, count=count)
+
+
+async def test_it_outlives_a_restart_with_its_time() -> None:
+    store = await new_memory_store()
+    try:
+        async with stage([agent("a", devices=1)], store=store) as on:
+            view = await allocate(on, lease=60.0)
+            ends = on.state.outside.ends()
+            again = await state_of(await store.open(), store=store)
+            assert again.outside.ends() == ends
+            assert again.sessions[session_of(view)].is_outside
+            assert again.holds_devices(session_of(view))
+    finally:
+        await store.close()
+
+
+async def test_what_shows_its_end_is_written_down() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        await allocate(on)
+        evidence: list[EndEvidence | None] = []
+        on.journal.listeners.append(
+            lambda event: evidence.append(event.record.evidence) if event.kind == "lease.released" else None  # type: ignore[union-attr]
+        )
+        await on.outside.release(CALLER, "job")
+        assert evidence == [EndEvidence.GIVEN_BACK]
