@@ -16,6 +16,7 @@ import ray_nodes  # noqa: F401
 import reading  # noqa: F401
 import start_latency  # noqa: F401
 import submissions  # noqa: F401
+import subscribers  # noqa: F401
 import throughput  # noqa: F401
 from machine import fork_s, fsync_p50_s
 from registry import Scenario, chosen

@@ -34,6 +34,12 @@ class Served(NamedTuple):
         fields = Path(f"/proc/{self.pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
+    def rss_bytes(self) -> int:
+        """The memory that it has."""
+        status = Path(f"/proc/{self.pid}/status").read_text(encoding="ascii")
+        [line] = [line for line in status.splitlines() if line.startswith("VmRSS:")]
+        return int(line.split()[1]) * 1024
+
 
 @asynccontextmanager
 async def served(run: Callable[[Serving], Coroutine[Any, Any, None]]) -> AsyncIterator[Served]:
