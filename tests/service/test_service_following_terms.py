@@ -84,7 +84,7 @@ async def test_a_person_s_change_that_meets_a_later_term_is_committed_all_the_sa
         session_id = await old.submit()
         leader = await servers.leader()
         await leader.until_state(session_id, SessionState.RUNNING)
-        assert leader.duty.standing.epoch > 1
+        await leader.until(lambda: leader.duty.standing.epoch > 1)
 
 
 async def test_servers_that_start_at_once_agree_on_one_leader(database_url: str) -> None:
