@@ -68,7 +68,10 @@ async def held() -> dict[str, float]:
     async with OwnServer("--no-local-agents", "--log-level=warning") as server:
         async with Connection(server.port, server.token) as connection:
             changes = await _Changes.begin(connection)
-            sockets = await _follow(server, HELD, after=changes.revision)
+        sockets = await _follow(server, HELD, after=changes.revision)
+        # That took so long that the connection from before would be closed by now.
+        async with Connection(server.port, server.token) as connection:
+            changes.connection = connection
             await changes.make()
             await _until(sockets, 2)
             rss = Served(server.pid, server.port).rss_bytes()
@@ -81,7 +84,7 @@ class _Changes:
     """One session that waits, and whose priority goes up and down."""
 
     def __init__(self, connection: Connection, *, session_id: str, revision: int) -> None:
-        self._connection = connection
+        self.connection = connection
         self._session_id = session_id
         self.revision = revision
         self._high = False
@@ -97,7 +100,7 @@ class _Changes:
         """Change it once."""
         self._high = not self._high
         variables = {"id": self._session_id, "priority": "high" if self._high else "low"}
-        await self._connection.ask(CHANGE, variables)
+        await self.connection.ask(CHANGE, variables)
 
 
 async def _follow(server: OwnServer, count: int, *, after: int) -> list[Socket]:
