@@ -1,26 +1,30 @@
 """The compiled executor answers as graphql-core does, byte for byte, for values of every kind."""
 
 import asyncio
+import gc
 from collections.abc import Iterator
 from random import Random
 from typing import Any
 
 import orjson
 import pytest
+import strawberry
 from graphql import DocumentNode, ExecutionResult, execute, parse, validate
 from graphql.execution import Executor, MiddlewareManager
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from hypothesis_graphql import queries
 from strawberry.execution import optimized_is_awaitable
 from strawberry.schema.schema import StrawberryGraphQLCoreExecutionContext
 
-from aliquot.api.execution.executor import compiled_executor
+from aliquot.api.execution import compiler
+from aliquot.api.execution.executor import CompiledExecutor, compiled_executor
 from api_documents import various
 from api_reading import Readings, reading_schema
 
 SCHEMA = reading_schema()
 CORE = SCHEMA._schema
+SDL = SCHEMA.as_str()
 ROUNDS = 3
 """The first compiles nothing, the second compiles, the third is compiled."""
 
@@ -58,24 +62,145 @@ def answer(
     return orjson.dumps({"data": result.data, "errors": [error.formatted for error in result.errors or ()]})
 
 
-@settings(
-    max_examples=600,
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
-@given(
-    text=queries(SCHEMA.as_str()),
-    seed=st.integers(0, 2**32),
-    share=st.sampled_from([0.0, 0.0, 0.01, 0.05, 0.3]),
-    conditions=st.fixed_dictionaries({}, optional={"yes": st.booleans(), "no": st.booleans()}),
-)
-def test_random_queries_are_answered_as_graphql_core_does(
-    runner: asyncio.Runner, text: str, seed: int, share: float, conditions: dict[str, bool]
-) -> None:
-    document = parse(various(text, CORE, Random(seed)))
-    assert validate(CORE, document) == []
-    expected = answer(runner, document, seed=seed, share=share, **conditions)
+@pytest.mark.parametrize("fields", [["agents", "update"], ["sessions", "queue", "session"], ["groups", "preview"]])
+def test_random_queries_are_answered_as_graphql_core_does(runner: asyncio.Runner, fields: list[str]) -> None:
+    _compare(runner, fields, examples=130)
+
+
+def test_random_queries_of_unions_and_interfaces_are_answered_as_graphql_core_does(runner: asyncio.Runner) -> None:
+    _compare(runner, ["answers", "failures"], examples=130)
+
+
+def _compare(runner: asyncio.Runner, fields: list[str], *, examples: int) -> None:
+    @settings(
+        max_examples=examples,
+        deadline=None,
+        derandomize=True,
+        suppress_health_check=list(HealthCheck),
+        phases=[Phase.generate],  # a query is small enough to be read as it is
+    )
+    @given(
+        text=queries(SDL, fields=fields),
+        seed=st.integers(0, 2**32),
+        share=st.sampled_from([0.0, 0.0, 0.01, 0.05, 0.3]),
+        conditions=st.fixed_dictionaries({}, optional={"yes": st.booleans(), "no": st.booleans()}),
+    )
+    def compare(text: str, seed: int, share: float, conditions: dict[str, bool]) -> None:
+        document = parse(various(text, CORE, Random(seed)))
+        assert validate(CORE, document) == []
+        expected = answer(runner, document, seed=seed, share=share, **conditions)
+        executor = compiled_executor()
+        for _ in range(ROUNDS):
+            assert answer(runner, document, executor, seed=seed, share=share, **conditions) == expected
+
+    compare()
+
+
+WHOLE = """query ($all: Boolean! = true) {
+  agents { edges { node { id ...Devices } } pageInfo { hasNextPage } revision }
+  failures { __typename ... on UnknownSlot { slot known } ... on Error { text: message } }
+}
+fragment Devices on Agent { devices @include(if: $all) { id memory_bytes holders { share since } } }"""
+
+
+@pytest.fixture
+def walked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The fields that graphql-core executed, one by one."""
+    found: list[str] = []
+    execute_field = CompiledExecutor.execute_field
+
+    def noting(self: Any, parent_type: Any, source: Any, details: Any, path: Any, deferred: Any) -> Any:
+        found.append(f"{parent_type.name}.{details[0].node.name.value}")
+        return execute_field(self, parent_type, source, details, path, deferred)
+
+    monkeypatch.setattr(CompiledExecutor, "execute_field", noting)
+    return found
+
+
+def test_the_third_time_only_what_has_a_resolver_is_walked(runner: asyncio.Runner, walked: list[str]) -> None:
+    document, executor = parse(WHOLE), compiled_executor()
+    for _ in range(2):
+        answer(runner, document, executor)
+    walked.clear()
+    # The last of `failures` is no error at all, so graphql-core goes through that list, and finds each item compiled.
+    assert answer(runner, document, executor) == answer(runner, document)
+    assert walked == ["Query.agents", "Query.failures"]
+
+
+def test_what_is_odd_is_walked_alone(runner: asyncio.Runner, walked: list[str]) -> None:
+    document, executor = parse("{ groups { id version waits { reason } } }"), compiled_executor()
+    for _ in range(3):
+        walked.clear()
+        expected = answer(runner, document, seed=18, share=0.05)
+        assert answer(runner, document, executor, seed=18, share=0.05) == expected
+    assert b'"errors":[{' in expected
+    assert walked.count("Session.id") == 1
+
+
+def test_each_answer_to_a_condition_has_a_plan_of_its_own(runner: asyncio.Runner) -> None:
+    document, executor = parse(WHOLE), compiled_executor()
+    for all_ in (True, False, True, False, True, False):
+        assert answer(runner, document, executor, all=all_) == answer(runner, document, all=all_)
+
+
+def test_more_variants_than_are_worth_it_are_walked(runner: asyncio.Runner) -> None:
+    names = "abcdef"
+    fields = " ".join(f"{name}: version @include(if: ${name})" for name in names)
+    document = parse(f"query ({' '.join(f'${name}: Boolean!' for name in names)}) {{ groups {{ id {fields} }} }}")
     executor = compiled_executor()
-    for _ in range(ROUNDS):
-        assert answer(runner, document, executor, seed=seed, share=share, **conditions) == expected
+    for number in range(2 ** len(names)):
+        chosen = {name: bool(number >> at & 1) for at, name in enumerate(names)}
+        for _ in range(2):
+            assert answer(runner, document, executor, **chosen) == answer(runner, document, **chosen)
+
+
+def test_plans_go_with_their_documents(runner: asyncio.Runner) -> None:
+    executor = compiled_executor()
+    for _ in range(10):
+        document = parse(WHOLE)
+        for _ in range(2):
+            answer(runner, document, executor)
+    del document
+    gc.collect()
+    assert len(executor.plans) == 0
+
+
+def test_what_is_too_large_is_not_compiled(
+    runner: asyncio.Runner, walked: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compiler, "FIELDS_MAX", 3)
+    document, executor = (
+        parse("{ preview { queue_position } session { id version attempt owner } }"),
+        compiled_executor(),
+    )
+    for _ in range(3):
+        walked.clear()
+        assert answer(runner, document, executor) == answer(runner, document)
+    assert "Session.owner" in walked
+    assert "SessionPreview.queue_position" not in walked
+
+
+def test_fields_with_resolvers_are_never_compiled(runner: asyncio.Runner) -> None:
+    calls: list[str] = []
+
+    @strawberry.type
+    class Part:
+        name: str
+
+        @strawberry.field
+        def loud(self) -> str:
+            calls.append(self.name)
+            return self.name.upper()
+
+    @strawberry.type
+    class Query:
+        @strawberry.field
+        def parts(self) -> list[Part]:
+            return [Part(name="a"), Part(name="b")]
+
+    schema = strawberry.Schema(Query, execution_context_class=compiled_executor())
+    for _ in range(3):
+        calls.clear()
+        result = runner.run(schema.execute("{ parts { name loud } }"))
+        assert result.data == {"parts": [{"name": "a", "loud": "A"}, {"name": "b", "loud": "B"}]}
+        assert calls == ["a", "b"]
