@@ -31,6 +31,7 @@ MODULES: Final = (
     "guards",
     "preferences",
     "aside",
+    "at_once",
     "arrays",
     "leaving",
     "decide",

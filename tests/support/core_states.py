@@ -42,7 +42,9 @@ def pending(draw: st.DrawFn, row: PendingRow) -> PendingRow:
         "where": draw(st.sampled_from(PLACES)),
         "falls_back_us": draw(st.sampled_from([*[None] * 4, NOW_US, NOW_US + 9])),
     }
-    if tasks is not None:
+    if tasks is None:
+        fields["at_once"] = draw(st.integers(0, 7)) == 0
+    else:
         indices = Intervals.parse(tasks)
         fields |= {"tasks": indices, "tasks_startable": draw(st.integers(0, len(indices)))}
     return replace(row, **fields)

@@ -9,6 +9,7 @@ from typing import Any
 from hypothesis import given
 
 from aliquot.core.allocation.models import is_of_model
+from aliquot.core.at_once import TURNED_AWAY
 from aliquot.core.decide import decide
 from aliquot.core.plan import Plan
 from aliquot.core.policy import Policy
@@ -49,6 +50,7 @@ def test_what_is_true_of_every_plan(policy: Policy, state: Snapshot) -> None:
     plan = plan_of(state, policy)
     assert state == before, "a pass changes nothing of its input"
     every_session_gets_one_answer(state, plan)
+    who_does_not_wait_comes_last(state, plan)
     every_reason_has_what_it_rests_on(state, plan)
     every_placement_is_whole_and_allowed(state, plan)
     no_device_is_overbooked(state, plan)
@@ -66,6 +68,15 @@ def every_session_gets_one_answer(state: Snapshot, plan: Plan) -> None:
         assert (name in plan.verdicts) == (name not in plan.failures and starts[name] < tasks)
         assert starts[name] <= row.tasks_startable
     assert not set(plan.fallbacks) & set(starts), "who starts keeps what it asked for"
+
+
+def who_does_not_wait_comes_last(state: Snapshot, plan: Plan) -> None:
+    hurried = {row.session_id for row in state.queue if row.at_once}
+    starts = [placement.session_id in hurried for placement in plan.placements]
+    assert starts == sorted(starts)
+    assert not hurried & (set(plan.verdicts) | {one.session_id for one in plan.promises})
+    assert all(eviction.by_session not in hurried for eviction in plan.evictions)
+    assert {name for name, failure in plan.failures.items() if failure == TURNED_AWAY} <= hurried
 
 
 def every_reason_has_what_it_rests_on(state: Snapshot, plan: Plan) -> None:
