@@ -4,6 +4,13 @@ import typer
 
 from aliquot.cli.agent import agent
 from aliquot.cli.audit import audit
+from aliquot.cli.cluster import policy_document
+from aliquot.cli.cluster.agents import agents
+from aliquot.cli.cluster.gpus import gpus
+from aliquot.cli.cluster.queue import queue
+from aliquot.cli.cluster.quota import quota
+from aliquot.cli.cluster.usage import usage
+from aliquot.cli.connection.clusters import clusters
 from aliquot.cli.db import db
 from aliquot.cli.doctor import doctor
 from aliquot.cli.key import key
@@ -27,6 +34,14 @@ def describe() -> None:
 
 
 main.add_typer(session, name="session")
+main.command("queue")(queue)
+main.command("gpus")(gpus)
+main.add_typer(agents, name="agents")
+main.command("usage")(usage)
+main.add_typer(quota, name="quota")
+main.add_typer(clusters, name="clusters")
+policy.command("show")(policy_document.show)
+policy.command("set")(policy_document.change)
 main.add_typer(agent, name="agent", help="Run an agent of another node, check a node, and make keys.")
 main.command("once")(once)
 main.add_typer(node, name="node", help="Be a node of a Ray cluster.")

@@ -1,4 +1,4 @@
-"""`aliquot policy`: what a policy does, tried out on scenarios."""
+"""`aliquot policy test`: what a policy does, tried out on scenarios."""
 
 import json
 import sys
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 Files = Annotated[list[Path], Argument(help="YAML files: given, when, then; --- divides scenarios.")]
 AsJson = Annotated[bool, Option("--json", help="Print one object a scenario, as a list.")]
 
-policy = typer.Typer(no_args_is_help=True, help="Try out policies.")
+policy = typer.Typer(no_args_is_help=True, help="Look at the policy, change it, and try it out.")
 
 
 @policy.callback()
 def describe() -> None:
-    """Try out policies."""
+    """Look at the policy, change it, and try it out."""
 
 
 @policy.command("test")

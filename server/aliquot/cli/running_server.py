@@ -4,7 +4,7 @@ import asyncio
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
 import typer
 
@@ -13,21 +13,24 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-ServerUrl = Annotated[str, typer.Option("--server", help="Where the server is.", show_default=True)]
+ServerUrl = Annotated[
+    str | None, typer.Option("--server", help="Where the server is.  [default: as `aliquot clusters` says, or here]")
+]
 TokenFile = Annotated[
     Path | None, typer.Option(help="The file with its token; without one, the file in the data folder.")
 ]
-LOCAL = "http://127.0.0.1:8090"
+LOCAL: Final = None
+"""None is named: what the environment or the file of clusters says, else this machine's."""
 
 
-def ask(work: Callable[["Client"], Awaitable[T]], *, server: str, token_file: Path | None) -> T:
+def ask(work: Callable[["Client"], Awaitable[T]], *, server: str | None, token_file: Path | None) -> T:
     """Run something on a client. What goes wrong is told in words; the exit code is 2 then."""
 
     async def run() -> T:
-        async with Client(server, _token(token_file)) as client:
+        async with Client.at(find_place(server=server, token_file=token_file)) as client:
             return await work(client)
 
-    from aliquot.client import Client
+    from aliquot.client import Client, find_place
     from aliquot.client.failures import ClientFailure
     from aliquot_schema.errors import AliquotError
 
@@ -36,9 +39,3 @@ def ask(work: Callable[["Client"], Awaitable[T]], *, server: str, token_file: Pa
     except (ClientFailure, AliquotError, OSError, UnicodeDecodeError) as error:
         print(error, file=sys.stderr)
         raise typer.Exit(2) from None
-
-
-def _token(path: Path | None) -> str:
-    from aliquot.settings import default_data_folder
-
-    return (path or default_data_folder() / "token").read_text(encoding="ascii").strip()

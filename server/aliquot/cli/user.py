@@ -75,7 +75,7 @@ def disable(name: Name, server: ServerUrl = LOCAL, token_file: TokenFile = None,
     _tell(_changed(UPDATE, {"name": name, "disabled": True}, server=server, token_file=token_file), as_json=as_json)
 
 
-def _changed(query: str, asked: dict[str, Any], *, server: str, token_file: Path | None) -> dict[str, Any]:
+def _changed(query: str, asked: dict[str, Any], *, server: str | None, token_file: Path | None) -> dict[str, Any]:
     changed = ask(lambda client: client.change(query, {"input": asked}), server=server, token_file=token_file)
     found: dict[str, Any] = changed["user"]
     return found

@@ -42,7 +42,7 @@ def _input(of: GraphQLInputObjectType) -> str:
     fields = "".join(
         f"    {name}: {_sent(field)}\n{quoted(field.description, indent=4)}" for name, field in of.fields.items()
     )
-    head = f"class {of.name}(Struct, frozen=True, kw_only=True, omit_defaults=True):\n"
+    head = f"class {of.name}(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):\n"
     return f"{head}{quoted(of.description, indent=4)}\n{fields}"
 
 

@@ -10,7 +10,7 @@ from msgspec import Struct
 from aliquot.client.generated.enums import KeyScope, Role
 
 
-class CreateApiKeyInput(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class CreateApiKeyInput(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """A new key."""
 
     user: str
@@ -23,7 +23,7 @@ class CreateApiKeyInput(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Seconds; without them it holds until it is revoked."""
 
 
-class CreateUserInput(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class CreateUserInput(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """A new user."""
 
     name: str
@@ -36,7 +36,7 @@ class CreateUserInput(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Whose sessions the user takes part in."""
 
 
-class DisableUserInput(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class DisableUserInput(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """A user to disable."""
 
     name: str
@@ -45,7 +45,7 @@ class DisableUserInput(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Refuse if it is not at this version."""
 
 
-class UpdateUserInput(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class UpdateUserInput(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """Changes of a user."""
 
     name: str

@@ -11,7 +11,7 @@ from aliquot.client.generated.enums import QuotaScope
 from aliquot.client.generated.inputs import NameValueInput, SlotAmountInput
 
 
-class ModelChargeInput(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ModelChargeInput(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """What a whole device of a model costs."""
 
     model: str
@@ -20,7 +20,7 @@ class ModelChargeInput(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Milli of a device."""
 
 
-class ChargesInput(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ChargesInput(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """See `Charges`."""
 
     accelerators: Sequence[ModelChargeInput] | None = None
@@ -31,7 +31,7 @@ class ChargesInput(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Per GiB of memory."""
 
 
-class DrainAgentInput(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class DrainAgentInput(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """An agent to drain."""
 
     id: str
@@ -42,7 +42,7 @@ class DrainAgentInput(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Ask what runs there to make room, and wait again."""
 
 
-class LabelAgentInput(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class LabelAgentInput(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """Labels of an agent, in place of those that it has."""
 
     id: str
@@ -51,7 +51,7 @@ class LabelAgentInput(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """All of them."""
 
 
-class PoolInput(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class PoolInput(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """A part of the cluster."""
 
     name: str
@@ -60,7 +60,7 @@ class PoolInput(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Seconds that a session without a limit is reckoned to run."""
 
 
-class PreemptionRulesInput(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class PreemptionRulesInput(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """See `PreemptionRules`."""
 
     victims: str | None = None
@@ -73,7 +73,7 @@ class PreemptionRulesInput(Struct, frozen=True, kw_only=True, omit_defaults=True
     """Seconds."""
 
 
-class RemoveQuotaInput(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class RemoveQuotaInput(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """A quota to remove."""
 
     scope: QuotaScope
@@ -84,7 +84,7 @@ class RemoveQuotaInput(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Refuse if it is not at this version."""
 
 
-class RetriesInput(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class RetriesInput(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """See `Retries`."""
 
     tries_min: int | None = None
@@ -97,7 +97,7 @@ class RetriesInput(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """0 to 100."""
 
 
-class SetAgentSchedulableInput(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class SetAgentSchedulableInput(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """Whether an agent is given something new."""
 
     id: str
@@ -108,7 +108,7 @@ class SetAgentSchedulableInput(Struct, frozen=True, kw_only=True, omit_defaults=
     """Why, for everybody to read."""
 
 
-class SetQuotaInput(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class SetQuotaInput(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """A quota, in place of the one there is."""
 
     scope: QuotaScope
@@ -129,7 +129,7 @@ class SetQuotaInput(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Refuse if it is not at this version. 0 = there is none."""
 
 
-class WeightsInput(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class WeightsInput(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """See `Weights`."""
 
     age: int | None = None
@@ -150,7 +150,7 @@ class WeightsInput(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """1 to 100."""
 
 
-class UpdatePolicyInput(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class UpdatePolicyInput(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """Changes of the policy: all of them together are taken, or none."""
 
     order: str | None = None

@@ -43,7 +43,7 @@ class AuditChange(Struct, frozen=True, kw_only=True):
     """
 
 
-class AuditFilterInput(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class AuditFilterInput(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """Which changes; what is left out does not filter."""
 
     entity_id: str | None = None

@@ -10,7 +10,7 @@ from msgspec import Struct
 from aliquot.client.generated.enums import AgentState, DependencyCondition, SessionState
 
 
-class AgentFilter(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class AgentFilter(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """Which agents; what is not given does not filter."""
 
     ids: Sequence[str] | None = None
@@ -21,7 +21,7 @@ class AgentFilter(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """On this node."""
 
 
-class CancelSessionInput(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class CancelSessionInput(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """A session to cancel."""
 
     id: str
@@ -30,7 +30,7 @@ class CancelSessionInput(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Refuse if the session is not at this version."""
 
 
-class ChangeSessionInput(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ChangeSessionInput(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """A session to change."""
 
     id: str
@@ -39,7 +39,7 @@ class ChangeSessionInput(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Refuse if the session is not at this version."""
 
 
-class CommandInput(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class CommandInput(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """What to run: either a list of arguments or a shell string."""
 
     argv: Sequence[str] | None = None
@@ -48,7 +48,7 @@ class CommandInput(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A string for /bin/sh -c."""
 
 
-class SlotAmountInput(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class SlotAmountInput(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """How much of a slot each kernel needs."""
 
     slot: str
@@ -57,7 +57,7 @@ class SlotAmountInput(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A decimal number, or a size with a binary suffix, like 32g."""
 
 
-class NameValueInput(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class NameValueInput(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """A tag or an environment variable."""
 
     name: str
@@ -66,7 +66,7 @@ class NameValueInput(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Its value."""
 
 
-class DependencyInput(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class DependencyInput(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """A session to wait for."""
 
     session_id: str
@@ -75,7 +75,7 @@ class DependencyInput(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What it must come to."""
 
 
-class FallbackInput(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class FallbackInput(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """A smaller request to settle for after a wait; nothing makes the session grow back."""
 
     slots: Sequence[SlotAmountInput]
@@ -88,7 +88,7 @@ class FallbackInput(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The least memory per device; without it, as before."""
 
 
-class CreateSessionInput(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class CreateSessionInput(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """A session to submit."""
 
     command: CommandInput
@@ -153,14 +153,14 @@ class CreateSessionInput(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Within create_sessions: how others of the batch name it in depends_on."""
 
 
-class CreateSessionsInput(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class CreateSessionsInput(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """Sessions to submit together: all of them or none."""
 
     sessions: Sequence[CreateSessionInput]
     """At most 1000. One may wait for others by their local_name; a circle is refused."""
 
 
-class SessionFilter(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class SessionFilter(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """Which sessions; what is not given does not filter."""
 
     ids: Sequence[str] | None = None
@@ -175,7 +175,7 @@ class SessionFilter(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """With exactly this name."""
 
 
-class UpdateSessionPriorityInput(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class UpdateSessionPriorityInput(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """A session that gets another priority."""
 
     id: str

@@ -1,0 +1,88 @@
+"""The map of the GPUs: one line each, with a bar of its holders' shares."""
+
+import json
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from aliquot.cli.cluster.standing import standing
+from aliquot.cli.connection.printing import cells, printable
+
+if TYPE_CHECKING:
+    from aliquot.client.generated.agents import Agent
+    from aliquot.client.generated.devices import Device, Holder
+
+BAR_CELLS: Final = 20
+COLOURS: Final = ("cyan", "magenta", "yellow", "green", "blue", "bright_red", "bright_cyan", "bright_magenta")
+"""A user has always the same one; more users than colours share them, and the names beside the bar tell."""
+
+
+def gpus_of(agent: "Agent") -> dict[str, Any]:
+    """An agent's accelerators, for programs."""
+    return {"agent_id": agent.id, "node_id": agent.node_id, "state": agent.state, "gpus": _accelerators(agent)}
+
+
+def drawn(agents: "Sequence[Agent]") -> Group:
+    """The whole map, agent by agent."""
+    return Group(*(part for agent in agents for part in _agent(agent)))
+
+
+def _agent(agent: "Agent") -> "Iterator[Text | Table]":
+    gpus = _accelerators(agent)
+    held = f"{sum(float(gpu.used) for gpu in gpus):.2f} of {len(gpus)} GPUs held" if gpus else "no GPU"
+    yield Text(f"{printable(agent.id)}  {standing(agent)}  {held}", "bold")
+    rows = Table(box=None, show_header=False, pad_edge=False)
+    for gpu in gpus:
+        rows.add_row(*_row(gpu))
+    yield rows
+
+
+def _accelerators(agent: "Agent") -> "list[Device]":
+    shown = json.loads(agent.gpu_alloc_map)
+    return [device for device in agent.devices if device.id in shown]
+
+
+def _row(gpu: "Device") -> "Iterable[Text]":
+    busy = "" if gpu.utilization_pct is None else f"{gpu.utilization_pct:.0f} %"
+    return cells(
+        f"  {gpu.name}", gpu.model, gpu.used, _bar(gpu), _holders(gpu.holders), busy, _memory(gpu), _trouble(gpu)
+    )
+
+
+def _bar(gpu: "Device") -> Text:
+    """Each holder's share in the colour of its user; what is left is dotted."""
+    bar = Text()
+    capacity = float(gpu.capacity) or 1.0
+    for holder in gpu.holders:
+        # Whoever holds anything is seen.
+        width = max(1, round(float(holder.share) / capacity * BAR_CELLS))
+        bar.append("\N{FULL BLOCK}" * min(width, BAR_CELLS - len(bar)), style=_colour(holder.user))
+    bar.append("\N{MIDDLE DOT}" * (BAR_CELLS - len(bar)), style="dim")
+    return bar
+
+
+def _holders(holders: "Iterable[Holder]") -> Text:
+    parts = [
+        Text(f"{printable(one.user)} {one.share}{'' if one.kind == 'session' else f' ({one.kind})'}", _colour(one.user))
+        for one in holders
+    ]
+    return Text(", ").join(parts)
+
+
+def _memory(gpu: "Device") -> str:
+    used = "" if gpu.memory_used_bytes is None else f"{gpu.memory_used_bytes / 1e9:.1f} of "
+    return f"{used}{gpu.memory_bytes / 1e9:.0f} GB"
+
+
+def _trouble(gpu: "Device") -> Text:
+    words = [] if gpu.health == "healthy" else [str(gpu.health)]
+    words += ["used by others"] if gpu.external else []
+    return Text(", ".join(words), style="red")
+
+
+def _colour(user: str) -> str:
+    return COLOURS[zlib.crc32(user.encode()) % len(COLOURS)]

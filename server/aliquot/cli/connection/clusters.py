@@ -1,0 +1,110 @@
+"""`aliquot clusters`: the servers that have a name here."""
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+from typer import Argument, Option
+
+from aliquot.cli.connection.asking import usage
+from aliquot.cli.connection.options import AsJson
+from aliquot.cli.connection.printing import cells, console, print_json, table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from aliquot.client.places import Cluster
+
+clusters: Final = typer.Typer(no_args_is_help=True, help="Name servers, for --cluster and as the default.")
+
+Name = Annotated[str, Argument(metavar="NAME", help="How you call it.")]
+Url = Annotated[str, Argument(metavar="URL", help="Its address, like https://gpu.example.org:8090.")]
+KeyFile = Annotated[Path, Option(help="The file with your key for it, which stays where it is.")]
+Default = Annotated[bool, Option("--default", help="Take it where none is named.")]
+
+
+@clusters.command("list")
+def list_clusters(as_json: AsJson = False) -> None:
+    """List the servers that have a name. Keys are not printed."""
+    from aliquot.client.places import clusters_file
+
+    found = _read()
+    if as_json:
+        print_json([{"name": one.name, "url": one.url, "is_default": one.is_default} for one in found])
+    elif not found:
+        print(f"{clusters_file()} names none; `aliquot clusters add NAME URL --key-file FILE` does")
+    else:
+        rows = table("cluster", "address", "key", "")
+        for one in found:
+            key = "written in the file" if one.key_file is None else str(one.key_file)
+            rows.add_row(*cells(one.name, one.url, key, "default" if one.is_default else ""))
+        console().print(rows)
+
+
+@clusters.command("add")
+def add(name: Name, url: Url, key_file: KeyFile, default: Default = False) -> None:
+    """Give a server a name; one of that name is replaced."""
+    from aliquot.client.places import Cluster
+
+    if not url.startswith(("http://", "https://")):
+        usage(f"{url}: an address begins with https:// or http://")
+    others = [one for one in _read() if one.name != name]
+    made = Cluster(name=name, url=url, key_file=key_file.expanduser().absolute(), is_default=default)
+    _write([*others, made], default=name if default or not others else None)
+
+
+@clusters.command("use")
+def use(name: Name) -> None:
+    """Take this one where none is named."""
+    found = _read()
+    _known(name, found)
+    _write(found, default=name)
+
+
+@clusters.command("remove")
+def remove(name: Name) -> None:
+    """Forget a name; the key's file stays."""
+    found = _read()
+    _known(name, found)
+    _write([one for one in found if one.name != name], default=None)
+
+
+def _read() -> "list[Cluster]":
+    from aliquot.client.failures import NoPlace
+    from aliquot.client.places import read_clusters
+
+    try:
+        return list(read_clusters())
+    except NoPlace as error:
+        usage(str(error))
+
+
+def _known(name: str, found: "Sequence[Cluster]") -> None:
+    if name not in {one.name for one in found}:
+        usage(f"there is no cluster {name}; `aliquot clusters list` shows those that there are")
+
+
+def _write(found: "Sequence[Cluster]", *, default: str | None) -> None:
+    """Put the file in the place of the one that is there. It may hold keys: nobody else reads it."""
+    from aliquot.client.places import clusters_file
+
+    kept = next((one.name for one in found if one.is_default), None)
+    chosen = default or kept
+    lines = [f"default = {_toml(chosen)}", ""] if chosen else []
+    for one in found:
+        key = f"key = {_toml(one.key)}" if one.key is not None else f"key-file = {_toml(str(one.key_file))}"
+        lines += [f"[clusters.{_toml(one.name)}]", f"url = {_toml(one.url)}", key, ""]
+    path = clusters_file()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fresh = path.with_suffix(".new")
+    with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
+        file.write("\n".join(lines))
+    fresh.replace(path)
+    print(f"{path} is written")
+
+
+def _toml(text: str) -> str:
+    """A basic string of TOML, which escapes as JSON does."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
