@@ -13,6 +13,9 @@ from aliquot.service.agent_messages import AgentMessages
 from aliquot.service.creation import Creation
 from aliquot.service.draft import Draft
 from aliquot.service.journal import Journal
+from aliquot.service.ledger.capture import Pass
+from aliquot.service.ledger.changes import Sequel
+from aliquot.service.ledger.entries import Inputs
 from aliquot.service.ports import Batch, StoreUnavailable
 from aliquot.service.reconcile import of_agent
 from aliquot.service.state import State
@@ -120,6 +123,17 @@ def epoch_unchecked(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(commits, "_append_events", of_anybody)
 
 
+def input_not_written(patch: pytest.MonkeyPatch) -> None:
+    """The ledger does not say that other agents than before took something new."""
+    inputs = Sequel._inputs
+
+    def without(self: Sequel, one: Pass) -> Inputs:
+        found = inputs(self, one)
+        return found if one.standing is not None else replace(found, open_agents=None)
+
+    patch.setattr(Sequel, "_inputs", without)
+
+
 BUGS: dict[str, Bug] = {
     bug.__name__: bug
     for bug in (
@@ -130,6 +144,7 @@ BUGS: dict[str, Bug] = {
         charged_twice,
         key_forgotten,
         epoch_unchecked,
+        input_not_written,
     )
 }
 

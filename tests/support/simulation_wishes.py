@@ -60,14 +60,21 @@ def wish(random: Random, *, session_id: str, machine: str) -> Act:
         lambda cases, caller: cases.administration.drain_agent(caller, machine, note=None, evicts=evicts),
         lambda cases, caller: cases.administration.resume_agent(caller, machine),
         lambda cases, caller: cases.administration.set_quota(caller, quota, None),
+        lambda cases, caller: cases.administration.set_agent_schedulable(
+            caller, machine, schedulable=evicts, note=None
+        ),
+        lambda cases, caller: cases.administration.stop_orchestrator(caller, None),
+        lambda cases, caller: cases.administration.start_orchestrator(caller, None),
     ]
     return random.choice(acts)
 
 
 async def lift_all(cases: UseCases, caller: Caller) -> None:
-    """Take back what would keep sessions waiting for ever: drains, quotas and holds."""
+    """Take back what would keep sessions waiting for ever: drains, quotas, holds, and a stop of everything."""
+    await cases.administration.start_orchestrator(caller, None)
     for name in list(cases.state.agents):
         await cases.administration.resume_agent(caller, name)
+        await cases.administration.set_agent_schedulable(caller, name, schedulable=True, note=None)
     for quota in list(cases.state.quotas.values()):
         with suppress(NotFound):
             await cases.administration.remove_quota(caller, quota.scope, quota.name, None)
