@@ -90,6 +90,7 @@ def make_app(settings: Settings, running: Running, auth: TokenAuth) -> Starlette
             auth=auth,
             held_open=held_open,
             agents=running.agents,
+            outside=running.cases.outside,
             outputs=running.outputs,
             ray=lambda: _ray_status(running),
             orchestrator=lambda: orchestrator_view(running.standing(), running.cases.state.orchestration),

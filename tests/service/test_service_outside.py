@@ -10,7 +10,15 @@ import pytest
 
 from aliquot.service.administration import Administration
 from aliquot.service.orchestrator import state_of
-from aliquot_schema.errors import Forbidden, IdempotencyMismatch, InvalidAmount, NotFound, NotPlaced, StateConflict
+from aliquot_schema.errors import (
+    Forbidden,
+    IdempotencyMismatch,
+    ImpossibleRequest,
+    InvalidAmount,
+    NotFound,
+    NotPlaced,
+    StateConflict,
+)
 from aliquot_schema.ids import SessionId, UserId
 from aliquot_schema.leases import EndEvidence, LeaseKind
 from aliquot_schema.outside_views import NewOutside, OutsideView
@@ -77,6 +85,18 @@ async def test_shares_of_a_gpu_are_given_too() -> None:
     async with stage([agent("a", devices=1)]) as on:
         view = await allocate(on, count="0.25")
         assert [(gpu.gpu_id, gpu.share, gpu.memory_gb) for gpu in view.gpus] == [("a-gpu-0", 0.25, 20.0)]
+
+
+async def test_more_gpus_than_any_agent_has_are_given_on_several() -> None:
+    async with stage([agent("a", devices=2), agent("b", devices=2)]) as on:
+        view = await allocate(on, count="3")
+        assert (len(set(view.gpu_ids)), {gpu.share for gpu in view.gpus}) == (3, {1.0})
+        assert (await allocate(on, count="3")).renewed
+        await on.outside.release(CALLER, "job")
+        on.check()
+        assert on.held() == {}
+        with pytest.raises(ImpossibleRequest):
+            await allocate(on, count="5")
 
 
 async def test_all_or_nothing_with_the_holders_and_when_they_end() -> None:

@@ -28,10 +28,12 @@ from aliquot.api.limits import Limits
 from aliquot.api.outputs import OUTPUTS_PATH, OutputPages
 from aliquot.api.page import StatusPage
 from aliquot.api.query_rates import QueryRates
+from aliquot.api.rest.routes import rest_routes
 from aliquot.api.sharing.sharing import Sharing
 from aliquot.api.signing_in import LOGIN_PATH, SignIn
 from aliquot.api.sockets import GraphQLSocket
 from aliquot.service.accounts.buckets import Rate
+from aliquot.service.outside import Outside
 from aliquot.service.watching import Outputs
 from aliquot_schema.agent_protocol import PATH as AGENTS_PATH
 from aliquot_schema.graphql.context import Accountant, Administrator, RayView, Reader, Watcher, Writer
@@ -64,6 +66,8 @@ class ApiDependencies:
     """How Ray is now; None where it is not used."""
     orchestrator: Callable[[], OrchestratorView] = lambda: ALONE
     """Who leads."""
+    outside: Outside | None = None
+    """Work that is run outside; None: there is no REST face."""
     outputs: Outputs | None = None
     """What the other servers may read of the server's own agents; None: there are no others."""
     allowed_hosts: tuple[str, ...] = ("127.0.0.1", "localhost", "::1")
@@ -119,6 +123,7 @@ def create_app(deps: ApiDependencies) -> Starlette:
             Route("/readyz", health.readyz, methods=["GET"]),
             Route("/page.css", page.style, methods=["GET"]),
             Route("/plain", page.page, methods=["GET"]),
+            *([] if deps.outside is None else rest_routes(contexts, outside=deps.outside, page=dashboard.page)),
             *dashboard.routes(),
             *([] if deps.outputs is None else [_outputs(deps.outputs, deps.auth)]),
             *([] if deps.agents is None else [WebSocketRoute(AGENTS_PATH, AgentSocket(deps.agents))]),

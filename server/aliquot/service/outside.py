@@ -21,6 +21,7 @@ from aliquot.service.state import State
 from aliquot_schema.errors import (
     AliquotError,
     IdempotencyMismatch,
+    ImpossibleRequest,
     InvalidRequest,
     LimitExceeded,
     NotFound,
@@ -65,7 +66,7 @@ class Outside:
             InvalidRequest, UnknownSlot, ImpossibleRequest, QuotaExceeded, QueueFull, Forbidden: nothing is kept.
             Unavailable: nobody leads now; nothing is kept.
         """
-        request = self._request(asked)
+        request = await self._possible(caller, self._request(asked))
         held = self._held(caller, asked.job_id)
         if held is not None:
             return await self._renew(caller, held, request)
@@ -102,6 +103,10 @@ class Outside:
         await self._journal.transact(change, actor=caller.user, request_id=RequestId(caller.request_id))
         return replace(before, expires_at=None, revision=self._state.revision)
 
+    def gpu_slots(self, count: str) -> tuple[tuple[str, str], ...]:
+        """See `gpu_slots`."""
+        return gpu_slots(self._state, count)
+
     def _request(self, asked: NewOutside) -> NewSession:
         job_id = label(asked.job_id, field="job_id")
         if not job_id:
@@ -127,6 +132,17 @@ class Outside:
             outside=lease_s,
         )
 
+    async def _possible(self, caller: Caller, request: NewSession) -> NewSession:
+        """On one agent; whole GPUs of which no agent has so many, on several."""
+        ((slot, amount),) = request.slots
+        try:
+            await self._creation.tried(caller, request)
+        except ImpossibleRequest:
+            if not slot.endswith(".device") or int(amount) == 1:
+                raise
+            return replace(request, slots=((slot, "1"),), cluster_size=int(amount))
+        return request
+
     def _held(self, caller: Caller, job_id: str) -> Session | None:
         """What the caller's job of this name holds."""
         sessions = (self._state.sessions.get(session_id) for session_id in self._state.outside.sessions())
@@ -135,7 +151,7 @@ class Outside:
 
     async def _renew(self, caller: Caller, held: Session, request: NewSession) -> OutsideView:
         wanted = await self._creation.tried(caller, request)
-        if (wanted.spec.slots, wanted.spec.gpu_memory_bytes) != (held.spec.slots, held.spec.gpu_memory_bytes):
+        if _what(wanted) != _what(held):
             raise IdempotencyMismatch(
                 f"job_id: {held.run_id} holds something else than it asks for now; release it first",
                 key=held.run_id or "",
@@ -216,3 +232,8 @@ class Outside:
             renewed=renewed,
             revision=self._state.revision,
         )
+
+
+def _what(session: Session) -> tuple[object, ...]:
+    """What it asks for."""
+    return session.spec.slots, session.spec.cluster_size, session.spec.gpu_memory_bytes

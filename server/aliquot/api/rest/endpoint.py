@@ -1,0 +1,88 @@
+"""One operation over HTTP: who asks, what, and the answer or the problem."""
+
+import logging
+from typing import Any, Final
+
+import msgspec
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+
+from aliquot.api.authentication import request_id_of
+from aliquot.api.contexts import Contexts
+from aliquot.api.media_types import is_json
+from aliquot.api.rest.encoding import encoded
+from aliquot.api.rest.operations import Ask, Operation
+from aliquot.api.rest.problems import problem, shown
+from aliquot.service.outside import Outside
+from aliquot_schema.errors import AliquotError
+
+log: Final = logging.getLogger("aliquot.api")
+
+
+class RestEndpoint:
+    """Reads, checks, carries out and answers."""
+
+    def __init__(self, operation: Operation, *, contexts: Contexts, outside: Outside) -> None:
+        self._operation = operation
+        self._contexts = contexts
+        self._outside = outside
+        self._decoder: Any = None if operation.body is None else msgspec.json.Decoder(operation.body)
+
+    async def answer(self, request: Request) -> Response:
+        """Answer one request."""
+        request_id = request_id_of(request)
+        try:
+            context = self._contexts.of_request(request)
+            refusal = self._wrong_type(request)
+            if refusal is not None:
+                return shown(415, "unsupported_media_type", refusal, request_id=request_id)
+            ask = Ask(
+                context=context,
+                outside=self._outside,
+                body=self._body(await request.body()),
+                path=dict(request.path_params),
+                query=self._query(request),
+                idempotency_key=request.headers.get("idempotency-key") if self._operation.takes_key else None,
+            )
+            return self._shown(await self._operation.handler(ask))
+        except AliquotError as error:
+            return problem(error, request_id=request_id)
+        except msgspec.ValidationError as error:
+            return shown(422, "invalid_request", str(error), request_id=request_id)
+        except msgspec.DecodeError as error:
+            return shown(400, "malformed", f"The body is no JSON: {error}", request_id=request_id)
+        except ClientDisconnect:
+            raise
+        except Exception:
+            log.exception("%s: fault at %s", request_id, self._operation.path)
+            words = f"Something went wrong inside the server. It is logged as {request_id}."
+            return shown(500, "internal", words, request_id=request_id)
+
+    def _shown(self, value: object) -> Response:
+        return Response(encoded(value), self._operation.status, {"content-type": "application/json"})
+
+    def _wrong_type(self, request: Request) -> str | None:
+        """A page of another site can send forms and plain text, or nothing, without asking, and a browser adds its
+        cookies; JSON it cannot send, nor an Authorization header."""
+        if request.method == "GET":
+            return None
+        has_type = "content-type" in request.headers
+        is_empty = not has_type and request.headers.get("content-length", "0") == "0"
+        if is_empty and "authorization" in request.headers and "transfer-encoding" not in request.headers:
+            return None
+        if is_json(request.headers.get("content-type")):
+            return None
+        return None if request.method == "DELETE" and is_empty else "Send the body as application/json, in UTF-8."
+
+    def _body(self, body: bytes) -> Any:
+        if self._decoder is None or (not body and not self._operation.is_body_needed):
+            return None
+        return self._decoder.decode(body)
+
+    def _query(self, request: Request) -> Any:
+        """Each name once; those that the operation does not know are let pass, as proxies add some."""
+        if self._operation.query is None:
+            return None
+        known = self._operation.query.__struct_fields__
+        given = {name: request.query_params[name] for name in known if name in request.query_params}
+        return msgspec.convert(given, self._operation.query, strict=False)

@@ -1,0 +1,72 @@
+"""What scripts send: bodies and query parameters, checked by their types; the services check the rest."""
+
+from decimal import Decimal
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+Text = Annotated[str, Meta(min_length=1, max_length=256)]
+Command = Annotated[str, Meta(min_length=1)]
+Arguments = Annotated[list[str], Meta(min_length=1)]
+Gpus = Annotated[float, Meta(ge=0, le=100_000, description="Whole GPUs, or shares of one like 0.25.")]
+Memory = Annotated[float, Meta(gt=0, le=1_000_000, description="The least memory per GPU, in 10^9 bytes.")]
+Seconds = Annotated[float, Meta(gt=0, le=315_360_000, description="Seconds.")]
+Level = Literal["low", "normal", "high", "critical", 1, 2, 3, 4]
+
+
+class SubmitJob(Struct, kw_only=True, forbid_unknown_fields=True):
+    """A command for the queue: text is run by /bin/sh, a list as it is."""
+
+    command: Command | Arguments
+    gpu_count: Gpus = 1
+    memory_gb: Memory | None = None
+    priority: Level = "normal"
+    estimated_duration: Seconds | None = None
+    time_limit: Seconds | None = None
+    max_retries: Annotated[int, Meta(ge=0, le=100)] = 0
+    name: Text | None = None
+    run_id: Text | None = None
+    project: Text | None = None
+    pool: Text | None = None
+
+
+class NewPriority(Struct, kw_only=True, forbid_unknown_fields=True):
+    """How urgent a job is from now on."""
+
+    priority: Level
+    expected_version: int | None = None
+
+
+class AllocateGpus(Struct, kw_only=True, forbid_unknown_fields=True):
+    """GPUs for work that is run outside. The same `job_id` again holds them for longer."""
+
+    job_id: Annotated[str, Meta(min_length=1, max_length=128)]
+    gpu_count: Annotated[float, Meta(gt=0, le=100_000, description="Whole GPUs, or shares of one like 0.25.")] = 1
+    memory_gb: Memory | None = None
+    lease: Annotated[float, Meta(gt=0, le=604_800, description="Seconds until it has to be called for again.")] = 3600
+    project: Text | None = None
+    pool: Text | None = None
+
+
+class ReleaseGpus(Struct, kw_only=True, forbid_unknown_fields=True):
+    """Gives back what a job holds."""
+
+    job_id: Annotated[str, Meta(min_length=1, max_length=128)]
+
+
+class Note(Struct, kw_only=True, forbid_unknown_fields=True):
+    """Why, in a person's words."""
+
+    note: Text | None = None
+
+
+class Piece(Struct, kw_only=True, forbid_unknown_fields=True):
+    """Which piece of a list."""
+
+    first: Annotated[int, Meta(ge=1, le=100)] = 100
+    after: str | None = None
+
+
+def decimal_text(number: float) -> str:
+    """A number as it was written, without an exponent."""
+    return format(Decimal(repr(number)).normalize(), "f")

@@ -1,0 +1,44 @@
+"""The routes of the REST face, and its document."""
+
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from aliquot.api.contexts import Contexts
+from aliquot.api.rest import cluster, orchestrator, queue
+from aliquot.api.rest.encoding import encoded
+from aliquot.api.rest.endpoint import RestEndpoint
+from aliquot.api.rest.openapi import document
+from aliquot.service.outside import Outside
+
+Answer = Callable[[Request], Awaitable[Response]]
+
+OPERATIONS: Final = (*cluster.OPERATIONS, *queue.OPERATIONS, *orchestrator.OPERATIONS)
+DOCUMENT_PATH: Final = "/openapi.json"
+API_VERSION: Final = "1"
+
+
+def rest_routes(contexts: Contexts, *, outside: Outside, page: Answer) -> list[Route]:
+    """One for each operation; a browser that opens an address which is a page of the dashboard, too, gets `page`."""
+    text = encoded(document(OPERATIONS, version=API_VERSION))
+
+    async def described(_request: Request) -> Response:
+        return Response(text, headers={"content-type": "application/json"})
+
+    routes = [Route(DOCUMENT_PATH, described, methods=["GET"])]
+    for operation in OPERATIONS:
+        endpoint = RestEndpoint(operation, contexts=contexts, outside=outside)
+        handler = _beside(endpoint.answer, page) if operation.path == "/queue" else endpoint.answer
+        routes.append(Route(operation.path, handler, methods=[operation.method]))
+    return routes
+
+
+def _beside(endpoint: Answer, page: Answer) -> Answer:
+    async def answer(request: Request) -> Response:
+        wants_page = "text/html" in request.headers.get("accept", "")
+        return await (page if wants_page else endpoint)(request)
+
+    return answer
