@@ -2,14 +2,17 @@
 
 import os
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 
 import pytest
-from sqlalchemy import func, select
+from sqlalchemy import Connection, delete, func, select, update
 
 from aliquot.service.orchestrator import load_state
+from aliquot.service.ports import NotLeader
 from aliquot.service.replay.replaying import Replayed, replay
 from aliquot.service.retention.periods import DAY_US, Periods
+from aliquot.service.retention.ports import HistoryDamaged
 from aliquot.service.retention.retaining import Removed, Retaining
 from aliquot.service.state import State
 from aliquot.store.archive.folder import ArchiveFolder
@@ -19,6 +22,7 @@ from aliquot.store.audit.following import follow_all
 from aliquot.store.checking import faults
 from aliquot.store.store import DatabaseStore
 from aliquot.store.tables import EVENTS, SESSIONS
+from aliquot.store.verification import verified
 from ledger_course import LeapingClock, course_on
 from store_places import Place
 
@@ -35,10 +39,10 @@ def later(days: float) -> LeapingClock:
 
 @pytest.fixture
 async def store(place: Place) -> AsyncIterator[DatabaseStore]:
-    """After three busy terms, each with its checkpoint."""
-    for seed in (1, 2, 3):
+    """After two busy terms, each with its checkpoint."""
+    for seed in (1, 2):
         async with course_on(place, seed=seed) as (course, running):
-            await course.until_written(running.ledger, len(await running.ledger.last(1000)) + 15)
+            await course.until_written(running.ledger, len(await running.ledger.last(1000)) + 12)
     opened = place.store()
     await opened.open()
     assert isinstance(opened, DatabaseStore)
@@ -88,6 +92,75 @@ async def test_what_is_old_goes_into_files_and_everything_stays_whole(store: Dat
     assert told.links == removed.passes + removed.events
     assert (await load_state_again(store)).books.usage == usage
     assert [one.differences for one in await replayed(store) if one.differences] == []
+
+
+async def test_without_a_folder_the_chains_stay_whole_too(store: DatabaseStore) -> None:
+    removed = await remove(store, None, days=500)
+    assert removed.events > 0
+    assert (await store.read(verified)).events == await count(store, EVENTS)
+    told = verify_archives(await store.read(all_seals), folder=Path("nowhere"))
+    assert (told.files, told.faults) == (0, ())
+    assert told.gone > removed.passes + removed.events
+
+
+async def test_a_removal_that_was_cut_off_is_found_whole_and_goes_on(store: DatabaseStore, tmp_path: Path) -> None:
+    clock = later(500)
+    history = history_of(store, tmp_path, clock=clock)
+    before_us = clock.now_us()
+    assert await history.seal_ledger(before_us) is not None
+    assert await history.remove_passes() > 0
+    assert await store.read(faults) == []
+    while await history.remove_passes():
+        continue
+    sealed = await history.seal_events(before_us)
+    assert sealed is not None
+    await store.write(partial(remove_events, until=sealed.first + 2))
+    assert await store.read(faults) == []
+    removed = await remove(store, tmp_path, days=500)
+    assert removed.events == sealed.rows - 3
+    assert await store.read(faults) == []
+    assert verify_archives(await store.read(all_seals), folder=tmp_path).faults == ()
+
+
+async def test_an_event_that_was_changed_before_it_is_archived_stops_it(store: DatabaseStore, tmp_path: Path) -> None:
+    await store.write(forge)
+    with pytest.raises(HistoryDamaged, match="event 5 was changed"):
+        await remove(store, tmp_path, days=500)
+    assert await count(store, EVENTS) == (await store.events_after(0, limit=10**6))[-1].number
+    assert [name for name in os.listdir(tmp_path) if name.startswith("events")] == []
+
+
+async def test_what_came_after_the_archive_is_chained_to_it(store: DatabaseStore, place: Place, tmp_path: Path) -> None:
+    await remove(store, tmp_path, days=500)
+    await store.close()
+    async with course_on(place, seed=4) as (course, running):
+        await course.until_written(running.ledger, len(await running.ledger.last(1000)) + 12)
+    await store.open()
+    await store.write(follow_all)
+    again = await remove(store, tmp_path, days=1000)
+    assert again.events > 0
+    assert await store.read(faults) == []
+    told = verify_archives(await store.read(all_seals), folder=tmp_path)
+    assert told.faults == ()
+    assert len([name for name in os.listdir(tmp_path) if name.startswith("events") and name.endswith(".parquet")]) == 2
+
+
+async def test_a_leader_of_before_archives_nothing(store: DatabaseStore, tmp_path: Path) -> None:
+    clock = later(500)
+    history = DatabaseHistory(store, folder=ArchiveFolder(tmp_path), epoch=1, now_us=clock.now_us, events_min=0)
+    with pytest.raises(NotLeader):
+        await Retaining(history, memory=State(), clock=clock, periods=ALL).run_once()
+    assert await store.read(all_seals) == []
+
+
+def remove_events(connection: Connection, *, until: int) -> None:
+    with connection.begin():
+        connection.execute(delete(EVENTS).where(EVENTS.c.number <= until))
+
+
+def forge(connection: Connection) -> None:
+    with connection.begin():
+        connection.execute(update(EVENTS).where(EVENTS.c.number == 5).values(actor="nobody"))
 
 
 async def load_state_again(store: DatabaseStore) -> State:

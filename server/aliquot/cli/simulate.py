@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from aliquot.cli.simulation.source import Source
     from aliquot.core.simulation.outcome import Outcome
 
-Trace = Annotated[Path | None, Argument(help="CSV or Parquet: submit_s, duration_s, gpus; group, user, ...")]
+Trace = Annotated[
+    Path | None, Argument(help="CSV or Parquet: submit_s, duration_s, gpus, ...; or the folder of an archive.")
+]
 Server = Annotated[str | None, Option(help="Take the ended sessions of this server instead, like http://host:8090.")]
 TokenFile = Annotated[Path | None, Option(help="The server's token.  [default: that of a server on this host]")]
 Save = Annotated[Path | None, Option(help="Write the jobs to this .csv or .parquet.")]

@@ -73,6 +73,11 @@ class Source:
 
     def _read_trace(self) -> tuple[Job, ...]:
         assert self.trace is not None
+        if self.trace.is_dir():
+            # Imported here: other traces are read without the store.
+            from aliquot.cli.simulation.archived_sessions import read_archive
+
+            return read_archive(self.trace)
         return read_jobs(self.trace)
 
     def _read_server(self) -> tuple[tuple[Job, ...], Agents]:

@@ -22,7 +22,7 @@ PAGE: Final = 2000
 REMOVED_AT_ONCE: Final = 1000
 
 
-def sealable(connection: Connection, *, before_us: int, kept_min: int = KEPT_MIN) -> Stretch | None:
+def sealable(connection: Connection, *, before_us: int, kept_min: int) -> Stretch | None:
     """Events since the last seal that are older, and that no replay and no table needs any more."""
     seal = last_seal(connection, EVENTS_KIND)
     first = 1 if seal is None else seal.last + 1

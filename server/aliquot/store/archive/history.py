@@ -37,12 +37,12 @@ class DatabaseHistory:
         folder: ArchiveFolder | None,
         epoch: int | None,
         now_us: Callable[[], int],
-        events_min: int = events.KEPT_MIN,
+        events_min: int | None = None,
     ) -> None:
         """
         Args:
             folder: None = what is old is removed without an archive.
-            events_min: the newest events, which stay however old they are.
+            events_min: so many of the newest events stay however old they are; None = `events.KEPT_MIN`.
         """
         self._database = database
         self._folder = folder
@@ -64,7 +64,8 @@ class DatabaseHistory:
             return await self._sealed(deposit, stretch)
 
     async def seal_events(self, before_us: int) -> Sealed | None:
-        ask = partial(events.sealable, before_us=before_us, kept_min=self._events_min)
+        kept_min = events.KEPT_MIN if self._events_min is None else self._events_min
+        ask = partial(events.sealable, before_us=before_us, kept_min=kept_min)
         stretch = await self._database.read(ask)
         if stretch is None:
             return None

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, Table, delete, exists, or_, select
+from sqlalchemy import ColumnElement, Connection, Row, Select, Table, delete, exists, func, or_, select
 
 from aliquot.store.archive.sealing import Stretch, check_epoch, next_id
 from aliquot.store.audit.tables import HOLDINGS
@@ -65,11 +65,12 @@ def _belongs(table: Table, names: Sequence[str]) -> ColumnElement[bool]:
 
 
 def _array_is_over(before_us: int) -> ColumnElement[bool]:
+    """Of a session that is an array, or a task of one: it has ended, and so have all of its tasks."""
     array, task = SESSIONS.alias("array"), SESSIONS.alias("task")
-    is_over = exists().where(array.c.id == SESSIONS.c.array_id, array.c.ended_us < before_us)
-    is_task_of_it = task.c.array_id == SESSIONS.c.id
-    has_task = exists().where(is_task_of_it, or_(task.c.ended_us.is_(None), task.c.ended_us >= before_us))
-    return or_(SESSIONS.c.array_id.is_(None), is_over) & ~has_task
+    array_id = func.coalesce(SESSIONS.c.array_id, SESSIONS.c.id)
+    is_young = or_(task.c.ended_us.is_(None), task.c.ended_us >= before_us)
+    is_over = exists().where(array.c.id == array_id, array.c.ended_us < before_us)
+    return is_over & ~exists().where(task.c.array_id == array_id, is_young)
 
 
 def _has_events() -> ColumnElement[bool]:

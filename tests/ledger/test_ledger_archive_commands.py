@@ -1,0 +1,126 @@
+"""Archiving by hand, on the database of a server that was stopped; and everything that reads what was archived."""
+
+import asyncio
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from aliquot.cli import main
+from aliquot.clock import SystemClock
+from ledger_course import course_on
+from store_places import Place
+
+YEARS_US = 3 * 365 * 86_400 * 1_000_000
+
+
+def aliquot(*arguments: str, folder: Path) -> Result:
+    return CliRunner().invoke(main, [*arguments, "--data-folder", str(folder)])
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data folder in which something happened, and was archived three years later."""
+
+    async def happen() -> None:
+        for seed in (1, 2):
+            async with course_on(Place("", found), seed=seed) as (course, running):
+                await course.until_written(running.ledger, len(await running.ledger.last(1000)) + 15)
+
+    found = tmp_path_factory.mktemp("data")
+    asyncio.run(happen())
+    before = json.loads(aliquot("audit", "log", "--last", "1", "--json", folder=found).stdout)
+    patch = pytest.MonkeyPatch()
+    now_us = SystemClock.now_us
+    patch.setattr(SystemClock, "now_us", lambda clock: now_us(clock) + YEARS_US)
+    patch.setattr("aliquot.store.archive.events.KEPT_MIN", 0)
+    try:
+        outcome = aliquot("db", "archive", folder=found)
+    finally:
+        patch.undo()
+    assert outcome.exit_code == 0, outcome.output
+    assert f"archived in {found / 'server' / 'archive'}" in outcome.stdout
+    assert json.loads(aliquot("audit", "log", "--last", "1", "--json", folder=found).stdout) == before
+    return found
+
+
+@pytest.fixture
+def folder(prepared: Path, tmp_path: Path) -> Path:
+    """One's own copy."""
+    return Path(shutil.copytree(prepared, tmp_path / "data"))
+
+
+def archives(folder: Path, pattern: str) -> list[Path]:
+    found = sorted((folder / "server" / "archive").glob(pattern))
+    assert found, f"nothing is called {pattern}"
+    return found
+
+
+def test_each_kind_has_its_files_and_each_file_its_manifest(folder: Path) -> None:
+    for kind in ("events", "ledger", "sessions", "kernels", "leases", "holdings"):
+        for file in archives(folder, f"{kind}-*.parquet"):
+            told = json.loads(file.with_suffix(".json").read_bytes())
+            assert (told["id"], told["kind"], told["file"]) == (file.stem, kind, file.name)
+            assert told["rows"] > 0
+            assert file.stat().st_mode & 0o077 == 0
+
+
+def test_what_was_archived_verifies(folder: Path) -> None:
+    outcome = aliquot("audit", "verify", folder=folder)
+    assert outcome.exit_code == 0, outcome.output
+    assert "archives with" in outcome.stdout
+    assert "of them links of a chain" in outcome.stdout
+    assert aliquot("db", "check", folder=folder).stdout == "whole\n"
+
+
+@pytest.mark.parametrize("kind", ["events", "ledger", "sessions", "holdings"])
+def test_a_changed_archive_is_found(folder: Path, kind: str) -> None:
+    file = archives(folder, f"{kind}-*.parquet")[0]
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 1
+    file.write_bytes(bytes(data))
+    for command in (("audit", "verify"), ("db", "check")):
+        outcome = aliquot(*command, folder=folder)
+        assert outcome.exit_code == 1
+        assert f"{file.stem}: {file} was changed after it was sealed" in outcome.output
+
+
+def test_a_changed_manifest_and_a_missing_file_are_found(folder: Path) -> None:
+    manifest = archives(folder, "events-*.json")[0]
+    told = json.loads(manifest.read_bytes())
+    manifest.write_text(json.dumps({**told, "rows": told["rows"] + 1}))
+    assert "does not say what was sealed" in aliquot("audit", "verify", folder=folder).output
+    archives(folder, "events-*.parquet")[0].unlink()
+    outcome = aliquot("audit", "verify", folder=folder)
+    assert outcome.exit_code == 1
+    assert "No such file" in outcome.output
+    assert "--archive-folder" in outcome.output
+
+
+def test_archives_are_found_elsewhere(folder: Path, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    (folder / "server" / "archive").rename(elsewhere)
+    assert aliquot("audit", "verify", folder=folder).exit_code == 1
+    assert aliquot("audit", "verify", "--archive-folder", str(elsewhere), folder=folder).exit_code == 0
+
+
+def test_what_is_left_is_exported_and_imported_whole(folder: Path, tmp_path: Path) -> None:
+    file = tmp_path / "everything.gz"
+    assert aliquot("db", "export", str(file), folder=folder).exit_code == 0
+    again = tmp_path / "again"
+    outcome = aliquot("db", "import", str(file), folder=again)
+    assert outcome.exit_code == 0, outcome.output
+    (folder / "server" / "archive").rename(again / "server" / "archive")
+    assert aliquot("db", "check", folder=again).stdout == "whole\n"
+
+
+def test_archived_sessions_are_a_history_to_simulate(folder: Path) -> None:
+    arguments = ["simulate", str(folder / "server" / "archive"), "--gpus", "16", "--json", "--skip-unfitting"]
+    outcome = CliRunner().invoke(main, arguments)
+    assert outcome.exit_code == 0, outcome.output
+    assert json.loads(outcome.stdout)
+    nothing = CliRunner().invoke(main, ["simulate", str(folder), "--gpus", "16"])
+    assert nothing.exit_code == 2
+    assert "has no archived sessions" in nothing.output

@@ -1,0 +1,99 @@
+"""Which sessions may go when they are old, and which are still needed."""
+
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import pytest
+from sqlalchemy import Connection, Table, delete, func, select
+
+import store_records as make
+from aliquot.service.ports import Store
+from aliquot.store.archive.sessions import old, remove
+from aliquot.store.audit.following import follow_all
+from aliquot.store.audit.tables import HOLDINGS
+from aliquot.store.store import DatabaseStore
+from aliquot.store.tables import EVENTS, KERNELS, LEASES, SESSIONS
+from aliquot_schema.events import Record
+from aliquot_schema.leases import EndEvidence
+from aliquot_schema.sessions import Dependency, DependencyCondition, Session
+from aliquot_schema.states import KernelState, SessionState
+
+pytestmark = pytest.mark.anyio
+
+LONG_AGO = 1_000
+LATELY = 1_000_000
+BEFORE = 500_000
+
+
+def ended(**changes: Any) -> Session:
+    return make.session(state=SessionState.COMPLETED, ended_us=LONG_AGO, **changes)
+
+
+def held(of: Session, *, released_us: int | None) -> tuple[Record, Record]:
+    kernel = make.kernel(of, state=KernelState.EXITED, ended_us=LONG_AGO)
+    evidence = None if released_us is None else EndEvidence.EXIT_FILE
+    return kernel, make.lease(kernel, released_us=released_us, evidence=evidence)
+
+
+async def may_go(store: Store, *records: Record, events_gone: bool = True) -> set[str]:
+    """The ids of those that may."""
+    assert isinstance(store, DatabaseStore)
+    await store.commit(make.batch(make.agent(), *records))
+    await store.write(follow_all)
+    if events_gone:
+        await store.write(forget_events)
+    return {row.id for row in await store.read(partial(old, before_us=BEFORE))}
+
+
+def forget_events(connection: Connection) -> None:
+    with connection.begin():
+        connection.execute(delete(EVENTS))
+
+
+async def test_what_ended_long_ago_may_go_and_nothing_else(store: Store) -> None:
+    gone, young = ended(), replace(ended(), ended_us=LATELY)
+    assert await may_go(store, gone, young, make.session()) == {gone.id}
+
+
+async def test_one_whose_events_are_still_there_stays(store: Store) -> None:
+    assert await may_go(store, ended(), events_gone=False) == set()
+
+
+async def test_one_that_holds_devices_stays(store: Store) -> None:
+    holding, free = ended(), ended()
+    found = await may_go(store, holding, free, *held(holding, released_us=None), *held(free, released_us=LONG_AGO))
+    assert found == {free.id}
+
+
+async def test_one_that_a_waiting_session_depends_on_stays(store: Store) -> None:
+    needed, other = ended(), ended()
+    waiting = make.session()
+    link = Dependency(session_id=needed.id, condition=DependencyCondition.AFTER_OK)
+    waiting = replace(waiting, spec=replace(waiting.spec, depends_on=(link,)))
+    assert await may_go(store, needed, other, waiting) == {other.id}
+
+
+async def test_an_array_goes_with_all_of_its_tasks_or_not_at_all(store: Store) -> None:
+    over, lives, is_late = ended(), make.session(), ended()
+    tasks = {array.id: ended(array_id=array.id, array_index=0) for array in (over, lives, is_late)}
+    late = replace(ended(array_id=is_late.id, array_index=1), ended_us=LATELY)
+    found = await may_go(store, over, lives, is_late, late, *tasks.values())
+    assert found == {over.id, tasks[over.id].id}
+
+
+async def test_what_belongs_to_a_session_goes_with_it_unless_it_was_changed_meanwhile(store: Store) -> None:
+    gone, changed = ended(), ended()
+    assert await may_go(
+        store, gone, changed, *held(gone, released_us=LONG_AGO), *held(changed, released_us=LONG_AGO)
+    ) == {gone.id, changed.id}
+    assert isinstance(store, DatabaseStore)
+    await store.commit(make.batch(make.moved(changed, SessionState.QUEUED, ended_us=None)))
+    versions = {gone.id: 1, changed.id: 1}
+    assert await store.write(partial(remove, versions=versions, epoch=None)) == 1
+    for table in (SESSIONS, KERNELS, LEASES, HOLDINGS):
+        assert await store.read(partial(count, table=table)) == 1
+
+
+def count(connection: Connection, *, table: Table) -> int:
+    return int(connection.execute(select(func.count()).select_from(table)).scalar_one())
