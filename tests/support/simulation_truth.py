@@ -12,7 +12,7 @@ from aliquot_schema.agents import Agent
 from aliquot_schema.events import Event, Record
 from aliquot_schema.leases import Kernel, Lease
 from aliquot_schema.sessions import HELD_BY_ARRAY, Session
-from aliquot_schema.states import KERNEL_MOVES, SESSION_MOVES, KernelState, SessionState
+from aliquot_schema.states import AGENT_MOVES, KERNEL_MOVES, SESSION_MOVES, KernelState, SessionState
 from simulation_charges import Charges
 from simulation_machine import Machine
 
@@ -75,7 +75,7 @@ class Truth:
             assert is_timely, f"{record.id} is granted by who led in epoch {record.epoch}, in epoch {event.epoch}"
             self._take_lease(record)
         elif isinstance(record, Agent):
-            self.agents[record.id] = record
+            self._take_agent(record)
         self.charges.take(record)
 
     def _take_session(self, session: Session) -> None:
@@ -109,6 +109,12 @@ class Truth:
             runs = machine is not None and lease.kernel_id in machine.running
             assert not runs, f"lease {lease.id} is released by {lease.evidence}, and its process runs"
         self.leases[lease.id] = lease
+
+    def _take_agent(self, agent: Agent) -> None:
+        before = self.agents.get(agent.id)
+        if before is not None and before.state is not agent.state:
+            assert agent.state in AGENT_MOVES[before.state], f"{agent.id}: {before.state} to {agent.state}"
+        self.agents[agent.id] = agent
 
     def _check(self) -> None:
         live = {s.id: s for s in self.sessions.values() if not s.is_ended}
