@@ -1,0 +1,96 @@
+"""Fields of sessions and kernels: what each caller sees of what is his own, his project's, and others'."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from aliquot_schema.access import FIELDS
+from aliquot_schema.account_views import UserChanges
+from aliquot_schema.ids import kernel_id
+from aliquot_schema.privacy import KERNEL_FIELDS, SESSION_FIELDS, Sight
+from authorisation_queries import SCHEMA, leaves
+from authorisation_scene import ADMIN, OTHER, Scene, scene
+
+pytestmark = pytest.mark.anyio
+
+SESSION = f"query ($id: ID!) {{ session(id: $id) {leaves('Session')} }}"
+PROJECT = "vision"
+SIGHTS = {"viewer": Sight.EVERYBODY, "user": Sight.EVERYBODY, "operator": Sight.MEMBER, "admin": Sight.OWNER}
+
+
+@pytest.mark.parametrize("name", sorted(FIELDS))
+def test_every_field_of_what_belongs_to_somebody_has_a_rule(name: str) -> None:
+    type_ = SCHEMA.type_map[name]
+    assert set(FIELDS[name]) == set(type_.fields)  # type: ignore[attr-defined]  # it is an object type
+
+
+@pytest.fixture(scope="module")
+async def people(anyio_backend: str) -> AsyncIterator[Scene]:
+    """A scene of its own: sessions have to start on it."""
+    async with scene() as found:
+        yield found
+
+
+async def failed_session(people: Scene) -> str:
+    """One with a value in every field that is hidden from somebody."""
+    session_id = await people.session_of(
+        OTHER,
+        argv=("train", "--password", "hush"),
+        environment=[("TOKEN", "hush")],
+        working_directory="/home/otto/hush",
+        run_id="run-hush",
+        tags=[("paper", "hush")],
+        slots=[("cuda.shares", "0.01")],
+        held=False,
+        project=PROJECT,
+    )
+    await people.stage.advance()
+    kernel = kernel_id(people.stage.session(session_id).id, attempt=1, rank=0)  # type: ignore[arg-type]  # an id
+    people.stage.executor.ends(kernel, code=3)
+    await people.stage.settle()
+    return session_id
+
+
+async def seen(people: Scene, user: str, session_id: str) -> dict[str, Any]:
+    body = (await people.ask(user, SESSION, {"id": session_id})).json()
+    assert "errors" not in body, body
+    return dict(body["data"]["session"])
+
+
+@pytest.mark.parametrize("user", sorted(SIGHTS))
+async def test_others_see_what_is_everybodys_and_nothing_else(people: Scene, user: str) -> None:
+    await _check(people, user, SIGHTS[user])
+
+
+async def test_members_of_its_project_see_what_came_of_it(people: Scene) -> None:
+    await people.accounts.update_user(ADMIN, "user", UserChanges(projects=(PROJECT,)), None)
+    try:
+        await _check(people, "user", Sight.MEMBER)
+    finally:
+        await people.accounts.update_user(ADMIN, "user", UserChanges(projects=()), None)
+
+
+async def _check(people: Scene, user: str, sight: Sight) -> None:
+    session_id = await failed_session(people)
+    whole, found = await seen(people, OTHER, session_id), await seen(people, user, session_id)
+    assert whole["hidden"] == []
+    _compare("Session", whole, found, sight, SESSION_FIELDS)
+    for mine, theirs in zip(whole["kernels"], found["kernels"], strict=True):
+        _compare("Kernel", mine, theirs, sight, KERNEL_FIELDS)
+    if sight is Sight.EVERYBODY:
+        assert "hush" not in repr(found)
+
+
+def _compare(kind: str, whole: dict[str, Any], found: dict[str, Any], sight: Sight, hidden: Any) -> None:
+    """Field by field: as it is, or what stands there for those who do not see it."""
+    stands = {name: shown for some in hidden.values() for name, shown in some.items()}
+    for name, least in FIELDS[kind].items():
+        if name in ("hidden", "kernels") or name not in whole:
+            continue
+        if sight >= least:
+            assert found[name] == whole[name], name
+        else:
+            assert found[name] == (list(stands[name]) if isinstance(stands[name], tuple) else stands[name]), name
+    if kind == "Session":
+        assert set(found["hidden"]) == {name for name, least in FIELDS[kind].items() if sight < least}

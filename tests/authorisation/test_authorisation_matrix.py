@@ -1,0 +1,95 @@
+"""The matrix: every root field, asked by nobody and by every role, about what is one's own and what is another's."""
+
+from typing import Any
+
+import pytest
+
+from aliquot_schema.access import CHANGE, ROOTS, Access
+from aliquot_schema.roles import Role
+from authorisation_queries import operation, root_fields
+from authorisation_scene import AGENT, OTHER, Scene
+
+pytestmark = pytest.mark.anyio
+
+NOBODY = None
+ROLES = [NOBODY, *Role]
+REFUSED = {"forbidden"}
+COMMAND = {"command": {"shell": "true"}, "slots": [{"slot": "cuda.device", "amount": "1"}]}
+GIVEN: dict[str, dict[str, Any]] = {
+    "Mutation.create_session": {"input": COMMAND},
+    "Mutation.create_sessions": {"input": {"sessions": [COMMAND]}},
+    "Mutation.set_quota": {"input": {"scope": "user", "name": "x", "weight": 1}},
+    "Query.preview_session": {"input": COMMAND},
+}
+"""Arguments that are looked at before the caller is."""
+
+
+def test_every_root_field_has_a_rule_and_every_rule_a_field() -> None:
+    assert set(ROOTS) == set(root_fields())
+
+
+@pytest.mark.parametrize("own", [True, False], ids=["own", "others"])
+@pytest.mark.parametrize("role", ROLES, ids=lambda role: "nobody" if role is None else role.name.lower())
+@pytest.mark.parametrize("name", sorted(ROOTS))
+async def test_a_field_is_for_those_whom_its_rule_names(people: Scene, name: str, role: Role | None, own: bool) -> None:
+    user = None if role is None else role.name.lower()
+    query, variables = operation(name, await _arguments(people, name, owner=user if own and user else OTHER))
+    found = await _outcome(people, name, user, query, variables)
+    assert found == _expected(ROOTS[name], role, own=own), (query, variables)
+
+
+def _expected(rule: Access, role: Role | None, *, own: bool) -> str:
+    if role is None:
+        return "unauthenticated"
+    return "allowed" if rule.allows(role, own=own) else "refused"
+
+
+async def _arguments(people: Scene, name: str, *, owner: str) -> dict[str, Any]:
+    """What a field is asked with, about something of an owner."""
+    field = root_fields()[name]
+    if name in GIVEN:
+        return GIVEN[name]
+    if name == "Mutation.revoke_api_key":
+        return {"id": (await people.key_of(owner))[0]}
+    if name == "Query.api_keys":
+        return {"user": owner}
+    if name == "Subscription.queue_updates":
+        await people.session_of(owner)
+        return {"after": str(people.stage.state.revision - 1)}
+    if name == "Subscription.session_logs":
+        return {"id": people.running[owner]}
+    if _changes_session(name):
+        return _about_session(name, await people.session_of(owner))
+    return {"id": AGENT} if "id" in field.args else {}
+
+
+def _about_session(name: str, session_id: str) -> dict[str, Any]:
+    if name == "Mutation.update_session_priority":
+        return {"input": {"id": session_id, "priority": "low"}}
+    return {"input": {"id": session_id}}
+
+
+def _changes_session(name: str) -> bool:
+    """Whether it is about one session that is there."""
+    return ROOTS[name] is CHANGE
+
+
+async def _outcome(people: Scene, name: str, user: str | None, query: str, variables: dict[str, Any]) -> str:
+    if name.startswith("Subscription."):
+        status, body = await people.first(user, query, variables)
+    else:
+        response = await people.ask(user, query, variables)
+        status, body = response.status_code, response.json()
+    codes = {error["extensions"].get("code") for error in body.get("errors", ()) if "extensions" in error}
+    assert status in (200, 401), body
+    if status == 401:
+        assert codes == {"unauthenticated"}
+        assert "data" not in body
+        return "unauthenticated"
+    answer = (body.get("data") or {}).get(name.partition(".")[2])
+    codes |= {answer["code"]} if isinstance(answer, dict) and "code" in answer else set()
+    assert "internal" not in codes, body
+    assert not (_changes_session(name) and codes & {"not_found", "invalid_request"}), body
+    # A key of somebody else looks as if it was not there.
+    hides = name == "Mutation.revoke_api_key" and codes == {"not_found"}
+    return "refused" if codes & REFUSED or hides else "allowed"

@@ -1,0 +1,106 @@
+"""The real service behind the real HTTP face, with a user of every role, each with a key that allows everything."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+import orjson
+
+from aliquot.api.application import ApiDependencies, create_app
+from aliquot.api.authentication import TokenAuth
+from aliquot.api.held_open import HeldOpen
+from aliquot.clock import RandomIds
+from aliquot.service.accounts.keys import Accounts
+from aliquot.service.accounts.trust import Trust
+from aliquot.service.administration import Administration
+from aliquot_schema.account_views import NewApiKey, NewUser
+from aliquot_schema.ids import UserId
+from aliquot_schema.requests import Caller, NewSession
+from aliquot_schema.roles import KeyScope, Role
+from api_server import listening
+from service_bench import agent
+from service_stage import Stage, stage
+
+OTHER = "otto"
+"""A user, whose things are others' for everybody else."""
+ADMIN = Caller(user=UserId("root"), request_id="req_test", role=Role.ADMIN)
+AGENT = "a"
+
+
+@dataclass
+class Scene:
+    """What a test acts on."""
+
+    stage: Stage
+    accounts: Accounts
+    url: str
+    clients: dict[str | None, httpx.AsyncClient] = field(default_factory=dict)
+    """By user; None is nobody."""
+    running: dict[str, str] = field(default_factory=dict)
+    """A session of each user that has begun to print."""
+
+    async def session_of(self, owner: str, **more: Any) -> str:
+        """A queued session of somebody."""
+        request = {"argv": ("true",), "shell": None, "slots": [("cuda.device", "1")], "held": True} | more
+        caller = Caller(user=UserId(owner), request_id="req_test", role=Role.ADMIN)
+        return (await self.stage.sessions.create_session(caller, NewSession(**request))).session.id
+
+    async def key_of(self, owner: str) -> tuple[str, str]:
+        """A new key of somebody: (id, what is shown)."""
+        made = await self.accounts.create_api_key(ADMIN, NewApiKey(user=owner, name="test", scope=KeyScope.ADMIN))
+        return made.api_key.id, made.secret
+
+    async def ask(self, user: str | None, query: str, variables: dict[str, Any]) -> httpx.Response:
+        """A query or mutation."""
+        return await self.clients[user].post("/graphql", json={"query": query, "variables": variables})
+
+    async def first(self, user: str | None, query: str, variables: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        """The status of a subscription, and the first that it tells."""
+        body = {"query": query, "variables": variables}
+        headers = {"accept": "text/event-stream"}
+        async with (
+            asyncio.timeout(60),
+            self.clients[user].stream("POST", "/graphql", json=body, headers=headers) as answer,
+        ):
+            async for line in answer.aiter_lines():
+                if line.startswith("data: {"):
+                    return answer.status_code, orjson.loads(line.removeprefix("data: "))
+                if line.startswith("{"):
+                    return answer.status_code, orjson.loads(line)
+            return answer.status_code, {}
+
+
+@asynccontextmanager
+async def scene() -> AsyncIterator[Scene]:
+    """Users are named as their roles."""
+    async with AsyncExitStack() as stack:
+        parts = await stack.enter_async_context(stage([agent(AGENT, devices=4)]))
+        office = {"state": parts.state, "journal": parts.journal, "clock": parts.clock}
+        accounts = Accounts(**office, ids=RandomIds())  # type: ignore[arg-type]  # by name
+        accounts.trust = Trust.SHARED
+        auth = TokenAuth("the-servers-own-token", UserId("root"), people=parts.state.people)
+        deps = ApiDependencies(
+            reader=parts.queries,
+            writer=parts.sessions,
+            watcher=parts.watching,
+            admin=Administration(**office),  # type: ignore[arg-type]  # by name
+            accounts=accounts,
+            auth=auth,
+            held_open=HeldOpen(auth),
+        )
+        port = await stack.enter_async_context(listening(create_app(deps), lifespan="off"))
+        found = Scene(parts, accounts, f"http://127.0.0.1:{port}")
+        for name, role in ((OTHER, Role.USER), *((role.name.lower(), role) for role in Role)):
+            await accounts.create_user(ADMIN, NewUser(name=name, role=role))
+            _, secret = await found.key_of(name)
+            headers = {"authorization": f"Bearer {secret}"}
+            found.clients[name] = await stack.enter_async_context(
+                httpx.AsyncClient(base_url=found.url, headers=headers, timeout=60)
+            )
+            found.running[name] = await found.session_of(name, held=False, slots=[("cuda.shares", "0.01")])
+        found.clients[None] = await stack.enter_async_context(httpx.AsyncClient(base_url=found.url, timeout=60))
+        await found.stage.advance()
+        yield found
