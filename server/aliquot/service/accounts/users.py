@@ -1,6 +1,7 @@
 """Users: made, changed and disabled by admins."""
 
 from dataclasses import replace
+from typing import Any
 
 from aliquot.service.accounts.names import project_names, unix_name, user_name
 from aliquot.service.accounts.projection import user_view
@@ -109,9 +110,9 @@ class Users(Office):
         return UserChanged(user=user_view(user), revision=self._state.revision)
 
 
-def _checked(changes: UserChanges) -> dict[str, object]:
+def _checked(changes: UserChanges) -> dict[str, Any]:
     """By the names of the record."""
-    given: dict[str, object] = {}
+    given: dict[str, Any] = {}
     if changes.role is not None:
         given["role"] = changes.role
     if changes.unix_name is not None:
