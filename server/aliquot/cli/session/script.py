@@ -100,7 +100,8 @@ def _interpreter(text: str, path: Path) -> tuple[str, ...]:
 
 def _named(path: Path, slurm: SlurmWords, own: list[str]) -> tuple[str, ...]:
     """A script that names nothing is called as its file."""
-    return () if "--name" in (*slurm.words, *own) else ("--name", path.name)
+    is_named = any(word.partition("=")[0] == "--name" for word in (*slurm.words, *own))
+    return () if is_named else ("--name", path.name)
 
 
 def _notes(text: str) -> list[str]:

@@ -1,6 +1,6 @@
 """`aliquot session show` and `why`: one session, and why it waits."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from aliquot.cli.connection.asking import connected
 from aliquot.cli.connection.options import AsJson, AtServer, InCluster, TokenFile
@@ -9,6 +9,8 @@ from aliquot.cli.session.options import SessionId
 
 if TYPE_CHECKING:
     from aliquot.client.generated.sessions import Session
+
+COMMAND_CHARS_MAX: Final = 300
 
 
 def show(
@@ -62,13 +64,11 @@ def why(
 
 
 def _facts(session: "Session") -> list[tuple[str, str | None]]:
-    import shlex
-
     return [
         ("session", session.id),
         ("name", session.name),
         ("owner", f"{session.owner}, project {session.project}, pool {session.pool}"),
-        ("command", shlex.join(session.command)),
+        ("command", _command(session.command)),
         ("asks", asked(session.slots, kernels=session.cluster_size)),
         ("time limit", duration(session.time_limit)),
         ("priority", session.priority),
@@ -81,6 +81,16 @@ def _facts(session: "Session") -> list[tuple[str, str | None]]:
         ("estimate", None if session.order_estimate is None else session.order_estimate.explanation),
         ("starts", moment(session.expected_start) and f"at the latest {moment(session.expected_start)}"),
     ]
+
+
+def _command(argv: tuple[str, ...]) -> str:
+    """On one line; what was put before a script, and what of a text is too long, is left out."""
+    import shlex
+
+    from aliquot.cli.session.slurm_variables import without_slurm_variables
+
+    text = shlex.join(without_slurm_variables(argv)).replace("\n", "; ")
+    return text if len(text) <= COMMAND_CHARS_MAX else f"{text[:COMMAND_CHARS_MAX]}..."
 
 
 def _tasks(session: "Session") -> str | None:

@@ -66,7 +66,7 @@ def slurm_words(given: Iterable[str]) -> SlurmWords:
         SlurmError: one has a value that Slurm would not take either.
     """
     options = dict(_pairs(list(given)))
-    words = list(_shape(options))
+    words = list(_shape(options)) if options else []
     notes = []
     for name, value in options.items():
         if name in RENAMED:

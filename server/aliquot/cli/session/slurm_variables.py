@@ -27,10 +27,17 @@ unset attempt
 exec "$@"
 """
 
+_BEFORE: Final = ("/bin/sh", "-c", PRELUDE, "slurm-variables")
+
 
 def with_slurm_variables(argv: tuple[str, ...]) -> tuple[str, ...]:
     """The command, run with the variables that are known in the job alone."""
-    return ("/bin/sh", "-c", PRELUDE, "slurm-variables", *argv)
+    return (*_BEFORE, *argv)
+
+
+def without_slurm_variables(argv: tuple[str, ...]) -> tuple[str, ...]:
+    """The command that was given, whether or not the variables were put before it."""
+    return argv[len(_BEFORE) :] if argv[: len(_BEFORE)] == _BEFORE else argv
 
 
 def known_at_submission(wanted: "CreateSessionInput", *, folder: str) -> dict[str, str]:

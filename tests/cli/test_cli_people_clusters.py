@@ -1,0 +1,57 @@
+"""`aliquot clusters`: the file of clusters, written and read."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from aliquot.cli import main
+from aliquot.client.places import clusters_file, read_clusters
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    return tmp_path
+
+
+def _run(*words: str, code: int = 0) -> str:
+    done = CliRunner().invoke(main, ["clusters", *words])
+    assert done.exit_code == code, done.output
+    return done.output
+
+
+def test_the_first_one_is_the_default_until_another_is(folder: Path) -> None:
+    _run("add", "lab", "https://lab:8090", "--key-file", str(folder / "lab.key"))
+    _run("add", 'at"tic', "http://attic", "--key-file", str(folder / "a b.key"))
+    assert [(one["name"], one["is_default"]) for one in json.loads(_run("list", "--json"))] == [
+        ("lab", True),
+        ('at"tic', False),
+    ]
+    _run("use", 'at"tic')
+    assert [one.name for one in read_clusters() if one.is_default] == ['at"tic']
+    assert read_clusters()[1].key_file == folder / "a b.key"
+    _run("remove", 'at"tic')
+    assert [(one.name, one.is_default) for one in read_clusters()] == [("lab", False)]
+
+
+def test_a_name_is_replaced_and_a_written_key_is_kept(folder: Path) -> None:
+    clusters_file().parent.mkdir()
+    clusters_file().write_text('[clusters.lab]\nurl = "http://lab"\nkey = "secret"\n')
+    _run("add", "other", "http://other", "--key-file", "key")
+    assert read_clusters()[0].place().token == "secret"
+    assert "secret" not in _run("list") + _run("list", "--json")
+    _run("add", "lab", "http://new", "--key-file", "key")
+    assert [one.url for one in read_clusters()] == ["http://other", "http://new"]
+
+
+def test_nobody_else_reads_the_file(folder: Path) -> None:
+    _run("add", "lab", "http://lab", "--key-file", "key")
+    assert clusters_file().stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("words", [("use", "lab"), ("remove", "lab"), ("add", "lab", "lab:8090", "--key-file", "k")])
+def test_wrong_words_are_told(folder: Path, words: tuple[str, ...]) -> None:
+    _run(*words, code=2)
+    assert not clusters_file().exists()

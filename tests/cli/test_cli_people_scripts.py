@@ -1,0 +1,158 @@
+"""Scripts with directives at their head."""
+
+from pathlib import Path
+
+import pytest
+
+from aliquot.cli.session.script import Script, ScriptError
+from aliquot.cli.session.slurm_directives import slurm_words
+from aliquot.cli.session.slurm_notation import SlurmError, memory_bytes, seconds
+from aliquot.cli.session.slurm_variables import without_slurm_variables
+
+
+def _script(folder: Path, text: str, *, name: str = "job.sh") -> Script:
+    path = folder / name
+    path.write_text(text)
+    return Script.read(path)
+
+
+def test_directives_end_with_the_first_command(tmp_path: Path) -> None:
+    text = "#!/bin/bash\n#ALIQUOT -r cpu=2\n\n# a remark\n#ALIQUOT --name 'two words' # why\ntrue\n#ALIQUOT -r cpu=9\n"
+    assert _script(tmp_path, text).words == ("-r", "cpu=2", "--name", "two words")
+
+
+def test_a_script_is_called_as_its_file(tmp_path: Path) -> None:
+    assert _script(tmp_path, "true\n").words == ("--name", "job.sh")
+
+
+@pytest.mark.parametrize("mark", ["##SBATCH", "# SBATCH", "#SBATCHES", "#sbatch"])
+def test_what_only_looks_like_a_directive_is_none(tmp_path: Path, mark: str) -> None:
+    assert "--cluster-size" not in _script(tmp_path, f"#!/bin/sh\n{mark} --ntasks=2\n").words
+
+
+@pytest.mark.parametrize(
+    ("first", "expected"),
+    [
+        ("#!/bin/bash -e", ("/bin/bash", "-e", "-c", "TEXT", "job.sh", "a")),
+        ("#!/usr/bin/env bash", ("bash", "-c", "TEXT", "job.sh", "a")),
+        ("#!/usr/bin/env -S python3 -u", ("python3", "-u", "-c", "TEXT", "a")),
+        ("#!/usr/bin/python3.11", ("/usr/bin/python3.11", "-c", "TEXT", "a")),
+        ("#!/usr/bin/perl", ("/usr/bin/perl", "-e", "TEXT", "a")),
+        ("true", ("/bin/sh", "-c", "TEXT", "job.sh", "a")),
+    ],
+)
+def test_the_text_goes_along_with_its_interpreter(tmp_path: Path, first: str, expected: tuple[str, ...]) -> None:
+    script = _script(tmp_path, f"{first}\n")
+    assert script.command(("a",)) == tuple(script.text if word == "TEXT" else word for word in expected)
+
+
+@pytest.mark.parametrize("first", ["#!/usr/bin/node", "#!", "#!/usr/bin/env"])
+def test_an_unknown_interpreter_is_refused(tmp_path: Path, first: str) -> None:
+    with pytest.raises(ScriptError, match="after --"):
+        _script(tmp_path, f"{first}\n")
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe\x00", None])
+def test_what_cannot_be_read_is_told_by_its_name(tmp_path: Path, content: bytes | None) -> None:
+    path = tmp_path / "program"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(ScriptError, match=r"program: .* after --"):
+        Script.read(path)
+
+
+def test_an_open_quote_is_told_with_its_line(tmp_path: Path) -> None:
+    with pytest.raises(ScriptError, match="--name 'two"):
+        _script(tmp_path, "#ALIQUOT --name 'two words\n")
+
+
+def test_a_script_of_slurm_is_run_with_its_variables(tmp_path: Path) -> None:
+    plain = _script(tmp_path, "echo\n")
+    for text in ("#SBATCH -n 2\n", "echo $SLURM_PROCID\n"):
+        script = _script(tmp_path, text)
+        assert script.is_for_slurm
+        assert without_slurm_variables(script.command(())) == ("/bin/sh", "-c", text, "job.sh")
+        assert len(script.command(())) > len(plain.command(()))
+    assert not plain.is_for_slurm
+
+
+def test_programs_of_slurm_are_said_not_to_be_there(tmp_path: Path) -> None:
+    script = _script(tmp_path, "# srun is told about\nsrun -n 2 train\nhost=$( scontrol show hostnames )\n")
+    assert [note.split()[0] for note in script.notes] == ["`srun`", "`scontrol`"]
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("", ""),
+        ("-n4 -c 2", "--cluster-size 4 -r cpu=2"),
+        ("-N 2 --ntasks-per-node=4", "--cluster-size 8 -r cpu=1"),
+        ("--nodes=2-4", "--cluster-size 2 -r cpu=1"),
+        ("--mem=8G -n 4 -N 2", f"--cluster-size 4 -r cpu=1 -r mem={4 * 2**30}"),
+        ("--mem-per-cpu=1000 -c 4", f"-r cpu=4 -r mem={4000 * 2**20}"),
+        ("--mem-per-gpu=1G --gpus=2", f"-r cpu=1 -r mem={2 * 2**30} -r cuda.device=2"),
+        ("--mem=0", "-r cpu=1"),
+        ("--gres=gpu:2", "-r cpu=1 -r cuda.device=2"),
+        ("--gres=gpu:a100:1", "-r cpu=1 -r cuda.device=1 --model *a100*"),
+        ("-G 8 -n 8", "--cluster-size 8 -r cpu=1 -r cuda.device=1"),
+        ("--gpus-per-node=h100:8 --ntasks-per-node=8", "--cluster-size 8 -r cpu=1 -r cuda.device=1 --model *h100*"),
+        ("--gpus-per-task=2 --cpus-per-gpu=4", "-r cpu=8 -r cuda.device=2"),
+        ("-J name -A lab -p gpu -D /data", "-r cpu=1 --name name --project lab --pool gpu --chdir /data"),
+        ("--time=1-2:30:00", "-r cpu=1 --time-limit 95400s"),
+        ("-a 0-15%4", "-r cpu=1 --array 0-15 --max-parallel 4"),
+        ("--array=1,3-4,0-10:5", "-r cpu=1 --array 1,3-4,0,5,10"),
+        ("-H --requeue", "-r cpu=1 --hold --retries 1"),
+        ("-d afterok:ses_1:ses_2,afterany:ses_3", "-r cpu=1 --after ses_1 --after ses_2 --after-any ses_3"),
+        ("--export=NONE,A=1,B=2", "-r cpu=1 -e A=1 -e B=2"),
+    ],
+)  # fmt: skip
+def test_directives_of_slurm_are_options_of_ours(given: str, expected: str) -> None:
+    found = slurm_words(given.split())
+    assert (" ".join(found.words), found.notes) == (expected, ())
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ("-o slurm-%j.out -e slurm.err", ["output", "error"]),
+        ("--mail-type=END --mail-user a@b", ["mail-type", "mail-user"]),
+        ("--exclusive --qos=high -C a100", ["exclusive", "qos", "constraint"]),
+        ("--signal=B:USR1@60", ["signal"]),
+        ("-d singleton", ["dependency=singleton"]),
+    ],
+)
+def test_what_is_ignored_is_said(given: str, named: list[str]) -> None:
+    found = slurm_words(given.split())
+    assert found.words == ("-r", "cpu=1")
+    assert [note.split()[1].removeprefix("--") for note in found.notes] == named
+
+
+def test_the_variables_of_the_shell_are_said_to_stay_behind() -> None:
+    assert "not passed on" in slurm_words(["--export=ALL,A=1"]).notes[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("90", 5400), ("2:30", 150), ("1:00:00", 3600), ("2-0", 172_800), ("1-12:30", 131_400), ("0-0:0:5", 5)],
+)
+def test_times_of_slurm(text: str, expected: int) -> None:
+    assert seconds(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", "1h", "1:2:3:4", "-5", "1-2:3:4:5"])
+def test_times_that_slurm_would_not_take(text: str) -> None:
+    with pytest.raises(SlurmError, match="--time"):
+        seconds(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("4", 2**22), ("1K", 1024), ("2g", 2**31), ("1T", 2**40), ("1GB", 2**30)]
+)
+def test_sizes_of_slurm(text: str, expected: int) -> None:
+    assert memory_bytes(text) == expected
+
+
+@pytest.mark.parametrize("words", [["--mem=lots"], ["--array=0-x"], ["--time=soon"]])
+def test_wrong_values_are_told(words: list[str]) -> None:
+    with pytest.raises(SlurmError, match=words[0].split("=")[1]):
+        slurm_words(words)

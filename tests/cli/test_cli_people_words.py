@@ -1,0 +1,137 @@
+"""How values are written on the command line, and answers are printed."""
+
+from datetime import UTC, datetime
+
+import pytest
+import typer
+
+from aliquot.cli.cluster.policy_document import _nested, _wanted
+from aliquot.cli.cluster.quota_terms import QuotaTerms, scope_of, terms
+from aliquot.cli.connection.printing import cells, duration, printable
+from aliquot.cli.session.notation import dependencies_of, pairs_of, seconds_of, slots_of
+from aliquot.client.generated.administration import Quota
+from aliquot.client.generated.amounts import SlotAmount
+from aliquot.client.generated.enums import DependencyCondition, QuotaScope
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("90", 90), ("90s", 90), ("15m", 900), ("2h30m", 9000), ("1d12h", 129_600), ("1.5h", 5400), (None, None)],
+)
+def test_durations(text: str | None, expected: float | None) -> None:
+    assert seconds_of(text, option="--time-limit") == expected
+
+
+@pytest.mark.parametrize("text", ["", "soon", "1h 30m", "30m1h", "-5", "2:30"])
+def test_wrong_durations_are_told(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(typer.Exit) as caught:
+        seconds_of(text, option="--time-limit")
+    assert caught.value.exit_code == 2
+    assert "--time-limit" in capsys.readouterr().err
+
+
+def test_the_last_word_about_a_slot_holds() -> None:
+    found = slots_of(["cpu=1", "mem=2g", "cpu=4"])
+    assert [(one.slot, one.amount) for one in found] == [("cpu", "4"), ("mem", "2g")]
+    assert [(one.slot, one.amount) for one in slots_of(())] == [("cpu", "1")]
+
+
+@pytest.mark.parametrize("text", ["cpu", "=1", ""])
+def test_wrong_pairs_are_told(text: str) -> None:
+    with pytest.raises(typer.Exit):
+        slots_of([text])
+
+
+def test_a_value_may_hold_anything() -> None:
+    found = pairs_of(["A=b=c d", "B="], option="-e")
+    assert found is not None
+    assert [(one.name, one.value) for one in found] == [("A", "b=c d"), ("B", "")]
+    assert pairs_of(None, option="-e") is None
+
+
+def test_dependencies_say_what_they_wait_for() -> None:
+    found = dependencies_of(ok=["ses_1"], ended=None, failed=["ses_2"])
+    assert found is not None
+    assert [(one.session_id, one.condition) for one in found] == [
+        ("ses_1", DependencyCondition.AFTER_OK),
+        ("ses_2", DependencyCondition.AFTER_FAIL),
+    ]
+    assert dependencies_of(ok=None, ended=None, failed=None) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("user:anna", (QuotaScope.USER, "anna")),
+        ("project:a:b", (QuotaScope.PROJECT, "a:b")),
+        ("cluster", (QuotaScope.CLUSTER, "")),
+    ],
+)
+def test_whom_a_quota_is_for(text: str, expected: tuple[QuotaScope, str]) -> None:
+    assert scope_of(text) == expected
+
+
+@pytest.mark.parametrize("text", ["anna", "user", "user:", "cluster:x", "users:anna"])
+def test_whom_no_quota_can_be_for(text: str) -> None:
+    with pytest.raises(typer.Exit):
+        scope_of(text)
+
+
+def test_a_quota_keeps_what_is_not_named() -> None:
+    there = Quota(
+        scope=QuotaScope.USER,
+        name="anna",
+        version=3,
+        max_slots=(SlotAmount(slot="cpu", amount="8"), SlotAmount(slot="cuda.device", amount="2")),
+        own_slots=(),
+        max_queued=10,
+        gpu_hours_per_month=500,
+        weight=None,
+        changed_at=datetime(2026, 1, 1, tzinfo=UTC),
+    )
+    asked = QuotaTerms.read(
+        max_slots=["cuda.device=none", "mem=4g"], own_slots=None, max_queued=None, gpu_hours="none", weight="2"
+    )
+    found = asked.over(there, scope=QuotaScope.USER, name="anna")
+    assert [(one.slot, one.amount) for one in found.max_slots or ()] == [("cpu", "8"), ("mem", "4g")]
+    assert (found.max_queued, found.gpu_hours_per_month, found.weight, found.expected_version) == (10, None, 2, 3)
+    assert terms(there) == "--max cpu=8 --max cuda.device=2 --max-queued 10 --gpu-hours 500"
+    assert asked.over(None, scope=QuotaScope.USER, name="bob").expected_version == 0
+
+
+@pytest.mark.parametrize("given", [{}, {"max_slots": ["cpu"]}, {"weight": "much"}])
+def test_wrong_terms_are_told(given: dict[str, object]) -> None:
+    nothing = dict.fromkeys(("max_slots", "own_slots", "max_queued", "gpu_hours", "weight"))
+    with pytest.raises(typer.Exit):
+        QuotaTerms.read(**(nothing | given))  # type: ignore[arg-type] # whichever is given
+
+
+def test_a_policy_is_named_leaf_by_leaf() -> None:
+    words = ["order=sjf", "weights.age=2", "weights.fair=3", "allow_fragmentation=true", 'pools=[{"name": "a"}]']
+    found = _wanted(_nested(words))
+    assert found.weights is not None
+    assert found.pools is not None
+    assert (found.order, found.weights.age, found.weights.fair, found.allow_fragmentation) == ("sjf", 2, 3, True)
+    assert found.pools[0].name == "a"
+
+
+@pytest.mark.parametrize(
+    "words", ["", "order", "ordr=x", "weights.ages=1", "weights.age=old", "weights=1 weights.age=1", "pools=["]
+)
+def test_a_wrong_policy_is_told(words: str) -> None:
+    with pytest.raises(typer.Exit) as caught:
+        _wanted(_nested(words.split()))
+    assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize(("number", "text"), [(0, "0s"), (59.6, "1m"), (3725, "1h 2m"), (90_000, "1d 1h"), (None, "")])
+def test_printed_durations(number: float | None, text: str) -> None:
+    assert duration(number) == text
+
+
+def test_names_of_others_cannot_steer_the_terminal() -> None:
+    evil = "a\x1b]0;title\x07b\x9b2J\nc[red]"
+    assert printable(evil).isprintable()
+    (cell,) = cells(evil)
+    assert cell.plain == printable(evil)
+    assert cell.spans == []
