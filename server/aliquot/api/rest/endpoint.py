@@ -14,7 +14,7 @@ from aliquot.api.rest.encoding import encoded
 from aliquot.api.rest.operations import Ask, Operation
 from aliquot.api.rest.problems import problem, shown
 from aliquot.service.outside import Outside
-from aliquot_schema.errors import AliquotError
+from aliquot_schema.errors import AliquotError, InvalidRequest
 
 log: Final = logging.getLogger("aliquot.api")
 
@@ -80,9 +80,9 @@ class RestEndpoint:
         return self._decoder.decode(body)
 
     def _query(self, request: Request) -> Any:
-        """Each name once; those that the operation does not know are let pass, as proxies add some."""
-        if self._operation.query is None:
-            return None
-        known = self._operation.query.__struct_fields__
-        given = {name: request.query_params[name] for name in known if name in request.query_params}
-        return msgspec.convert(given, self._operation.query, strict=False)
+        given = dict(request.query_params)
+        if self._operation.query is not None:
+            return msgspec.convert(given, self._operation.query, strict=False)
+        if given:
+            raise InvalidRequest(f"{next(iter(given))[:64]!r} is no parameter; this takes none")
+        return None

@@ -23,6 +23,7 @@ STATUSES: Final[tuple[tuple[type[errors.AliquotError], int], ...]] = (
     (errors.ImpossibleRequest, 422),
     (errors.UnknownDependency, 422),
     (errors.AllocationRefused, 409),
+    (errors.NotPlaced, 409),
     (errors.QuotaExceeded, 409),
     (errors.StateConflict, 409),
     (errors.VersionConflict, 409),

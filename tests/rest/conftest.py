@@ -1,0 +1,20 @@
+"""Servers of the tests of the REST face: one that places what is submitted, and one that does not."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from rest_server import RestServer, rest_server
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RestServer]:
+    with rest_server(tmp_path_factory.mktemp("rest")) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def stopped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RestServer]:
+    """Nothing that is submitted here is ever run."""
+    with rest_server(tmp_path_factory.mktemp("stopped"), "--stopped") as running:
+        yield running

@@ -1,0 +1,64 @@
+"""The OpenAPI document: what it says is what is answered, whatever is sent. Found out by schemathesis."""
+
+import httpx
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from schemathesis.specs.openapi.checks import ignored_auth, positive_data_acceptance
+
+from aliquot.api.rest.routes import OPERATIONS
+from rest_server import RestServer
+
+EFFORT = settings(
+    max_examples=25,
+    deadline=None,
+    derandomize=True,
+    phases=[Phase.generate, Phase.shrink],
+    suppress_health_check=list(HealthCheck),
+)
+ELSEWHERE = [ignored_auth, positive_data_acceptance]
+"""A test of its own tries to come in without a token. What fits the document may still be refused, by what the cluster
+is like: a pool that is not there, a step that a slot does not have, a cursor of another list."""
+SUBMIT = "queue_submit"
+"""Sent to a server that runs nothing: commands are random text."""
+
+
+def hold(server: RestServer, name: str) -> None:
+    """Send what the document allows, and what it does not, and hold every answer against it."""
+    document = schemathesis.openapi.from_url(f"{server.address}/openapi.json")
+    operation = next(found for found in OPERATIONS if found.name == name)
+    described = document[operation.path][operation.method]
+    cases = described.as_strategy() | described.as_strategy(generation_mode=schemathesis.GenerationMode.NEGATIVE)
+
+    @EFFORT
+    @given(case=cases)
+    def answers_as_it_says(case: schemathesis.Case) -> None:
+        case.call_and_validate(headers=server.headers, excluded_checks=ELSEWHERE)
+
+    answers_as_it_says()
+
+
+@pytest.mark.parametrize("name", [operation.name for operation in OPERATIONS if operation.name != SUBMIT])
+def test_answers_are_as_the_document_says(name: str, server: RestServer) -> None:
+    hold(server, name)
+
+
+def test_submissions_are_answered_as_the_document_says(stopped: RestServer) -> None:
+    hold(stopped, SUBMIT)
+
+
+def test_the_document_is_of_openapi_3_1_and_names_every_operation_once(server: RestServer) -> None:
+    document = httpx.get(f"{server.address}/openapi.json").json()
+    assert document["openapi"].startswith("3.1")
+    names = [shown["operationId"] for path in document["paths"].values() for shown in path.values()]
+    assert sorted(names) == sorted(operation.name for operation in OPERATIONS)
+    assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
+def test_nobody_comes_in_without_a_token(operation: object, server: RestServer) -> None:
+    path = operation.path.replace("{job_id}", "ses_x")  # type: ignore[attr-defined]  # an Operation
+    answer = httpx.request(operation.method, f"{server.address}{path}", json={})  # type: ignore[attr-defined]
+    assert (answer.status_code, answer.json()["code"]) == (401, "unauthenticated")
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.headers["www-authenticate"] == "Bearer"

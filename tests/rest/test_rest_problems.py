@@ -1,0 +1,35 @@
+"""Problems: every expected error has a status of its own choosing, and says what it knows."""
+
+import json
+
+import pytest
+
+from aliquot.api.rest.problems import STATUSES, problem, status_of
+from aliquot_schema import errors
+from aliquot_schema.graphql.errors import TYPES
+
+TOLD_WHEN = (errors.QueueFull, errors.RateLimited)
+"""429, with a time."""
+
+
+@pytest.mark.parametrize("kind", [kind for kind in TYPES if kind not in TOLD_WHEN], ids=lambda kind: kind.__name__)
+def test_every_error_has_a_status(kind: type[errors.AliquotError]) -> None:
+    assert any(issubclass(kind, known) for known, _ in STATUSES)
+
+
+def test_the_first_class_that_holds_counts() -> None:
+    error = errors.UnsupportedResource("no", slot="cuda.device", requested="1")
+    assert status_of(error) == 409
+
+
+def test_a_full_queue_says_when_to_come_back() -> None:
+    answer = problem(errors.QueueFull("full", limit=2, queued=2, retry_after=1.2), request_id="req_1")
+    assert (answer.status_code, answer.headers["retry-after"]) == (429, "2")
+    body = json.loads(bytes(answer.body))
+    assert (body["code"], body["limit"], body["queued"], body["instance"]) == ("queue_full", 2, 2, "req_1")
+
+
+def test_members_of_an_error_never_hide_those_that_all_have() -> None:
+    error = errors.StateConflict("it ended", id="ses_1", state="completed")
+    body = json.loads(bytes(problem(error, request_id="req_1").body))
+    assert (body["status"], body["state"], body["detail"]) == (409, "completed", "it ended")

@@ -1,0 +1,136 @@
+"""The queue and the orchestrator over REST."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from rest_server import RestServer, rest_server
+
+PROBLEM = "application/problem+json"
+
+
+@pytest.fixture
+def http(stopped: RestServer) -> Iterator[httpx.Client]:
+    with stopped.client() as client:
+        client.post("/orchestrator/stop")
+        while jobs := client.get("/queue").json()["jobs"]:
+            for job in jobs:
+                client.delete(f"/queue/{job['job_id']}")
+        yield client
+
+
+def submit(http: httpx.Client, **more: object) -> dict[str, object]:
+    answer = http.post("/queue/submit", json={"command": "true", **more})
+    assert answer.status_code == 200, answer.text
+    body: dict[str, object] = answer.json()
+    return body
+
+
+def test_a_job_is_submitted_listed_moved_and_canceled(http: httpx.Client) -> None:
+    job = submit(http, gpu_count=2, memory_gb=40, priority="high", estimated_duration=60, run_id="r")
+    assert (job["requested_gpus"], job["requested_memory_gb"], job["priority"]) == (2.0, "40", "high")
+    (listed,) = http.get("/queue").json()["jobs"]
+    assert (listed["job_id"], listed["run_id"], listed["queue_position"]) == (job["job_id"], "r", 1)
+    assert listed["waits"]["reason"] == "stopped"
+    moved = http.patch(f"/queue/{job['job_id']}/priority", json={"priority": 1}).json()
+    assert moved["priority"] == "low"
+    gone = http.delete(f"/queue/{job['job_id']}").json()
+    assert gone["state"] == "canceled"
+    assert http.get("/queue").json()["jobs"] == []
+    assert http.delete("/queue/ses_nobody").status_code == 404
+
+
+def test_a_key_makes_sending_again_safe(http: httpx.Client) -> None:
+    key = {"idempotency-key": "k1"}
+    first, second = (http.post("/queue/submit", json={"command": ["true"]}, headers=key).json() for _ in range(2))
+    assert first["job_id"] == second["job_id"]
+    other = http.post("/queue/submit", json={"command": ["false"]}, headers=key)
+    assert (other.status_code, other.json()["code"]) == (409, "idempotency_mismatch")
+
+
+def test_a_list_comes_in_pieces(http: httpx.Client) -> None:
+    jobs = [submit(http)["job_id"] for _ in range(3)]
+    first = http.get("/queue", params={"first": 2}).json()
+    rest = http.get("/queue", params={"first": 2, "after": first["next"]}).json()
+    assert [job["job_id"] for job in (*first["jobs"], *rest["jobs"])] == jobs
+    assert (first["total_queued"], rest["next"]) == (3, None)
+
+
+def test_statistics_count_what_waits(http: httpx.Client) -> None:
+    submit(http)
+    seen = http.get("/queue/statistics").json()
+    assert seen["total_queued"] == 1
+    assert seen["oldest_wait"] >= 0
+    assert sum(bucket["count"] for bucket in seen["wait_distribution"]) == seen["started"]
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ({}, 422),
+        ({"command": ""}, 422),
+        ({"command": "x", "gpus": 1}, 422),
+        ([], 422),
+        ({"command": "x", "pool": "?"}, 422),
+    ],
+)
+def test_what_is_wrong_with_a_request_is_a_problem(body: object, status: int, http: httpx.Client) -> None:
+    answer = http.post("/queue/submit", json=body)
+    assert (answer.status_code, answer.headers["content-type"]) == (status, PROBLEM)
+    problem = answer.json()
+    assert problem["instance"] == answer.headers["x-request-id"]
+    assert {"type", "title", "status", "detail", "code"} <= set(problem)
+
+
+def test_bodies_are_json(http: httpx.Client) -> None:
+    assert http.post("/queue/submit", content=b"{").status_code == 415
+    malformed = http.post("/queue/submit", content=b"{", headers={"content-type": "application/json"})
+    assert (malformed.status_code, malformed.json()["code"]) == (400, "malformed")
+
+
+def test_pages_of_other_sites_are_refused(http: httpx.Client, stopped: RestServer) -> None:
+    foreign = {"origin": "https://evil.example", "content-type": "application/json"}
+    assert http.post("/orchestrator/stop", headers=foreign, json={}).status_code == 403
+    assert http.get("/queue", headers={"host": "evil.example"}).status_code == 421
+    with httpx.Client(base_url=stopped.address, cookies={"aliquot_session": "1.x"}) as nobody:
+        assert nobody.post("/orchestrator/stop").status_code == 401
+
+
+def test_a_browser_gets_the_dashboard_at_the_address_of_the_queue(http: httpx.Client) -> None:
+    answer = http.get("/queue", headers={"accept": "text/html"})
+    assert answer.headers["content-type"].startswith("text/html")
+
+
+def test_the_policy_is_shown_and_changed(http: httpx.Client) -> None:
+    shown = http.get("/orchestrator/policies").json()
+    changed = http.put("/orchestrator/policies", json={"policy_config": {**shown, "half_life": 3600.0}})
+    assert changed.status_code == 200, changed.text
+    assert (changed.json()["half_life"], changed.json()["version"]) == (3600.0, shown["version"] + 1)
+    late = http.put("/orchestrator/policies", json={"policy_config": {"version": shown["version"], "order": "sjf"}})
+    assert (late.status_code, late.json()["code"]) == (409, "version_conflict")
+    unknown = http.put("/orchestrator/policies", json={"policy_config": {"weights": {"agee": 1}}})
+    assert unknown.status_code == 422
+    assert "agee" in unknown.json()["detail"]
+
+
+def test_it_starts_stopped_says_so_and_stays_what_somebody_said_over_restarts(tmp_path: Path) -> None:
+    with rest_server(tmp_path, "--stopped", "--max-queue-size", "2") as server, server.client() as http:
+        status = http.get("/orchestrator/status").json()
+        assert (status["state"], status["stopped_by"]) == ("stopped", "system:settings")
+        submit(http)
+        submit(http)
+        full = http.post("/queue/submit", json={"command": "true"})
+        assert (full.status_code, full.json()["code"]) == (429, "queue_full")
+        assert int(full.headers["retry-after"]) > 0
+        assert http.post("/orchestrator/start").json()["state"] == "running"
+    with rest_server(tmp_path, "--stopped") as server, server.client() as http:
+        status = http.get("/orchestrator/status").json()
+        assert (status["state"], status["stopped_by"]) == ("running", None)
+        stopped = http.post("/orchestrator/stop", json={"note": "new switch"}).json()
+        assert (stopped["state"], stopped["note"]) == ("stopped", "new switch")
+    with rest_server(tmp_path) as server, server.client() as http:
+        status = http.get("/orchestrator/status").json()
+        assert (status["state"], status["note"]) == ("stopped", "new switch")
+        assert status["stopped_at"] == stopped["stopped_at"]
