@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from aliquot.cli.main_job.cluster_view import until_joined
-from aliquot.cli.main_job.own_server import OwnServer
+from aliquot.cli.main_job.own_server import OwnServer, ServerFailed
 from aliquot.client import Client, ClientFailure
 from e2e_sessions import session, submit, until, until_state
-from e2e_small_disk import fill, small_disk
+from e2e_small_disk import fill, read_only, small_disk
 
 pytestmark = pytest.mark.anyio
 
@@ -76,3 +76,31 @@ async def test_a_full_disk_loses_nothing_that_was_acknowledged(server: OwnServer
 async def submit_on_and_on(client: Client, acknowledged: list[str]) -> None:
     for _ in range(5000):
         acknowledged.append(await submit(client, "true #" + 10_000 * "x", ONE))
+
+
+async def test_a_disk_that_is_full_at_the_first_start_is_told_and_harms_no_later_start() -> None:
+    own = OwnServer("--accelerators", str(ACCELERATORS / "two_gpus.toml"))
+    with small_disk(own.data_folder, megabytes=64):
+        ballast = fill(own.data_folder, leaving=0)
+        with pytest.raises(ServerFailed, match=r"aliquot cannot start: .*(No space left|disk is full)"):
+            await own.start()
+        ballast.unlink()
+        async with own:
+            assert ready(own)["ready"]
+
+
+async def test_a_data_folder_that_can_only_be_read_is_told_and_left_as_it_is() -> None:
+    own = OwnServer("--accelerators", str(ACCELERATORS / "two_gpus.toml"))
+    with small_disk(own.data_folder, megabytes=64) as disk:
+        await own.start()
+        await own.stop()
+        files = contents(disk)
+        with read_only(disk), pytest.raises(ServerFailed, match=r"data-folder: .*Read-only file system"):
+            await own.start()
+        assert contents(disk) == files
+        async with own:
+            assert ready(own)["ready"]
+
+
+def contents(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}

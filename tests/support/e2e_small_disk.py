@@ -22,6 +22,16 @@ def small_disk(folder: Path, *, megabytes: int) -> Iterator[Path]:
         subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
 
+@contextmanager
+def read_only(folder: Path) -> Iterator[None]:
+    """As after an error of the disk: nothing can be written to a small disk meanwhile."""
+    subprocess.run(["mount", "-o", "remount,ro", str(folder)], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["mount", "-o", "remount,rw", str(folder)], check=True)
+
+
 def fill(folder: Path, *, leaving: int) -> Path:
     """A file that takes all room but so many bytes."""
     ballast = folder / "ballast"

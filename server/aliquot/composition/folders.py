@@ -37,17 +37,28 @@ def read_token(path: Path) -> str:
         ConfigurationError: the file holds no token, or cannot be read.
     """
     try:
-        with suppress(FileExistsError):
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-            with os.fdopen(descriptor, "w") as file:
-                file.write(secrets.token_urlsafe(32) + "\n")
+        if not os.path.lexists(path):
+            _make_token(path)
         with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW)) as file:
             os.fchmod(file.fileno(), 0o600)
             token = file.read().strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"the token file {path} cannot be read: {error}") from None
+        raise ConfigurationError(f"the token file {path} cannot be read or made: {error}") from None
     if len(token) < TOKEN_CHARS_MIN or not token.isascii():
         raise ConfigurationError(
             f"the token file {path} must hold at least {TOKEN_CHARS_MIN} ASCII characters; delete it to have one made"
         )
     return token
+
+
+def _make_token(path: Path) -> None:
+    """As a whole or not at all: half a token, on a full disk, would let nobody in ever after."""
+    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
+    try:
+        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            file.write(secrets.token_urlsafe(32) + "\n")
+        with suppress(FileExistsError):  # somebody else was quicker
+            os.link(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)

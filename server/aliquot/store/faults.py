@@ -1,5 +1,6 @@
 """What a database's error means to a caller: his own mistake, a database that is away, or a conflict to try again."""
 
+import errno
 import sqlite3
 
 from sqlalchemy.exc import DBAPIError, IntegrityError
@@ -26,6 +27,14 @@ _ADVICE = {
 }
 
 
+_OS_ADVICE = {
+    errno.ENOSPC: sqlite3.SQLITE_FULL,
+    errno.EDQUOT: sqlite3.SQLITE_FULL,
+    errno.EROFS: sqlite3.SQLITE_READONLY,
+    errno.EACCES: sqlite3.SQLITE_READONLY,
+}
+
+
 def is_conflict(error: BaseException) -> bool:
     """Whether the transaction only met another one, and can be tried again as it was."""
     return _code(error) in _CONFLICT
@@ -42,6 +51,8 @@ def unavailability(error: BaseException) -> StoreUnavailable | None:
     """Put the database's failure into words; None when the error is of another sort."""
     if isinstance(error, StoreUnavailable):
         return error
+    if isinstance(error, OSError) and error.errno in _OS_ADVICE:
+        return StoreUnavailable(f"{_ADVICE[_OS_ADVICE[error.errno]]} ({error})")
     if isinstance(error, OSError | TimeoutError):
         return StoreUnavailable(f"the database cannot be reached: {error or type(error).__name__}")
     cause = error.orig if isinstance(error, DBAPIError) else error
