@@ -24,6 +24,7 @@ BUDGET_S: Final = {
     "cli": 60,
     "e2e": 900,
     "readme": 80,
+    "rest": 150,
     "architecture": 90,
     "benchmarks": 60,
     "browser": 240,

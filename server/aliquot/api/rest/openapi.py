@@ -55,7 +55,9 @@ def _operation(operation: Operation, refs: dict[Any, Any], components: dict[str,
 def _responses(operation: Operation, refs: dict[Any, Any]) -> Iterable[tuple[str, Any]]:
     answer = {"application/json": {"schema": refs[operation.answer]}}
     yield str(operation.status), {"description": "Done.", "content": answer}
-    with_body = () if operation.method == "GET" else (413, 415)
+    if operation.method != "GET":
+        yield "413", {"description": HTTPStatus(413).phrase}
+    with_body = () if operation.method == "GET" else (415,)
     for status in sorted({*USUAL_PROBLEMS, *with_body, *operation.problems}):
         content = {MEDIA_TYPE: {"schema": refs[Problem]}}
         yield str(status), {"description": HTTPStatus(status).phrase, "content": content}
