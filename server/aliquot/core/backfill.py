@@ -193,4 +193,8 @@ def without(rows: Iterable[RunningRow], *, room: Room) -> dict[NodeId, Mapping[D
 
 def most(held: Mapping[DeviceId, int], other: Mapping[DeviceId, int]) -> dict[DeviceId, int]:
     """The larger of the two on every device."""
-    return {device_id: max(held.get(device_id, 0), other.get(device_id, 0)) for device_id in {**held, **other}}
+    larger = dict(held)
+    for device_id, amount in other.items():
+        if amount > larger.get(device_id, 0):
+            larger[device_id] = amount
+    return larger

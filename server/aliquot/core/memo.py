@@ -6,6 +6,7 @@ from operator import is_not
 from typing import Final
 
 from aliquot.core.allocation.device_map import DeviceMap
+from aliquot.core.allocation.layout import DeviceLayout
 from aliquot.core.allocation.occupancy import Occupancy
 from aliquot.core.endings import Ends
 from aliquot.core.feasibility import FeasibilityMemo
@@ -37,9 +38,14 @@ class Totals:
     def follow(self, held: Sequence[Occupancy | None]) -> None:
         """Count what is left when so much is held on the node of each agent; None = nothing is."""
         for number in compress(range(len(held)), map(is_not, held, self._read)):
-            left = DeviceMap(self._agents[number].layout, held[number] or NOTHING)
-            self.free[number] = left.free(self._slot, models=self._models).total
+            self.free[number] = self._free(self._agents[number].layout, held[number] or NOTHING)
         self._read = held
+
+    def _free(self, layout: DeviceLayout, used: Occupancy) -> int:
+        columns = layout.slots.get(self._slot)
+        if columns is None or columns.has_rivals or self._models:
+            return DeviceMap(layout, used).free(self._slot, models=self._models).total
+        return columns.free_sum(used)
 
 
 class Memo:

@@ -7,7 +7,6 @@ import numpy as np
 
 from aliquot.core.allocation.occupancy import Occupancy
 from aliquot.core.allocation.options import Strategy as Spreading
-from aliquot.core.placement.asks import accelerator_of
 from aliquot.core.placement.devices import Columns
 from aliquot.core.placement.scoreboard import NOWHERE, Ask, Choice
 from aliquot.core.placement.standing import Standing
@@ -18,7 +17,6 @@ from aliquot.core.roster import Scope, scope_of
 from aliquot.core.snapshot import AgentRow, PendingRow, Snapshot
 from aliquot_schema.devices import ResourceSpec
 from aliquot_schema.ids import NodeId, SessionId
-from aliquot_schema.slots import MILLI, scale_of
 
 
 class Placer:
@@ -116,7 +114,10 @@ class Placer:
         held = used.get(agent.node_id, self._room.used_on(agent.node_id))
         column = choice.column if agent.node_id not in used else self._column(ask, choice.row, held)
         specs: list[ResourceSpec] = []
-        while (spec := self._grant(row, agent, columns, held=held, column=column)) is not None:
+        takes_column = ask.is_share and self._takes_tightest and not columns.rivals
+        while (
+            spec := self._grant(row, agent, columns, held=held, column=column if takes_column else None)
+        ) is not None:
             specs.append(spec)
             if len(specs) == most:
                 break
@@ -131,9 +132,7 @@ class Placer:
         self, row: PendingRow, agent: AgentRow, columns: Columns, *, held: Occupancy, column: int | None
     ) -> ResourceSpec | None:
         """Exact devices for one kernel: a share goes on the column that was found best, if the allocation takes it."""
-        slot = accelerator_of(row.request)
-        is_share = slot is not None and scale_of(slot) == MILLI
-        if column is not None and slot is not None and is_share and self._takes_tightest and not columns.rivals:
+        if column is not None:
             spec = self._room.try_kernel(row, agent, held, liked=columns.accelerators[column].id)
             if spec is not None:
                 return spec
@@ -141,7 +140,8 @@ class Placer:
 
     def _ranked(self, given: Mapping[int, Sequence[ResourceSpec]]) -> tuple[KernelPlacement, ...]:
         kernels: list[KernelPlacement] = []
-        for row in sorted(given, key=lambda row: int(self._cluster.name_rank[row])):
+        rows = sorted(given, key=lambda row: int(self._cluster.name_rank[row])) if len(given) > 1 else given
+        for row in rows:
             agent = self._agents[row]
             for spec in given[row]:
                 rank = len(kernels)

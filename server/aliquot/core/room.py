@@ -1,6 +1,6 @@
 """Room: what is still free while a pass places one session after the other."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Final
@@ -13,7 +13,7 @@ from aliquot.core.memo import Memo
 from aliquot.core.plan import KernelPlacement
 from aliquot.core.policy import Policy
 from aliquot.core.roster import Roster, Scope, scope_of
-from aliquot.core.snapshot import AgentRow, PendingRow, Snapshot, milli_of
+from aliquot.core.snapshot import AgentRow, PendingRow, Snapshot
 from aliquot_schema.devices import ResourceSpec
 from aliquot_schema.errors import AllocationRefused, InvalidRequest
 from aliquot_schema.ids import DeviceId, NodeId, SessionId, SlotName
@@ -117,10 +117,6 @@ class Room:
             self._options[key] = found
         return found
 
-    def agents_of(self, kernels: Iterable[KernelPlacement]) -> list[AgentRow]:
-        """The agents that kernels are on."""
-        return [self.roster.by_id[kernel.agent_id] for kernel in kernels]
-
     def with_spec(self, agent: AgentRow, used: Occupancy, spec: ResourceSpec) -> dict[DeviceId, int]:
         """`used` after a grant on that agent."""
         return agent.layout.held_with(used, spec)
@@ -131,7 +127,7 @@ class Room:
             before = self.used_on(kernel.node_id)
             now = self.with_spec(self.roster.by_id[kernel.agent_id], before, kernel.spec)
             self._used[kernel.node_id] = now
-            if self._free_milli is not None and any(map(milli_of, kernel.spec)):
+            if self._free_milli is not None:
                 self._free_milli -= self._memo.free_milli.taken(kernel.node_id, kernel.spec, before=before, now=now)
         self._most_free.clear()
         self._taken += ((session_id, kernel) for kernel in kernels)

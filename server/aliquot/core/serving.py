@@ -22,7 +22,7 @@ from aliquot.core.queue import KIND, LEAST_MILLI, IntArray, Queue
 from aliquot.core.quota import QuotaBook
 from aliquot.core.room import Room
 from aliquot.core.shortage import shortage
-from aliquot.core.snapshot import PendingRow, RunningRow
+from aliquot.core.snapshot import PendingRow, RunningRow, held_milli
 from aliquot_schema.ids import SessionId, task_id
 from aliquot_schema.policies import Backfill
 from aliquot_schema.reasons import Evidence, Reason, Verdict
@@ -205,9 +205,9 @@ class Serving:
     def _take(self, name: SessionId, kernels: Sequence[KernelPlacement], *, ends_us: int) -> None:
         """Count kernels as held until then."""
         self._placer.take(name, kernels)
-        running = RunningRow.of(name, kernels, ends_us=ends_us, agents=self._room.agents_of(kernels))
-        self._running.append(running)
-        self._free_milli = self._room.free_milli() if running.milli else self._free_milli
+        milli = held_milli(kernels, agents=self._room.roster.by_id)
+        self._running.append(RunningRow(session_id=name, ends_us=ends_us, kernels=tuple(kernels), milli=milli))
+        self._free_milli = self._room.free_milli()
 
     def _start(self, position: int, row: PendingRow, kernels: tuple[KernelPlacement, ...]) -> bool:
         """Start a row that fits now, unless that would delay the head."""

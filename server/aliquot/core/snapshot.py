@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from aliquot.core.allocation.layout import DeviceLayout
-from aliquot.core.allocation.occupancy import occupancy_on
 from aliquot.core.fairshare import Usage
 from aliquot.core.plan import KernelPlacement
 from aliquot_schema.ids import AgentId, DeviceId, NodeId, PoolId, ProjectId, QuotaId, SessionId, SlotName, UserId
@@ -28,6 +27,7 @@ Request = tuple[tuple[SlotName, int], ...]
 """Amounts per kernel in base units, sorted by slot, none zero."""
 HoldersOn = Mapping[DeviceId, tuple[SessionId, ...]]
 """Of a node: the sessions that hold a part of each device."""
+NO_DEVICES: Final = DeviceLayout.of(())
 NOBODY: Final = UserId("")
 """Owns what nobody in particular does."""
 OUTSIDE_LIMIT_MS: Final = 1000 * DURATION_S_MAX
@@ -176,10 +176,8 @@ def held_milli(kernels: Iterable[KernelPlacement], *, agents: Mapping[AgentId, A
     """Budget of accelerators that kernels hold in sum. On an agent that is not given, a device counts as usual."""
     milli = 0
     for kernel in kernels:
-        devices = agents[kernel.agent_id].layout.devices if kernel.agent_id in agents else {}
-        for slot, amounts in kernel.spec.items():
-            if is_accelerator(slot):
-                milli += sum(occupancy_on(({slot: amounts},), devices).values())
+        layout = agents[kernel.agent_id].layout if kernel.agent_id in agents else NO_DEVICES
+        milli += sum(layout.budget_sum(slot, amounts) for slot, amounts in kernel.spec.items() if is_accelerator(slot))
     return milli
 
 

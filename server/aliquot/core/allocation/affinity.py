@@ -1,7 +1,7 @@
 """Which of equally good devices go together: linked ones, and those of one NUMA node."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from aliquot.core.allocation.options import NumaPolicy
 
@@ -32,7 +32,7 @@ def pick(
         return in_turn(liked, nodes=nodes)[:count]
     narrowed = _smallest_enough(liked, count=count, groups=islands, nodes=nodes)
     narrowed = _smallest_enough(narrowed, count=count, groups=nodes, nodes=nodes)
-    sizes = Counter(nodes[index] for index in narrowed)
+    sizes = _sizes(narrowed, nodes)
     if len(sizes) == 1:
         return list(narrowed[:count])
     return _by_group(narrowed, groups=nodes, sizes=sizes)[:count]
@@ -59,10 +59,10 @@ def _smallest_enough(
 
     Among equals it is the one in the smallest NUMA node, then the most liked one.
     """
-    sizes = Counter(groups[index] for index in liked)
-    if len(sizes) == 1:
+    sizes = _sizes(liked, groups)
+    if len(sizes) == 1 or max(sizes.values(), default=0) < count:
         return liked
-    crowd = Counter(nodes[index] for index in liked)
+    crowd = _sizes(liked, nodes)
     best = min(
         (index for index in liked if sizes[groups[index]] >= count),
         key=lambda index: (sizes[groups[index]], crowd[nodes[index]]),
@@ -71,7 +71,16 @@ def _smallest_enough(
     return liked if best is None else [index for index in liked if groups[index] == groups[best]]
 
 
-def _by_group(liked: Sequence[int], *, groups: Sequence[Group], sizes: Counter[Group]) -> list[int]:
+def _sizes(indices: Sequence[int], groups: Sequence[Group]) -> dict[Group, int]:
+    """How many of the devices are in each group."""
+    sizes: dict[Group, int] = {}
+    for index in indices:
+        group = groups[index]
+        sizes[group] = sizes.get(group, 0) + 1
+    return sizes
+
+
+def _by_group(liked: Sequence[int], *, groups: Sequence[Group], sizes: Mapping[Group, int]) -> list[int]:
     """Keep groups together, the largest first, then the one whose first member is liked more."""
     first: dict[Group, int] = {}
     for rank, index in enumerate(liked):

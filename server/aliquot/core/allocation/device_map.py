@@ -174,9 +174,12 @@ def _wanted(
     unique: frozenset[SlotName],
 ) -> Sequence[tuple[SlotName, int]]:
     """The amounts above zero, accelerators first, then by name."""
+    plainly = _in_turn(tuple(request.items())) if not unique else None
+    if plainly is not None and all(slot in slots for slot, _ in plainly):
+        return plainly
     wanted: list[tuple[SlotName, int]] = []
     kinds: dict[str, SlotName] = {}
-    for slot, amount in _in_turn(tuple(request.items())):
+    for slot, amount in sorted(request.items(), key=_turn):
         if isinstance(amount, Unlimited):
             raise refusals.unlimited(slot)
         if amount == 0:
@@ -194,5 +197,14 @@ def _wanted(
 
 
 @lru_cache(1024)
-def _in_turn(amounts: tuple[tuple[SlotName, Amount], ...]) -> Sequence[tuple[SlotName, Amount]]:
-    return sorted(amounts, key=lambda item: (not is_accelerator(item[0]), item[0]))
+def _in_turn(amounts: tuple[tuple[SlotName, Amount], ...]) -> Sequence[tuple[SlotName, int]] | None:
+    """`_wanted`, where nothing but a slot that is not there speaks against it; None where something does."""
+    wanted = [(slot, amount) for slot, amount in sorted(amounts, key=_turn) if not isinstance(amount, Unlimited)]
+    kinds = [slot.partition(".")[0] for slot, amount in wanted if amount and is_accelerator(slot)]
+    if len(wanted) < len(amounts) or len(set(kinds)) < len(kinds):
+        return None
+    return [(slot, amount) for slot, amount in wanted if amount]
+
+
+def _turn(item: tuple[SlotName, Amount]) -> tuple[bool, SlotName]:
+    return not is_accelerator(item[0]), item[0]

@@ -64,6 +64,12 @@ class SlotLayout:
                     free[index] = 0
         return free if not free or min(free) >= 0 else [max(amount, 0) for amount in free]
 
+    def free_sum(self, used: Mapping[DeviceId, int]) -> int:
+        """What is left of all devices."""
+        if self.is_units:
+            return len(self.ids) - sum(map(bool, map(used.get, self.ids))) if used else len(self.ids)
+        return sum(self.free(used))
+
     def budget_of(self, given: Mapping[DeviceId, int]) -> dict[DeviceId, int]:
         """What amounts of this slot hold, in budget units."""
         return {device_id: amount * self.costs[self.places[device_id]] for device_id, amount in given.items()}
@@ -95,13 +101,23 @@ class DeviceLayout:
         """What is held after a grant, when so much was before."""
         held = dict(used)
         for slot, amounts in spec.items():
-            columns = self.slots.get(slot)
-            if columns is None or not columns.cost or not amounts.keys() <= columns.places.keys():
+            cost = self._cost(slot, amounts)
+            if not cost:
                 held = added(held, occupancy_on(({slot: amounts},), self.devices))
                 continue
             for device_id, amount in amounts.items():
-                held[device_id] = held.get(device_id, 0) + amount * columns.cost
+                held[device_id] = held.get(device_id, 0) + amount * cost
         return held
+
+    def budget_sum(self, slot: SlotName, amounts: Mapping[DeviceId, int]) -> int:
+        """Budget units that amounts of a slot hold, in sum."""
+        cost = self._cost(slot, amounts)
+        return cost * sum(amounts.values()) if cost else sum(occupancy_on(({slot: amounts},), self.devices).values())
+
+    def _cost(self, slot: SlotName, amounts: Mapping[DeviceId, int]) -> int:
+        """Budget units per base unit on each of these devices; 0 where that differs, or is not known here."""
+        columns = self.slots.get(slot)
+        return columns.cost if columns is not None and amounts.keys() <= columns.places.keys() else 0
 
     @classmethod
     def of(cls, devices: Iterable[Device], *, slot_types: Mapping[SlotName, SlotType] | None = None) -> "DeviceLayout":

@@ -45,11 +45,13 @@ def host(layout: SlotLayout, *, amount: int, used: Occupancy, near: frozenset[Gr
     if not layout.is_alike or amount % layout.quantum:
         return None
     if len(layout.ids) == 1:
-        return {layout.ids[0]: amount} if layout.free(used)[0] >= amount else None
+        only, budget = layout.ids[0], layout.budgets[0]
+        return {only: amount} if budget - used.get(only, 0) >= amount * layout.cost else None
     if not layout.is_units or len(near) > 1 or numa is not NumaPolicy.PREFER:
         return None
     if near:
-        idle = _near(layout, amount=amount, used=used, node=next(iter(near)))
+        (node,) = near
+        idle = _near(layout, amount=amount, used=used, node=node)
     else:
         idle = _of_one_node(layout, amount=amount, used=used)
     return None if idle is None else dict.fromkeys(idle, 1)

@@ -73,9 +73,10 @@ class Asks:
     def of(self, row: PendingRow) -> Ask:
         """What this row asks for."""
         key = (row.request, row.gpu_memory_bytes, row.where.models)
-        if key not in self._known:
-            self._known[key] = self._ask(row)
-        return self._known[key]
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = self._ask(row)
+        return known
 
     def _ask(self, row: PendingRow) -> Ask:
         slot = accelerator_of(row.request)
@@ -84,11 +85,13 @@ class Asks:
             return Ask(request=request)
         usable = self._usable(slot, amount=dict(row.request)[slot], row=row)
         offers = self._devices.offers(slot)
-        is_split = scale_of(slot) == MILLI and request.devices > 1
+        is_share = scale_of(slot) == MILLI
+        is_split = is_share and request.devices > 1
         is_plain = bool((offers.is_plain | ~usable).all())
         return Ask(
             request=request,
             usable=usable,
+            is_share=is_share,
             is_loose=is_split or self._options.allow_fragmentation or not is_plain,
         )
 

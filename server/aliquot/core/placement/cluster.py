@@ -80,11 +80,6 @@ class Cluster:
         """[rows, D] milli."""
         return self.free[:, HOST_COLUMNS:]
 
-    def host_free(self, row: int) -> tuple[int, int]:
-        """Milli-cores and memory of one row."""
-        cpu, mem = self.free[row, :HOST_COLUMNS].tolist()
-        return cpu, mem
-
     def take(self, row: int, *, cpu: int, mem: int, milli: int, columns: Sequence[int] | IntArray) -> None:
         """Hold an amount; `milli` on each of the columns."""
         self.free[row, CPU_COLUMN] -= cpu
@@ -105,6 +100,12 @@ class Cluster:
         self._tick(row)
         if is_freed:
             self.freed_at = self.clock
+
+    def shrink_row(self, row: int, *, cpu: int, mem: int, free_milli: Sequence[int]) -> None:
+        """Write down what is left of the devices, and that so much of CPU and memory is gone; nothing became free."""
+        free = self.free[row, : HOST_COLUMNS + len(free_milli)]
+        free[:] = (free.item(CPU_COLUMN) - cpu, free.item(MEM_COLUMN) - mem, *free_milli)
+        self._tick(row)
 
     def _tick(self, row: int) -> None:
         self.clock += 1

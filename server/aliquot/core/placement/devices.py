@@ -67,7 +67,7 @@ class Columns:
     def host_free(self, used: Mapping[DeviceId, int]) -> tuple[int, int]:
         """Milli-cores and memory that are left."""
         slots = self.layout.slots
-        cpu, mem = (sum(slots[slot].free(used)) if slot in slots else 0 for slot in (CPU, MEM))
+        cpu, mem = (slots[slot].free_sum(used) if slot in slots else 0 for slot in (CPU, MEM))
         return 1000 * cpu, mem
 
     def host_change(self, specs: Sequence[ResourceSpec], before: Occupancy, now: Occupancy) -> tuple[int, int] | None:

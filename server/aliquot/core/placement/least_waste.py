@@ -19,7 +19,6 @@ STRANDED_WEIGHT: Final = 0.0077
 SURPLUS_WEIGHT: Final = 0.0375
 ORDER_WEIGHT: Final = 3.2902
 ORDER_COST: Final = round(ORDER_WEIGHT * 100 * FIXED)
-NEVER: Final = np.iinfo(np.int64).min
 CPU_PER_DEVICE: Final = 16_800
 """Micro-cores that one milli of a device is expected to need."""
 CPU_FACTOR_MIN: Final = 4
@@ -51,17 +50,20 @@ class LeastWaste:
         rows, dev_free = candidates.rows, candidates.dev_free
         missing = self._cpu_per_device * np.add.reduce(dev_free, axis=1) - 1000 * candidates.cpu_free
         taken = self._cpu_per_device * request.devices * request.milli - 1000 * request.cpu
-        before, after = self._imbalance(np.subtract.outer((0, taken), missing))
-        scores = before - after - rows * (ORDER_COST // candidates.row_count)
+        scores = self._imbalance(missing) - self._imbalance(missing - taken)
+        scores -= rows * (ORDER_COST // candidates.row_count)
         if not request.devices:
             return Scores(scores, rows)
-        gain, rank = self._gain(request.milli)
-        liking = np.where(candidates.usable, rank[dev_free], -1)
+        rank, ranked = self._gain(request.milli)
+        liking = np.where(candidates.usable, rank.take(dev_free), -1)
         columns = liking.argmax(axis=1)
         if request.devices == 1:
-            return Scores(scores + gain[dev_free[np.arange(len(rows)), columns]], columns)
-        gains = np.where(candidates.usable, gain[dev_free], NEVER)
-        return Scores(scores + np.sort(gains, axis=1)[:, -request.devices :].sum(axis=1), columns)
+            best = liking.take(np.arange(0, liking.size, liking.shape[1]) + columns)
+            scores += ranked.take(best)
+        else:
+            best = np.sort(liking, axis=1)[:, -request.devices :]
+            scores += np.add.reduce(ranked.take(best), axis=1)
+        return Scores(scores, columns)
 
     def _imbalance(self, surplus: IntArray) -> IntArray:
         """The waste of what does not match: each milli of devices that is left wants `cpu_per_device` micro-cores, and
@@ -70,14 +72,15 @@ class LeastWaste:
         return cost
 
     def _gain(self, milli: int) -> tuple[IntArray, IntArray]:
-        """By milli left: the waste that a part of `milli` takes away, and the rank of a device with so much left."""
+        """The rank of a device by milli left, and by rank the waste that a part of `milli` takes away from it."""
         known = self._gains.get(milli)
         if known is None:
             gain = np.zeros_like(self._waste)
             gain[milli:] = self._waste[milli:] - self._waste[: len(self._waste) - milli]
             rank = np.empty_like(gain)
-            rank[np.lexsort((-np.arange(len(gain)), gain))] = np.arange(len(gain))
-            known = self._gains[milli] = gain, rank
+            order = np.lexsort((-np.arange(len(gain)), gain))
+            rank[order] = np.arange(len(gain))
+            known = self._gains[milli] = rank, gain[order]
         return known
 
 

@@ -34,6 +34,8 @@ class Ask:
     request: RequestClass
     usable: BoolArray | None = None
     """[rows, D] devices that may be given at all; None = all of them."""
+    is_share: bool = False
+    """Whether it is for a part of a device, or of several."""
     is_loose: bool = False
     """Whether it may be spread in another way than its class says, so that only the sums are binding."""
 
@@ -174,22 +176,24 @@ class Scoreboard:
         return self._scored[ask]
 
     def _score(self, ask: Ask, scored: _Scored, rows: IntArray) -> None:
-        free = self._cluster.free[rows]
+        free = self._cluster.free.take(rows, axis=0)
         is_enough = free >= scored.need
         usable = is_enough[:, HOST_COLUMNS:]
         if ask.usable is not None:
-            usable &= ask.usable[rows]
-        fits = is_enough[:, CPU_COLUMN] & is_enough[:, MEM_COLUMN]
-        has_host = fits
-        if ask.request.devices:
-            fits = fits & (np.add.reduce(usable, axis=1, dtype=np.int64) >= ask.request.devices)
-        if np.count_nonzero(fits) < len(rows):
+            usable &= ask.usable.take(rows, axis=0)
+        has_host = fits = is_enough[:, CPU_COLUMN] & is_enough[:, MEM_COLUMN]
+        if ask.request.devices == 1:
+            fits = has_host & np.logical_or.reduce(usable, axis=1)
+        elif ask.request.devices:
+            fits = has_host & (np.add.reduce(usable, axis=1, dtype=np.int64) >= ask.request.devices)
+        fitting = fits.nonzero()[0]
+        if len(fitting) < len(rows):
             scored.scores[rows] = NOWHERE
             if ask.is_loose:
                 devices = free[:, HOST_COLUMNS:]
                 allowed = devices if ask.usable is None else np.where(ask.usable[rows], devices, 0)
                 scored.scores[rows[has_host & (allowed.sum(axis=1) > 0)]] = LAST
-            rows, free, usable = rows[fits], free[fits], usable[fits]
+            rows, free, usable = rows.take(fitting), free.take(fitting, axis=0), usable.take(fitting, axis=0)
         if len(rows):
             made = self.strategy.score(Candidates(rows, free, usable, self._cluster), ask.request)
             scored.scores[rows] = made.scores

@@ -89,8 +89,7 @@ class Standing:
             for other in rows:
                 self._write(other, used)
             return
-        cpu, mem = self.cluster.host_free(row)
-        self.cluster.set_row(row, cpu=cpu - host[0], mem=mem - host[1], free_milli=columns.free_milli(used))
+        self.cluster.shrink_row(row, cpu=host[0], mem=host[1], free_milli=columns.free_milli(used))
         self._read[row] = used
 
     def shed(self) -> None:

@@ -1,0 +1,107 @@
+"""What is given in a few steps is what the general way would give."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from aliquot.core.allocation import AllocationOptions, DeviceMap, NumaPolicy, Strategy, plain
+from aliquot.core.allocation.device_map import allocate
+from aliquot_schema.devices import Device, ResourceSpec
+from aliquot_schema.errors import AllocationRefused, InvalidRequest
+from aliquot_schema.ids import DeviceId, SlotName
+from allocation_devices import CPU, MEM, SHARES, WHOLE, ask, cores, gpu, pool, slice_of
+from core_speed_reference import long_way
+
+Request = dict[SlotName, int]
+REQUESTS = st.fixed_dictionaries(
+    {},
+    optional={
+        CPU: st.integers(0, 9),
+        MEM: st.integers(0, 40),
+    },
+).flatmap(
+    lambda hosted: st.one_of(
+        st.just(hosted),
+        st.integers(1, 4).map(lambda count: {WHOLE: count} | hosted),
+        st.integers(1, 130).map(lambda steps: {SHARES: steps * 10} | hosted),
+    )
+)
+OPTIONS = st.builds(
+    AllocationOptions,
+    strategy=st.sampled_from([Strategy.EVENLY, Strategy.EVENLY, Strategy.FILL]),
+    numa=st.sampled_from([NumaPolicy.PREFER, NumaPolicy.PREFER, NumaPolicy.INTERLEAVE]),
+    models=st.sampled_from([(), (), ("H100",), ("A100",)]),
+)
+
+
+@st.composite
+def agents(draw: st.DrawFn) -> list[Device]:
+    """GPUs, cores and memory of up to two NUMA nodes; now and then of odd sizes or steps."""
+    nodes = draw(st.sampled_from([(None,), (0,), (0, 1), (None, 1)]))
+    budget = st.sampled_from([1000] * 9 + [2000])
+    quantum = draw(st.sampled_from([10, 10, 10, 25]))
+    found: list[Device] = [
+        gpu(index, numa_node=draw(st.sampled_from(nodes)), budget=draw(budget), quantum=quantum)
+        for index in range(draw(st.integers(0, 4)))
+    ]
+    if found and draw(st.integers(0, 5)) == 0:
+        found.append(slice_of(found[0], 7))
+    for place, numa_node in enumerate(nodes):
+        found += cores(range(place * 5, place * 5 + 5), numa_node=numa_node)
+        found.append(pool(place, size=30, numa_node=numa_node))
+    return found if draw(st.booleans()) else [device for device in found if device.name != "mem1"]
+
+
+def answer(devices: DeviceMap, request: Request, options: AllocationOptions, liked: DeviceId | None) -> Any:
+    try:
+        return allocate(request, slots=devices.layout.slots, used=devices.used, options=options, liked=liked)
+    except (AllocationRefused, InvalidRequest) as refusal:
+        return type(refusal), refusal.message
+
+
+def ordered(spec: ResourceSpec) -> list[tuple[SlotName, list[tuple[DeviceId, int]]]]:
+    return [(slot, list(amounts.items())) for slot, amounts in spec.items()]
+
+
+@settings(deadline=None, max_examples=150)
+@given(devices=agents(), history=st.lists(st.tuples(REQUESTS, OPTIONS, st.integers(0, 4)), min_size=1, max_size=8))
+def test_the_short_way_gives_what_the_long_way_gives(devices: list[Device], history: list[Any]) -> None:
+    state = DeviceMap.of(devices)
+    for request, options, number in history:
+        likes = number < 3 and SHARES in request and WHOLE not in request
+        liked = DeviceId(f"cuda{number}") if likes else None
+        found = answer(state, request, options, liked)
+        with long_way():
+            reference = answer(state, request, options, liked)
+        assert found == reference
+        if isinstance(found, dict):
+            assert ordered(found) == ordered(reference)
+            state = state.apply(found)
+
+
+def test_a_share_goes_on_the_device_that_is_liked_or_is_refused() -> None:
+    layout = DeviceMap.of([gpu(0), gpu(1)]).layout
+    used = {DeviceId("cuda0"): 500}
+    first, second = DeviceId("cuda0"), DeviceId("cuda1")
+    request = ask(cuda_shares="0.6")
+    assert allocate(request, slots=layout.slots, used=used, liked=second) == {SHARES: {second: 600}}
+    with pytest.raises(AllocationRefused):
+        allocate(request, slots=layout.slots, used=used, liked=first)
+
+
+def test_plain_answers_are_given_where_they_may_be() -> None:
+    """The property above would hold if nothing were plain."""
+    numa = [gpu(index, numa_node=index // 2) for index in range(4)]
+    slots = DeviceMap.of([*numa, *cores(range(4), numa_node=0), *cores(range(4, 8), numa_node=1), pool(0, size=9)])
+    layout, options = slots.layout.slots, AllocationOptions()
+    wholes = plain.accelerators(layout[WHOLE], amount=2, used={}, options=options, is_share=False, liked=None)
+    assert wholes == {"cuda2": 1, "cuda3": 1}
+    near = frozenset({1})
+    prefer = NumaPolicy.PREFER
+    assert plain.host(layout[CPU], amount=5, used={}, near=near, numa=prefer) == dict.fromkeys(
+        ("cpu0", "cpu4", "cpu5", "cpu6", "cpu7"), 1
+    )
+    assert plain.host(layout[MEM], amount=9, used={}, near=near, numa=prefer) == {"mem0": 9}
+    assert plain.host(layout[MEM], amount=10, used={}, near=near, numa=prefer) is None

@@ -1,0 +1,130 @@
+"""Shortcuts change the time that a pass takes, and nothing else."""
+
+import random
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aliquot.core.decide import decide
+from aliquot.core.memo import Memo
+from aliquot.core.placement.standing import Standing
+from aliquot.core.placer import Placer
+from aliquot.core.plan import Plan
+from aliquot.core.policy import Policy
+from aliquot.core.room import Room
+from aliquot.core.snapshot import AgentRow, PendingRow, RunningRow, Snapshot
+from aliquot_schema.devices import Device
+from aliquot_schema.policies import Backfill
+from allocation_devices import cores, gpu, pool
+from core_cluster import NOW_US, after, on, placed, row, snapshot
+from core_effort import examples
+from core_plan_probe import encoded, large_snapshot, some_policies
+from core_speed_reference import long_way
+from core_strategies import snapshots
+
+ASKED = (
+    {"cuda_device": "1", "cpu": "3", "mem": "2k"},
+    {"cuda_device": "2", "cpu": "5"},
+    {"cuda_device": "4", "cpu": "4", "mem": "4k"},
+    {"cuda_shares": "0.3", "cpu": "1", "mem": "1k"},
+    {"cuda_shares": "0.5", "cpu": "2"},
+    {"cuda_shares": "0.81"},
+    {"cuda_shares": "1.2", "cpu": "2"},
+    {"cpu": "7", "mem": "2k"},
+    {"cpu": "1"},
+)
+"""Of what nodes with GPUs and cores in two NUMA nodes are full of."""
+
+
+def node(number: int, dice: random.Random) -> AgentRow:
+    """Up to eight GPUs, some linked, and sixteen cores, in two NUMA nodes."""
+    count = dice.choice((0, 1, 2, 4, 8))
+    linked = dice.random() < 0.3
+    devices: list[Device] = [
+        gpu(
+            index,
+            numa_node=index * 2 // count,
+            memory_bytes=dice.choice((24, 80)) * 10**9,
+            linked_to=(f"cuda{index ^ 1}",) if linked else (),
+        )
+        for index in range(count)
+    ]
+    devices += [*cores(range(8), numa_node=0), *cores(range(8, 16), numa_node=1)]
+    devices += [pool(0, size=16384)] if dice.random() < 0.7 else [pool(0, size=9000), pool(1, size=9000, numa_node=1)]
+    return on(f"agent{number}", devices)
+
+
+def queue(dice: random.Random, *, count: int, prefix: str) -> list[PendingRow]:
+    """Rows of few kinds, some of them gangs, some with a time limit."""
+    return [
+        row(
+            f"{prefix}{number:03d}",
+            at=number,
+            kernels=dice.choice((1, 1, 1, 1, 2, 3)),
+            limit_ms=dice.choice((None, 60_000, 600_000)),
+            gpu_memory_bytes=dice.choice((None, None, None, 40 * 10**9)),
+            **dice.choice(ASKED),
+        )
+        for number in range(count)
+    ]
+
+
+def then(state: Snapshot, plan: Plan, more: Sequence[PendingRow]) -> Snapshot:
+    """The plan carried out; some of those who ran have ended, others came."""
+    started = [
+        RunningRow.of(one.session_id, one.kernels, ends_us=NOW_US + number * 1_000_000, agents=state.agents)
+        for number, one in enumerate(plan.placements)
+    ]
+    gone = {*placed(plan), *plan.failures}
+    waiting = [pending for pending in state.queue if pending.session_id not in gone]
+    asked = Counter(pending.request for pending in (*waiting, *more))
+    state = after(state, plan, queue=[*waiting, *more])
+    return replace(state, running=(*state.running, *started), asked=asked)
+
+
+@examples(25)
+@given(dice=st.randoms(use_true_random=False), backfill=st.sampled_from(Backfill))
+def test_nodes_that_fill_up_are_filled_alike(dice: random.Random, backfill: Backfill) -> None:
+    policy, memo = Policy(backfill=backfill), Memo()
+    state = snapshot([node(number, dice) for number in range(dice.randint(1, 5))], queue(dice, count=20, prefix="a"))
+    for number in range(3):
+        plan = decide(state, policy, now_us=NOW_US + number, seed=0, known=memo)
+        with long_way():
+            assert encoded(decide(state, policy, now_us=NOW_US + number, seed=0)) == encoded(plan)
+        state = then(state, plan, queue(dice, count=8, prefix=f"b{number}"))
+
+
+@examples(25)
+@given(dice=st.randoms(use_true_random=False))
+def test_what_is_free_after_some_were_placed_is_what_is_counted_anew(dice: random.Random) -> None:
+    state = snapshot([node(number, dice) for number in range(3)], ())
+    room = Room(state, Policy())
+    assert room.free_milli() >= 0
+    placer = Placer(state, Policy(), room=room, seed=0)
+    for pending in queue(dice, count=8, prefix="a"):
+        placer.take(pending.session_id, placer.place(pending))
+    placer.keep()
+    kept, anew = room.memo.standing, Standing(room.roster.open, room.used)
+    assert kept is not None
+    assert kept.cluster.free.tolist() == anew.cluster.free.tolist()
+    assert room.free_milli() == Room(replace(state, used=room.used), Policy()).free_milli()
+
+
+@examples(40)
+@given(state=snapshots())
+def test_odd_devices_and_shared_nodes_are_placed_alike(state: Snapshot) -> None:
+    plan = decide(state, Policy(), now_us=NOW_US, seed=0)
+    with long_way():
+        assert encoded(decide(state, Policy(), now_us=NOW_US, seed=0)) == encoded(plan)
+
+
+@pytest.mark.parametrize("policy", some_policies(), ids=lambda policy: f"{policy.order}-{policy.placement}")
+def test_every_policy_decides_alike(policy: Policy) -> None:
+    state = large_snapshot()
+    plan = decide(state, policy, now_us=NOW_US, seed=0)
+    with long_way():
+        assert encoded(decide(state, policy, now_us=NOW_US, seed=0)) == encoded(plan)
