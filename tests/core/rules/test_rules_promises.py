@@ -149,3 +149,10 @@ def test_what_ends_on_a_closed_agent_is_promised_to_nobody(backfill: Backfill) -
     plan = passed(busy([TWO, closed], running, [row("head", cuda_device="2")]), Policy(backfill=backfill))
     assert plan.reservation is not None
     assert plan.reservation.at_us == NOW_US + 50 * SECOND_US
+
+
+def test_halves_of_an_idle_device_start_together() -> None:
+    queue = [row(name, at=at, cuda_shares="0.5", limit_ms=5000) for at, name in enumerate("abc")]
+    plan = passed(busy([on("x", gpus(1))], [], queue), CONSERVATIVE)
+    assert placed(plan) == ["a", "b"]
+    assert [one.at_us for one in plan.promises] == [NOW_US + 5 * SECOND_US]
