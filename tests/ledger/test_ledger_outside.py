@@ -1,0 +1,69 @@
+"""Work that is run outside, and an orchestrator that is stopped now and then: all of it is decided again."""
+
+import pytest
+
+from aliquot.service.replay.replaying import replay
+from aliquot.store.ledger.chain import verify
+from aliquot_schema.errors import AliquotError
+from aliquot_schema.ids import UserId
+from aliquot_schema.outside_views import NewOutside
+from aliquot_schema.requests import Caller, Role
+from ledger_course import OPERATOR, Course, course_on
+from store_places import Place
+
+pytestmark = pytest.mark.anyio
+
+ANN = Caller(user=UserId("ann"), request_id="req_ann", role=Role.USER)
+ROUNDS = 60
+COUNTS = ("1", "0.5", "2", "9")
+"""Of each job; of the last there never is so much."""
+EVENTS = {"lease.renewed", "session.expired", "orchestration.stopped", "orchestration.started"}
+
+
+async def act(course: Course) -> str:
+    """One thing that somebody does outside; what became of it, in a word."""
+    outside, draw = course.service.outside, course.draw
+    number = draw.randrange(len(COUNTS))
+    job = f"job {number}"
+    try:
+        if draw.random() < 0.3:
+            await outside.release(ANN, job)
+            return "released"
+        asked = NewOutside(job_id=job, gpu_count=COUNTS[number], lease=draw.choice((60.0, 3600.0)))
+        held = await outside.allocate(ANN, asked)
+        return "renewed" if held.renewed else "given"
+    except AliquotError as error:
+        return error.code
+
+
+@pytest.mark.timeout(900)
+async def test_passes_with_work_outside_replay_without_a_difference(place: Place) -> None:
+    seen: set[str] = set()
+    async with course_on(place) as (course, running):
+        admin = course.service.administration
+        await admin.update_policy(OPERATOR, {"order": "fair_share"}, None)
+        for number in range(ROUNDS):
+            seen.add(await act(course))
+            for _ in range(4):
+                await course.step()
+            if number % 20 == 10:
+                await admin.stop_orchestrator(OPERATOR, None)
+            if number % 20 == 13:
+                await admin.start_orchestrator(OPERATOR, None)
+        course.clock.passes(10_000)
+        course.service.allocator.wake()
+        while course.service.state.outside.ends():
+            await course.step()
+        kinds = {event.kind for event in await running.events_after(0, limit=100_000)}
+        await course.until_written(running.ledger, 20)
+    assert kinds >= EVENTS
+    assert {"given", "renewed", "released", "not_placed", "not_found"} <= seen
+    store = place.store()
+    await store.open()
+    try:
+        keys = await store.ledger.last(100_000)
+        found = [one async for one in replay(store.ledger, first=keys[0].number, last=keys[-1].number)]
+        assert [one.differences for one in found if one.differences][:3] == []
+        assert len(found) == await store.read(verify)
+    finally:
+        await store.close()
