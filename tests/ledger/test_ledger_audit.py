@@ -1,6 +1,7 @@
 """The audit: who held a device is what the log says, values of environments stay inside, and tampering is found."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 
 import pytest
 from sqlalchemy import Connection, select, text
@@ -8,13 +9,16 @@ from sqlalchemy import Connection, select, text
 from aliquot.service.auditing.ports import AuditQuery
 from aliquot.store.audit.following import follow_all
 from aliquot.store.audit.holdings import held_at
-from aliquot.store.audit.log import changes
+from aliquot.store.audit.log import changes, redacted
 from aliquot.store.audit.tables import HOLDINGS
 from aliquot.store.chain import ChainBroken
 from aliquot.store.store import DatabaseStore
 from aliquot.store.verification import verified
+from aliquot_schema.accounts import ApiKey
 from aliquot_schema.events import Event
+from aliquot_schema.ids import KeyId, UserId
 from aliquot_schema.leases import Lease
+from aliquot_schema.roles import KeyScope
 from aliquot_schema.sessions import Session
 from ledger_course import course_on
 from store_places import Place
@@ -81,6 +85,11 @@ async def test_changes_are_told_with_what_was_before_and_without_secrets(place: 
         assert all(one.request_id for one in people)
     finally:
         await store.close()
+
+
+async def test_what_a_key_is_known_by_is_not_told() -> None:
+    key = ApiKey(id=KeyId("key_1"), user=UserId("ann"), name="laptop", scope=KeyScope.SUBMIT, digest="0123abcd")
+    assert "0123abcd" not in str(redacted(asdict(key)))
 
 
 TAMPERING = (

@@ -1,9 +1,11 @@
 """Following: leases of the event log into the table of holdings, behind the log's back."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 from sqlalchemy import Connection, bindparam, insert, or_, select, update
+from sqlalchemy.exc import IntegrityError
 
 from aliquot.store.audit.tables import HOLDINGS, MARKS
 from aliquot.store.mapping import LEASE, SESSION
@@ -32,10 +34,7 @@ _RENEWED: Final = (
 def follow(connection: Connection) -> bool:
     """Take in the next page of the log; returns whether there may be more."""
     with connection.begin():
-        mark = connection.execute(select(MARKS.c.number).where(MARKS.c.id == MARK).with_for_update()).scalar()
-        if mark is None:
-            connection.execute(insert(MARKS).values(id=MARK, number=0))
-            mark = 0
+        mark = _locked_mark(connection)
         end = connection.execute(select(COUNTER.c.number)).scalar_one()
         if end == mark:
             return False
@@ -57,6 +56,17 @@ def follow_all(connection: Connection) -> None:
     """Take in the whole log."""
     while follow(connection):
         continue
+
+
+def _locked_mark(connection: Connection) -> int:
+    """The number of the last event that was taken in; nobody else takes any in until the transaction ends."""
+    asked = select(MARKS.c.number).where(MARKS.c.id == MARK).with_for_update()
+    mark: int | None = connection.execute(asked).scalar()
+    if mark is None:
+        with suppress(IntegrityError), connection.begin_nested():  # somebody else may begin at the same moment
+            connection.execute(insert(MARKS).values(id=MARK, number=0))
+        mark = connection.execute(asked).scalar_one()
+    return mark
 
 
 def _take_in(connection: Connection, rows: Sequence[Any]) -> None:

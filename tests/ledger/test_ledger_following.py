@@ -1,0 +1,33 @@
+"""The table of holdings follows the log, whoever makes it do so."""
+
+import asyncio
+
+import pytest
+from sqlalchemy import Connection, func, select
+
+from aliquot.store.audit.following import follow
+from aliquot.store.audit.tables import HOLDINGS, MARKS
+from store_places import Place
+from store_records import batch, kernel, lease, session
+
+pytestmark = pytest.mark.anyio
+
+
+def counted(connection: Connection) -> tuple[int, int]:
+    """Rows of holdings, and of marks."""
+    holdings, marks = (select(func.count()).select_from(table) for table in (HOLDINGS, MARKS))
+    return connection.execute(holdings).scalar_one(), connection.execute(marks).scalar_one()
+
+
+async def test_many_that_follow_at_once_take_everything_in_once(place: Place) -> None:
+    store = place.store()
+    await store.open()
+    try:
+        asked = [session() for _ in range(20)]
+        ranks = [kernel(one) for one in asked]
+        leases = [lease(one, spec={"cuda.device": {"GPU-0": 1}}) for one in ranks]
+        await store.commit(batch(*asked, *ranks, *leases))
+        await asyncio.gather(*(store.write(follow) for _ in range(8)))
+        assert await store.read(counted) == (20, 1)
+    finally:
+        await store.close()
