@@ -1,0 +1,45 @@
+"""What is held open by keys ends with them."""
+
+import asyncio
+
+import pytest
+
+from aliquot.api.authentication import TokenAuth
+from aliquot.api.held_open import HeldOpen
+from aliquot.service.people import Bearer, People
+from aliquot_schema.accounts import ApiKey, User
+from aliquot_schema.ids import KeyId, UserId
+from aliquot_schema.roles import KeyScope, Role
+
+LEFT_S = 0.05
+
+
+def test_a_key_that_never_was_holds_nothing_open() -> None:
+    auth = TokenAuth("the-servers-own-token", UserId("root"))
+    ended: list[bool] = []
+    with HeldOpen(auth).holding(Bearer(user=UserId("bob"), role=Role.USER, key_id=KeyId("key_1")), ended.append):
+        assert ended == [False]
+
+
+@pytest.mark.anyio
+async def test_what_a_key_holds_open_ends_with_the_key(anyio_backend: str) -> None:
+    now, people = 1000.0, People()
+    people.put_user(User(id=UserId("bob"), role=Role.USER))
+    key = ApiKey(
+        id=KeyId("key_1"),
+        user=UserId("bob"),
+        name="x",
+        scope=KeyScope.READ,
+        digest="",
+        expires_us=int((now + LEFT_S) * 1e6),
+    )
+    people.put_key(key)
+    auth = TokenAuth("the-servers-own-token", UserId("root"), people=people, now=lambda: now)
+    bearer = auth.holder(key.id)
+    assert bearer is not None
+    ended = asyncio.Event()
+    with HeldOpen(auth).holding(bearer, lambda _: ended.set()):
+        assert not ended.is_set()
+        now += LEFT_S
+        async with asyncio.timeout(30):
+            await ended.wait()

@@ -1,0 +1,68 @@
+"""Accounts on several servers of one database: what one is told, all know by the log."""
+
+import asyncio
+
+import pytest
+
+from aliquot.api.authentication import TokenAuth
+from aliquot.api.held_open import HeldOpen
+from aliquot.service.accounts.trust import Trust
+from aliquot_schema.account_views import NewApiKey, NewUser, UserChanges
+from aliquot_schema.errors import Unauthenticated
+from aliquot_schema.ids import UserId
+from aliquot_schema.requests import Caller
+from aliquot_schema.roles import KeyScope, Role
+from leader_servers import OneServer, servers_on
+from service_bench import agent
+
+pytestmark = pytest.mark.anyio
+
+ADMIN = Caller(user=UserId("root"), request_id="req_test", role=Role.ADMIN)
+
+
+def door_of(server: OneServer) -> tuple[TokenAuth, HeldOpen]:
+    """How a server lets people in."""
+    auth = TokenAuth("the-servers-own-token", UserId("root"), people=server.cases.state.people)
+    held_open = HeldOpen(auth)
+    server.cases.journal.listeners.append(held_open.note)
+    return auth, held_open
+
+
+@pytest.mark.parametrize("told_to", [0, 1], ids=["the leader", "a follower"])
+async def test_a_key_opens_all_servers_and_none_once_it_is_revoked_at_one(database_url: str, told_to: int) -> None:
+    async with servers_on(database_url, [agent("a", devices=1)]) as servers:
+        told, other = servers.all[told_to], servers.all[1 - told_to]
+        accounts = told.cases.accounts
+        accounts.trust = Trust.SHARED
+        await accounts.create_user(ADMIN, NewUser(name="bob", role=Role.USER))
+        made = await accounts.create_api_key(ADMIN, NewApiKey(user="bob", name="x", scope=KeyScope.SUBMIT))
+        doors = [door_of(server) for server in servers.all]
+        await other.until(lambda: made.api_key.id in other.cases.state.people.keys)
+        bearers = [auth.of_text(made.secret) for auth, _ in doors]
+        assert {bearer.user for bearer in bearers} == {"bob"}
+
+        closed: list[asyncio.Event] = [asyncio.Event() for _ in doors]
+        with (
+            doors[0][1].holding(bearers[0], lambda _: closed[0].set()),
+            doors[1][1].holding(bearers[1], lambda _: closed[1].set()),
+        ):
+            await accounts.revoke_api_key(ADMIN, made.api_key.id)
+            async with asyncio.timeout(30):
+                await asyncio.gather(*(event.wait() for event in closed))
+        for auth, _ in doors:
+            with pytest.raises(Unauthenticated):
+                auth.of_text(made.secret)
+
+
+async def test_two_admins_who_make_one_user_at_two_servers_make_it_once(database_url: str) -> None:
+    async with servers_on(database_url, [agent("a", devices=1)]) as servers:
+        for server in servers.all:
+            server.cases.accounts.trust = Trust.SHARED
+        asked = NewUser(name="bob", role=Role.USER)
+        made = await asyncio.gather(
+            *(server.cases.accounts.create_user(ADMIN, asked) for server in servers.all), return_exceptions=True
+        )
+        assert sum(not isinstance(one, BaseException) for one in made) == 1, made
+        first, second = servers.all
+        await second.cases.accounts.update_user(ADMIN, "bob", UserChanges(role=Role.VIEWER), None)
+        await first.until(lambda: first.cases.state.people.users[UserId("bob")].role is Role.VIEWER)
