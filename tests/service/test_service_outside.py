@@ -9,7 +9,12 @@ from typing import TypeVar
 import pytest
 
 from aliquot.service.administration import Administration
+from aliquot.service.feed import Feed
+from aliquot.service.journal import Journal
 from aliquot.service.orchestrator import state_of
+from aliquot.service.reaper.differences import differences
+from aliquot.service.reaper.foreign import foreign_uses
+from aliquot_schema.devices import DeviceProcess, DeviceReading
 from aliquot_schema.errors import (
     Forbidden,
     IdempotencyMismatch,
@@ -19,7 +24,7 @@ from aliquot_schema.errors import (
     NotPlaced,
     StateConflict,
 )
-from aliquot_schema.ids import SessionId, UserId
+from aliquot_schema.ids import AgentId, DeviceId, SessionId, UserId
 from aliquot_schema.leases import EndEvidence, LeaseKind
 from aliquot_schema.outside_views import NewOutside, OutsideView
 from aliquot_schema.policies import Preemption, Victims
@@ -275,3 +280,38 @@ async def test_what_shows_its_end_is_written_down() -> None:
         )
         await on.outside.release(CALLER, "job")
         assert evidence == [EndEvidence.GIVEN_BACK]
+
+
+async def test_the_reaper_finds_nothing_wrong_with_it() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        view = await allocate(on)
+        device = DeviceId(view.gpu_ids[0])
+        reading = DeviceReading(device_id=device, processes=(DeviceProcess(pid=4711, memory_bytes=1),))
+        on.state.readings[AgentId("a"), device] = reading
+        assert list(foreign_uses(on.state)) == [], "its own processes are on what it holds"
+        inventory = await on.executor.inventory(AgentId("a"))
+        found = differences(on.state, inventory, before={}, now_us=on.clock.now_us(), grace_ms=100)
+        assert list(found) == []
+        await on.outside.release(CALLER, "job")
+        assert [difference.subject for difference in foreign_uses(on.state)] == [device]
+
+
+async def test_a_stop_and_a_lease_of_another_server_hold_here() -> None:
+    store = await new_memory_store()
+    try:
+        async with stage([agent("a", devices=2)], store=store) as on:
+            state = await state_of(await store.open(), store=store)
+            feed = Feed(store, revision=state.revision)
+            journal = Journal(store=store, state=state, feed=feed, clock=on.clock, epoch=0, is_shared=True)
+            view = await allocate(on)
+            await journal.catch_up()
+            assert state.outside.ends() == on.state.outside.ends()
+            assert state.used == on.state.used
+            await Administration(state=state, journal=journal, clock=on.clock).stop_orchestrator(CALLER, None)
+            await on.journal.catch_up()
+            waiting = await on.submit()
+            await on.advance()
+            assert on.session(waiting).state is S.QUEUED
+            assert on.session(session_of(view)).state is S.RUNNING
+    finally:
+        await store.close()

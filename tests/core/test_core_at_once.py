@@ -1,0 +1,73 @@
+"""Rows that start at once or not at all: last in the line, turned away rather than kept waiting, in nobody's way."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from aliquot.core.at_once import TURNED_AWAY
+from aliquot.core.decide import decide
+from aliquot.core.policy import Policy
+from aliquot.core.snapshot import OUTSIDE_LIMIT_MS, PendingRow, RunningRow, Snapshot
+from aliquot_schema.ids import SessionId
+from aliquot_schema.policies import Backfill, PolicyDocument
+from allocation_devices import gpus
+from core_cluster import NOW_US, after, on, placed, row, snapshot
+
+EVERY_BACKFILL = pytest.mark.parametrize("backfill", list(Backfill))
+
+
+def hurried(name: str, **asked: Any) -> PendingRow:
+    return replace(row(name, **asked), at_once=True, limit_ms=OUTSIDE_LIMIT_MS)
+
+
+def plan_of(state: Snapshot, backfill: Backfill) -> Any:
+    return decide(state, Policy.of(PolicyDocument(backfill=backfill)), now_us=NOW_US, seed=0)
+
+
+@EVERY_BACKFILL
+def test_it_comes_after_those_that_came_later(backfill: Backfill) -> None:
+    plan = plan_of(snapshot([on("x", gpus(2))], [hurried("now", at=1), row("a", at=2), row("b", at=3)]), backfill)
+    assert placed(plan) == ["a", "b"]
+    assert dict(plan.failures) == {"now": TURNED_AWAY}
+    assert plan.verdicts == {}
+
+
+@EVERY_BACKFILL
+def test_it_takes_what_is_left(backfill: Backfill) -> None:
+    plan = plan_of(snapshot([on("x", gpus(3))], [hurried("now", at=1), row("a", at=2)]), backfill)
+    assert placed(plan) == ["a", "now"]
+    assert plan.failures == {}
+
+
+@EVERY_BACKFILL
+def test_two_that_do_not_wait_are_looked_at_one_by_one(backfill: Backfill) -> None:
+    queue = [hurried("wide", at=1, cuda_device="4"), hurried("small", at=2)]
+    plan = plan_of(snapshot([on("x", gpus(2)), on("big", gpus(4), is_open=False)], queue), backfill)
+    assert placed(plan) == ["small"]
+    assert list(plan.failures) == ["wide"]
+    assert (plan.reservation, plan.promises) == (None, ())
+
+
+@EVERY_BACKFILL
+def test_the_head_waits_and_what_it_was_promised_is_not_touched(backfill: Backfill) -> None:
+    queue = [row("head", at=1, cuda_device="2"), hurried("now", at=2)]
+    state = snapshot([on("x", gpus(2))], [row("first")])
+    plan = plan_of(state, backfill)
+    first = RunningRow.of(SessionId("first"), plan.placements[0].kernels, ends_us=NOW_US + 1000, agents=state.agents)
+    plan = plan_of(replace(after(state, plan), queue=queue, running=(first,)), backfill)
+    assert placed(plan) == []
+    assert list(plan.failures) == ["now"]
+    assert list(plan.verdicts) == ["head"]
+
+
+def test_what_is_not_explained_is_turned_away_alike() -> None:
+    state = snapshot([on("x", gpus(1))], [hurried("now", at=1), row("a", at=2)])
+    rules = Policy.of(PolicyDocument())
+    short = decide(state, rules, now_us=NOW_US, seed=0, explains=False)
+    assert (placed(short), list(short.failures)) == (["a"], [SessionId("now")])
+
+
+def test_where_no_agent_can_be_asked_it_is_turned_away() -> None:
+    plan = plan_of(snapshot([on("x", gpus(1), is_open=False)], [hurried("now"), row("a")]), Backfill.EASY)
+    assert (list(plan.failures), list(plan.verdicts)) == (["now"], ["a"])
