@@ -27,6 +27,7 @@ AliquotError
 └── Unavailable                 the server cannot do this now; try again
 """
 
+from datetime import datetime
 from typing import ClassVar
 
 
@@ -156,14 +157,14 @@ class NotPlaced(AliquotError):
     code = "not_placed"
 
     def __init__(
-        self, message: str, *, reason: str, blocked_by: tuple[str, ...] = (), until: str | None = None
+        self, message: str, *, reason: str, holders: tuple[object, ...] = (), until: datetime | None = None
     ) -> None:
         super().__init__(message)
         self.reason = reason
-        self.blocked_by = blocked_by
-        """Sessions in the way."""
+        self.holders = holders
+        """Who is in the way: `BlockerView`."""
         self.until = until
-        """When they are reckoned to be gone, RFC 3339; None = nobody knows."""
+        """When it would get what it asks for, if it could wait; None = nobody knows."""
 
 
 class UnknownDependency(AliquotError):

@@ -22,6 +22,18 @@ class NewOutside:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BlockerView:
+    """Somebody who holds what a job asks for, or who is to get it before."""
+
+    session_id: str
+    user: str
+    job_id: str | None
+    """The client's own name for it."""
+    until: datetime | None
+    """When it is reckoned to give it back; None = nobody knows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OutsideView:
     """What somebody holds for work that is run outside."""
 

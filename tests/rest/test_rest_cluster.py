@@ -74,8 +74,10 @@ def test_what_is_not_free_is_refused_with_who_has_it_and_until_when(http: httpx.
     assert (refused.status_code, refused.headers["content-type"]) == (409, PROBLEM)
     problem = refused.json()
     assert (problem["code"], problem["status"]) == ("not_placed", 409)
-    assert problem["blocked_by"] == [first.json()["session_id"]]
-    assert problem["until"] == first.json()["expires_at"].replace("Z", "+00:00")
+    until = first.json()["expires_at"]
+    (holder,) = problem["holders"]
+    assert (holder["session_id"], holder["job_id"], holder["until"]) == (first.json()["session_id"], job, until)
+    assert problem["until"] == until
 
 
 def test_a_job_that_holds_nothing_any_more_is_completed(http: httpx.Client, job: str) -> None:

@@ -26,7 +26,7 @@ from aliquot_schema.errors import (
 )
 from aliquot_schema.ids import AgentId, DeviceId, SessionId, UserId
 from aliquot_schema.leases import EndEvidence, LeaseKind
-from aliquot_schema.outside_views import NewOutside, OutsideView
+from aliquot_schema.outside_views import BlockerView, NewOutside, OutsideView
 from aliquot_schema.policies import Preemption, Victims
 from aliquot_schema.requests import Role
 from aliquot_schema.states import SessionState as S
@@ -110,8 +110,12 @@ async def test_all_or_nothing_with_the_holders_and_when_they_end() -> None:
         await on.advance()
         with pytest.raises(NotPlaced) as refused:
             await allocate(on, count="2")
-        assert (refused.value.reason, refused.value.blocked_by) == ("insufficient", (holder,))
-        assert refused.value.until is not None
+        assert refused.value.reason == "insufficient"
+        (blocker,) = refused.value.holders
+        assert isinstance(blocker, BlockerView)
+        assert (blocker.session_id, blocker.user) == (holder, "ann")
+        assert refused.value.until == blocker.until
+        assert blocker.until is not None
         assert on.held() == {"a-gpu-1": 1000} or on.held() == {"a-gpu-0": 1000}
 
 
@@ -192,7 +196,9 @@ async def test_it_takes_nothing_that_the_head_of_the_queue_was_promised() -> Non
         promised = on.state.promised_us[head]
         with pytest.raises(NotPlaced) as refused:
             await allocate(on, lease=10.0)
-        assert refused.value.blocked_by == (head,)
+        (blocker,) = refused.value.holders
+        assert isinstance(blocker, BlockerView)
+        assert (blocker.session_id, blocker.until) == (head, None)
         await on.advance()
         assert on.state.promised_us[head] == promised
         assert await on.submit(time_limit=60)

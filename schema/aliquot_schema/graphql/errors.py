@@ -1,5 +1,6 @@
 """Expected errors as GraphQL types: one for each class of `aliquot_schema.errors`, with its fields."""
 
+from datetime import datetime
 from typing import Final
 
 import strawberry
@@ -86,11 +87,19 @@ class RateLimited(Error):
     retry_after: float = strawberry.field(description="Seconds after which it can be asked again.")
 
 
+@strawberry.type(description="Somebody who holds what is asked for, or who is to get it before.")
+class Blocker:
+    session_id: strawberry.ID = strawberry.field(description="The session.")
+    user: str = strawberry.field(description="Whose it is.")
+    job_id: str | None = strawberry.field(description="The client's own name for it.")
+    until: datetime | None = strawberry.field(description="When it is reckoned to give it back, where known.")
+
+
 @strawberry.type(description="Work that is run outside does not wait, and there is nothing for it now.")
 class NotPlaced(Error):
     reason: str = strawberry.field(description="Why, as `Reason` has it.")
-    blocked_by: list[strawberry.ID] = strawberry.field(description="The sessions in the way.")
-    until: str | None = strawberry.field(description="When they are reckoned to be gone; null when nobody knows.")
+    holders: list[Blocker] = strawberry.field(description="Who is in the way.")
+    until: datetime | None = strawberry.field(description="When it would get it, if it could wait, as far as known.")
 
 
 @strawberry.type(description="`depends_on` names a session that does not exist.")

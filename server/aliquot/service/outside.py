@@ -16,6 +16,7 @@ from aliquot.service.outside_leases import end
 from aliquot.service.permissions import check_may_change
 from aliquot.service.ports import Clock
 from aliquot.service.preview import Previews
+from aliquot.service.projection import reserve_until
 from aliquot.service.projection_terms import moment
 from aliquot.service.state import State
 from aliquot_schema.errors import (
@@ -30,7 +31,7 @@ from aliquot_schema.errors import (
 )
 from aliquot_schema.ids import RequestId, SessionId
 from aliquot_schema.leases import EndEvidence
-from aliquot_schema.outside_views import NewOutside, OutsideView
+from aliquot_schema.outside_views import BlockerView, NewOutside, OutsideView
 from aliquot_schema.reasons import Reason
 from aliquot_schema.requests import Caller, NewSession
 from aliquot_schema.sessions import Session
@@ -211,13 +212,19 @@ class Outside:
             return NotPlaced(shown.failure.message, reason=shown.failure.code)
         if shown.waits is None:
             return NotPlaced("others wait for what it would take", reason=Reason.RESERVED)
-        until = shown.expected_start or shown.waits.until
         return NotPlaced(
             shown.waits.message,
             reason=shown.waits.reason,
-            blocked_by=shown.waits.blocked_by,
-            until=None if until is None else until.isoformat(),
+            holders=tuple(filter(None, (self._blocker(SessionId(name)) for name in shown.waits.blocked_by))),
+            until=shown.expected_start or shown.waits.until,
         )
+
+    def _blocker(self, session_id: SessionId) -> BlockerView | None:
+        session = self._state.sessions.get(session_id)
+        if session is None:
+            return None
+        until = reserve_until(self._state, session)
+        return BlockerView(session_id=session.id, user=session.owner, job_id=session.run_id, until=until)
 
     def _view(self, session: Session, *, renewed: bool) -> OutsideView:
         leases = self._state.outside.of(session.id)

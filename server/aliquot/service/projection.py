@@ -146,25 +146,18 @@ def session_view(state: State, session: Session, *, position: int | None = None)
         array_index=session.array_index,
         tasks=None if session.tasks is None else tasks_view(session.tasks),
         order_estimate=estimate_view(spec, state.forecast_of(session.id)),
-        reserve_until=_reserve_until(state, session),
+        reserve_until=reserve_until(state, session),
         expected_start=_expected_start(state, session),
         scheduling_policy=state.policy.order,
         allocated_gpus=allocated_gpus(state, session),
     )
 
 
-def _waits(state: State, session: Session) -> VerdictView | None:
-    if state.orchestration.is_stopped and session.state is SessionState.QUEUED:
-        return verdict_view(Verdict(reason=Reason.STOPPED))
-    verdict = state.verdicts.get(session.id) if session.is_pending else None
-    if verdict is None:
-        return None
-    view = verdict_view(verdict)
-    return replace(view, message=state.space.explained(view.message, reason=view.reason))
-
-
-def _reserve_until(state: State, session: Session) -> datetime | None:
-    """The same reckoning as a pass makes; see `guards`."""
+def reserve_until(state: State, session: Session) -> datetime | None:
+    """When a session is reckoned to have given its devices back, as a pass reckons, see `guards`; None = it has none."""
+    ends_us = state.outside.ends().get(session.id) if session.is_outside else None
+    if ends_us is not None:
+        return moment(ends_us)
     began_us = session.started_us if session.started_us is not None else session.scheduled_us
     if session.state not in ACTIVE or session.tasks is not None or began_us is None:
         return None
@@ -177,6 +170,16 @@ def _reserve_until(state: State, session: Session) -> datetime | None:
     limit_ms = session.spec.time_limit_ms
     held_ms = guard_ms(estimate_ms=estimate_ms, limit_ms=limit_ms, policy=state.rules, pool=session.pool)
     return moment(began_us + held_ms * 1000)
+
+
+def _waits(state: State, session: Session) -> VerdictView | None:
+    if state.orchestration.is_stopped and session.state is SessionState.QUEUED:
+        return verdict_view(Verdict(reason=Reason.STOPPED))
+    verdict = state.verdicts.get(session.id) if session.is_pending else None
+    if verdict is None:
+        return None
+    view = verdict_view(verdict)
+    return replace(view, message=state.space.explained(view.message, reason=view.reason))
 
 
 def _expected_start(state: State, session: Session) -> datetime | None:
