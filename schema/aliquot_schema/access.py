@@ -98,6 +98,24 @@ ROOTS: Final[Mapping[str, Access]] = {
 }
 """By `<root type>.<field>`."""
 
+REST: Final[Mapping[str, Access]] = {
+    **dict.fromkeys(
+        (
+            "gpu_release",  # of what a job of the caller's own holds
+            "gpu_status",
+            "orchestrator_policies",
+            "orchestrator_status",
+            "queue",
+            "queue_statistics",
+        ),
+        LOOK,
+    ),
+    **dict.fromkeys(("gpu_allocate", "queue_submit"), SUBMIT),
+    **dict.fromkeys(("queue_cancel", "queue_priority"), CHANGE),
+    **dict.fromkeys(("orchestrator_start", "orchestrator_stop", "orchestrator_update_policies"), OPERATE),
+}
+"""By the operation's name in the OpenAPI document."""
+
 _OF_EVERYBODY: Final[Mapping[str, str]] = {
     "Session": "id version owner project pool name slots cluster_size gpu_memory_gb estimated_duration time_limit "
     "max_retries retry_count preemptible depends_on priority state attempt queue_position waits kernels holds_devices "

@@ -90,6 +90,7 @@ async def scene() -> AsyncIterator[Scene]:
             accounts=accounts,
             auth=auth,
             held_open=HeldOpen(auth),
+            outside=parts.outside,
         )
         port = await stack.enter_async_context(listening(create_app(deps), lifespan="off"))
         found = Scene(parts, accounts, f"http://127.0.0.1:{port}")

@@ -1,0 +1,58 @@
+"""The matrix of the REST face: every operation, asked by nobody and by every role, about one's own and another's."""
+
+from typing import Any
+
+import pytest
+
+from aliquot.api.rest.operations import Operation
+from aliquot.api.rest.routes import OPERATIONS
+from aliquot_schema.access import REST
+from aliquot_schema.roles import Role
+from authorisation_scene import OTHER, Scene
+
+pytestmark = pytest.mark.anyio
+
+BODIES: dict[str, dict[str, Any]] = {
+    "gpu_allocate": {"job_id": "x", "gpu_count": 1000},
+    "gpu_release": {"job_id": "x"},
+    "queue_submit": {"command": "true"},
+    "queue_priority": {"priority": "low"},
+    "orchestrator_update_policies": {"policy_config": {"order": "fcfs"}},
+}
+BY_NAME = {operation.name: operation for operation in OPERATIONS}
+
+
+def test_every_operation_has_a_rule_and_every_rule_an_operation() -> None:
+    assert set(REST) == set(BY_NAME)
+
+
+@pytest.mark.parametrize("own", [True, False], ids=["own", "others"])
+@pytest.mark.parametrize("role", [None, *Role], ids=lambda role: "nobody" if role is None else role.name.lower())
+@pytest.mark.parametrize("name", sorted(REST))
+async def test_an_operation_is_for_those_whom_its_rule_names(
+    people: Scene, name: str, role: Role | None, own: bool
+) -> None:
+    user = None if role is None else role.name.lower()
+    status = await _status(people, BY_NAME[name], user, owner=user if own and user else OTHER)
+    if role is None:
+        assert status == 401
+    else:
+        assert (status == 403) is not REST[name].allows(role, own=own), status
+        assert status not in (400, 401, 405, 500)
+
+
+async def _status(people: Scene, operation: Operation, user: str | None, *, owner: str) -> int:
+    path = operation.path
+    if operation.path_names:
+        path = path.replace("{job_id}", await people.session_of(owner))
+    body = BODIES.get(operation.name, {}) if operation.body is not None else None
+    response = await people.clients[user].request(operation.method, path, json=body)
+    return response.status_code
+
+
+async def test_the_queue_hides_what_others_run(people: Scene) -> None:
+    session_id = await people.session_of(OTHER, argv=("train", "hush"), run_id="hush")
+    answer = await people.clients["user"].get("/queue")
+    [job] = [job for job in answer.json()["jobs"] if job["job_id"] == session_id]
+    assert (job["owner"], job["command"], job["run_id"]) == (OTHER, [], None)
+    assert "hush" not in answer.text
