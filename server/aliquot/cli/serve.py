@@ -19,7 +19,7 @@ BehindProxy = Annotated[
     bool, typer.Option("--behind-proxy", help="A proxy does TLS, and nobody else reaches the port.")
 ]
 SingleTrustDomain = Annotated[
-    bool, typer.Option("--single-trust-domain", help="Everybody who has the token may do everything.")
+    bool, typer.Option("--single-trust-domain", help="Everybody who may submit is trusted alike.")
 ]
 AllowedHosts = Annotated[list[str] | None, typer.Option(help="A further name under which requests are answered.")]
 Database = Annotated[str | None, typer.Option(help="A PostgreSQL URL, instead of SQLite in the data folder.")]
