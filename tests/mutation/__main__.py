@@ -24,7 +24,8 @@ def main() -> int:
     names = again or [f"aliquot.core.{module.replace('/', '.').removesuffix('.__init__')}.x*" for module in modules]
     tool = [str(Path(sys.executable).with_name("mutmut")), "run", "--max-children", "1", *names]
     # The plug-in that limits CPU is asked for by name, before pytest has read its own `pythonpath`.
-    environment = os.environ | {"PYTHONPATH": str(PLACE / "tests" / "support")}
+    # Where no bytecode may be written, every mutant would compile the tests anew, which takes longer than most need.
+    environment = os.environ | {"PYTHONPATH": str(PLACE / "tests" / "support"), "PYTHONDONTWRITEBYTECODE": ""}
     ran = subprocess.run(tool, cwd=PLACE, env=environment, check=False)
     if ran.returncode:
         print("the tool itself failed: nothing is known", file=sys.stderr)
