@@ -53,6 +53,8 @@ ROOTS: Final[Mapping[str, Access]] = {
         LOOK,
     ),
     **dict.fromkeys(("Query.preview_session", "Mutation.create_session", "Mutation.create_sessions"), SUBMIT),
+    "Mutation.allocate_gpus": SUBMIT,
+    "Mutation.release_gpus": LOOK,
     **dict.fromkeys(
         (
             "Mutation.cancel_session",

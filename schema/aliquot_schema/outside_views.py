@@ -27,8 +27,7 @@ class BlockerView:
 
     session_id: str
     user: str
-    job_id: str | None
-    """The client's own name for it."""
+    name: str | None
     until: datetime | None
     """When it is reckoned to give it back; None = nobody knows."""
 

@@ -16,6 +16,7 @@ ROLES = [NOBODY, *Role]
 REFUSED = {"forbidden"}
 COMMAND = {"command": {"shell": "true"}, "slots": [{"slot": "cuda.device", "amount": "1"}]}
 GIVEN: dict[str, dict[str, Any]] = {
+    "Mutation.allocate_gpus": {"input": {"job_id": "x", "gpu_count": 1000}},
     "Mutation.create_session": {"input": COMMAND},
     "Mutation.create_sessions": {"input": {"sessions": [COMMAND]}},
     "Mutation.set_quota": {"input": {"scope": "user", "name": "x", "weight": 1}},

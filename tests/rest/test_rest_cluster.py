@@ -76,7 +76,7 @@ def test_what_is_not_free_is_refused_with_who_has_it_and_until_when(http: httpx.
     assert (problem["code"], problem["status"]) == ("not_placed", 409)
     until = first.json()["expires_at"]
     (holder,) = problem["holders"]
-    assert (holder["session_id"], holder["job_id"], holder["until"]) == (first.json()["session_id"], job, until)
+    assert (holder["session_id"], holder["name"], holder["until"]) == (first.json()["session_id"], job, until)
     assert problem["until"] == until
 
 

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from aliquot_schema.graphql.accounts_port import Accountant as Accountant
 from aliquot_schema.graphql.administration_port import Administrator as Administrator
+from aliquot_schema.outside_views import NewOutside, OutsideView
 from aliquot_schema.preview_views import SessionPreview
 from aliquot_schema.ray_views import RayView as RayView
 from aliquot_schema.requests import AgentFilter as AgentFilter
@@ -95,6 +96,19 @@ class Watcher(Protocol):
         """
 
 
+class Outsider(Protocol):
+    """GPUs for work that is run outside."""
+
+    async def allocate(self, caller: Caller, asked: NewOutside) -> OutsideView:
+        """At once or not at all. Raises NotPlaced, IdempotencyMismatch, and what `Writer.create_session` raises."""
+
+    async def release(self, caller: Caller, job_id: str) -> OutsideView:
+        """Raises NotFound."""
+
+    def gpu_slots(self, count: str) -> Sequence[tuple[str, str]]:
+        """So many GPUs in the slots of the cluster. Raises InvalidAmount."""
+
+
 @dataclass(slots=True, kw_only=True)
 class Context:
     """What every resolver is given."""
@@ -109,3 +123,5 @@ class Context:
     """How Ray is now; None where it is not used."""
     orchestrator: Callable[[], OrchestratorView] = lambda: ALONE
     """Who leads."""
+    outside: Outsider | None = None
+    """None: nothing is given to work that is run outside."""

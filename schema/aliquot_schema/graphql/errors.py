@@ -91,7 +91,7 @@ class RateLimited(Error):
 class Blocker:
     session_id: strawberry.ID = strawberry.field(description="The session.")
     user: str = strawberry.field(description="Whose it is.")
-    job_id: str | None = strawberry.field(description="The client's own name for it.")
+    name: str | None = strawberry.field(description="What its owner calls it.")
     until: datetime | None = strawberry.field(description="When it is reckoned to give it back, where known.")
 
 

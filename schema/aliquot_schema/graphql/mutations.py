@@ -20,6 +20,7 @@ from aliquot_schema.graphql.inputs import (
     UpdateSessionPriorityInput,
 )
 from aliquot_schema.graphql.orchestrator import OrchestratorMutations
+from aliquot_schema.graphql.outside import OutsideMutations
 from aliquot_schema.graphql.roots import root_field
 from aliquot_schema.graphql.scalars import BigInt
 from aliquot_schema.graphql.sessions import Session
@@ -104,7 +105,7 @@ UpdateSessionPriorityResult = union("UpdateSessionPriorityResult", UpdateSession
 
 
 @strawberry.type(description="Changes. Each answers after it is durable.")
-class Mutation(AccountMutations, AdministrationMutations, CopyMutations, OrchestratorMutations):
+class Mutation(AccountMutations, AdministrationMutations, CopyMutations, OrchestratorMutations, OutsideMutations):
     @root_field(CreateSessionResult, "Submit a session.")
     async def create_session(
         self,

@@ -7,7 +7,16 @@ from starlette.requests import HTTPConnection
 
 from aliquot.api.authentication import TokenAuth, caller_of, request_id_of
 from aliquot.service.people import Bearer
-from aliquot_schema.graphql.context import Accountant, Administrator, Context, RayView, Reader, Watcher, Writer
+from aliquot_schema.graphql.context import (
+    Accountant,
+    Administrator,
+    Context,
+    Outsider,
+    RayView,
+    Reader,
+    Watcher,
+    Writer,
+)
 from aliquot_schema.ids import UserId
 from aliquot_schema.requests import Caller, Role
 from aliquot_schema.server_views import ALONE, OrchestratorView
@@ -38,6 +47,7 @@ class Contexts:
     auth: TokenAuth
     ray: Callable[[], RayView | None] = lambda: None
     orchestrator: Callable[[], OrchestratorView] = lambda: ALONE
+    outside: Outsider | None = None
 
     def of_request(self, request: HTTPConnection) -> Context:
         """The context of one HTTP request.
@@ -55,6 +65,7 @@ class Contexts:
             accounts=self.accounts,
             ray=self.ray,
             orchestrator=self.orchestrator,
+            outside=self.outside,
         )
 
     def of_socket(self, connection: HTTPConnection) -> SocketContext:
@@ -68,6 +79,7 @@ class Contexts:
             accounts=self.accounts,
             ray=self.ray,
             orchestrator=self.orchestrator,
+            outside=self.outside,
             connection=connection,
         )
 

@@ -224,7 +224,7 @@ class Outside:
         if session is None:
             return None
         until = reserve_until(self._state, session)
-        return BlockerView(session_id=session.id, user=session.owner, job_id=session.run_id, until=until)
+        return BlockerView(session_id=session.id, user=session.owner, name=session.name, until=until)
 
     def _view(self, session: Session, *, renewed: bool) -> OutsideView:
         leases = self._state.outside.of(session.id)

@@ -5,7 +5,8 @@ from typing import Final
 from msgspec import Struct
 
 from aliquot.api.rest.operations import Ask, Operation
-from aliquot.api.rest.requests import AllocateGpus, ReleaseGpus, decimal_text
+from aliquot.api.rest.requests import AllocateGpus, ReleaseGpus
+from aliquot_schema.decimals import decimal_text
 from aliquot_schema.outside_views import NewOutside, OutsideView
 from aliquot_schema.ray_views import RayView
 from aliquot_schema.statistics_views import GpuView, NodeView

@@ -13,8 +13,8 @@ from aliquot.api.media_types import is_json
 from aliquot.api.rest.encoding import encoded
 from aliquot.api.rest.operations import Ask, Operation
 from aliquot.api.rest.problems import problem, shown
-from aliquot.service.outside import Outside
 from aliquot_schema.errors import AliquotError, InvalidRequest
+from aliquot_schema.graphql.context import Outsider
 
 log: Final = logging.getLogger("aliquot.api")
 
@@ -22,7 +22,7 @@ log: Final = logging.getLogger("aliquot.api")
 class RestEndpoint:
     """Reads, checks, carries out and answers."""
 
-    def __init__(self, operation: Operation, *, contexts: Contexts, outside: Outside) -> None:
+    def __init__(self, operation: Operation, *, contexts: Contexts, outside: Outsider) -> None:
         self._operation = operation
         self._contexts = contexts
         self._outside = outside

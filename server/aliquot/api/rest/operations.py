@@ -6,8 +6,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from aliquot.service.outside import Outside
-from aliquot_schema.graphql.context import Context
+from aliquot_schema.graphql.context import Context, Outsider
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,7 +14,7 @@ class Ask:
     """One request, read and checked."""
 
     context: Context
-    outside: Outside
+    outside: Outsider
     body: Any = None
     """Of the operation's type."""
     path: dict[str, str] = field(default_factory=dict)

@@ -4,7 +4,8 @@ from typing import Final
 
 from aliquot.api.rest.jobs import Job, Queue, job_of
 from aliquot.api.rest.operations import Ask, Operation
-from aliquot.api.rest.requests import NewPriority, Piece, SubmitJob, decimal_text
+from aliquot.api.rest.requests import NewPriority, Piece, SubmitJob
+from aliquot_schema.decimals import decimal_text
 from aliquot_schema.requests import NewSession, PageRequest
 from aliquot_schema.statistics_views import QueueStatisticsView
 

@@ -1,6 +1,5 @@
 """What scripts send: bodies and query parameters, checked by their types; the services check the rest."""
 
-from decimal import Decimal
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
@@ -65,8 +64,3 @@ class Piece(Struct, kw_only=True, forbid_unknown_fields=True):
 
     first: Annotated[int, Meta(ge=1, le=100)] = 100
     after: str | None = None
-
-
-def decimal_text(number: float) -> str:
-    """A number as it was written, without an exponent."""
-    return format(Decimal(repr(number)).normalize(), "f")

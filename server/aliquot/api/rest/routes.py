@@ -12,7 +12,7 @@ from aliquot.api.rest import cluster, orchestrator, queue
 from aliquot.api.rest.encoding import encoded
 from aliquot.api.rest.endpoint import RestEndpoint
 from aliquot.api.rest.openapi import document
-from aliquot.service.outside import Outside
+from aliquot_schema.graphql.context import Outsider
 
 Answer = Callable[[Request], Awaitable[Response]]
 
@@ -21,7 +21,7 @@ DOCUMENT_PATH: Final = "/openapi.json"
 API_VERSION: Final = "1"
 
 
-def rest_routes(contexts: Contexts, *, outside: Outside, page: Answer) -> list[Route]:
+def rest_routes(contexts: Contexts, *, outside: Outsider, page: Answer) -> list[Route]:
     """One for each operation; a browser that opens an address which is a page of the dashboard, too, gets `page`."""
     text = encoded(document(OPERATIONS, version=API_VERSION))
 

@@ -26,6 +26,7 @@ from aliquot.client.generated.inputs import (
     UpdateSessionPriorityInput,
 )
 from aliquot.client.generated.mutations import Mutations
+from aliquot.client.generated.outside import AllocateGpusInput, GpusAllocated
 from aliquot.client.generated.results import (
     AgentChangeSuccess,
     CancelSessionSuccess,
@@ -120,6 +121,17 @@ class BlockingMutations(BlockingCalls):
     def orchestrator_start(self, *, note: str | None = None) -> OrchestratorChangeSuccess:
         """Place what waits again. For operators."""
         return self._run(self._client.orchestrator_start(note=note))
+
+    def allocate_gpus(self, input: AllocateGpusInput) -> GpusAllocated:
+        """
+        GPUs for work that is run outside: at once, all or nothing, until they are released or not called for again in
+        time.
+        """
+        return self._run(self._client.allocate_gpus(input))
+
+    def release_gpus(self, job_id: str) -> GpusAllocated:
+        """Give back what a job of the caller's holds for work that is run outside."""
+        return self._run(self._client.release_gpus(job_id))
 
     def create_session(self, input: CreateSessionInput) -> CreateSessionSuccess:
         """Submit a session."""

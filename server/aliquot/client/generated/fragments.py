@@ -21,6 +21,24 @@ message id state } ... on Error { code message }""",
     "AgentChangeSuccess": """agent { ...Agent } revision""",
     "AgentConnection": """edges { ...AgentEdge } pageInfo { ...PageInfo } total_count revision""",
     "AgentEdge": """node { ...Agent } cursor""",
+    "AllocateGpusResult": """
+__typename ... on GpusAllocated { job_id session_id gpu_ids gpus { ...AllocatedGpu }
+expires_at renewed revision } ... on InvalidRequest { code message field } ... on
+LimitExceeded { code message field limit actual } ... on Unauthenticated { code message }
+... on Forbidden { code message } ... on Unavailable { code message } ... on InvalidAmount
+{ code message field slot amount } ... on NotMultipleOfQuantum { code message field slot
+amount quantum } ... on UnsupportedField { code message field } ... on UnknownSlot { code
+message slot known } ... on ImpossibleRequest { code message slot requested
+ImpossibleRequest_limit: limit } ... on QuotaExceeded { code message quota resource
+requested QuotaExceeded_limit: limit } ... on QueueFull { code message limit queued
+retry_after } ... on RateLimited { code message retry_after } ... on UnknownDependency {
+code message session_id } ... on IdempotencyMismatch { code message key session_id } ...
+on AllocationRefused { code message slot requested available } ... on InsufficientResource
+{ code message slot requested available } ... on FractionalResourceFragmented { code
+message slot requested available } ... on InvalidResourceCombination { code message slot
+requested available } ... on UnsupportedResource { code message slot requested available }
+... on NotPlaced { code message reason holders { ...Blocker } until } ... on Error { code
+message }""",
     "AllocatedGpu": """node_id gpu_id share memory_gb""",
     "AllocationRefused": """code message slot requested available""",
     "ApiKey": """id version user name scope created_at expires_at revoked_at is_valid""",
@@ -30,6 +48,7 @@ waiting { ...TaskSet } active { ...TaskSet } completed { ...TaskSet } failed { .
     "AuditChange": """number at kind entity_id actor request_id pass_number fields { ...ChangedField }""",
     "AuditChangeEdge": """node { ...AuditChange } cursor""",
     "AuditChangeUncountedConnection": """edges { ...AuditChangeEdge } pageInfo { ...PageInfo }""",
+    "Blocker": """session_id user name until""",
     "CancelSessionResult": """
 __typename ... on CancelSessionSuccess { session { ...Session } revision } ... on
 InvalidRequest { code message field } ... on LimitExceeded { code message field limit
@@ -112,6 +131,7 @@ pass_number preempted_at preempted_by""",
     "Gpu": """
 id node_id name model available memory_total memory_used utilization temperature allocated
 allocated_to { ...Holder }""",
+    "GpusAllocated": """job_id session_id gpu_ids gpus { ...AllocatedGpu } expires_at renewed revision""",
     "HoldSessionResult": """
 __typename ... on HoldSessionSuccess { session { ...Session } revision } ... on
 InvalidRequest { code message field } ... on LimitExceeded { code message field limit
@@ -141,6 +161,7 @@ granted_at started_at ended_at exit_code signal timed_out message""",
     "Node": """node_id hostname gpu_count gpu_type agents""",
     "NotFound": """code message kind id""",
     "NotMultipleOfQuantum": """code message field slot amount quantum""",
+    "NotPlaced": """code message reason holders { ...Blocker } until""",
     "Orchestrator": """
 role address leader_address epoch leads_since state stopped_by stopped_at changed_by
 changed_at note""",
@@ -211,6 +232,11 @@ code message }""",
     "RateLimited": """code message retry_after""",
     "RayCluster": """head_node connected version workers nodes reason""",
     "RefusedError": """code message slot requested available""",
+    "ReleaseGpusResult": """
+__typename ... on GpusAllocated { job_id session_id gpu_ids gpus { ...AllocatedGpu }
+expires_at renewed revision } ... on NotFound { code message kind id } ... on Forbidden {
+code message } ... on Unauthenticated { code message } ... on Unavailable { code message }
+... on Error { code message }""",
     "ReleaseSessionResult": """
 __typename ... on ReleaseSessionSuccess { session { ...Session } revision } ... on
 InvalidRequest { code message field } ... on LimitExceeded { code message field limit

@@ -27,6 +27,7 @@ from aliquot.client.generated.inputs import (
     CreateSessionsInput,
     UpdateSessionPriorityInput,
 )
+from aliquot.client.generated.outside import AllocateGpusInput, GpusAllocated
 from aliquot.client.generated.results import (
     AgentChangeSuccess,
     CancelSessionSuccess,
@@ -90,6 +91,12 @@ mutation orchestrator_stop($note: String = null) { orchestrator_stop(note: $note
 ORCHESTRATOR_START: Final = """
 mutation orchestrator_start($note: String = null) { orchestrator_start(note: $note) {
 ...OrchestratorChangeResult } }"""
+ALLOCATE_GPUS: Final = """
+mutation allocate_gpus($input: AllocateGpusInput!) { allocate_gpus(input: $input) {
+...AllocateGpusResult } }"""
+RELEASE_GPUS: Final = """
+mutation release_gpus($job_id: String!) { release_gpus(job_id: $job_id) {
+...ReleaseGpusResult } }"""
 CREATE_SESSION: Final = """
 mutation create_session($input: CreateSessionInput!) { create_session(input: $input) {
 ...CreateSessionResult } }"""
@@ -206,6 +213,19 @@ class Mutations(Asking):
         found: OrchestratorChangeSuccess = await self._change(
             ORCHESTRATOR_START, {"note": note}, OrchestratorChangeSuccess
         )
+        return found
+
+    async def allocate_gpus(self, input: AllocateGpusInput) -> GpusAllocated:
+        """
+        GPUs for work that is run outside: at once, all or nothing, until they are released or not called for again in
+        time.
+        """
+        found: GpusAllocated = await self._change(ALLOCATE_GPUS, {"input": input}, GpusAllocated)
+        return found
+
+    async def release_gpus(self, job_id: str) -> GpusAllocated:
+        """Give back what a job of the caller's holds for work that is run outside."""
+        found: GpusAllocated = await self._change(RELEASE_GPUS, {"job_id": job_id}, GpusAllocated)
         return found
 
     async def create_session(self, input: CreateSessionInput) -> CreateSessionSuccess:
