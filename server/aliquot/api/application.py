@@ -94,6 +94,7 @@ def create_app(deps: ApiDependencies) -> Starlette:
         auth=deps.auth,
         ray=deps.ray,
         orchestrator=deps.orchestrator,
+        outside=deps.outside,
     )
     documents, rates = Documents(deps.limits), query_rates(deps.limits)
     schema = build_schema(
