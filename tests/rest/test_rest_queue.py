@@ -90,6 +90,12 @@ def test_bodies_are_json(http: httpx.Client) -> None:
     assert (malformed.status_code, malformed.json()["code"]) == (400, "malformed")
 
 
+def test_a_body_of_no_declared_size_ends_where_the_limit_is(http: httpx.Client) -> None:
+    pieces = (b" " * 65_536 for _ in range(17 * 16))
+    answer = http.post("/queue/submit", content=pieces, headers={"content-type": "application/json"})
+    assert answer.status_code == 413
+
+
 def test_pages_of_other_sites_are_refused(http: httpx.Client, stopped: RestServer) -> None:
     foreign = {"origin": "https://evil.example", "content-type": "application/json"}
     assert http.post("/orchestrator/stop", headers=foreign, json={}).status_code == 403

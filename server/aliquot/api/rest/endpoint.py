@@ -4,6 +4,7 @@ import logging
 from typing import Any, Final
 
 import msgspec
+from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
@@ -51,7 +52,7 @@ class RestEndpoint:
             return shown(422, "invalid_request", str(error), request_id=request_id)
         except msgspec.DecodeError as error:
             return shown(400, "malformed", f"The body is no JSON: {error}", request_id=request_id)
-        except ClientDisconnect:
+        except (ClientDisconnect, HTTPException):  # a body that is too large, or too slow, is answered further out
             raise
         except Exception:
             log.exception("%s: fault at %s", request_id, self._operation.path)
