@@ -14,6 +14,7 @@ from starlette.routing import Route, WebSocketRoute
 from aliquot.api.agent_socket import AgentDoor, AgentSocket
 from aliquot.api.authentication import TokenAuth
 from aliquot.api.body_limit import BodyLimit, BodyRefusal
+from aliquot.api.body_patience import BodyPatience, body_too_slow
 from aliquot.api.contexts import Contexts
 from aliquot.api.dashboard import BUILT, Dashboard
 from aliquot.api.documents import Documents, document_cache
@@ -134,8 +135,9 @@ def create_app(deps: ApiDependencies) -> Starlette:
             Middleware(Guard, hosts=deps.allowed_hosts, origins=deps.allowed_origins),
             Middleware(GZipMiddleware, minimum_size=1024, compresslevel=1),
             Middleware(BodyLimit, body_bytes=deps.limits.body_bytes),
+            Middleware(BodyPatience, body_s=deps.limits.body_s),
         ],
-        exception_handlers={413: BodyRefusal(deps.limits.body_bytes)},
+        exception_handlers={408: body_too_slow, 413: BodyRefusal(deps.limits.body_bytes)},
         lifespan=deps.lifespan,
     )
 

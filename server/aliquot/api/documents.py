@@ -10,18 +10,23 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from graphql import DocumentNode, GraphQLError, GraphQLSchema, OperationDefinitionNode, parse
-from graphql.validation import recommended_rules, specified_rules
+from graphql.validation import recommended_rules, specified_rules, validate
 from strawberry.extensions import SchemaExtension
-from strawberry.schema.schema import validate_document
+from strawberry.schema.validation_rules.maybe_null import MaybeNullValidationRule
+from strawberry.schema.validation_rules.one_of import OneOfInputValidationRule
 
 from aliquot.api.budget import excess, weigh
 from aliquot.api.limits import Limits
+from aliquot.api.merging import merging_excess
 from aliquot.api.query_rates import QueryRates
 from aliquot_schema.graphql.context import Context
 
 KEPT: Final = 512
 TEXT_KEPT_MAX: Final = 16 * 1024
 """Longer texts carry their values in themselves and hardly come again."""
+RULES: Final = (*specified_rules, *recommended_rules, MaybeNullValidationRule, OneOfInputValidationRule)
+ERRORS_MAX: Final = 20
+"""So many are told; each unknown name is compared with all that are known, to guess what was meant."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,9 +79,10 @@ class Documents:
         weights = weigh(tree, schema)
         errors = [error for operation, weight in weights for error in excess(operation, weight, self._limits)]
         # What is over its budget is not validated: validation's own cost grows with the square of the fields.
+        errors = errors or merging_excess(tree, self._limits)
         return Document(
             tree=tree,
-            errors=errors or validate_document(schema, tree, (*specified_rules, *recommended_rules)),
+            errors=errors or validate(schema, tree, RULES, max_errors=ERRORS_MAX),
             costs={_name(operation): weight.cost for operation, weight in weights},
         )
 

@@ -6,8 +6,9 @@ that does not read for too long is cut off, so nothing piles up for it. It recon
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Mapping
-from contextlib import ExitStack
+from collections import Counter
+from collections.abc import Awaitable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from typing import Any, Final, cast
 
@@ -28,6 +29,7 @@ from aliquot.api.limits import Limits
 from aliquot.api.sharing.requests import Asked
 from aliquot.api.sharing.sharing import Following, Sharing
 from aliquot_schema.errors import Unauthenticated
+from aliquot_schema.ids import UserId
 
 log: Final = logging.getLogger("aliquot.api")
 
@@ -37,8 +39,14 @@ SLOW_CLIENT: Final = 4429
 
 KEY_ENDED: Final = 4401
 """The code with which a client is closed whose key was revoked or is too old, or whose user is disabled."""
+TOO_MANY_SOCKETS: Final = 4430
+"""The code with which a client is closed whose user has too many open."""
 RIGHTS_CHANGED: Final = 1012
 """The code with which a client is closed that may do other things from now on. Clients connect again by themselves."""
+
+
+class TooManySockets(Exception):
+    """A user has as many WebSockets open as one may have."""
 
 
 class SocketAdapter(ASGIWebSocketAdapter):
@@ -106,9 +114,15 @@ class SocketHandler(BaseGraphQLTransportWSHandler[SocketContext, None]):
 
     async def handle_connection_init(self, message: Any) -> None:
         """Let a client in, and close the socket when the rights end with which it came in."""
-        await super().handle_connection_init(message)
-        if self.context.bearer is not None:
-            self._held.enter_context(cast(GraphQLSocket, self.view).held_open.holding(self.context.bearer, self._end))
+        view = cast(GraphQLSocket, self.view)
+        try:
+            await super().handle_connection_init(message)
+        except TooManySockets:
+            await self.websocket.close(TOO_MANY_SOCKETS, "Too many connections of one user")
+            return
+        if self.context.bearer is not None and self.connection_acknowledged:
+            self._held.enter_context(view.counted(self.context.caller.user))
+            self._held.enter_context(view.held_open.holding(self.context.bearer, self._end))
 
     async def handle_message(self, message: Any) -> None:
         """Act on one message, or close with 4400."""
@@ -168,6 +182,16 @@ class GraphQLSocket(GraphQL[SocketContext, None]):
         self.sharing = sharing
         self.held_open = held_open
         self._contexts = contexts
+        self._open: Counter[UserId] = Counter()
+
+    @contextmanager
+    def counted(self, user: UserId) -> Iterator[None]:
+        """Count a socket while it is open."""
+        self._open[user] += 1
+        try:
+            yield
+        finally:
+            self._open[user] -= 1
 
     async def get_context(self, request: Request | WebSocket, response: Response | WebSocket) -> SocketContext:  # noqa: ARG002
         """The context of this socket; one for all of its operations."""
@@ -179,6 +203,8 @@ class GraphQLSocket(GraphQL[SocketContext, None]):
             self._contexts.admit(context)
         except Unauthenticated as error:
             raise ConnectionRejectionError from error
+        if self._open[context.caller.user] >= self.limits.sockets_per_user:
+            raise TooManySockets
         return await super().on_ws_connect(context)
 
     def encode_json(self, data: object) -> str:

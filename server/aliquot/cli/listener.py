@@ -12,6 +12,7 @@ from typing_extensions import override
 
 from aliquot.app import Server
 from aliquot.cli.certificate import Certificate
+from aliquot.cli.patient_http import PatientHttp
 from aliquot.errors import ConfigurationError
 from aliquot.settings import Settings
 
@@ -68,6 +69,7 @@ class Listener(uvicorn.Server):
                 lifespan="off",
                 log_config=None,
                 access_log=False,
+                http=PatientHttp,
                 ws="websockets-sansio",
                 ws_per_message_deflate=False,
                 timeout_graceful_shutdown=SHUTDOWN_S,

@@ -1,0 +1,220 @@
+"""Attacks: each costs the server little, or is refused in words, and the server answers others afterwards."""
+
+import asyncio
+import gc
+import time
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from typing import Any, Final
+
+import orjson
+import pytest
+import strawberry
+
+import api_views as views
+from aliquot.api.documents import Document, Documents
+from aliquot.api.limits import Limits
+from aliquot.api.sockets import TOO_MANY_SOCKETS
+from aliquot.cli.patient_http import PatientHttp
+from aliquot_schema.graphql.schema import build_schema
+from api_server import (
+    BEARER,
+    ApiServer,
+    Stage,
+    api_server,
+    closing_code,
+    listening,
+    on_stage,
+    receive,
+    send,
+    sign_in,
+    subscribe,
+)
+
+pytestmark = pytest.mark.anyio
+
+CPU_S_MAX: Final = 0.050
+TRIES: Final = 5
+WAIT_S: Final = 60
+SCHEMA: Final = build_schema(strawberry.Schema)._schema
+
+
+def fragments(levels: int, *, field: str = "__typename") -> str:
+    """Each level spreads the one below twice."""
+    spreads = [f"fragment f{n} on Query {{ ...f{n + 1} ...f{n + 1} }}" for n in range(levels)]
+    return "\n".join(["{ ...f0 }", *spreads, f"fragment f{levels} on Query {{ {field} }}"])
+
+
+def fan_out(times: int) -> str:
+    """So many lists, of so many items, with so many fields each."""
+    fields = " ".join(f"a{number}: id" for number in range(times))
+    spread = f"fragment f on Agent {{ {fields} }}"
+    lists = " ".join(f"b{number}: agents(first: {times}) {{ edges {{ node {{ ...f }} }} }}" for number in range(times))
+    return f"{{ {lists} }} {spread}"
+
+
+TEXTS: Final = {
+    "2,000 aliases": "{ " + " ".join(f"a{number}: __typename" for number in range(2000)) + " }",
+    "aliases, as many as there are tokens for": "{ " + " ".join(f"a{n}: __typename" for n in range(660)) + " }",
+    "20,000 duplicate fields": "{ " + "__typename " * 20_000 + "}",
+    "duplicate fields, as many as there are tokens for": "{ " + "__typename " * 1_990 + "}",
+    "duplicate selections": "{ " + "agents { revision } " * 490 + "}",
+    "deep duplicate selections": "{ " + "agents { edges { node { id } } } " * 190 + "}",
+    "duplicates in fragments": "{ "
+    + " ".join(f"...f{number}" for number in range(150))
+    + " } "
+    + " ".join(f"fragment f{number} on Query {{ agents {{ revision }} }}" for number in range(150)),
+    "60 levels of fragments": fragments(60),
+    "fragments in a circle": "{ ...a ...b } fragment a on Query { ...b ...a } fragment b on Query { ...a ...b }",
+    "fragments in a circle through fields": "{ agents { edges { node { ...a } } } } "
+    "fragment a on Agent { devices { ...b } x: devices { ...b } } fragment b on Device { holders { ...a } }",
+    "50 x 50 x 50": fan_out(50),
+    "deep lists": "{a(b:" + "[" * 900 + "]" * 900 + ")}",
+    "deep selections": "{a" * 900 + "}" * 900,
+    "deep inputs": "{a(b:" + "{c:" * 500 + "1" + "}" * 500 + ")}",
+    "unknown fields": "{ " + " ".join(f"x{number}" for number in range(1_900)) + " }",
+    "unused variables": "query(" + " ".join(f"$v{n}: Int" for n in range(390)) + ") { agents { revision } }",
+    "one directive many times": "{ agents " + "@include(if: true) " * 270 + "{ revision } }",
+    "one argument many times": "{ agents(" + "first: 1 " * 600 + ") { revision } }",
+    "a number of 200,000 digits": "{ agents(first: " + "9" * 200_000 + ") { revision } }",
+    "a text of 250,000 characters": '{ agent(agent_id: "' + "x" * 250_000 + '" nothing: 1) { id } }',
+    "introspection in circles": "{ __schema { types { " + "fields { type { " * 5 + "name" + " } }" * 5 + " } } }",
+}
+
+
+@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS.keys())
+async def test_a_text_is_refused_for_little(server: ApiServer, text: str) -> None:
+    took, document = _cheapest(lambda: Documents(Limits()).prepare(text, SCHEMA))
+    assert document.errors
+    assert took <= CPU_S_MAX, f"{took * 1e3:.0f} ms"
+    body = await server.post(text)
+    assert "data" not in body
+    assert body["errors"]
+    assert await server.data("{ __typename }") == {"__typename": "Query"}
+
+
+def _cheapest(work: Callable[[], Document]) -> tuple[float, Document]:
+    """The CPU time of the best of some tries: the others were disturbed."""
+    tries = []
+    gc.disable()
+    try:
+        for _ in range(TRIES):
+            began = time.thread_time()
+            found = work()
+            tries.append((time.thread_time() - began, found))
+    finally:
+        gc.enable()
+    return min(tries, key=lambda each: each[0])
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"[" * 200_000 + b"]" * 200_000,
+        b'{"query": "{ __typename }", "variables": ' + b'{"a":' * 100_000 + b"1" + b"}" * 100_000 + b"}",
+        b'{"query": "{ __typename }", "variables": {"a": ' + b"[" * 900 + b"]" * 900 + b"}}",
+    ],
+    ids=["lists", "objects", "as deep as can be read"],
+)
+async def test_deep_json_is_refused_or_of_no_use(server: ApiServer, body: bytes) -> None:
+    response = await server.http.post("/graphql", content=body, headers={"content-type": "application/json"})
+    assert response.status_code in (200, 400)
+    assert ("errors" in response.json()) == (response.status_code == 400)
+
+
+async def test_deep_variables_are_refused_where_they_are_used(server: ApiServer) -> None:
+    query = "mutation ($input: CreateSessionInput!) { create_session(input: $input) { __typename } }"
+    deep: dict[str, Any] = {}
+    for _ in range(200):
+        deep = {"a": deep, "b": [deep] if len(orjson.dumps(deep)) < 10_000 else []}
+    body = await server.post(query, input=deep)
+    assert "data" not in body or body["data"] is None
+
+
+async def test_thirty_megabytes_are_refused_before_they_are_sent(server: ApiServer) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    writer.write(_head(server, "Content-Length: 30000000"))
+    head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), WAIT_S)
+    assert head.startswith(b"HTTP/1.1 413")
+    writer.close()
+
+
+async def test_a_body_that_drips_is_given_up() -> None:
+    async with api_server(body_s=0.2) as server:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(_head(server, "Content-Length: 100") + b"{")
+        answer = await asyncio.wait_for(reader.read(), WAIT_S)
+        assert answer.startswith(b"HTTP/1.1 408")
+        assert b'"timeout"' in answer
+        writer.close()
+        assert await server.data("{ __typename }") == {"__typename": "Query"}
+
+
+class HastyHttp(PatientHttp):
+    headers_s = 0.2
+
+
+@pytest.mark.parametrize("said", [b"", b"POST /graphql HTTP/1.1\r\nHost: 127.0.0.1\r\nX-", b"GET /healthz HTT"])
+async def test_headers_that_drip_end_the_connection(said: bytes) -> None:
+    stage = Stage()
+    async with listening(stage, lifespan="off", http=HastyHttp) as port, on_stage(stage, port) as server:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(said)
+        assert await asyncio.wait_for(_rest(reader), WAIT_S) == b""
+        writer.close()
+        assert await server.data("{ __typename }") == {"__typename": "Query"}
+
+
+async def test_what_was_asked_in_time_may_take_longer_than_its_headers() -> None:
+    stage = Stage()
+    async with listening(stage, lifespan="off", http=HastyHttp) as port, on_stage(stage, port) as server:
+        server.writer.gate = asyncio.Event()
+        query = "mutation ($input: CreateSessionInput!) { create_session(input: $input) { __typename } }"
+        asked = asyncio.create_task(server.data(query, input={"command": {"shell": "x"}, "slots": []}))
+        await asyncio.wait_for(server.writer.asked.wait(), WAIT_S)
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        assert await asyncio.wait_for(_rest(reader), WAIT_S) == b""  # one that says nothing is given up meanwhile
+        writer.close()
+        server.writer.gate.set()
+        assert await asked == {"create_session": {"__typename": "CreateSessionSuccess"}}
+
+
+async def _rest(reader: asyncio.StreamReader) -> bytes:
+    try:
+        return await reader.read()
+    except ConnectionResetError:
+        return b""
+
+
+async def test_one_user_has_so_many_sockets_and_no_more() -> None:
+    async with api_server(sockets_per_user=5) as server, AsyncExitStack() as stack:
+        sockets = [await stack.enter_async_context(server.connect()) for _ in range(6)]
+        for socket in sockets[:5]:
+            await sign_in(socket)
+        await send(sockets[5], {"type": "connection_init", "payload": {"authorization": BEARER["authorization"]}})
+        assert await closing_code(sockets[5]) == TOO_MANY_SOCKETS
+        await subscribe(sockets[0], "subscription { queue_updates(after: 41) { event_number } }")
+        await server.cluster.publish(views.session(1), "session.queued")
+        assert (await receive(sockets[0]))["type"] == "next"
+        await sockets[1].close()
+        async with server.connect() as another:
+            await sign_in(another)
+
+
+async def test_sockets_that_never_sign_in_are_closed_and_not_counted() -> None:
+    async with api_server(sockets_per_user=1, connection_init_s=0.2) as server, AsyncExitStack() as stack:
+        for socket in [await stack.enter_async_context(server.connect()) for _ in range(50)]:
+            assert await closing_code(socket) == 4408
+        async with server.connect() as socket:
+            await sign_in(socket)
+
+
+def _head(server: ApiServer, *headers: str) -> bytes:
+    lines = [
+        "POST /graphql HTTP/1.1",
+        f"Host: 127.0.0.1:{server.port}",
+        f"Authorization: {BEARER['authorization']}",
+        "Content-Type: application/json",
+        *headers,
+    ]
+    return "\r\n".join([*lines, "", ""]).encode()
