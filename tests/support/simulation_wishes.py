@@ -8,6 +8,7 @@ from typing import Any
 from aliquot.service.use_cases import UseCases
 from aliquot_schema.admin_views import NewQuota
 from aliquot_schema.errors import NotFound
+from aliquot_schema.outside_views import NewOutside
 from aliquot_schema.quotas import QuotaScope
 from aliquot_schema.requests import Caller, NewFallback, NewSession
 from aliquot_schema.sessions import HELD_BY_ARRAY
@@ -49,6 +50,10 @@ def wish(random: Random, *, session_id: str, machine: str) -> Act:
     limit = str(random.randrange(1, 6))
     quota = NewQuota(scope=QuotaScope.USER, name=random.choice(("ann", "bob")), max_slots=[("cuda.device", limit)])
     evicts = random.random() < 0.5
+    job = random.choice(("mine", "yours"))
+    outside = NewOutside(
+        job_id=job, gpu_count=random.choice(("1", "1", "2", "0.5")), lease=random.choice((20.0, 300.0))
+    )
     acts: list[Act] = [
         lambda cases, caller: cases.sessions.cancel_session(caller, session_id, None),
         lambda cases, caller: cases.sessions.cancel_session(caller, session_id, None),
@@ -63,6 +68,9 @@ def wish(random: Random, *, session_id: str, machine: str) -> Act:
         lambda cases, caller: cases.administration.set_agent_schedulable(
             caller, machine, schedulable=evicts, note=None
         ),
+        lambda cases, caller: cases.outside.allocate(caller, outside),
+        lambda cases, caller: cases.outside.allocate(caller, outside),
+        lambda cases, caller: cases.outside.release(caller, job),
         lambda cases, caller: cases.administration.stop_orchestrator(caller, None),
         lambda cases, caller: cases.administration.start_orchestrator(caller, None),
     ]

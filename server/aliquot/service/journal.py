@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 from aliquot.service.draft import Draft
 from aliquot.service.feed import Feed
 from aliquot.service.ports import Batch, Clock, NotLeader, StaleVersion, Store, StoreUnavailable
-from aliquot.service.recalling import dependencies_in, in_memory, recalled
+from aliquot.service.recalling import born_in, dependencies_in, in_memory, recalled
 from aliquot.service.state import State
 from aliquot_schema.errors import AliquotError, Unavailable
 from aliquot_schema.events import Event
@@ -127,8 +127,9 @@ class Journal:
                 f"this server has seen event {seen}, and those up to {events[0].number - 1} were removed as too old; "
                 "start it again"
             )
-        old = await recalled(dependencies_in(events), state=self._state, store=self._store)
-        with in_memory(old, state=self._state):
+        wanted, born = dependencies_in(events), born_in(events)
+        old = await recalled(wanted - born, state=self._state, store=self._store)
+        with in_memory(old, state=self._state, besides=wanted & born):
             self._absorb(events)
         return self._state.revision > seen
 
