@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 from pathlib import Path
 
 import pytest
@@ -121,6 +122,16 @@ async def test_the_updates_of_a_queue_are_its_sessions_in_order_from_a_number_on
             assert [(await anext(again)).event_number for _ in range(2)] == numbers[3:]
         for stream in (updates, again):
             await stream.aclose()
+
+
+async def test_each_update_says_how_many_waited_right_after_it_however_late_it_is_read() -> None:
+    async with stage([]) as on:
+        before = on.state.revision
+        first, _, third = [await on.submit() for _ in range(3)]
+        await on.cancel(third)
+        await on.cancel(first)
+        async with asyncio.timeout(20), aclosing(on.watching.queue_updates(CALLER, before)) as updates:
+            assert [(await anext(updates)).pending for _ in range(5)] == [1, 2, 3, 2, 1]
 
 
 @pytest.mark.parametrize("after", [-1, 10**9])

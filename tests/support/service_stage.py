@@ -110,6 +110,7 @@ class Stage:
         )
         self.queries = Queries(state=state, store=store, feed=feed, previews=self.previews, clock=clock)
         self.watching = Watching(state=state, feed=feed, outputs=executor)
+        journal.listeners.append(self.watching.hear)
 
     async def submit(self, *, devices: int = 1, kernels: int = 1, **more: Any) -> SessionId:
         """Create a session of whole devices."""

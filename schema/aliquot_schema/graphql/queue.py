@@ -16,11 +16,15 @@ class QueueEntry:
 
 @strawberry.type(description="One committed change of a session.")
 class QueueUpdate:
-    event_number: BigInt = strawberry.field(description="Reconnect with `after` set to this one to miss nothing.")
+    event_number: BigInt = strawberry.field(
+        description="The queue's revision now. Reconnect with `after` set to it to miss nothing."
+    )
     at: datetime = strawberry.field(description="When it was committed.")
     kind: str = strawberry.field(description="What happened, like session.running.")
     session: Session = strawberry.field(description="The session as it was right after this event.")
-    pending: int = strawberry.field(description="How many sessions were queued or held right after this event.")
+    pending: int = strawberry.field(
+        description="How many sessions were queued or held right after this event; now, if it is long ago."
+    )
 
 
 @strawberry.type(description="A piece of a kernel's output.")

@@ -73,6 +73,7 @@ class UseCases:
         self.administration = Administration(state=state, journal=self.journal, clock=clock)
         self.accounts = Accounts(state=state, journal=self.journal, clock=clock, ids=ids)
         self.watching = Watching(state=state, feed=self.feed, outputs=outputs)
+        self.journal.listeners.append(self.watching.hear)
 
     def admit(self, *, trust: Trust, per_minute: int | None) -> None:
         """Let several people in.

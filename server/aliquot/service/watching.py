@@ -1,10 +1,11 @@
 """Watching: what happens to the queue, and what sessions print, as it happens."""
 
 import codecs
+from collections import OrderedDict
 from collections.abc import AsyncIterator
 from typing import Final, Protocol
 
-from aliquot.service.feed import Feed
+from aliquot.service.feed import KEPT, Feed
 from aliquot.service.projection import session_view
 from aliquot.service.projection_terms import moment
 from aliquot.service.state import State
@@ -37,6 +38,15 @@ class Watching:
         self._state = state
         self._feed = feed
         self._outputs = outputs
+        self._pending: OrderedDict[int, int] = OrderedDict()
+        """How many waited right after each of the newest events of sessions."""
+
+    def hear(self, event: Event) -> None:
+        """Take in what happened, once it is in the state."""
+        if isinstance(event.record, Session):
+            self._pending[event.number] = len(self._state.pending)
+            if len(self._pending) > KEPT:
+                self._pending.popitem(last=False)
 
     async def queue_updates(self, caller: Caller, after: int | None) -> AsyncIterator[QueueUpdateView]:
         """Every committed change of a session, in order.
@@ -77,7 +87,7 @@ class Watching:
             at=moment(event.at_us),
             kind=event.kind,
             session=session_seen(caller, session_view(self._state, session)),
-            pending=len(self._state.pending),
+            pending=self._pending.get(event.number, len(self._state.pending)),
         )
 
     async def _begun_kernel(self, session_id: SessionId, *, rank: int, attempt: int | None) -> Kernel | None:
