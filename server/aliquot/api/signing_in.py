@@ -73,5 +73,6 @@ def _form(refusal: str = "", *, status: int) -> Response:
     return HTMLResponse(
         document("Aliquot", element("h1", "Aliquot"), said, asked, _FORM),
         status_code=status,
-        headers={"content-security-policy": _POLICY},
+        # Without a referrer a browser calls the origin of a form null, and the guard would refuse it.
+        headers={"content-security-policy": _POLICY, "referrer-policy": "same-origin"},
     )

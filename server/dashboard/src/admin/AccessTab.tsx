@@ -1,20 +1,26 @@
-import { useObservable } from "../api/observable";
-import { user } from "../api/presence";
+import { ask } from "../api/client";
+import { useLive } from "../api/live";
+import { MeDocument } from "../generated/graphql";
+import { Faults } from "../parts/Faults";
+import { KeysPanel } from "./access/KeysPanel";
+import { UsersPanel } from "./access/UsersPanel";
 
-/** Who may do what, as far as there is an answer. */
+/** Who may come in, by which keys, and as what. */
 export function AccessTab() {
-  const name = useObservable(user);
+  const live = useLive(async () => (await ask(MeDocument, {})).me, "me", { everyMs: 60_000 });
+  const me = live.data;
+  const isAdmin = me?.role === "admin";
   return (
-    <div className="groups">
-      <section className="panel stack prose" aria-label="People">
-        <h2>People</h2>
+    <div className="stack">
+      <Faults of={live} />
+      {me ? (
         <p>
-          You are signed in as <b>{name}</b>. There is one token, in the file <code>token</code> of the server's data
-          folder; who has it is the administrator.
+          You are signed in as <b>{me.name}</b>, {me.role}
+          {me.key_id === null ? ", by the server's own token" : ""}.
         </p>
-        <p>An address that signs another browser in, once:</p>
-        <pre className="command">{`curl -s -X POST ${location.origin}/login-code -H "Authorization: Bearer $TOKEN"`}</pre>
-      </section>
+      ) : null}
+      {isAdmin || me?.role === "operator" ? <UsersPanel isAdmin={isAdmin} /> : null}
+      {me ? <KeysPanel isAdmin={isAdmin} /> : null}
       <section className="panel stack prose" aria-label="Agents' keys">
         <h2>Agents' keys</h2>
         <p>

@@ -1,0 +1,57 @@
+import { useState } from "react";
+import { Button } from "react-aria-components";
+import { change } from "../../api/client";
+import { CreateUserDocument, UpdateUserDocument } from "../../generated/graphql";
+import { Choice } from "../../parts/Choice";
+import { Dialogue } from "../../parts/Dialogue";
+import { Text } from "../../parts/Text";
+import { carryOut } from "../../session/actions";
+import { inputOf, ROLES, type Draft } from "./draft";
+
+interface Props {
+  readonly start: Draft;
+  readonly onClose: () => void;
+  readonly onDone: () => void;
+}
+
+/** One user, new or changed. */
+export function UserDialogue({ start, onClose, onDone }: Props) {
+  const [draft, setDraft] = useState(start);
+  const edit = (part: Partial<Draft>) => setDraft({ ...draft, ...part });
+  const isKnown = start.version > 0;
+  const save = async () => {
+    const input = inputOf(draft);
+    const act = isKnown
+      ? async () =>
+          (await change(UpdateUserDocument, { input: { ...input, expected_version: start.version } })).update_user
+      : async () => (await change(CreateUserDocument, { input })).create_user;
+    if (await carryOut(isKnown ? "The user is changed." : "The user may come in, with a key.", act)) onDone();
+  };
+  return (
+    <Dialogue
+      title={isKnown ? `User ${start.name}` : "New user"}
+      isOpen
+      onClose={onClose}
+      actions={
+        <Button className="button main" isDisabled={draft.name.trim() === ""} onPress={() => void save()}>
+          Save
+        </Button>
+      }
+    >
+      {isKnown ? null : <Text label="Name" value={draft.name} onChange={(name) => edit({ name })} isRequired />}
+      <Choice label="Role" value={draft.role} options={ROLES} onChange={(role) => edit({ role })} />
+      <Text
+        label="Unix account"
+        value={draft.unix}
+        hint="That jobs run as, on every node."
+        onChange={(unix) => edit({ unix })}
+      />
+      <Text
+        label="Projects"
+        value={draft.projects}
+        hint="Whose sessions the user takes part in."
+        onChange={(projects) => edit({ projects })}
+      />
+    </Dialogue>
+  );
+}

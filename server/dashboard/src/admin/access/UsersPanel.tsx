@@ -1,0 +1,73 @@
+import { useState } from "react";
+import { Button } from "react-aria-components";
+import { ask, change } from "../../api/client";
+import { useLive } from "../../api/live";
+import { UpdateUserDocument, UsersDocument } from "../../generated/graphql";
+import { Faults } from "../../parts/Faults";
+import { DEEDS, TablePanel } from "../../parts/Table";
+import { carryOut } from "../../session/actions";
+import { draftOf, NEW, type Draft, type User } from "./draft";
+import { UserDialogue } from "./UserDialogue";
+
+/** Who may come in; an admin changes it. */
+export function UsersPanel({ isAdmin }: { readonly isAdmin: boolean }) {
+  const live = useLive(async () => (await ask(UsersDocument, {})).users, "users", { everyMs: 10_000 });
+  const [editing, setEditing] = useState<Draft | null>(null);
+  const done = () => {
+    setEditing(null);
+    live.refresh();
+  };
+  const turn = async ({ name, disabled, version }: User) => {
+    const input = { name, disabled: !disabled, expected_version: version };
+    await carryOut(
+      disabled ? "The user may come in again." : "The user comes in no more.",
+      async () => (await change(UpdateUserDocument, { input })).update_user,
+    );
+    live.refresh();
+  };
+  return (
+    <div className="stack">
+      <Faults of={live} />
+      {isAdmin ? (
+        <div className="row">
+          <Button className="button main" onPress={() => setEditing(NEW)}>
+            New user …
+          </Button>
+        </div>
+      ) : null}
+      {live.data?.length ? (
+        <TablePanel label="Users" columns={["User", "Role", "Unix account", "Projects", ...(isAdmin ? [DEEDS] : [])]}>
+          {live.data.map((user) => (
+            <tr key={user.name}>
+              <td>
+                <b>{user.name}</b> {user.disabled ? <span className="quiet">disabled</span> : null}
+              </td>
+              <td>{user.role}</td>
+              <td>{user.unix_name ?? "—"}</td>
+              <td>{user.projects.join(", ") || "—"}</td>
+              {isAdmin ? (
+                <td className="nowrap">
+                  <Button
+                    className="button plain"
+                    aria-label={`Change ${user.name}`}
+                    onPress={() => setEditing(draftOf(user))}
+                  >
+                    Change
+                  </Button>
+                  <Button
+                    className="button plain"
+                    aria-label={`${user.disabled ? "Enable" : "Disable"} ${user.name}`}
+                    onPress={() => void turn(user)}
+                  >
+                    {user.disabled ? "Enable" : "Disable"}
+                  </Button>
+                </td>
+              ) : null}
+            </tr>
+          ))}
+        </TablePanel>
+      ) : null}
+      {editing ? <UserDialogue start={editing} onClose={() => setEditing(null)} onDone={done} /> : null}
+    </div>
+  );
+}

@@ -1,0 +1,54 @@
+"""Users and keys by hand: made on the Admin page, used to sign in, and taken back."""
+
+import pytest
+
+pytest.importorskip("playwright.async_api", reason="playwright drives the browser")
+
+from playwright.async_api import Browser, expect
+
+from aliquot.cli.main_job.own_server import OwnServer
+from browser_tab import signed_in
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_an_admin_lets_somebody_in_who_signs_in_with_the_key(browser: Browser, demo: OwnServer) -> None:
+    async with signed_in(browser, demo) as tab:
+        page = await tab.open("/admin?tab=access")
+        await expect(page.get_by_text("by the server's own token")).to_be_visible()
+        await page.get_by_role("button", name="New user …").click()
+        await page.get_by_label("Name").fill("vera")
+        await page.get_by_role("button", name="Role").click()
+        await page.get_by_role("option", name="viewer: looks").click()
+        await page.get_by_role("button", name="Save").click()
+        users = page.get_by_role("region", name="Users", exact=True)
+        await expect(users.get_by_role("row", name="vera")).to_contain_text("viewer")
+
+        await page.get_by_role("button", name="New key …").click()
+        await page.get_by_label("For", exact=True).fill("vera")
+        await page.get_by_label("Used by").fill("laptop")
+        await page.get_by_role("button", name="Make it").click()
+        shown = page.get_by_role("dialog").locator("pre")
+        await expect(shown).to_be_visible()
+        secret = await shown.inner_text()
+        assert secret.startswith("key_")
+        assert await tab.accessibility() == []
+        await page.get_by_role("button", name="Close").click()
+
+        context = await browser.new_context()
+        veras = await context.new_page()
+        await veras.goto(f"{demo.url}/login")
+        await veras.get_by_label("Key").fill(secret)
+        await veras.get_by_role("button", name="Sign in").click()
+        await expect(veras).to_have_url(f"{demo.url}/")
+        await veras.goto(f"{demo.url}/admin?tab=access")
+        await expect(veras.get_by_text("You are signed in as vera, viewer.")).to_be_visible()
+        await expect(veras.get_by_role("button", name="New user …")).to_have_count(0)
+        keys = veras.get_by_role("region", name="Keys", exact=True)
+        await expect(keys.get_by_role("row", name="laptop")).to_be_visible()
+
+        await page.get_by_role("button", name="Revoke laptop of vera").click()
+        await expect(page.get_by_role("region", name="Keys", exact=True)).to_contain_text("revoked")
+        answer = await veras.request.post(f"{demo.url}/graphql", data={"query": "{ me { name } }"})
+        assert answer.status == 401
+        await context.close()
