@@ -18,6 +18,7 @@ from aliquot.store.encoding import ENCODER
 from aliquot.store.faults import is_conflict, rejection, unavailability
 from aliquot.store.mapping import MAPPINGS, RecordMapping
 from aliquot.store.statements import insert_events, insert_rows, move_end, replace_rows, take_numbers
+from aliquot.store.stopping import check_not_stopped
 from aliquot_schema.events import EVENT_FORMAT, Event, Record
 
 Outcome = tuple[Event, ...] | Exception
@@ -158,6 +159,7 @@ def _append_events(connection: Connection, batches: Sequence[Batch]) -> list[tup
     for batch in batches:
         if batch.epoch is not None and batch.epoch != counter.epoch:
             raise NotLeader(f"the batch is of epoch {batch.epoch}, the present one is {counter.epoch}")
+    check_not_stopped(connection, batches)
     log = _Log(counter.number - count, counter.hash, counter.epoch)
     events = [tuple(log.append(write, batch=batch) for write in batch.writes) for batch in batches]
     if log.rows:
