@@ -95,11 +95,9 @@ async def test_a_snapshot_and_deltas_are_what_a_poll_gives_over_restarts() -> No
 
 
 @pytest.mark.slow
-async def test_a_snapshot_and_deltas_are_what_a_poll_gives_over_changes_of_the_leader(
-    postgres: PostgresCluster,
-) -> None:
-    people, url = People(8), postgres.new_database()
-    async with failover_cluster(url, url, agents=0) as on:
+async def test_a_snapshot_and_deltas_are_what_a_poll_gives_over_changes_of_the_leader(database_url: str) -> None:
+    people = People(8)
+    async with failover_cluster(database_url, database_url, agents=0) as on:
         first, second = on.servers
         for _ in range(10):
             await people.change(on.client(first))
@@ -126,6 +124,11 @@ async def test_a_snapshot_and_deltas_are_what_a_poll_gives_over_changes_of_the_l
 def postgres() -> Iterator[PostgresCluster]:
     with postgres_cluster() as cluster:
         yield cluster
+
+
+@pytest.fixture
+def database_url(postgres: PostgresCluster) -> str:
+    return postgres.new_database()
 
 
 def _compare(follower: Follower, polls: list[tuple[int, Queue]]) -> None:
