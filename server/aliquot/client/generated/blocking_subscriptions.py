@@ -16,7 +16,11 @@ class BlockingSubscriptions(BlockingCalls):
     _client: Subscriptions
 
     def queue_updates(self, *, after: int | None = None) -> Iterator[QueueUpdate]:
-        """Every committed change of a session, in order, without gaps or repeats."""
+        """
+        Every committed change of a session, in order, without gaps or repeats: the deltas of the queue. Read `queue` at
+        its `revision` and follow from there; whoever keeps each session while it is queued or held, and drops it when
+        it is not, has what `queue` has at the same revision. Places in line are of the last pass; ask for them.
+        """
         return self._each(self._client.queue_updates(after=after))
 
     def session_logs(

@@ -42,7 +42,7 @@ class QueueUpdate(Struct, frozen=True, kw_only=True):
     """One committed change of a session."""
 
     event_number: int
-    """Reconnect with `after` set to this one to miss nothing."""
+    """The queue's revision now. Reconnect with `after` set to it to miss nothing."""
     at: datetime
     """When it was committed."""
     kind: str
@@ -50,4 +50,4 @@ class QueueUpdate(Struct, frozen=True, kw_only=True):
     session: Session
     """The session as it was right after this event."""
     pending: int
-    """How many sessions were queued or held right after this event."""
+    """How many sessions were queued or held right after this event; now, if it is long ago."""

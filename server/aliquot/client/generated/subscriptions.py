@@ -22,7 +22,11 @@ class Subscriptions(Asking):
     """Every subscription of the server."""
 
     def queue_updates(self, *, after: int | None = None) -> AsyncGenerator[QueueUpdate, None]:
-        """Every committed change of a session, in order, without gaps or repeats."""
+        """
+        Every committed change of a session, in order, without gaps or repeats: the deltas of the queue. Read `queue` at
+        its `revision` and follow from there; whoever keeps each session while it is queued or held, and drops it when
+        it is not, has what `queue` has at the same revision. Places in line are of the last pass; ask for them.
+        """
         return self._follow(QUEUE_UPDATES, {"after": after}, QueueUpdate)
 
     def session_logs(
