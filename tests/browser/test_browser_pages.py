@@ -85,7 +85,7 @@ async def test_the_way_in_is_clean_and_refuses_a_wrong_token(browser: Browser, d
     await page.goto(f"{demo.url}/queue")
     await page.get_by_label("Token").fill("not the token at all")
     await page.keyboard.press("Enter")
-    await expect(page.get_by_text("This is not the server's token.")).to_be_visible()
+    await expect(page.get_by_text("This is neither a key that holds nor the server's token.")).to_be_visible()
     await page.get_by_label("Token").fill(demo.token)
     await page.keyboard.press("Enter")
     await expect(page.get_by_role("heading", name="Queue")).to_be_visible()

@@ -23,13 +23,13 @@ export async function signedIn(): Promise<void> {
 }
 
 /**
- * Exchanges the token for a cookie that scripts cannot read. The token itself is kept nowhere.
+ * Exchanges a key or the token for a cookie that scripts cannot read. It is kept nowhere.
  * Returns null, or why not.
  */
 export async function signIn(token: string): Promise<string | null> {
   try {
     const asked = await fetch("/login-code", { method: "POST", headers: { authorization: `Bearer ${token}` } });
-    if (asked.status === 401) return "This is not the server's token.";
+    if (asked.status === 401) return "This is neither a key that holds nor the server's token.";
     if (!asked.ok) return `The server answered ${asked.status}.`;
     const { path } = (await asked.json()) as { path: string };
     // The answer leads to the page, which says who we are now.

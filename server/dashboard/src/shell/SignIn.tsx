@@ -2,7 +2,7 @@ import { useState } from "react";
 import { Button, FieldError, Form, Input, Label, TextField } from "react-aria-components";
 import { signIn } from "../api/presence";
 
-/** Takes the server's token. */
+/** Takes a key, or the server's token. */
 export function SignIn() {
   const [token, setToken] = useState("");
   const [refusal, setRefusal] = useState<string | null>(null);
@@ -23,8 +23,8 @@ export function SignIn() {
       >
         <h1>Sign in to Aliquot</h1>
         <p className="quiet">
-          The server wrote its token into the file <code>token</code> in its data folder, and printed an address that
-          signs a browser in once. Either will do.
+          An admin of the cluster gives you a key. The server itself has a token, in the file <code>token</code> in its
+          data folder, and printed an address that signs a browser in once.
         </p>
         <TextField
           className="field"
@@ -38,7 +38,7 @@ export function SignIn() {
           autoComplete="current-password"
           autoFocus
         >
-          <Label>Token</Label>
+          <Label>Key or token</Label>
           <Input />
           <FieldError className="wrong">{refusal}</FieldError>
         </TextField>
