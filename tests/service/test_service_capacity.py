@@ -11,7 +11,9 @@ pytestmark = pytest.mark.anyio
 
 
 def gpus(on: Stage) -> dict[str, tuple[str, str, str]]:
-    return {view.slot: (view.total, view.available, view.allocated) for view in on.queries.capacity(CALLER)}
+    return {
+        view.slot: (view.total, view.available, view.allocated) for view in on.queries.cluster(CALLER, None).capacity
+    }
 
 
 async def test_a_device_that_two_agents_see_counts_once_and_its_parts_as_fractions() -> None:

@@ -25,6 +25,7 @@ from aliquot_schema.errors import (
     StateConflict,
 )
 from aliquot_schema.ids import AgentId, DeviceId, SessionId, UserId
+from aliquot_schema.launching import AgentSilent
 from aliquot_schema.leases import EndEvidence, LeaseKind
 from aliquot_schema.outside_views import BlockerView, NewOutside, OutsideView
 from aliquot_schema.policies import Preemption, Victims
@@ -321,3 +322,17 @@ async def test_a_stop_and_a_lease_of_another_server_hold_here() -> None:
             assert on.session(session_of(view)).state is S.RUNNING
     finally:
         await store.close()
+
+
+async def test_an_operator_who_gives_up_a_lost_agent_ends_what_was_held_there() -> None:
+    async with stage([agent("a", devices=1), agent("b", devices=1)]) as on:
+        view = await allocate(on, count="2")
+        await on.hear(AgentSilent(agent_id=AgentId("a"), lost=True))
+        assert on.session(session_of(view)).state is S.RUNNING
+        office = Administration(state=on.state, journal=on.journal, clock=on.clock)
+        await office.release_lost_agent(CALLER, "a")
+        on.check()
+        session = on.session(session_of(view))
+        assert (on.held(), session.state) == ({}, S.FAILED)
+        assert session.failure is not None
+        assert session.failure.code == "agent_lost"

@@ -9,6 +9,7 @@ from aliquot.service.draft import Draft
 from aliquot.service.eviction import evict
 from aliquot.service.kernel_reports import end_kernel
 from aliquot.service.office import Office
+from aliquot.service.outside_leases import end_on
 from aliquot.service.registration import leave
 from aliquot_schema.admin_views import AgentChanged
 from aliquot_schema.agents import Agent
@@ -124,6 +125,7 @@ class AgentAdministration(Office):
                     f"{agent.id} is {agent.state}; only a lost agent can be released", id=agent.id, state=agent.state
                 )
             self._end_kernels(draft, agent.id)
+            end_on(draft, agent.id, self._state.outside.sessions(), now_us=self._clock.now_us())
             leave(draft, agent.id, to=AgentState.LEFT, now_us=self._clock.now_us())
             return _found(draft, agent_id)
 
