@@ -1,5 +1,6 @@
 """What is old is archived, and then removed: chains, replays, balances and what is needed stay whole."""
 
+import asyncio
 import os
 from collections.abc import AsyncIterator
 from functools import partial
@@ -11,7 +12,9 @@ from sqlalchemy import Connection, delete, func, select, update
 from aliquot.service.orchestrator import load_state
 from aliquot.service.ports import NotLeader
 from aliquot.service.replay.replaying import Replayed, replay
+from aliquot.service.retention import retaining
 from aliquot.service.retention.periods import DAY_US, Periods
+from aliquot.service.retention.plan import RetentionPlan
 from aliquot.service.retention.ports import HistoryDamaged
 from aliquot.service.retention.retaining import Removed, Retaining
 from aliquot.service.state import State
@@ -143,6 +146,46 @@ async def test_what_came_after_the_archive_is_chained_to_it(store: DatabaseStore
     told = verify_archives(await store.read(all_seals), folder=tmp_path)
     assert told.faults == ()
     assert len([name for name in os.listdir(tmp_path) if name.startswith("events") and name.endswith(".parquet")]) == 2
+
+
+async def test_a_busy_leader_removes_what_is_old_beside_its_work(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with course_on(place, seed=1) as (course, running):
+        await course.until_written(running.ledger, 12)
+        old = set(course.service.state.sessions)
+    monkeypatch.setattr(retaining, "FIRST_S", 0.1)
+    monkeypatch.setattr(retaining, "EVERY_S", 0.1)
+    async with course_on(place, seed=2, retention=partial(plan_of, tmp_path)) as (course, running):
+        course.clock.passes(500 * 86_400)
+        async with asyncio.timeout(300):
+            while not (gone := old - await known(running)):
+                await course.step()
+        assert not gone & set(course.service.state.sessions)
+        await course.until_written(running.ledger, 20)
+        assert await running.read(faults) == []
+    store = place.store()
+    await store.open()
+    try:
+        assert isinstance(store, DatabaseStore)
+        assert [one.differences for one in await replayed(store) if one.differences] == []
+        assert verify_archives(await store.read(all_seals), folder=tmp_path).faults == ()
+    finally:
+        await store.close()
+
+
+async def known(store: DatabaseStore) -> set[str]:
+    """The sessions in the database."""
+    return set(await store.read(lambda connection: connection.execute(select(SESSIONS.c.id)).scalars().all()))
+
+
+def plan_of(folder: Path, store: DatabaseStore) -> RetentionPlan:
+    def history(epoch: int) -> DatabaseHistory:
+        return DatabaseHistory(
+            store, folder=ArchiveFolder(folder), epoch=epoch, now_us=later(500).now_us, events_min=20
+        )
+
+    return RetentionPlan(periods=ALL, open_history=history)
 
 
 async def test_a_leader_of_before_archives_nothing(store: DatabaseStore, tmp_path: Path) -> None:

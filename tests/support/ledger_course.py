@@ -2,11 +2,12 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 
 from aliquot.clock import RandomIds, SystemClock
 from aliquot.service.orchestrator import Orchestrator, Ports, load_state
+from aliquot.service.retention.plan import RetentionPlan
 from aliquot.store.ledger.ledger import DatabaseLedger
 from aliquot.store.opening import open_store
 from aliquot.store.store import DatabaseStore
@@ -152,14 +153,17 @@ class Course:
 
 
 @asynccontextmanager
-async def course_on(place: Place, *, seed: int = 1) -> AsyncIterator[tuple[Course, DatabaseStore]]:
+async def course_on(
+    place: Place, *, seed: int = 1, retention: Callable[[DatabaseStore], RetentionPlan] | None = None
+) -> AsyncIterator[tuple[Course, DatabaseStore]]:
     """The service over a database, with three agents of 4 GPUs; everything is written down when it ends."""
     clock = LeapingClock()
     store = open_store(place.url, data_folder=place.folder, now_us=clock.now_us)
     state, loaded = await load_state(store)
     clock.not_before(loaded.last_at_us)
     executor = FakeExecutor([agent(name, devices=4) for name in ("a", "b", "c")])
-    ports = Ports(store=store, executor=executor, clock=clock, ids=RandomIds(), ledger=store.ledger)
+    plan = None if retention is None else retention(store)
+    ports = Ports(store=store, executor=executor, clock=clock, ids=RandomIds(), ledger=store.ledger, retention=plan)
     service = Orchestrator(ports, state=state, loaded=loaded, grace_ms=100)
     running = asyncio.create_task(service.run())
     try:

@@ -16,10 +16,13 @@ from aliquot.store.tables import COUNTER, EVENTS
 
 KEPT_MIN: Final = 10_000
 """The newest events stay, however old: followers and subscriptions that were away go on from them."""
+SEALED_PART: Final = 10
+"""Where the newest stay however old they are, each new event would push one out: fewer than a tenth wait for more."""
 ROWS_MAX: Final = 500_000
 """In one file."""
-PAGE: Final = 2000
-REMOVED_AT_ONCE: Final = 1000
+PAGE: Final = 500
+REMOVED_AT_ONCE: Final = 500
+"""Commits wait for so many at most."""
 
 
 def sealable(connection: Connection, *, before_us: int, kept_min: int) -> Stretch | None:
@@ -29,7 +32,7 @@ def sealable(connection: Connection, *, before_us: int, kept_min: int) -> Stretc
     last = min(_unneeded(connection) - 1, first + ROWS_MAX - 1)
     last = min(last, connection.execute(select(COUNTER.c.number)).scalar_one() - kept_min)
     last = _older(connection, first=first, last=last, before_us=before_us)
-    if last < first:
+    if last - first + 1 < max(kept_min // SEALED_PART, 1):
         return None
     head = connection.execute(select(EVENTS.c.hash).where(EVENTS.c.number == last)).scalar_one()
     return Stretch(

@@ -15,6 +15,8 @@ from aliquot.store.archive.manifest import Manifest, manifest_path
 SUFFIX: Final = ".parquet"
 INSTALL: Final = "archives need pyarrow; install aliquot[archive]"
 _READ_ROWS: Final = 2000
+_GROUP_ROWS: Final = 4000
+"""Written at once."""
 
 Rows = Sequence[Sequence[Any]]
 
@@ -56,19 +58,17 @@ class ArchiveFile:
         self._path = path
         self._partial = _fresh(path)
         self._writer = parquet.ParquetWriter(self._partial, self._schema, compression="zstd")
-        self.rows = 0
+        self._rows: list[Sequence[Any]] = []
 
     def put(self, rows: Rows) -> None:
         """Append rows, each in the order of the columns."""
-        if not rows:
-            return
-        columns = zip(zip(*rows, strict=True), self._schema, strict=True)
-        arrays = [self._pyarrow.array(values, type=field.type) for values, field in columns]
-        self._writer.write_batch(self._pyarrow.record_batch(arrays, schema=self._schema))
-        self.rows += len(rows)
+        self._rows.extend(rows)
+        if len(self._rows) >= _GROUP_ROWS:
+            self._write()
 
     def finish(self) -> Path:
         """The file is whole: it gets its name."""
+        self._write()
         self._writer.close()
         _appear(self._partial, self._path)
         return self._path
@@ -78,6 +78,14 @@ class ArchiveFile:
         with suppress(OSError):
             self._writer.close()
         self._partial.unlink(missing_ok=True)
+
+    def _write(self) -> None:
+        if not self._rows:
+            return
+        columns = zip(zip(*self._rows, strict=True), self._schema, strict=True)
+        arrays = [self._pyarrow.array(values, type=field.type) for values, field in columns]
+        self._writer.write_batch(self._pyarrow.record_batch(arrays, schema=self._schema))
+        self._rows = []
 
 
 def rows_of(path: Path) -> Iterator[list[dict[str, Any]]]:

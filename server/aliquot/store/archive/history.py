@@ -1,5 +1,6 @@
 """`aliquot.service.retention.ports.History` over a database and a folder; what its methods promise is said there."""
 
+import asyncio
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Protocol, TypeVar
@@ -58,7 +59,7 @@ class DatabaseHistory:
             after, previous = stretch.first - 1, None
             while after < stretch.last:
                 rows = await self._database.read(partial(passes.page, after=after, last=stretch.last))
-                previous = passes.walked(rows, previous=previous)
+                previous = await asyncio.to_thread(passes.walked, rows, previous=previous)
                 await deposit.put(stretch.kind, rows)
                 after = rows[-1].number
             return await self._sealed(deposit, stretch)
@@ -76,7 +77,7 @@ class DatabaseHistory:
                 rows = await self._database.read(partial(events.page, after=after, last=stretch.last))
                 if not rows:
                     raise HistoryDamaged(f"event {after + 1} is missing")
-                previous = events.walked(rows, number=after + 1, previous=previous)
+                previous = await asyncio.to_thread(events.walked, rows, number=after + 1, previous=previous)
                 await deposit.put(stretch.kind, rows)
                 after = rows[-1].number
             return await self._sealed(deposit, stretch)

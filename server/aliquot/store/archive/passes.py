@@ -13,8 +13,8 @@ from aliquot.store.ledger.tables import CHAINS, CHECKPOINTS, PASSES
 from aliquot.store.seals import last_seal
 
 COLUMNS: Final = (*PASSES.c, CHECKPOINTS.c.body.label("checkpoint"))
-PAGE: Final = 500
-REMOVED_AT_ONCE: Final = 200
+PAGE: Final = 100
+REMOVED_AT_ONCE: Final = 100
 """Checkpoints are large."""
 
 

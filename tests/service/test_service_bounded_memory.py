@@ -1,0 +1,89 @@
+"""Sessions that have ended leave memory: what a server holds does not grow with its history."""
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import replace
+
+import store_records as make
+from aliquot.core.predict import Predictor
+from aliquot.service.rows import QueueRows
+from aliquot.service.state import State
+from aliquot_schema.events import Entity, Event, Record
+from aliquot_schema.leases import EndEvidence
+from aliquot_schema.states import KernelState, SessionState
+
+KEPT = 100
+SESSIONS = 3000
+
+
+def told(state: State, record: Record, entity: Entity) -> None:
+    """The next event."""
+    state.apply(
+        Event(
+            number=state.revision + 1,
+            at_us=state.revision,
+            kind=f"{entity}.changed",
+            entity=entity,
+            entity_id=record.id,
+            entity_version=record.version,
+            actor="ann",
+            request_id=None,
+            epoch=1,
+            pass_number=None,
+            record=record,
+        )
+    )
+
+
+def live_and_end(state: State, number: int) -> None:
+    """A session of its own, from its submission to its end, with its kernel and its lease."""
+    queued = make.session(idempotency_key=f"key {number}")
+    queued = replace(queued, spec=replace(queued.spec, argv=("python", f"train_{number}.py")))
+    running = make.moved(queued, SessionState.RUNNING, attempt=1, started_us=queued.queued_us)
+    kernel = make.kernel(running)
+    lease = make.lease(kernel)
+    told(state, queued, Entity.SESSION)
+    told(state, running, Entity.SESSION)
+    told(state, kernel, Entity.KERNEL)
+    told(state, lease, Entity.LEASE)
+    exited = replace(kernel, version=2, state=KernelState.EXITED, ended_us=running.queued_us + 10**6)
+    told(state, exited, Entity.KERNEL)
+    released = replace(lease, version=2, released_us=exited.ended_us, evidence=EndEvidence.EXIT_FILE)
+    told(state, released, Entity.LEASE)
+    told(state, make.moved(running, SessionState.COMPLETED, ended_us=exited.ended_us), Entity.SESSION)
+    state.queue_rows.queue()  # these two as every pass does
+    state.running_rows.rows()
+
+
+def large(part: object, path: str, *, seen: set[int]) -> Iterator[tuple[str, int]]:
+    """Collections with more in them than sessions are kept, wherever they are."""
+    if id(part) in seen or isinstance(part, Predictor | QueueRows):  # bounded by itself; emptied by every pass
+        return
+    seen.add(id(part))
+    if isinstance(part, dict | list | set | deque) and len(part) > 2 * KEPT:
+        yield path, len(part)
+    for name, value in getattr(part, "__dict__", {}).items():
+        yield from large(value, f"{path}.{name}", seen=seen)
+
+
+def test_what_is_in_memory_does_not_grow_with_what_has_ended() -> None:
+    state = State(ended_kept=KEPT)
+    told(state, make.agent(), Entity.AGENT)
+    for number in range(SESSIONS):
+        live_and_end(state, number)
+    assert len(state.sessions) == KEPT
+    assert list(large(state, "state", seen=set())) == []
+
+
+def test_those_that_the_store_is_about_to_lose_are_forgotten_but_for_those_that_are_needed() -> None:
+    state = State(ended_kept=KEPT)
+    told(state, make.agent(), Entity.AGENT)
+    for number in range(3):
+        live_and_end(state, number)
+    first, second, third = state.sessions
+    state.kept[second] += 1
+    state.forget([first, second, make.session().id])
+    assert list(state.sessions) == [second, third]
+    assert not state.ended_complete
+    assert state.by_key(make.ALICE, "key 0") is None
+    assert state.by_key(make.ALICE, "key 1") is not None
