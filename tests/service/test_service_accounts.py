@@ -73,6 +73,8 @@ async def test_a_server_that_cannot_switch_accounts_takes_viewers_alone(scene: S
 async def test_two_users_do_not_share_a_unix_account_unless_all_are_trusted(scene: Stage) -> None:
     accounts = accounts_of(scene, trust=Trust.SEPARATE)
     await accounts.create_user(ADMIN, NewUser(name="ann", role=Role.USER, unix_name="ann"))
+    with pytest.raises(InvalidRequest, match="runs as nobody"):
+        await accounts.create_user(ADMIN, NewUser(name="bob", role=Role.USER, unix_name="nobody"))
     with pytest.raises(InvalidRequest, match="that of ann"):
         await accounts.create_user(ADMIN, NewUser(name="bob", role=Role.USER, unix_name="ann"))
     await accounts_of(scene, trust=Trust.SHARED).create_user(

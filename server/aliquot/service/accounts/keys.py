@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Final
 
 from aliquot.core.field_checks import label, milliseconds
 from aliquot.service.accounts.projection import key_view
@@ -19,7 +20,7 @@ from aliquot_schema.ids import KeyId, RequestId, UserId
 from aliquot_schema.requests import Caller
 from aliquot_schema.roles import Role
 
-EXPIRES_S_MAX = 10 * 365 * 86_400
+EXPIRES_S_MAX: Final = 10 * 365 * 86_400
 
 
 class Accounts(Users):

@@ -1,7 +1,7 @@
 """Users: made, changed and disabled by admins."""
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from aliquot.service.accounts.names import project_names, unix_name, user_name
 from aliquot.service.accounts.projection import user_view
@@ -17,7 +17,9 @@ from aliquot_schema.natural_order import natural_key
 from aliquot_schema.requests import Caller
 from aliquot_schema.roles import Role
 
-NAME_SHOWN_MAX = 80
+NAME_SHOWN_MAX: Final = 80
+NOBODY: Final = "nobody"
+"""The account that agents take for orders that name none."""
 
 
 class Users(Office):
@@ -99,6 +101,10 @@ class Users(Office):
         check_may_join(self.trust, user)
         if user.unix_name is None or self.trust is Trust.SHARED:
             return
+        if user.unix_name == NOBODY:
+            raise InvalidRequest(
+                f"unix_name: what has no account of its own runs as {NOBODY}; name another one", field="unix_name"
+            )
         for other in self._state.people.users.values():
             if other.unix_name == user.unix_name and other.id != user.id:
                 raise InvalidRequest(
