@@ -3,9 +3,13 @@
 import asyncio
 import threading
 from collections.abc import AsyncGenerator, Coroutine, Iterator
-from typing import Any, TypeVar
+from concurrent.futures import wait
+from typing import Any, Final, TypeVar
 
 T = TypeVar("T")
+
+LOOK_UP_S: Final = 0.25
+"""So long an interruption may go unseen."""
 
 
 class BlockingCalls:
@@ -20,6 +24,9 @@ class BlockingCalls:
         """Wait for it. Whoever is interrupted meanwhile takes the call with him."""
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
+            # A signal that comes just before this thread begins to sleep is not seen until it wakes.
+            while not wait([future], timeout=LOOK_UP_S).done:
+                pass
             return future.result()
         except BaseException:
             future.cancel()

@@ -4,6 +4,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Final
 
+from aliquot.cli.session.interruption import undivided
 from aliquot.cli.session.waiting import status_line
 from aliquot.client.session_calls import ENDED, LOOK_S_MAX, LOOK_S_MIN
 
@@ -44,8 +45,9 @@ class Follower:
         if self._printer is None:
             return
         for chunk in self._client.outputs(self._id, offsets=self._offsets, attempt=self._attempt):
-            self._offsets[chunk.rank] = chunk.next_offset
-            self._printer.print(chunk)
+            with undivided():
+                self._printer.print(chunk)
+                self._offsets[chunk.rank] = chunk.next_offset
         self._printer.end()
 
     def _until_news(self) -> "Session":

@@ -1,6 +1,9 @@
 """Ctrl-C while a session is followed: it is the session's owner who knows what that means."""
 
+import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 
 
@@ -10,6 +13,19 @@ class Choice(StrEnum):
     LEAVE = "b"
     CANCEL = "c"
     STAY = "f"
+
+
+@contextmanager
+def undivided() -> Iterator[None]:
+    """Have Ctrl-C wait for the end of what must be done as a whole; for the main thread."""
+    came: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _frame: came.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if came:
+        raise KeyboardInterrupt
 
 
 def ask_what_to_do(id: str) -> Choice:

@@ -1,0 +1,194 @@
+"""The command line against a real server, each command a process of its own."""
+
+import os
+from pathlib import Path
+
+import anyio
+import pytest
+from anyio import to_thread
+
+from aliquot.cli.main_job.own_server import OwnServer
+from cli_people import Done, Person
+
+pytestmark = pytest.mark.anyio
+
+FOREVER = "echo begun; exec sleep 3600"
+SLURM = """#!/bin/bash
+#SBATCH --job-name=named --ntasks=2
+#SBATCH --output=lost.out
+#ALIQUOT -e COLOUR=red -e SHAPE=round
+echo "$0 $1 $COLOUR $SHAPE $SLURM_PROCID of $SLURM_NTASKS in $SLURM_JOB_NAME"
+"""
+
+
+@pytest.fixture
+def person(two_gpus: OwnServer, tmp_path: Path) -> Person:
+    return Person.at(two_gpus, home=tmp_path)
+
+
+async def test_a_followed_session_gives_its_output_and_its_fate(person: Person) -> None:
+    done = await to_thread.run_sync(_followed, person, "echo one; echo two")
+    assert (done.code, done.out) == (0, "one\ntwo\n")
+    failed = await to_thread.run_sync(lambda: person.run("session", "create", "-f", "--", "sh", "-c", "exit 3", code=1))
+    assert "failed with exit code 3" in failed.err
+    gang = await to_thread.run_sync(
+        lambda: person.run("session", "create", "-f", "--cluster-size", "2", "--", "sh", "-c", "echo a $RANK; printf b")
+    )
+    assert sorted(gang.out.splitlines()) == ["0: a 0", "0: b", "1: a 1", "1: b"]
+
+
+async def test_what_goes_wrong_is_told_with_what_to_do(person: Person) -> None:
+    def course() -> None:
+        refused = person.run("session", "create", "-r", "cuda.device=3", "--", "true", code=3)
+        assert "aliquot gpus" in refused.err
+        assert "aliquot session list" in person.run("session", "show", "ses_none", code=3).err
+        assert "after --" in person.run("session", "create", "no-script", code=2).err
+        assert "write it like" in person.run("session", "create", "-r", "cpu", "--", "true", code=2).err
+        assert "what is to run" in person.run("session", "create", code=2).err
+        assert "aliquot serve" in person.run("queue", "--server", "http://127.0.0.1:1", code=4).err
+        person.environment["ALIQUOT_TOKEN"] = "guessed"
+        assert "--token-file" in person.run("queue", code=4).err
+
+    await to_thread.run_sync(course)
+
+
+async def test_a_script_is_read_and_the_command_line_stands_above_it(person: Person) -> None:
+    (person.home / "job.sh").write_text(SLURM)
+
+    def course() -> None:
+        done = person.run("session", "create", "-e", "COLOUR=blue", "-f", "job.sh", "x", "-r")
+        lines = {f"{rank}: job.sh x blue round {rank} of 2 in named" for rank in (0, 1)}
+        assert set(done.out.splitlines()) == lines
+        assert "#SBATCH --output is ignored" in done.err
+        shown = person.run("session", "list", "--all", "--json").json[0]
+        assert (shown["name"], shown["cluster_size"]) == ("named", 2)
+        assert "slurm-variables" not in person.run("session", "show", shown["id"]).out
+
+    await to_thread.run_sync(course)
+
+
+async def test_an_array_is_waited_for_and_its_failed_task_tried_again(person: Person, two_gpus: OwnServer) -> None:
+    flag = two_gpus.folder / "mended"  # where jobs of another account can see it
+    command = ("sh", "-c", f"echo task $ALIQUOT_ARRAY_INDEX; [ $ALIQUOT_ARRAY_INDEX != 1 ] || [ -e {flag} ]")
+
+    def course() -> None:
+        words = ("session", "create", "--array", "0-2", "--wait", "--json", "--", *command)
+        ended = person.run(*words, code=1).json
+        assert (ended["state"], ended["tasks"]["failed"]["indices"]) == ("failed", "1")
+        assert person.run("session", "logs", f"{ended['id']}_2").out == "task 2\n"
+        flag.touch()
+        again = person.run("session", "retry", ended["id"], "--json").json["id"]
+        assert person.run("session", "wait", "--json", again).json["tasks"]["completed"]["indices"] == "0-2"
+
+    await to_thread.run_sync(course)
+
+
+async def test_a_waiting_session_is_explained_held_released_and_canceled(person: Person) -> None:
+    def course() -> None:
+        first = person.run(
+            "session", "create", "-r", "cuda.device=2", "--name", "all", "--", "sleep", "3600"
+        ).out.strip()
+        late = person.run("session", "create", "-r", "cuda.shares=0.5", "--name", "late", "--", "true").out.strip()
+        assert late in person.run("queue").out
+        assert person.run("session", "why", late, "--json").json["blocked_by"] == [first]
+        assert first in person.run("session", "why", late).out
+        assert "held" in person.run("session", "hold", late).out
+        assert [one["name"] for one in person.run("session", "list", "--state", "held", "--json").json] == ["late"]
+        assert person.run("session", "release", late, "--json").json["state"] == "queued"
+        person.run("session", "cancel", first)
+        assert person.run("session", "wait", late).out == ""
+        assert [one["state"] for one in person.run("session", "list", "--all", "--json").json] == [
+            "completed",
+            "canceled",
+        ]
+        assert person.run("queue").out == "nothing waits\n"
+
+    await to_thread.run_sync(course)
+
+
+async def test_the_map_shows_who_holds_what(person: Person) -> None:
+    def course() -> None:
+        done = person.interrupt(
+            *("session", "create", "-f", "-r", "cuda.shares=0.3", "--", "sh", "-c", FOREVER), after="begun", answer=None
+        )
+        assert done.code == 130
+        assert "logs -f" in done.err
+        (agent,) = person.run("gpus", "--json").json
+        assert sorted(gpu["used"] for gpu in agent["gpus"]) == ["0.00", "0.30"]
+        drawn = person.run("gpus").out
+        assert "0.30 of 2 GPUs held" in drawn
+        assert drawn.count("\N{FULL BLOCK}") == 6
+        person.run("session", "cancel", person.run("session", "list", "--json").json[0]["id"])
+        assert person.run("usage", "--json").json[0]["gpu_hours"] > 0
+
+    await to_thread.run_sync(course)
+
+
+@pytest.mark.parametrize(("answer", "state"), [("b", "running"), ("c", "canceled"), ("", "running")])
+async def test_who_interrupts_is_asked(person: Person, answer: str, state: str) -> None:
+    def course() -> None:
+        words = ("session", "create", "-f", "--", "sh", "-c", FOREVER)
+        done = person.interrupt(*words, after="begun", answer=answer)
+        assert done.code == 130
+        assert "follow on" in done.err
+        (found,) = person.run("session", "list", "--all", "--json").json
+        assert found["state"] == state
+
+    await to_thread.run_sync(course)
+
+
+async def test_who_stays_goes_on_where_he_was(person: Person, two_gpus: OwnServer) -> None:
+    gate = two_gpus.folder / "gate"
+    os.mkfifo(gate)
+    gate.chmod(0o666)
+
+    def course() -> None:
+        words = ("session", "create", "-f", "--", "sh", "-c", f"echo begun; cat {gate}; echo over")
+        done = person.interrupt(*words, after="begun", answer="f")
+        assert (done.code, done.out) == (0, "begun\nmiddle\nover\n")
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(to_thread.run_sync, course)
+        await to_thread.run_sync(gate.write_text, "middle\n")
+
+
+async def test_operators_change_agents_quotas_and_the_policy(person: Person) -> None:
+    def course() -> None:
+        (agent,) = person.run("agents", "list", "--json").json
+        id = agent["id"]
+        assert "draining (new fans)" in person.run("agents", "drain", id, "--note", "new fans").out.replace(
+            "drained", "draining"
+        )
+        assert person.run("agents", "resume", id, "--json").json["draining"] is False
+        labels = person.run("agents", "label", id, "room=b12", "--json").json["labels"]
+        assert labels == [{"name": "room", "value": "b12"}]
+        person.run("quota", "set", "user:anna", "--max", "cuda.device=1", "--max-queued", "5")
+        person.run("quota", "set", "user:anna", "--max-queued", "none")
+        (quota,) = person.run("quota", "list", "--json").json
+        assert (quota["max_slots"], quota["max_queued"]) == ([{"slot": "cuda.device", "amount": "1"}], None)
+        person.run("quota", "remove", "user:anna")
+        person.run("quota", "remove", "user:anna", code=3)
+        document = person.run("policy", "show", "--json")
+        (person.home / "policy.json").write_text(document.out)
+        assert "order=priority\n" in person.run("policy", "set", "order=priority", "weights.age=2").out
+        stale = person.run("policy", "set", "--file", "policy.json", code=3)
+        assert "somebody else" in stale.err
+
+    await to_thread.run_sync(course)
+
+
+async def test_a_cluster_is_found_by_its_name(person: Person, two_gpus: OwnServer) -> None:
+    def course() -> None:
+        for name in ("ALIQUOT_SERVER", "ALIQUOT_TOKEN"):
+            del person.environment[name]
+        (person.home / "key").write_text(two_gpus.token)
+        person.run("clusters", "add", "lab", two_gpus.url, "--key-file", "key")
+        assert person.run("queue").out == "nothing waits\n"
+        assert person.run("doctor").out.startswith("1 agents asked")
+        assert person.run("queue", "--cluster", "attic", code=4).err.startswith("aliquot: ")
+
+    await to_thread.run_sync(course)
+
+
+def _followed(person: Person, text: str) -> Done:
+    return person.run("session", "create", "-r", "cpu=1", "-r", "cuda.shares=0.2", "-f", "--", "sh", "-c", text)
