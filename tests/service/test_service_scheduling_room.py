@@ -222,3 +222,22 @@ async def test_a_task_that_waits_no_more_is_not_started_twice() -> None:
     async with stage([agent("a", devices=2)]) as on:
         array = await array_of(on, "0-1")
         assert await starts(on, array, 0, 0) == [task_id(array, index=0)]
+
+
+async def test_what_comes_while_others_are_seen_to_is_not_placed_before_it_came(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with stage([agent("a", devices=1)]) as on:
+
+        async def take_long() -> None:
+            on.clock.passes(5)
+            await on.submit()
+
+        monkeypatch.setattr(on.allocator, "_stop_overdue", take_long)
+        await on.allocator.run_once()
+        on.check()
+        (session,) = on.state.sessions.values()
+        assert session.scheduled_us is not None
+        assert session.scheduled_us > session.queued_us
+        await on.launcher.send()
+        await on.settle()

@@ -27,11 +27,11 @@ class Charges:
         self._places: dict[tuple[str, str], _Place] = {}
 
     def take(self, record: Record) -> None:
-        """Reckon with a lease's grant or release; remember what an account says."""
+        """Reckon with a lease's grant or release, not with its renewals; remember what an account says."""
         if isinstance(record, Account):
             assert record.charged >= self._charged_before(record), f"{record.id} is charged less than before"
             self.accounts[record.project, record.user] = record
-        elif isinstance(record, Lease):
+        elif isinstance(record, Lease) and (record.version == 1 or record.released_us is not None):
             sign, at_us = (1, record.granted_us) if record.released_us is None else (-1, record.released_us)
             project = self.project_of.get(record.session_id or "", DEFAULT_PROJECT)
             place = self._places.setdefault((project, record.owner), _Place())

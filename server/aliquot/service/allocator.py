@@ -118,9 +118,10 @@ class Allocator:
         While the orchestrator is stopped there is no pass: those who were asked to make room before are seen to, and
         that is all.
         """
-        self._now_us = max(self._now_us, self._clock.now_us())
+        self._look_at_clock()
         await self._stop_overdue()
         await self._end_overdue()
+        self._look_at_clock()  # a store that is away is waited for, and sessions have come meanwhile
         if self._state.orchestration.is_stopped:
             return self._no_pass(), self._wake_at_us(Plan())
         self._pass_number += 1
@@ -159,6 +160,9 @@ class Allocator:
             on_scheduled=self._on_scheduled,
         )
         return await work.run(plan)
+
+    def _look_at_clock(self) -> None:
+        self._now_us = max(self._now_us, self._clock.now_us())
 
     async def _stop_overdue(self) -> None:
         """Those whose grace is over, and whom nobody has told to stop yet."""
