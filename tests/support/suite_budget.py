@@ -13,23 +13,23 @@ from typing import Final
 import pytest
 
 BUDGET_S: Final = {
-    "core": 400,
-    "schema": 30,
+    "core": 250,
+    "schema": 20,
     "service": 320,
-    "ledger": 300,
-    "store": 220,
-    "execution": 280,
-    "api": 120,
-    "client": 40,
+    "ledger": 330,
+    "store": 180,
+    "execution": 200,
+    "api": 260,
+    "client": 30,
     "cli": 60,
-    "e2e": 900,
-    "readme": 80,
+    "e2e": 850,
+    "readme": 50,
     "rest": 150,
-    "architecture": 90,
-    "benchmarks": 60,
-    "browser": 240,
-    "simulation": 270,
-    "load": 180,
+    "architecture": 60,
+    "benchmarks": 30,
+    "browser": 200,
+    "simulation": 300,
+    "load": 170,
 }
 BUDGET_S_OTHERS: Final = 60
 """For each suite that is not named above."""
