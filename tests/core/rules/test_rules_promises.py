@@ -156,3 +156,28 @@ def test_halves_of_an_idle_device_start_together() -> None:
     plan = passed(busy([on("x", gpus(1))], [], queue), CONSERVATIVE)
     assert placed(plan) == ["a", "b"]
     assert [one.at_us for one in plan.promises] == [NOW_US + 5 * SECOND_US]
+
+
+def test_a_core_that_the_head_is_promised_is_left_to_it() -> None:
+    agent = on("x", cores(range(2)))
+    running = [runs("r", agent, {"cpu": {"cpu0": 1}}, ends_in_s=50)]
+    queue = [
+        row("head", cpu="2"),
+        *(row(name, at=1, cpu="1", limit_ms=ms) for name, ms in (("a", 60_000), ("b", 9000))),
+    ]
+    plan = passed(busy([agent], running, queue))
+    assert placed(plan) == ["b"]
+
+
+def test_a_part_that_is_held_for_a_while_is_held_beside_one_that_stays() -> None:
+    """The head waits for the A100; of the first H100 four fifths are held, a part of them until the head starts."""
+    agent = on("x", [*gpus(2), gpu(2, model="A100")])
+    shares = ((0, 500, 20), (0, 300, 10**6), (2, 1000, 50))
+    running = [
+        runs(f"r{ends_s}", agent, {"cuda.shares": {f"cuda{device}": milli}}, ends_in_s=ends_s)
+        for device, milli, ends_s in shares
+    ]
+    old, new = (replace(ANYWHERE, models=(model,)) for model in ("A100", "H100"))
+    long = row("long", at=1, cuda_shares="0.5", limit_ms=60_000, where=new)
+    plan = passed(busy([agent], running, [row("head", where=old), long]))
+    assert [kernel.spec for one in plan.placements for kernel in one.kernels] == [{SHARES: {"cuda1": 500}}]
