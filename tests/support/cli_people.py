@@ -76,11 +76,13 @@ class Person:
             assert seen == f"{after}\n", seen
             process.send_signal(signal.SIGINT)
             asked = "" if answer is None else _answered(ours, answer)
-            out, err = process.communicate(timeout=PATIENCE_S)
-            return Done(process.returncode, seen + out, asked if answer is not None else err)
+            # What was read ahead is in these files alone; `communicate` would miss it.
+            out = process.stdout.read()
+            err = asked if process.stderr is None else process.stderr.read()
+            return Done(process.wait(PATIENCE_S), seen + out, err)
         finally:
             process.kill()
-            process.wait()
+            process.communicate()
             os.close(ours)
 
     @staticmethod

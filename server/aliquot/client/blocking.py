@@ -1,17 +1,20 @@
 """The client for code that is not async."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, contextmanager, suppress
 from types import TracebackType
 from typing import Any, Self
 
 from aliquot.client.client import Client
+from aliquot.client.failures import LeaseLost
 from aliquot.client.generated.blocking_mutations import BlockingMutations
 from aliquot.client.generated.blocking_queries import BlockingQueries
 from aliquot.client.generated.blocking_subscriptions import BlockingSubscriptions
 from aliquot.client.generated.inputs import CreateSessionInput
+from aliquot.client.generated.outside import GpusAllocated
 from aliquot.client.generated.queue import LogChunk, QueueUpdate
 from aliquot.client.generated.sessions import Session
-from aliquot.client.places import Place
+from aliquot.client.places import Place, find_place
 
 
 class BlockingClient(BlockingQueries, BlockingMutations, BlockingSubscriptions):
@@ -49,15 +52,17 @@ class BlockingClient(BlockingQueries, BlockingMutations, BlockingSubscriptions):
         """See `Client.look`."""
         return self._run(self._client.look(id))
 
-    def logs(self, id: str, *, rank: int = 0, attempt: int | None = None, offset: int = 0) -> Iterator[LogChunk]:
+    def logs(
+        self, id: str, *, rank: int = 0, attempt: int | None = None, offset: int = 0
+    ) -> Generator[LogChunk, None, None]:
         """See `Client.logs`."""
         return self._each(self._client.logs(id, rank=rank, attempt=attempt, offset=offset))
 
-    def outputs(self, id: str, *, offsets: Mapping[int, int], attempt: int) -> Iterator[LogChunk]:
+    def outputs(self, id: str, *, offsets: Mapping[int, int], attempt: int) -> Generator[LogChunk, None, None]:
         """See `Client.outputs`."""
         return self._each(self._client.outputs(id, offsets=offsets, attempt=attempt))
 
-    def output_so_far(self, id: str, *, offsets: Mapping[int, int], attempt: int) -> Iterator[LogChunk]:
+    def output_so_far(self, id: str, *, offsets: Mapping[int, int], attempt: int) -> Generator[LogChunk, None, None]:
         """See `Client.output_so_far`."""
         return self._each(self._client.output_so_far(id, offsets=offsets, attempt=attempt))
 
@@ -65,9 +70,23 @@ class BlockingClient(BlockingQueries, BlockingMutations, BlockingSubscriptions):
         """See `Client.submit_once`."""
         return self._run(self._client.submit_once(wanted))
 
-    def events(self, *, after: int | None = None) -> Iterator[QueueUpdate]:
+    def events(self, *, after: int | None = None) -> Generator[QueueUpdate, None, None]:
         """See `Client.events`."""
         return self._each(self._client.events(after=after))
+
+    @contextmanager
+    def lease(self, *, shares: float, **options: Any) -> Iterator[GpusAllocated]:
+        """See `Client.lease`."""
+        lease = self._client.lease(shares=shares, **options)
+        held = self._run(_entered(lease))
+        try:
+            yield held
+        except BaseException:
+            # The block's own error says more, and is nothing for the other thread.
+            with suppress(LeaseLost):
+                self._run(_left(lease))
+            raise
+        self._run(_left(lease))
 
     def close(self) -> None:
         """Let go of the connections, and of the thread."""
@@ -81,3 +100,18 @@ class BlockingClient(BlockingQueries, BlockingMutations, BlockingSubscriptions):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+@contextmanager
+def lease(*, shares: float, **options: Any) -> Iterator[GpusAllocated]:
+    """Hold GPUs of the server that `find_place` finds while the block runs; see `Client.lease`."""
+    with BlockingClient.at(find_place()) as client, client.lease(shares=shares, **options) as held:
+        yield held
+
+
+async def _entered(lease: AbstractAsyncContextManager[GpusAllocated]) -> GpusAllocated:
+    return await lease.__aenter__()
+
+
+async def _left(lease: AbstractAsyncContextManager[GpusAllocated]) -> None:
+    await lease.__aexit__(None, None, None)

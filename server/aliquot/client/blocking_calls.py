@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncGenerator, Coroutine, Iterator
+from collections.abc import AsyncGenerator, Coroutine, Generator
 from concurrent.futures import wait
 from typing import Any, Final, TypeVar
 
@@ -32,7 +32,7 @@ class BlockingCalls:
             future.cancel()
             raise
 
-    def _each(self, items: AsyncGenerator[T, None]) -> Iterator[T]:
+    def _each(self, items: AsyncGenerator[T, None]) -> Generator[T, None, None]:
         """What comes, one by one; leaving early lets go of the subscription."""
         # Whoever is interrupted leaves a step that is being called off, and nothing else may be done with it then.
         stepping = asyncio.Lock()

@@ -10,6 +10,7 @@ import orjson
 
 from aliquot.client.failures import GraphQLFault, Refused, ServerUnreachable, UnexpectedAnswer
 from aliquot.client.generated.fragments import FRAGMENTS
+from aliquot.client.leases import Leases
 from aliquot.client.places import Place
 from aliquot.client.session_calls import SessionCalls
 from aliquot.client.subscription import Subscription
@@ -18,10 +19,10 @@ from aliquot_schema.errors import Unauthenticated
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
-class Client(SessionCalls):
+class Client(SessionCalls, Leases):
     """Asks one server. Use it as an async context manager, or call `close`.
 
-    It has a method for every query, mutation and subscription of the schema, and what `SessionCalls` adds to them.
+    It has a method for every query, mutation and subscription of the schema, and what `SessionCalls` and `Leases` add.
     A mutation that the server refuses raises `Refused`.
     """
 

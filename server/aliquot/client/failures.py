@@ -5,6 +5,7 @@ ClientFailure
 ├── UnexpectedAnswer     something answered that does not speak as this server does
 ├── GraphQLFault         the answer has `errors`: a wrong query, or a fault of the server
 ├── Refused              a mutation answered with an expected error
+├── LeaseLost            GPUs that were held by hand are not held any more
 ├── NoPlace              which server is meant, or the token for it, is not known
 └── SubscriptionClosed   the server closed the socket; subscribe again from the last number seen
 
@@ -49,6 +50,10 @@ class Refused(ClientFailure):
         self.code = str(answer.get("code", ""))
         self.answer = dict(answer)
         """The union's member, with every field that was asked for."""
+
+
+class LeaseLost(ClientFailure):
+    """GPUs that were held by hand are not held any more, and may have been given to somebody else."""
 
 
 class NoPlace(ClientFailure):

@@ -91,7 +91,7 @@ def _blocking(root: str, found: list[Operation], home: Mapping[str, str]) -> str
     needed = {name for one in found for name in classes_of(one)}
     first = ["from aliquot.client.blocking_calls import BlockingCalls"]
     if root == "Subscription":
-        first.append("from collections.abc import Iterator")
+        first.append("from collections.abc import Generator")
     title = _title(f"Every {WORDS[root]}, waited for.")
     asking = MODULES[root].capitalize()
     first.append(f"from {FOLDER}.{MODULES[root]} import {asking}")

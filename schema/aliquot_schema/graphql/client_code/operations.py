@@ -67,7 +67,7 @@ def blocking_method(operation: Operation) -> str:
     doc = quoted(operation.field.description, indent=8)
     passed = ", ".join(_passed(operation))
     is_stream = operation.root == "Subscription"
-    answer = f"Iterator[{operation.answer}]" if is_stream else operation.answer
+    answer = f"Generator[{operation.answer}, None, None]" if is_stream else operation.answer
     run = "_each" if is_stream else "_run"
     return (
         f"    def {operation.name}({_parameters(operation)}) -> {answer}:\n{doc}"

@@ -12,6 +12,8 @@ _REFUSALS: Final = {
     "VersionConflict": "somebody else changed it meanwhile; look at it again, and repeat the command",
     "IdempotencyMismatch": "take another --idempotency-key, or none",
     "Forbidden": "ask an operator of the cluster, or come with another key (--token-file)",
+    "NotPlaced": "`aliquot gpus` shows who holds what; a session would wait for its turn",
+    "RateLimited": "wait a little, and try again",
     "Unavailable": "try again",
     "LimitExceeded": "ask for less at a time",
 }

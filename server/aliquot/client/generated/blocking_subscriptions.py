@@ -3,7 +3,7 @@
 Made from the schema by `python -m aliquot_schema.graphql.client_code`; not to be edited.
 """
 
-from collections.abc import Iterator
+from collections.abc import Generator
 
 from aliquot.client.blocking_calls import BlockingCalls
 from aliquot.client.generated.queue import LogChunk, QueueUpdate
@@ -15,7 +15,7 @@ class BlockingSubscriptions(BlockingCalls):
 
     _client: Subscriptions
 
-    def queue_updates(self, *, after: int | None = None) -> Iterator[QueueUpdate]:
+    def queue_updates(self, *, after: int | None = None) -> Generator[QueueUpdate, None, None]:
         """
         Every committed change of a session, in order, without gaps or repeats: the deltas of the queue. Read `queue` at
         its `revision` and follow from there; whoever keeps each session while it is queued or held, and drops it when
@@ -25,6 +25,6 @@ class BlockingSubscriptions(BlockingCalls):
 
     def session_logs(
         self, id: str, *, rank: int = 0, attempt: int | None = None, offset: int = 0
-    ) -> Iterator[LogChunk]:
+    ) -> Generator[LogChunk, None, None]:
         """The output of one rank, followed until its end. A session that waits is waited for."""
         return self._each(self._client.session_logs(id, rank=rank, attempt=attempt, offset=offset))
