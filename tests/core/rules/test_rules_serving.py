@@ -13,8 +13,8 @@ from aliquot_schema.intervals import Intervals
 from aliquot_schema.policies import Backfill, Preemption, Victims
 from aliquot_schema.reasons import Reason
 from aliquot_schema.sessions import Priority
-from allocation_devices import gpus
-from core_cluster import NOW_US, on, placed, row, snapshot, waits
+from allocation_devices import ask, gpus
+from core_cluster import NOW_US, on, placed, places, row, snapshot, waits
 from core_policies import BACKFILLS
 from ordering_scenes import busy, passed, runs
 
@@ -89,3 +89,13 @@ def test_a_pass_that_explains_nothing_says_no_reason_of_the_line(explains: bool)
     state = snapshot([FOUR], [row("a", cuda_device="4"), row("b", cuda_device="9")], used=held)
     plan = decide(state, Policy(backfill=Backfill.EASY), now_us=NOW_US, seed=0, explains=explains)
     assert list(plan.verdicts) == (["a", "b"] if explains else ["b"])
+
+
+def test_a_share_goes_on_the_device_that_the_strategy_likes_and_not_on_the_tightest() -> None:
+    """Of three GPUs one is idle, and one has just the room that is asked for most beside whole ones."""
+    held: Mapping[NodeId, Mapping[DeviceId, int]] = {NodeId("node-x"): {DeviceId("cuda1"): 300, DeviceId("cuda2"): 200}}
+    asked = {tuple(ask(cuda_device="1").items()): 50, tuple(ask(cuda_shares="0.7").items()): 50}
+    state = snapshot([on("x", gpus(3))], [row("a", cuda_shares="0.3")], used=held, asked=asked)
+    liking, filling = (passed(state, Policy(placement=name)) for name in ("least_waste", "first_fit"))
+    devices = [list(places(plan)["a"][0][1]["cuda.shares"]) for plan in (liking, filling)]
+    assert devices == [["cuda0"], ["cuda1"]]

@@ -114,6 +114,11 @@ def test_devices_are_chosen_by_what_each_session_asks_for() -> None:
     assert given["d"] == ["cuda2"]
 
 
+def test_a_device_with_too_little_memory_is_not_given_where_it_would_come_first() -> None:
+    plan = passed(held([on("x", [gpu(0), gpu(1, memory_bytes=24 * GB)])], [], row("a", gpu_memory_bytes=40 * GB)))
+    assert places(plan) == {"a": [("x", {"cuda.device": {"cuda0": 1}})]}
+
+
 def test_of_a_slot_that_is_unique_nobody_gets_two() -> None:
     license_of = replace(cores([0])[0], id=DeviceId("l0"), name="l0", kind="license", costs={SlotName("license"): 1})
     devices = [license_of, replace(license_of, id=DeviceId("l1"), name="l1")]
