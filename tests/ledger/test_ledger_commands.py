@@ -139,7 +139,8 @@ def test_an_older_schema_is_upgraded_when_asked(tmp_path: Path) -> None:
     assert aliquot("db", "upgrade", folder=tmp_path).exit_code == 0
     with closing(sqlite3.connect(file)) as connection:
         connection.execute("UPDATE alembic_version SET version_num = '0003'")
-        for table in ("passes", "checkpoints", "chains", "holdings", "marks", "findings"):
+        of_the_ledger = ("passes", "checkpoints", "chains", "holdings", "marks")
+        for table in (*of_the_ledger, "findings", "orchestration", "users", "keys", "seals"):
             connection.execute(f"DROP TABLE {table}")
         connection.execute("DROP INDEX ix_events_entity")
         connection.commit()
