@@ -164,7 +164,7 @@ async def test_an_expected_error_of_create_is_a_member_or_says_its_code(
 ) -> None:
     server.writer.refuses = example(kind)
     body = await server.post(CREATE, input=SMALL)
-    if kind in (errors.NotFound, errors.StateConflict, errors.VersionConflict):
+    if kind in (errors.NotFound, errors.NotPlaced, errors.StateConflict, errors.VersionConflict):
         assert body["errors"][0]["extensions"]["code"] == kind.code
         return
     result = body["data"]["create_session"]
