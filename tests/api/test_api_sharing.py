@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack, aclosing
 from dataclasses import replace
 from typing import Any
 
+import orjson
 import pytest
 
 import api_views as views
@@ -16,7 +17,7 @@ from aliquot.api.sharing.broadcasts import Broadcast, Frames
 from aliquot.api.sharing.sources import Source
 from aliquot.api.sharing.subscribers import Frame, Subscriber
 from aliquot.api.sockets import SLOW_CLIENT, SocketAdapter
-from api_server import ApiServer, api_server, closing_code, receive, send, sign_in, subscribe
+from api_server import BEARER, ApiServer, api_server, closing_code, receive, send, sign_in, subscribe
 
 pytestmark = pytest.mark.anyio
 
@@ -171,6 +172,28 @@ async def test_event_streams_share_with_sockets(server: ApiServer, executed: lis
         assert [line for line in found if line.startswith("event")] == ["event: next"] * 2
         assert '"event_number":42' in found[1]
     assert executed == [42, 43]
+
+
+async def test_a_stream_that_is_not_read_is_broken_off() -> None:
+    huge = replace(views.session(1), name="x" * 500_000)
+    body = orjson.dumps({"query": UPDATES, "variables": {"after": 41}})
+    async with api_server(slow_client_s=0.3) as server:
+        head = [
+            "POST /graphql HTTP/1.1",
+            f"Host: 127.0.0.1:{server.port}",
+            f"Authorization: {BEARER['authorization']}",
+            "Accept: text/event-stream",
+            "Content-Type: application/json",
+            f"Content-Length: {len(body)}",
+        ]
+        _, writer = await asyncio.open_connection("127.0.0.1", server.port, limit=1)
+        writer.write("\r\n".join([*head, "", ""]).encode() + body)
+        await asyncio.wait_for(server.watcher.started.wait(), WAIT_S)
+        for _ in range(100):
+            await server.cluster.publish(huge, "session.queued")
+        await asyncio.wait_for(server.watcher.closed.wait(), WAIT_S)
+        writer.transport.abort()
+        writer.close()
 
 
 async def _first(lines: AsyncIterator[str], count: int) -> AsyncIterator[str]:

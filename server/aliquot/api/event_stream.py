@@ -2,7 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterable, Mapping
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
 from typing import Final
 
 from starlette.responses import StreamingResponse
@@ -14,8 +15,9 @@ log: Final = logging.getLogger("aliquot.api")
 class EventStream(StreamingResponse):
     """A response that is broken off when its client leaves a piece unread for too long."""
 
-    def __init__(self, pieces: AsyncIterable[str], *, headers: Mapping[str, str], slow_client_s: float) -> None:
+    def __init__(self, pieces: AsyncGenerator[str, None], *, headers: Mapping[str, str], slow_client_s: float) -> None:
         super().__init__(pieces, headers=headers)
+        self._pieces = pieces
         self._slow_client_s = slow_client_s
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -29,7 +31,9 @@ class EventStream(StreamingResponse):
                 raise _Unread from None
 
         try:
-            await super().__call__(scope, receive, patiently)
+            # Closed here, or what it follows would be followed until somebody collects the garbage.
+            async with aclosing(self._pieces):
+                await super().__call__(scope, receive, patiently)
         except _Unread:
             log.info("a client that did not read its stream of events was cut off")
 
