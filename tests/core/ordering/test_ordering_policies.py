@@ -43,6 +43,18 @@ def test_a_wrong_name_lists_the_right_ones() -> None:
         passed(busy([on("x", gpus(1))], [], [row("a")]), Policy(order="lottery"))
 
 
+def test_a_wrong_name_is_said_in_part_with_the_field() -> None:
+    with pytest.raises(InvalidRequest) as found:
+        order_named("x" * 65)
+    assert str(found.value).startswith(f"order: '{'x' * 64}' is no policy")
+    assert found.value.field == "order"
+
+
+def test_many_equals_stay_in_their_order() -> None:
+    names = [f"{number:03}" for number in range(300)]
+    assert ordered("sjf", [row(name, at=5) for name in names]) == "".join(names)
+
+
 def test_gang_is_another_name_of_fcfs() -> None:
     assert ORDERS["gang"] is ORDERS["fcfs"]
 

@@ -8,7 +8,7 @@ import pytest
 from aliquot.core.decide import decide
 from aliquot.core.policy import Policy
 from aliquot.core.snapshot import RunningRow
-from aliquot_schema.ids import DeviceId, NodeId
+from aliquot_schema.ids import DeviceId, NodeId, SessionId
 from aliquot_schema.intervals import Intervals
 from aliquot_schema.policies import Backfill, Preemption, Victims
 from aliquot_schema.reasons import Reason
@@ -99,3 +99,8 @@ def test_a_share_goes_on_the_device_that_the_strategy_likes_and_not_on_the_tight
     liking, filling = (passed(state, Policy(placement=name)) for name in ("least_waste", "first_fit"))
     devices = [list(places(plan)["a"][0][1]["cuda.shares"]) for plan in (liking, filling)]
     assert devices == [["cuda0"], ["cuda1"]]
+
+
+def test_who_made_room_starts_behind_the_one_that_it_made_it_for() -> None:
+    made_room = row("a", at=0, cuda_device="4", made_room_for=SessionId("b"))
+    assert placed(passed(snapshot([FOUR], [made_room, row("b", at=1, cuda_device="4")]))) == ["b"]
