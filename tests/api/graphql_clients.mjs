@@ -18,8 +18,16 @@ async function connect() {
     const headers = { authorization: `Bearer ${token}` };
     return createClient({ url: `http://${place}`, headers, retryAttempts: 0 });
   }
-  const [{ createClient }, { default: webSocketImpl }] = await Promise.all([load("graphql-ws"), load("ws")]);
-  return createClient({ url: `ws://${place}`, webSocketImpl, connectionParams: { token }, retryAttempts: 0 });
+  const [{ createClient }, { default: webSocketImpl }] = await Promise.all([
+    load("graphql-ws"),
+    load("ws"),
+  ]);
+  return createClient({
+    url: `ws://${place}`,
+    webSocketImpl,
+    connectionParams: { token },
+    retryAttempts: 0,
+  });
 }
 
 function pause(ms) {
@@ -39,7 +47,8 @@ while (left > 0) {
     for await (const result of results) {
       print(result);
       const number = result.data?.queue_updates?.event_number;
-      if (number !== undefined) request.variables = { ...request.variables, after: number };
+      if (number !== undefined)
+        request.variables = { ...request.variables, after: number };
       left -= 1;
       if (left === 0) break;
     }
