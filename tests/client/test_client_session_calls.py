@@ -1,12 +1,13 @@
 """Submitting, waiting and following over a connection that breaks."""
 
+import asyncio
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from typing import Any
 
 import pytest
 
 from aliquot.client import Refused, ServerUnreachable, SubscriptionClosed, UnexpectedAnswer
-from aliquot.client.blocking_calls import BlockingCalls
+from aliquot.client.blocking_calls import BlockingCalls, _Steps
 from aliquot.client.generated.inputs import CommandInput, CreateSessionInput
 from aliquot.client.session_calls import SessionCalls
 
@@ -134,3 +135,17 @@ def test_blocking_iteration_can_be_left_early() -> None:
     items.close()
     calls._end()
     assert left == [True]
+
+
+def test_a_step_that_was_left_behind_is_called_off() -> None:
+    async def silence() -> AsyncGenerator[int, None]:
+        await asyncio.Event().wait()
+        yield 1
+
+    calls = BlockingCalls()
+    steps = _Steps(silence())
+    # Who is interrupted just here has nothing in his hands to cancel it by.
+    left = asyncio.run_coroutine_threadsafe(steps.take(), calls._loop)
+    calls._run(steps.close())
+    assert left.cancelled()
+    calls._end()

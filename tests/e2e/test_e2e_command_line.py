@@ -124,7 +124,7 @@ async def test_the_map_shows_who_holds_what(person: Person) -> None:
     await to_thread.run_sync(course)
 
 
-@pytest.mark.parametrize(("answer", "state"), [("b", "running"), ("c", "canceled"), ("", "running")])
+@pytest.mark.parametrize(("answer", "state"), [("c", "canceled"), ("", "running")])
 async def test_who_interrupts_is_asked(person: Person, answer: str, state: str) -> None:
     def course() -> None:
         words = ("session", "create", "-f", "--", "sh", "-c", FOREVER)

@@ -4,7 +4,7 @@ import asyncio
 import threading
 from collections.abc import AsyncGenerator, Coroutine, Generator
 from concurrent.futures import wait
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 T = TypeVar("T")
 
@@ -34,13 +34,12 @@ class BlockingCalls:
 
     def _each(self, items: AsyncGenerator[T, None]) -> Generator[T, None, None]:
         """What comes, one by one; leaving early lets go of the subscription."""
-        # Whoever is interrupted leaves a step that is being called off, and nothing else may be done with it then.
-        stepping = asyncio.Lock()
+        steps = _Steps(items)
         try:
-            while (item := self._run(_next(items, stepping))) is not None:
+            while (item := self._run(steps.take())) is not None:
                 yield item
         finally:
-            self._run(_close(items, stepping))
+            self._run(steps.close())
 
     def _end(self) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
@@ -48,11 +47,21 @@ class BlockingCalls:
         self._loop.close()
 
 
-async def _next(items: AsyncGenerator[T, None], stepping: asyncio.Lock) -> T | None:
-    async with stepping:
-        return await anext(items, None)
+class _Steps(Generic[T]):
+    """A stream that is taken item by item, each in a task of its own."""
 
+    def __init__(self, items: AsyncGenerator[T, None]) -> None:
+        self._items = items
+        self._step: asyncio.Task[Any] | None = None
 
-async def _close(items: AsyncGenerator[T, None], stepping: asyncio.Lock) -> None:
-    async with stepping:
-        await items.aclose()
+    async def take(self) -> T | None:
+        """The next item; None at the end."""
+        self._step = asyncio.current_task()
+        return await anext(self._items, None)
+
+    async def close(self) -> None:
+        """Close the stream. Who was interrupted may have left a step behind before he could call it off."""
+        if self._step is not None and not self._step.done():
+            self._step.cancel()
+            await asyncio.wait([self._step])
+        await self._items.aclose()
