@@ -21,6 +21,7 @@ from aliquot.api.documents import Documents, document_cache
 from aliquot.api.endpoint import METHODS, GraphQLEndpoint
 from aliquot.api.envelope import Envelope
 from aliquot.api.execution.executor import compiled_executor
+from aliquot.api.execution.inputs import compile_inputs
 from aliquot.api.faults import FaultLog, FaultMask
 from aliquot.api.guard import Guard
 from aliquot.api.health import Health, Ready
@@ -101,6 +102,7 @@ def create_app(deps: ApiDependencies) -> Starlette:
     schema = build_schema(
         FaultLog, extensions=(document_cache(documents, rates), FaultMask), executor=compiled_executor()
     )
+    compile_inputs(schema)
     sharing = Sharing(
         schema,
         documents=documents,

@@ -28,7 +28,6 @@ class Room:
     def __init__(self, snapshot: Snapshot, policy: Policy, *, memo: Memo | None = None) -> None:
         self._memo = memo if memo is not None else Memo()
         self.roster: Final[Roster] = self._memo.roster(snapshot.agents)
-        self.agents = self.roster.agents
         # Mappings of the snapshot are shared until a node is given something; they are never changed in place.
         self._used: dict[NodeId, Mapping[DeviceId, int]] = dict(snapshot.used)
         self._allocation = policy.allocation
