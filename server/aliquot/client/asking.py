@@ -19,7 +19,11 @@ class Asking(ABC):
     _fragments: ClassVar[Mapping[str, str]] = {}
     """What is selected of a type, by its name."""
     _documents: ClassVar[dict[str, str]] = {}
-    """Whole documents, by what they begin with."""
+    """Whole documents, by what they begin with; of each class its own, as its fragments are."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls._documents = {}
 
     @abstractmethod
     async def execute(self, query: str, variables: Mapping[str, Any] | None = None) -> dict[str, Any]:
