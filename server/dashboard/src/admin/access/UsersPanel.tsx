@@ -3,6 +3,7 @@ import { Button } from "react-aria-components";
 import { ask, change } from "../../api/client";
 import { useLive } from "../../api/live";
 import { UpdateUserDocument, UsersDocument } from "../../generated/graphql";
+import { Empty } from "../../parts/Empty";
 import { Faults } from "../../parts/Faults";
 import { DEEDS, TablePanel } from "../../parts/Table";
 import { carryOut } from "../../session/actions";
@@ -66,6 +67,13 @@ export function UsersPanel({ isAdmin }: { readonly isAdmin: boolean }) {
             </tr>
           ))}
         </TablePanel>
+      ) : null}
+      {live.data?.length === 0 ? (
+        <Empty title="Nobody has a name yet">
+          <p>
+            Give everybody a user and a key; until then all come in by the server's own token, as its administrator.
+          </p>
+        </Empty>
       ) : null}
       {editing ? <UserDialogue start={editing} onClose={() => setEditing(null)} onDone={done} /> : null}
     </div>
