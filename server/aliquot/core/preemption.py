@@ -30,7 +30,7 @@ class Claim:
     at_us: int
     """When the last of them has to be gone."""
     leaving: tuple[SessionId, ...]
-    """Those it waits for."""
+    """Those it waits for, by id."""
 
 
 class Claims:
@@ -66,7 +66,7 @@ class Claims:
         return Claim(
             kernels=kernels,
             at_us=max((max(held.ends_us, self._scene.now_us) for held in waits_for), default=self._scene.now_us),
-            leaving=tuple(held.session_id for held in waits_for),
+            leaving=tuple(sorted(held.session_id for held in waits_for)),
         )
 
     def _rights(self, row: PendingRow, quotas: QuotaBook) -> tuple[PreemptionCause, ...]:

@@ -159,3 +159,12 @@ def test_who_waits_behind_a_claim_is_promised_the_time_when_the_claimer_is_done(
     assert plan.reservation is not None
     assert plan.reservation.session_id == "later"
     assert plan.reservation.at_us == NOW_US + 130 * SECOND_US
+
+
+def test_those_who_make_room_are_named_alike_in_whatever_order_they_run() -> None:
+    leaving = [holding("a", 0, is_leaving=True), holding("b", 1, is_leaving=True)]
+    named = [
+        waits(passed(busy([TWO], running, [urgent("u", cuda_device="2")]), POLICY), "u").evidence.blocked_by
+        for running in (leaving, leaving[::-1])
+    ]
+    assert named == [("a", "b"), ("a", "b")]
