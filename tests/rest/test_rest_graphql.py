@@ -1,5 +1,6 @@
 """The same over GraphQL: GPUs for work that is run outside, and the orchestrator."""
 
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 
 from rest_server import RestServer
 
+PATIENCE_S = 60.0
 ALLOCATE = """mutation ($input: AllocateGpusInput!) { allocate_gpus(input: $input) {
   ... on GpusAllocated { job_id session_id gpu_ids gpus { node_id gpu_id share memory_gb } expires_at renewed }
   ... on NotPlaced { code reason until holders { session_id user name until } }
@@ -26,8 +28,16 @@ NUMBERS = """{ cluster { total_gpus available_gpus allocated_gpus nodes { node_i
 def http(server: RestServer) -> Iterator[httpx.Client]:
     with server.client() as client:
         client.post("/orchestrator/start")
+        _until_idle(client)
         yield client
         client.post("/cluster/gpu-release", json={"job_id": "over graphql"})
+
+
+def _until_idle(client: httpx.Client) -> None:
+    """What other tests have canceled may be on its way out still."""
+    given_up = time.monotonic() + PATIENCE_S
+    while client.get("/cluster/gpu-status").json()["allocated_gpus"] and time.monotonic() < given_up:
+        time.sleep(0.05)
 
 
 def asked(http: httpx.Client, query: str, **variables: Any) -> Any:

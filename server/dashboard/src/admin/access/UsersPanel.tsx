@@ -70,9 +70,7 @@ export function UsersPanel({ isAdmin }: { readonly isAdmin: boolean }) {
       ) : null}
       {live.data?.length === 0 ? (
         <Empty title="Nobody has a name yet">
-          <p>
-            Give everybody a user and a key; until then all come in by the server's own token, as its administrator.
-          </p>
+          <p>Give everybody a user and a key; until then whoever comes in is the server's administrator.</p>
         </Empty>
       ) : null}
       {editing ? <UserDialogue start={editing} onClose={() => setEditing(null)} onDone={done} /> : null}
