@@ -1,4 +1,4 @@
-"""Servers of the tests of the REST face: one that places what is submitted, and one that does not."""
+"""Servers of the tests of the REST face: one for tests that know what is on it, and two for random requests."""
 
 from collections.abc import Iterator
 
@@ -10,6 +10,13 @@ from rest_server import RestServer, rest_server
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RestServer]:
     with rest_server(tmp_path_factory.mktemp("rest")) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def explored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RestServer]:
+    """Anything may be held here, stopped, or changed."""
+    with rest_server(tmp_path_factory.mktemp("explored")) as running:
         yield running
 
 

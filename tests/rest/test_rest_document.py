@@ -39,8 +39,8 @@ def hold(server: RestServer, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [operation.name for operation in OPERATIONS if operation.name != SUBMIT])
-def test_answers_are_as_the_document_says(name: str, server: RestServer) -> None:
-    hold(server, name)
+def test_answers_are_as_the_document_says(name: str, explored: RestServer) -> None:
+    hold(explored, name)
 
 
 def test_submissions_are_answered_as_the_document_says(stopped: RestServer) -> None:
