@@ -81,4 +81,4 @@ async def signed_in(browser: Browser, server: OwnServer, **options: Any) -> Asyn
         yield tab
     finally:
         await context.close()
-    assert tab.faults == []
+    assert tab.faults == [], tab.faults
