@@ -18,6 +18,7 @@ from registry import Key, scenario
 # The cluster and the queue are shared with the tests, whose support folder pytest alone knows.
 sys.path.append(str(Path(__file__).parents[1] / "support"))
 
+from aliquot.cli.garbage import PatientCollector
 from aliquot.core.decide import decide
 from aliquot.core.memo import Memo
 from aliquot.core.plan import Plan
@@ -83,7 +84,7 @@ def measure() -> Found:
     full = Full(openb())
     policy = Policy.of(PolicyDocument())
     gc.collect()
-    gc.freeze()  # as a server does when it has started
+    PatientCollector().begin()  # as a server does when it has started
     rows = full.rows(PENDING, prefix="first-")
     empty = Snapshot(
         revision=1,
