@@ -35,7 +35,7 @@ class Script(Leases):
         return step
 
     def subscribe(self, query: str, variables: Mapping[str, Any] | None = None) -> AsyncGenerator[dict[str, Any], None]:
-        raise NotImplementedError
+        raise AssertionError("a lease follows nothing")
 
 
 def _held(session_id: str) -> dict[str, Any]:
