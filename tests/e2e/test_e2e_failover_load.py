@@ -1,8 +1,8 @@
 """Several servers on one database under load: the database is restarted, and so are the servers, one by one."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
-from contextlib import aclosing, asynccontextmanager, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import aclosing, suppress
 from typing import Any
 
 import pytest
@@ -11,6 +11,7 @@ from aliquot.cli.main_job.own_server import OwnServer
 from aliquot.client import ClientFailure
 from e2e_sessions import until
 from failover_cluster import FailoverCluster, failover_cluster
+from failover_crowd import crowded
 from store_postgres import PostgresCluster, postgres_cluster
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
@@ -33,64 +34,27 @@ def database_url(postgres: PostgresCluster) -> str:
     return postgres.new_database()
 
 
-class Load:
-    """Clients that submit as long as they may, each its own keys, at whichever server answers."""
-
-    def __init__(self, on: FailoverCluster) -> None:
-        self._on = on
-        self.acknowledged: dict[str, str] = {}
-        """Session ids by key."""
-        self._news = asyncio.Event()
-
-    async def submit_for_ever(self, client: int) -> None:
-        for count in range(10**6):
-            key = f"{client}-{count}"
-            mark = self._on.mark(key)
-            self.acknowledged[key] = await self._on.submit(f"echo run >> {mark}", key=key, first=client)
-            self._news.set()
-
-    async def until_more(self) -> None:
-        """Wait until everybody who asks is answered again."""
-        before = len(self.acknowledged)
-        async with asyncio.timeout(60):
-            while len(self.acknowledged) < before + ENOUGH:
-                self._news.clear()
-                await self._news.wait()
-
-    async def check(self) -> None:
-        """Everything acknowledged is there, once, and runs to its end once."""
-        assert len(set(self.acknowledged.values())) == len(self.acknowledged)
-        for key, session_id in self.acknowledged.items():
-            ended = await self._on.ended(session_id)
-            assert (ended["exit_code"], self._on.runs(key)) == (0, 1), (key, ended)
-        for server in self._on.servers:
-            listed = await _sessions(self._on, server)
-            assert set(self.acknowledged.values()) <= set(listed)
-
-
-@asynccontextmanager
-async def loaded(on: FailoverCluster) -> AsyncIterator[Load]:
-    load = Load(on)
-    clients = [asyncio.create_task(load.submit_for_ever(client)) for client in range(CLIENTS)]
-    try:
-        yield load
-    finally:
-        for client in clients:
-            client.cancel()
-        ends = await asyncio.gather(*clients, return_exceptions=True)
-        assert [end for end in ends if not isinstance(end, asyncio.CancelledError)] == []
+async def check(on: FailoverCluster, acknowledged: Mapping[str, str]) -> None:
+    """Everything acknowledged is there, once, and runs to its end once."""
+    assert len(set(acknowledged.values())) == len(acknowledged)
+    for key, session_id in acknowledged.items():
+        ended = await on.ended(session_id)
+        assert (ended["exit_code"], on.runs(key)) == (0, 1), (key, ended)
+    for server in on.servers:
+        listed = await _sessions(on, server)
+        assert set(acknowledged.values()) <= set(listed)
 
 
 async def test_a_database_that_is_restarted_under_load_costs_nothing_but_time(
     database_url: str, postgres: PostgresCluster
 ) -> None:
     async with failover_cluster(database_url, database_url) as on:
-        async with loaded(on) as load:
+        async with crowded(on, clients=CLIENTS) as crowd:
             for _ in range(2):
-                await load.until_more()
+                await crowd.until_more(ENOUGH)
                 await asyncio.to_thread(postgres.restart)
-            await load.until_more()
-        await load.check()
+            await crowd.until_more(ENOUGH)
+        await check(on, crowd.acknowledged)
         leader = await on.leader()
         other = next(server for server in on.servers if server is not leader)
         await on.until_standing(other, role="follower", leader_address=leader.url)
@@ -100,14 +64,14 @@ async def test_servers_restarted_one_after_the_other_under_load_fail_no_request_
     database_url: str,
 ) -> None:
     async with failover_cluster(database_url, database_url) as on:
-        async with loaded(on) as load:
+        async with crowded(on, clients=CLIENTS) as crowd:
             for server in on.servers:
-                await load.until_more()
+                await crowd.until_more(ENOUGH)
                 assert await server.stop() == 0
-                await load.until_more()
+                await crowd.until_more(ENOUGH)
                 await server.start()
-            await load.until_more()
-        await load.check()
+            await crowd.until_more(ENOUGH)
+        await check(on, crowd.acknowledged)
 
 
 async def test_who_follows_the_queue_at_a_follower_misses_nothing_while_it_becomes_the_leader(
@@ -117,13 +81,13 @@ async def test_who_follows_the_queue_at_a_follower_misses_nothing_while_it_becom
         old, new = on.servers
         seen: list[dict[str, Any]] = []
         following = asyncio.create_task(_follow(on, new, seen))
-        async with loaded(on) as load:
-            await load.until_more()
+        async with crowded(on, clients=CLIENTS) as crowd:
+            await crowd.until_more(ENOUGH)
             await old.kill()
-            await load.until_more()
-        last = [await on.ended(session_id) for session_id in load.acknowledged.values()]
+            await crowd.until_more(ENOUGH)
+        last = [await on.ended(session_id) for session_id in crowd.acknowledged.values()]
         assert {ended["exit_code"] for ended in last} == {0}
-        await until(lambda: _has(seen, load))
+        await until(lambda: _has(seen, crowd.acknowledged))
         following.cancel()
         await asyncio.gather(following, return_exceptions=True)
         numbers = [update["event_number"] for update in seen]
@@ -144,8 +108,8 @@ async def _follow(
                 return
 
 
-async def _has(seen: list[dict[str, Any]], load: Load) -> bool:
-    return set(load.acknowledged.values()) <= _completed(seen)
+async def _has(seen: list[dict[str, Any]], acknowledged: Mapping[str, str]) -> bool:
+    return set(acknowledged.values()) <= _completed(seen)
 
 
 def _completed(seen: list[dict[str, Any]]) -> set[str]:

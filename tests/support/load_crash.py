@@ -17,6 +17,7 @@ from aliquot.cli.main_job.cluster_view import read_cluster
 from aliquot.cli.main_job.live_processes import live_kernels
 from e2e_sessions import until
 from failover_cluster import FailoverCluster, failover_cluster
+from failover_crowd import crowded
 from store_postgres import PostgresCluster
 
 CLIENTS: Final = 4
@@ -54,45 +55,14 @@ async def crash_rounds(url: str, *, rounds: int, seed: int, postgres: PostgresCl
     random = Random(seed)
     found = CrashFindings()
     async with failover_cluster(url, agents=AGENTS) as on:
-        crowd = _Crowd(on)
-        clients = [asyncio.create_task(crowd.submit_for_ever(number)) for number in range(CLIENTS)]
-        try:
+        async with crowded(on, clients=CLIENTS, then="sleep 0.3") as crowd:
             for _ in range(rounds):
                 await crowd.until_more(random.randrange(4, 20))
                 victim = random.choice(("server", "server", "agent", *["database"][: postgres is not None]))
                 found.kills[victim] += 1
                 await _kill(victim, on, postgres, random)
-        finally:
-            for client in clients:
-                client.cancel()
-            ends = await asyncio.gather(*clients, return_exceptions=True)
-        broken = [end for end in ends if not isinstance(end, asyncio.CancelledError)]
-        assert not broken, broken
         await _take_stock(on, crowd.acknowledged, found)
     return found
-
-
-class _Crowd:
-    """Clients that submit what they want done, until it is acknowledged."""
-
-    def __init__(self, on: FailoverCluster) -> None:
-        self._on = on
-        self.acknowledged: dict[str, str] = {}
-        """Session ids by name."""
-        self._news = asyncio.Event()
-
-    async def submit_for_ever(self, client: int) -> None:
-        for count in range(10**6):
-            name = f"{client}-{count}"
-            self.acknowledged[name] = await self._on.submit(f"echo run >> {self._on.mark(name)}; sleep 0.3", key=name)
-            self._news.set()
-
-    async def until_more(self, count: int) -> None:
-        wanted = len(self.acknowledged) + count
-        async with asyncio.timeout(120):
-            while len(self.acknowledged) < wanted:
-                self._news.clear()
-                await self._news.wait()
 
 
 async def _kill(victim: str, on: FailoverCluster, postgres: PostgresCluster | None, random: Random) -> None:

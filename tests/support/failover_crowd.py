@@ -1,0 +1,51 @@
+"""Clients that submit all the while, at whichever server answers."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final
+
+from failover_cluster import FailoverCluster
+
+ANSWERED_S_MAX: Final = 120
+
+
+class Crowd:
+    """Each client submits with keys of its own what it wants done, until it is acknowledged."""
+
+    def __init__(self, on: FailoverCluster, *, then: str) -> None:
+        """`then`: what a job does once it has noted that it runs."""
+        self._on = on
+        self._then = then
+        self.acknowledged: dict[str, str] = {}
+        """Session ids by key."""
+        self._news = asyncio.Event()
+
+    async def submit_for_ever(self, client: int) -> None:
+        for count in range(10**6):
+            key = f"{client}-{count}"
+            shell = f"echo run >> {self._on.mark(key)}; {self._then}"
+            self.acknowledged[key] = await self._on.submit(shell, key=key, first=client)
+            self._news.set()
+
+    async def until_more(self, count: int) -> None:
+        """Wait until so many more are acknowledged."""
+        wanted = len(self.acknowledged) + count
+        async with asyncio.timeout(ANSWERED_S_MAX):
+            while len(self.acknowledged) < wanted:
+                self._news.clear()
+                await self._news.wait()
+
+
+@asynccontextmanager
+async def crowded(on: FailoverCluster, *, clients: int, then: str = "true") -> AsyncIterator[Crowd]:
+    """A crowd that submits until the end of the block; none of it may be broken off by anything else."""
+    crowd = Crowd(on, then=then)
+    tasks = [asyncio.create_task(crowd.submit_for_ever(client)) for client in range(clients)]
+    try:
+        yield crowd
+    finally:
+        for task in tasks:
+            task.cancel()
+        ends = await asyncio.gather(*tasks, return_exceptions=True)
+        assert [end for end in ends if not isinstance(end, asyncio.CancelledError)] == []
