@@ -178,6 +178,7 @@ class AgentMessages:
             leave(draft, agent_id, to=to, now_us=self._clock.now_us())
 
         self._state.reachable.discard(agent_id)
+        self._state.space.agents.pop(agent_id, None)
         await self._journal.persist(change, actor=ACTOR)
 
     async def _stop_orphans(self, agent_id: AgentId, orphans: list[KernelId]) -> None:

@@ -13,7 +13,7 @@ from aliquot_schema.slots import MILLI, is_accelerator
 
 
 def allocated_gpus(state: State, session: Session) -> tuple[AllocatedGpuView, ...]:
-    """Of its newest attempt, in the order of its ranks, given back or not."""
+    """Of its newest attempt, in the order of its ranks, given back or not; of work outside, what it holds now."""
     found = (state.leases.get(LeaseId(kernel.id)) for kernel in state.kernels_in(session))
     return of_leases(state, [*(lease for lease in found if lease is not None), *state.outside.of(session.id)])
 

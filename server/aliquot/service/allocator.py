@@ -115,8 +115,8 @@ class Allocator:
     async def run_once(self) -> tuple[PassCounts, int | None]:
         """One pass, and the time at which the next one is worth it even if nothing happens (microseconds UTC).
 
-        While the orchestrator is stopped there is no pass: those who were asked to make room before are seen to, and
-        that is all.
+        While the orchestrator is stopped there is no pass: those who were asked to make room before are seen to,
+        work outside whose time is over ends, and that is all.
         """
         self._look_at_clock()
         await self._stop_overdue()

@@ -45,9 +45,7 @@ class Orchestrating(Office):
 def move(draft: Draft, to: OrchestratorState, *, by: UserId, now_us: int, note: str | None = None) -> None:
     """Write that it is stopped or runs; nothing when it already is so."""
     known = draft.orchestration()
-    if known.version and known.state is to:
-        return
-    if not known.version and to is OrchestratorState.RUNNING:
+    if known.state is to:
         return
     draft.put(replace(known, state=to, changed_by=by, changed_us=now_us, note=note), _WORDS[to])
 

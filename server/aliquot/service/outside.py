@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import replace
 from typing import Final
 
-from aliquot.core.field_checks import label, milliseconds
+from aliquot.core.field_checks import check_limit, label, milliseconds
 from aliquot.core.transitions import cancel
 from aliquot.service.allocated_gpus import of_leases
 from aliquot.service.creation import Creation
@@ -24,7 +24,6 @@ from aliquot_schema.errors import (
     IdempotencyMismatch,
     ImpossibleRequest,
     InvalidRequest,
-    LimitExceeded,
     NotFound,
     NotPlaced,
     Unavailable,
@@ -43,6 +42,7 @@ JOB_ID_CHARS_MAX: Final = 128
 PASS_WAIT_S: Final = 10.0
 """A pass is made within this time as long as somebody leads."""
 COMMAND: Final = "gpu-allocate"
+ACTOR: Final = "system:outside"
 
 
 class Outside:
@@ -85,8 +85,8 @@ class Outside:
         """Give back what a job holds.
 
         Raises:
-            NotFound: it holds nothing.
-            Forbidden: it is somebody else's.
+            NotFound: it holds nothing of the caller's.
+            Forbidden: the caller may only look.
         """
         held = self._held(caller, job_id)
         if held is None:
@@ -112,13 +112,7 @@ class Outside:
         job_id = label(asked.job_id, field="job_id")
         if not job_id:
             raise InvalidRequest("job_id: it is empty; say what the job is called", field="job_id")
-        if len(job_id) > JOB_ID_CHARS_MAX:
-            raise LimitExceeded(
-                f"job_id: {len(job_id)} characters are more than {JOB_ID_CHARS_MAX}",
-                field="job_id",
-                limit=JOB_ID_CHARS_MAX,
-                actual=len(job_id),
-            )
+        check_limit(len(job_id), field="job_id", most=JOB_ID_CHARS_MAX, unit="characters")
         lease_s = LEASE_S if asked.lease is None else asked.lease
         milliseconds(lease_s, field="lease", most_s=LEASE_S_MAX)
         return NewSession(
@@ -195,7 +189,7 @@ class Outside:
                 while self._state.sessions[session_id].is_pending:
                     await self._feed.reached(self._state.revision + 1)
         except TimeoutError:
-            await self._journal.transact(lambda draft: self._take_back(draft, session_id), actor=COMMAND)
+            await self._journal.transact(lambda draft: self._take_back(draft, session_id), actor=ACTOR)
             if self._state.sessions[session_id].state is not SessionState.RUNNING:
                 raise Unavailable("nobody decides now who gets what; try again") from None
         return self._state.sessions[session_id]
@@ -208,8 +202,6 @@ class Outside:
     async def _refusal(self, caller: Caller, request: NewSession) -> AliquotError:
         """Why there is nothing, as a session would be told that can wait."""
         shown = await self._previews.preview(caller, replace(request, outside=None))
-        if shown.failure is not None:
-            return NotPlaced(shown.failure.message, reason=shown.failure.code)
         if shown.waits is None:
             return NotPlaced("others wait for what it would take", reason=Reason.RESERVED)
         return NotPlaced(

@@ -7,6 +7,7 @@ from aliquot.core.plan import KernelPlacement
 from aliquot.core.snapshot import AgentRow, RunningRow
 from aliquot_schema.ids import AgentId, LeaseId, SessionId
 from aliquot_schema.leases import Lease
+from aliquot_schema.natural_order import natural_key
 from aliquot_schema.sessions import Session
 
 
@@ -31,7 +32,7 @@ class OutsideIndex:
 
     def of(self, session_id: SessionId) -> list[Lease]:
         """What a session holds without kernels, by rank."""
-        return sorted(self._of.get(session_id, {}).values(), key=lambda lease: lease.id)
+        return sorted(self._of.get(session_id, {}).values(), key=lambda lease: natural_key(lease.id))
 
     def sessions(self) -> Iterator[SessionId]:
         """Those that hold something."""

@@ -27,7 +27,7 @@ def check_role(caller: Caller, least: Role) -> None:
 def check_may_submit(caller: Caller) -> None:
     """Refuse those who may only look."""
     if caller.role < Role.USER:
-        raise Forbidden(f"{caller.user} may look, and not submit; ask an operator for the role of a user")
+        raise Forbidden(f"{caller.user} may look, and not submit; ask an admin for the role of a user")
 
 
 def check_project(caller: Caller, project: ProjectId) -> None:
@@ -42,7 +42,9 @@ def check_may_change(caller: Caller, session: Session) -> None:
     is_theirs = caller.user == session.owner or session.project in caller.projects
     if caller.role >= Role.OPERATOR or (caller.role >= Role.USER and is_theirs):
         return
-    raise Forbidden(f"{session.id} is of {session.owner}; only {session.owner} or an operator may change it")
+    raise Forbidden(
+        f"{session.id} is of {session.owner}; only {session.owner}, members of its project or an operator may change it"
+    )
 
 
 def check_may_release(caller: Caller, session: Session) -> None:

@@ -37,7 +37,7 @@ HOST_COLUMNS: Final = 2
 
 
 class Cluster:
-    """Free amounts by row. All rows change through `set_row`, `take` and `give_back`."""
+    """Free amounts by row. All rows change through `set_row`, `shrink_row`, `take` and `give_back`."""
 
     def __init__(self, nodes: Sequence[NodeRow]) -> None:
         self.nodes: Final = tuple(sorted(nodes, key=lambda node: (lot(node.name), node.name)))

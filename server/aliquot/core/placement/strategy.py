@@ -4,7 +4,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from aliquot.core.placement.cluster import CPU_COLUMN, HOST_COLUMNS, MEM_COLUMN, BoolArray, Cluster, IntArray
+from aliquot.core.placement.cluster import CPU_COLUMN, HOST_COLUMNS, BoolArray, Cluster, IntArray
 from aliquot.core.placement.requests import Mix, RequestClass
 
 
@@ -28,11 +28,6 @@ class Candidates(NamedTuple):
     def cpu_free(self) -> IntArray:
         """[n] milli-cores."""
         return self.free[:, CPU_COLUMN]
-
-    @property
-    def mem_free(self) -> IntArray:
-        """[n]"""
-        return self.free[:, MEM_COLUMN]
 
     @property
     def dev_free(self) -> IntArray:
