@@ -77,6 +77,7 @@ def test_a_fragment_weighs_what_its_text_weighs(selection: str) -> None:
         (nested_fragments(60), "cost"),
         ("{ " + " ".join(f"a{n}: __typename" for n in range(200)) + " }", "aliases"),
         ("{ " + "__typename " * 100 + "}", "comparisons"),
+        ("{ __typename } fragment unused on Query { " + "__typename " * 100 + "}", "comparisons"),
         ("{ queue { edges { node { " + "session { " * 20 + "id" + " }" * 24, "depth"),
         ("{ " + " ".join("sessions(first: 100) { edges { node { id } } }" for _ in range(70)) + " }", "cost"),
         ("{ " + " ".join(f"a{n}: __schema {{ types {{ ...f }} }}" for n in range(90)) + " }" + DEEP, "cost"),

@@ -332,3 +332,19 @@ async def test_whoever_comes_and_however_slow_everything_is_given_once_in_order(
         broadcast.close()
     for reader in readers:
         assert reader.given == [number for number in line.numbers if number > reader.start]
+
+
+async def test_who_joins_what_is_over_does_not_wait_for_ever() -> None:
+    async def ends(_after: int) -> Frames:
+        yield Frame(1, "1")
+        raise ValueError("it broke")
+
+    async def take(_text: str) -> None:
+        pass
+
+    broadcast, subscriber = Broadcast(ends, start=0), Subscriber(position=0, send=take)
+    async with asyncio.timeout(WAIT_S):
+        await broadcast.news(1)
+        broadcast.join(subscriber)
+        await subscriber.left_behind()
+    assert isinstance(broadcast.failure, ValueError)

@@ -22,7 +22,6 @@ from store_postgres import PostgresCluster
 
 CLIENTS: Final = 4
 AGENTS: Final = 2
-DOWN_S_MAX: Final = 1.0
 LISTED: Final = (
     "query ($after: String) { sessions(first: 100, after: $after) { edges { cursor node { id name state } } } }"
 )
@@ -46,7 +45,7 @@ class CrashFindings:
 
 
 async def crash_rounds(url: str, *, rounds: int, seed: int, postgres: PostgresCluster | None = None) -> CrashFindings:
-    """Kill something in every round, half a second after the last round's victim is back.
+    """Kill something in every round, once a few more submissions were acknowledged since the last victim came back.
 
     Args:
         url: of the database.

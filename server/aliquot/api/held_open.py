@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from aliquot.api.authentication import TokenAuth
+from aliquot.api.authentication import TokenAuth, caller_of
 from aliquot.service.people import Bearer
 from aliquot_schema.accounts import ApiKey, User
 from aliquot_schema.events import Event
@@ -54,7 +54,8 @@ class HeldOpen:
         """Hold something open that asks by itself whether it is to end."""
         ended = asyncio.Event()
         bearer = self._auth.holder(caller.key_id)
-        if bearer is None:
+        # The caller may have been let in a while ago, before the body came.
+        if bearer is None or caller_of(bearer, request_id=caller.request_id) != caller:
             yield lambda: False
             return
         with self.holding(bearer, lambda _: ended.set()):

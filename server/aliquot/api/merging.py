@@ -27,7 +27,8 @@ def merging_excess(document: DocumentNode, limits: Limits) -> list[GraphQLError]
     fragments = {node.name.value: node for node in document.definitions if isinstance(node, FragmentDefinitionNode)}
     count = _Count(fragments=fragments, fields_max=limits.cost, comparisons_max=limits.comparisons)
     for node in document.definitions:
-        if isinstance(node, OperationDefinitionNode) and not count.add([node.selection_set]):
+        # Fragments that nobody spreads are compared as well.
+        if isinstance(node, OperationDefinitionNode | FragmentDefinitionNode) and not count.add([node.selection_set]):
             return [
                 GraphQLError(
                     f"The operation selects the same fields too often; {limits.comparisons} comparisons are taken.",

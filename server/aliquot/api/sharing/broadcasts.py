@@ -59,6 +59,8 @@ class Broadcast:
     def join(self, subscriber: Subscriber) -> None:
         """Give it all frames from now on; it has to have those until now."""
         self._live[subscriber] = None
+        if self.is_over:
+            subscriber.leave_behind()
 
     def leave(self, subscriber: Subscriber) -> None:
         """Give it no more."""

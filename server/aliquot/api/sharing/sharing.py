@@ -52,12 +52,12 @@ class Sharing:
         if document.errors:
             return None
         found = numbered(asked, document.tree, self._schema._schema, context.caller)
-        if found is None or self._refuses(context.caller, document.costs[found.operation_name]):
+        if found is None:
             return None
         asked = replace(asked, operation_name=found.operation_name)
         newest = await context.reader.at_revision(None)
         after = newest if found.after is None else found.after
-        if not 0 <= after <= newest:
+        if not 0 <= after <= newest or self._refuses(context.caller, document.costs[found.operation_name]):
             return None
         context = shared_context(context, f"{REQUEST_PREFIX}{uuid_utils.uuid7()}")
         source = Source(schema=self._schema, document=document, asked=asked, context=context)

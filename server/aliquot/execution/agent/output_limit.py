@@ -85,8 +85,10 @@ def _cut(file: int, *, most: int) -> int:
         return 0
     left_out = tail + len(words) - head
     # The line first: whoever jumps over the hole meanwhile finds it.
+    before = os.pread(file, len(words), tail)
     os.pwrite(file, words_of(left_out, most=most), tail)
     if _libc.fallocate(file, _PUNCH_HOLE | _KEEP_SIZE, head, tail - head) != 0:
         number = ctypes.get_errno()
+        os.pwrite(file, before, tail)
         raise OSError(number, os.strerror(number))
     return left_out

@@ -53,6 +53,8 @@ class Retaining:
                 log.error("what is old cannot be archived now, and stays: %s", error)
             except HistoryDamaged as error:
                 log.error("what is old stays, for it is not what was written: %s; see `aliquot audit verify`", error)
+            except Exception:
+                log.exception("what is old cannot be archived now, and stays")
 
     async def run_once(self) -> Removed:
         """Archive and remove what is old, also what an earlier time left half removed.

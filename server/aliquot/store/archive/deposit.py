@@ -31,8 +31,12 @@ class Deposit:
 
     async def __aenter__(self) -> Self:
         if self._folder is not None:
-            for kind, (stretch, columns) in self._stretches.items():
-                self._files[kind] = await asyncio.to_thread(self._folder.begin, stretch.id, columns)
+            try:
+                for kind, (stretch, columns) in self._stretches.items():
+                    self._files[kind] = await asyncio.to_thread(self._folder.begin, stretch.id, columns)
+            except BaseException:
+                await self.__aexit__(None, None, None)
+                raise
         return self
 
     async def __aexit__(

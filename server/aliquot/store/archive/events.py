@@ -34,7 +34,9 @@ def sealable(connection: Connection, *, before_us: int, kept_min: int) -> Stretc
     last = _older(connection, first=first, last=last, before_us=before_us)
     if last - first + 1 < max(kept_min // SEALED_PART, 1):
         return None
-    head = connection.execute(select(EVENTS.c.hash).where(EVENTS.c.number == last)).scalar_one()
+    head = connection.execute(select(EVENTS.c.hash).where(EVENTS.c.number == last)).scalar()
+    if head is None:
+        raise HistoryDamaged(f"event {last} is missing")
     return Stretch(
         id=next_id(connection, EVENTS_KIND), kind=EVENTS_KIND, first=first, last=last, rows=last - first + 1, head=head
     )
@@ -94,7 +96,9 @@ def _older(connection: Connection, *, first: int, last: int, before_us: int) -> 
     differ by a little."""
     while first <= last:
         middle = (first + last) // 2
-        at_us = connection.execute(select(EVENTS.c.at_us).where(EVENTS.c.number == middle)).scalar_one()
+        at_us = connection.execute(select(EVENTS.c.at_us).where(EVENTS.c.number == middle)).scalar()
+        if at_us is None:
+            raise HistoryDamaged(f"event {middle} is missing")
         if at_us < before_us:
             first = middle + 1
         else:

@@ -47,11 +47,11 @@ def rows_of(connection: Connection, kind: str, *, names: Sequence[str]) -> list[
 def remove(connection: Connection, versions: Mapping[SessionId, int], *, epoch: int | None) -> int:
     """Remove these, unless they were changed meanwhile; returns how many sessions went."""
     with connection.begin():
-        check_epoch(connection, epoch)
         asked = select(SESSIONS.c.id, SESSIONS.c.version).where(SESSIONS.c.id.in_(versions)).with_for_update()
         names = [row.id for row in connection.execute(asked) if row.version == versions[row.id]]
         for table in reversed(tuple(KINDS.values())):
             connection.execute(delete(table).where(_belongs(table, names)))
+        check_epoch(connection, epoch)  # at the end, as commits do: the other way round they could wait for each other
         return len(names)
 
 
@@ -65,12 +65,14 @@ def _belongs(table: Table, names: Sequence[str]) -> ColumnElement[bool]:
 
 
 def _array_is_over(before_us: int) -> ColumnElement[bool]:
-    """Of a session that is an array, or a task of one: it has ended, and so have all of its tasks."""
+    """Of a session that is an array, or a task of one: it has ended or is gone, and so have all of its tasks."""
     array, task = SESSIONS.alias("array"), SESSIONS.alias("task")
     array_id = func.coalesce(SESSIONS.c.array_id, SESSIONS.c.id)
     is_young = or_(task.c.ended_us.is_(None), task.c.ended_us >= before_us)
-    is_over = exists().where(array.c.id == array_id, array.c.ended_us < before_us)
-    return is_over & ~exists().where(task.c.array_id == array_id, is_young)
+    is_young_array = or_(array.c.ended_us.is_(None), array.c.ended_us >= before_us)
+    return ~exists().where(array.c.id == array_id, is_young_array) & ~exists().where(
+        task.c.array_id == array_id, is_young
+    )
 
 
 def _has_events() -> ColumnElement[bool]:

@@ -55,7 +55,7 @@ class NodeKeeper:
                 if description["problem"] is None:
                     wait_s = AGAIN_S_MIN
                 self._problem = description["problem"]
-                await asyncio.create_task(self._connect_all(actor, description["agents"]))  # as in `Voice.talk`
+                await asyncio.create_task(self._connect_all(actor, description["agents"]))  # as in `AgentVoice.talk`
             except* (RayError, Outdated) as errors:
                 self._problem = _words(errors)
                 log.info("node %s: %s", self._node.hostname, self._problem)
