@@ -1,4 +1,4 @@
-"""The measured server: 64 mock GPUs on eight agents, the local executor, SQLite in a temporary folder."""
+"""The measured server: 64 mock GPUs on eight agents, the local executor, everything in a temporary folder."""
 
 import asyncio
 import time
@@ -27,10 +27,15 @@ query ($run: String!, $states: [SessionState!]) {
 
 
 @asynccontextmanager
-async def cluster() -> AsyncIterator[OwnServer]:
-    """A server with nothing in its queue."""
+async def cluster(*, database: str | None = None) -> AsyncIterator[OwnServer]:
+    """A server with nothing in its queue.
+
+    Args:
+        database: its URL; None = SQLite in the server's folder.
+    """
     with TemporaryDirectory(prefix="aliquot-bench-") as folder:
         options = [f"--accelerators={_agent_file(Path(folder), number)}" for number in range(AGENTS)]
+        options += [] if database is None else [f"--database={database}"]
         async with OwnServer(*options, "--log-level=warning") as server:
             async with server.client() as client:
                 await until_joined(client, agents=AGENTS)

@@ -43,6 +43,7 @@ query ($run: String!, $after: String) {
     Key(name="crash_id_reused", what="ids given to two sessions", reach="= 0"),
     Key(name="crash_orphans", what="processes running without devices, or held devices without a process", reach="= 0"),
     Key(name="crash_run_twice", what="jobs that were started more than once", reach="= 0"),
+    Key(name="crash_not_completed", what="jobs that did not come to their good end in spite of it", reach="= 0"),
 )
 async def crash() -> dict[str, float]:
     """First a server alone under the fastest submissions, then everything in turn, on SQLite and on PostgreSQL."""
@@ -53,6 +54,7 @@ async def crash() -> dict[str, float]:
         "crash_id_reused": alone["crash_id_reused"] + sum(found.ids_reused for found in rounds),
         "crash_orphans": alone["crash_orphans"] + sum(found.orphans for found in rounds),
         "crash_run_twice": sum(found.run_twice for found in rounds),
+        "crash_not_completed": sum(found.not_completed for found in rounds),
     }
 
 

@@ -1,28 +1,60 @@
-"""Durable submissions over HTTP, to a cluster whose GPUs are all held."""
+"""Durable submissions over HTTP, to a cluster whose GPUs are all held, on SQLite and on PostgreSQL."""
 
+import asyncio
+import sys
 import time
+from pathlib import Path
 
+import psutil
 from cluster import cluster, creation, occupy, percentile, submit
+from http_load import Connection, request
+from machine import fsync_p50_s
 from registry import Key, scenario
 
 from aliquot.cli.main_job.own_server import OwnServer
+from aliquot.cli.main_job.queries import CREATE
+
+sys.path.append(str(Path(__file__).parents[1] / "support"))
+
+from store_postgres import postgres_cluster  # the path is made above
 
 ALONE = 1000
 TOGETHER = 4000
 CLIENTS = 64
+TASKS = 2000
+ARRAYS = 20
 
 
 @scenario(
     Key(name="submit_per_s_1", what="durable submissions, one client", reach=">= 300"),
     Key(name="submit_per_s_64", what="durable submissions, 64 clients", reach=">= 1000"),
     Key(name="submit_p99_s", what="p99 of one: the worse of one client and 64", reach="<= 0.1"),
+    Key(name="submit_array_2000_s", what="an array of 2,000 tasks: acknowledged, median", reach="<= 0.010"),
 )
 async def submissions() -> dict[str, float]:
     """Each is acknowledged after its commit."""
     async with cluster() as server:
-        await occupy(server)
-        alone, rate_alone = await _timed(server, count=ALONE, clients=1)
-        together, rate_together = await _timed(server, count=TOGETHER, clients=CLIENTS)
+        found = await _rates(server)
+        return {**found, "submit_array_2000_s": await _array_s(server)}
+
+
+@scenario(
+    Key(name="submit_per_s_1_pg", what="durable submissions on PostgreSQL, one client", reach=">= 250"),
+    Key(name="submit_per_s_64_pg", what="durable submissions on PostgreSQL, 64 clients", reach=">= 600"),
+    Key(name="submit_p99_s_pg", what="p99 of one on PostgreSQL: the worse of one client and 64", reach="<= 0.1"),
+)
+async def submissions_on_postgresql() -> dict[str, float]:
+    """With the database's own settings, which wait for the disk at each commit."""
+    with postgres_cluster() as postgres:
+        url = await asyncio.to_thread(postgres.new_database)
+        async with cluster(database=url) as server:
+            return {f"{name}_pg": value for name, value in (await _rates(server)).items()}
+
+
+async def _rates(server: OwnServer) -> dict[str, float]:
+    await occupy(server)
+    alone, rate_alone = await _timed(server, count=ALONE, clients=1)
+    together, rate_together = await _timed(server, count=TOGETHER, clients=CLIENTS)
     return {
         "submit_per_s_1": rate_alone,
         "submit_per_s_64": rate_together,
@@ -32,6 +64,29 @@ async def submissions() -> dict[str, float]:
 
 async def _timed(server: OwnServer, *, count: int, clients: int) -> tuple[list[float], float]:
     bodies = [creation(argv=["true"], run="submissions", name=f"job {number}") for number in range(count)]
-    began = time.perf_counter()
+    process = psutil.Process(server.pid)
+    fsync_s, cpu_s, began = fsync_p50_s(), _cpu_s(process), time.perf_counter()
     took = await submit(server, bodies, clients=clients)
-    return took, count / (time.perf_counter() - began)
+    taken_s = time.perf_counter() - began
+    each_us = (_cpu_s(process) - cpu_s) / count * 1e6
+    told = f"{clients} clients: {each_us:.0f} us of the server's CPU each, fsync p50 {fsync_s * 1e3:.2f} ms"
+    print(told, file=sys.stderr, flush=True)
+    return took, count / taken_s
+
+
+async def _array_s(server: OwnServer) -> float:
+    slots = [{"slot": "cuda.device", "amount": "1"}]
+    array = {"command": {"argv": ["true"]}, "slots": slots, "array": f"0-{TASKS - 1}"}
+    body, took = request(CREATE, {"input": array}), []
+    async with Connection(server.port, server.token) as connection:
+        for _ in range(ARRAYS):
+            began = time.perf_counter()
+            answer = await connection.post(body)
+            took.append(time.perf_counter() - began)
+            assert b"CreateSessionSuccess" in answer, answer[:500]
+    return percentile(took, 0.5)
+
+
+def _cpu_s(process: psutil.Process) -> float:
+    times = process.cpu_times()
+    return times.user + times.system
