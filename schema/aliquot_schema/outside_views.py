@@ -2,8 +2,12 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
 
 from aliquot_schema.gpu_views import AllocatedGpuView
+
+LEASE_S: Final = 3600.0
+"""How long it is held unless it is called for again, where nobody says."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,7 +20,7 @@ class NewOutside:
     memory_gb: str | None = None
     """The least memory per GPU."""
     lease: float | None = None
-    """Seconds until it has to be called for again; None = the usual time."""
+    """Seconds until it has to be called for again; None = `LEASE_S`."""
     project: str | None = None
     pool: str | None = None
 

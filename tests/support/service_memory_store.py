@@ -10,6 +10,7 @@ from aliquot_schema.events import Entity, Event, Record
 from aliquot_schema.findings import Finding
 from aliquot_schema.ids import SessionId, UserId
 from aliquot_schema.leases import Kernel, Lease
+from aliquot_schema.notices import Alert, Delivery, NoticeMark, NoticeRule, Subscriber
 from aliquot_schema.orchestration import Orchestration
 from aliquot_schema.policies import PolicyDocument
 from aliquot_schema.quotas import Account, Quota
@@ -28,6 +29,11 @@ ENTITIES: dict[type, Entity] = {
     Orchestration: Entity.ORCHESTRATION,
     User: Entity.USER,
     ApiKey: Entity.KEY,
+    NoticeRule: Entity.NOTICE_RULE,
+    Alert: Entity.ALERT,
+    Delivery: Entity.DELIVERY,
+    Subscriber: Entity.SUBSCRIBER,
+    NoticeMark: Entity.NOTICE_MARK,
 }
 
 
@@ -81,7 +87,18 @@ class MemoryStore:
         return tuple(self.log[number : number + limit])
 
     async def sessions(self, query: SessionQuery) -> tuple[Session, ...]:
-        raise NotImplementedError("lists are tested over a real store")
+        if query.after is not None or query.oldest_first or query.ids or query.name:
+            raise NotImplementedError("pages are tested over a real store")
+        await asyncio.sleep(0)
+        known = (row for row in self.rows.values() if isinstance(row, Session))
+        wanted = [
+            row
+            for row in known
+            if (not query.states or row.state in query.states)
+            and (not query.owners or row.owner in query.owners)
+            and query.run_id in (None, row.run_id)
+        ]
+        return tuple(sorted(wanted, key=lambda row: row.id, reverse=True)[: query.limit])
 
     async def count_sessions(self, query: SessionQuery) -> int:
         raise NotImplementedError("lists are tested over a real store")

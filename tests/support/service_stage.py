@@ -106,7 +106,13 @@ class Stage:
         self.sessions = Sessions(state=state, journal=journal, creation=creation, store=store, clock=clock)
         self.previews = Previews(state=state, creation=creation, clock=clock)
         self.outside = Outside(
-            state=state, journal=journal, feed=feed, creation=creation, previews=self.previews, clock=clock
+            state=state,
+            journal=journal,
+            store=store,
+            feed=feed,
+            creation=creation,
+            previews=self.previews,
+            clock=clock,
         )
         self.queries = Queries(state=state, store=store, feed=feed, previews=self.previews, clock=clock)
         self.watching = Watching(state=state, feed=feed, outputs=executor)

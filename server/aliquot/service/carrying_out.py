@@ -6,11 +6,13 @@ from functools import partial
 from typing import Final, TypeVar
 
 from aliquot.core import transitions
+from aliquot.core.at_once import TURNED_AWAY
 from aliquot.core.plan import Eviction, Placement, Plan
 from aliquot.service.draft import Draft
 from aliquot.service.eviction import evict
 from aliquot.service.grants import Granted, Grants
 from aliquot.service.journal import Journal
+from aliquot.service.outside_leases import is_left
 from aliquot.service.state import State
 from aliquot_schema.ids import SessionId
 from aliquot_schema.sessions import Failure
@@ -39,17 +41,22 @@ class CarryingOut:
 
     async def run(self, plan: Plan) -> tuple[tuple[SessionId, ...], int]:
         """Commit what of the plan still holds; returns the sessions placed, and how many were overtaken."""
-        failures = list(plan.failures.items())
+        left = {placement.session_id for placement in plan.placements if self._is_left(placement)}
+        failures = [*plan.failures.items(), *((name, TURNED_AWAY) for name in sorted(left))]
         for first in range(0, len(failures), CHANGES_MAX):
             await self._write(partial(self._fail, failures=failures[first : first + CHANGES_MAX]))
         placed: list[SessionId] = []
-        for part in slices(plan.placements):
+        for part in slices([placement for placement in plan.placements if placement.session_id not in left]):
             placed += await self._place(part)
         if plan.fallbacks:
             await self._write(partial(self._fall_back, fallbacks=plan.fallbacks))
         if plan.evictions:
             await self._write(partial(self._evict, evictions=plan.evictions))
         return tuple(placed), len(plan.placements) - len(placed)
+
+    def _is_left(self, placement: Placement) -> bool:
+        session = self.state.sessions.get(placement.session_id)
+        return session is not None and is_left(session, now_us=self.now_us)
 
     async def _place(self, part: Sequence[Placement]) -> tuple[SessionId, ...]:
         grants = Grants(state=self.state, epoch=self.journal.epoch, now_us=self.now_us, versions=dict(self._versions))

@@ -4,8 +4,8 @@ import asyncio
 from dataclasses import replace
 from typing import Final
 
-from aliquot.core.field_checks import check_limit, label, milliseconds
 from aliquot.core.transitions import cancel
+from aliquot.service.accounts.gate import Gate
 from aliquot.service.allocated_gpus import of_leases
 from aliquot.service.creation import Creation
 from aliquot.service.draft import Draft
@@ -13,8 +13,9 @@ from aliquot.service.feed import Feed
 from aliquot.service.gpu_slots import gpu_slots
 from aliquot.service.journal import Journal
 from aliquot.service.outside_leases import end
-from aliquot.service.permissions import check_may_change
-from aliquot.service.ports import Clock
+from aliquot.service.outside_request import COMMAND, JOB_ID_CHARS_MAX, check_same, lease_ms_of, request_of, spread
+from aliquot.service.permissions import check_may_change, check_may_submit
+from aliquot.service.ports import Clock, SessionQuery, Store
 from aliquot.service.preview import Previews
 from aliquot.service.projection import reserve_until
 from aliquot.service.projection_terms import moment
@@ -23,7 +24,6 @@ from aliquot_schema.errors import (
     AliquotError,
     IdempotencyMismatch,
     ImpossibleRequest,
-    InvalidRequest,
     NotFound,
     NotPlaced,
     Unavailable,
@@ -34,25 +34,36 @@ from aliquot_schema.outside_views import BlockerView, NewOutside, OutsideView
 from aliquot_schema.reasons import Reason
 from aliquot_schema.requests import Caller, NewSession
 from aliquot_schema.sessions import Session
-from aliquot_schema.states import SessionState
+from aliquot_schema.states import ENDED, SessionState
 
-LEASE_S: Final = 3600.0
-LEASE_S_MAX: Final = 7 * 86_400
-JOB_ID_CHARS_MAX: Final = 128
 PASS_WAIT_S: Final = 10.0
-"""A pass is made within this time as long as somebody leads."""
-COMMAND: Final = "gpu-allocate"
+"""A pass is made within this time as long as somebody leads. What is taken back too late, or not
+at all, is turned away by its age; see `outside_leases.is_left`."""
+STEPS_MAX: Final = 100
+"""Of sessions of one job name that are looked through for its newest."""
 ACTOR: Final = "system:outside"
 
 
 class Outside:
     """What scripts ask for that start their work themselves. Every method returns after the commit."""
 
+    gate: Gate | None = None
+    """Its rate counts what is called for anew; None lets everybody pass."""
+
     def __init__(
-        self, *, state: State, journal: Journal, feed: Feed, creation: Creation, previews: Previews, clock: Clock
+        self,
+        *,
+        state: State,
+        journal: Journal,
+        store: Store,
+        feed: Feed,
+        creation: Creation,
+        previews: Previews,
+        clock: Clock,
     ) -> None:
         self._state = state
         self._journal = journal
+        self._store = store
         self._feed = feed
         self._creation = creation
         self._previews = previews
@@ -61,25 +72,24 @@ class Outside:
     async def allocate(self, caller: Caller, asked: NewOutside) -> OutsideView:
         """Give GPUs to a job, or hold on to those that it has for another while.
 
+        What is held is looked for first: neither a full queue nor a lowered quota, nor a rate, takes from a job what
+        it runs on.
+
         Raises:
             NotPlaced: there is nothing for it now; what it says of holders is as of a moment before or after.
             IdempotencyMismatch: the job holds something else than it asks for.
-            InvalidRequest, UnknownSlot, ImpossibleRequest, QuotaExceeded, QueueFull, Forbidden: nothing is kept.
+            InvalidRequest, UnknownSlot, ImpossibleRequest, QuotaExceeded, QueueFull, RateLimited, Forbidden: nothing is
+            kept.
             Unavailable: nobody leads now; nothing is kept.
         """
-        request = await self._possible(caller, self._request(asked))
+        check_may_submit(caller)
+        request = request_of(self._state, asked)
         held = self._held(caller, asked.job_id)
         if held is not None:
-            return await self._renew(caller, held, request)
-        if self._state.orchestration.is_stopped:
-            raise NotPlaced("the orchestrator is stopped, and nothing new is placed", reason=Reason.STOPPED)
-        preview = await self._previews.preview(caller, request)
-        if not preview.starts_now:
-            raise await self._refusal(caller, request)
-        session = await self._until_looked_at(await self._create(caller, request))
-        if session.state is not SessionState.RUNNING:
-            raise await self._refusal(caller, request)
-        return self._view(session, renewed=False)
+            check_same(held, request)
+            if await self._renew(caller, held, lease_ms=lease_ms_of(asked)):
+                return self._view(held, renewed=True)
+        return await self._place(caller, request)
 
     async def release(self, caller: Caller, job_id: str) -> OutsideView:
         """Give back what a job holds.
@@ -108,34 +118,29 @@ class Outside:
         """See `gpu_slots`."""
         return gpu_slots(self._state, count)
 
-    def _request(self, asked: NewOutside) -> NewSession:
-        job_id = label(asked.job_id, field="job_id")
-        if not job_id:
-            raise InvalidRequest("job_id: it is empty; say what the job is called", field="job_id")
-        check_limit(len(job_id), field="job_id", most=JOB_ID_CHARS_MAX, unit="characters")
-        lease_s = LEASE_S if asked.lease is None else asked.lease
-        milliseconds(lease_s, field="lease", most_s=LEASE_S_MAX)
-        return NewSession(
-            argv=(COMMAND, job_id),
-            shell=None,
-            slots=gpu_slots(self._state, asked.gpu_count),
-            gpu_memory_gb=asked.memory_gb,
-            name=job_id,
-            run_id=job_id,
-            project=asked.project,
-            pool=asked.pool,
-            outside=lease_s,
-        )
+    async def _place(self, caller: Caller, request: NewSession) -> OutsideView:
+        if self.gate is not None:
+            self.gate.check_rate(caller, sessions=1)
+        request = await self._possible(caller, request)
+        if self._state.orchestration.is_stopped:
+            raise NotPlaced("the orchestrator is stopped, and nothing new is placed", reason=Reason.STOPPED)
+        preview = await self._previews.preview(caller, request)
+        if not preview.starts_now:
+            raise await self._refusal(caller, request)
+        session = await self._until_looked_at(await self._create(caller, request))
+        if session.state is not SessionState.RUNNING:
+            raise await self._refusal(caller, request)
+        return self._view(session, renewed=False)
 
     async def _possible(self, caller: Caller, request: NewSession) -> NewSession:
         """On one agent; whole GPUs of which no agent has so many, on several."""
-        ((slot, amount),) = request.slots
         try:
             await self._creation.tried(caller, request)
         except ImpossibleRequest:
-            if not slot.endswith(".device") or int(amount) == 1:
+            on_several = spread(request)
+            if on_several is None:
                 raise
-            return replace(request, slots=((slot, "1"),), cluster_size=int(amount))
+            return on_several
         return request
 
     def _held(self, caller: Caller, job_id: str) -> Session | None:
@@ -144,31 +149,27 @@ class Outside:
         mine = (session for session in sessions if session is not None and session.owner == caller.user)
         return next((session for session in mine if session.run_id == job_id), None)
 
-    async def _renew(self, caller: Caller, held: Session, request: NewSession) -> OutsideView:
-        wanted = await self._creation.tried(caller, request)
-        if _what(wanted) != _what(held):
-            raise IdempotencyMismatch(
-                f"job_id: {held.run_id} holds something else than it asks for now; release it first",
-                key=held.run_id or "",
-                session_id=held.id,
-            )
+    async def _renew(self, caller: Caller, held: Session, *, lease_ms: int) -> bool:
+        """Hold on to it; False when it was given back or expired just now."""
 
-        def change(draft: Draft) -> None:
-            until_us = self._clock.now_us() + 1000 * (wanted.spec.outside_ms or 0)
+        def change(draft: Draft) -> bool:
+            until_us = self._clock.now_us() + 1000 * lease_ms
             leases = draft.leases_outside(held.id)
-            if not leases:
-                raise NotPlaced(f"{held.run_id} expired just now; call again", reason="expired")
             for lease in leases:
                 if lease.until_us is None or lease.until_us < until_us:
                     draft.put(replace(lease, until_us=until_us), "renewed")
+            return bool(leases)
 
-        await self._journal.transact(change, actor=caller.user, request_id=RequestId(caller.request_id))
-        return self._view(held, renewed=True)
+        return await self._journal.transact(change, actor=caller.user, request_id=RequestId(caller.request_id))
 
     async def _create(self, caller: Caller, request: NewSession) -> SessionId:
-        """A session for the job, whose last one has ended. Two calls at once make one: they choose the same key."""
-        last = "0"
-        while True:
+        """A session for the job, whose last one has ended. Two calls at once make one: they choose the same key.
+
+        Raises:
+            Unavailable: others make and end such sessions faster than this follows.
+        """
+        last = await self._newest_ended(caller, request.run_id or "")
+        for _ in range(STEPS_MAX):
             key = f"{COMMAND}/{request.run_id}/{last}"
             try:
                 session, _ = await self._creation.create(caller, replace(request, idempotency_key=key))
@@ -181,6 +182,12 @@ class Outside:
             if not session.is_ended:
                 return session.id
             last = session.id
+        raise Unavailable(f"{request.run_id} is called for and ended all the time; try again")
+
+    async def _newest_ended(self, caller: Caller, job_id: str) -> str:
+        """Where the row of a job's sessions ends, or is soon to end; `0` where it begins."""
+        query = SessionQuery(owners=(caller.user,), run_id=job_id, states=tuple(ENDED), limit=STEPS_MAX)
+        return next((session.id for session in await self._store.sessions(query) if session.is_outside), "0")
 
     async def _until_looked_at(self, session_id: SessionId) -> Session:
         """The session after the pass that gave it something or turned it away."""
@@ -231,8 +238,3 @@ class Outside:
             renewed=renewed,
             revision=self._state.revision,
         )
-
-
-def _what(session: Session) -> tuple[object, ...]:
-    """What it asks for."""
-    return session.spec.slots, session.spec.cluster_size, session.spec.gpu_memory_bytes

@@ -40,11 +40,13 @@ class OutsideIndex:
 
     def ends(self) -> Mapping[SessionId, int]:
         """When they have to give it back, microseconds UTC."""
-        return {
-            name: max(lease.until_us for lease in leases.values() if lease.until_us is not None)
-            for name, leases in self._of.items()
-            if any(lease.until_us is not None for lease in leases.values())
-        }
+        ends = ((name, self.end_of(name)) for name in self._of)
+        return {name: end_us for name, end_us in ends if end_us is not None}
+
+    def end_of(self, session_id: SessionId) -> int | None:
+        """When one has to give it back; None when it holds nothing, or for ever."""
+        leases = self._of.get(session_id, {}).values()
+        return max((lease.until_us for lease in leases if lease.until_us is not None), default=None)
 
 
 def outside_row(

@@ -10,6 +10,14 @@ from aliquot_schema.leases import EndEvidence
 from aliquot_schema.sessions import Failure, Session
 from aliquot_schema.states import SessionState
 
+WAITED_US_MAX: Final = 30_000_000
+"""Who calls for devices waits for a few seconds, and has left when nobody decided for so long."""
+
+
+def is_left(session: Session, *, now_us: int) -> bool:
+    """Whether nobody waits any more for what this asks for, so that it would hold devices for nobody."""
+    return session.is_outside and now_us - session.queued_us > WAITED_US_MAX
+
 
 def end(draft: Draft, session: Session, evidence: EndEvidence, *, now_us: int) -> Session:
     """Give everything back, and end the session, unless that was done before."""

@@ -155,7 +155,7 @@ def session_view(state: State, session: Session, *, position: int | None = None)
 
 def reserve_until(state: State, session: Session) -> datetime | None:
     """When it is reckoned to have given its devices back, as a pass reckons, see `guards`; None = it has none."""
-    ends_us = state.outside.ends().get(session.id) if session.is_outside else None
+    ends_us = state.outside.end_of(session.id) if session.is_outside else None
     if ends_us is not None:
         return moment(ends_us)
     began_us = session.started_us if session.started_us is not None else session.scheduled_us

@@ -63,6 +63,7 @@ class UseCases:
         self.outside = Outside(
             state=state,
             journal=self.journal,
+            store=store,
             feed=self.feed,
             creation=creation,
             previews=self.previews,
@@ -84,4 +85,5 @@ class UseCases:
         """
         rate = None if per_minute is None else Rate(per_minute=per_minute)
         self.accounts.trust = trust
-        self.sessions.gate = Gate(self.state.people, trust=trust, rate=rate, monotonic=self.clock.monotonic)
+        gate = Gate(self.state.people, trust=trust, rate=rate, monotonic=self.clock.monotonic)
+        self.sessions.gate = self.outside.gate = gate

@@ -4,6 +4,8 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
+from aliquot_schema.outside_views import LEASE_S
+
 Text = Annotated[str, Meta(min_length=1, max_length=256)]
 Command = Annotated[str, Meta(min_length=1)]
 Arguments = Annotated[list[str], Meta(min_length=1)]
@@ -42,7 +44,9 @@ class AllocateGpus(Struct, kw_only=True, forbid_unknown_fields=True):
     job_id: Annotated[str, Meta(min_length=1, max_length=128)]
     gpu_count: Annotated[float, Meta(gt=0, le=100_000, description="Whole GPUs, or shares of one like 0.25.")] = 1
     memory_gb: Memory | None = None
-    lease: Annotated[float, Meta(gt=0, le=604_800, description="Seconds until it has to be called for again.")] = 3600
+    lease: Annotated[float, Meta(gt=0, le=604_800, description="Seconds until it has to be called for again.")] = (
+        LEASE_S
+    )
     project: Text | None = None
     pool: Text | None = None
 

@@ -1,0 +1,118 @@
+"""Work that is run outside, called for again and again: what runs keeps what it holds, who has left holds nothing."""
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from aliquot.service.accounts.buckets import Rate
+from aliquot.service.accounts.gate import Gate
+from aliquot.service.accounts.trust import Trust
+from aliquot.service.outside_leases import WAITED_US_MAX
+from aliquot.service.outside_request import request_of
+from aliquot.service.quotas import Quotas
+from aliquot_schema.admin_views import NewQuota
+from aliquot_schema.errors import IdempotencyMismatch, QuotaExceeded, RateLimited
+from aliquot_schema.ids import UserId
+from aliquot_schema.outside_views import NewOutside, OutsideView
+from aliquot_schema.quotas import QuotaScope
+from aliquot_schema.requests import Caller, NewSession, Role
+from aliquot_schema.sessions import Session
+from aliquot_schema.states import SessionState as S
+from service_bench import agent
+from service_stage import CALLER, Stage, stage
+
+pytestmark = pytest.mark.anyio
+
+BOB = replace(CALLER, user=UserId("bob"), role=Role.USER)
+
+
+async def allocated(
+    on: Stage, job: str = "job", count: str = "1", *, caller: Caller = CALLER, **more: Any
+) -> OutsideView:
+    """Call for GPUs while passes go on by themselves, as they do in a server."""
+    passes = asyncio.create_task(on.allocator.run())
+    try:
+        async with asyncio.timeout(60):
+            return await on.outside.allocate(caller, NewOutside(job_id=job, gpu_count=count, **more))
+    finally:
+        passes.cancel()
+        await asyncio.gather(passes, return_exceptions=True)
+        on.check()
+
+
+async def test_a_full_queue_and_a_lowered_quota_take_nothing_from_what_runs() -> None:
+    async with stage([agent("a", devices=2)]) as on:
+        first = await allocated(on, count="2")
+        quotas = Quotas(state=on.state, journal=on.journal, clock=on.clock)
+        limits = NewQuota(scope=QuotaScope.USER, name="ann", max_slots=[("cuda.device", "1")], max_queued=0)
+        await quotas.set_quota(CALLER, limits, None)
+        on.outside.gate = Gate(on.state.people, trust=Trust.SHARED, rate=Rate(per_minute=1), monotonic=lambda: 0.0)
+        for _ in range(3):
+            second = await allocated(on, count="2", lease=7200.0)
+            assert (second.session_id, second.renewed) == (first.session_id, True)
+        with pytest.raises(QuotaExceeded):
+            await allocated(on, job="other", count="2")
+
+
+async def test_a_cluster_of_another_shape_takes_nothing_from_what_runs() -> None:
+    async with stage([agent("a", devices=2), agent("b", devices=2)]) as on:
+        first = await allocated(on, count="3")
+        on.executor.joins(agent("c", devices=8))
+        await on.settle()
+        assert (await allocated(on, count="3")).session_id == first.session_id
+        with pytest.raises(IdempotencyMismatch):
+            await allocated(on, count="2")
+
+
+async def test_what_is_called_for_anew_counts_as_a_submission() -> None:
+    async with stage([agent("a", devices=4)]) as on:
+        on.outside.gate = Gate(on.state.people, trust=Trust.ALONE, rate=Rate(per_minute=2), monotonic=lambda: 0.0)
+        for job in ("one", "two"):
+            await allocated(on, job, caller=BOB)
+        with pytest.raises(RateLimited):
+            await on.outside.allocate(BOB, NewOutside(job_id="three", gpu_count="1"))
+        assert (await on.outside.allocate(BOB, NewOutside(job_id="one", gpu_count="1"))).renewed
+
+
+async def test_a_job_called_for_and_ended_often_is_made_in_one_step() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        for _ in range(12):
+            await allocated(on)
+            await on.outside.release(CALLER, "job")
+        keys: list[str] = []
+        create = on.outside._creation.create
+
+        async def counted(caller: Caller, request: NewSession) -> tuple[Session, bool]:
+            keys.append(request.idempotency_key or "")
+            return await create(caller, request)
+
+        on.outside._creation.create = counted  # type: ignore[method-assign]  # told of every call
+        await allocated(on)
+        assert len(keys) == 1
+
+
+async def test_it_is_turned_away_when_nobody_decided_while_its_caller_was_there() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        request = request_of(on.state, NewOutside(job_id="job", gpu_count="1"))
+        session, _ = await on.outside._creation.create(CALLER, request)
+        on.clock.passes(WAITED_US_MAX / 1e6 + 1)
+        await on.advance()
+        assert (on.session(session.id).state, on.held()) == (S.FAILED, {})
+        assert (await allocated(on)).gpu_ids == ("a-gpu-0",)
+
+
+async def test_it_is_made_anew_when_it_ended_while_it_was_renewed() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        first = await allocated(on)
+        transact = on.journal.transact
+
+        async def after_its_end(*args: Any, **more: Any) -> Any:
+            on.journal.transact = transact  # type: ignore[method-assign]
+            await on.outside.release(CALLER, "job")
+            return await transact(*args, **more)
+
+        on.journal.transact = after_its_end  # type: ignore[method-assign]  # somebody is quicker
+        second = await allocated(on)
+        assert (second.renewed, second.session_id != first.session_id) == (False, True)
