@@ -7,6 +7,7 @@ from aliquot_schema.accounts import ApiKey, User
 from aliquot_schema.agents import Agent, KnownSlot
 from aliquot_schema.findings import Finding
 from aliquot_schema.leases import Kernel, Lease
+from aliquot_schema.notices import Alert, Delivery, NoticeMark, NoticeRule, Subscriber
 from aliquot_schema.orchestration import Orchestration
 from aliquot_schema.policies import PolicyDocument
 from aliquot_schema.quotas import Account, Quota
@@ -25,6 +26,11 @@ Record = (
     | Orchestration
     | User
     | ApiKey
+    | NoticeRule
+    | Alert
+    | Delivery
+    | Subscriber
+    | NoticeMark
 )
 """Everything the store holds a row of, and events carry the full new state of."""
 
@@ -46,6 +52,11 @@ class Entity(StrEnum):
     USER = "user"
     KEY = "key"
     ORCHESTRATION = "orchestration"
+    NOTICE_RULE = "notice_rule"
+    ALERT = "alert"
+    DELIVERY = "delivery"
+    SUBSCRIBER = "subscriber"
+    NOTICE_MARK = "notice_mark"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

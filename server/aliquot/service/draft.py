@@ -6,6 +6,7 @@ from typing import Any, Final, TypeVar
 
 from aliquot.core import transitions
 from aliquot.core.arrays import place_of, settled, with_task
+from aliquot.service.noticed import KINDS
 from aliquot.service.ports import Write
 from aliquot.service.state import State
 from aliquot_schema.accounts import ApiKey, User
@@ -25,6 +26,7 @@ from aliquot_schema.ids import (
     UserId,
 )
 from aliquot_schema.leases import EndEvidence, Kernel, Lease
+from aliquot_schema.notices import Alert, Delivery, NoticeMark, NoticeRule, Subscriber
 from aliquot_schema.orchestration import ORCHESTRATION_ID, Orchestration
 from aliquot_schema.policies import POLICY_ID, PolicyDocument
 from aliquot_schema.quotas import Account, Quota, account_id
@@ -44,6 +46,11 @@ R = TypeVar(
     Orchestration,
     User,
     ApiKey,
+    NoticeRule,
+    Alert,
+    Delivery,
+    Subscriber,
+    NoticeMark,
 )
 
 _ENTITY: Final[dict[type, str]] = {
@@ -59,6 +66,11 @@ _ENTITY: Final[dict[type, str]] = {
     User: "user",
     ApiKey: "key",
     Orchestration: "orchestration",
+    NoticeRule: "notice_rule",
+    Alert: "alert",
+    Delivery: "delivery",
+    Subscriber: "subscriber",
+    NoticeMark: "notice_mark",
 }
 
 
@@ -202,6 +214,8 @@ class Draft:
             self.merge(told, str(told.state) if told.is_ended else "task_ended")
 
     def _current(self, record: Record) -> Record | None:
+        if isinstance(record, KINDS):
+            return self._state.noticed.find(type(record), record.id)
         return _KNOWN[type(record)](self._state, record.id)
 
 

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from aliquot.service.noticed import KINDS
 from aliquot_schema.accounts import ApiKey, User
 from aliquot_schema.agents import Agent, KnownSlot
 from aliquot_schema.events import Record
@@ -26,6 +27,7 @@ _LOADED: Final = (
     Kernel,
     Session,
     Finding,
+    *KINDS,
 )
 
 

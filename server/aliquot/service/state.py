@@ -18,6 +18,7 @@ from aliquot.service.forecasting import Forecasts
 from aliquot.service.holdings import Holdings
 from aliquot.service.judgement import Judgement
 from aliquot.service.meeting_ports import MeetingPorts, leader_of
+from aliquot.service.noticed import KINDS, Noticed
 from aliquot.service.outside_index import OutsideIndex, outside_row
 from aliquot.service.people import People
 from aliquot.service.possible import Possible
@@ -66,6 +67,7 @@ class State:
         self.quotas: dict[QuotaId, Quota] = {}
         self.accounts: dict[str, Account] = {}
         self.people = People()
+        self.noticed = Noticed()
         self.findings: dict[str, Finding] = {}
         """Those that stand."""
         self.external = External()
@@ -327,9 +329,6 @@ class State:
         self.books.usage = replace(self.books.usage, half_life_ms=policy.half_life_ms)
         self.running_rows.note_all()
 
-    def _put_orchestration(self, orchestration: Orchestration) -> None:
-        self.orchestration = orchestration
-
     def _put_quota(self, quota: Quota) -> None:
         self.quotas = {**self.quotas, quota.id: quota}
 
@@ -391,10 +390,11 @@ _WRITERS: Final[dict[type, Callable[..., None]]] = {
     Agent: State._put_agent,
     KnownSlot: State._put_slot,
     PolicyDocument: State._put_policy,
-    Orchestration: State._put_orchestration,
+    Orchestration: lambda state, orchestration: setattr(state, "orchestration", orchestration),
     Quota: State._put_quota,
     Account: State._put_account,
     Finding: State._put_finding,
     User: lambda state, user: state.people.put_user(user),
     ApiKey: lambda state, key: state.people.put_key(key),
+    **dict.fromkeys(KINDS, lambda state, record: state.noticed.put(record)),
 }

@@ -10,15 +10,20 @@ from aliquot.store.ledger.tables import PASSES
 from aliquot.store.mapping import (
     ACCOUNT,
     AGENT,
+    ALERT,
+    DELIVERY,
     FINDING,
     KERNEL,
     KEY,
     LEASE,
+    NOTICE_MARK,
     ORCHESTRATION,
     POLICY,
     QUOTA,
+    RULE,
     SESSION,
     SLOT,
+    SUBSCRIBER,
     USER,
     RecordMapping,
 )
@@ -68,9 +73,11 @@ def _records(connection: Connection, *, ended_limit: int) -> Iterator[Record]:
     leases = select(LEASES).where(LEASES.c.id.in_(union(select(LEASES.c.id).where(_HELD), of_present)))
     yield from _read(connection, AGENT, select(AGENT.table))
     yield from _read(connection, SLOT, select(SLOT.table))
-    for small in (ORCHESTRATION, POLICY, QUOTA, ACCOUNT, USER, KEY):
+    for small in (ORCHESTRATION, POLICY, QUOTA, ACCOUNT, USER, KEY, RULE, SUBSCRIBER, NOTICE_MARK):
         yield from _read(connection, small, select(small.table))
     yield from _read(connection, FINDING, select(FINDING.table).where(FINDING.table.c.closed_us.is_(None)))
+    yield from _read(connection, ALERT, select(ALERT.table).where(ALERT.table.c.closed_us.is_(None)))
+    yield from _read(connection, DELIVERY, select(DELIVERY.table).where(DELIVERY.table.c.ended_us.is_(None)))
     yield from _read(connection, SESSION, select(SESSIONS).where(SESSIONS.c.id.in_(kept)))
     yield from _read(connection, KERNEL, present)
     yield from _read(connection, LEASE, leases)

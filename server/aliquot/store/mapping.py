@@ -9,6 +9,7 @@ from typing import Any, Final, Generic, TypeVar, Union, get_args, get_origin, ge
 
 from sqlalchemy import Table
 
+from aliquot.store import outbox_tables as outbox
 from aliquot.store import tables
 from aliquot.store.encoding import ENCODER, decoder
 from aliquot.store.tables import ACCOUNTS, AGENTS, FINDINGS, KERNELS, LEASES, POLICIES, QUOTAS, SESSIONS, SLOTS
@@ -17,6 +18,7 @@ from aliquot_schema.agents import Agent, KnownSlot
 from aliquot_schema.events import Entity, Record
 from aliquot_schema.findings import Finding
 from aliquot_schema.leases import Kernel, Lease
+from aliquot_schema.notices import Alert, Delivery, NoticeMark, NoticeRule, Subscriber
 from aliquot_schema.orchestration import Orchestration
 from aliquot_schema.policies import PolicyDocument
 from aliquot_schema.quotas import Account, Quota
@@ -101,10 +103,16 @@ ORCHESTRATION: Final = RecordMapping(Orchestration, entity=Entity.ORCHESTRATION,
 FINDING: Final = RecordMapping(Finding, entity=Entity.FINDING, table=FINDINGS)
 USER: Final = RecordMapping(User, entity=Entity.USER, table=tables.USERS)
 KEY: Final = RecordMapping(ApiKey, entity=Entity.KEY, table=tables.KEYS)
+RULE: Final = RecordMapping(NoticeRule, entity=Entity.NOTICE_RULE, table=outbox.RULES)
+ALERT: Final = RecordMapping(Alert, entity=Entity.ALERT, table=outbox.ALERTS)
+DELIVERY: Final = RecordMapping(Delivery, entity=Entity.DELIVERY, table=outbox.DELIVERIES)
+SUBSCRIBER: Final = RecordMapping(Subscriber, entity=Entity.SUBSCRIBER, table=outbox.SUBSCRIBERS)
+NOTICE_MARK: Final = RecordMapping(NoticeMark, entity=Entity.NOTICE_MARK, table=outbox.NOTICE_MARKS)
+NOTICES: Final = (RULE, ALERT, DELIVERY, SUBSCRIBER, NOTICE_MARK)
 
 MAPPINGS: Final[dict[type[Record], RecordMapping[Any]]] = {
     m.record: m
-    for m in (AGENT, SLOT, POLICY, QUOTA, SESSION, KERNEL, LEASE, ACCOUNT, FINDING, ORCHESTRATION, USER, KEY)
+    for m in (AGENT, SLOT, POLICY, QUOTA, SESSION, KERNEL, LEASE, ACCOUNT, FINDING, ORCHESTRATION, USER, KEY, *NOTICES)
 }
 """In the order in which tables are written and loaded; it is the same everywhere, so that writers do not deadlock."""
 BY_ENTITY: Final[dict[str, RecordMapping[Any]]] = {str(m.entity): m for m in MAPPINGS.values()}

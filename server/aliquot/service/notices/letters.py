@@ -1,0 +1,55 @@
+"""Letters: one notice, or several that are told together, as a receiver gets them."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from itertools import groupby
+
+from aliquot_schema.ids import UserId
+from aliquot_schema.notices import Delivery, Severity
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Letter:
+    """What one receiver is told at one time."""
+
+    key: str
+    """The same whenever it is sent again."""
+    user: UserId | None
+    """Whom it is for; None = those who look after the cluster."""
+    email: str | None
+    """Of that user."""
+    notices: tuple[Delivery, ...]
+    """In the order in which they were made; at least one."""
+    details: tuple[str, ...] = ()
+    """What is told beside the words of each notice, in lines: the end of a session's output. Empty, or one each."""
+
+    @property
+    def severity(self) -> Severity:
+        """The highest."""
+        return max(notice.severity for notice in self.notices)
+
+    @property
+    def subject(self) -> str:
+        """One line."""
+        first = self.notices[0].words.splitlines()[0]
+        return first if len(self.notices) == 1 else f"{len(self.notices)} notices; the first: {first}"
+
+
+def due(deliveries: Iterable[Delivery], *, now_us: int) -> Iterator[tuple[Delivery, ...]]:
+    """What is to be sent now, letter by letter. Those that are gathered were told to be due at one time, so that the
+    same ones stay together over repeats and restarts."""
+    ripe = sorted((one for one in deliveries if one.next_us <= now_us), key=_together)
+    for _, group in groupby(ripe, key=_together):
+        yield tuple(sorted(group, key=lambda one: one.id))
+
+
+def key_of(notices: Sequence[Delivery]) -> str:
+    """The name of a letter: that of its one notice, or one that is made from all of theirs."""
+    if len(notices) == 1:
+        return notices[0].id
+    return f"dlv_{sha256(' '.join(one.id for one in notices).encode()).hexdigest()[:32]}"
+
+
+def _together(one: Delivery) -> tuple[str, str, int, int, str]:
+    return one.receiver, one.user or "", one.next_us, one.tries, "" if one.is_gathered else one.id
