@@ -1,0 +1,24 @@
+"""The build: sources are copied, what comes from the code is written beside them, and Sphinx makes pages of both."""
+
+import shutil
+from pathlib import Path
+from typing import Final
+
+from sphinx.cmd.build import build_main
+
+from aliquot_docs.written import ROOT, write
+
+SOURCES: Final = ROOT / "server" / "docs"
+
+
+def build(target: Path) -> int:
+    """Build the pages into `target/html`. A warning is an error.
+
+    Returns:
+        Sphinx's exit code, 0 when all went well.
+    """
+    source = target / "source"
+    shutil.rmtree(source, ignore_errors=True)
+    shutil.copytree(SOURCES, source, ignore=shutil.ignore_patterns("aliquot_docs", "__pycache__", ".*"))
+    write(source)
+    return build_main(["-q", "-W", "--keep-going", "-n", "-b", "html", str(source), str(target / "html")])

@@ -1,0 +1,100 @@
+"""What policies do to the same month, from the simulator: a plot of the waits, and a table of the figures."""
+
+import re
+from collections.abc import Mapping
+from io import StringIO
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from aliquot.core.policy import Policy
+from aliquot.core.simulation.outcome import Outcome
+from aliquot.core.simulation.report import Times, report
+from aliquot.core.simulation.run import simulate
+from aliquot.core.simulation.settings import Settings
+from aliquot_docs.drawing.svg import PALETTE
+from aliquot_docs.drawing.workload import cluster, month
+from aliquot_docs.markdown import code, table
+from aliquot_schema.policies import Backfill
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+ORDERS: Final = {
+    "fcfs, no backfill": Policy(order="fcfs", backfill=Backfill.NONE),
+    "fcfs": Policy(order="fcfs", backfill=Backfill.EASY),
+    "sjf": Policy(order="sjf", backfill=Backfill.EASY),
+    "fair_share": Policy(order="fair_share", backfill=Backfill.EASY),
+}
+BACKFILLS: Final = {name.value: Policy(order="fair_share", backfill=name) for name in Backfill}
+INK: Final = "#010203"
+"""Stands for the page's own colour of text until the plot is in the page."""
+DASHES: Final = ("--", "-.", ":", "-")
+LEAST_H: Final = 1 / 60
+
+
+def outcomes(policies: Mapping[str, Policy]) -> dict[str, Outcome]:
+    """A run of the month under each policy."""
+    jobs, agents = month(), cluster()
+    return {label: simulate(jobs, agents, Settings(policy=policy)) for label, policy in policies.items()}
+
+
+def waits_plot(runs: Mapping[str, Outcome], *, title: str) -> str:
+    """How many jobs have started after so many hours, as SVG that stands in a page."""
+    # A figure of its own needs no display, and leaves the library's global state alone.
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    look: dict[Any, str] = {"svg.fonttype": "none", "svg.hashsalt": title, "text.color": INK, "axes.labelcolor": INK}
+    look |= {"axes.edgecolor": INK, "xtick.color": INK, "ytick.color": INK, "font.family": "sans-serif"}
+    with matplotlib.rc_context(look):
+        figure = Figure(figsize=(7.2, 3.6), layout="constrained")
+        axes = figure.subplots()
+        for number, (label, outcome) in enumerate(runs.items()):
+            _curve(axes, outcome, label=label, color=PALETTE[number], dash=DASHES[number])
+        axes.set_xscale("log")
+        axes.set_xlabel("hours in the queue (one minute or less stands at the left)")
+        axes.set_ylabel("jobs that have started, %")
+        axes.grid(alpha=0.25)
+        axes.legend(framealpha=0)
+        drawn = StringIO()
+        figure.savefig(drawn, format="svg", transparent=True, metadata={"Date": None})
+    return _in_page(drawn.getvalue(), title=title)
+
+
+def figures_table(runs: Mapping[str, Outcome]) -> str:
+    """The means, the worst, the use and the evenness of each run."""
+    heads = (
+        "policy",
+        "mean wait, h",
+        "95 % wait less than, h",
+        "longest wait, h",
+        "mean slowdown",
+        "use while somebody waits",
+    )
+    found = {label: report(outcome) for label, outcome in runs.items()}
+    rows = (
+        (
+            code(label),
+            f"{made.wait.mean_s / 3600:.1f}",
+            f"{made.wait.p95_s / 3600:.1f}",
+            f"{made.wait.max_s / 3600:.0f}",
+            f"{made.slowdown_mean:.1f}",
+            f"{made.utilization_pct:.0f} %",
+        )
+        for label, made in found.items()
+    )
+    return table(heads, rows)
+
+
+def _curve(axes: "Axes", outcome: Outcome, *, label: str, color: str, dash: str) -> None:
+    hours = np.sort(np.maximum(Times.of(outcome).wait / 3600, LEAST_H))
+    axes.step(hours, 100 * np.arange(1, len(hours) + 1) / len(hours), dash, where="post", label=label, color=color)
+
+
+def _in_page(drawn: str, *, title: str) -> str:
+    svg = drawn[drawn.index("<svg") :].replace(INK, "currentColor")
+    svg = re.sub(r'width="[^"]+" height="[^"]+"', 'class="figure" role="img"', svg, count=1)
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    lines = "".join(f"{line.strip()}\n" for line in svg.splitlines() if line.strip())
+    return f'<div class="figure-frame" title="{title}">{lines}</div>\n'

@@ -1,0 +1,1 @@
+"""Pages and parts of pages that are written from the code."""

@@ -1,0 +1,32 @@
+"""The command line, from Typer's own description of it."""
+
+import re
+from typing import Any, Final
+
+import click
+import typer
+from typer.cli import get_docs_for_click
+
+from aliquot.cli import main
+
+NAME: Final = "aliquot"
+WAITS_IN_CODE: Final = re.compile(r"^(\* `[^`\n]+`(?:: .*)?)$", re.MULTILINE)
+
+
+def commands_page() -> str:
+    """All commands with their arguments and options."""
+    command: Any = typer.main.get_command(main)
+    context = typer.Context(command, info_name=NAME)
+    written = get_docs_for_click(obj=command, ctx=context, name=NAME, title="Command line")
+    return WAITS_IN_CODE.sub(lambda line: line[1].replace("[", "\\[").replace("<", "\\<"), written)
+
+
+def command_paths() -> list[str]:
+    """Every command that can be run, as it is typed."""
+    return list(_paths(typer.main.get_command(main), NAME))
+
+
+def _paths(command: Any, prefix: str) -> list[str]:
+    if not isinstance(command, click.Group) and not hasattr(command, "commands"):
+        return [prefix]
+    return [path for name, one in sorted(command.commands.items()) for path in _paths(one, f"{prefix} {name}")]

@@ -1,0 +1,88 @@
+"""Fair share worked through: three people of two projects, with numbers that the scheduler itself computes."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from aliquot.core.fairshare import NOTHING, Usage
+from aliquot.core.shares import PARTS_PER_ONE, Shares
+from aliquot_docs.markdown import table
+from aliquot_schema.ids import ProjectId, UserId
+from aliquot_schema.policies import DAY_MS, Weights
+
+HOUR_US: Final = 3_600_000_000
+DAY_US: Final = DAY_MS * 1000
+NOW_US: Final = 30 * DAY_US
+GPU: Final = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Person:
+    """Somebody who used GPUs, and has a session in the queue."""
+
+    name: str
+    project: str
+    gpus: int
+    hours: int
+    ended_days_ago: int
+    waits_h: int
+    estimate_h: float
+
+
+PEOPLE: Final = (
+    Person(name="anna", project="vision", gpus=4, hours=24, ended_days_ago=0, waits_h=30, estimate_h=8),
+    Person(name="ben", project="vision", gpus=1, hours=12, ended_days_ago=7, waits_h=6, estimate_h=0.5),
+    Person(name="clara", project="speech", gpus=2, hours=24, ended_days_ago=0, waits_h=2, estimate_h=4),
+)
+
+
+def usage() -> Usage:
+    """What all of them have used."""
+    made = Usage()
+    for one in PEOPLE:
+        end_us = NOW_US - one.ended_days_ago * DAY_US
+        user, project = UserId(one.name), ProjectId(one.project)
+        made = made.held(one.gpus * GPU, user=user, project=project, now_us=end_us - one.hours * HOUR_US)
+        made = made.held(-one.gpus * GPU, user=user, project=project, now_us=end_us)
+    return made
+
+
+def used_h(one: Person) -> float:
+    """GPU-hours that still count."""
+    balance = usage().balances.get((ProjectId(one.project), UserId(one.name)), NOTHING)
+    return balance.used_at(NOW_US) / GPU / 3_600_000
+
+
+def fairness(one: Person) -> float:
+    """The term of fair share, 0 to 1."""
+    waiting = [(ProjectId(person.project), UserId(person.name)) for person in PEOPLE]
+    shares = Shares(usage(), waiting=waiting, quotas={}, now_us=NOW_US)
+    return shares.fairness(ProjectId(one.project), UserId(one.name)) / PARTS_PER_ONE
+
+
+def terms(one: Person) -> tuple[float, float, float, float]:
+    """Age, fair share, short bonus and priority (everybody's is `normal`), each with its weight."""
+    weights = Weights()
+    half_h = weights.short_half_ms / 3_600_000
+    age = weights.age * one.waits_h * 3_600_000 / weights.age_unit_ms
+    return age, weights.fair * fairness(one), weights.short * half_h / (half_h + one.estimate_h), weights.priority * 1.0
+
+
+def usage_table() -> str:
+    """What was used, and what of it counts now."""
+    rows = ((one.name, one.project, f"{one.gpus} x {one.hours} h", _ago(one), f"{used_h(one):.1f}") for one in PEOPLE)
+    return table(("who", "project", "used", "ended", "GPU-hours that count now"), rows)
+
+
+def score_table() -> str:
+    """The terms of everybody's session; who has most is next."""
+    return table(("who", "age", "fair share", "short", "priority", "sum"), _rows())
+
+
+def _rows() -> Iterator[tuple[str, ...]]:
+    for one in sorted(PEOPLE, key=lambda one: -sum(terms(one))):
+        yield (one.name, *(f"{term:.2f}" for term in terms(one)), f"**{sum(terms(one)):.2f}**")
+
+
+def _ago(one: Person) -> str:
+    return f"{one.ended_days_ago} days ago" if one.ended_days_ago else "now"

@@ -1,0 +1,76 @@
+"""Everything that is written from the code, by the file that it goes to below the sources of the pages."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+from aliquot_docs.drawing import policy_plots
+from aliquot_docs.drawing.layers import layers_picture
+from aliquot_docs.drawing.partitions import partitions_picture
+from aliquot_docs.drawing.state_arcs import state_arcs
+from aliquot_docs.pages import commands, fair_share, job_environment, modules, rest_reference, settings, slurm, words
+from aliquot_docs.pages.graphql_reference import graphql_pages
+from aliquot_schema.findings import Discrepancy
+from aliquot_schema.reasons import Reason
+from aliquot_schema.roles import Role
+from aliquot_schema.states import AGENT_MOVES, KERNEL_MOVES, SESSION_MOVES, AgentState, KernelState, SessionState
+
+ROOT: Final = Path(__file__).resolve().parents[3]
+COURSE: Final = tuple(state for state in SessionState if state not in {SessionState.FAILED, SessionState.CANCELED})
+"""The picture leaves out what every state before the end leads to; the table has it."""
+
+
+def write(target: Path) -> None:
+    """Write all of it below a folder that has the other sources."""
+    for name, part in {**_parts(), **_pictures()}.items():
+        _put(target / "generated" / name, part())
+    for name, shown in {**graphql_pages(), "command-line.md": commands.commands_page()}.items():
+        _put(target / "reference" / name, shown)
+    _plots(target / "generated")
+
+
+def _parts() -> Mapping[str, Callable[[], str]]:
+    """Parts of pages, by name."""
+    return {
+        "settings.txt": settings.settings_table,
+        "exit-codes.txt": words.exit_codes_table,
+        "errors.txt": words.errors_table,
+        "reasons.txt": lambda: words.members_table(Reason, head="reason"),
+        "findings.txt": lambda: words.members_table(Discrepancy, head="finding"),
+        "session-states.txt": lambda: words.members_table(SessionState, head="state"),
+        "kernel-states.txt": lambda: words.members_table(KernelState, head="state"),
+        "agent-states.txt": lambda: words.members_table(AgentState, head="state"),
+        "session-moves.txt": lambda: words.moves_table(SESSION_MOVES),
+        "roles.txt": lambda: words.roles_table(Role),
+        "job-environment.txt": job_environment.job_environment_table,
+        "modules.txt": lambda: modules.modules_tables(ROOT),
+        "rest.txt": rest_reference.rest_page,
+        "usage.txt": fair_share.usage_table,
+        "scores.txt": fair_share.score_table,
+        "directives.txt": slurm.directives_table,
+        "short-directives.txt": slurm.short_forms,
+        "slurm-variables.txt": lambda: ", ".join(f"`{name}`" for name in slurm.variables()),
+    }
+
+
+def _pictures() -> Mapping[str, Callable[[], str]]:
+    """Pictures, as HTML that stands in a page."""
+    return {
+        "layers.html": lambda: layers_picture(ROOT),
+        "partitions.html": partitions_picture,
+        "session-states.html": lambda: state_arcs(COURSE, SESSION_MOVES, title="The course of a session"),
+        "kernel-states.html": lambda: state_arcs(list(KernelState), KERNEL_MOVES, title="The course of a kernel"),
+        "agent-states.html": lambda: state_arcs(list(AgentState), AGENT_MOVES, title="How the server sees an agent"),
+    }
+
+
+def _plots(target: Path) -> None:
+    for name, policies in {"orders": policy_plots.ORDERS, "backfills": policy_plots.BACKFILLS}.items():
+        runs = policy_plots.outcomes(policies)
+        _put(target / f"{name}.html", policy_plots.waits_plot(runs, title=f"Waits under {', '.join(runs)}"))
+        _put(target / f"{name}.txt", policy_plots.figures_table(runs))
+
+
+def _put(path: Path, words: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(words, encoding="utf-8")
