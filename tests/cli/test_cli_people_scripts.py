@@ -94,6 +94,9 @@ def test_programs_of_slurm_are_said_not_to_be_there(tmp_path: Path) -> None:
         ("--mem=0", "-r cpu=1"),
         ("--gres=gpu:2", "-r cpu=1 -r cuda.device=2"),
         ("--gres=gpu:a100:1", "-r cpu=1 -r cuda.device=1 --model *a100*"),
+        ("--gres=gpu", "-r cpu=1 -r cuda.device=1"),
+        ("--gres=gpu:h100", "-r cpu=1 -r cuda.device=1 --model *h100*"),
+        ("--gres=gpu:a100:4(S:0,1)", "-r cpu=1 -r cuda.device=4 --model *a100*"),
         ("-G 8 -n 8", "--cluster-size 8 -r cpu=1 -r cuda.device=1"),
         ("--gpus-per-node=h100:8 --ntasks-per-node=8", "--cluster-size 8 -r cpu=1 -r cuda.device=1 --model *h100*"),
         ("--gpus-per-task=2 --cpus-per-gpu=4", "-r cpu=8 -r cuda.device=2"),
@@ -119,12 +122,19 @@ def test_directives_of_slurm_are_options_of_ours(given: str, expected: str) -> N
         ("--exclusive --qos=high -C a100", ["exclusive", "qos", "constraint"]),
         ("--signal=B:USR1@60", ["signal"]),
         ("-d singleton", ["dependency=singleton"]),
+        ("--gres=shard:3,license:1", ["gres=shard:3", "gres=license:1"]),
     ],
 )
 def test_what_is_ignored_is_said(given: str, named: list[str]) -> None:
     found = slurm_words(given.split())
     assert found.words == ("-r", "cpu=1")
     assert [note.split()[1].removeprefix("--") for note in found.notes] == named
+
+
+def test_of_several_kinds_of_gpu_one_is_asked_for() -> None:
+    found = slurm_words(["--gpus=a100:2,h100:1"])
+    assert found.words == ("-r", "cpu=1", "-r", "cuda.device=2", "--model", "*a100*")
+    assert "--gpus=h100:1 is ignored" in found.notes[0]
 
 
 def test_the_variables_of_the_shell_are_said_to_stay_behind() -> None:

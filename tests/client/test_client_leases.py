@@ -6,12 +6,14 @@ from typing import Any, ClassVar
 
 import pytest
 
-from aliquot.client import LeaseLost, ServerUnreachable
+from aliquot.client import GraphQLFault, LeaseLost, ServerUnreachable, UnexpectedAnswer
 from aliquot.client.leases import Leases
+from aliquot_schema.errors import Unauthenticated
 
 pytestmark = pytest.mark.anyio
 
 Step = dict[str, Any] | Exception
+LEASE_S = 0.04
 RELEASED: Step = {"release_gpus": {"__typename": "NotFound"}}
 
 
@@ -38,6 +40,16 @@ class Script(Leases):
         raise AssertionError("a lease follows nothing")
 
 
+class Forgetful(Script):
+    """Grants once, and does not know the token afterwards; `done` is set when the lease has run out."""
+
+    async def execute(self, query: str, variables: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        if self.asked:
+            raise Unauthenticated("revoked")
+        asyncio.get_running_loop().call_later(4 * LEASE_S, self.done.set)
+        return await super().execute(query, variables)
+
+
 def _held(session_id: str) -> dict[str, Any]:
     lists = {"gpu_ids": ["GPU-1"], "gpus": []}
     rest = {"job_id": "job", "session_id": session_id, "expires_at": None, "renewed": True, "revision": 1}
@@ -46,11 +58,26 @@ def _held(session_id: str) -> dict[str, Any]:
 
 async def test_it_is_called_for_again_over_a_server_that_is_away() -> None:
     script = Script(_held("ses_1"), ServerUnreachable("away"), _held("ses_1"))
-    async with script.lease(shares=0.5, lease_s=0.04) as held:
+    async with script.lease(shares=0.5, lease_s=LEASE_S) as held:
         assert held.gpu_ids == ("GPU-1",)
         await script.done.wait()
     assert script.asked[:3] == ["allocate"] * 3
     assert script.asked[-1] == "release"
+
+
+@pytest.mark.parametrize("kind", ["RateLimited", "QuotaExceeded"])
+async def test_a_refusal_that_may_pass_is_not_the_end(kind: str) -> None:
+    refusal = {"allocate_gpus": {"__typename": kind, "message": "later"}}
+    script = Script(_held("ses_1"), refusal, UnexpectedAnswer(502, "proxy"), GraphQLFault([{"message": "busy"}]))
+    async with script.lease(shares=0.5, lease_s=0.4):
+        await script.done.wait()
+    assert script.asked[-1] == "release"
+
+
+async def test_a_server_that_fails_for_longer_than_the_lease_has_given_it_up() -> None:
+    script = Forgetful(_held("ses_1"), _held("ses_1"))
+    with pytest.raises(LeaseLost, match="revoked"):
+        await _hold_until_done(script)
 
 
 @pytest.mark.parametrize("step", [{"allocate_gpus": {"__typename": "NotPlaced", "message": "gone"}}, _held("ses_2")])
@@ -70,5 +97,5 @@ async def test_the_blocks_own_error_stands_before_it() -> None:
 
 
 async def _hold_until_done(script: Script) -> None:
-    async with script.lease(shares=0.5, lease_s=0.04):
+    async with script.lease(shares=0.5, lease_s=LEASE_S):
         await script.done.wait()

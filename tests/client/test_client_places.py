@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from aliquot.client import NoPlace, Place, find_place
+from aliquot.client import BlockingClient, Client, NoPlace, Place, find_place
 from aliquot.client.places import LOCAL_URL, local_token_file, read_clusters
 from aliquot.execution.agent.default_folder import default_data_folder
 
@@ -23,7 +23,7 @@ key-file = "{folder}/attic.key"
 
 @pytest.fixture
 def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for name in ("SERVER", "TOKEN", "TOKEN_FILE", "CLUSTER"):
+    for name in ("SERVER", "TOKEN", "TOKEN_FILE", "CLUSTER", "CA_FILE"):
         monkeypatch.delenv(f"ALIQUOT_{name}", raising=False)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     (tmp_path / "aliquot").mkdir()
@@ -68,6 +68,36 @@ def test_without_anything_it_is_this_machine(config: Path, tmp_path: Path, monke
     monkeypatch.setenv("ALIQUOT_TOKEN_FILE", str(tmp_path / "attic.key"))
     assert find_place() == Place(url=LOCAL_URL, token="attic-key")
     assert local_token_file() == default_data_folder() / "token"
+
+
+def test_a_token_file_that_is_given_stands_before_a_clusters_own_key(clusters: Path, tmp_path: Path) -> None:
+    assert find_place(token_file=tmp_path / "attic.key") == Place(url="https://lab:8090", token="attic-key")
+    assert find_place(cluster="lab", token_file=tmp_path / "attic.key").token == "attic-key"
+
+
+def test_a_cluster_and_a_server_are_one_too_many(clusters: Path) -> None:
+    with pytest.raises(NoPlace, match="name one of them"):
+        find_place(cluster="lab", server="http://given:2")
+
+
+def test_an_authority_is_named_by_the_cluster_or_the_environment(
+    clusters: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clusters.write_text(FILE.format(folder=tmp_path) + f'ca-file = "{tmp_path}/ca.pem"\n')
+    attic = find_place(cluster="attic")
+    assert attic.ca_file == tmp_path / "ca.pem"
+    monkeypatch.setenv("ALIQUOT_SERVER", "https://other:1")
+    monkeypatch.setenv("ALIQUOT_TOKEN", "t")
+    monkeypatch.setenv("ALIQUOT_CA_FILE", "/ca.pem")
+    assert find_place().ca_file == Path("/ca.pem")
+    with pytest.raises(NoPlace, match=r"no certificate in .*ca.pem"):
+        BlockingClient(url="https://attic:8090", token="t", ca_file=attic.ca_file)
+
+
+@pytest.mark.parametrize("url", ["", "gpu01:8090", "ftp://gpu01", "http://", "http://gpu01:port", "https://[::1"])
+def test_what_is_no_address_is_told(url: str) -> None:
+    with pytest.raises(NoPlace, match="no address"):
+        Client(url, "t")
 
 
 def test_an_unknown_cluster_is_told_with_those_that_there_are(clusters: Path) -> None:

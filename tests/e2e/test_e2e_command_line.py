@@ -185,7 +185,7 @@ async def test_a_cluster_is_found_by_its_name(person: Person, two_gpus: OwnServe
         person.run("clusters", "add", "lab", two_gpus.url, "--key-file", "key")
         assert person.run("queue").out == "nothing waits\n"
         assert person.run("doctor").out.startswith("1 agents asked")
-        assert person.run("queue", "--cluster", "attic", code=4).err.startswith("aliquot: ")
+        assert person.run("queue", "--cluster", "attic", code=2).err.startswith("aliquot: ")
 
     await to_thread.run_sync(course)
 

@@ -23,10 +23,10 @@ Servers = Annotated[
 KeyFile = Annotated[Path | None, typer.Option(help="The file with this agent's key; nobody else may read it.")]
 DemoNode = Annotated[int | None, typer.Option(min=1, help="Be node N of a demo cluster, with eight mock H100.")]
 Address = Annotated[
-    str | None, typer.Option(help="Where other nodes reach this one.  [default: of the way to the server]")
+    str | None, typer.Option(help="Where other nodes reach this one.", show_default="of the way to the server")
 ]
 RendezvousPorts = Annotated[
-    str | None, typer.Option(help="Ports where gangs meet, FIRST-LAST.  [default: 29500-30499]")
+    str | None, typer.Option(help="Ports where gangs meet, FIRST-LAST.", show_default="29500-30499")
 ]
 GpuMemoryPolicy = Annotated[
     Literal["off", "flag", "stop"], typer.Option(help="What is done about jobs that take more than their share.")
@@ -44,7 +44,7 @@ def run(
     key_file: KeyFile = None,
     data_folder: Annotated[Path | None, typer.Option(help="Where job files are, in agents/ID.")] = None,
     accelerators: Annotated[Path | None, typer.Option(help="A file of mock accelerators.")] = None,
-    agent_id: Annotated[str | None, typer.Option("--id", help="The agent's name.  [default: the host's]")] = None,
+    agent_id: Annotated[str | None, typer.Option("--id", help="The agent's name.", show_default="the host's")] = None,
     ca_file: Annotated[Path | None, typer.Option(help="Certificates to trust instead of the system's.")] = None,
     demo_node: DemoNode = None,
     reserved_cpu: Annotated[int, typer.Option(min=0, help="CPUs of this host that are not handed out.")] = 0,
@@ -59,6 +59,7 @@ def run(
     """Run an agent until it is told to stop; it dials the server, for ever. Jobs go on without it."""
     if context.invoked_subcommand is not None:
         return
+    from aliquot.composition.logs import set_up_logs
     from aliquot.errors import ConfigurationError
     from aliquot.execution.agent.memory_watch import MemoryPolicy
     from aliquot.execution.agent.reach import Reach, own_address
@@ -69,10 +70,9 @@ def run(
     if not server or key_file is None:
         print("aliquot agent needs --server and --key-file; --help says more", file=sys.stderr)
         raise typer.Exit(2)
-    logging.basicConfig(level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    logging.getLogger("websockets").setLevel(logging.WARNING)
     try:
         settings = read_settings()
+        set_up_logs(level=log_level, form=settings.log_format, quiet=("websockets",))
         options = AgentOptions(
             data_folder=data_folder or default_data_folder(),
             accelerators=accelerators,
@@ -85,6 +85,7 @@ def run(
             division=settings.division,
             gate_devices=settings.device_access == "auto",
             disk=settings.disk_rules,
+            confinement=settings.confinement_rules(),
             memory_policy=MemoryPolicy(gpu_memory_policy),
             reach=Reach.of(address=address or own_address(urlsplit(server[0]).hostname or ""), ports=rendezvous_ports),
         )

@@ -24,7 +24,7 @@ def check(
     key_file: Annotated[Path | None, typer.Option(help="The file with this agent's key.")] = None,
     data_folder: Annotated[Path | None, typer.Option(help="Where job files will be.")] = None,
     accelerators: Annotated[Path | None, typer.Option(help="A file of mock accelerators.")] = None,
-    agent_id: Annotated[str | None, typer.Option("--id", help="The agent's name.  [default: the host's]")] = None,
+    agent_id: Annotated[str | None, typer.Option("--id", help="The agent's name.", show_default="the host's")] = None,
     ca_file: Annotated[Path | None, typer.Option(help="Certificates to trust instead of the system's.")] = None,
     demo_node: Annotated[int | None, typer.Option(min=1, help="Be node N of a demo cluster.")] = None,
     job_user: Annotated[str | None, typer.Option(help="The Unix account that jobs run as.")] = None,

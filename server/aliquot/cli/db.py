@@ -16,7 +16,8 @@ from aliquot.cli.archives import (
     settings_of,
     verified_archives,
 )
-from aliquot.cli.running_server import LOCAL, ServerUrl, TokenFile, ask
+from aliquot.cli.connection.asking import connected
+from aliquot.cli.connection.options import AtServer, InCluster, TokenFile
 from aliquot.cli.stopped_server import DatabaseUrl, Folder, telling, with_database
 
 if TYPE_CHECKING:
@@ -26,9 +27,6 @@ if TYPE_CHECKING:
 
 db: Final = typer.Typer(no_args_is_help=True, help="Upgrade, check, copy and move the database.")
 
-COPY: Final = """
-mutation { copy_database { __typename ... on CopyDatabaseSuccess { path } ... on Error { code message } } }
-"""
 File = Annotated[Path, typer.Argument(metavar="FILE", dir_okay=False)]
 
 
@@ -87,13 +85,13 @@ def backup(file: File, data_folder: Folder = None, database: DatabaseUrl = None)
 
 
 @db.command("copy")
-def copy(server: ServerUrl = LOCAL, token_file: TokenFile = None) -> None:
+def copy(cluster: InCluster = None, server: AtServer = None, token_file: TokenFile = None) -> None:
     """Have a running server copy its SQLite database to a file beside it, and print where that is.
 
     `aliquot replay`, `audit`, `db check` and `db export` look into it with --database sqlite:///FILE.
     """
-    copied = ask(lambda client: client.change(COPY), server=server, token_file=token_file)
-    print(copied["path"])
+    with connected(cluster=cluster, server=server, token_file=token_file) as client:
+        print(client.copy_database().path)
 
 
 @db.command("export")

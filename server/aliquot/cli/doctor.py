@@ -1,36 +1,39 @@
 """`aliquot doctor`: what the store, the agents and their devices do not agree about, just now."""
 
-import json
-from typing import Any, Final
+from typing import TYPE_CHECKING
 
 import typer
 
-from aliquot.cli.running_server import LOCAL, ServerUrl, TokenFile, ask
-from aliquot.cli.stopped_server import AsJson
+from aliquot.cli.connection.asking import connected
+from aliquot.cli.connection.exit_codes import FAILED
+from aliquot.cli.connection.options import AsJson, AtServer, InCluster, TokenFile
+from aliquot.cli.connection.printing import moment, print_json, printable
 
-EXAMINATION: Final = """
-{ doctor { differences { kind agent_id subject evidence since repair } asked silent } }
-"""
+if TYPE_CHECKING:
+    from aliquot.client.generated.doctor import Examination
 
 
-def doctor(server: ServerUrl = LOCAL, token_file: TokenFile = None, as_json: AsJson = False) -> None:
+def doctor(
+    cluster: InCluster = None, server: AtServer = None, token_file: TokenFile = None, as_json: AsJson = False
+) -> None:
     """Have every agent asked, and print what does not agree. Nothing is changed. The exit code is 1 if there is any."""
-    found = ask(lambda client: client.execute(EXAMINATION), server=server, token_file=token_file)["doctor"]
+    with connected(cluster=cluster, server=server, token_file=token_file) as client:
+        found = client.doctor()
     if as_json:
-        print(json.dumps(found))
+        print_json(found)
     else:
         _print(found)
-    if found["differences"]:
-        raise typer.Exit(1)
+    if found.differences:
+        raise typer.Exit(FAILED)
 
 
-def _print(found: dict[str, Any]) -> None:
-    for one in found["differences"]:
-        since = f"since {one['since']}" if one["since"] else "seen just now"
-        print(f"{one['kind']}  {one['subject']}  on {one['agent_id']}, {since}: {one['evidence']}")
-        if one["repair"]:
-            print(f"    {one['repair']}")
-    if found["silent"]:
-        print(f"not asked, for they cannot be reached: {', '.join(found['silent'])}")
-    count = len(found["differences"])
-    print(f"{len(found['asked'])} agents asked, {count} difference{'' if count == 1 else 's'}")
+def _print(found: "Examination") -> None:
+    for one in found.differences:
+        since = f"since {moment(one.since)}" if one.since else "seen just now"
+        print(printable(f"{one.kind}  {one.subject}  on {one.agent_id}, {since}: {one.evidence}"))
+        if one.repair:
+            print(f"    {printable(one.repair)}")
+    if found.silent:
+        print(f"not asked, for they cannot be reached: {', '.join(found.silent)}")
+    count = len(found.differences)
+    print(f"{len(found.asked)} agents asked, {count} difference{'' if count == 1 else 's'}")

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from aliquot.execution.remote.agent_setup import AgentOptions
 
 RayHead = Annotated[str, typer.Option(envvar="RESEARCH_AGENT_RAY_HEAD_NODE", help="HOST:PORT of the cluster's head.")]
-RayTokenFile = Annotated[Path | None, typer.Option(help="Ray's token; a head makes it.  [default: where Ray looks]")]
+RayTokenFile = Annotated[
+    Path | None, typer.Option(help="Ray's token; a head makes it.", show_default="where Ray looks")
+]
 
 node: Final = typer.Typer(no_args_is_help=True)
 
@@ -34,7 +36,7 @@ def start(
     ray_head: RayHead,
     head: Annotated[bool, typer.Option("--head", help="Be the head: Ray's control store runs here.")] = False,
     no_agent: Annotated[bool, typer.Option("--no-agent", help="Run no agent here, and no jobs.")] = False,
-    agent_id: Annotated[str | None, typer.Option("--id", help="The agent's name.  [default: the host's]")] = None,
+    agent_id: Annotated[str | None, typer.Option("--id", help="The agent's name.", show_default="the host's")] = None,
     data_folder: Annotated[Path | None, typer.Option(help="Where job files are, in agents/ID.")] = None,
     accelerators: Annotated[Path | None, typer.Option(help="A file of mock accelerators.")] = None,
     demo_node: DemoNode = None,
@@ -76,6 +78,7 @@ def start(
             division=settings.division,
             gate_devices=settings.device_access == "auto",
             disk=settings.disk_rules,
+            confinement=settings.confinement_rules(),
             memory_policy=MemoryPolicy(gpu_memory_policy),
             reach=Reach.of(address=address or own_address(ray_head.rpartition(":")[0]), ports=rendezvous_ports),
         )

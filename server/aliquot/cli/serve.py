@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from aliquot.app import Server
     from aliquot.settings import Settings
 
-Port = Annotated[int | None, typer.Option(help="The port to listen on; 0 takes a free one.  [default: 8090]")]
+Port = Annotated[int | None, typer.Option(help="The port to listen on; 0 takes a free one.", show_default="8090")]
 BehindProxy = Annotated[
     bool, typer.Option("--behind-proxy", help="A proxy does TLS, and nobody else reaches the port.")
 ]
@@ -24,7 +24,8 @@ SingleTrustDomain = Annotated[
 AllowedHosts = Annotated[list[str] | None, typer.Option(help="A further name under which requests are answered.")]
 Database = Annotated[str | None, typer.Option(help="A PostgreSQL URL, instead of SQLite in the data folder.")]
 Address = Annotated[
-    str | None, typer.Option(help="Where others reach this server, like https://host:8090.  [default: as it listens]")
+    str | None,
+    typer.Option(help="Where others reach this server, like https://host:8090.", show_default="as it listens"),
 ]
 Stopped = Annotated[
     bool, typer.Option("--stopped", help="A new cluster places nothing until somebody starts the orchestrator.")
@@ -38,7 +39,7 @@ Accelerators = Annotated[
 
 
 def serve(
-    host: Annotated[str | None, typer.Option(help="The address to listen on.  [default: 127.0.0.1]")] = None,
+    host: Annotated[str | None, typer.Option(help="The address to listen on.", show_default="127.0.0.1")] = None,
     port: Port = None,
     tls_certificate: Annotated[Path | None, typer.Option(help="The certificate, with its chain, in PEM.")] = None,
     tls_key: Annotated[Path | None, typer.Option(help="Its private key, in PEM.")] = None,
@@ -58,8 +59,9 @@ def serve(
     allow_root_jobs: Annotated[bool, typer.Option("--allow-root-jobs", help="Let jobs run as root.")] = False,
     stopped: Stopped = False,
     scheduling_policy: SchedulingPolicy = None,
-    max_queue_size: Annotated[int | None, typer.Option(help="Tasks that may wait.  [default: 100000]")] = None,
+    max_queue_size: Annotated[int | None, typer.Option(help="Tasks that may wait.", show_default="100000")] = None,
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
+    log_format: Annotated[str | None, typer.Option(help="console or json.")] = None,
 ) -> None:
     """Run the server until it is told to stop. Jobs go on without it, and are found again at the next start."""
     # What is made while the server starts stays: looking through it for garbage takes a fifth of the time.
@@ -88,6 +90,7 @@ def serve(
             scheduling_policy=scheduling_policy,
             max_queue_size=max_queue_size,
             log_level=log_level,
+            log_format=log_format,
         )
     )
 
@@ -116,10 +119,9 @@ async def _serve(settings: "Settings") -> int:
     from aliquot.app import serving
     from aliquot.cli.garbage import PatientCollector
     from aliquot.cli.listener import Listener, bound_socket, certificate_of
+    from aliquot.composition.logs import set_up_logs
 
-    logging.basicConfig(level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    for chatty in ("alembic", "uvicorn"):
-        logging.getLogger(chatty).setLevel(logging.WARNING)
+    set_up_logs(level=settings.log_level, form=settings.log_format, quiet=("alembic", "uvicorn"))
     logging.getLogger("uvicorn.error").addFilter(_is_no_farewell)
     certificate = certificate_of(settings)
     with bound_socket(settings) as taken:

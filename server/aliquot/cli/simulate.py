@@ -19,7 +19,7 @@ Trace = Annotated[
     Path | None, Argument(help="CSV or Parquet: submit_s, duration_s, gpus, ...; or the folder of an archive.")
 ]
 Server = Annotated[str | None, Option(help="Take the ended sessions of this server instead, like http://host:8090.")]
-TokenFile = Annotated[Path | None, Option(help="The server's token.  [default: that of a server on this host]")]
+TokenFile = Annotated[Path | None, Option(help="The server's token.", show_default="that of a server on this host")]
 Save = Annotated[Path | None, Option(help="Write the jobs to this .csv or .parquet.")]
 Gpus = Annotated[int | None, Option(min=1, help="A cluster of so many GPUs of which any will do.")]
 GpusEach = Annotated[int | None, Option(min=1, help="With --gpus: on nodes with so many each.")]

@@ -1,20 +1,20 @@
 """`aliquot state export`: the cluster as files, for tools that want files. They are views; nothing reads them back."""
 
-import asyncio
 import json
 import os
 import re
 import sys
-from collections.abc import Awaitable
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from aliquot.cli.running_server import LOCAL, ServerUrl, TokenFile, ask
+from aliquot.cli.connection.asking import connected
+from aliquot.cli.connection.options import AtServer, InCluster, TokenFile
 
 if TYPE_CHECKING:
-    from aliquot.client import Client
+    from aliquot.client import BlockingClient
 
 state: Final = typer.Typer(no_args_is_help=True, help="The state as files.")
 
@@ -59,7 +59,8 @@ def describe() -> None:
 def export(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where the files go; made if it is not there.")],
     every: Annotated[str | None, typer.Option(help="Write them again and again: 30s, 5m.")] = None,
-    server: ServerUrl = LOCAL,
+    cluster: InCluster = None,
+    server: AtServer = None,
     token_file: TokenFile = None,
 ) -> None:
     """Write cluster_state.json, job_queue.json, orchestrator_state.json and gpu_allocation.json.
@@ -67,19 +68,13 @@ def export(
     Each file is replaced as a whole: who reads it sees the old one or the new one, never a half.
     """
     pause_s = None if every is None else seconds(every)
-
-    async def once(client: "Client") -> None:
-        await asyncio.to_thread(write_files, folder, await read_state(client))
-
-    async def run(client: "Client") -> None:
+    with connected(cluster=cluster, server=server, token_file=token_file) as client:
         if pause_s is None:
-            await once(client)
+            write_files(folder, read_state(client))
             return
         while True:
-            await _if_it_answers(once(client))
-            await asyncio.sleep(pause_s)
-
-    ask(run, server=server, token_file=token_file)
+            _write_if_it_answers(client, folder)
+            time.sleep(pause_s)
 
 
 def seconds(text: str) -> float:
@@ -90,12 +85,12 @@ def seconds(text: str) -> float:
     return float(found[1]) * {"s": 1, "m": 60, "h": 3600}[found[2]]
 
 
-async def read_state(client: "Client") -> dict[str, Any]:
+def read_state(client: "BlockingClient") -> dict[str, Any]:
     """The files' contents, by name. `revision` is the last event that a file knows of."""
-    (orchestrator,) = (await client.execute(SERVER)).values()
-    agents, agents_at = await _all(client, AGENTS)
-    queue, queue_at = await _all(client, QUEUE)
-    active, active_at = await _all(client, ACTIVE)
+    (orchestrator,) = client.execute(SERVER).values()
+    agents, agents_at = _all(client, AGENTS)
+    queue, queue_at = _all(client, QUEUE)
+    active, active_at = _all(client, ACTIVE)
     allocation = {
         agent["id"]: {
             "map": json.loads(agent["gpu_alloc_map"]),
@@ -123,23 +118,23 @@ def write_files(folder: Path, files: dict[str, Any]) -> None:
         partial.rename(folder / name)
 
 
-async def _if_it_answers(work: Awaitable[None]) -> None:
+def _write_if_it_answers(client: "BlockingClient", folder: Path) -> None:
     """A server that is restarted is waited for; the files stay as they are meanwhile."""
     from aliquot.client.failures import ServerUnreachable, UnexpectedAnswer
 
     try:
-        await work
+        write_files(folder, read_state(client))
     except (ServerUnreachable, UnexpectedAnswer) as error:
         print(error, file=sys.stderr, flush=True)
 
 
-async def _all(client: "Client", query: str) -> tuple[list[dict[str, Any]], int]:
+def _all(client: "BlockingClient", query: str) -> tuple[list[dict[str, Any]], int]:
     """All items, and the revision of the first page."""
     found: list[dict[str, Any]] = []
     after: str | None = None
     revision: int | None = None
     while True:
-        (page,) = (await client.execute(query, {"after": after})).values()
+        (page,) = client.execute(query, {"after": after}).values()
         revision = page["revision"] if revision is None else revision
         found += [edge["node"] for edge in page["edges"]]
         if not page["pageInfo"]["hasNextPage"]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager, suppress
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -22,15 +23,16 @@ class BlockingClient(BlockingQueries, BlockingMutations, BlockingSubscriptions):
 
     _client: Client
 
-    def __init__(self, url: str, token: str, *, timeout_s: float = 30.0) -> None:
+    def __init__(self, url: str, token: str, *, timeout_s: float = 30.0, ca_file: Path | None = None) -> None:
         """As for `Client`."""
+        client = Client(url, token, timeout_s=timeout_s, ca_file=ca_file)
         super().__init__()
-        self._client = Client(url, token, timeout_s=timeout_s)
+        self._client = client
 
     @classmethod
     def at(cls, place: Place) -> Self:
         """A client of the server that `find_place` found."""
-        return cls(place.url, place.token)
+        return cls(place.url, place.token, ca_file=place.ca_file)
 
     def execute(self, query: str, variables: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """See `Client.execute`."""
@@ -51,6 +53,10 @@ class BlockingClient(BlockingQueries, BlockingMutations, BlockingSubscriptions):
     def look(self, id: str) -> Session:
         """See `Client.look`."""
         return self._run(self._client.look(id))
+
+    def course(self, id: str) -> Generator[Session, None, None]:
+        """See `Client.course`."""
+        return self._each(self._client.course(id))
 
     def logs(
         self, id: str, *, rank: int = 0, attempt: int | None = None, offset: int = 0

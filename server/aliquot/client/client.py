@@ -1,6 +1,8 @@
 """The async client: one per server and token."""
 
+import ssl
 from collections.abc import AsyncGenerator, Mapping
+from pathlib import Path
 from types import TracebackType
 from typing import Any, ClassVar, Self
 from urllib.parse import urlsplit
@@ -8,7 +10,7 @@ from urllib.parse import urlsplit
 import httpx
 import orjson
 
-from aliquot.client.failures import GraphQLFault, Refused, ServerUnreachable, UnexpectedAnswer
+from aliquot.client.failures import GraphQLFault, NoPlace, Refused, ServerUnreachable, UnexpectedAnswer
 from aliquot.client.generated.fragments import FRAGMENTS
 from aliquot.client.leases import Leases
 from aliquot.client.places import Place
@@ -28,21 +30,27 @@ class Client(SessionCalls, Leases):
 
     _fragments: ClassVar = FRAGMENTS
 
-    def __init__(self, url: str, token: str, *, timeout_s: float = 30.0) -> None:
+    def __init__(self, url: str, token: str, *, timeout_s: float = 30.0, ca_file: Path | None = None) -> None:
         """
         Args:
             url: where the server is, without a path: `http://127.0.0.1:8090`.
             token: sent as `Authorization: Bearer`.
             timeout_s: for one answer, and for a subscription to be accepted.
+            ca_file: the authority of the server's certificate, in PEM; without one, those that this machine trusts.
+        Raises:
+            NoPlace: that is no address of a server, or no certificate.
         """
+        _check(url)
         self._url = url.rstrip("/")
         self._token = token
         self._timeout_s = timeout_s
+        self._tls = _trusting(ca_file) if ca_file and self._url.startswith("https:") else None
         # A proxy from the environment cannot reach this machine's own loopback.
         self._direct = urlsplit(self._url).hostname in LOOPBACK
         self._http = httpx.AsyncClient(
             base_url=self._url,
             timeout=timeout_s,
+            verify=self._tls or True,
             trust_env=not self._direct,
             headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
         )
@@ -50,7 +58,7 @@ class Client(SessionCalls, Leases):
     @classmethod
     def at(cls, place: Place) -> Self:
         """A client of the server that `find_place` found."""
-        return cls(place.url, place.token)
+        return cls(place.url, place.token, ca_file=place.ca_file)
 
     async def execute(self, query: str, variables: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Run a query or a mutation and return its `data`.
@@ -98,7 +106,9 @@ class Client(SessionCalls, Leases):
             GraphQLFault, Unauthenticated, ServerUnreachable, UnexpectedAnswer: as for `execute`.
         """
         url = f"ws{self._url.removeprefix('http')}/graphql"
-        async with Subscription(url, self._token, direct=self._direct, timeout_s=self._timeout_s) as socket:
+        async with Subscription(
+            url, self._token, direct=self._direct, timeout_s=self._timeout_s, tls=self._tls
+        ) as socket:
             async for data in socket.follow(query, dict(variables or {})):
                 yield data
 
@@ -113,6 +123,23 @@ class Client(SessionCalls, Leases):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
+
+
+def _check(url: str) -> None:
+    try:
+        parts = urlsplit(url)
+        is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_address = False
+    if not is_address:
+        raise NoPlace(f"{url} is no address of a server; it is written like https://gpu01:8090")
+
+
+def _trusting(ca_file: Path) -> ssl.SSLContext:
+    try:
+        return ssl.create_default_context(cafile=ca_file.expanduser())
+    except OSError as error:
+        raise NoPlace(f"no certificate in {ca_file}: {error.strerror or error}") from None
 
 
 def _answer(response: httpx.Response) -> dict[str, Any]:

@@ -1,14 +1,16 @@
 """GPUs for work that runs outside: held while a block runs, and given back at its end."""
 
 import asyncio
+import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Final
 
-from aliquot.client.failures import LeaseLost, Refused, ServerUnreachable
+from aliquot.client.failures import ClientFailure, LeaseLost, Refused
 from aliquot.client.generated.mutations import Mutations
 from aliquot.client.generated.outside import AllocateGpusInput, GpusAllocated
+from aliquot_schema.errors import AliquotError
 
 LEASE_S: Final = 120.0
 """A holder that died has its GPUs for no longer than this."""
@@ -51,28 +53,31 @@ class Leases(Mutations):
             pool=pool,
         )
         held = await self.allocate_gpus(wanted)
-        keeping = asyncio.create_task(_keep(lambda: self.allocate_gpus(wanted), held, lease_s / RENEWALS_PER_LEASE))
+        keeping = asyncio.create_task(_keep(lambda: self.allocate_gpus(wanted), held, lease_s))
         try:
             yield held
         finally:
             keeping.cancel()
             (lost,) = await asyncio.gather(keeping, return_exceptions=True)
             # What is not held any more is refused; what cannot be said to the server runs out there.
-            with suppress(Refused, ServerUnreachable):
+            with suppress(ClientFailure, AliquotError):
                 await self.release_gpus(wanted.job_id)
-        if isinstance(lost, LeaseLost):
+        if isinstance(lost, Exception):
             raise lost
 
 
-async def _keep(again: Callable[[], Awaitable[GpusAllocated]], held: GpusAllocated, pause_s: float) -> None:
-    """Call for the GPUs again and again; a server that is away for less than the lease does no harm."""
+async def _keep(again: Callable[[], Awaitable[GpusAllocated]], held: GpusAllocated, lease_s: float) -> None:
+    """Call for the GPUs again and again; a server that fails or is away for less than the lease does no harm."""
+    until = time.monotonic() + lease_s
     while True:
-        await asyncio.sleep(pause_s)
+        await asyncio.sleep(lease_s / RENEWALS_PER_LEASE)
+        asked_at = time.monotonic()
         try:
             now = await again()
-        except ServerUnreachable:
+        except (ClientFailure, AliquotError) as error:
+            if time.monotonic() > until or (isinstance(error, Refused) and error.kind == "NotPlaced"):
+                raise LeaseLost(f"{held.job_id}: {error}") from error
             continue
-        except Refused as error:
-            raise LeaseLost(f"{held.job_id}: {error}") from error
         if now.session_id != held.session_id:
             raise LeaseLost(f"{held.job_id} ran out meanwhile, and was granted anew: {', '.join(now.gpu_ids)}")
+        until = asked_at + lease_s

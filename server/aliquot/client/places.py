@@ -7,6 +7,7 @@ The file is `~/.config/aliquot/clusters.toml` (or `$XDG_CONFIG_HOME/aliquot/clus
     [clusters.lab]
     url = "https://gpu.example.org:8090"
     key-file = "~/.config/aliquot/lab.key"   # or: key = "..."
+    ca-file = "~/.config/aliquot/lab.pem"    # where the server's certificate is of an authority of your own
 """
 
 import os
@@ -23,6 +24,7 @@ SERVER_VARIABLE: Final = "ALIQUOT_SERVER"
 TOKEN_VARIABLE: Final = "ALIQUOT_TOKEN"
 TOKEN_FILE_VARIABLE: Final = "ALIQUOT_TOKEN_FILE"
 CLUSTER_VARIABLE: Final = "ALIQUOT_CLUSTER"
+CA_VARIABLE: Final = "ALIQUOT_CA_FILE"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +33,8 @@ class Place:
 
     url: str
     token: str = field(repr=False)
+    ca_file: Path | None = None
+    """The authority of the server's certificate, in PEM; without one, those that this machine trusts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,32 +45,37 @@ class Cluster:
     url: str
     key: str | None = field(default=None, repr=False)
     key_file: Path | None = None
+    ca_file: Path | None = None
     is_default: bool = False
 
-    def place(self) -> Place:
-        """The server and its key.
+    def place(self, *, token_file: Path | None = None) -> Place:
+        """The server and its key, or the token that is in another file.
 
         Raises:
             NoPlace: the key cannot be read.
         """
-        return Place(url=self.url, token=self.key or _read(self.key_file or Path()))
+        key = None if token_file else self.key
+        return Place(url=self.url, token=key or _read(token_file or self.key_file or Path()), ca_file=self.ca_file)
 
 
 def find_place(*, cluster: str | None = None, server: str | None = None, token_file: Path | None = None) -> Place:
     """Find out which server is meant: what is given here, then the environment, then the file, then this machine.
 
     Raises:
-        NoPlace: there is no such cluster, or no token for it.
+        NoPlace: there is no such cluster, or no token for it; or both a cluster and a server are given.
     """
+    if cluster and server:
+        raise NoPlace("both a cluster and a server are named; name one of them")
     if not (cluster or server or os.environ.get(SERVER_VARIABLE)):
         cluster = os.environ.get(CLUSTER_VARIABLE)
-    if cluster and not server:
-        return _named(cluster).place()
+    if cluster:
+        return _named(cluster).place(token_file=token_file)
     url = server or os.environ.get(SERVER_VARIABLE)
     default = next((one for one in read_clusters() if one.is_default), None)
-    if url is None and default is not None and token_file is None:
-        return default.place()
-    return Place(url=url or LOCAL_URL, token=_token(token_file))
+    if url is None and default is not None:
+        return default.place(token_file=token_file)
+    authority = os.environ.get(CA_VARIABLE)
+    return Place(url=url or LOCAL_URL, token=_token(token_file), ca_file=Path(authority) if authority else None)
 
 
 def read_clusters() -> tuple[Cluster, ...]:
@@ -109,13 +118,16 @@ def _named(name: str) -> Cluster:
 
 
 def _cluster(name: str, entry: Mapping[str, Any], *, default: object, path: Path) -> Cluster:
-    known = isinstance(entry, dict) and not entry.keys() - {"url", "key", "key-file"}
+    known = isinstance(entry, dict) and not entry.keys() - {"url", "key", "key-file", "ca-file"}
     if not known or not all(isinstance(text, str) for text in entry.values()) or "url" not in entry:
-        raise NoPlace(f"{path}: [clusters.{name}] has url, and key or key-file, as text")
+        raise NoPlace(f"{path}: [clusters.{name}] has url, key or key-file, and it may have ca-file, as text")
     if ("key" in entry) == ("key-file" in entry):
         raise NoPlace(f"{path}: [clusters.{name}] needs one of key and key-file")
-    file = Path(entry["key-file"]).expanduser() if "key-file" in entry else None
-    return Cluster(name=name, url=entry["url"], key=entry.get("key"), key_file=file, is_default=name == default)
+    key_file, ca_file = (Path(entry[one]).expanduser() if one in entry else None for one in ("key-file", "ca-file"))
+    is_default = name == default
+    return Cluster(
+        name=name, url=entry["url"], key=entry.get("key"), key_file=key_file, ca_file=ca_file, is_default=is_default
+    )
 
 
 def _token(file: Path | None) -> str:

@@ -83,19 +83,29 @@ class SessionCalls(Queries, Mutations, Subscriptions):
         Raises:
             NotFound: there is no such session.
         """
+        async with aclosing(self.course(id)) as looks:
+            return [found async for found in looks][-1]
+
+    async def course(self, id: str) -> AsyncGenerator[Session, None]:
+        """A session as it is now, then again and again until it has ended; an array, until all of its tasks have.
+
+        Raises:
+            NotFound: there is no such session.
+        """
         pause_s = LOOK_S_MIN
-        while (found := await self.look(id)).state not in ENDED:
+        while (found := await self._again(lambda: self.look(id))).state not in ENDED:
+            yield found
             await asyncio.sleep(pause_s)
             pause_s = min(LOOK_S_MAX, pause_s * 1.5)
-        return found
+        yield found
 
     async def look(self, id: str) -> Session:
-        """A session as it is now.
+        """A session as it is now. A server that is away is not waited for.
 
         Raises:
             NotFound: there is none of this id.
         """
-        found = await self._again(lambda: self.session(id))
+        found = await self.session(id)
         if found is None:
             raise NotFound(f"there is no session {id}", kind="session", id=id)
         return found

@@ -4,6 +4,7 @@ Source: the protocol graphql-transport-ws, https://github.com/enisdenjo/graphql-
 """
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from types import TracebackType
@@ -35,7 +36,9 @@ MESSAGE_BYTES_MAX: Final = 64 * 1024 * 1024
 class Subscription:
     """Opens the socket on entry and closes it on exit."""
 
-    def __init__(self, url: str, token: str, *, direct: bool, timeout_s: float) -> None:
+    def __init__(
+        self, url: str, token: str, *, direct: bool, timeout_s: float, tls: ssl.SSLContext | None = None
+    ) -> None:
         self._token = token
         self._timeout_s = timeout_s
         self._connecting = connect(
@@ -46,6 +49,7 @@ class Subscription:
             open_timeout=timeout_s,
             close_timeout=CLOSE_S_MAX,
             max_size=MESSAGE_BYTES_MAX,
+            ssl=(tls or True) if url.startswith("wss:") else None,
         )
         self._socket: ClientConnection
 

@@ -22,7 +22,7 @@ def connected(*, cluster: str | None, server: str | None, token_file: Path | Non
         typer.Exit: the server refused, or could not be asked; it was told.
     """
     from aliquot.cli.connection.advice import after_failure, after_refusal
-    from aliquot.client import BlockingClient, ClientFailure, GraphQLFault, Refused, find_place
+    from aliquot.client import BlockingClient, ClientFailure, GraphQLFault, NoPlace, Refused, find_place
     from aliquot_schema.errors import AliquotError, NotFound, Unauthenticated
 
     try:
@@ -38,6 +38,8 @@ def connected(*, cluster: str | None, server: str | None, token_file: Path | Non
         fail(str(error), advice=after_failure(error), code=UNREACHABLE)
     except (GraphQLFault, AliquotError) as error:
         fail(str(error), code=REFUSED)
+    except NoPlace as error:
+        usage(str(error))
     except ClientFailure as error:
         fail(str(error), advice=after_failure(error), code=UNREACHABLE)
 

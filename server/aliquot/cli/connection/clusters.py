@@ -22,6 +22,9 @@ clusters: Final = typer.Typer(no_args_is_help=True, help="Name servers, for --cl
 Name = Annotated[str, Argument(metavar="NAME", help="How you call it.")]
 Url = Annotated[str, Argument(metavar="URL", help="Its address, like https://gpu.example.org:8090.")]
 KeyFile = Annotated[Path, Option(help="The file with your key for it, which stays where it is.")]
+CaFile = Annotated[
+    Path | None, Option(help="The authority of its certificate, in PEM, where this machine does not trust it.")
+]
 Default = Annotated[bool, Option("--default", help="Take it where none is named.")]
 
 
@@ -44,15 +47,16 @@ def list_clusters(as_json: AsJson = False) -> None:
 
 
 @clusters.command("add")
-def add(name: Name, url: Url, key_file: KeyFile, default: Default = False) -> None:
-    """Give a server a name; one of that name is replaced."""
+def add(name: Name, url: Url, key_file: KeyFile, ca_file: CaFile = None, default: Default = False) -> None:
+    """Give a server a name; one of that name is replaced, and stays the default if it is."""
     from aliquot.client.places import Cluster
 
     if not url.startswith(("http://", "https://")):
         usage(f"{url}: an address begins with https:// or http://")
     others = [one for one in _read() if one.name != name]
-    made = Cluster(name=name, url=url, key_file=key_file.expanduser().absolute(), is_default=default)
-    _write([*others, made], default=name if default or not others else None)
+    is_default = default or not any(one.is_default for one in others)
+    made = Cluster(name=name, url=url, key_file=_absolute(key_file), ca_file=ca_file and _absolute(ca_file))
+    _write([*others, made], default=name if is_default else None)
 
 
 @clusters.command("use")
@@ -95,7 +99,8 @@ def _write(found: "Sequence[Cluster]", *, default: str | None) -> None:
     lines = [f"default = {_toml(chosen)}", ""] if chosen else []
     for one in found:
         key = f"key = {_toml(one.key)}" if one.key is not None else f"key-file = {_toml(str(one.key_file))}"
-        lines += [f"[clusters.{_toml(one.name)}]", f"url = {_toml(one.url)}", key, ""]
+        authority = [f"ca-file = {_toml(str(one.ca_file))}"] if one.ca_file is not None else []
+        lines += [f"[clusters.{_toml(one.name)}]", f"url = {_toml(one.url)}", key, *authority, ""]
     path = clusters_file()
     path.parent.mkdir(parents=True, exist_ok=True)
     fresh = path.with_suffix(".new")
@@ -103,6 +108,10 @@ def _write(found: "Sequence[Cluster]", *, default: str | None) -> None:
         file.write("\n".join(lines))
     fresh.replace(path)
     print(f"{path} is written")
+
+
+def _absolute(path: Path) -> Path:
+    return path.expanduser().absolute()
 
 
 def _toml(text: str) -> str:

@@ -22,7 +22,7 @@ InCluster = Annotated[
     str | None,
     typer.Option(
         "--cluster",
-        help="A cluster of `aliquot clusters`.  [env: ALIQUOT_CLUSTER]",
+        help="A cluster of `aliquot clusters`; else $ALIQUOT_CLUSTER.",
         autocompletion=_cluster_names,
         rich_help_panel=_PANEL,
     ),
@@ -30,14 +30,14 @@ InCluster = Annotated[
 AtServer = Annotated[
     str | None,
     typer.Option(
-        "--server", help="A server by its address.  [env: ALIQUOT_SERVER; else this machine's]", rich_help_panel=_PANEL
+        "--server", help="A server by its address; else $ALIQUOT_SERVER, or this machine's.", rich_help_panel=_PANEL
     ),
 ]
 TokenFile = Annotated[
     Path | None,
     typer.Option(
         "--token-file",
-        help="The file with the key or token.  [env: ALIQUOT_TOKEN_FILE, ALIQUOT_TOKEN]",
+        help="The file with the key or token; else $ALIQUOT_TOKEN_FILE or $ALIQUOT_TOKEN.",
         rich_help_panel=_PANEL,
     ),
 ]

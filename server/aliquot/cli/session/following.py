@@ -1,12 +1,11 @@
 """Following what a session prints, through all of its attempts."""
 
 import sys
-import time
+from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
 from aliquot.cli.session.interruption import undivided
 from aliquot.cli.session.waiting import status_line
-from aliquot.client.session_calls import ENDED, LOOK_S_MAX, LOOK_S_MIN
 
 if TYPE_CHECKING:
     from aliquot.client import BlockingClient
@@ -52,15 +51,12 @@ class Follower:
 
     def _until_news(self) -> "Session":
         """Wait for the session's end, or for an attempt that was not printed yet."""
-        pause_s = LOOK_S_MIN
-        with status_line() as tell:
-            while True:
-                session = self._client.look(self._id)
-                if session.attempt > self._attempt or session.state in ENDED:
-                    return session
+        with status_line() as tell, closing(self._client.course(self._id)) as looks:
+            for session in looks:
+                if session.attempt > self._attempt:
+                    break
                 tell(session)
-                time.sleep(pause_s)
-                pause_s = min(LOOK_S_MAX, pause_s * 1.5)
+        return session
 
     def _begin(self, session: "Session") -> None:
         if self._attempt:

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from aliquot.client.generated.sessions import Session
 
 FollowOn = Annotated[bool, Option("--follow", "-f", help="Until it has ended, over retries; Ctrl-C asks what to do.")]
-Ranks = Annotated[list[int] | None, Option("--rank", help="Of this kernel; several may be given.  [default: all]")]
-Attempt = Annotated[int | None, Option(min=1, help="Of this try.  [default: the newest]")]
+Ranks = Annotated[list[int] | None, Option("--rank", help="Of this kernel; several may be given.", show_default="all")]
+Attempt = Annotated[int | None, Option(min=1, help="Of this try.", show_default="the newest")]
 
 
 def logs(

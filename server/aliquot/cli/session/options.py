@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Annotated, Final
 
-import typer
 from typer import Argument, Option
 
 _WHAT: Final = "What it needs"
@@ -35,7 +34,7 @@ Command = Annotated[
 ]
 Resources = Annotated[
     list[str] | None,
-    Option("-r", "--resources", metavar="SLOT=AMOUNT", help="Per kernel, like cuda.shares=0.2.  [default: cpu=1]",
+    Option("-r", "--resources", metavar="SLOT=AMOUNT", help="Per kernel, like cuda.shares=0.2.", show_default="cpu=1",
            rich_help_panel=_WHAT),
 ]  # fmt: skip
 ClusterSize = Annotated[int, Option(min=1, help="How many kernels; all start or none.", rich_help_panel=_WHAT)]
@@ -58,7 +57,7 @@ Labels = Annotated[
 ]
 WorkingDirectory = Annotated[
     Path | None,
-    Option("--chdir", "-C", help="Where it starts.  [default: a folder of its own]", rich_help_panel=_WHERE),
+    Option("--chdir", "-C", help="Where it starts.", show_default="a folder of its own", rich_help_panel=_WHERE),
 ]
 Environment = Annotated[
     list[str] | None, Option("-e", "--env", metavar="NAME=VALUE", help="A variable to set.", rich_help_panel=_WHERE)
@@ -84,4 +83,3 @@ Hold = Annotated[bool, Option("--hold", help="Until `aliquot session release`.",
 Wait = Annotated[bool, Option("--wait", "-w", help="Return when it has ended.")]
 Follow = Annotated[bool, Option("--follow", "-f", help="Show what it prints, until it has ended.")]
 Preview = Annotated[bool, Option("--preview", help="Submit nothing; show what would become of it now.")]
-ExpectedVersion = Annotated[int | None, typer.Option(help="Refuse if it is not at this version.")]

@@ -4,7 +4,8 @@ Source: https://slurm.schedmd.com/sbatch.html, "OPTIONS".
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from math import ceil
 from typing import Final, NamedTuple
 
@@ -31,12 +32,17 @@ FLAGS: Final = frozenset(
     }
 )
 """Those that stand without a value, or with one after `=` only."""
-RENAMED: Final = {
-    "job-name": "--name",
-    "account": "--project",
-    "partition": "--pool",
-    "chdir": "--chdir",
+SAID_ALIKE: Final[Mapping[str, Callable[[str], list[str]]]] = {
+    "job-name": lambda value: ["--name", value],
+    "account": lambda value: ["--project", value],
+    "partition": lambda value: ["--pool", value],
+    "chdir": lambda value: ["--chdir", value],
+    "time": lambda value: ["--time-limit", f"{seconds(value)}s"],
+    "array": array_words,
+    "hold": lambda _: ["--hold"],
+    "requeue": lambda _: ["--retries", "1"],
 }
+"""What each of these becomes, as options of ours."""
 CONDITIONS: Final = {"afterok": "--after", "afterany": "--after-any", "afternotok": "--after-failed"}
 KEPT: Final = {
     "output": "output is kept by the server: `aliquot session logs`",
@@ -47,7 +53,9 @@ _SHAPE: Final = frozenset(
     {"ntasks", "nodes", "ntasks-per-node", "cpus-per-task", "mem", "mem-per-cpu", "mem-per-gpu", "gpus",
      "gpus-per-node", "gpus-per-task", "gres", "cpus-per-gpu"}
 )  # fmt: skip
-_GPUS: Final = re.compile(r"(?:gpu:)?(?:(?P<model>[A-Za-z]\w*):)?(?P<count>\d+)")
+GPU_OPTIONS: Final = ("gpus-per-task", "gpus-per-node", "gres", "gpus")
+_GPUS: Final = re.compile(r"(?:(?P<model>[A-Za-z][\w.-]*)(?::|$))?(?P<count>\d+)?")
+_SOCKETS: Final = re.compile(r"\(S:[^)]*\)")
 
 
 class SlurmWords(NamedTuple):
@@ -69,27 +77,30 @@ def slurm_words(given: Iterable[str]) -> SlurmWords:
     words = list(_shape(options)) if options else []
     notes = []
     for name, value in options.items():
-        if name in RENAMED:
-            words += [RENAMED[name], value]
-        elif name == "time":
-            words += ["--time-limit", f"{seconds(value)}s"]
-        elif name == "array":
-            words += array_words(value)
-        elif name == "hold":
-            words.append("--hold")
-        elif name == "requeue":
-            words += ["--retries", "1"]
-        elif name == "dependency":
-            found = list(_dependencies(value))
-            words += found
-            notes += [] if found else [f"#SBATCH --dependency={value} is ignored"]
-        elif name == "export":
-            variables = [part for part in value.split(",") if "=" in part]
-            words += [word for part in variables for word in ("-e", part)]
-            notes += [KEPT["export"]] if set(value.split(",")) - {*variables, "NONE"} else []
-        elif name not in _SHAPE:
-            notes.append(f"#SBATCH --{name} is ignored" + (f": {KEPT[name]}" if name in KEPT else ""))
+        if name in SAID_ALIKE:
+            words += SAID_ALIKE[name](value)
+        else:
+            more, ignored = _translated(name, value)
+            words += more
+            notes += ignored
     return SlurmWords(tuple(words), tuple(dict.fromkeys(notes)))
+
+
+def _translated(name: str, value: str) -> tuple[list[str], list[str]]:
+    """Options of ours, and what is ignored."""
+    if name == "dependency":
+        found = list(_dependencies(value))
+        return found, [] if found else [f"#SBATCH --dependency={value} is ignored"]
+    if name == "export":
+        variables = [part for part in value.split(",") if "=" in part]
+        rest = set(value.split(",")) - {*variables, "NONE"}
+        return [word for part in variables for word in ("-e", part)], [KEPT["export"]] if rest else []
+    if name in GPU_OPTIONS:
+        rests = _rest(name, value)
+        return [], [f"#SBATCH --{name}={part} is ignored: it is no GPU, or a second kind of GPU" for part in rests]
+    if name in _SHAPE:
+        return [], []
+    return [], [f"#SBATCH --{name} is ignored" + (f": {KEPT[name]}" if name in KEPT else "")]
 
 
 def _pairs(words: list[str]) -> Iterator[tuple[str, str]]:
@@ -129,11 +140,32 @@ def _shape(options: Mapping[str, str]) -> Iterator[str]:
 
 def _gpus(options: Mapping[str, str], *, tasks: int, on_node: int) -> tuple[str | None, int]:
     """The model and the number for each task; a number that cannot be divided is rounded up."""
-    for name, among in (("gpus-per-task", 1), ("gpus-per-node", on_node), ("gres", on_node), ("gpus", tasks)):
-        found = _GPUS.fullmatch(options.get(name, ""))
-        if found and int(found["count"]):
-            return found["model"], ceil(int(found["count"]) / among)
+    for name, among in zip(GPU_OPTIONS, (1, on_node, on_node, tasks), strict=True):
+        for model, count in filter(None, map(partial(_gpus_of, name), _parts(options.get(name, "")))):
+            return model, ceil(count / among)
     return None, 0
+
+
+def _rest(name: str, value: str) -> list[str]:
+    """What of a value is not asked for: all but the first GPUs that it names, and nothing where it says none."""
+    parts = [part for part in _parts(value) if part not in ("", "none", "0", "gpu:0")]
+    first = next((part for part in parts if _gpus_of(name, part)), None)
+    return [part for part in parts if part != first]
+
+
+def _parts(value: str) -> list[str]:
+    return _SOCKETS.sub("", value).split(",")
+
+
+def _gpus_of(name: str, part: str) -> tuple[str | None, int] | None:
+    """The model and the number that one part of a value names: `gpu:a100:2` of --gres, `a100:2` of --gpus."""
+    text = part.removeprefix("gres/")
+    if name == "gres" and text.partition(":")[0] != "gpu":
+        return None
+    found = _GPUS.fullmatch(re.sub(r"gpu(:|$)", "", text, count=1) if text.startswith("gpu") else text)
+    if not text or found is None or found["count"] == "0":
+        return None
+    return found["model"], int(found["count"] or 1)
 
 
 def _memory(options: Mapping[str, str], *, cpus: int, gpus: int, on_node: int) -> int:

@@ -1,12 +1,10 @@
 """Waiting for the end of a session, with its course on the terminal while it lasts."""
 
-import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
 from aliquot.cli.session.sentences import course
-from aliquot.client.session_calls import ENDED, LOOK_S_MAX, LOOK_S_MIN
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -23,14 +21,12 @@ def wait_for(client: "BlockingClient", id: str) -> "Session":
     Raises:
         NotFound: there is no such session.
     """
-    session = client.look(id)
-    pause_s = LOOK_S_MIN
-    with status_line() if session.tasks is None else _bar() as tell:
-        while session.state not in ENDED:
+    with closing(client.course(id)) as looks:
+        session = next(looks)
+        with status_line() if session.tasks is None else _bar() as tell:
             tell(session)
-            time.sleep(pause_s)
-            pause_s = min(LOOK_S_MAX, pause_s * 1.5)
-            session = client.look(id)
+            for session in looks:
+                tell(session)
     return session
 
 

@@ -20,6 +20,7 @@ code message } ... on NotFound { code message kind id } ... on StateConflict { c
 message id state } ... on Error { code message }""",
     "AgentChangeSuccess": """agent { ...Agent } revision""",
     "AgentConnection": """edges { ...AgentEdge } pageInfo { ...PageInfo } total_count revision""",
+    "AgentDevices": """agent_id node_id gpu_alloc_map devices { ...Device } devices_gone""",
     "AgentEdge": """node { ...Agent } cursor""",
     "AllocateGpusResult": """
 __typename ... on GpusAllocated { job_id session_id gpu_ids gpus { ...AllocatedGpu }
@@ -120,6 +121,7 @@ holders { ...Holder } utilization_pct memory_used_bytes temperature_c power_w ex
     "DeviceHolding": """
 device_id slot amount kind lease_id agent_id session_id user since until evidence
 pass_number preempted_at preempted_by""",
+    "DeviceUpdate": """number revision is_snapshot agents_gone agents { ...AgentDevices }""",
     "Difference": """kind agent_id subject evidence since repair""",
     "Displaced": """session_id owner cause has_run""",
     "Error": """code message""",
@@ -280,6 +282,7 @@ estimated_start_time estimated_wait_time scheduling_policy""",
 revision starts_now kernels { ...PlannedKernel } tasks_starting queue_position waits {
 ...Verdict } expected_start failure { ...Failure } displaces { ...Displaced }
 order_estimate { ...OrderEstimate }""",
+    "SessionUpdate": """event_number at kind is_snapshot session { ...Session } kernel { ...Kernel }""",
     "SlotAmount": """slot amount""",
     "SlotCapacity": """slot total available allocated""",
     "SlotGrant": """slot devices { ...DeviceAmount }""",
