@@ -88,7 +88,7 @@ class SqliteDatabase:
             self._lock = None
 
     def _open_writer(self) -> Connection:
-        _create_private(self._path)
+        create_private(self._path)
         connection = connect_writer(self._path)
         try:
             self._upgrade(connection)
@@ -118,7 +118,7 @@ class SqliteDatabase:
 
 def back_up(connection: Connection, path: Path) -> None:
     """Copy the database to a new file, as it is now."""
-    _create_private(path)
+    create_private(path)
     with closing(sqlite3.connect(path)) as copy:
         _driver(connection).backup(copy)
 
@@ -158,7 +158,7 @@ class ConnectionThread:
             self._connection = None
 
 
-def _create_private(path: Path) -> None:
+def create_private(path: Path) -> None:
     """Make the file before SQLite does, for its owner alone: sessions carry their environment."""
     os.close(os.open(path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
 

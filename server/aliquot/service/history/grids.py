@@ -1,0 +1,134 @@
+"""Grids: equal steps of time that an answer is laid out on, and how measurements are gathered in them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aliquot.service.history.measures import Measure
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+SECOND_US: Final = 1_000_000
+STEPS_S: Final = (
+    *(1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1_800, 3_600, 7_200, 10_800, 21_600, 43_200, 86_400),
+    *(2 * 86_400, 7 * 86_400, 14 * 86_400, 28 * 86_400),
+)
+"""Each from a minute on is whole minutes, from an hour on whole hours."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grid:
+    """Times are microseconds UTC."""
+
+    start_us: int
+    step_us: int
+    points: int
+
+    @property
+    def end_us(self) -> int:
+        """What is not before this is outside."""
+        return self.start_us + self.step_us * self.points
+
+
+def fitting(since_us: int, until_us: int, *, points: int, least_s: float) -> Grid:
+    """The finest grid that covers a time with so many points at most, and begins at a multiple of its step."""
+    for step_s in STEPS_S:
+        grid = covering(since_us, until_us, step_s=step_s)
+        if step_s >= least_s and grid.points <= points:
+            return grid
+    span_us = -(-(until_us - since_us) // (max(points, 2) - 1))
+    return covering(since_us, until_us, step_s=-(-span_us // (STEPS_S[-1] * SECOND_US)) * STEPS_S[-1])
+
+
+def covering(since_us: int, until_us: int, *, step_s: int) -> Grid:
+    """The grid of these steps, from a multiple of the step on."""
+    step_us = step_s * SECOND_US
+    start_us = since_us // step_us * step_us
+    return Grid(start_us=start_us, step_us=step_us, points=max(1, -(-(until_us - start_us) // step_us)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stretch:
+    """Measurements of one series, in the order of their times. NaN = not measured."""
+
+    devices: tuple[str, ...]
+    at_us: Ints
+    counts: Ints
+    """Readings that each is made of."""
+    mean: Floats
+    """Measures x devices x times. What adds up is its sum."""
+    maximum: Floats
+
+    def where(self, wanted: NDArray[np.bool_]) -> "Stretch":
+        """The part of it at some of its times."""
+        return Stretch(
+            devices=self.devices,
+            at_us=self.at_us[wanted],
+            counts=self.counts[wanted],
+            mean=self.mean[:, :, wanted],
+            maximum=self.maximum[:, :, wanted],
+        )
+
+
+class Gathering:
+    """Stretches in the steps of a grid, one device at a time."""
+
+    def __init__(self, grid: Grid, measures: Sequence[Measure]) -> None:
+        self.grid = grid
+        self._is_sum = np.array([measure.is_sum for measure in measures])
+        self._sums: dict[str, Floats] = {}
+        self._weights: dict[str, Floats] = {}
+        self._tops: dict[str, Floats] = {}
+
+    def add(self, stretch: Stretch, *, devices: frozenset[str] | None = None) -> None:
+        """Take in what falls within the grid; `devices` None takes all."""
+        places = (stretch.at_us - self.grid.start_us) // self.grid.step_us
+        inside = (places >= 0) & (places < self.grid.points)
+        for index, device in enumerate(stretch.devices):
+            if inside.any() and (devices is None or device in devices):
+                self._add(
+                    device,
+                    places=places[inside],
+                    counts=stretch.counts[inside],
+                    mean=stretch.mean[:, index][:, inside],
+                    maximum=stretch.maximum[:, index][:, inside],
+                )
+
+    def curves(self) -> dict[str, "Curves"]:
+        """What was gathered, by device."""
+        return {device: self._curves(device) for device in self._sums}
+
+    def _add(self, device: str, *, places: Ints, counts: Ints, mean: Floats, maximum: Floats) -> None:
+        shape = (len(self._is_sum), self.grid.points)
+        sums = self._sums.setdefault(device, np.zeros(shape))
+        weights = self._weights.setdefault(device, np.zeros(shape))
+        tops = self._tops.setdefault(device, np.full(shape, -np.inf))
+        for index, is_sum in enumerate(self._is_sum):
+            seen = ~np.isnan(mean[index])
+            at, value = places[seen], mean[index][seen]
+            weight = np.ones(len(at)) if is_sum else counts[seen].astype(np.float64)
+            sums[index] += np.bincount(at, value * weight, minlength=self.grid.points)
+            weights[index] += np.bincount(at, weight, minlength=self.grid.points)
+            np.maximum.at(tops[index], at, maximum[index][seen])
+
+    def _curves(self, device: str) -> "Curves":
+        sums, weights = self._sums[device], self._weights[device]
+        with np.errstate(invalid="ignore", divide="ignore"):
+            mean = np.where(self._is_sum[:, None], sums, sums / weights)
+        missing = weights == 0
+        mean[missing] = np.nan
+        top = np.where(missing, np.nan, self._tops[device])
+        return Curves(mean=mean, maximum=top)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Curves:
+    """Of one device: measures x points; NaN = nothing was measured in that step."""
+
+    mean: Floats
+    """Of what adds up, the sum."""
+    maximum: Floats

@@ -1,0 +1,151 @@
+"""The keeper: what the thread of history does. Whatever fails is told once, and costs nothing but history."""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Final, TypeVar
+
+from sqlalchemy import Connection
+
+from aliquot.service.history.grids import Curves, Gathering, Grid
+from aliquot.service.history.measures import MEASURES, Kind
+from aliquot.service.history.ports import HistoryUnavailable, Tended
+from aliquot.service.history.samples import Sample
+from aliquot.store.faults import unavailability
+from aliquot.store.history import rows
+from aliquot.store.history.reading import pieces, read_piece, tier_of
+from aliquot.store.history.rows import SeriesRow
+from aliquot.store.history.summing import remove_old, sum_up
+from aliquot.store.history.tiers import Kept, Tier
+from aliquot.store.history.writer import Writer
+from aliquot.store.store import Database, Work
+
+T = TypeVar("T")
+
+DRAIN_S: Final = 1.0
+AGAIN_S: Final = 10.0
+"""After a failure, until the database is asked again."""
+DAMAGED: Final = "blocks of history are damaged; what they held is left out"
+
+log: Final = logging.getLogger("aliquot.history")
+
+
+class Keeper:
+    """Made and used in one thread."""
+
+    def __init__(self, database: Database, *, waiting: deque[Sample], kept: Kept, now_us: Callable[[], int]) -> None:
+        """`waiting`: samples, put in by another thread."""
+        self._fault: str | None = None
+        self._damaged = False
+        self._database = database
+        self._waiting = waiting
+        self._kept = kept
+        self._now_us = now_us
+        self._writer = Writer()
+        self._is_open = False
+        self._draining: asyncio.Task[None] | None = None
+
+    @property
+    def fault(self) -> str | None:
+        """What does not work, in words."""
+        return self._fault or (DAMAGED if self._damaged else None)
+
+    async def begin(self) -> None:
+        """Begin to take samples in."""
+        self._draining = asyncio.create_task(self._drain_for_ever())
+
+    async def end(self) -> None:
+        """Write what is in memory, and let go."""
+        if self._draining is not None:
+            self._draining.cancel()
+        try:
+            await self.flush()
+        except HistoryUnavailable as error:
+            log.warning("the last minutes of history are lost: %s", error.message)
+        await self._database.close()
+
+    async def flush(self) -> None:
+        """Write everything that was taken, whole windows or not."""
+        self._drain()
+        self._writer.end_all()
+        await self._writer.write(self._write)
+
+    async def gathered(self, kind: Kind, name: str, grid: Grid, devices: frozenset[str] | None) -> dict[str, Curves]:
+        """See `HistoryStore.gathered`."""
+        self._drain()
+        gathering, damaged = Gathering(grid, MEASURES[kind]), 0
+        tier = tier_of(grid, self._kept, now_us=self._now_us())
+        for one in await self._read(partial(rows.series, kind=kind, name=name)):
+            for piece in pieces(one, grid, tier):
+                read = partial(read_piece, one=one, piece=piece, into=gathering, devices=devices)
+                damaged += await self._read(read)
+                await asyncio.sleep(0)
+        for stretch in self._writer.unwritten(kind, name):
+            gathering.add(stretch, devices=devices)
+        if damaged and not self._damaged:
+            log.warning("%s", DAMAGED)
+        self._damaged = self._damaged or damaged > 0
+        return gathering.curves()
+
+    async def tend(self) -> Tended:
+        """See `HistoryStore.tend`."""
+        written = removed = 0
+        for one in await self._read(rows.series):
+            for tier in (Tier.MINUTES, Tier.HOURS):
+                while await self._write(partial(sum_up, series=one.id, tier=tier, now_us=self._now_us())):
+                    written += 1
+                    await asyncio.sleep(0)
+            removed += await self._write(partial(self._remove, of=one))
+        return Tended(written=written, removed=removed)
+
+    def _remove(self, connection: Connection, *, of: SeriesRow) -> int:
+        removed, is_empty = remove_old(connection, of.id, self._kept, now_us=self._now_us())
+        if is_empty and not self._writer.is_open(of.key):
+            rows.remove_series(connection, of.id)
+            self._writer.forget(of.key)
+        return removed
+
+    async def _drain_for_ever(self) -> None:
+        while True:
+            await asyncio.sleep(DRAIN_S if self._is_open or not self._writer.has_blocks else AGAIN_S)
+            try:
+                self._drain()
+                await self._writer.write(self._write)
+            except HistoryUnavailable:
+                continue
+            except Exception:
+                log.exception("a part of history is lost")
+
+    def _drain(self) -> None:
+        while self._waiting:
+            self._writer.take(self._waiting.popleft())
+        self._writer.end_old(self._now_us())
+
+    async def _write(self, work: Work[T]) -> T:
+        return await self._try(lambda: self._database.write(work))
+
+    async def _read(self, work: Work[T]) -> T:
+        return await self._try(lambda: self._database.read(work))
+
+    async def _try(self, work: Callable[[], Awaitable[T]]) -> T:
+        try:
+            if not self._is_open:
+                await self._database.open()
+                self._is_open = True
+                self._writer.forget()
+            done = await work()
+        except Exception as error:
+            self._is_open = False
+            await self._database.close()
+            words = f"history can be neither kept nor read now: {unavailability(error) or error}"
+            self._note(words)
+            raise HistoryUnavailable(words) from error
+        self._note(None)
+        return done
+
+    def _note(self, fault: str | None) -> None:
+        if (fault is None) != (self._fault is None):
+            log.warning("%s", fault or "history is kept again")
+        self._fault = fault

@@ -1,0 +1,157 @@
+"""History on both databases: what was measured is found again, at every fineness, over crashes and years."""
+
+import asyncio
+import math
+
+import pytest
+
+from aliquot.service.history.grids import Grid, covering
+from aliquot.service.history.measures import WHOLE, Kind, index_of
+from aliquot.store.history.store import KeptHistory
+from aliquot.store.history.tiers import Kept
+from history_places import DAY, HOUR, SECOND, T0, HistoryStage, fill, queue_sample, roster, sample
+from store_places import Place
+
+pytestmark = pytest.mark.anyio
+MINUTE = 60 * SECOND
+UTILIZATION = index_of(Kind.DEVICES, "utilization")
+
+
+@pytest.fixture
+def history(place: Place) -> HistoryStage:
+    found = HistoryStage(place)
+    asyncio.run(_database(place))
+    return found
+
+
+async def _database(place: Place) -> None:
+    """The durable database is there before its history is."""
+    database = place.database()
+    await database.open()
+    await database.close()
+
+
+async def curve(store: KeptHistory, device: str, grid: Grid, *, top: bool = False) -> list[float | None]:
+    """A device's utilization; None where there is none."""
+    found = await store.gathered(Kind.DEVICES, device.partition("-")[0], grid)
+    if device not in found:
+        return []
+    numbers = (found[device].maximum if top else found[device].mean)[UTILIZATION]
+    return [None if math.isnan(number) else float(number) for number in numbers]
+
+
+async def test_what_is_not_written_yet_is_found(history: HistoryStage) -> None:
+    async with history.store() as store:
+        fill(store, roster(), load=lambda s: 10.0 if s < 10 else 50.0, first_us=T0, last_us=T0 + 20 * SECOND)
+        assert await curve(store, "a-0", covering(T0, T0 + 30 * SECOND, step_s=10)) == [10.0, 50.0, None]
+        assert await curve(store, "a-1", covering(T0, T0 + 30 * SECOND, step_s=10)) == [5.0, 25.0, None]
+
+
+async def test_what_is_written_is_found_by_the_next_store_and_by_one_beside_it(history: HistoryStage) -> None:
+    async with history.store() as store:
+        fill(store, roster(), load=lambda _: 60.0, first_us=T0, last_us=T0 + 400 * SECOND)
+        await store.flush()
+    async with history.store() as first:
+        grid = covering(T0, T0 + 600 * SECOND, step_s=300)
+        assert await curve(first, "a-0", grid) == [60.0, 60.0]
+        if history.place.url:
+            async with history.store() as second:
+                assert await curve(second, "a-0", grid) == [60.0, 60.0]
+
+
+async def test_a_device_that_cannot_say_has_no_values_and_others_have(history: HistoryStage) -> None:
+    async with history.store() as store:
+        for number in range(10):
+            store.take(sample(roster(), T0 + number * 2 * SECOND, None if number % 2 else 40.0))
+        for number in range(10, 20):
+            store.take(sample(roster(), T0 + number * 2 * SECOND, None))
+        await store.flush()
+        grid = covering(T0, T0 + 40 * SECOND, step_s=10)
+        assert await curve(store, "a-0", grid) == [40.0, 40.0, None, None]
+        found = await store.gathered(Kind.DEVICES, "a", grid, devices=frozenset({"a-1"}))
+        assert set(found) == {"a-1"}
+        assert list(found["a-1"].mean[index_of(Kind.DEVICES, "memory_used")]) == [2.0 * 2**30] * 4
+
+
+async def test_hours_and_days_are_summed_up_and_say_the_same(history: HistoryStage) -> None:
+    hours = Grid(start_us=T0, step_us=HOUR, points=25)
+
+    def load(second: int) -> float:
+        return 100.0 if second % 3600 < 36 else (second // 3600)
+
+    async with history.store() as store:
+        of = roster(devices=1)
+        for hour in range(25):  # ten minutes of each, so that the test is quick
+            first_us = T0 + hour * HOUR
+            fill(
+                store,
+                of,
+                load=lambda s, hour=hour: load(s + hour * 3600),
+                first_us=first_us,
+                last_us=first_us + HOUR // 6,
+            )
+        history.clock.now = T0 + 25 * HOUR + 9 * MINUTE
+        await store.flush()
+        before, tops = await curve(store, "a-0", hours), await curve(store, "a-0", hours, top=True)
+        tended = await store.tend()
+        assert (tended.written, tended.removed) == (24, 4)  # what was measured before the last 24 hours
+        after, still = await curve(store, "a-0", hours), await curve(store, "a-0", hours, top=True)
+        assert tops == still == [100.0] * 25
+        assert after == pytest.approx(before, abs=0.5)
+        history.clock.now = T0 + 26 * HOUR
+        assert (await store.tend()).written == 2
+        summed = await curve(store, "a-0", hours)
+        assert summed == pytest.approx(before, abs=1.0)
+        assert (await store.tend()).written == 0
+
+
+async def test_each_tier_is_removed_after_its_time(history: HistoryStage) -> None:
+    kept = Kept(raw_us=DAY, minutes_us=2 * DAY, hours_us=10 * DAY)
+    grid = Grid(start_us=T0, step_us=HOUR, points=1)
+    async with history.store(kept=kept) as store:
+        fill(store, roster(), load=lambda _: 30.0, first_us=T0, last_us=T0 + HOUR)
+        await store.flush()
+        removed = []
+        for days in (0.5, 1.5, 2.5, 9.5, 11.5):
+            history.clock.now = T0 + int(days * DAY)
+            removed.append((await store.tend()).removed)
+            assert await curve(store, "a-0", grid) == ([30.0] if days < 11 else [])
+        assert removed == [0, 12, 1, 0, 1]
+        fill(store, roster(), load=lambda _: 70.0, first_us=history.clock.now, last_us=history.clock.now + HOUR)
+        await store.flush()
+        later = covering(history.clock.now, history.clock.now + HOUR, step_s=3600)
+        assert await curve(store, "a-0", later) == [70.0]
+
+
+async def test_an_agent_whose_devices_change_goes_on(history: HistoryStage) -> None:
+    async with history.store() as store:
+        store.take(sample(roster(devices=1), T0, 10.0))
+        store.take(sample(roster(devices=2), T0 + 10 * SECOND, 20.0))
+        await store.flush()
+        grid = covering(T0, T0 + 20 * SECOND, step_s=10)
+        assert await curve(store, "a-0", grid) == [10.0, 20.0]
+        assert await curve(store, "a-1", grid) == [None, 10.0]
+
+
+async def test_the_queue_adds_up(history: HistoryStage) -> None:
+    names = ("pending", "submitted", "waited", "gpus_total", "gpus_held", "gpus_held_idle")
+    async with history.store() as store:
+        store.take(sample(roster("a", 2, node="n"), T0, 80.0, held=500.0))
+        store.take(sample(roster("b", 2), T0, 0.0, held=1000.0))
+        for number in range(60):
+            store.take(queue_sample(T0 + number * 10 * SECOND, pending=4, submitted=2, started=1))
+        await store.flush()
+        found = (await store.gathered(Kind.QUEUE, "", covering(T0, T0 + 600 * SECOND, step_s=60)))[WHOLE]
+        first = {name: float(found.mean[index_of(Kind.QUEUE, name), 0]) for name in names}
+        assert first == {
+            "pending": 4.0,
+            "submitted": 12.0,
+            "waited": 12.0,
+            "gpus_total": 4.0,
+            "gpus_held": 3.0,
+            "gpus_held_idle": 2.0,
+        }
+        history.clock.now = T0 + 2 * HOUR
+        await store.tend()
+        summed = (await store.gathered(Kind.QUEUE, "", covering(T0, T0 + 600 * SECOND, step_s=600)))[WHOLE]
+        assert float(summed.mean[index_of(Kind.QUEUE, "submitted"), 0]) == 120.0

@@ -1,0 +1,86 @@
+"""Stores of history for tests, and samples to put in."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from aliquot.service.history.samples import DeviceSample, QueueSample, Roster
+from aliquot.store.history.places import place_of
+from aliquot.store.history.store import HistoryPlan, KeptHistory
+from aliquot.store.history.tiers import Kept
+from aliquot_schema.ids import AgentId, DeviceId, NodeId
+from store_places import Place
+
+SECOND = 1_000_000
+HOUR = 3600 * SECOND
+DAY = 24 * HOUR
+T0 = 20_000 * DAY
+"""Midnight, when most tests begin."""
+
+
+@dataclass
+class Hands:
+    """A clock that stands where it is put."""
+
+    now: int = T0
+
+    def now_us(self) -> int:
+        return self.now
+
+
+@dataclass
+class HistoryStage:
+    """Stores of history over one database, one after another or beside each other."""
+
+    place: Place
+    clock: Hands = field(default_factory=Hands)
+    kept: Kept = field(default_factory=Kept)
+    interval_s: float = 2.0
+
+    @asynccontextmanager
+    async def store(self, *, kept: Kept | None = None) -> AsyncIterator[KeptHistory]:
+        """One that is open."""
+        found = KeptHistory(
+            HistoryPlan(
+                make_database=place_of(self.place.url, data_folder=self.place.folder, now_us=self.clock.now_us),
+                kept=kept or self.kept,
+                interval_s=self.interval_s,
+                now_us=self.clock.now_us,
+            )
+        )
+        await found.open()
+        try:
+            yield found
+        finally:
+            await found.close()
+
+
+def roster(agent: str = "a", devices: int = 2, *, node: str = "") -> Roster:
+    """An agent with devices `<agent>-0`, ..."""
+    return Roster(
+        agent_id=AgentId(agent),
+        node_id=NodeId(node or agent),
+        device_ids=tuple(DeviceId(f"{agent}-{index}") for index in range(devices)),
+        counted=(True,) * devices,
+    )
+
+
+def sample(of: Roster, at_us: int, load: float | None, *, held: float = 1000.0) -> DeviceSample:
+    """All devices with this load; the second and so on with a half, a third of it, ..."""
+    values = tuple(
+        (None if load is None else load / (index + 1), 2.0**30 * (index + 1), 40.0, 300.0, held)
+        for index in range(len(of.device_ids))
+    )
+    return DeviceSample(roster=of, at_us=at_us, values=values)
+
+
+def queue_sample(at_us: int, **numbers: int) -> QueueSample:
+    """A queue; what is not named is zero."""
+    known = {"pending": 0, "running": 0, "submitted": 0, "started": 0, "ended": 0} | numbers
+    return QueueSample(at_us=at_us, waited_s=2.0 * known["started"], **known)
+
+
+def fill(store: KeptHistory, of: Roster, *, load: Callable[[int], float | None], first_us: int, last_us: int) -> None:
+    """A sample every two seconds; `load` is given the seconds since the first."""
+    for at_us in range(first_us, last_us, 2 * SECOND):
+        store.take(sample(of, at_us, load((at_us - first_us) // SECOND)))
