@@ -39,6 +39,11 @@ def executed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return found
 
 
+async def nothing() -> Frame:
+    """Of a stream that does not begin with how everything stands."""
+    raise AssertionError
+
+
 async def numbers(socket: Any, count: int) -> list[int]:
     """The next updates, by number."""
     found = []
@@ -312,7 +317,7 @@ async def test_whoever_comes_and_however_slow_everything_is_given_once_in_order(
     chance, line = random.Random(seed), Line()
     for number in range(1, 40, chance.randint(1, 3)):
         line.append(number)
-    broadcast = Broadcast(line.frames, start=chance.choice([0, 20, line.numbers[-1]]))
+    broadcast = Broadcast(line.frames, first=nothing, start=chance.choice([0, 20, line.numbers[-1]]))
     readers: list[Reader] = []
     async with asyncio.TaskGroup() as group:
         following = []
@@ -342,7 +347,7 @@ async def test_who_joins_what_is_over_does_not_wait_for_ever() -> None:
     async def take(_text: str) -> None:
         pass
 
-    broadcast, subscriber = Broadcast(ends, start=0), Subscriber(position=0, send=take)
+    broadcast, subscriber = Broadcast(ends, first=nothing, start=0), Subscriber(position=0, send=take)
     async with asyncio.timeout(WAIT_S):
         await broadcast.news(1)
         broadcast.join(subscriber)

@@ -54,9 +54,11 @@ async def _arguments(people: Scene, name: str, *, owner: str) -> dict[str, Any]:
         return {"id": (await people.key_of(owner))[0]}
     if name == "Query.api_keys":
         return {"user": owner}
-    if name == "Subscription.queue_updates":
+    if name in ("Subscription.queue_updates", "Subscription.events"):
         await people.session_of(owner)
         return {"after": str(people.stage.state.revision - 1)}
+    if name == "Subscription.session_updates":
+        return {"id": await people.session_of(owner)}
     if name == "Subscription.session_logs":
         return {"id": people.running[owner]}
     if _changes_session(name):

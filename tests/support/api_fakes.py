@@ -15,6 +15,7 @@ from aliquot_schema.errors import (
     Unavailable,
     VersionConflict,
 )
+from aliquot_schema.live_views import Place
 from aliquot_schema.preview_views import SessionPreview
 from aliquot_schema.ray_views import RayView, SlotCapacityView
 from aliquot_schema.requests import (
@@ -241,6 +242,11 @@ class FakeWatcher:
     given: int = 0
     started: asyncio.Event = field(default_factory=asyncio.Event)
     closed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def place(self, stream: str, after: int | None) -> Place:
+        if after is not None and not 0 <= after <= self.cluster.revision:
+            raise InvalidRequest(f"event {after} is not known yet", field="after")
+        return Place(known=self.cluster.revision if after is None else after, newest=self.cluster.revision)
 
     async def queue_updates(self, caller: Caller, after: int | None) -> AsyncIterator[QueueUpdateView]:
         number = self.cluster.revision if after is None else after

@@ -14,6 +14,7 @@ from aliquot.service.feed import Feed
 from aliquot.service.journal import Journal
 from aliquot.service.launcher import Launcher
 from aliquot.service.leadership.consequences import Consequences
+from aliquot.service.live.watching import LiveSources
 from aliquot.service.outside import Outside
 from aliquot.service.ports import Store
 from aliquot.service.preview import Previews
@@ -115,7 +116,8 @@ class Stage:
             clock=clock,
         )
         self.queries = Queries(state=state, store=store, feed=feed, previews=self.previews, clock=clock)
-        self.watching = Watching(state=state, feed=feed, outputs=executor)
+        sources = LiveSources(find=self.queries.session, book=lambda: None, now_us=clock.now_us)
+        self.watching = Watching(state=state, feed=feed, outputs=executor, sources=sources)
         journal.listeners.append(self.watching.hear)
 
     async def submit(self, *, devices: int = 1, kernels: int = 1, **more: Any) -> SessionId:

@@ -4,8 +4,10 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from aliquot_schema.audit_views import ChangeView
 from aliquot_schema.graphql.accounts_port import Accountant as Accountant
 from aliquot_schema.graphql.administration_port import Administrator as Administrator
+from aliquot_schema.live_views import DeviceUpdateView, Place, SessionUpdateView
 from aliquot_schema.outside_views import NewOutside, OutsideView
 from aliquot_schema.preview_views import SessionPreview
 from aliquot_schema.ray_views import RayView as RayView
@@ -77,13 +79,39 @@ class Writer(Protocol):
 
 
 class Watcher(Protocol):
-    """What happens, from now on or from an event number on."""
+    """What happens, from now on or from a number on."""
+
+    def place(self, stream: str, after: int | None) -> Place:
+        """Where somebody begins who follows this numbered stream, and says that he knows a number.
+
+        Raises:
+            InvalidRequest: the number is above the last one.
+        """
 
     def queue_updates(self, caller: Caller, after: int | None) -> AsyncIterator[QueueUpdateView]:
         """Every committed change of a session, in order, without gaps or repeats.
 
         Raises:
             InvalidRequest: the number is above the last event, or below what is kept.
+        """
+
+    def session_updates(self, caller: Caller, session_id: str, after: int | None) -> AsyncIterator[SessionUpdateView]:
+        """How a session stands, unless a number is known, and then every change of it and of its kernels.
+
+        Raises:
+            InvalidRequest: as of `queue_updates`.
+            NotFound: there is no such session.
+        """
+
+    def device_updates(self, caller: Caller, after: int | None) -> AsyncIterator[DeviceUpdateView]:
+        """How all devices stand, or what changed since a number; then what changes."""
+
+    def events(self, caller: Caller, kinds: Sequence[str], after: int | None) -> AsyncIterator[ChangeView]:
+        """The event log as it grows, of these kinds, or all of it.
+
+        Raises:
+            Forbidden: for operators.
+            InvalidRequest: as of `queue_updates`.
         """
 
     def session_logs(

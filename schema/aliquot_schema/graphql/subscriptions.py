@@ -1,25 +1,25 @@
 """Subscriptions. A client goes on where it was: by event number, or by offset."""
 
-from collections.abc import AsyncGenerator, AsyncIterator
-from typing import Annotated, Final, TypeVar
+from collections.abc import AsyncGenerator
+from typing import Annotated, Final
 
 import strawberry
 from strawberry.types import Info
 
 from aliquot_schema.errors import InvalidRequest
+from aliquot_schema.graphql.closing import closing
 from aliquot_schema.graphql.context import Context
+from aliquot_schema.graphql.live_streams import LiveStreams
 from aliquot_schema.graphql.queue import LogChunk, QueueUpdate
 from aliquot_schema.graphql.roots import root_stream
 from aliquot_schema.graphql.scalars import BigInt
 from aliquot_schema.views import LogChunkView, QueueUpdateView
 
-T = TypeVar("T")
-
 _START: Final = BigInt(0)
 
 
 @strawberry.type(description="What happens.")
-class Subscription:
+class Subscription(LiveStreams):
     @root_stream(
         QueueUpdate,
         "Every committed change of a session, in order, without gaps or repeats: the deltas of the queue. Read `queue` "
@@ -36,7 +36,7 @@ class Subscription:
     ) -> AsyncGenerator[QueueUpdateView, None]:
         if after is not None and after < 0:
             raise InvalidRequest("`after` is an event number, 0 or more", field="after")
-        async for update in _closing(info.context.watcher.queue_updates(info.context.caller, after)):
+        async for update in closing(info.context.watcher.queue_updates(info.context.caller, after=after)):
             yield update
 
     @root_stream(
@@ -57,15 +57,5 @@ class Subscription:
             if value < 0:
                 raise InvalidRequest(f"`{field}` is 0 or more, not {value}", field=field)
         chunks = info.context.watcher.session_logs(info.context.caller, id, rank=rank, attempt=attempt, offset=offset)
-        async for chunk in _closing(chunks):
+        async for chunk in closing(chunks):
             yield chunk
-
-
-async def _closing(source: AsyncIterator[T]) -> AsyncGenerator[T, None]:
-    """Pass on, and close the source at once when nobody listens any more, not when it is collected."""
-    try:
-        async for item in source:
-            yield item
-    finally:
-        if isinstance(source, AsyncGenerator):
-            await source.aclose()

@@ -111,7 +111,8 @@ class AgentMessages:
             case AgentSilent():
                 await self._silence(message)
             case ReadingsTaken(agent_id=agent_id, readings=readings):
-                self._state.readings.update(((agent_id, reading.device_id), reading) for reading in readings)
+                self._state.readings.take(agent_id, readings)
+                self._device_time.measure(agent_id, readings, state=self._state, now_s=self._clock.monotonic())
                 if self._state.space.note(agent_id, message.disk_shortage):
                     self._on_reachable()
 

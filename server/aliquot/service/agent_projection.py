@@ -25,9 +25,6 @@ def agent_view(state: State, agent: Agent) -> AgentView:
     """An agent, its devices and what runs on it."""
     leases = sorted(state.leases_on(agent.node_id), key=lambda lease: lease.id)
     own = [lease for lease in leases if lease.agent_id == agent.id]
-    specs = [lease.spec for lease in own]
-    holders = _holders(state, leases, {device.id: device for device in agent.devices})
-    used, blocked = state.used.get(agent.node_id, {}), state.external.blocked.get(agent.node_id, {})
     return AgentView(
         id=agent.id,
         version=agent.version,
@@ -37,23 +34,14 @@ def agent_view(state: State, agent: Agent) -> AgentView:
         schedulable=agent.schedulable,
         capacity=slot_amounts(_texts(_capacity(agent))),
         occupied=slot_amounts(_texts(_occupied(agent, own))),
-        devices=tuple(
-            device_view(
-                device,
-                used.get(device.id, 0),
-                holders[device.id],
-                state.readings.get((agent.id, device.id)),
-                external=device.id in blocked,
-            )
-            for device in agent.devices
-        ),
+        devices=device_views(state, agent),
         kernels=tuple(
             kernel_view(state, kernel)
             for lease in own
             if lease.kernel_id is not None and (kernel := state.kernels.get(lease.kernel_id)) is not None
             if kernel.state is not KernelState.EXITED
         ),
-        gpu_alloc_map=gpu_alloc_json(gpu_alloc_map(specs, agent.devices)),
+        gpu_alloc_map=alloc_map_text(state, agent),
         allocation_mode=agent.allocation_mode,
         scaling_factors=slot_amounts(sorted(agent.scaling_factor.items())),
         attributes=pairs(agent.attributes),
@@ -67,6 +55,29 @@ def agent_view(state: State, agent: Agent) -> AgentView:
         drained=agent.draining and not own,
         note=agent.note,
     )
+
+
+def device_views(state: State, agent: Agent) -> tuple[DeviceView, ...]:
+    """The devices of an agent, in its order."""
+    leases = sorted(state.leases_on(agent.node_id), key=lambda lease: lease.id)
+    holders = _holders(state, leases, {device.id: device for device in agent.devices})
+    used, blocked = state.used.get(agent.node_id, {}), state.external.blocked.get(agent.node_id, {})
+    return tuple(
+        device_view(
+            device,
+            used.get(device.id, 0),
+            holders[device.id],
+            state.readings.get((agent.id, device.id)),
+            external=device.id in blocked,
+        )
+        for device in agent.devices
+    )
+
+
+def alloc_map_text(state: State, agent: Agent) -> str:
+    """See `AgentView.gpu_alloc_map`."""
+    specs = [lease.spec for lease in state.leases_on(agent.node_id) if lease.agent_id == agent.id]
+    return gpu_alloc_json(gpu_alloc_map(specs, agent.devices))
 
 
 def device_view(

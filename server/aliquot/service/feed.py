@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Final
 
 from aliquot.service.ports import Store
@@ -35,7 +35,7 @@ class Feed:
         while self.revision < number:
             await self._news.wait()
 
-    async def follow(self, after: int) -> AsyncIterator[Event]:
+    async def follow(self, after: int) -> AsyncGenerator[Event, None]:
         """Events numbered above `after`, in order, without gaps or repeats, for ever.
 
         Raises:
@@ -43,12 +43,17 @@ class Feed:
         """
         position = after
         while True:
-            for event in await self._page(position):
+            for event in await self.page(position):
                 position = event.number
                 yield event
             await self.reached(position + 1)
 
-    async def _page(self, after: int) -> tuple[Event, ...]:
+    async def page(self, after: int) -> tuple[Event, ...]:
+        """The next events numbered above `after`, at most `PAGE` of them; none if there are none yet.
+
+        Raises:
+            InvalidRequest: the next event was archived.
+        """
         if after >= self.revision:
             return ()
         oldest = self._ring[0].number if self._ring else self.revision + 1

@@ -4,9 +4,10 @@ from collections.abc import Mapping
 
 from aliquot.core.allocation.layout import DeviceLayout
 from aliquot.core.snapshot import AgentRow
+from aliquot.service.live.readings import Readings
 from aliquot.service.rows import AgentRows
 from aliquot_schema.agents import Agent
-from aliquot_schema.devices import Device, DeviceReading
+from aliquot_schema.devices import Device
 from aliquot_schema.ids import AgentId, DeviceId, NodeId
 
 
@@ -17,7 +18,7 @@ class Fleet:
         self.agents: dict[AgentId, Agent] = {}
         self.layouts: dict[AgentId, DeviceLayout] = {}
         self.reachable: set[AgentId] = set()
-        self.readings: dict[tuple[AgentId, DeviceId], DeviceReading] = {}
+        self.readings = Readings()
         self.version = 0
         """Raised by whatever changes an agent."""
         self._on: dict[NodeId, dict[AgentId, None]] = {}

@@ -11,6 +11,8 @@ from aliquot.service.creation import Creation
 from aliquot.service.feed import Feed
 from aliquot.service.journal import Journal
 from aliquot.service.ledger.ports import LedgerStore
+from aliquot.service.live.watching import LiveSources
+from aliquot.service.measuring.measures import Measures
 from aliquot.service.outside import Outside
 from aliquot.service.ports import Clock, Executor, Ids, Store
 from aliquot.service.preview import Previews
@@ -73,7 +75,13 @@ class UseCases:
         self.sessions = Sessions(state=state, journal=self.journal, creation=creation, store=store, clock=clock)
         self.administration = Administration(state=state, journal=self.journal, clock=clock)
         self.accounts = Accounts(state=state, journal=self.journal, clock=clock, ids=ids)
-        self.watching = Watching(state=state, feed=self.feed, outputs=outputs)
+        sources = LiveSources(
+            find=self.queries.session,
+            book=lambda: self.administration.book,
+            now_us=clock.now_us,
+            sleep=clock.sleep,
+        )
+        self.watching = Watching(state=state, feed=self.feed, outputs=outputs, sources=sources)
         self.journal.listeners.append(self.watching.hear)
 
     def admit(self, *, trust: Trust, per_minute: int | None) -> None:

@@ -47,6 +47,12 @@ def agent_seen(caller: Caller, view: AgentView, sessions: Mapping[SessionId, Ses
     return replace(view, kernels=tuple(kernels))
 
 
+def kernel_seen(caller: Caller, view: KernelView, session: Session) -> KernelView:
+    """A kernel of a session, without what is not the caller's to see."""
+    [seen] = _kernels((view,), sight_of(caller, owner=session.owner, project=session.project))
+    return seen
+
+
 def check_may_read_output(caller: Caller, session: Session) -> None:
     """What a session prints is its owner's, and admins'.
 

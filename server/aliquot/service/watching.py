@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from typing import Final, Protocol
 
 from aliquot.service.feed import KEPT, Feed
+from aliquot.service.live.watching import LiveSources, LiveWatching
 from aliquot.service.projection import session_view
 from aliquot.service.projection_terms import moment
 from aliquot.service.state import State
@@ -31,10 +32,11 @@ class Outputs(Protocol):
         """See `Executor.follow_log`."""
 
 
-class Watching:
+class Watching(LiveWatching):
     """Followers; each holds only its own position."""
 
-    def __init__(self, *, state: State, feed: Feed, outputs: Outputs) -> None:
+    def __init__(self, *, state: State, feed: Feed, outputs: Outputs, sources: LiveSources) -> None:
+        super().__init__(state=state, feed=feed, sources=sources)
         self._state = state
         self._feed = feed
         self._outputs = outputs
@@ -43,6 +45,7 @@ class Watching:
 
     def hear(self, event: Event) -> None:
         """Take in what happened, once it is in the state."""
+        super().hear(event)
         if isinstance(event.record, Session):
             self._pending[event.number] = len(self._state.pending)
             if len(self._pending) > KEPT:
@@ -54,10 +57,7 @@ class Watching:
         Raises:
             InvalidRequest: the number is above the last event.
         """
-        start = self._state.revision if after is None else after
-        if not 0 <= start <= self._state.revision:
-            raise InvalidRequest(f"after: {start} is not between 0 and {self._state.revision}", field="after")
-        async for event in self._feed.follow(start):
+        async for event in self._feed.follow(self.begun(after)):
             if isinstance(event.record, Session):
                 yield self._update(caller, event, event.record)
 

@@ -64,8 +64,7 @@ def _types(schema: GraphQLSchema, module: str, home: Mapping[str, str]) -> str:
     first = ["from enum import StrEnum"] if enums else ["from msgspec import Struct"]
     title = _title(f"{module.replace('_', ' ').capitalize()}.")
     classes = [class_text(of) for of in written]
-    if any("Sequence[" in text for text in classes):
-        first.append("from collections.abc import Sequence")
+    first += _sequences("".join(classes))
     return "\n\n\n".join([f"{title}\n\n{_imports(needed, home, first)}", *classes])
 
 
@@ -84,6 +83,7 @@ def _asking(root: str, found: list[Operation], home: Mapping[str, str]) -> str:
     title = _title(f"Every {WORDS[root]}.")
     head = f'class {MODULES[root].capitalize()}(Asking):\n    """Every {WORDS[root]} of the server."""\n\n'
     methods = "\n".join(async_method(one) for one in found)
+    first += _sequences(methods)
     return f"{title}\n\n{_imports(needed, home, first)}\n\n{documents}\n\n\n{head}{methods}"
 
 
@@ -98,6 +98,7 @@ def _blocking(root: str, found: list[Operation], home: Mapping[str, str]) -> str
     doc = f'"""Every {WORDS[root]} of the server, waited for."""'
     head = f"class Blocking{asking}(BlockingCalls):\n    {doc}\n\n    _client: {asking}\n\n"
     methods = "\n".join(blocking_method(one) for one in found)
+    first += _sequences(methods)
     return f"{title}\n\n{_imports(needed, home, first)}\n\n\n{head}{methods}"
 
 
@@ -119,6 +120,10 @@ def _folded(text: str) -> str:
         lines[-1] += f"{word} "
     # What stands before a text would make its first line too long.
     return "\n".join([*([""] if len(lines) > 1 else []), *(line.rstrip() for line in lines)])
+
+
+def _sequences(text: str) -> list[str]:
+    return ["from collections.abc import Sequence"] if "Sequence[" in text else []
 
 
 def _imports(needed: set[str], home: Mapping[str, str], first: list[str]) -> str:

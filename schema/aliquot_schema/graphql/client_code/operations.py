@@ -19,6 +19,9 @@ from aliquot_schema.graphql.client_code.selections import selected
 
 WORDS: Final = {"Query": "query", "Mutation": "mutation", "Subscription": "subscription"}
 
+METHODS: Final = {"events": "event_log"}
+"""Methods that have another name than their field, where the client has more to say under that name itself."""
+
 
 class Operation(NamedTuple):
     """One field of a root type."""
@@ -30,6 +33,11 @@ class Operation(NamedTuple):
     """What the method returns, as an annotation."""
     is_result: bool
     """Whether it may be an expected error instead."""
+
+    @property
+    def method(self) -> str:
+        """What the method is called."""
+        return METHODS.get(self.name, self.name)
 
 
 def operations(schema: GraphQLSchema, root: str) -> list[Operation]:
@@ -55,9 +63,9 @@ def async_method(operation: Operation) -> str:
     doc = quoted(operation.field.description, indent=8)
     if operation.root == "Subscription":
         found = f"AsyncGenerator[{operation.answer}, None]"
-        return f"    def {operation.name}({_parameters(operation)}) -> {found}:\n{doc}        return {call}\n"
+        return f"    def {operation.method}({_parameters(operation)}) -> {found}:\n{doc}        return {call}\n"
     return (
-        f"    async def {operation.name}({_parameters(operation)}) -> {operation.answer}:\n{doc}"
+        f"    async def {operation.method}({_parameters(operation)}) -> {operation.answer}:\n{doc}"
         f"        found: {operation.answer} = await {call}\n        return found\n"
     )
 
@@ -70,8 +78,8 @@ def blocking_method(operation: Operation) -> str:
     answer = f"Generator[{operation.answer}, None, None]" if is_stream else operation.answer
     run = "_each" if is_stream else "_run"
     return (
-        f"    def {operation.name}({_parameters(operation)}) -> {answer}:\n{doc}"
-        f"        return self.{run}(self._client.{operation.name}({passed}))\n"
+        f"    def {operation.method}({_parameters(operation)}) -> {answer}:\n{doc}"
+        f"        return self.{run}(self._client.{operation.method}({passed}))\n"
     )
 
 

@@ -6,7 +6,7 @@ the newest frames, which are kept, and further back through the log; with the la
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from typing import Final
 
@@ -26,11 +26,17 @@ class Broadcast:
 
     Args:
         frames: executes the stream from above an event number on.
-        start: the event number above which it begins.
+        first: executes how everything stands, for streams that begin with that.
+        start: the number above which it begins.
     """
 
-    def __init__(self, frames: Callable[[int], Frames], *, start: int) -> None:
+    def __init__(self, frames: Callable[[int], Frames], *, first: Callable[[], Awaitable[Frame]], start: int) -> None:
         self._frames = frames
+        self._first = first
+        self._snapshot: Frame | None = None
+        self._characters_since = 0
+        """In the frames since the snapshot."""
+        self._beginning = asyncio.Lock()
         self._kept: deque[Frame] = deque()
         self._characters = 0
         self._floor = start
@@ -42,6 +48,15 @@ class Broadcast:
         self.failure: Exception | None = None
         """Why it is over."""
         self._running = asyncio.create_task(self._run())
+
+    async def snapshot(self) -> Frame:
+        """How everything stands, or stood: as long as less came since than it holds, one does for all."""
+        async with self._beginning:
+            found = self._snapshot
+            if found is None or found.number < self._floor or self._characters_since > len(found.text):
+                found = self._snapshot = await self._first()
+                self._characters_since = 0
+            return found
 
     async def since(self, position: int) -> Frames:
         """The frames above a number; ends with the newest one."""
@@ -99,6 +114,7 @@ class Broadcast:
     def _keep(self, frame: Frame) -> None:
         self._kept.append(frame)
         self._characters += len(frame.text)
+        self._characters_since += len(frame.text)
         while len(self._kept) > KEPT or self._characters > KEPT_CHARACTERS:
             oldest = self._kept.popleft()
             self._floor = oldest.number

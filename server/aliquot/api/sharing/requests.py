@@ -21,8 +21,8 @@ from graphql.execution.values import VariableValues, get_argument_values, get_va
 
 from aliquot_schema.requests import Caller
 
-NUMBER: Final = "event_number"
-"""The field by which items are numbered."""
+NUMBERS: Final = ("event_number", "number")
+"""The fields by which items may be numbered."""
 AFTER: Final = "after"
 """The argument that says which number is known."""
 
@@ -40,6 +40,10 @@ class Asked:
 class Numbered:
     """A request for items that are numbered."""
 
+    stream: str
+    """The subscription."""
+    number: str
+    """By which field its items are numbered."""
     after: int | None
     operation_name: str | None
     """As it is in the document."""
@@ -58,7 +62,7 @@ def numbered(asked: Asked, tree: DocumentNode, schema: GraphQLSchema, caller: Ca
     if isinstance(values, list) or not isinstance(node, FieldNode) or node.directives:
         return None
     field = root.fields[node.name.value]
-    if AFTER not in field.args or NUMBER not in _fields(field):
+    if AFTER not in field.args or _number(field) is None:
         return None
     asked = replace(asked, operation_name=operation.name.value if operation.name else None)
     return _numbered(asked, node, field, values, caller)
@@ -76,7 +80,13 @@ def _numbered(
     values_text = orjson.dumps(other, option=orjson.OPT_SORT_KEYS)
     scope = replace(caller, request_id="")
     name = asked.operation_name
-    return Numbered(after=after, operation_name=name, key=(asked.text, name, values_text, scope))
+    return Numbered(
+        stream=node.name.value,
+        number=_number(field) or "",
+        after=after,
+        operation_name=name,
+        key=(asked.text, name, values_text, scope),
+    )
 
 
 def _beginning(node: FieldNode, text: str) -> str | None:
@@ -96,6 +106,10 @@ def _operation(tree: DocumentNode, name: str | None) -> OperationDefinitionNode 
         if name is None or (node.name is not None and node.name.value == name)
     ]
     return found[0] if len(found) == 1 and found[0].operation is OperationType.SUBSCRIPTION else None
+
+
+def _number(field: GraphQLField) -> str | None:
+    return next((name for name in NUMBERS if name in _fields(field)), None)
 
 
 def _fields(field: GraphQLField) -> Mapping[str, GraphQLField]:

@@ -13,8 +13,10 @@ from aliquot.api.sharing.broadcasts import Broadcast
 from aliquot.api.sharing.requests import Asked, numbered
 from aliquot.api.sharing.sources import Interrupted, Source, shared_context
 from aliquot.api.sharing.subscribers import Subscriber
+from aliquot_schema.errors import AliquotError
 from aliquot_schema.graphql.context import Context
 from aliquot_schema.ids import REQUEST_PREFIX
+from aliquot_schema.live_views import Place
 from aliquot_schema.requests import Caller
 
 BACK_MAX: Final = 1000
@@ -55,19 +57,22 @@ class Sharing:
         if found is None:
             return None
         asked = replace(asked, operation_name=found.operation_name)
-        newest = await context.reader.at_revision(None)
-        after = newest if found.after is None else found.after
-        if not 0 <= after <= newest or self._refuses(context.caller, document.costs[found.operation_name]):
+        try:
+            place = context.watcher.place(found.stream, found.after)
+        except AliquotError:
+            return None
+        if self._refuses(context.caller, document.costs[found.operation_name]):
             return None
         context = shared_context(context, f"{REQUEST_PREFIX}{uuid_utils.uuid7()}")
-        source = Source(schema=self._schema, document=document, asked=asked, context=context)
-        return Following(self, found.key, source, position=after, start=max(after, newest - BACK_MAX))
+        source = Source(schema=self._schema, document=document, asked=asked, number=found.number, context=context)
+        return Following(self, found.key, source, place=place)
 
     def enter(self, key: Hashable, source: Source, *, start: int) -> Broadcast:
         """Follow a broadcast; it is begun for the first."""
         followed = self._followed.get(key)
         if followed is None or followed.broadcast.is_over:
-            followed = self._followed[key] = _Followed(Broadcast(source.frames, start=start))
+            broadcast = Broadcast(source.frames, first=source.first, start=start)
+            followed = self._followed[key] = _Followed(broadcast)
         followed.count += 1
         return followed.broadcast
 
@@ -85,12 +90,12 @@ class Sharing:
 class Following:
     """One client's way through a broadcast."""
 
-    def __init__(self, sharing: Sharing, key: Hashable, source: Source, *, position: int, start: int) -> None:
+    def __init__(self, sharing: Sharing, key: Hashable, source: Source, *, place: Place) -> None:
         self._sharing = sharing
         self._key = key
         self._source = source
-        self._position = position
-        self._start = start
+        self._known = place.known
+        self._start = place.newest if place.known is None else max(place.known, place.newest - BACK_MAX)
 
     async def run(self, send: Callable[[str], Coroutine[Any, Any, None]], *, patiently: Patience) -> None:
         """Send every frame until there are no more, which is told like an error.
@@ -99,9 +104,11 @@ class Following:
             send: sends the text of a frame.
             patiently: awaits a sending, and gives up when it takes too long.
         """
-        subscriber = Subscriber(position=self._position, send=send)
+        subscriber = Subscriber(position=self._known or 0, send=send)
         with self._broadcast() as broadcast:
             try:
+                if self._known is None:
+                    await patiently(subscriber.deliver(await broadcast.snapshot()))
                 while not broadcast.is_over:
                     async with aclosing(broadcast.since(subscriber.position)) as frames:
                         async for frame in frames:
@@ -118,9 +125,12 @@ class Following:
 
     async def texts(self) -> AsyncGenerator[str, None]:
         """The texts of the frames, for whoever takes them one by one; the last may be that of an error."""
-        position = self._position
+        position = self._known or 0
         with self._broadcast() as broadcast:
             try:
+                if self._known is None:
+                    position, text = await broadcast.snapshot()
+                    yield text
                 while not broadcast.is_over:
                     async with aclosing(broadcast.since(position)) as frames:
                         async for frame in frames:

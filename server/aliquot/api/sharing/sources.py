@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import Any
 
 import strawberry
@@ -14,7 +15,7 @@ from aliquot.api.documents import Document
 from aliquot.api.encoding import json_text
 from aliquot.api.faults import is_fault, log_fault, seen
 from aliquot.api.sharing.broadcasts import Frames
-from aliquot.api.sharing.requests import Asked
+from aliquot.api.sharing.requests import AFTER, Asked
 from aliquot.api.sharing.subscribers import Frame
 from aliquot_schema.graphql.context import Context
 
@@ -34,10 +35,21 @@ class Source:
     schema: strawberry.Schema
     document: Document
     asked: Asked
+    number: str
+    """The field by which items are numbered."""
     context: Context
 
-    async def frames(self, after: int) -> Frames:
-        """Everything above an event number, for ever.
+    async def first(self) -> Frame:
+        """How everything stands.
+
+        Raises:
+            Interrupted: it could not be subscribed to.
+        """
+        async with aclosing(self.frames(None)) as frames:
+            return await anext(frames)
+
+    async def frames(self, after: int | None) -> Frames:
+        """Everything above a number, for ever; None: first how everything stands.
 
         Raises:
             Interrupted: it could not be subscribed to, or not for longer.
@@ -50,16 +62,17 @@ class Source:
             located = error if isinstance(error, GraphQLError) else GraphQLError(str(error), original_error=error)
             raise Interrupted(json_text(self._body(None, [located]))) from error
 
-    async def _executed(self, after: int) -> Frames:
+    async def _executed(self, after: int | None) -> Frames:
         executor = self._executor(after)
         stream: Any = await await_maybe(create_source_event_stream(executor))
         if isinstance(stream, ExecutionResult):
             raise (stream.errors or [GraphQLError("nothing to subscribe to")])[0]
         async with aclosing(stream):
             async for payload in stream:
-                yield Frame(payload.event_number, await self._encoded(executor.build_per_event_executor(payload)))
+                number = getattr(payload, self.number)
+                yield Frame(number, await self._encoded(executor.build_per_event_executor(payload)))
 
-    def _executor(self, after: int) -> Executor[Any]:
+    def _executor(self, after: int | None) -> Executor[Any]:
         kind = self.schema.execution_context_class
         context = _begun(self.context, after)
         executor = kind.build(
@@ -92,18 +105,20 @@ def shared_context(context: Context, request_id: str) -> Context:
 
 
 class _Begun:
-    """A watcher whose numbered streams begin after this event, whatever is asked for."""
+    """A watcher whose numbered streams begin after this number, whatever is asked for."""
 
-    def __init__(self, watcher: Any, after: int) -> None:
+    def __init__(self, watcher: Any, after: int | None) -> None:
         self._watcher = watcher
         self._after = after
 
-    def __getattr__(self, name: str) -> Callable[[Any, object], AsyncIterator[Any]]:
-        follow = getattr(self._watcher, name)
-        return lambda caller, _asked: follow(caller, self._after)
+    def __getattr__(self, name: str) -> Callable[..., AsyncIterator[Any]]:
+        return partial(self._follow, getattr(self._watcher, name))
+
+    def _follow(self, follow: Callable[..., AsyncIterator[Any]], *asked: object, **more: object) -> AsyncIterator[Any]:
+        return follow(*asked, **{**more, AFTER: self._after})
 
 
-def _begun(context: Context, after: int) -> Context:
+def _begun(context: Context, after: int | None) -> Context:
     return _copy(context, watcher=_Begun(context.watcher, after))
 
 

@@ -21,6 +21,10 @@ class AuditQuery:
     """Leave out what the server did by itself."""
     before: int | None = None
     """Numbers below this one alone."""
+    after: int = 0
+    """Numbers above this one alone."""
+    kinds: tuple[str, ...] = ()
+    """Each as `kind`; one of them has to be it."""
     limit: int = 100
 
 

@@ -127,7 +127,7 @@ class Term:
         for call in self._settled:
             self._journal.settled.remove(call)
         self._state.reachable.clear()
-        self._state.readings.clear()
+        self._state.readings.drop()
         self._state.external.set({})
         self._state.space.agents.clear()
         self._administration.look = None

@@ -6,7 +6,7 @@ Environments lose their values, and keys their digests.
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import ColumnElement, Connection, Row, and_, select
+from sqlalchemy import ColumnElement, Connection, Row, and_, or_, select
 
 from aliquot.service.auditing.ports import AuditQuery, Change
 from aliquot.store.tables import EVENTS
@@ -28,16 +28,24 @@ def _conditions(query: AuditQuery) -> list[ColumnElement[bool]]:
     if query.actor is not None:
         found.append(column.actor == query.actor)
     if query.kind is not None:
-        found.append(column.kind == query.kind if "." in query.kind else column.entity == query.kind)
+        found.append(_is_of_kind(query.kind))
     if query.first_us is not None:
         found.append(column.at_us >= query.first_us)
     if query.last_us is not None:
         found.append(column.at_us <= query.last_us)
     if query.before is not None:
         found.append(column.number < query.before)
+    if query.after:
+        found.append(column.number > query.after)
+    if query.kinds:
+        found.append(or_(*(_is_of_kind(kind) for kind in query.kinds)))
     if query.people_only:
         found.append(~column.actor.startswith("system:"))
     return found
+
+
+def _is_of_kind(kind: str) -> ColumnElement[bool]:
+    return EVENTS.c.kind == kind if "." in kind else EVENTS.c.entity == kind
 
 
 def _change(connection: Connection, row: Row[Any]) -> Change:

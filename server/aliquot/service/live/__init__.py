@@ -1,0 +1,1 @@
+"""What people follow as it happens."""

@@ -1,0 +1,65 @@
+"""The event log as it grows, told as the audit tells it."""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Final
+
+from aliquot.service.auditing.ports import AuditBook, AuditQuery
+from aliquot.service.auditing.projection import change_view
+from aliquot.service.feed import Feed
+from aliquot.service.permissions import check_role
+from aliquot_schema.audit_views import ChangeView
+from aliquot_schema.errors import InvalidRequest, Unavailable
+from aliquot_schema.events import Event
+from aliquot_schema.requests import Caller
+from aliquot_schema.roles import Role
+
+KINDS_MAX: Final = 32
+KIND_CHARS_MAX: Final = 80
+
+
+class Record:
+    """Followers of all that is committed.
+
+    Args:
+        book: where it is read; None where no record is kept.
+    """
+
+    def __init__(self, *, feed: Feed, book: Callable[[], AuditBook | None]) -> None:
+        self._feed = feed
+        self._book = book
+
+    async def follow(self, caller: Caller, after: int, kinds: Sequence[str]) -> AsyncIterator[ChangeView]:
+        """Every event above a number that is of one of these kinds, or any, in order.
+
+        Raises:
+            Forbidden: for operators.
+            InvalidRequest: the next event was archived; a kind is none.
+            Unavailable: no record is kept here.
+        """
+        check_role(caller, Role.OPERATOR)
+        wanted = _checked(kinds)
+        book = self._book()
+        if book is None:
+            raise Unavailable("this server keeps no record")
+        position = after
+        while True:
+            await self._feed.reached(position + 1)
+            page = await self._feed.page(position)
+            position = page[-1].number
+            numbers = [event.number for event in page if not wanted or _is_one_of(event, wanted)]
+            if not numbers:
+                continue
+            first, last = numbers[0], numbers[-1]
+            query = AuditQuery(after=first - 1, before=last + 1, kinds=wanted, limit=last - first + 1)
+            for change in await book.changes(query):
+                yield change_view(change, shows_commands=caller.role >= Role.ADMIN)
+
+
+def _is_one_of(event: Event, kinds: Sequence[str]) -> bool:
+    return event.kind in kinds or event.entity in kinds
+
+
+def _checked(kinds: Sequence[str]) -> tuple[str, ...]:
+    if len(kinds) > KINDS_MAX or any(not 0 < len(kind) <= KIND_CHARS_MAX for kind in kinds):
+        raise InvalidRequest(f"kinds: at most {KINDS_MAX}, each like `session` or `session.queued`", field="kinds")
+    return tuple(kinds)

@@ -1,0 +1,116 @@
+"""Changes of devices: who knew how they stood, and was told what changed, knows how they stand."""
+
+import random
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from aliquot.service.agent_projection import agent_view
+from aliquot.service.live.board import Board
+from aliquot_schema.devices import DeviceHealth, DeviceReading
+from aliquot_schema.ids import DeviceId, KernelId
+from aliquot_schema.launching import ReadingsTaken
+from aliquot_schema.live_views import DeviceUpdateView
+from aliquot_schema.states import AgentState
+from service_bench import agent, gpus
+from service_stage import Stage, stage
+
+pytestmark = pytest.mark.anyio
+
+Known = dict[str, tuple[str, dict[str, Any]]]
+"""By agent: its map, and its devices by id."""
+
+
+def told(known: Known, update: DeviceUpdateView) -> Known:
+    """What is known after an update."""
+    known = {} if update.is_snapshot else {name: one for name, one in known.items() if name not in update.agents_gone}
+    for one in update.agents:
+        devices = {
+            name: device
+            for name, device in known.get(one.agent_id, ("", {}))[1].items()
+            if name not in one.devices_gone
+        }
+        known[one.agent_id] = (one.gpu_alloc_map, devices | {device.id: device for device in one.devices})
+    return known
+
+
+def polled(on: Stage) -> Known:
+    views = [agent_view(on.state, one) for one in on.state.agents.values() if one.state is not AgentState.LEFT]
+    return {view.id: (view.gpu_alloc_map, {device.id: device for device in view.devices}) for view in views}
+
+
+class Crowd:
+    """Changes one thing or another."""
+
+    def __init__(self, on: Stage, seed: int) -> None:
+        self._on = on
+        self._chance = random.Random(seed)
+        self._sessions: list[Any] = []
+
+    async def act(self) -> None:
+        """Submit, end, cancel, measure, or change what an agent has."""
+        acts = [self._submit, self._submit, self._end, self._cancel, self._measure, self._measure, self._refit]
+        await self._chance.choice([*acts, self._leave])()
+
+    async def _submit(self) -> None:
+        limit = self._chance.choice([None, "60"])
+        more = {"time_limit": None if limit is None else float(limit)}
+        self._sessions.append(await self._on.submit(devices=self._chance.randint(1, 2), **more))
+        await self._on.advance()
+
+    async def _end(self) -> None:
+        if live := self._on.live():
+            self._on.executor.ends(KernelId(self._chance.choice(live)))
+            await self._on.settle()
+
+    async def _cancel(self) -> None:
+        waiting = list(self._on.state.pending)
+        if waiting:
+            await self._on.cancel(self._chance.choice(waiting))
+
+    async def _measure(self) -> None:
+        name = self._chance.choice(list(self._on.state.agents))
+        readings = tuple(
+            DeviceReading(device_id=device.id, utilization_pct=float(self._chance.randint(0, 2)))
+            for device in self._on.state.agents[name].devices
+            if self._chance.random() < 0.7
+        )
+        await self._on.hear(ReadingsTaken(agent_id=name, at_us=1, readings=readings))
+
+    async def _refit(self) -> None:
+        """An agent has other devices than before; what somebody holds stays."""
+        fake = self._chance.choice(list(self._on.executor.agents.values()))
+        health = self._chance.choice(list(DeviceHealth))
+        found = gpus(self._chance.randint(2, 5), agent=fake.id)
+        self._on.executor.changes(fake.id, (replace(found[0], health=health), *found[1:]))
+        await self._on.settle()
+
+    async def _leave(self) -> None:
+        """An agent goes, and may be back at once; a process of somebody else comes to a device meanwhile."""
+        name = self._chance.choice(list(self._on.executor.agents))
+        self._on.executor.falls_silent(name, gone=True)
+        if self._chance.random() < 0.5:
+            await self._on.settle()
+        self._on.state.external.set({self._on.state.node_of(name): {DeviceId(f"{name}-gpu-0"): 1000}})
+        self._on.executor.comes_back(name)
+        await self._on.settle()
+
+
+@pytest.mark.parametrize("seed", range(6))
+async def test_what_was_known_and_what_is_told_is_how_devices_stand(seed: int) -> None:
+    async with stage([agent("a", devices=3), agent("b", devices=2), agent("c", devices=2, node="b")]) as on:
+        crowd, followers = Crowd(on, seed), [(0, Board(on.state, begun=7)), (3, Board(on.state, begun=7))]
+        for _, board in followers:
+            on.journal.listeners.append(board.hear)
+        known: dict[int, tuple[Known, int | None]] = {every: ({}, None) for every, _ in followers}
+        for step in range(60):
+            await crowd.act()
+            for every, board in followers:
+                if every and step % every:
+                    continue
+                before, number = known[every]
+                await board.look()
+                update = board.since(number)
+                known[every] = told(before, update), update.number
+                assert known[every][0] == polled(on), (seed, step, every)
