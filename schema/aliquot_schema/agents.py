@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from aliquot_schema.confinement import UNKNOWN_ENFORCEMENT, Enforcement
 from aliquot_schema.devices import Device, DeviceAccess
 from aliquot_schema.ids import AgentId, NodeId, PoolId, SlotName
 from aliquot_schema.sessions import DEFAULT_POOL
@@ -34,6 +35,14 @@ class Capabilities:
     port_first: int = 29_500
     """The ports that gangs meet at here, up to `port_last`: below those that the system gives to anybody."""
     port_last: int = 30_499
+    enforced: Enforcement = UNKNOWN_ENFORCEMENT
+    """What holds kernels to each limit."""
+    sandbox: str = "none"
+    """The profile that kernels can be put into: `standard`, or `none`."""
+    sandbox_mode: str = "off"
+    """Which kernels are: `required`, `when-possible`, `when-asked` or `off`."""
+    sandbox_note: str = ""
+    """Why there is no sandbox; empty where there is one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,9 +5,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from aliquot_schema.agents import Agent
+from aliquot_schema.confinement import NO_LIMITS, SandboxProfile, SessionLimits
 from aliquot_schema.devices import DeviceReading, ResourceSpec
 from aliquot_schema.ids import AgentId, KernelId
 from aliquot_schema.leases import EndEvidence
+from aliquot_schema.secrets import SecretGrant
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +32,11 @@ class LaunchOrder:
     """Between the polite signal and the last one."""
     not_after_us: int | None = None
     """Refuse to start after this moment."""
+    limits: SessionLimits = NO_LIMITS
+    sandbox: SandboxProfile | None = None
+    """None = as the agent's settings say."""
+    secrets: tuple[SecretGrant, ...] = ()
+    """The agent keeps their values in memory, and writes the order down without them."""
 
 
 class KernelPhase(StrEnum):

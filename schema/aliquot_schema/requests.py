@@ -120,6 +120,14 @@ class NewSession:
     """Within `create_sessions`: how others of the batch name it in `depends_on`."""
     outside: float | None = None
     """Seconds: it runs nothing, and holds devices for so long for work run outside, see `SessionSpec.outside_ms`."""
+    processes: int | None = None
+    """Processes and threads that each kernel may have."""
+    open_files: int | None = None
+    """Files that each of its processes may have open."""
+    sandbox: str | None = None
+    """The profile that it demands."""
+    secrets: Sequence[tuple[str, str | None, str | None]] = ()
+    """(name, variable, file)."""
     unsupported: Mapping[str, object] = field(default_factory=dict)
     """Fields that were set and that nothing acts on yet."""
 

@@ -5,8 +5,10 @@ from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import Final
 
+from aliquot_schema.confinement import NO_LIMITS, SandboxProfile, SessionLimits
 from aliquot_schema.ids import AgentId, PoolId, ProjectId, SessionId, UserId
 from aliquot_schema.intervals import Intervals
+from aliquot_schema.secrets import SecretUse
 from aliquot_schema.slots import ResourceSlot
 from aliquot_schema.states import ENDED, PENDING, SessionState
 
@@ -106,6 +108,11 @@ class SessionSpec:
     outside_ms: int | None = None
     """Of work that is run outside: so long it holds its devices from each call on. Nothing is started for it, and it
     does not wait: it gets them in the first pass that looks at it, or not at all. None = it runs `argv`."""
+    limits: SessionLimits = NO_LIMITS
+    sandbox: SandboxProfile | None = None
+    """Which it demands; then `labels` has `SANDBOX_LABEL` too, so that it goes only where there is one."""
+    secrets: tuple[SecretUse, ...] = ()
+    """What of its owner's it is given; never the values."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

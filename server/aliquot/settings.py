@@ -19,6 +19,7 @@ from pydantic_settings import (
 )
 
 from aliquot.errors import ConfigurationError
+from aliquot.execution.agent.confinement.settings import ConfinementSettings
 from aliquot.execution.agent.default_folder import default_data_folder as default_data_folder
 from aliquot.execution.agent.memory_watch import MemoryPolicy
 from aliquot.execution.devices.division_tables import AgentTable, DevicesTable, Division, ResourceTable
@@ -35,7 +36,7 @@ def kebab(name: str) -> str:
     return name.replace("_", "-")
 
 
-class Settings(KeepingSettings):
+class Settings(ConfinementSettings, KeepingSettings):
     """Everything that can be set. Names are kebab-case in `aliquot.toml`, `ALIQUOT_UPPER_SNAKE` in the environment."""
 
     model_config = SettingsConfigDict(

@@ -77,6 +77,7 @@ def agent_factory(settings: Settings, node: NodeDevices, now_us: Callable[[], in
         scaling_factor=node.scaling_factor,
         job_user=JobUserPolicy(name=settings.job_user, allow_root=settings.allow_root_jobs),
         readings_interval_s=settings.readings_interval_s,
+        confinement=settings.confinement_rules(settings.data_folder.absolute()),
         gate_devices=settings.device_access == "auto",
         memory_policy=settings.gpu_memory_policy,
         disk=settings.disk_rules,

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from aliquot.execution.agent.confinement.rules import ConfinementRules
 from aliquot.execution.agent.job_user import JobUserPolicy
 from aliquot.execution.agent.memory_watch import MemoryPolicy
 from aliquot.execution.agent.reach import Reach
@@ -29,6 +30,8 @@ class AgentConfig:
     reach: Reach = field(default_factory=Reach)
     limit_memory: bool = True
     """Hold each process of a kernel that was given `mem` to that much private writable memory (RLIMIT_DATA)."""
+    confinement: ConfinementRules = field(default_factory=ConfinementRules)
+    """Limits besides, and who is put into a sandbox."""
     gate_devices: bool = True
     """Have the kernel keep jobs from the files of devices that are not theirs, where this host can do that."""
     memory_policy: MemoryPolicy = MemoryPolicy.FLAG

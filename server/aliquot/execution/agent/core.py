@@ -44,11 +44,12 @@ class AgentCore:
         self._folder = AgentFolder(config.folder)
         self._devices = devices
         self._book = KernelBook()
+        limit = OutputLimit(config.disk.output_bytes_max)
         self._ended = EndedKernels(
             self._folder,
             kept_s=config.disk.outputs_kept_s,
             kept_max=config.ended_kept_max,
-            limit=OutputLimit(config.disk.output_bytes_max),
+            limit=limit,
             results=OldResults(self._folder, kept_s=config.disk.results_kept_s),
         )
         self._forgetting = asyncio.Lock()
@@ -79,6 +80,7 @@ class AgentCore:
             now_us=now_us,
             tell=self._tell_kernel,
             start_again=self._launching.start_again,
+            clean=self._preparation.confinement.clean,
         )
         self._launching.join(spawner=self._spawner, watch=self._watch)
         self._measuring = Measuring(
@@ -90,6 +92,8 @@ class AgentCore:
             now_us=now_us,
             tell=self._tell,
             judged=self._judged,
+            limit=limit,
+            sweep=self._sweep,
         )
         self._messages: asyncio.Queue[AgentMessage | None] = asyncio.Queue()
         self._is_open = False
@@ -144,6 +148,7 @@ class AgentCore:
         await self._spawner.close()
         await self._worker.close()
         self._devices.close()
+        self._preparation.confinement.secrets.close()
         self._folder.close()
         self._messages.put_nowait(None)
 
@@ -265,6 +270,10 @@ class AgentCore:
             await self._worker.run(self._ended.add, ended)
         for kernel_id in ended:  # last: what is neither in the book nor marked would be unknown to who asks meanwhile
             self._book.remove(kernel_id)
+
+    async def _sweep(self) -> None:
+        async with self._forgetting:
+            await self._worker.run(self._ended.sweep)
 
     def _check_open(self) -> None:
         if not self._is_open:

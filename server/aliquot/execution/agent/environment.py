@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from aliquot.execution.agent.confinement.secret_folders import VARIABLE as SECRETS_DIR
+from aliquot.execution.agent.confinement.secret_folders import secret_environment
 from aliquot.execution.agent.job_user import JobUser
 from aliquot_schema.ids import AgentId, kernel_parts
 from aliquot_schema.launching import LaunchOrder
@@ -29,6 +31,7 @@ def job_environment(
     work: Path,
     session: Path,
     resource_file: Path,
+    secrets: Path,
 ) -> dict[str, str]:
     """Put a job's variables together.
 
@@ -36,6 +39,7 @@ def job_environment(
         devices: what the device plugins say for the order's spec.
         work: the kernel's work folder, which is home where the account has none.
         session: the folder that all attempts of the session share.
+        secrets: the folder of secrets that it gets as files.
     Returns:
         First what every login has, then the user's own without reserved names, then what is ours.
     """
@@ -61,7 +65,9 @@ def job_environment(
         "ALIQUOT_SLOTS": json.dumps(_totals(order)),
         "ALIQUOT_RESOURCE_FILE": str(resource_file),
     }
-    return login | asked | dict(devices) | ours
+    if any(grant.use.as_file is not None for grant in order.secrets):
+        ours[SECRETS_DIR] = str(secrets)
+    return login | asked | secret_environment(order) | dict(devices) | ours
 
 
 def _is_reserved(name: str) -> bool:

@@ -17,6 +17,7 @@ with a claim alone, when a stop came before the order.
 
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,8 @@ class KernelFolder:
         The folder above is the caller's to flush.
         """
         draft = self._draft(drafts)
-        fields = {"format": FORMAT, "boot_id": boot_id, "group": group, "order": msgspec.to_builtins(order)}
+        told = replace(order, secrets=tuple(replace(grant, value=None) for grant in order.secrets))
+        fields = {"format": FORMAT, "boot_id": boot_id, "group": group, "order": msgspec.to_builtins(told)}
         write_file(draft.order, fields)
         write_file(draft.resource, spec_fields(order, agent_id=agent_id), mode=0o644)
         draft.work.mkdir(mode=0o700)

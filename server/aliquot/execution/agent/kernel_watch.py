@@ -12,6 +12,7 @@ from aliquot.execution.agent.config import AgentConfig
 from aliquot.execution.agent.endings import lost_shim_exit, rebooted_exit
 from aliquot.execution.agent.held_kernel import HeldKernel
 from aliquot.execution.agent.json_files import replace_file
+from aliquot.execution.agent.kernel_folder import KernelFolder
 from aliquot.execution.agent.remains import end_remains
 from aliquot.execution.agent.shim_process import open_process
 from aliquot.execution.agent.spawner_process import ShimOutcome
@@ -41,12 +42,18 @@ class KernelWatch:
         now_us: Callable[[], int],
         tell: Callable[[KernelReport], None],
         start_again: Callable[[HeldKernel], None],
+        clean: Callable[[KernelFolder], None],
     ) -> None:
+        """
+        Args:
+            clean: removes what a kernel that has ended left outside of its folder.
+        """
         self._config = config
         self._worker = worker
         self._now_us = now_us
         self.tell = tell
         self._start_again = start_again
+        self._clean = clean
 
     def expect(self, kernel: HeldKernel) -> None:
         """Look at the kernel when nothing was heard of its start for a while."""
@@ -152,6 +159,7 @@ class KernelWatch:
             patience_s = self._config.end_patience_s
             gone = await self._worker.run(end_remains, kernel.kernel_id, group=kernel.group, patience_s=patience_s)
             if gone:
+                await self._worker.run(self._clean, kernel.folder)
                 await self._worker.run(self._write_exit, kernel, lost_shim_exit(kernel.folder, self._now_us()))
                 self.settle(kernel)
                 return
@@ -177,6 +185,8 @@ class KernelWatch:
 
     def _end(self, kernel: HeldKernel, report: KernelReport) -> None:
         self.forget(kernel)
+        if kernel.order is not None and kernel.order.secrets:
+            self._worker.go_on(self._worker.run(self._clean, kernel.folder))
         kernel.order = None
         kernel.request = None
         kernel.report = report

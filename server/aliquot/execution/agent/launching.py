@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from aliquot.execution.agent.admission import Refusal, refuse_stale, refuse_unknown
 from aliquot.execution.agent.agent_folder import AgentFolder
@@ -132,7 +133,7 @@ class Launching:
         if unknown is not None:
             return unknown
         try:
-            self._preparation.user_for(order.user)
+            self._preparation.check(kernel, order)
         except AliquotError as error:
             return Refusal(code=error.code, message=error.message)
         return None
@@ -148,6 +149,7 @@ class Launching:
             order, attempt=kernel.attempt, epoch_seen=self._epoch, attempt_seen=kernel.attempt, now_us=self._now_us()
         )
         if kernel.request is None and kernel.shim is None and kernel.order is not None and stale is None:
+            kernel.order = replace(kernel.order, secrets=order.secrets)  # what is on disk is without their values
             self._worker.go_on(self._revive(kernel))
         else:
             self._watch.settle(kernel)

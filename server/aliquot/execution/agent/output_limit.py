@@ -44,7 +44,7 @@ def hold_to(path: Path, *, most: int) -> int:
 
 
 class OutputLimit:
-    """Holds outputs to it again and again. Not for two threads at once."""
+    """Holds outputs to it again and again. Two threads at once do no harm, but for words that are logged twice."""
 
     def __init__(self, most: int | None) -> None:
         """

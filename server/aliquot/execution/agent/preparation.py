@@ -7,6 +7,7 @@ from pathlib import Path
 from aliquot.execution.agent.agent_folder import AgentFolder
 from aliquot.execution.agent.cgroups import Groups, find_groups
 from aliquot.execution.agent.config import AgentConfig
+from aliquot.execution.agent.confinement.agent_confinement import AgentConfinement
 from aliquot.execution.agent.device_access import can_gate
 from aliquot.execution.agent.environment import job_environment
 from aliquot.execution.agent.held_kernel import HeldKernel
@@ -17,6 +18,7 @@ from aliquot.execution.devices.plugin import DeviceGate
 from aliquot_schema.agents import Capabilities
 from aliquot_schema.devices import DeviceAccess, ResourceSpec
 from aliquot_schema.ids import KernelId
+from aliquot_schema.launching import LaunchOrder
 
 
 class Preparation:
@@ -37,6 +39,9 @@ class Preparation:
         self._device_environment = device_environment
         self._device_gates = device_gates
         self._can_gate = False
+        self.confinement = AgentConfinement(
+            config.confinement, folder=config.folder, limit_memory=config.limit_memory, gates=device_gates
+        )
 
     def look_around(self) -> None:
         """Find out what this host offers, and whether there is an account for jobs.
@@ -47,11 +52,11 @@ class Preparation:
         self._groups = find_groups(self._config.folder)
         self._can_gate = self._config.gate_devices and can_gate(self._groups)
         self._address = self._config.reach.address or own_address()
-        self.user_for(None)
+        self.confinement.look_around(self._groups, user=self.user_for(None))
 
     def capabilities(self) -> Capabilities:
         """What was found, in the words of the protocol."""
-        return Capabilities(
+        found = Capabilities(
             kill="subreaper" if self._groups is None else "cgroup_v2",
             limits="rlimits" if self._config.limit_memory else "none",
             switches_user=os.geteuid() == 0,
@@ -60,6 +65,7 @@ class Preparation:
             port_first=self._config.reach.port_first,
             port_last=self._config.reach.port_last,
         )
+        return self.confinement.told_in(found)
 
     def group_of(self, kernel_id: KernelId) -> str | None:
         """The cgroup for a kernel."""
@@ -72,6 +78,15 @@ class Preparation:
             InvalidRequest, Forbidden: see `resolve_user`.
         """
         return resolve_user(self._config.job_user, asked=asked, uid=os.geteuid(), environment=os.environ)
+
+    def check(self, kernel: HeldKernel, order: LaunchOrder) -> None:
+        """Refuse what cannot be run as it was ordered.
+
+        Raises:
+            AliquotError: see `resolve_user` and `AgentConfinement.check`.
+        """
+        user, session = self.user_for(order.user), self._folder.sessions / kernel.session_id
+        self.confinement.check(order, user=user, kernel=kernel.folder, session=session)
 
     def write(self, kernel: HeldKernel) -> bool:
         """Write a new kernel's folder durably, but for its entry in the folder above; False when there is one."""
@@ -99,6 +114,7 @@ class Preparation:
             work=kernel.folder.work,
             session=session,
             resource_file=kernel.folder.resource,
+            secrets=self.confinement.secrets.of(kernel.folder.path),
         )
         return start_request(
             order,
@@ -107,8 +123,12 @@ class Preparation:
             group=kernel.group,
             user=user,
             environment=environment,
-            limit_memory=self._config.limit_memory,
+            limits=self.confinement.limits,
             gates=self._gates(order.spec),
+            sandbox=self.confinement.sandbox(
+                order, user=user, kernel=kernel.folder, session=session, environment=environment
+            ),
+            secrets=self.confinement.secrets.of(kernel.folder.path),
             pause_at=pause_at,
         )
 

@@ -2,13 +2,14 @@
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
 from aliquot.errors import ConfigurationError
 from aliquot.execution.agent.config import AgentConfig
+from aliquot.execution.agent.confinement.rules import ConfinementRules
 from aliquot.execution.agent.core import AgentCore
 from aliquot.execution.agent.job_user import JobUserPolicy
 from aliquot.execution.agent.memory_watch import MemoryPolicy
@@ -42,6 +43,7 @@ class AgentOptions:
     memory_policy: MemoryPolicy = MemoryPolicy.FLAG
     gate_devices: bool = True
     disk: DiskRules = field(default_factory=DiskRules)
+    confinement: ConfinementRules = field(default_factory=ConfinementRules)
     division: Division = field(default_factory=Division)
     """How the node is divided among agents, of which this is one."""
 
@@ -104,6 +106,7 @@ def agent_core(options: AgentOptions, *, now_us: Callable[[], int]) -> AgentCore
         memory_policy=options.memory_policy,
         gate_devices=options.gate_devices,
         disk=options.disk,
+        confinement=replace(options.confinement, hidden=(options.data_folder.absolute(),)),
     )
     return AgentCore(config, devices=node.devices, now_us=now_us)
 

@@ -9,6 +9,7 @@ import resource
 
 from libc import prctl  # type: ignore[import-not-found] # siblings: the folder is run as a program
 from order import Order  # type: ignore[import-not-found] # a sibling: the folder is run as a program
+from sandbox import enter, status_pipe  # type: ignore[import-not-found] # a sibling: the folder is run as a program
 
 NOT_RUNNABLE = 126
 NOT_FOUND = 127
@@ -23,13 +24,21 @@ _PATH = b"/usr/local/bin:/usr/bin:/bin"
 prctl(_PR_GET_DUMPABLE, 0, 0, 0, 0)
 
 
+def own_groups(order: Order) -> list[str]:
+    """The cgroups that the kernel is in, each once; joining several in a row takes no longer than joining one."""
+    groups = [] if order.group is None else [order.group]
+    return groups + [group for group, _ in order.limit_groups if group != order.group]
+
+
 class Child:
     """A forked process that waits at a gate: opened, its program begins; closed unopened, it ends without."""
 
-    def __init__(self, pid: int, gate: int, complaint: int) -> None:
+    def __init__(self, pid: int, gate: int, complaint: int, status: int | None) -> None:
         self.pid = pid
         self.complaint = complaint
         """Ends without a byte when the program has begun; else has `<exit code> <message>`."""
+        self.status = status
+        """What the sandbox tells of itself, see `sandbox`; None without one."""
         self._gate = gate
 
     def open_gate(self) -> None:
@@ -57,22 +66,27 @@ def fork_child(order: Order, folder: int) -> Child:
     """
     complaint, complain = os.pipe()
     gate, opener = os.pipe()
+    status, tell = status_pipe(order)
     pid = os.fork()
     if pid == 0:
         os.close(opener)
-        _become_job(order, folder=folder, gate=gate, complain=complain)
+        _become_job(order, folder=folder, gate=gate, complain=complain, tell=tell)
     os.close(complain)
     os.close(gate)
-    return Child(pid, opener, complaint)
+    if tell is not None:
+        os.close(tell)
+    return Child(pid, opener, complaint, status)
 
 
-def _become_job(order: Order, *, folder: int, gate: int, complain: int) -> None:
+def _become_job(order: Order, *, folder: int, gate: int, complain: int, tell: int | None) -> None:
     """Never returns."""
     code = NOT_RUNNABLE
     try:
         _prepare(order, folder)
         order.reached("child")
         if os.read(gate, 1):
+            if tell is not None:
+                enter(order, tell)
             _execute(order.argv, order.environment)
         code = 0
     except FileNotFoundError as error:
@@ -86,8 +100,8 @@ def _become_job(order: Order, *, folder: int, gate: int, complain: int) -> None:
 
 def _prepare(order: Order, folder: int) -> None:
     os.setsid()
-    if order.group is not None:
-        with open(f"{order.group}/cgroup.procs", "wb", buffering=0) as members:
+    for group in own_groups(order):
+        with open(f"{group}/cgroup.procs", "wb", buffering=0) as members:
             members.write(b"0")
     nothing = os.open("/dev/null", os.O_RDONLY)
     output = os.open("output.log", os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW, dir_fd=folder)

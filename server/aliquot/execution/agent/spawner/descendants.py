@@ -10,9 +10,12 @@ import _signal as signal  # type: ignore[import-not-found] # without the enumera
 import os
 
 
-def signal_tree(root: int, number: int) -> None:
-    """Send a signal to every descendant, each checked to be still the same process."""
+def signal_tree(root: int, number: int, *, besides: list[int]) -> int:
+    """Send a signal to every descendant, each checked to be still the same process; returns how many got it."""
+    sent = 0
     for pid, parent in _descendants(root):
+        if pid in besides:
+            continue
         try:
             process = os.pidfd_open(pid)
         except OSError:
@@ -20,10 +23,12 @@ def signal_tree(root: int, number: int) -> None:
         try:
             if _parent(pid) in (parent, root):
                 signal.pidfd_send_signal(process, number)
+                sent += 1
         except OSError:
             pass
         finally:
             os.close(process)
+    return sent
 
 
 def kill_tree(root: int, group: str | None) -> None:
@@ -38,7 +43,7 @@ def kill_tree(root: int, group: str | None) -> None:
                 kill.write(b"1")
         except OSError:
             pass
-    for pid in _children(root):
+    for pid in children(root):
         try:
             os.kill(pid, signal.SIGKILL)
         except OSError:
@@ -58,6 +63,17 @@ def tree_pids(root: int) -> list[int]:
     return [pid for pid, _ in _descendants(root)]
 
 
+def children(pid: int) -> list[int]:
+    """In the order in which they were forked, or came to it; none of a process that is gone."""
+    found: list[int] = []
+    try:
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            found += [int(child) for child in _read(f"/proc/{pid}/task/{thread}/children").split()]
+    except OSError:
+        pass
+    return found
+
+
 def start_time(pid: int) -> int:
     """When a process began, in clock ticks since boot: with the pid and the boot id it names a process for good."""
     return int(_stat(pid)[19])
@@ -69,20 +85,10 @@ def _descendants(root: int) -> list[tuple[int, int]]:
     parents = [root]
     while parents:
         parent = parents.pop()
-        children = _children(parent)
-        found += [(child, parent) for child in children]
-        parents += children
+        below = children(parent)
+        found += [(child, parent) for child in below]
+        parents += below
     return found
-
-
-def _children(pid: int) -> list[int]:
-    children: list[int] = []
-    try:
-        for thread in os.listdir(f"/proc/{pid}/task"):
-            children += [int(child) for child in _read(f"/proc/{pid}/task/{thread}/children").split()]
-    except OSError:
-        pass
-    return children
 
 
 def _parent(pid: int) -> int:

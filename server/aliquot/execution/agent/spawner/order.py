@@ -25,6 +25,12 @@ class Order:
     """The cgroup v2 folder to make for the kernel; None = the host offers none."""
     gates: list[tuple[int, int, int, list[int]]]
     """What keeps the group from device files, see `device_gate.Gate`; nothing without a group."""
+    limit_groups: list[tuple[str, list[tuple[str, str]]]]
+    """Cgroups to make for limits: the folder, which may be `group`, and what to write into which of its files."""
+    sandbox: tuple[bytes, bytes] | None
+    """The program that makes the sandbox, and its arguments, each ended by a zero byte; None = no sandbox."""
+    secret_files: tuple[str, list[tuple[str, bytes]]] | None
+    """A folder to make for the job's user alone, and (name, content) of the files in it; removed at the end."""
     time_limit_ms: int | None
     grace_ms: int
     not_after_us: int | None

@@ -14,12 +14,20 @@ import select
 import time
 
 import ofd_lock  # type: ignore[import-not-found] # siblings: the folder is run as a program
-from child import NOT_RUNNABLE, Child, become_subreaper, fork_child  # type: ignore[import-not-found]
+from child import (  # type: ignore[import-not-found]
+    NOT_RUNNABLE,
+    Child,
+    become_subreaper,
+    fork_child,
+    own_groups,
+)
 from descendants import kill_tree, signal_tree, start_time  # type: ignore[import-not-found]
 from device_gate import close_devices  # type: ignore[import-not-found]
 from file_pages import let_go  # type: ignore[import-not-found]
 from order import Order  # type: ignore[import-not-found]
 from records import claim_record, write_record  # type: ignore[import-not-found]
+from sandbox import job_of, makers_of, was_entered  # type: ignore[import-not-found]
+from secret_files import remove_secrets, write_secrets  # type: ignore[import-not-found]
 
 FORWARD_FROM = 33
 """Signal 33 + n is passed on as signal n, 1..31: the real-time signals 34..64 are queued and cannot overtake."""
@@ -93,6 +101,8 @@ class _Life:
         self._pid: int | None = None
         """The main process, until it was waited for."""
         self._status: int | None = None
+        self._sandbox: int | None = None
+        """What tells whether the sandbox was entered; None without one."""
         self._failure: tuple[int, str] | None = None
         self._alone = False
         self._kill_at: int | None = None
@@ -118,9 +128,11 @@ class _Life:
         self._finish()
 
     def _start(self) -> None:
-        self._make_group()
+        self._make_groups()
+        write_secrets(self._order)
         child = fork_child(self._order, self._folder)
         self._pid = child.pid
+        self._sandbox = child.status
         self._order.reached("child_forked")
         try:
             self._write_pid(child.pid)
@@ -134,14 +146,18 @@ class _Life:
         self._failure = self._see_it_begin(child)
         _tell(self._order, self._report, "failed" if self._failure else "started")
 
-    def _make_group(self) -> None:
-        if self._order.group is not None:
+    def _make_groups(self) -> None:
+        for group in own_groups(self._order):
             try:
-                os.mkdir(self._order.group)
+                os.mkdir(group)
             except FileExistsError:
                 pass
-            if self._order.gates:
-                close_devices(self._order.group, self._order.gates)
+        for group, texts in self._order.limit_groups:
+            for name, text in texts:
+                with open(f"{group}/{name}", "wb", buffering=0) as limit:
+                    limit.write(text.encode())
+        if self._order.group is not None and self._order.gates:
+            close_devices(self._order.group, self._order.gates)
 
     def _write_pid(self, pid: int) -> None:
         shim = os.getpid()
@@ -210,10 +226,17 @@ class _Life:
         if self._kill_at is None:
             self._kill_at = kill_at
             if grace_ms > 0:
-                signal_tree(os.getpid(), signal.SIGTERM)
-                signal_tree(os.getpid(), signal.SIGCONT)
+                self._ask_to_end()
         elif not self._killing:
             self._kill_at = min(self._kill_at, kill_at)
+
+    def _ask_to_end(self) -> None:
+        """Whatever makes the sandbox goes on, or it would take the job with it. Without a job there is no grace."""
+        makers = makers_of(self._pid) if self._sandbox is not None else []
+        asked = signal_tree(os.getpid(), signal.SIGTERM, besides=makers)
+        signal_tree(os.getpid(), signal.SIGCONT, besides=makers)
+        if makers and asked == 0:
+            self._kill_at = _now()
 
     def _wait_s(self) -> float | None:
         """Until the next deadline; None when there is none."""
@@ -230,7 +253,9 @@ class _Life:
             self._stop_asked = True
             self._end(self._requested_grace_ms())
         elif self._pid is not None:
-            os.kill(self._pid, found.si_signo - FORWARD_FROM)
+            job = self._pid if self._sandbox is None else job_of(self._pid)
+            if job is not None:
+                os.kill(job, found.si_signo - FORWARD_FROM)
 
     def _requested_grace_ms(self) -> int:
         """The grace in `request.json`; the order's own when somebody else sent the signal."""
@@ -243,11 +268,12 @@ class _Life:
             return int(self._order.grace_ms)
 
     def _finish(self) -> None:
-        if self._order.group is not None:
+        for group in own_groups(self._order):
             try:
-                os.rmdir(self._order.group)
+                os.rmdir(group)
             except OSError:
                 pass  # it is empty of processes, which is what counts
+        remove_secrets(self._order)
         code, number, message = self._verdict()
         fields = {
             "kernel_id": self._order.kernel_id,
@@ -282,6 +308,8 @@ class _Life:
         assert self._status is not None
         if os.WIFSIGNALED(self._status):
             return None, os.WTERMSIG(self._status), None
+        if self._sandbox is not None and not was_entered(self._sandbox):
+            return NOT_RUNNABLE, None, "the sandbox could not be made; the end of the output says why"
         return os.WEXITSTATUS(self._status), None, None
 
 

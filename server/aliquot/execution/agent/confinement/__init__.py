@@ -1,0 +1,1 @@
+"""Confinement: what holds a kernel to its limits, and what it sees of its node."""

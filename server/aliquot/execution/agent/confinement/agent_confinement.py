@@ -1,0 +1,124 @@
+"""An agent's confinement: what was found of its host, and what follows for each order."""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from aliquot.execution.agent.cgroups import Groups
+from aliquot.execution.agent.confinement.device_nodes import device_nodes
+from aliquot.execution.agent.confinement.limit_groups import LimitGroups, find_limit_groups
+from aliquot.execution.agent.confinement.limits import Limits
+from aliquot.execution.agent.confinement.rules import ConfinementRules, SandboxMode
+from aliquot.execution.agent.confinement.sandbox import OwnFolders, is_visible, sandbox_arguments
+from aliquot.execution.agent.confinement.sandbox_probe import find_bubblewrap, why_no_sandbox
+from aliquot.execution.agent.confinement.secret_folders import SecretFolders
+from aliquot.execution.agent.job_user import JobUser
+from aliquot.execution.agent.kernel_folder import KernelFolder
+from aliquot.execution.devices.plugin import DeviceGate
+from aliquot_schema.agents import Capabilities
+from aliquot_schema.confinement import SandboxProfile
+from aliquot_schema.devices import ResourceSpec
+from aliquot_schema.errors import InvalidRequest, NotFound, Unavailable
+from aliquot_schema.launching import LaunchOrder
+
+Gates = Callable[[ResourceSpec], Sequence[DeviceGate]]
+
+
+class AgentConfinement:
+    """What is the same for every kernel of an agent."""
+
+    def __init__(self, rules: ConfinementRules, *, folder: Path, limit_memory: bool, gates: Gates) -> None:
+        self._rules = rules
+        self._folder = folder.absolute()
+        self._limit_memory = limit_memory
+        self._gates = gates
+        self._why_not = "it was not looked for"
+        self.limits = Limits(rules=rules, groups=LimitGroups(), limit_memory=limit_memory)
+        self.secrets = SecretFolders(folder)
+
+    def look_around(self, groups: Groups | None, *, user: JobUser) -> None:
+        """Find out what this host offers, by trying, for the account that jobs run as unless told otherwise. Blocks."""
+        found = find_limit_groups(groups, folder=self._folder)
+        self.limits = Limits(rules=self._rules, groups=found, limit_memory=self._limit_memory)
+        self.secrets.open()
+        is_off = self._rules.sandbox is SandboxMode.OFF
+        self._why_not = "the setting sandbox is off" if is_off else why_no_sandbox(user) or ""
+
+    def told_in(self, capabilities: Capabilities) -> Capabilities:
+        """What was found, in the words of the protocol."""
+        return replace(
+            capabilities,
+            enforced=self.limits.enforced(),
+            sandbox="none" if self._why_not else str(SandboxProfile.STANDARD),
+            sandbox_mode=str(self._rules.sandbox),
+            sandbox_note=self._why_not,
+        )
+
+    def check(self, order: LaunchOrder, *, user: JobUser, kernel: KernelFolder, session: Path) -> None:
+        """Refuse what cannot be confined as it was asked for.
+
+        Raises:
+            InvalidRequest: it asks for more than may be asked for, or begins in a folder that it would not see.
+            Unavailable: there is no sandbox for it. NotFound: a secret of it is gone.
+        """
+        self._rules.check(order.limits)
+        for grant in order.secrets:
+            if grant.value is None:
+                raise NotFound(f"there is no secret {grant.use.name}", kind="secret", id=grant.use.name)
+        if not self._is_wanted(order):
+            return
+        why_not = self._why_not or why_no_sandbox(user)
+        if why_not and (order.sandbox is not None or self._rules.sandbox is SandboxMode.REQUIRED):
+            raise Unavailable(f"there is no sandbox: {why_not}")
+        start = order.working_directory
+        own = self._own(order, kernel=kernel, session=session)
+        if why_not or start is None:
+            return
+        if not is_visible(start, rules=self._rules, user=user, own=own, hidden=self._hidden()):
+            text = (
+                f"working_directory: {start[:200]} is not seen in the sandbox; the setting sandbox-mounts adds folders"
+            )
+            raise InvalidRequest(text, field="working_directory")
+
+    def sandbox(
+        self,
+        order: LaunchOrder,
+        *,
+        user: JobUser,
+        kernel: KernelFolder,
+        session: Path,
+        environment: Mapping[str, str],
+    ) -> tuple[str, Sequence[str]] | None:
+        """The program that makes a kernel's sandbox, and its arguments; None when it runs without one."""
+        program = find_bubblewrap()
+        if program is None or not self._is_wanted(order) or self._why_not or why_no_sandbox(user):
+            return None
+        arguments = sandbox_arguments(
+            self._rules,
+            user=user,
+            own=self._own(order, kernel=kernel, session=session),
+            hidden=self._hidden(),
+            device_nodes=device_nodes(order.spec, self._gates(order.spec)),
+            environment=environment,
+            working_directory=order.working_directory or str(kernel.work.absolute()),
+        )
+        return program, arguments
+
+    def clean(self, kernel: KernelFolder) -> None:
+        """Remove what is left of a kernel outside of its folder, when all of it has ended. Blocks."""
+        self.limits.groups.remove(kernel.kernel_id)
+        self.secrets.remove(kernel.path.absolute())
+
+    def _hidden(self) -> list[Path]:
+        return [path for path in (*self._rules.hidden, self._folder) if path.is_dir()]
+
+    def _is_wanted(self, order: LaunchOrder) -> bool:
+        return order.sandbox is not None or self._rules.sandbox in (SandboxMode.REQUIRED, SandboxMode.WHEN_POSSIBLE)
+
+    def _own(self, order: LaunchOrder, *, kernel: KernelFolder, session: Path) -> OwnFolders:
+        readable = [kernel.resource.absolute()]
+        if any(grant.use.as_file is not None for grant in order.secrets):
+            readable.append(self.secrets.of(kernel.path.absolute()))
+        parts = (kernel.work, session / "checkpoint", session / "result")
+        return OwnFolders(writable=tuple(Path(os.path.abspath(part)) for part in parts), readable=tuple(readable))

@@ -1,0 +1,100 @@
+"""Limits of kernels: what is reported is what is enforced."""
+
+import dataclasses
+import os
+from pathlib import Path
+
+import pytest
+
+from agent_stand import SHARES, TOYS, Stand, agent_config, order, shell
+from aliquot.execution.agent.confinement.limit_groups import PERIOD_US, LimitGroups
+from aliquot.execution.agent.confinement.limits import Limits
+from aliquot.execution.agent.confinement.rules import ConfinementRules, Mount
+from aliquot_schema.confinement import SessionLimits
+from aliquot_schema.ids import DeviceId, SlotName
+from aliquot_schema.launching import KernelPhase
+
+pytestmark = pytest.mark.anyio
+
+FORKS = (
+    "import os, time\n"
+    "made = 0\n"
+    "try:\n"
+    "    while made < 200:\n"
+    "        if os.fork() == 0: time.sleep(60)\n"
+    "        made += 1\n"
+    "except OSError: pass\n"
+    "print('made', made, flush=True)\n"
+    "os.kill(0, 15)\n"
+)
+
+
+async def test_a_fork_bomb_stops_at_its_limit(stand: Stand) -> None:
+    by = stand.inventory.agent.capabilities.enforced.processes
+    if by == "rlimit":
+        pytest.skip("no cgroup counts processes here, and a limit of the account would count those of others")
+    bomb = order("/usr/bin/env", "python3", "-c", FORKS, limits=SessionLimits(processes=20))
+    await stand.run(bomb)
+    made = int(stand.output(bomb.kernel_id).split("made ")[1])
+    assert 10 <= made < 20
+
+
+async def test_open_files_and_core_files_are_limited(stand: Stand) -> None:
+    assert stand.inventory.agent.capabilities.enforced.open_files == "rlimit"
+    asked = shell("ulimit -n; ulimit -Hn; ulimit -c", limits=SessionLimits(open_files=77))
+    await stand.run(asked)
+    assert stand.output(asked.kernel_id).split() == ["77", "77", "0"]
+
+
+async def test_the_operators_limits_hold(agent_home: Path) -> None:
+    rules = ConfinementRules(open_files=99, open_files_max=200, processes_max=50, file_bytes_max=4096)
+    stand = Stand(agent_config(agent_home, confinement=rules))
+    await stand.open()
+    try:
+        assert stand.inventory.agent.capabilities.enforced.file_size == "rlimit"
+        asked = shell("ulimit -n; head -c 10000 /dev/zero >long; wc -c <long")
+        await stand.run(asked)
+        assert stand.output(asked.kernel_id).split()[0] == "99"
+        assert stand.output(asked.kernel_id).split()[-1] == "4096"
+        refused = await stand.run(shell("true", limits=SessionLimits(open_files=201)))
+        assert refused.phase is KernelPhase.REFUSED
+        assert refused.message == "limits: open_files 201 is more than 200, the most here"
+    finally:
+        await stand.close()
+
+
+async def test_a_kernels_groups_are_gone_after_it(stand: Stand) -> None:
+    asked = shell("cat /proc/self/cgroup")
+    await stand.run(asked)
+    groups = [line.split(":", 2)[2] for line in stand.output(asked.kernel_id).split("\n") if line]
+    held = [group for group in groups if group.endswith(asked.kernel_id)]
+    if stand.inventory.agent.capabilities.enforced.processes.startswith("cgroup"):
+        assert held
+    found = [path for root, names, _ in os.walk("/sys/fs/cgroup") for path in names if asked.kernel_id in path and root]
+    assert not found
+
+
+def test_cpu_time_follows_the_grant() -> None:
+    groups = LimitGroups(prefix="p", unified=Path("/u"), version_2=frozenset(), version_1={"cpu": Path("/c")})
+    limits = Limits(rules=ConfinementRules(processes=0), groups=groups, limit_memory=True)
+    cpu = SlotName("cpu")
+    asked = order("true", spec={cpu: {DeviceId("cpu0"): 1, DeviceId("cpu1"): 1}, SHARES: {TOYS[0]: 200}})
+    assert limits.of_tree(asked) == [(f"/c/p.{asked.kernel_id}", [("cpu.cfs_quota_us", str(2 * PERIOD_US))])]
+    assert limits.of_tree(order("true")) == []
+    newer = dataclasses.replace(groups, version_2=frozenset({"cpu", "pids"}))
+    both = dataclasses.replace(limits, groups=newer, rules=ConfinementRules(processes=9)).of_tree(asked)
+    name = f"/u/p.{asked.kernel_id}"
+    assert both == [(name, [("pids.max", "9")]), (name, [("cpu.max", "200000 100000")])]
+
+
+def test_what_nothing_enforces_is_said() -> None:
+    limits = Limits(rules=ConfinementRules(limit_cpu=False), groups=LimitGroups(), limit_memory=False)
+    told = limits.enforced()
+    assert (told.memory, told.cpu, told.processes, told.file_size) == ("none", "none", "rlimit", "none")
+
+
+@pytest.mark.parametrize("text", ["/data", "data:ro", "/data:rx", "/data/../etc:rw", ":rw", ""])
+def test_a_mount_says_its_path_and_its_right(text: str) -> None:
+    with pytest.raises(ValueError, match="write an absolute path"):
+        Mount.parse(text)
+    assert Mount.parse("/data:rw") == Mount(path=Path("/data"), writable=True)

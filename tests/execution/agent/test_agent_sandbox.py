@@ -1,0 +1,210 @@
+"""Kernels in the sandbox: what they see, what they cannot do, and how they end. Skipped where the product itself finds
+that there is no sandbox here."""
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from agent_stand import PATIENCE_S, Stand, agent_config, marked, order, parent, process_state, shell, until
+from aliquot.execution.agent.confinement.rules import ConfinementRules, Mount, SandboxMode
+from aliquot.execution.agent.confinement.sandbox_probe import why_no_sandbox
+from aliquot.execution.agent.job_user import JobUserPolicy, resolve_user
+from aliquot_schema.confinement import SandboxProfile
+from aliquot_schema.launching import KernelPhase, LaunchOrder
+
+USER = resolve_user(JobUserPolicy(), asked=None, uid=os.geteuid(), environment=os.environ)
+WHY_NOT = why_no_sandbox(USER)
+
+pytestmark = [pytest.mark.anyio, pytest.mark.skipif(WHY_NOT is not None, reason=f"no sandbox: {WHY_NOT}")]
+
+
+def inside(text: str, **fields: object) -> LaunchOrder:
+    """A shell string in the sandbox."""
+    return replace(shell(text), sandbox=SandboxProfile.STANDARD, **fields)  # type: ignore[arg-type] # its own fields
+
+
+@pytest.fixture
+async def walled(agent_home: Path, anyio_backend: str) -> AsyncIterator[Stand]:
+    """An agent that puts kernels into the sandbox when they ask; a folder is mounted in each way."""
+    readable, writable = agent_home.parent / "readable", agent_home.parent / "writable"
+    for folder in (readable, writable):
+        folder.mkdir(mode=0o777)
+        folder.chmod(0o777)
+    (readable / "data").write_text("data\n")
+    rules = ConfinementRules(
+        mounts=(Mount(path=readable, writable=False), Mount(path=writable, writable=True)),
+        hidden=(agent_home.parent / "server",),
+    )
+    server = agent_home.parent / "server"
+    server.mkdir()
+    (server / "token").write_text("the server's own token")
+    stand = Stand(agent_config(agent_home, confinement=rules))
+    await stand.open()
+    yield stand
+    await stand.close()
+
+
+async def test_what_cannot_be_done_in_it(walled: Stand, agent_home: Path) -> None:
+    """Each line is an attempt to get out; what it prints is what it got."""
+    home = agent_home.parent
+    asked = inside(
+        f"cat {home}/server/token; ls -A {home}/server; ls {agent_home}\n"
+        f"touch /usr/written {home}/readable/written /etc/written {agent_home}/kernels/written\n"
+        f"kill -0 {os.getpid()} && echo sees the server\n"
+        "ls -d /proc/[0-9]* | wc -l\n"
+        f"for p in {os.getpid()} {os.getppid()}; do cat /proc/$p/environ /proc/$p/cmdline; done\n"
+        "ls /run; echo tmp: $(ls -A /tmp); echo x >/tmp/mine && rm /tmp/mine && echo own tmp\n"
+        "grep CapEff /proc/self/status; unshare -m true; mount -t tmpfs none /mnt; echo done"
+    )
+    assert (await walled.run(asked)).exit_code == 0
+    said = walled.output(asked.kernel_id)
+    assert "the server's own token" not in said
+    assert "sees the server" not in said
+    assert "token" not in said.replace(f"{home}/server/token", "")
+    assert said.count("Read-only file system") >= 4, said
+    assert "own tmp" in said
+    assert f"tmp: {home.name}\n" in said  # the way to what is its own
+    assert "CapEff:\t0000000000000000" in said
+    assert not (home / "readable" / "written").exists()
+    processes = [int(line) for line in said.splitlines() if line.strip().isdecimal()]
+    assert processes
+    assert processes[0] <= 8
+
+
+async def test_what_can_be_done_in_it(walled: Stand, agent_home: Path) -> None:
+    home = agent_home.parent
+    asked = inside(
+        f"cat {home}/readable/data && echo written >{home}/writable/by_job && pwd && echo here >here && "
+        'echo result >"$RESULT_DIR/it" && echo point >"$CHECKPOINT_DIR/it" && cat "$ALIQUOT_RESOURCE_FILE" && '
+        "ls -l /dev/null && echo $TOY_VISIBLE $HELLO; exit 7",
+        environment={"HELLO": "a value"},
+    )
+    assert (await walled.run(asked)).exit_code == 7
+    said = walled.output(asked.kernel_id)
+    assert "data\n" in said
+    assert "toy-a a value" in said
+    assert (home / "writable" / "by_job").read_text() == "written\n"
+    assert (walled.folder(asked.kernel_id) / "work" / "here").read_text() == "here\n"
+    session = asked.kernel_id.partition(".")[0]
+    assert (agent_home / "sessions" / session / "result" / "it").read_text() == "result\n"
+
+
+async def test_its_variables_run_nothing_outside(walled: Stand, agent_home: Path) -> None:
+    """What the job preloads is looked for inside, where it is not, and never by the program that makes the sandbox."""
+    library = agent_home.parent / "library.so"
+    asked = inside("echo inside", environment={"LD_PRELOAD": str(library)})
+    await walled.run(asked)
+    said = walled.output(asked.kernel_id)
+    assert "inside" in said
+    # The loader complains once for each program: the shells within do, and the maker's name is in no complaint.
+    assert "bwrap" not in said
+
+
+async def test_a_program_that_is_not_there_ends_as_in_a_shell(walled: Stand) -> None:
+    missing = replace(order("no-such-program"), sandbox=SandboxProfile.STANDARD)
+    assert (await walled.run(missing)).exit_code == 127
+    assert "no-such-program" in walled.output(missing.kernel_id)
+
+
+async def test_the_stop_signal_reaches_the_job_and_its_grace_is_kept(walled: Stand) -> None:
+    asked = inside(
+        "trap 'sleep 0.5; echo saved; exit 3' TERM; echo ready; while :; do sleep 0.05; done", grace_ms=20_000
+    )
+    await walled.core.launch([asked])
+    await walled.told(asked.kernel_id, KernelPhase.STARTED)
+    await until(lambda: "ready" in walled.output(asked.kernel_id))
+    await walled.core.stop(asked.kernel_id, epoch=1, grace_ms=20_000)
+    report = await walled.ended(asked.kernel_id)
+    assert "saved" in walled.output(asked.kernel_id)
+    assert report.exit_code == 3
+
+
+async def test_a_signal_is_passed_on_to_the_job(walled: Stand) -> None:
+    asked = inside("trap 'echo heard; exit 0' USR1; echo ready; while :; do sleep 0.05; done")
+    await walled.core.launch([asked])
+    await walled.told(asked.kernel_id, KernelPhase.STARTED)
+    await until(lambda: "ready" in walled.output(asked.kernel_id))
+    await walled.core.send_signal(asked.kernel_id, epoch=1, signal=signal.SIGUSR1)
+    assert (await walled.ended(asked.kernel_id)).exit_code == 0
+    assert "heard" in walled.output(asked.kernel_id)
+
+
+async def test_who_does_not_listen_is_killed_daemons_too(walled: Stand) -> None:
+    asked = inside("trap '' TERM; (setsid sleep 600 &) ; (setsid sleep 600 &); echo ready; sleep 600")
+    await walled.core.launch([asked])
+    await walled.told(asked.kernel_id, KernelPhase.STARTED)
+    await until(lambda: "ready" in walled.output(asked.kernel_id))
+    await walled.core.stop(asked.kernel_id, epoch=1, grace_ms=100)
+    await walled.ended(asked.kernel_id)
+    assert not marked(asked.kernel_id)
+
+
+async def test_what_it_leaves_behind_ends_with_it(walled: Stand) -> None:
+    asked = inside("(setsid sleep 600 &); exit 5")
+    assert (await walled.run(asked)).exit_code == 5
+    assert not marked(asked.kernel_id)
+
+
+async def test_it_outlives_the_agent(walled: Stand) -> None:
+    asked = inside("while [ ! -e go ]; do sleep 0.05; done; exit 4")
+    await walled.core.launch([asked])
+    await walled.told(asked.kernel_id, KernelPhase.STARTED)
+    await walled.reopen()
+    work = walled.folder(asked.kernel_id) / "work"
+    (work / "go").touch()
+    assert (await walled.ended(asked.kernel_id)).exit_code == 4
+
+
+async def test_its_killed_shim_leaves_nobody(walled: Stand) -> None:
+    asked = inside("echo ready; sleep 600")
+    await walled.core.launch([asked])
+    await walled.told(asked.kernel_id, KernelPhase.STARTED)
+    await until(lambda: "ready" in walled.output(asked.kernel_id))
+    children = marked(asked.kernel_id)
+    assert len(children) >= 3  # the two that make the sandbox, and the job
+    shim = parent(min(children))
+    os.kill(shim, signal.SIGKILL)
+    await walled.ended(asked.kernel_id)
+    assert all(process_state(pid) in ("", "Z", "X") for pid in children)
+
+
+async def test_a_link_to_the_server_in_the_result_folder_leads_nowhere(walled: Stand, agent_home: Path) -> None:
+    token = agent_home.parent / "server" / "token"
+    asked = inside(f'ln -s {token} "$RESULT_DIR/link" && cat "$RESULT_DIR/link"')
+    assert (await walled.run(asked)).exit_code != 0
+    assert "own token" not in walled.output(asked.kernel_id)
+
+
+async def test_a_folder_that_would_not_be_seen_is_refused_as_a_start(walled: Stand, agent_home: Path) -> None:
+    report = await walled.run(inside("true", working_directory=str(agent_home.parent / "server")))
+    assert report.phase is KernelPhase.REFUSED
+    assert report.message is not None
+    assert "sandbox-mounts" in report.message
+
+
+async def test_modes(agent_home: Path) -> None:
+    """By default nobody is put into it who does not ask; where it is required, everybody is."""
+    for mode, expected in (
+        (SandboxMode.WHEN_ASKED, False),
+        (SandboxMode.WHEN_POSSIBLE, True),
+        (SandboxMode.REQUIRED, True),
+        (SandboxMode.OFF, False),
+    ):
+        stand = Stand(agent_config(agent_home, confinement=ConfinementRules(sandbox=mode)))
+        await stand.open()
+        try:
+            told = stand.inventory.agent.capabilities
+            assert told.sandbox == ("none" if mode is SandboxMode.OFF else "standard"), told.sandbox_note
+            asked = shell("touch /usr/written 2>&1; exec grep -c . /proc/self/mountinfo")
+            await asyncio.wait_for(stand.run(asked), PATIENCE_S)
+            assert ("Read-only" in stand.output(asked.kernel_id)) is expected
+            if mode is SandboxMode.OFF:
+                report = await stand.run(inside("true"))
+                assert report.phase is KernelPhase.REFUSED
+        finally:
+            await stand.close()
