@@ -12,7 +12,6 @@ from aliquot.service.feed import Feed
 from aliquot.service.journal import Journal
 from aliquot.service.ledger.ports import LedgerStore
 from aliquot.service.live.watching import LiveSources
-from aliquot.service.measuring.measures import Measures
 from aliquot.service.outside import Outside
 from aliquot.service.ports import Clock, Executor, Ids, Store
 from aliquot.service.preview import Previews
