@@ -6,10 +6,11 @@ from typing import Final
 import strawberry
 from graphql import GraphQLError
 from strawberry.exceptions import MissingQueryError
-from strawberry.extensions import MaskErrors
+from strawberry.extensions import MaskErrors, SchemaExtension
 from strawberry.schema.exceptions import CannotGetOperationTypeError, InvalidOperationTypeError
 from strawberry.types.execution import ExecutionContext
 
+from aliquot.api.execution.stages import Stages
 from aliquot_schema.errors import AliquotError
 from aliquot_schema.graphql.context import Context
 from aliquot_schema.graphql.errors import error_fields
@@ -23,6 +24,10 @@ _OF_THE_REQUEST: Final = (GraphQLError, MissingQueryError, CannotGetOperationTyp
 class FaultLog(strawberry.Schema):
     """The schema, as the server runs it: faults are logged, and only they."""
 
+    def create_extensions_runner(self, execution_context: ExecutionContext, extensions: list[SchemaExtension]) -> Stages:
+        """Have extensions run without ado."""
+        return Stages(execution_context, extensions)
+
     def process_errors(self, errors: list[GraphQLError], execution_context: ExecutionContext | None = None) -> None:
         """Log what is a fault. Expected errors are the caller's to read, not the operator's."""
         for error in filter(is_fault, errors):
@@ -34,6 +39,11 @@ class FaultMask(MaskErrors):
 
     def __init__(self) -> None:
         super().__init__(should_mask_error=lambda error: error.original_error is not None)
+
+    def _process_result(self, result: object) -> None:
+        # Strawberry asks first whether the result is of its protocol, which takes longer than the masking.
+        if getattr(result, "errors", None):
+            super()._process_result(result)
 
     def anonymise_error(self, error: GraphQLError) -> GraphQLError:
         """Replace an error by what may be seen of it."""

@@ -31,6 +31,12 @@ from aliquot_schema.policies import PolicyDocument
 log: Final = logging.getLogger("aliquot.allocator")
 
 SEED: Final = 0
+SHORT_S: Final = 0.002
+"""After a pass that took no longer nobody is given a rest."""
+IDLE_RESTS: Final = 4
+"""After a pass that placed nobody, while others wait, the server is left to those who submit for so many times as long
+as it took, but for not longer than `IDLE_REST_S_MAX`; and for as long as it took in any case."""
+IDLE_REST_S_MAX: Final = 0.05
 WAKING: Final = frozenset(
     {
         "session.queued",
@@ -68,9 +74,14 @@ class PassCounts:
     failed: int
     waiting: int
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether there is work, and no room for it."""
+        return self.waiting > 0 and not (self.placed or self.overtaken or self.failed)
+
 
 class Allocator:
-    """One pass at a time, in a worker thread, for at most half of the time."""
+    """One pass at a time, in a worker thread, for at most half of the time, and less when all are held."""
 
     def __init__(
         self,
@@ -107,10 +118,14 @@ class Allocator:
             await self._until_woken(wake_at_us)
             self._woken.clear()
             began = self._clock.monotonic()
-            _, wake_at_us = await self.run_once()
-            took = self._clock.monotonic() - began
-            if self._woken.is_set() and took > 0.002:
-                await self._clock.sleep(took)
+            counts, wake_at_us = await self.run_once()
+            took_s = self._clock.monotonic() - began
+            if took_s <= SHORT_S:
+                continue
+            if counts.is_idle:
+                await self._clock.sleep(max(took_s, min(IDLE_RESTS * took_s, IDLE_REST_S_MAX)))
+            elif self._woken.is_set():
+                await self._clock.sleep(took_s)
 
     async def run_once(self) -> tuple[PassCounts, int | None]:
         """One pass, and the time at which the next one is worth it even if nothing happens (microseconds UTC).

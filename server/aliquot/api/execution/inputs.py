@@ -90,7 +90,17 @@ class _Compiler:
         definition = get_object_definition(type_)
         if definition is None or not definition.is_input:
             raise _UnknownTypeError
-        return lambda value, context: context.convert(value, type_)
+        return _nested(definition, type_)
+
+
+def _nested(definition: StrawberryObjectDefinition, type_: Any) -> Conversion:
+    """Whether the nested type is compiled is known once all are: they may hold each other."""
+
+    def convert(value: Any, context: InputContext) -> Any:
+        build = definition.from_input
+        return context.convert(value, type_) if build is None else build(definition.origin, value, context)
+
+    return convert
 
 
 def _listed(convert: Conversion | None) -> Conversion:
