@@ -112,7 +112,6 @@ class AgentMessages:
                 await self._silence(message)
             case ReadingsTaken(agent_id=agent_id, readings=readings):
                 self._state.readings.take(agent_id, readings)
-                self._device_time.measure(agent_id, readings, state=self._state, now_s=self._clock.monotonic())
                 if self._state.space.note(agent_id, message.disk_shortage):
                     self._on_reachable()
 
