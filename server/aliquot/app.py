@@ -6,6 +6,7 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
@@ -15,6 +16,7 @@ from aliquot.api.application import ApiDependencies, create_app
 from aliquot.api.authentication import TokenAuth
 from aliquot.api.held_open import HeldOpen
 from aliquot.api.limits import Limits
+from aliquot.api.metrics.sources import MetricsSources
 from aliquot.clock import SystemClock
 from aliquot.composition.agent_side import AgentPlan, agent_side
 from aliquot.composition.alone import AlonePlan, lone_server
@@ -23,9 +25,11 @@ from aliquot.composition.folders import TOKEN_FILE, make_folders, read_token
 from aliquot.composition.own_agents import agents_of
 from aliquot.composition.retention import keeping_of
 from aliquot.composition.running import Running
+from aliquot.composition.watching import conditions_of, metrics_token, watched
 from aliquot.execution.devices.node_devices import NodeDevices
 from aliquot.execution.remote.keys import KEY_FILE, KeyFile
 from aliquot.service.leadership.standing import orchestrator_view
+from aliquot.service.measuring.loop_lag import LoopLag
 from aliquot.settings import Settings
 from aliquot.store.shared_url import is_shared
 from aliquot_schema.ids import UserId
@@ -62,12 +66,13 @@ async def serving(settings: Settings) -> AsyncIterator[Server]:
     nodes, words = agents_of(settings)
     token_file = settings.data_folder / TOKEN_FILE
     token = read_token(token_file)
-    async with _running(settings, nodes, token) as running:
+    metrics = metrics_token(settings)
+    async with _running(settings, nodes, token) as running, watched(running, settings) as lag:
         running.cases.admit(trust=settings.trust, per_minute=settings.submissions_per_minute or None)
         people = running.cases.state.people
         auth = TokenAuth(token, UserId(getpass.getuser()), source=f"the file {token_file}", people=people)
         yield Server(
-            app=make_app(settings, running, auth),
+            app=make_app(settings, running, auth, lag=lag, metrics_token=metrics),
             auth=auth,
             running=running,
             devices_found=words,
@@ -76,7 +81,9 @@ async def serving(settings: Settings) -> AsyncIterator[Server]:
         )
 
 
-def make_app(settings: Settings, running: Running, auth: TokenAuth) -> Starlette:
+def make_app(
+    settings: Settings, running: Running, auth: TokenAuth, *, lag: LoopLag, metrics_token: str | None
+) -> Starlette:
     """The HTTP face of a server."""
     held_open = HeldOpen(auth)
     running.cases.journal.listeners.append(held_open.note)
@@ -97,8 +104,18 @@ def make_app(settings: Settings, running: Running, auth: TokenAuth) -> Starlette
             allowed_hosts=settings.names,
             limits=Limits(cost_per_minute=settings.query_cost_per_minute or None),
             allowed_origins=settings.allowed_origins,
-            ready=running.missing,
-            warnings=running.cases.state.space.shortages,
+            conditions=lambda: conditions_of(running, lag),
+            metrics=MetricsSources(
+                state=running.cases.state,
+                measures=running.cases.measures,
+                database=running.database.measures,
+                leads=lambda: running.cases.journal.leads,
+                now_us=running.cases.clock.now_us,
+                version=version("aliquot"),
+                lag=lag,
+                token=metrics_token,
+                is_open=settings.metrics_open,
+            ),
         )
     )
 

@@ -18,6 +18,7 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
+from aliquot.api.metrics.settings import MeasuringSettings
 from aliquot.errors import ConfigurationError
 from aliquot.execution.agent.confinement.settings import ConfinementSettings
 from aliquot.execution.agent.default_folder import default_data_folder as default_data_folder
@@ -36,7 +37,7 @@ def kebab(name: str) -> str:
     return name.replace("_", "-")
 
 
-class Settings(ConfinementSettings, KeepingSettings):
+class Settings(ConfinementSettings, KeepingSettings, MeasuringSettings):
     """Everything that can be set. Names are kebab-case in `aliquot.toml`, `ALIQUOT_UPPER_SNAKE` in the environment."""
 
     model_config = SettingsConfigDict(
@@ -157,7 +158,6 @@ class Settings(ConfinementSettings, KeepingSettings):
     query_cost_per_minute: int = Field(
         1_000_000, ge=0, description="Cost of all queries that a user may ask in a minute; 0 is no limit."
     )
-    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="How much to log.")
 
     @property
     def division(self) -> Division:
@@ -224,6 +224,10 @@ class Settings(ConfinementSettings, KeepingSettings):
             _ = self.division
         except ConfigurationError as error:
             yield _wrong(str(error))
+        if self.metrics_open and (self.host not in LOOPBACK or self.behind_proxy):
+            yield _wrong(
+                "metrics-open: others than this machine's users can come in; give a metrics-token-file instead"
+            )
         if self.host in LOOPBACK:
             return
         beyond = f"host: {self.host} can be reached from other machines"

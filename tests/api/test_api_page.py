@@ -15,6 +15,7 @@ from aliquot.api.application import ApiDependencies, create_app
 from aliquot.api.authentication import TokenAuth
 from aliquot.api.held_open import HeldOpen
 from aliquot.api.markup import Html, element, joined, table
+from aliquot.service.measuring.conditions import Condition
 from aliquot_schema.errors import Unavailable
 from aliquot_schema.graphql.sdl import schema_text
 from aliquot_schema.ids import UserId
@@ -101,11 +102,26 @@ def test_markup_escapes_all_but_markup() -> None:
 async def test_health_needs_no_token(server: ApiServer) -> None:
     async with httpx.AsyncClient(base_url=server.http.base_url) as stranger:
         assert (await stranger.get("/healthz")).json() == {"ok": True}
-        assert (await stranger.get("/readyz")).json() == {"ready": True, "missing": None}
-        server.missing = "the store is not open"
+        assert (await stranger.get("/readyz")).json() == {"ready": True, "missing": [], "warnings": []}
+
+
+async def test_what_is_wrong_is_told_by_code_and_in_words_to_those_with_a_key(server: ApiServer) -> None:
+    words = "agent gpu-7: the disk of /srv/aliquot has 1 MiB free"
+    server.conditions[:] = [Condition(code="agent_disk_low", message=words, is_fatal=False)]
+    codes = {"ready": True, "missing": [], "warnings": ["agent_disk_low"]}
+    async with httpx.AsyncClient(base_url=server.http.base_url) as stranger:
         response = await stranger.get("/readyz")
-    assert response.status_code == 503
-    assert response.json() == {"ready": False, "missing": "the store is not open"}
+        assert (response.status_code, response.json()) == (200, codes)
+        assert (await server.http.get("/readyz")).json() == {
+            **codes,
+            "details": [{"code": "agent_disk_low", "message": words}],
+        }
+        server.conditions[:] = [Condition(code="database_down", message="10.0.0.7 is away", is_fatal=True)]
+        response = await stranger.get("/readyz")
+    assert (response.status_code, response.json()) == (
+        503,
+        {"ready": False, "missing": ["database_down"], "warnings": []},
+    )
 
 
 async def test_what_the_application_lives_in_is_entered_and_left(anyio_backend: str) -> None:

@@ -32,13 +32,14 @@ async def server() -> AsyncIterator[OwnServer]:
 
 
 def ready(server: OwnServer) -> dict[str, Any]:
-    with urllib.request.urlopen(f"{server.url}/readyz", timeout=30) as answer:
+    asked = urllib.request.Request(f"{server.url}/readyz", headers={"Authorization": f"Bearer {server.token}"})
+    with urllib.request.urlopen(asked, timeout=30) as answer:
         return dict(json.load(answer))
 
 
 async def until_warned(server: OwnServer, *, warned: bool) -> None:
     async def look() -> bool:
-        return ("warnings" in ready(server)) == warned
+        return ("disk_low" in ready(server)["warnings"]) == warned
 
     await until(look)
 
@@ -48,7 +49,7 @@ async def test_under_the_floor_nothing_is_launched_and_submissions_are_taken(ser
         await until_state(client, await submit(client, "true", ONE), "completed")
         ballast = fill(server.data_folder, leaving=32 * MIB)
         await until_warned(server, warned=True)
-        assert "have to stay so" in ready(server)["warnings"][0]
+        assert "have to stay so" in ready(server)["details"][0]["message"]
         waiting = await submit(client, "true", ONE)
 
         async def explained() -> bool:

@@ -4,7 +4,7 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
@@ -18,6 +18,7 @@ from aliquot.api.application import ApiDependencies, create_app
 from aliquot.api.authentication import TokenAuth
 from aliquot.api.held_open import HeldOpen
 from aliquot.api.limits import Limits
+from aliquot.service.measuring.conditions import Condition
 from aliquot_schema.ids import UserId
 from api_administration import Office
 from api_fakes import FakeCluster, FakeReader, FakeWatcher, FakeWriter
@@ -39,7 +40,8 @@ class ApiServer:
     auth: TokenAuth
     http: httpx.AsyncClient
     office: Office
-    missing: str | None = None
+    conditions: list[Condition] = field(default_factory=list)
+    """What is wrong with it."""
 
     async def post(self, query: str, /, **variables: Any) -> dict[str, Any]:
         """Send one operation, expect 200, and give the whole body."""
@@ -112,7 +114,7 @@ async def on_stage(stage: Stage, port: int, **limits: Any) -> AsyncIterator[ApiS
                 held_open=held_open,
                 allowed_origins=("http://localhost:5173",),
                 limits=Limits(**limits),
-                ready=lambda: running.missing,
+                conditions=lambda: tuple(running.conditions),
             )
         )
         yield running

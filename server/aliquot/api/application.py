@@ -24,9 +24,13 @@ from aliquot.api.execution.executor import compiled_executor
 from aliquot.api.execution.inputs import compile_inputs
 from aliquot.api.faults import FaultLog, FaultMask
 from aliquot.api.guard import Guard
-from aliquot.api.health import Health, Ready
+from aliquot.api.health import Conditions, Health
 from aliquot.api.held_open import HeldOpen
 from aliquot.api.limits import Limits
+from aliquot.api.metrics.endpoint import MetricsEndpoint
+from aliquot.api.metrics.requests import METRICS_PATH, RequestCounts
+from aliquot.api.metrics.server_families import ServerFigures
+from aliquot.api.metrics.sources import MetricsSources
 from aliquot.api.outputs import OUTPUTS_PATH, OutputPages
 from aliquot.api.page import StatusPage
 from aliquot.api.query_rates import QueryRates
@@ -78,9 +82,9 @@ class ApiDependencies:
     limits: Limits = field(default_factory=Limits)
     dashboard: Path = BUILT
     """The folder of the built dashboard; it need not be there."""
-    ready: Ready = lambda: None
-    warnings: Callable[[], list[str]] = list
-    """What does not work as it should while it serves, in words."""
+    conditions: Conditions = tuple
+    metrics: MetricsSources | None = None
+    """None: there are no metrics."""
     lifespan: Lifespan = _nothing
     """Entered before the first request, left after the last."""
 
@@ -111,15 +115,14 @@ def create_app(deps: ApiDependencies) -> Starlette:
     endpoint = GraphQLEndpoint(
         schema, context_of=contexts.of_request, sharing=sharing, held_open=deps.held_open, limits=deps.limits
     )
-    sign_in, health, page = SignIn(deps.auth), Health(deps.ready, deps.warnings), StatusPage(contexts)
+    sign_in, health, page = SignIn(deps.auth), Health(deps.conditions, deps.auth), StatusPage(contexts)
+    socket = GraphQLSocket(schema, contexts=contexts, sharing=sharing, held_open=deps.held_open, limits=deps.limits)
+    requests = RequestCounts()
     dashboard = Dashboard(contexts, plain=page.page, folder=deps.dashboard)
     return Starlette(
         routes=[
             Route("/graphql", dashboard.beside(endpoint.answer), methods=METHODS),
-            WebSocketRoute(
-                "/graphql",
-                GraphQLSocket(schema, contexts=contexts, sharing=sharing, held_open=deps.held_open, limits=deps.limits),
-            ),
+            WebSocketRoute("/graphql", socket),
             Route(LOGIN_PATH, sign_in.login, methods=["GET"]),
             Route(LOGIN_PATH, sign_in.enter, methods=["POST"]),
             Route("/login-code", sign_in.login_code, methods=["POST"]),
@@ -130,10 +133,11 @@ def create_app(deps: ApiDependencies) -> Starlette:
             *([] if deps.outside is None else rest_routes(contexts, outside=deps.outside, page=dashboard.page)),
             *dashboard.routes(),
             *([] if deps.outputs is None else [_outputs(deps.outputs, deps.auth)]),
+            *([] if deps.metrics is None else [_metrics(deps, deps.metrics, requests=requests, socket=socket)]),
             *([] if deps.agents is None else [WebSocketRoute(AGENTS_PATH, AgentSocket(deps.agents))]),
         ],
         middleware=[
-            Middleware(Envelope),
+            Middleware(Envelope, counts=requests),
             Middleware(Guard, hosts=deps.allowed_hosts, origins=deps.allowed_origins),
             Middleware(GZipMiddleware, minimum_size=1024, compresslevel=1),
             Middleware(BodyLimit, body_bytes=deps.limits.body_bytes),
@@ -152,3 +156,15 @@ def query_rates(limits: Limits) -> QueryRates:
 
 def _outputs(outputs: Outputs, auth: TokenAuth) -> Route:
     return Route(OUTPUTS_PATH, OutputPages(outputs, auth=auth).stream, methods=["GET"])
+
+
+def _metrics(
+    deps: ApiDependencies, sources: MetricsSources, *, requests: RequestCounts, socket: GraphQLSocket
+) -> Route:
+    def subscribers() -> dict[str, int]:
+        sockets = socket.open_count
+        return {"socket": sockets, "stream": len(deps.held_open) - sockets}
+
+    own = ServerFigures(conditions=deps.conditions, requests=requests, subscribers=subscribers)
+    endpoint = MetricsEndpoint(lambda: sources.look(own), access=sources.access(deps.auth))
+    return Route(METRICS_PATH, endpoint.answer, methods=["GET"])

@@ -7,9 +7,10 @@ long a text is that it keeps, or weighs it before it is validated. One cache, ke
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final
 
-from graphql import DocumentNode, GraphQLError, GraphQLSchema, OperationDefinitionNode, parse
+from graphql import DocumentNode, GraphQLError, GraphQLSchema, OperationDefinitionNode, OperationType, parse
 from graphql.validation import recommended_rules, specified_rules, validate
 from strawberry.extensions import SchemaExtension
 from strawberry.schema.validation_rules.maybe_null import MaybeNullValidationRule
@@ -18,6 +19,7 @@ from strawberry.schema.validation_rules.one_of import OneOfInputValidationRule
 from aliquot.api.budget import excess, weigh
 from aliquot.api.limits import Limits
 from aliquot.api.merging import merging_excess
+from aliquot.api.metrics.requests import Kind, request_notes
 from aliquot.api.query_rates import QueryRates
 from aliquot_schema.graphql.context import Context
 
@@ -27,9 +29,14 @@ TEXT_KEPT_MAX: Final = 16 * 1024
 RULES: Final = (*specified_rules, *recommended_rules, MaybeNullValidationRule, OneOfInputValidationRule)
 ERRORS_MAX: Final = 20
 """So many are told; each unknown name is compared with all that are known, to guess what was meant."""
+KINDS: Final[Mapping[OperationType, Kind]] = {
+    OperationType.QUERY: "query",
+    OperationType.MUTATION: "mutation",
+    OperationType.SUBSCRIPTION: "subscription",
+}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Document:
     """What is known of a query text."""
 
@@ -37,6 +44,12 @@ class Document:
     errors: list[GraphQLError]
     costs: Mapping[str | None, int]
     """By the operation's name."""
+
+    @cached_property
+    def kinds(self) -> Mapping[str | None, Kind]:
+        """What each operation does, by its name."""
+        operations = (part for part in self.tree.definitions if isinstance(part, OperationDefinitionNode))
+        return {_name(operation): KINDS[operation.operation] for operation in operations}
 
 
 class Documents:
@@ -103,7 +116,9 @@ def document_cache(documents: Documents, rates: QueryRates) -> type[SchemaExtens
             yield
 
         def on_validate(self) -> Iterator[None]:
-            self.execution_context.pre_execution_errors = self.document.errors or self._too_fast()
+            errors = self.execution_context.pre_execution_errors = self.document.errors or self._too_fast()
+            kind = self.document.kinds.get(self.execution_context.operation_name, "query")
+            request_notes().note_operation(kind, refused=bool(errors))
             yield
 
         def _too_fast(self) -> list[GraphQLError]:

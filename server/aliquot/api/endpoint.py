@@ -23,6 +23,7 @@ from aliquot.api.held_open import HeldOpen
 from aliquot.api.limits import Limits
 from aliquot.api.malformed import Malformed
 from aliquot.api.media_types import EVENTS, JSON, RESPONSE, negotiated
+from aliquot.api.metrics.requests import request_notes
 from aliquot.api.parameters import Parameters, read_parameters
 from aliquot.api.query_rates import retry_after
 from aliquot.api.sharing.requests import Asked
@@ -108,6 +109,7 @@ class GraphQLEndpoint:
 
     def _stream(self, parameters: Parameters, context: Context, *, reading: bool) -> Response:
         transport = SSETransport()
+        request_notes().note_operation("subscription", refused=False)
 
         async def events() -> AsyncGenerator[str, None]:
             following = await self._sharing.find(_asked(parameters), context)

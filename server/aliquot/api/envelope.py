@@ -8,6 +8,8 @@ import uuid_utils
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from aliquot.api.metrics.requests import RequestCounts
+from aliquot.service.measuring.log_fields import logging_with
 from aliquot_schema.ids import REQUEST_PREFIX
 
 log: Final = logging.getLogger("aliquot.api.access")
@@ -29,8 +31,9 @@ SECURITY: Final = {
 class Envelope:
     """Outermost of the application: nothing is answered without passing through it."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, *, counts: RequestCounts) -> None:
         self._app = app
+        self._counts = counts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Give the request an id, and log its end."""
@@ -50,12 +53,15 @@ class Envelope:
                 status = status or 403
             await send(message)
 
-        try:
-            await self._app(scope, receive, send_marked)
-        finally:
-            took_ms = (time.perf_counter() - started) * 1000
-            # The query string is left out: it may hold a login code.
-            log.info("%s %s %s %d %.1f ms", request_id, scope.get("method", "WS"), scope["path"], status, took_ms)
+        with logging_with(request_id=request_id), self._counts.noting(scope) as notes:
+            try:
+                await self._app(scope, receive, send_marked)
+            finally:
+                took_s = time.perf_counter() - started
+                self._counts.end(scope, notes, status=status, took_s=took_s)
+                # The query string is left out: it may hold a login code.
+                words = (request_id, scope.get("method", "WS"), scope["path"], status, took_s * 1000)
+                log.info("%s %s %s %d %.1f ms", *words)
 
 
 def _mark(message: Message, request_id: str) -> None:

@@ -11,6 +11,7 @@ from strawberry.schema.exceptions import CannotGetOperationTypeError, InvalidOpe
 from strawberry.types.execution import ExecutionContext
 
 from aliquot.api.execution.stages import Stages
+from aliquot.api.metrics.requests import request_notes
 from aliquot_schema.errors import AliquotError
 from aliquot_schema.graphql.context import Context
 from aliquot_schema.graphql.errors import error_fields
@@ -63,6 +64,7 @@ def seen(error: GraphQLError, request_id: str) -> GraphQLError:
 
 def log_fault(error: GraphQLError, request_id: str) -> None:
     """Log what is a fault."""
+    request_notes().has_fault = True
     log.error("%s: fault at %s", request_id, error.path, exc_info=error.original_error)
 
 

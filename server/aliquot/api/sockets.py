@@ -184,6 +184,11 @@ class GraphQLSocket(GraphQL[SocketContext, None]):
         self._contexts = contexts
         self._open: Counter[UserId] = Counter()
 
+    @property
+    def open_count(self) -> int:
+        """Sockets whose clients have said who they are."""
+        return self._open.total()
+
     @contextmanager
     def counted(self, user: UserId) -> Iterator[None]:
         """Count a socket while it is open."""

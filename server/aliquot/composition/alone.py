@@ -10,7 +10,7 @@ from aliquot.clock import RandomIds, SystemClock
 from aliquot.composition.agent_side import AgentSide
 from aliquot.composition.first_start import FirstStart, begin
 from aliquot.composition.retention import Keeping, retention_of
-from aliquot.composition.running import Running, Watched
+from aliquot.composition.running import Running, Watched, WatchedDatabase
 from aliquot.service.leadership.standing import ServerRole, Standing
 from aliquot.service.orchestrator import Orchestrator, Ports, load_state
 from aliquot.service.ports import Loaded, Store
@@ -79,6 +79,7 @@ async def lone_server(plan: AlonePlan) -> AsyncIterator[Running]:
             standing=lambda: standing,
             missing=lambda: watched.fault,
             failed=watched.failed,
+            database=WatchedDatabase.of(store),
         )
     finally:
         await _stop(watched.task, orchestrator, side, store)

@@ -2,15 +2,17 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Final
 
 from aliquot.api.agent_socket import AgentDoor
 from aliquot.composition.agent_side import AgentSide
 from aliquot.service.leadership.standing import Standing
+from aliquot.service.measuring.store_counts import StoreMeasures
 from aliquot.service.use_cases import UseCases
 from aliquot.service.watching import Outputs
+from aliquot.store.store import DatabaseStore
 
 log: Final = logging.getLogger("aliquot.app")
 
@@ -30,6 +32,21 @@ class Running:
     """Why it cannot serve now, in words; None when it can."""
     failed: asyncio.Event
     """Set when a loop ended that must not: the process has to be started again."""
+    database: "WatchedDatabase"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatchedDatabase:
+    """What there is to know of the database."""
+
+    measures: StoreMeasures
+    ask: Callable[[], Awaitable[object]]
+    """Reads next to nothing."""
+
+    @classmethod
+    def of(cls, store: DatabaseStore) -> "WatchedDatabase":
+        """As its store sees it."""
+        return cls(measures=store.measures, ask=store.present_term)
 
 
 @dataclass(slots=True)

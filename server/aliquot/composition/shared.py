@@ -12,7 +12,7 @@ from aliquot.composition.agent_side import AgentSide
 from aliquot.composition.first_start import FirstStart, begin
 from aliquot.composition.outputs import LeaderOutputs, OwnOutputs
 from aliquot.composition.retention import Keeping, retention_of
-from aliquot.composition.running import Running, Watched
+from aliquot.composition.running import Running, Watched, WatchedDatabase
 from aliquot.execution.remote.door import LeaderDoor
 from aliquot.execution.remote.keys import AgentKeys
 from aliquot.service.leadership.duty import Duty
@@ -104,6 +104,7 @@ async def _on_duty(plan: SharedPlan, database: SharedDatabase, state: State) -> 
             standing=lambda: duty.standing,
             missing=lambda: watched.fault or duty.fault,
             failed=watched.failed,
+            database=WatchedDatabase.of(database.store),
         )
     finally:
         cases.previews.close()

@@ -12,6 +12,7 @@ from aliquot.service.draft import Draft
 from aliquot.service.journal import Journal
 from aliquot.service.kernel_reports import apply_report
 from aliquot.service.launcher import Launcher
+from aliquot.service.measuring.device_time import DeviceTime
 from aliquot.service.ports import Clock, Executor
 from aliquot.service.reconcile import Repairs, of_agent, reconcile
 from aliquot.service.registration import leave, register
@@ -54,6 +55,7 @@ class AgentMessages:
         clock: Clock,
         grace_ms: int,
         on_reachable: Callable[[], None],
+        device_time: DeviceTime | None = None,
     ) -> None:
         self._state = state
         self._journal = journal
@@ -63,6 +65,7 @@ class AgentMessages:
         self._clock = clock
         self._grace_ms = grace_ms
         self._on_reachable = on_reachable
+        self._device_time = device_time or DeviceTime()
         self._waiting: asyncio.Queue[AgentMessage] = asyncio.Queue(WAITING_MAX)
 
     async def listen(self) -> None:
@@ -112,6 +115,7 @@ class AgentMessages:
                 await self._silence(message)
             case ReadingsTaken(agent_id=agent_id, readings=readings):
                 self._state.readings.take(agent_id, readings)
+                self._device_time.measure(agent_id, readings, state=self._state, now_s=self._clock.monotonic())
                 if self._state.space.note(agent_id, message.disk_shortage):
                     self._on_reachable()
 

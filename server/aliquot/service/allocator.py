@@ -19,6 +19,8 @@ from aliquot.service.draft import Draft
 from aliquot.service.eviction import stop_overdue
 from aliquot.service.journal import Journal
 from aliquot.service.ledger.ports import PassWatcher
+from aliquot.service.measuring.log_fields import logging_with
+from aliquot.service.measuring.measures import Measures
 from aliquot.service.outside_leases import end_overdue
 from aliquot.service.ports import Clock
 from aliquot.service.snapshots import take
@@ -93,6 +95,7 @@ class Allocator:
         last_at_us: int,
         on_scheduled: Callable[[tuple[SessionId, ...]], None],
         watcher: PassWatcher | None = None,
+        measures: Measures | None = None,
     ) -> None:
         self._state = state
         self._journal = journal
@@ -102,6 +105,7 @@ class Allocator:
         self._now_us = last_at_us
         self._on_scheduled = on_scheduled
         self._watcher = watcher
+        self._measures = measures or Measures()
         self._woken = asyncio.Event()
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="decide")
         journal.listeners.append(self._hear)
@@ -118,8 +122,10 @@ class Allocator:
             await self._until_woken(wake_at_us)
             self._woken.clear()
             began = self._clock.monotonic()
-            counts, wake_at_us = await self.run_once()
+            with logging_with(pass_number=self._pass_number + 1):
+                counts, wake_at_us = await self.run_once()
             took_s = self._clock.monotonic() - began
+            self._measures.passes.ends(counts, took_s=took_s)
             if took_s <= SHORT_S:
                 continue
             if counts.is_idle:
@@ -149,7 +155,9 @@ class Allocator:
         if self._watcher is not None:
             self._watcher.ends(plan, number=self._pass_number, now_us=self._now_us, seed=SEED)
         placed, overtaken = await self.carry_out(plan)
-        self._state.judge(plan.verdicts, promised_us=plan.promised_us())
+        promised_us = plan.promised_us()
+        self._state.judge(plan.verdicts, promised_us=promised_us)
+        self._measures.promises.note(promised_us)
         if overtaken:
             self.wake()
         counts = PassCounts(

@@ -11,6 +11,7 @@ from aliquot.service.creation import Creation
 from aliquot.service.feed import Feed
 from aliquot.service.journal import Journal
 from aliquot.service.ledger.ports import LedgerStore
+from aliquot.service.measuring.measures import Measures
 from aliquot.service.live.watching import LiveSources
 from aliquot.service.outside import Outside
 from aliquot.service.ports import Clock, Executor, Ids, Store
@@ -55,6 +56,7 @@ class UseCases:
         """Arguments as of `Journal`, `Creation` and `Watching`."""
         self.clock = clock
         self.state = state
+        self.measures = Measures()
         self.feed = Feed(store, revision=state.revision)
         self.journal = Journal(store=store, state=state, feed=self.feed, clock=clock, epoch=epoch, is_shared=is_shared)
         creation = Creation(

@@ -1,12 +1,14 @@
 """The port `Store` over a database: SQLite and PostgreSQL differ only in how a function of a connection is run."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Final, Protocol, TypeVar
 
 from sqlalchemy import Connection
 
 from aliquot.service.leadership.ports import Beginning, PresentTerm
+from aliquot.service.measuring.store_counts import StoreMeasures
 from aliquot.service.ports import Batch, Loaded, SessionQuery, StoreUnavailable
 from aliquot.store import queries
 from aliquot.store.book import DatabaseBook
@@ -55,6 +57,7 @@ class DatabaseStore:
         self._ended_limit = ended_limit
         self._groups = GroupCommits(self._write_group)
         self._is_open = False
+        self.measures: Final = StoreMeasures()
         self.ledger: Final = DatabaseLedger(self)
         self.book: Final = DatabaseBook(self)
 
@@ -97,7 +100,8 @@ class DatabaseStore:
 
     async def commit(self, batch: Batch) -> tuple[Event, ...]:
         self._check_open()
-        return await self._groups.commit(batch)
+        with self.measures.timed("commit"):
+            return await self._groups.commit(batch)
 
     async def events_after(self, number: int, *, limit: int) -> tuple[Event, ...]:
         return await self.read(partial(queries.events_after, number=number, limit=limit))
@@ -122,31 +126,31 @@ class DatabaseStore:
     async def read(self, work: Work[T]) -> T:
         """Run what only reads."""
         self._check_open()
-        try:
+        with self.measures.timed("read"), _in_our_terms():
             return await self._database.read(work)
-        except Exception as error:
-            _raise_unavailable(error)
-            raise
 
     async def write(self, work: Work[T]) -> T:
         """Run what makes its own transactions, between two groups of commits."""
         self._check_open()
-        try:
+        with self.measures.timed("write"), _in_our_terms():
             return await self._database.write(work)
-        except Exception as error:
-            _raise_unavailable(error)
-            raise
 
     async def _write_group(self, batches: Sequence[Batch]) -> Sequence[Outcome]:
-        try:
+        with _in_our_terms():
             return await self._database.write(partial(commit_group, batches=batches))
-        except Exception as error:
-            _raise_unavailable(error)
-            raise
 
     def _check_open(self) -> None:
         if not self._is_open:
             raise StoreUnavailable("the store is not open")
+
+
+@contextmanager
+def _in_our_terms() -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        _raise_unavailable(error)
+        raise
 
 
 def _raise_unavailable(error: BaseException) -> None:

@@ -13,6 +13,7 @@ from aliquot.service.leadership.consequences import Consequences
 from aliquot.service.leadership.ports import Beginning
 from aliquot.service.ledger.ports import LedgerStore
 from aliquot.service.ledger.recording import recording_of
+from aliquot.service.measuring.session_news import SessionNews
 from aliquot.service.ports import Executor
 from aliquot.service.reaper.reaper import Reaper
 from aliquot.service.registration import leave
@@ -61,9 +62,13 @@ class Term:
             last_at_us=beginning.last_at_us,
             on_scheduled=self._launcher.enqueue,
             watcher=None if self.recording is None else self.recording.watch,
+            measures=cases.measures,
         )
         if self.recording is not None:
             journal.listeners.append(self.recording.watch.hear)
+        news = SessionNews(state)
+        journal.listeners += [cases.measures.take, news.take]
+        journal.settled.append(news.settle)
         Consequences(state=state, journal=journal, dispatch=self._dispatch).begin()
         self._messages = AgentMessages(
             state=state,
@@ -74,6 +79,7 @@ class Term:
             clock=clock,
             grace_ms=grace_ms,
             on_reachable=self._note_reachable,
+            device_time=cases.measures.devices,
         )
         self.reaper = Reaper(
             cases,
@@ -84,7 +90,7 @@ class Term:
             on_moved=self.allocator.wake,
         )
         self.retaining = retention.begin(beginning.epoch, memory=state, clock=clock) if retention is not None else None
-        self._administration = cases.administration
+        self._administration, self._measures = cases.administration, cases.measures
         self._administration.look = self.reaper.look_around
         self._listeners, self._settled = journal.listeners[listening:], journal.settled[waiting:]
 
@@ -131,6 +137,7 @@ class Term:
         self._state.external.set({})
         self._state.space.agents.clear()
         self._administration.look = None
+        self._measures.end_term()
         await self._dispatch.close()
         self.allocator.close()
         if self.recording is not None:

@@ -1,0 +1,1 @@
+"""Metrics: what Prometheus scrapes, and who may."""

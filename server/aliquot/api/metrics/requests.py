@@ -1,0 +1,98 @@
+"""Requests: how many there were, how they ended and how long they took.
+
+Every label comes from a closed list here: paths, operations and methods that clients make up are never one.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from starlette.types import Scope
+
+from aliquot.service.measuring.tallies import SHORT_S, Histogram, Tally
+from aliquot_schema.agent_protocol import PATH as AGENTS_PATH
+
+Kind = Literal["query", "mutation", "subscription", "read", "write", "socket"]
+
+METRICS_PATH: Final = "/metrics"
+_FACES: Final = {
+    "/graphql": "graphql",
+    AGENTS_PATH: "agents",
+    "/healthz": "health",
+    "/readyz": "health",
+    METRICS_PATH: "metrics",
+}
+_STREAMS: Final[frozenset[Kind]] = frozenset({"subscription", "socket"})
+"""They last as long as somebody listens."""
+
+
+@dataclass(slots=True)
+class RequestNotes:
+    """What becomes known of a request on its way."""
+
+    kind: Kind
+    was_refused: bool = False
+    """Although the status says 200, as GraphQL has it."""
+    has_fault: bool = False
+
+    def note_operation(self, kind: Kind, *, refused: bool) -> None:
+        """The request is one GraphQL operation. A socket carries many, and stays a socket."""
+        if self.kind != "socket":
+            self.kind, self.was_refused = kind, refused
+
+
+_notes: ContextVar[RequestNotes | None] = ContextVar("aliquot_request_notes", default=None)
+
+
+def request_notes() -> RequestNotes:
+    """Of the request that is being answered; outside of one they are lost."""
+    return _notes.get() or RequestNotes("read")
+
+
+class RequestCounts:
+    """Of one server."""
+
+    def __init__(self) -> None:
+        self.ended = Tally("face", "kind", "outcome")
+        self.seconds = Histogram(SHORT_S, "face", "kind")
+
+    @contextmanager
+    def noting(self, scope: Scope) -> Iterator[RequestNotes]:
+        """While a request is answered."""
+        notes = RequestNotes(_kind(scope))
+        token = _notes.set(notes)
+        try:
+            yield notes
+        finally:
+            _notes.reset(token)
+
+    def end(self, scope: Scope, notes: RequestNotes, *, status: int, took_s: float) -> None:
+        """Take in a request that was answered.
+
+        Args:
+            status: 0 = its client went away before.
+        """
+        face = _face(scope["path"])
+        self.ended.add(face, notes.kind, _outcome(status, notes))
+        if notes.kind not in _STREAMS:
+            self.seconds.observe(took_s, face, notes.kind)
+
+
+def _kind(scope: Scope) -> Kind:
+    if scope["type"] == "websocket":
+        return "socket"
+    return "read" if scope["method"] in ("GET", "HEAD") else "write"
+
+
+def _face(path: str) -> str:
+    return _FACES.get(path) or ("rest" if path.startswith("/api/") else "page")
+
+
+def _outcome(status: int, notes: RequestNotes) -> str:
+    if status >= 500 or notes.has_fault:
+        return "failed"
+    if status >= 400 or notes.was_refused:
+        return "refused"
+    return "answered" if status else "aborted"

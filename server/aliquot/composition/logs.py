@@ -1,0 +1,60 @@
+"""Logs: one format for everything that a process says, with the fields of what it belongs to.
+
+A line for people ends with the fields that its words do not hold; a JSON line has each as a member of its own.
+"""
+
+import logging
+from typing import Final, Literal
+
+from aliquot.service.measuring.log_fields import log_fields
+
+FORMAT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+_PLAIN: Final = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
+"""What every record has."""
+
+
+def set_up_logs(*, level: str, form: Literal["console", "json"], quiet: tuple[str, ...] = ()) -> None:
+    """Send the log of this process to stderr.
+
+    Args:
+        quiet: loggers of libraries that are heard from warnings on.
+    """
+    handler = logging.StreamHandler()
+    handler.setFormatter(_json_lines() if form == "json" else ConsoleLines(FORMAT))
+    handler.addFilter(_add_fields)
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level.upper())
+    for name in quiet:
+        logging.getLogger(name).setLevel(logging.WARNING)
+
+
+class ConsoleLines(logging.Formatter):
+    """Lines for people."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        """The words, and the fields that are not in them."""
+        # A line is one line, whatever a client has put into an address.
+        line = super().formatMessage(record).replace("\r", "\\r").replace("\n", "\\n")
+        extra = ((name, value) for name, value in record.__dict__.items() if name not in _PLAIN and name != "event")
+        added = " ".join(f"{name}={_told(value)}" for name, value in extra if str(value) not in record.message)
+        return f"{line}  {added}" if added else line
+
+
+def _told(value: object) -> str:
+    return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+
+
+def _add_fields(record: logging.LogRecord) -> bool:
+    """Each line gets the fields of what it was said in; what the line brings itself counts more."""
+    for name, value in log_fields().items():
+        record.__dict__.setdefault(name, value)
+    return True
+
+
+def _json_lines() -> logging.Formatter:
+    # Imported here: a start that logs for people does without it.
+    from pythonjsonlogger.json import JsonFormatter
+
+    names = {"levelname": "level", "name": "logger"}
+    return JsonFormatter(["levelname", "name", "message"], rename_fields=names, timestamp="time")

@@ -1,0 +1,87 @@
+"""Watching: the loops by which a server looks at itself, and what it finds wrong."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+from aliquot.api.authentication import TOKEN_CHARS_MIN
+from aliquot.clock import SystemClock
+from aliquot.composition.running import Running
+from aliquot.errors import ConfigurationError
+from aliquot.service.leadership.standing import ServerRole
+from aliquot.service.measuring.backlog import Backlog
+from aliquot.service.measuring.conditions import Condition
+from aliquot.service.measuring.database_watch import watch_database
+from aliquot.service.measuring.loop_lag import STALL_S, LoopLag
+from aliquot.settings import Settings
+
+
+@asynccontextmanager
+async def watched(running: Running, settings: Settings) -> AsyncIterator[LoopLag]:
+    """Watch the event loop, the database and the queue of a server."""
+    clock, lag, backlog = SystemClock(), LoopLag(), Backlog(settings.queue_backlog)
+    state, journal = running.cases.state, running.cases.journal
+
+    def look_at_queue() -> None:
+        if journal.leads:
+            backlog.look(state.tasks_pending)
+
+    journal.settled.append(look_at_queue)
+    database = running.database
+    loops = [
+        asyncio.create_task(lag.run(clock.sleep), name="event loop lag"),
+        asyncio.create_task(watch_database(database.ask, database.measures, clock=clock), name="database watch"),
+    ]
+    try:
+        yield lag
+    finally:
+        journal.settled.remove(look_at_queue)
+        for loop in loops:
+            loop.cancel()
+            with suppress(asyncio.CancelledError):
+                await loop
+
+
+def conditions_of(running: Running, lag: LoopLag) -> tuple[Condition, ...]:
+    """What is wrong with a server now, the fatal first."""
+    found = [*_fatal(running, lag)]
+    standing, space = running.standing(), running.cases.state.space
+    if standing.role is ServerRole.FOLLOWER and standing.leader_address is None:
+        words = "no server leads as far as this one knows: nothing is placed or launched meanwhile"
+        found.append(Condition(code="leader_unknown", message=words, is_fatal=False))
+    for words in space.shortages():
+        own = space.server is not None and words == space.shortages()[0]
+        found.append(Condition(code="disk_low" if own else "agent_disk_low", message=words, is_fatal=False))
+    return tuple(found)
+
+
+def _fatal(running: Running, lag: LoopLag) -> list[Condition]:
+    found = []
+    fault = running.missing()
+    if running.failed.is_set():
+        found.append(Condition(code="loop_failed", message=fault or "a loop of the server failed", is_fatal=True))
+    elif fault is not None or not running.database.measures.is_up:
+        words = fault or "the database does not answer, or cannot be written"
+        found.append(Condition(code="database_down", message=words, is_fatal=True))
+    if lag.worst_s() > STALL_S:
+        words = f"the event loop was held up for {lag.worst_s():.1f} s within the last half minute"
+        found.append(Condition(code="event_loop_stalled", message=words, is_fatal=True))
+    return found
+
+
+def metrics_token(settings: Settings) -> str | None:
+    """The token that opens the metrics.
+
+    Raises:
+        ConfigurationError: the file cannot be read, or holds none.
+    """
+    path = settings.metrics_token_file
+    if path is None:
+        return None
+    try:
+        token = path.read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"metrics-token-file: {path} cannot be read: {error}") from None
+    if len(token) < TOKEN_CHARS_MIN or not token.isascii():
+        raise ConfigurationError(f"metrics-token-file: {path} must hold at least {TOKEN_CHARS_MIN} ASCII characters")
+    return token

@@ -1,0 +1,1 @@
+"""Measuring: what the server counts while it works. How that is shown is the business of `api.metrics`."""
