@@ -23,7 +23,7 @@ key-file = "{folder}/attic.key"
 
 @pytest.fixture
 def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for name in ("SERVER", "TOKEN", "TOKEN_FILE", "CLUSTER", "CA_FILE"):
+    for name in ("SERVER", "TOKEN", "TOKEN_FILE", "CLUSTER", "CA_FILE", "DATA_FOLDER"):
         monkeypatch.delenv(f"ALIQUOT_{name}", raising=False)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     (tmp_path / "aliquot").mkdir()
@@ -68,6 +68,8 @@ def test_without_anything_it_is_this_machine(config: Path, tmp_path: Path, monke
     monkeypatch.setenv("ALIQUOT_TOKEN_FILE", str(tmp_path / "attic.key"))
     assert find_place() == Place(url=LOCAL_URL, token="attic-key")
     assert local_token_file() == default_data_folder() / "token"
+    monkeypatch.setenv("ALIQUOT_DATA_FOLDER", str(tmp_path))
+    assert local_token_file() == default_data_folder() / "token" == tmp_path / "token"
 
 
 def test_a_token_file_that_is_given_stands_before_a_clusters_own_key(clusters: Path, tmp_path: Path) -> None:

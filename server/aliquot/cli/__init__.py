@@ -13,6 +13,7 @@ from aliquot.cli.cluster.usage import usage
 from aliquot.cli.connection.clusters import clusters
 from aliquot.cli.db import db
 from aliquot.cli.doctor import doctor
+from aliquot.cli.health import health
 from aliquot.cli.key import key
 from aliquot.cli.main_job.command import once
 from aliquot.cli.node import node
@@ -53,6 +54,7 @@ main.add_typer(audit, name="audit")
 main.command("replay")(replay)
 main.add_typer(db, name="db")
 main.command("doctor")(doctor)
+main.command("health")(health)
 main.add_typer(state, name="state")
 main.add_typer(user, name="user")
 main.add_typer(key, name="key")

@@ -1,24 +1,21 @@
 """The async client: one per server and token."""
 
-import ssl
 from collections.abc import AsyncGenerator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, ClassVar, Self
-from urllib.parse import urlsplit
 
 import httpx
 import orjson
 
-from aliquot.client.failures import GraphQLFault, NoPlace, Refused, ServerUnreachable, UnexpectedAnswer
+from aliquot.client.failures import GraphQLFault, Refused, ServerUnreachable, UnexpectedAnswer
 from aliquot.client.generated.fragments import FRAGMENTS
 from aliquot.client.leases import Leases
 from aliquot.client.places import Place
 from aliquot.client.session_calls import SessionCalls
 from aliquot.client.subscription import Subscription
+from aliquot.client.transport import check_address, is_loopback, trusting
 from aliquot_schema.errors import Unauthenticated
-
-LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
 class Client(SessionCalls, Leases):
@@ -40,13 +37,13 @@ class Client(SessionCalls, Leases):
         Raises:
             NoPlace: that is no address of a server, or no certificate.
         """
-        _check(url)
+        check_address(url)
         self._url = url.rstrip("/")
         self._token = token
         self._timeout_s = timeout_s
-        self._tls = _trusting(ca_file) if ca_file and self._url.startswith("https:") else None
+        self._tls = trusting(ca_file) if ca_file and self._url.startswith("https:") else None
         # A proxy from the environment cannot reach this machine's own loopback.
-        self._direct = urlsplit(self._url).hostname in LOOPBACK
+        self._direct = is_loopback(self._url)
         self._http = httpx.AsyncClient(
             base_url=self._url,
             timeout=timeout_s,
@@ -123,23 +120,6 @@ class Client(SessionCalls, Leases):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
-
-
-def _check(url: str) -> None:
-    try:
-        parts = urlsplit(url)
-        is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        is_address = False
-    if not is_address:
-        raise NoPlace(f"{url} is no address of a server; it is written like https://gpu01:8090")
-
-
-def _trusting(ca_file: Path) -> ssl.SSLContext:
-    try:
-        return ssl.create_default_context(cafile=ca_file.expanduser())
-    except OSError as error:
-        raise NoPlace(f"no certificate in {ca_file}: {error.strerror or error}") from None
 
 
 def _answer(response: httpx.Response) -> dict[str, Any]:

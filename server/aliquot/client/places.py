@@ -24,6 +24,7 @@ SERVER_VARIABLE: Final = "ALIQUOT_SERVER"
 TOKEN_VARIABLE: Final = "ALIQUOT_TOKEN"
 TOKEN_FILE_VARIABLE: Final = "ALIQUOT_TOKEN_FILE"
 CLUSTER_VARIABLE: Final = "ALIQUOT_CLUSTER"
+FOLDER_VARIABLE: Final = "ALIQUOT_DATA_FOLDER"
 CA_VARIABLE: Final = "ALIQUOT_CA_FILE"
 
 
@@ -105,8 +106,9 @@ def clusters_file() -> Path:
 
 def local_token_file() -> Path:
     """Where a server of this machine and account keeps its token."""
+    named = os.environ.get(FOLDER_VARIABLE)
     root = Path("/var/lib/aliquot") if os.geteuid() == 0 else Path.home() / ".local" / "share" / "aliquot"
-    return root / "token"
+    return (Path(named) if named else root) / "token"
 
 
 def _named(name: str) -> Cluster:

@@ -1,0 +1,38 @@
+"""Whether a server can serve, which everybody may ask."""
+
+from pathlib import Path
+
+import httpx
+import msgspec
+
+from aliquot.client.failures import ServerUnreachable, UnexpectedAnswer
+from aliquot.client.transport import check_address, is_loopback, trusting
+
+
+class Readiness(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether a server can serve."""
+
+    ready: bool
+    missing: tuple[str, ...]
+    """What keeps it from serving, by code."""
+    warnings: tuple[str, ...]
+    """What does not, and is to be looked at."""
+
+
+def readiness(url: str, *, ca_file: Path | None = None, timeout_s: float = 5.0) -> Readiness:
+    """Ask a server whether it can serve, without a token.
+
+    Raises:
+        ServerUnreachable, UnexpectedAnswer, NoPlace: as for `Client`.
+    """
+    check_address(url)
+    verify = trusting(ca_file) if ca_file else True
+    try:
+        with httpx.Client(verify=verify, timeout=timeout_s, trust_env=not is_loopback(url)) as client:
+            response = client.get(f"{url.rstrip('/')}/readyz")
+    except httpx.TransportError as error:
+        raise ServerUnreachable(f"{url}: {error or type(error).__name__}") from error
+    try:
+        return msgspec.json.decode(response.content, type=Readiness)
+    except msgspec.DecodeError as error:
+        raise UnexpectedAnswer(response.status_code, response.text) from error
