@@ -1,16 +1,33 @@
-"""Deltas: the queue as it was read once, and what was told since, is what reading it again gives, at any moment."""
+"""Deltas: what was read or told once, and what was told since, is what reading it again gives, at any moment.
 
-import asyncio
+So it is for the queue, for sessions with their kernels, for all devices, and for the event log.
+"""
+
 import random
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
 from aliquot.cli.main_job.own_server import OwnServer
-from aliquot.client import Client, GraphQLFault, Refused, ServerUnreachable
+from aliquot.client import Client, Refused, ServerUnreachable
 from api_deltas import Follower, Queue, poll
+from api_live import (
+    DEVICES_FOLLOW,
+    EVENTS_FOLLOW,
+    SESSION_FOLLOW,
+    Devices,
+    LiveFollower,
+    audited,
+    devices_after,
+    poll_devices,
+    poll_session,
+    running,
+    session_at,
+)
 from failover_cluster import failover_cluster
 from store_postgres import PostgresCluster, postgres_cluster
 
@@ -18,9 +35,13 @@ pytestmark = pytest.mark.anyio
 
 CREATE: Final = """mutation ($input: CreateSessionInput!) { create_session(input: $input) {
   __typename ... on CreateSessionSuccess { session { id } } } }"""
+ACCELERATORS: Final = Path(__file__).parents[1] / "data" / "accelerators" / "two_gpus.toml"
+FOLLOWED: Final = 5
+"""Sessions that are followed one by one."""
 CHANGES: Final = {
-    "hold_session": "HoldSessionInput",
-    "release_session": "ReleaseSessionInput",
+    "hold_session": "ChangeSessionInput",
+    "release_session": "ChangeSessionInput",
+    "retry_session": "ChangeSessionInput",
     "cancel_session": "CancelSessionInput",
 }
 PRIORITY: Final = (
@@ -29,30 +50,30 @@ PRIORITY: Final = (
 
 
 class People:
-    """They submit, hold, release, cancel and reorder, as they come."""
+    """They submit, hold, release, cancel, retry and reorder, as they come."""
 
     def __init__(self, seed: int) -> None:
         self._chance = random.Random(seed)
-        self._known: list[str] = []
+        self.known: list[str] = []
 
     async def change(self, client: Client) -> None:
         """Change one thing; that a server is just down is no matter."""
-        with suppress(ServerUnreachable, GraphQLFault, Refused):
+        with suppress(ServerUnreachable, Refused):
             await self._change(client)
 
     async def submit(self, client: Client) -> str:
         """Submit a session, and return its id."""
-        wanted: dict[str, Any] = {"command": {"shell": "true"}, "slots": [{"slot": "cpu", "amount": "1"}]}
-        wanted["name"] = f"job {self._chance.randint(0, 99)}"
+        wanted: dict[str, Any] = {"command": {"shell": "sleep 0.2"}, "name": f"job {self._chance.randint(0, 99)}"}
+        wanted["slots"] = [{"slot": "cuda.shares", "amount": self._chance.choice(["0.3", "0.6", "1"])}]
         answer = (await client.execute(CREATE, {"input": wanted}))["create_session"]
-        self._known.append(answer["session"]["id"])
-        return self._known[-1]
+        self.known.append(answer["session"]["id"])
+        return self.known[-1]
 
     async def _change(self, client: Client) -> None:
-        if len(self._known) < 3 or self._chance.random() < 0.3:
+        if len(self.known) < 3 or self._chance.random() < 0.3:
             await self.submit(client)
             return
-        chosen = self._chance.choice(self._known)
+        chosen = self._chance.choice(self.known)
         name = self._chance.choice([*CHANGES, "priority"])
         if name == "priority":
             priority = self._chance.choice(["low", "normal", "high", "critical"])
@@ -62,36 +83,97 @@ class People:
         await client.execute(query, {"input": {"id": chosen}})
 
 
+@dataclass(slots=True)
+class Following:
+    """All that is followed in a test, and what was read meanwhile."""
+
+    queue: Follower
+    sessions: dict[str, LiveFollower]
+    devices: LiveFollower
+    events: LiveFollower
+    queues: list[tuple[int, Queue]] = field(default_factory=list)
+    session_polls: list[tuple[int, dict[str, Any]]] = field(default_factory=list)
+    device_polls: list[tuple[int, Devices]] = field(default_factory=list)
+
+    async def poll(self, client: Client) -> None:
+        """Read everything."""
+        self.queues.append(await poll(client))
+        for session_id in self.sessions:
+            self.session_polls.append(await poll_session(client, session_id))
+        self.device_polls.append(await poll_devices(client))
+
+    async def until_told(self, people: People, client: Client) -> None:
+        """Wait until all that happened was told."""
+        last = await people.submit(client)
+        await self.queue.told_of(last)
+        await self.events.until_told(lambda told: any(event["entity_id"] == last for event in told))
+        for session_id, follower in self.sessions.items():
+            _, session = await poll_session(client, session_id)
+            await follower.until_told(lambda told, of=session: told[-1]["session"]["version"] >= of["version"])
+        while True:
+            count, (_, devices) = len(self.devices.updates), await poll_devices(client)
+            if devices_after(self.devices.updates) == devices:
+                break
+            await self.devices.until_told(lambda told, count=count: len(told) > count)
+
+    async def compare(self, client: Client) -> None:
+        """What was told is what was read."""
+        assert len({revision for revision, _ in self.queues}) > 20
+        for revision, queue in self.queues:
+            assert self.queue.queue_at(revision) == queue
+        for revision, session in self.session_polls:
+            assert session_at(self.sessions[session["id"]].updates, revision) == session, revision
+        told = [update["revision"] for update in self.devices.updates]
+        for revision, devices in self.device_polls:
+            if revision in told:
+                upto = len(told) - told[::-1].index(revision)
+                assert devices_after(self.devices.updates[:upto]) == devices, revision
+        await self._compare_events(client)
+
+    async def _compare_events(self, client: Client) -> None:
+        numbers = [event["number"] for event in self.events.updates]
+        assert numbers == list(range(numbers[0], numbers[-1] + 1))
+        record = {change["number"]: change for change in await audited(client)}
+        assert [record[number] for number in numbers if number in record] == [
+            event for event in self.events.updates if event["number"] in record
+        ]
+        assert len(record.keys() & set(numbers)) > 20
+
+
 @asynccontextmanager
-async def followed(servers: list[OwnServer], client: Client) -> AsyncIterator[Follower]:
+async def followed(servers: list[OwnServer], client: Client, people: People) -> AsyncIterator[Following]:
     revision, queue = await poll(client)
-    follower = Follower(servers, revision=revision, queue=queue)
-    running = asyncio.create_task(follower.run())
-    try:
-        yield follower
-    finally:
-        running.cancel()
-        with suppress(asyncio.CancelledError):
-            await running
+    following = Following(
+        queue=Follower(servers, revision=revision, queue=queue),
+        sessions={name: LiveFollower(servers, SESSION_FOLLOW, id=name) for name in people.known[-FOLLOWED:]},
+        devices=LiveFollower(servers, DEVICES_FOLLOW),
+        events=LiveFollower(servers, EVENTS_FOLLOW, after=revision),
+    )
+    live = [*following.sessions.values(), following.devices, following.events]
+    async with running(following.queue, *live):
+        for follower in (*following.sessions.values(), following.devices):
+            await follower.until_told(lambda told: told)
+        yield following
 
 
 async def test_a_snapshot_and_deltas_are_what_a_poll_gives_over_restarts() -> None:
     people = People(7)
-    async with OwnServer("--no-local-agents", "--log-level=warning") as server, server.client() as client:
+    options = ("--accelerators", str(ACCELERATORS), "--log-level=warning")
+    async with OwnServer(*options) as server, server.client() as client:
         for _ in range(10):
             await people.change(client)
-        polls = []
-        async with followed([server], client) as follower:
+        async with followed([server], client, people) as following:
             for end in (server.kill, server.stop, None):
                 for _ in range(25):
                     await people.change(client)
-                    polls.append(await poll(client))
+                    await following.poll(client)
                 if end is not None:
                     await end()
                     await server.start()
-            await follower.told_of(await people.submit(client))
-    _compare(follower, polls)
-    assert follower.connections >= 3
+            await following.until_told(people, client)
+            await following.compare(client)
+    assert following.queue.connections >= 3
+    assert following.devices.connections >= 3
 
 
 @pytest.mark.slow
@@ -101,23 +183,23 @@ async def test_a_snapshot_and_deltas_are_what_a_poll_gives_over_changes_of_the_l
         first, second = on.servers
         for _ in range(10):
             await people.change(on.client(first))
-        polls = []
-        async with followed(on.servers, on.client(first)) as follower:
+        async with followed(on.servers, on.client(first), people) as following:
             for killed, other in ((first, second), (second, first)):
                 for server in (killed, other):
                     for _ in range(10):
                         await people.change(on.client(server))
-                        polls.append(await poll(on.client(server)))
+                        await following.poll(on.client(server))
                 await killed.kill()
                 assert await on.leader(among=[other]) is other
                 for _ in range(10):
                     await people.change(on.client(other))
-                    polls.append(await poll(on.client(other)))
+                    await following.poll(on.client(other))
                 await killed.start()
                 await on.until_standing(killed, role="follower")
-            await follower.told_of(await people.submit(on.client(first)))
-    _compare(follower, polls)
-    assert follower.connections >= 2
+            await following.until_told(people, on.client(first))
+            await following.compare(on.client(first))
+    assert following.queue.connections >= 2
+    assert following.events.connections >= 2
 
 
 @pytest.fixture(scope="module")
@@ -129,9 +211,3 @@ def postgres() -> Iterator[PostgresCluster]:
 @pytest.fixture
 def database_url(postgres: PostgresCluster) -> str:
     return postgres.new_database()
-
-
-def _compare(follower: Follower, polls: list[tuple[int, Queue]]) -> None:
-    assert len({revision for revision, _ in polls}) > 20
-    for revision, queue in polls:
-        assert follower.queue_at(revision) == queue
