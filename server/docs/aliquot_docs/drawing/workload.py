@@ -12,7 +12,7 @@ from aliquot_schema.ids import ProjectId, SessionId, UserId
 
 SEED: Final = 8
 DAYS: Final = 28
-JOBS: Final = 700
+JOBS: Final = 480
 USERS: Final = 15
 PROJECTS: Final = ("vision", "speech", "robots")
 KINDS: Final = ((0.45, 500, 0.4), (0.35, 1_000, 4.0), (0.15, 4_000, 9.0), (0.05, 8_000, 14.0))

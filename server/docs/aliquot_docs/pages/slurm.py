@@ -20,7 +20,7 @@ EXAMPLES: Final = (
     "--cpus-per-task=8",
     "--mem=64G",
     "--mem-per-cpu=4000",
-    "--mem-per-gpu=60G",
+    "--gpus=2 --mem-per-gpu=60G",
     "--ntasks=4",
     "--nodes=2 --ntasks-per-node=8 --gpus-per-node=8",
     "--array=0-15%4",

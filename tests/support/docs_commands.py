@@ -1,0 +1,41 @@
+"""Whether the commands that a page shows exist, with their options; for those that cannot be run here."""
+
+import shlex
+from collections.abc import Iterator
+from typing import Any
+
+import typer
+
+from aliquot.cli import main
+
+
+def unknown_words(text: str) -> list[str]:
+    """What `aliquot` commands of a block of shell name that there is not: a command, or an option of one."""
+    return [word for words in _commands(text) for word in _unknown(words)]
+
+
+def _commands(text: str) -> Iterator[list[str]]:
+    """The words after each `aliquot`, up to the end of its command."""
+    for line in text.replace("\\\n", " ").splitlines():
+        try:
+            words = shlex.split(line.removeprefix("ExecStart="), comments=True)
+        except ValueError:
+            continue
+        for place, word in enumerate(words):
+            if word.rsplit("/", 1)[-1] == "aliquot" and place <= 2:
+                yield words[place + 1 :]
+
+
+def _unknown(words: list[str]) -> Iterator[str]:
+    command: Any = typer.main.get_command(main)
+    while words and hasattr(command, "commands") and words[0] in command.commands:
+        command = command.commands[words.pop(0)]
+    if hasattr(command, "commands") and not command.params and words:
+        yield words[0]
+        return
+    known = {"--help", *(option for one in command.params for option in (*one.opts, *one.secondary_opts))}
+    for word in words:
+        if word in {"--", "|", ">", "&&", ";"}:
+            return
+        if word.startswith("-") and word.partition("=")[0] not in known and word[:2] not in known:
+            yield word

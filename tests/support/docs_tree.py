@@ -1,0 +1,16 @@
+"""The documentation's sources, and its generator, which is no package of the server's."""
+
+import sys
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+DOCS: Final = ROOT / "server" / "docs"
+
+if str(DOCS) not in sys.path:
+    sys.path.insert(0, str(DOCS))
+
+
+def pages() -> list[Path]:
+    """Every page that is written by hand."""
+    return sorted(path for path in DOCS.rglob("*.md") if "aliquot_docs" not in path.parts)
