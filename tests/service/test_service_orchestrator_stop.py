@@ -160,6 +160,7 @@ async def test_it_outlives_a_restart_and_only_a_new_cluster_begins_stopped_by_se
         assert (state.orchestration.is_stopped, state.orchestration.note) == (True, "for the night")
         feed = Feed(store, revision=state.revision)
         journal = Journal(store=store, state=state, feed=feed, clock=on.clock, epoch=loaded.epoch)
-        assert not await begin_stopped(journal, on.clock)
+        assert await begin_stopped(journal, on.clock), "it is stopped, by whomever"
+        assert state.orchestration.note == "for the night"
     finally:
         await store.close()

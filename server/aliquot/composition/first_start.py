@@ -29,7 +29,7 @@ async def begin(cases: UseCases, first: FirstStart) -> None:
         StoreUnavailable: the database cannot be written.
     """
     if first.stopped and not await begin_stopped(cases.journal, cases.clock):
-        log.info("orchestration-enabled does not count: the orchestrator was stopped or started since the first start")
+        log.info("orchestration-enabled does not count: the orchestrator was started since the first start")
     if first.order is not None and not await _order(cases, first.order):
         log.info("scheduling-policy does not count: the policy was changed since the first start")
 

@@ -25,6 +25,9 @@ class KeepingSettings(BaseSettings):
         "90d", description="How long the event log is kept; passes that can be replayed keep theirs."
     )
     keep_ledger: str = Field("30d", description="How long decisions can be replayed.")
+    keep_findings: str = Field(
+        "90d", description="How long what the reaper found, alerts and sent notices are kept once they are over."
+    )
     keep_logs: str = Field("30d", description="How long agents keep the outputs of kernels that have ended.")
     keep_results: str = Field(
         "365d", description="How long agents keep checkpoints and results of sessions, after their last change."
@@ -49,6 +52,7 @@ class KeepingSettings(BaseSettings):
             sessions_us=parse_period(self.keep_sessions),
             events_us=parse_period(self.keep_events),
             ledger_us=parse_period(self.keep_ledger),
+            findings_us=parse_period(self.keep_findings),
         )
 
     @property
@@ -61,7 +65,7 @@ class KeepingSettings(BaseSettings):
             bytes_min=None if self.disk_floor is None else parse_size(self.disk_floor),
         )
 
-    @field_validator("keep_sessions", "keep_events", "keep_ledger", "keep_logs", "keep_results")
+    @field_validator("keep_sessions", "keep_events", "keep_ledger", "keep_findings", "keep_logs", "keep_results")
     @classmethod
     def _is_period(cls, value: str) -> str:
         try:

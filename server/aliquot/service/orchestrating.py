@@ -54,12 +54,13 @@ async def begin_stopped(journal: Journal, clock: Clock) -> bool:
     """Stop a cluster that nobody has ever stopped or started; what somebody said before stands.
 
     Returns:
-        Whether it was stopped by this.
+        Whether it is stopped now.
     """
 
     def change(draft: Draft) -> bool:
-        if draft.orchestration().version:
-            return False
+        known = draft.orchestration()
+        if known.version:
+            return known.state is OrchestratorState.STOPPED
         move(draft, OrchestratorState.STOPPED, by=BY_SETTING, now_us=clock.now_us())
         return True
 

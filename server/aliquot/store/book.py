@@ -1,28 +1,13 @@
 """The record of what happened, over a database."""
 
-from collections.abc import Callable
 from functools import partial
-from typing import Protocol, TypeVar
-
-from sqlalchemy import Connection
 
 from aliquot.service.auditing.ports import AuditQuery, Change, Holding
 from aliquot.service.ledger.entries import PassEntry
 from aliquot.store.audit import holdings, log
 from aliquot.store.audit.following import follow
 from aliquot.store.ledger import reading
-
-T = TypeVar("T")
-
-
-class Runner(Protocol):
-    """Runs functions of a connection, and says `StoreUnavailable` when the database fails."""
-
-    async def write(self, work: Callable[[Connection], T]) -> T:
-        """Run what makes its own transactions."""
-
-    async def read(self, work: Callable[[Connection], T]) -> T:
-        """Run what only reads."""
+from aliquot.store.runner import Runner
 
 
 class DatabaseBook:

@@ -31,8 +31,9 @@ _OS_ADVICE = {
     errno.ENOSPC: sqlite3.SQLITE_FULL,
     errno.EDQUOT: sqlite3.SQLITE_FULL,
     errno.EROFS: sqlite3.SQLITE_READONLY,
-    errno.EACCES: sqlite3.SQLITE_READONLY,
 }
+_FILE_ADVICE = {errno.EACCES: sqlite3.SQLITE_READONLY}
+"""Where the error names a file: a socket of PostgreSQL may refuse for the same reason."""
 
 
 def is_conflict(error: BaseException) -> bool:
@@ -51,8 +52,8 @@ def unavailability(error: BaseException) -> StoreUnavailable | None:
     """Put the database's failure into words; None when the error is of another sort."""
     if isinstance(error, StoreUnavailable):
         return error
-    if isinstance(error, OSError) and error.errno in _OS_ADVICE:
-        return StoreUnavailable(f"{_ADVICE[_OS_ADVICE[error.errno]]} ({error})")
+    if isinstance(error, OSError) and (advice := _os_advice(error)) is not None:
+        return StoreUnavailable(f"{_ADVICE[advice]} ({error})")
     if isinstance(error, OSError | TimeoutError):
         return StoreUnavailable(f"the database cannot be reached: {error or type(error).__name__}")
     cause = error.orig if isinstance(error, DBAPIError) else error
@@ -62,6 +63,11 @@ def unavailability(error: BaseException) -> StoreUnavailable | None:
     if type(cause).__name__ in _CONFUSED or broken or isinstance(error, PoolTimeout) or _code(error)[:2] in _AWAY:
         return StoreUnavailable(f"the database cannot be used now: {cause}")
     return None
+
+
+def _os_advice(error: OSError) -> int | None:
+    number = error.errno or 0
+    return _OS_ADVICE.get(number) or (_FILE_ADVICE.get(number) if error.filename is not None else None)
 
 
 def _sqlite_unavailability(cause: sqlite3.Error) -> StoreUnavailable | None:

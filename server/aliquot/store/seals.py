@@ -18,10 +18,10 @@ class SealRow(Row, table=True):
     __tablename__ = "seals"
 
     id: str = Field(sa_type=TEXT, primary_key=True)
-    """`<kind>-<number>`, and the name of its file."""
+    """`<kind>-<number>`, and what the name of its file begins with."""
     kind: str = Field(sa_type=TEXT)
     first: int = Field(sa_type=INT)
-    """The first and the last event or pass; of sessions, when they ended, microseconds UTC."""
+    """The first and the last event or pass; of others, when they ended, microseconds UTC."""
     last: int = Field(sa_type=INT)
     rows: int = Field(sa_type=INT)
     at_us: int = Field(sa_type=INT)

@@ -14,9 +14,11 @@ class Periods:
     """Microseconds; None = for ever."""
 
     sessions_us: int | None = 365 * DAY_US
-    """From a session's end."""
+    """From a session's end; of leases that no session has, from their release."""
     events_us: int | None = 90 * DAY_US
     ledger_us: int | None = 30 * DAY_US
+    findings_us: int | None = 90 * DAY_US
+    """From the end of what the reaper found, of alerts, and of notices that were sent."""
 
 
 def before(now_us: int, kept_us: int) -> int:

@@ -3,7 +3,7 @@
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
+from typing import Final, Protocol
 
 from aliquot_schema.ids import SessionId
 
@@ -14,6 +14,16 @@ class Kind(StrEnum):
     LEDGER = "ledger"
     EVENTS = "events"
     SESSIONS = "sessions"
+    FINDINGS = "findings"
+    ALERTS = "alerts"
+    DELIVERIES = "deliveries"
+    LEASES = "leases"
+
+
+AT_ONCE: Final = 200
+"""Rows removed in one transaction."""
+CLOSED: Final = (Kind.FINDINGS, Kind.ALERTS, Kind.DELIVERIES, Kind.LEASES)
+"""What is over by itself; of leases those that no kernel has, the others go with their sessions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,13 +33,13 @@ class Sealed:
     id: str
     """`<kind>-<number>`."""
     first: int
-    """The first and the last event or pass; of sessions, when they ended, microseconds UTC."""
+    """The first and the last event or pass; of others, when they ended, microseconds UTC."""
     last: int
     rows: int
     file: str | None
     """Where it was archived; None = it was not."""
-    sessions: Mapping[SessionId, int] = field(default_factory=dict)
-    """Sessions with the versions that were archived."""
+    versions: Mapping[str, int] = field(default_factory=dict)
+    """What is to be removed by its id, with the versions that were archived."""
 
 
 class HistoryDamaged(Exception):
@@ -67,11 +77,17 @@ class History(Protocol):
         Those that a waiting session depends on stay, and an array goes with all of its tasks or not at all.
         """
 
+    async def seal_closed(self, kind: Kind, before_us: int) -> Sealed | None:
+        """Archive what of a kind of `CLOSED` was over before, leases with their holdings, once its events are gone."""
+
     async def remove_passes(self) -> int:
         """Remove the next few that are sealed; returns how many, 0 at the end."""
 
     async def remove_events(self) -> int:
         """As `remove_passes`."""
+
+    async def remove_closed(self, kind: Kind, versions: Mapping[str, int]) -> int:
+        """As `remove_sessions`, of a kind of `CLOSED`."""
 
     async def remove_sessions(self, versions: Mapping[SessionId, int]) -> int:
         """Remove these, with what belongs to them, unless they have another version now; returns how many went."""

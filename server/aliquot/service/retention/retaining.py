@@ -1,13 +1,15 @@
 """Retaining: the leader's loop that archives what is old, and then removes it, a little at a time."""
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from aliquot.service.ports import Clock, NotLeader, StoreUnavailable
 from aliquot.service.retention.periods import Periods, before
-from aliquot.service.retention.ports import History, HistoryDamaged, Kind, Memory, Sealed
+from aliquot.service.retention.ports import AT_ONCE, CLOSED, History, HistoryDamaged, Kind, Memory, Sealed
+from aliquot_schema.ids import SessionId
 
 log: Final = logging.getLogger("aliquot.retention")
 
@@ -16,8 +18,6 @@ FIRST_S: Final = 60.0
 EVERY_S: Final = 3600.0
 PAUSE_S: Final = 0.05
 """Between two removals, so that commits wait for one at most."""
-AT_ONCE: Final = 200
-"""Sessions removed in one transaction."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +27,11 @@ class Removed:
     passes: int
     events: int
     sessions: int
+    closed: int = 0
+    """Findings, alerts, notices, and leases without kernels."""
+
+
+NOTHING: Final = Removed(passes=0, events=0, sessions=0)
 
 
 class Retaining:
@@ -65,17 +70,20 @@ class Retaining:
         now_us, history, periods = self._clock.now_us(), self._history, self._periods
         passes = await self._in_turn(Kind.LEDGER, periods.ledger_us, history.seal_ledger, history.remove_passes, now_us)
         events = await self._in_turn(Kind.EVENTS, periods.events_us, history.seal_events, history.remove_events, now_us)
-        sessions = 0
+        sessions = closed = 0
         if periods.sessions_us is not None:
-            while (sealed := await history.seal_sessions(before(now_us, periods.sessions_us))) is not None:
-                _tell(Kind.SESSIONS, sealed)
-                gone = await self._remove_sessions(sealed)
-                sessions += gone
-                if not gone:
-                    break
-        if passes or events or sessions:
-            log.warning("removed as too old: %d passes, %d events, %d sessions", passes, events, sessions)
-        return Removed(passes=passes, events=events, sessions=sessions)
+            until_us = before(now_us, periods.sessions_us)
+            sessions = await self._each(Kind.SESSIONS, partial(history.seal_sessions, until_us), self._remove_sessions)
+        for kind in CLOSED:
+            kept_us = periods.sessions_us if kind is Kind.LEASES else periods.findings_us
+            if kept_us is not None:
+                seal = partial(history.seal_closed, kind, before(now_us, kept_us))
+                closed += await self._each(kind, seal, partial(history.remove_closed, kind))
+        found = Removed(passes=passes, events=events, sessions=sessions, closed=closed)
+        if found != NOTHING:
+            words = "removed as too old: %d passes, %d events, %d sessions, %d findings, alerts, notices and leases"
+            log.warning(words, passes, events, sessions, closed)
+        return found
 
     async def _in_turn(
         self,
@@ -101,15 +109,30 @@ class Retaining:
             await self._clock.sleep(PAUSE_S)
         return count
 
-    async def _remove_sessions(self, sealed: Sealed) -> int:
-        names = [name for name in sealed.sessions if name not in self._memory.kept]
+    async def _each(
+        self,
+        kind: Kind,
+        seal: Callable[[], Awaitable[Sealed | None]],
+        remove: Callable[[Mapping[str, int]], Awaitable[int]],
+    ) -> int:
+        """Seal one file after the other, and remove by name what it holds."""
         count = 0
-        for first in range(0, len(names), AT_ONCE):
-            mine = names[first : first + AT_ONCE]
-            self._memory.forget(mine)
-            count += await self._history.remove_sessions({name: sealed.sessions[name] for name in mine})
-            await self._clock.sleep(PAUSE_S)
+        while (sealed := await seal()) is not None:
+            _tell(kind, sealed)
+            gone = 0
+            names = list(sealed.versions)
+            for first in range(0, len(names), AT_ONCE):
+                gone += await remove({name: sealed.versions[name] for name in names[first : first + AT_ONCE]})
+                await self._clock.sleep(PAUSE_S)
+            count += gone
+            if not gone:
+                break
         return count
+
+    async def _remove_sessions(self, versions: Mapping[str, int]) -> int:
+        mine = {SessionId(name): version for name, version in versions.items() if name not in self._memory.kept}
+        self._memory.forget(mine)
+        return await self._history.remove_sessions(mine)
 
 
 def _tell(kind: Kind, sealed: Sealed) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self
@@ -28,6 +28,7 @@ class Deposit:
         self._stretches = stretches
         self._files: dict[str, ArchiveFile] = {}
         self._rows: Counter[str] = Counter()
+        self._latest = {kind: stretch.last for kind, (stretch, _) in stretches.items()}
 
     async def __aenter__(self) -> Self:
         if self._folder is not None:
@@ -49,9 +50,10 @@ class Deposit:
         """How many were put."""
         return self._rows[kind]
 
-    async def put(self, kind: str, rows: Rows) -> None:
-        """Append rows."""
+    async def put(self, kind: str, rows: Rows, *, last: int = 0) -> None:
+        """Append rows; `last` is where they end, if that is later than the stretch was believed to end."""
         self._rows[kind] += len(rows)
+        self._latest[kind] = max(self._latest[kind], last)
         if kind in self._files:
             await asyncio.to_thread(self._files[kind].put, rows)
 
@@ -59,10 +61,16 @@ class Deposit:
         """Give all files their names and manifests; kinds without a row have none."""
         found: dict[Stretch, Manifest | None] = {}
         for kind, (told, _) in self._stretches.items():
-            stretch = replace(told, rows=self._rows[kind])
+            stretch = replace(told, rows=self._rows[kind], last=self._latest[kind])
             if stretch.rows and self._folder is not None:
                 file = self._files[kind]
                 found[stretch] = await asyncio.to_thread(finished, file, stretch, folder=self._folder, at_us=at_us)
             elif stretch.rows:
                 found[stretch] = None
         return found
+
+    async def withdraw(self, manifests: Iterable[Manifest]) -> None:
+        """Remove files again that had their names already, and that no seal will ever tell of."""
+        if self._folder is not None:
+            for manifest in manifests:
+                await asyncio.to_thread(self._folder.remove, manifest)

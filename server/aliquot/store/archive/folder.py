@@ -1,6 +1,8 @@
 """The archive's folder: files appear in it as a whole, for their owner alone, and stay when the power goes."""
 
 import os
+import secrets
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
@@ -33,14 +35,14 @@ class ArchiveFolder:
         return self.path / name
 
     def begin(self, archive_id: str, columns: Sequence[Column[Any]]) -> "ArchiveFile":
-        """Begin a file of rows. It replaces one that no seal tells of.
+        """Begin a file of rows, by a name of its own: a leader of before may be writing the same archive.
 
         Raises:
             StoreUnavailable: pyarrow is missing.
             OSError: the folder cannot be written.
         """
         self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
-        return ArchiveFile(self.file(f"{archive_id}{SUFFIX}"), columns)
+        return ArchiveFile(self.file(f"{archive_id}-{secrets.token_hex(4)}{SUFFIX}"), columns)
 
     def describe(self, manifest: Manifest) -> None:
         """Write a file's manifest."""
@@ -49,9 +51,18 @@ class ArchiveFolder:
         partial.write_bytes(msgspec.json.format(msgspec.json.encode(manifest)) + b"\n")
         _appear(partial, path)
 
+    def remove(self, manifest: Manifest) -> None:
+        """Remove a file and its manifest."""
+        path = self.file(manifest.file)
+        manifest_path(path).unlink(missing_ok=True)
+        path.unlink(missing_ok=True)
+
 
 class ArchiveFile:
-    """A file that is being written: `put` rows, then `finish`; `discard` is harmless after that."""
+    """A file that is being written: `put` rows, then `finish`; `discard` is harmless after that.
+
+    Whoever waits for a thread that writes may be canceled and discard the file meanwhile: then that comes next.
+    """
 
     def __init__(self, path: Path, columns: Sequence[Column[Any]]) -> None:
         self._pyarrow, parquet = _arrow()
@@ -60,25 +71,29 @@ class ArchiveFile:
         self._partial = _fresh(path)
         self._writer = parquet.ParquetWriter(self._partial, self._schema, compression="zstd")
         self._rows: list[Sequence[Any]] = []
+        self._lock = threading.Lock()
 
     def put(self, rows: Rows) -> None:
         """Append rows, each in the order of the columns."""
-        self._rows.extend(rows)
-        if len(self._rows) >= _GROUP_ROWS:
-            self._write()
+        with self._lock:
+            self._rows.extend(rows)
+            if len(self._rows) >= _GROUP_ROWS:
+                self._write()
 
     def finish(self) -> Path:
         """The file is whole: it gets its name."""
-        self._write()
-        self._writer.close()
-        _appear(self._partial, self._path)
-        return self._path
+        with self._lock:
+            self._write()
+            self._writer.close()
+            _appear(self._partial, self._path)
+            return self._path
 
     def discard(self) -> None:
         """Leave nothing of what is not finished."""
-        with suppress(OSError):
-            self._writer.close()
-        self._partial.unlink(missing_ok=True)
+        with self._lock:
+            with suppress(OSError):
+                self._writer.close()
+            self._partial.unlink(missing_ok=True)
 
     def _write(self) -> None:
         if not self._rows:

@@ -1,31 +1,21 @@
 """`aliquot.service.retention.ports.History` over a database and a folder; what its methods promise is said there."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import Any
 
-from sqlalchemy import Connection
+from sqlalchemy import Row
 
-from aliquot.service.retention.ports import HistoryDamaged, Kind, Sealed
-from aliquot.store.archive import events, passes, sessions
+from aliquot.service.ports import NotLeader
+from aliquot.service.retention.ports import AT_ONCE, HistoryDamaged, Kind, Sealed
+from aliquot.store.archive import closed, events, passes, sessions
 from aliquot.store.archive.deposit import Deposit
 from aliquot.store.archive.folder import ArchiveFolder
 from aliquot.store.archive.sealing import Stretch, put_seals
+from aliquot.store.runner import Runner
 from aliquot.store.tables import EVENTS
 from aliquot_schema.ids import SessionId
-
-T = TypeVar("T")
-
-
-class Runner(Protocol):
-    """Runs functions of a connection."""
-
-    async def write(self, work: Callable[[Connection], T]) -> T:
-        """Run what makes its own transactions."""
-
-    async def read(self, work: Callable[[Connection], T]) -> T:
-        """Run what only reads."""
 
 
 class DatabaseHistory:
@@ -55,8 +45,9 @@ class DatabaseHistory:
         stretch = await self._database.read(partial(passes.sealable, before_us=before_us))
         if stretch is None:
             return None
+        previous = await self._database.read(passes.before_first)
         async with Deposit(self._folder, {stretch.kind: (stretch, passes.COLUMNS)}) as deposit:
-            after, previous = stretch.first - 1, None
+            after = stretch.first - 1
             while after < stretch.last:
                 rows = await self._database.read(partial(passes.page, after=after, last=stretch.last))
                 previous = await asyncio.to_thread(passes.walked, rows, previous=previous)
@@ -86,18 +77,34 @@ class DatabaseHistory:
         found = await self._database.read(partial(sessions.old, before_us=before_us))
         if not found:
             return None
-        versions = {SessionId(row.id): int(row.version) for row in found}
+        versions = {str(row.id): int(row.version) for row in found}
         span = int(found[0].ended_us), int(found[-1].ended_us)
         stretches = await self._database.read(partial(sessions.stretches, first=span[0], last=span[1]))
         names = list(versions)
         columns = {kind: (stretch, tuple(sessions.KINDS[kind].c)) for kind, stretch in stretches.items()}
         async with Deposit(self._folder, columns) as deposit:
-            for first in range(0, len(names), sessions.AT_ONCE):
-                mine = names[first : first + sessions.AT_ONCE]
+            for first in range(0, len(names), AT_ONCE):
+                mine = names[first : first + AT_ONCE]
                 for kind in stretches:
                     rows = await self._database.read(partial(sessions.rows_of, kind=kind, names=mine))
-                    await deposit.put(kind, rows)
+                    await deposit.put(kind, rows, last=_last_held(kind, rows))
             return await self._sealed(deposit, stretches[Kind.SESSIONS], versions=versions)
+
+    async def seal_closed(self, kind: Kind, before_us: int) -> Sealed | None:
+        found = await self._database.read(partial(closed.old, kind=kind, before_us=before_us))
+        if not found:
+            return None
+        versions = {str(row.id): int(row.version) for row in found}
+        span = int(found[0].ended_us), int(found[-1].ended_us)
+        told = await self._database.read(partial(closed.stretches, kind=kind, first=span[0], last=span[1]))
+        names = list(versions)
+        async with Deposit(self._folder, told) as deposit:
+            for first in range(0, len(names), AT_ONCE):
+                mine = names[first : first + AT_ONCE]
+                for part in told:
+                    rows = await self._database.read(partial(closed.rows_of, kind=kind, part=part, names=mine))
+                    await deposit.put(part, rows, last=_last_held(part, rows))
+            return await self._sealed(deposit, told[kind][0], versions=versions)
 
     async def remove_passes(self) -> int:
         return await self._database.write(partial(passes.remove, epoch=self._epoch))
@@ -105,15 +112,21 @@ class DatabaseHistory:
     async def remove_events(self) -> int:
         return await self._database.write(partial(events.remove, epoch=self._epoch))
 
+    async def remove_closed(self, kind: Kind, versions: Mapping[str, int]) -> int:
+        work = partial(closed.remove, kind=kind, versions=versions, epoch=self._epoch)
+        return await self._database.write(work)
+
     async def remove_sessions(self, versions: Mapping[SessionId, int]) -> int:
         return await self._database.write(partial(sessions.remove, versions=versions, epoch=self._epoch))
 
-    async def _sealed(
-        self, deposit: Deposit, stretch: Stretch, *, versions: Mapping[SessionId, int] | None = None
-    ) -> Sealed:
+    async def _sealed(self, deposit: Deposit, stretch: Stretch, *, versions: Mapping[str, int] | None = None) -> Sealed:
         at_us = self._now_us()
         manifests = await deposit.finish(at_us=at_us)
-        await self._database.write(partial(put_seals, stretches=manifests, epoch=self._epoch, at_us=at_us))
+        try:
+            await self._database.write(partial(put_seals, stretches=manifests, epoch=self._epoch, at_us=at_us))
+        except NotLeader:
+            await deposit.withdraw(manifest for manifest in manifests.values() if manifest is not None)
+            raise
         manifest = next(found for one, found in manifests.items() if one.id == stretch.id)
         return Sealed(
             id=stretch.id,
@@ -121,5 +134,10 @@ class DatabaseHistory:
             last=stretch.last,
             rows=deposit.rows(stretch.kind),
             file=None if manifest is None else manifest.file,
-            sessions=versions or {},
+            versions=versions or {},
         )
+
+
+def _last_held(kind: str, rows: Sequence[Row[Any]]) -> int:
+    """When the last of some holdings ended: their sessions may have ended before. 0 = they are no holdings."""
+    return max((row.ended_us or 0 for row in rows), default=0) if kind == closed.HOLDINGS_KIND else 0

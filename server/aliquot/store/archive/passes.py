@@ -41,8 +41,15 @@ def page(connection: Connection, *, after: int, last: int) -> list[Row[Any]]:
     return list(connection.execute(asked.order_by(PASSES.c.number).limit(PAGE)).all())
 
 
+def before_first(connection: Connection) -> bytes | None:
+    """The hash that the next stretch goes on from; None before the first."""
+    seal = last_seal(connection, LEDGER)
+    return None if seal is None else seal.head
+
+
 def walked(rows: Sequence[Sequence[Any]], *, previous: bytes | None) -> bytes | None:
-    """Check the links of a page; returns the last one's hash. The first stretch begins wherever it does.
+    """Check the links of a page; returns the last one's hash. The first stretch, before which there is none, begins
+    wherever it does.
 
     Raises:
         HistoryDamaged: one does not fit.

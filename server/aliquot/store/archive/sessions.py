@@ -15,8 +15,6 @@ KINDS: Final[Mapping[str, Table]] = {"sessions": SESSIONS, "kernels": KERNELS, "
 """One file each."""
 SESSIONS_MAX: Final = 50_000
 """In one file."""
-AT_ONCE: Final = 200
-"""Sessions read, and removed, in one transaction."""
 
 
 def old(connection: Connection, *, before_us: int) -> Sequence[Row[str, int, int | None]]:

@@ -9,13 +9,13 @@ from sqlalchemy.exc import IntegrityError
 
 from aliquot.store.audit.tables import HOLDINGS, MARKS
 from aliquot.store.mapping import LEASE, SESSION
+from aliquot.store.stopping import PREEMPTING
 from aliquot.store.tables import COUNTER, EVENTS
 from aliquot_schema.events import Entity
 from aliquot_schema.leases import Lease
 from aliquot_schema.sessions import Session
 
 MARK: Final = "holdings"
-PREEMPTING: Final = "session.preempting"
 PAGE: Final = 2000
 """Events taken in by one transaction."""
 

@@ -1,11 +1,8 @@
 """The ports of the ledger over a database."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Protocol, TypeVar
-
-from sqlalchemy import Connection
 
 from aliquot.service.ledger.entries import PassEntry
 from aliquot.service.ledger.ports import PassKey
@@ -13,19 +10,8 @@ from aliquot.store.audit.following import follow
 from aliquot.store.ledger import reading, writing
 from aliquot.store.ledger.packing import pack
 from aliquot.store.queries import events_after
+from aliquot.store.runner import Runner
 from aliquot_schema.events import Event
-
-T = TypeVar("T")
-
-
-class Runner(Protocol):
-    """Runs functions of a connection, and says `StoreUnavailable` when the database fails."""
-
-    async def write(self, work: Callable[[Connection], T]) -> T:
-        """Run what makes its own transactions."""
-
-    async def read(self, work: Callable[[Connection], T]) -> T:
-        """Run what only reads."""
 
 
 class DatabaseLedger:
