@@ -22,6 +22,7 @@ from aliquot.composition.agent_side import AgentPlan, agent_side
 from aliquot.composition.alone import AlonePlan, lone_server
 from aliquot.composition.first_start import FirstStart
 from aliquot.composition.folders import TOKEN_FILE, make_folders, read_token
+from aliquot.composition.notices import notices_of
 from aliquot.composition.own_agents import agents_of
 from aliquot.composition.retention import keeping_of
 from aliquot.composition.running import Running
@@ -127,6 +128,7 @@ def _running(settings: Settings, nodes: tuple[NodeDevices, ...], token: str) -> 
     agents = AgentPlan(settings=settings, nodes=nodes, keys=keys, now_us=clock.now_us)
     first = FirstStart(stopped=not settings.orchestration_enabled, order=settings.scheduling_policy)
     grace_ms, url = round(settings.grace_s * 1000), settings.database or ""
+    notices = notices_of(settings, now_us=clock.now_us)
     if is_shared(url):
         # Imported here: a start on SQLite does without the driver of PostgreSQL.
         from aliquot.composition.shared import SharedPlan, shared_server
@@ -145,6 +147,7 @@ def _running(settings: Settings, nodes: tuple[NodeDevices, ...], token: str) -> 
                 pending_max=settings.max_queue_size,
                 first=first,
                 keeping=keeping_of(settings),
+                notices=notices,
             )
         )
     return lone_server(
@@ -159,6 +162,7 @@ def _running(settings: Settings, nodes: tuple[NodeDevices, ...], token: str) -> 
             pending_max=settings.max_queue_size,
             first=first,
             keeping=keeping_of(settings),
+            notices=notices,
         )
     )
 

@@ -15,11 +15,12 @@ from aliquot_schema.admin_views import (
 )
 from aliquot_schema.doctor_views import DatabaseCopy, ExaminationView
 from aliquot_schema.graphql.audit_port import Auditor
+from aliquot_schema.graphql.notices_port import Notifier
 from aliquot_schema.quotas import QuotaScope
 from aliquot_schema.requests import Caller
 
 
-class Administrator(Auditor, Protocol):
+class Administrator(Auditor, Notifier, Protocol):
     """Acts of operators: each raises Forbidden for anybody else, and returns after the commit."""
 
     def policy(self, caller: Caller) -> PolicyView: ...

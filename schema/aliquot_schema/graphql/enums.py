@@ -16,6 +16,11 @@ from aliquot_schema.devices import DeviceHealth as DeviceHealth
 from aliquot_schema.devices import Isolation as Isolation
 from aliquot_schema.findings import Discrepancy as Discrepancy
 from aliquot_schema.leases import LeaseKind as LeaseKind
+from aliquot_schema.notice_views import AlertState as AlertState
+from aliquot_schema.notices import AlertRule as AlertRule
+from aliquot_schema.notices import DeliveryState as DeliveryState
+from aliquot_schema.notices import NoticeKind as NoticeKind
+from aliquot_schema.notices import Severity as Severity
 from aliquot_schema.orchestration import OrchestratorState as OrchestratorState
 from aliquot_schema.policies import Backfill as Backfill
 from aliquot_schema.policies import Victims as Victims
@@ -57,6 +62,11 @@ DESCRIPTIONS: Final[dict[type[Enum], str]] = {
     Role: "What somebody may do: look; submit, and change what is his own; change everybody's sessions, agents, quotas "
     "and the policy; make users and keys.",
     KeyScope: "What a key allows at most, whatever its owner's role.",
+    AlertRule: "What an alert is opened for.",
+    AlertState: "Whether an alert still holds.",
+    DeliveryState: "Where a notice for one receiver is: on its way, there, or given up after a day.",
+    NoticeKind: "What a notice is about: an alert of a rule, or what became of a session.",
+    Severity: "How much it matters. What is critical is told in quiet hours too.",
     SessionOrder: "In which order sessions are listed, by the time they were submitted.",
 }
 

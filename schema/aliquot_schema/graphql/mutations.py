@@ -19,6 +19,7 @@ from aliquot_schema.graphql.inputs import (
     CreateSessionsInput,
     UpdateSessionPriorityInput,
 )
+from aliquot_schema.graphql.notices import NoticeMutations
 from aliquot_schema.graphql.orchestrator import OrchestratorMutations
 from aliquot_schema.graphql.outside import OutsideMutations
 from aliquot_schema.graphql.roots import root_field
@@ -105,7 +106,14 @@ UpdateSessionPriorityResult = union("UpdateSessionPriorityResult", UpdateSession
 
 
 @strawberry.type(description="Changes. Each answers after it is durable.")
-class Mutation(AccountMutations, AdministrationMutations, CopyMutations, OrchestratorMutations, OutsideMutations):
+class Mutation(
+    AccountMutations,
+    AdministrationMutations,
+    CopyMutations,
+    NoticeMutations,
+    OrchestratorMutations,
+    OutsideMutations,
+):
     @root_field(CreateSessionResult, "Submit a session.")
     async def create_session(
         self,

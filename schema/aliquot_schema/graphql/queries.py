@@ -15,6 +15,7 @@ from aliquot_schema.graphql.context import Context
 from aliquot_schema.graphql.doctor import DoctorQueries
 from aliquot_schema.graphql.enums import AgentOrder, SessionOrder
 from aliquot_schema.graphql.inputs import AgentFilterInput, SessionFilterInput
+from aliquot_schema.graphql.notices import NoticeQueries
 from aliquot_schema.graphql.orchestrator import OrchestratorQueries
 from aliquot_schema.graphql.paging import PAGE_DEFAULT, After, First, page_of
 from aliquot_schema.graphql.previews import PreviewQueries
@@ -39,6 +40,7 @@ class Query(
     AuditQueries,
     ClusterQueries,
     DoctorQueries,
+    NoticeQueries,
     OrchestratorQueries,
     PreviewQueries,
     StatisticsQueries,

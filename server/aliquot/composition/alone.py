@@ -9,9 +9,11 @@ from pathlib import Path
 from aliquot.clock import RandomIds, SystemClock
 from aliquot.composition.agent_side import AgentSide
 from aliquot.composition.first_start import FirstStart, begin
+from aliquot.composition.notices import open_notices
 from aliquot.composition.retention import Keeping, retention_of
 from aliquot.composition.running import Running, Watched, WatchedDatabase
 from aliquot.service.leadership.standing import ServerRole, Standing
+from aliquot.service.notices.plan import NoticePlan
 from aliquot.service.orchestrator import Orchestrator, Ports, load_state
 from aliquot.service.ports import Loaded, Store
 from aliquot.service.state import State
@@ -33,6 +35,7 @@ class AlonePlan:
     pending_max: int
     first: FirstStart
     keeping: Keeping
+    notices: NoticePlan
 
 
 @asynccontextmanager
@@ -50,7 +53,13 @@ async def lone_server(plan: AlonePlan) -> AsyncIterator[Running]:
     side = plan.make_side(state)
     retention = retention_of(plan.keeping, store, now_us=clock.now_us)
     ports = Ports(
-        store=store, executor=side.executor, clock=clock, ids=RandomIds(), ledger=store.ledger, retention=retention
+        store=store,
+        executor=side.executor,
+        clock=clock,
+        ids=RandomIds(),
+        ledger=store.ledger,
+        retention=retention,
+        notices=plan.notices,
     )
     orchestrator = Orchestrator(
         ports,
@@ -62,6 +71,7 @@ async def lone_server(plan: AlonePlan) -> AsyncIterator[Running]:
     )
     orchestrator.administration.copy = store.copy
     orchestrator.administration.book = store.book
+    open_notices(orchestrator, plan.notices, store)
     await begin(orchestrator, plan.first)
     await orchestrator.forget_agents(side.own | side.expected)
     watched = Watched(asyncio.create_task(orchestrator.run()))

@@ -10,6 +10,7 @@ from typing import Final
 from aliquot.clock import RandomIds, SystemClock
 from aliquot.composition.agent_side import AgentSide
 from aliquot.composition.first_start import FirstStart, begin
+from aliquot.composition.notices import open_notices
 from aliquot.composition.outputs import LeaderOutputs, OwnOutputs
 from aliquot.composition.retention import Keeping, retention_of
 from aliquot.composition.running import Running, Watched, WatchedDatabase
@@ -18,6 +19,7 @@ from aliquot.execution.remote.keys import AgentKeys
 from aliquot.service.leadership.duty import Duty
 from aliquot.service.leadership.ports import Beginning
 from aliquot.service.leadership.term import Term
+from aliquot.service.notices.plan import NoticePlan
 from aliquot.service.orchestrator import state_of
 from aliquot.service.state import State
 from aliquot.service.use_cases import UseCases
@@ -45,6 +47,7 @@ class SharedPlan:
     pending_max: int
     first: FirstStart
     keeping: Keeping
+    notices: NoticePlan
 
 
 @asynccontextmanager
@@ -82,6 +85,7 @@ async def _on_duty(plan: SharedPlan, database: SharedDatabase, state: State) -> 
     # Servers' clocks differ: what follows from an event is not dated before it.
     cases.journal.listeners.append(lambda event: plan.clock.not_before(event.at_us))
     cases.administration.book = database.store.book
+    open_notices(cases, plan.notices, database.store)
     await begin(cases, plan.first)
     turns = _Turns(plan, cases, database, own, LeaderDoor(plan.keys, leader=lambda: duty.standing.leader_address))
     duty = Duty(
@@ -141,6 +145,7 @@ class _Turns:
             grace_ms=self._plan.grace_ms,
             respect_external=self._plan.respect_external,
             retention=retention_of(self._plan.keeping, self._database.store, now_us=self._plan.clock.now_us),
+            notices=self._plan.notices,
         )
         joining = asyncio.create_task(self._note_joined(term, side))
         try:

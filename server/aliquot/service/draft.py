@@ -6,7 +6,7 @@ from typing import Any, Final, TypeVar
 
 from aliquot.core import transitions
 from aliquot.core.arrays import place_of, settled, with_task
-from aliquot.service.noticed import KINDS
+from aliquot.service.noticed import KINDS, Notice
 from aliquot.service.ports import Write
 from aliquot.service.state import State
 from aliquot_schema.accounts import ApiKey, User
@@ -52,6 +52,8 @@ R = TypeVar(
     Subscriber,
     NoticeMark,
 )
+
+N = TypeVar("N", bound=Notice)
 
 _ENTITY: Final[dict[type, str]] = {
     Session: "session",
@@ -145,6 +147,11 @@ class Draft:
         """A key as this draft has it."""
         own = self._own.get((ApiKey, key_id))
         return own if isinstance(own, ApiKey) else self._state.people.keys.get(key_id)
+
+    def notice(self, kind: type[N], id_: str) -> N | None:
+        """A record of notices as this draft has it, as long as it is not over."""
+        own = self._own.get((kind, id_)) or self._state.noticed.find(kind, id_)
+        return own if isinstance(own, kind) else None
 
     def leases_outside(self, session_id: SessionId) -> list[Lease]:
         """What a session holds without kernels, as this draft has it."""

@@ -48,6 +48,7 @@ class Orchestrator(UseCases):
             grace_ms=grace_ms,
             respect_external=respect_external,
             retention=ports.retention,
+            notices=ports.notices,
         )
         self.allocator = self._term.allocator
         self.recording = self._term.recording

@@ -13,6 +13,7 @@ from aliquot.service.journal import Journal
 from aliquot.service.ledger.ports import LedgerStore
 from aliquot.service.measuring.measures import Measures
 from aliquot.service.live.watching import LiveSources
+from aliquot.service.notices.plan import NoticePlan
 from aliquot.service.outside import Outside
 from aliquot.service.ports import Clock, Executor, Ids, Store
 from aliquot.service.preview import Previews
@@ -36,6 +37,8 @@ class Ports:
     """None = decisions are not written down."""
     retention: RetentionPlan | None = None
     """None = everything is kept."""
+    notices: NoticePlan | None = None
+    """None = nobody is told of anything."""
 
 
 class UseCases:

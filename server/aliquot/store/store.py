@@ -17,6 +17,7 @@ from aliquot.store.faults import unavailability
 from aliquot.store.groups import GroupCommits
 from aliquot.store.ledger.ledger import DatabaseLedger
 from aliquot.store.loading import load, raise_epoch
+from aliquot.store.outbox import DatabaseOutbox
 from aliquot.store.sqlite import SqliteDatabase, back_up
 from aliquot.store.terms import begin_term, present_term
 from aliquot_schema.doctor_views import DatabaseCopy
@@ -60,6 +61,7 @@ class DatabaseStore:
         self.measures: Final = StoreMeasures()
         self.ledger: Final = DatabaseLedger(self)
         self.book: Final = DatabaseBook(self)
+        self.outbox: Final = DatabaseOutbox(self)
 
     async def open(self) -> Loaded:
         return await self._opened(leads=True)

@@ -26,6 +26,7 @@ from aliquot.client.generated.inputs import (
     UpdateSessionPriorityInput,
 )
 from aliquot.client.generated.mutations import Mutations
+from aliquot.client.generated.notices_inputs import MuteNoticeRuleInput, SetNoticePreferencesInput, SetNoticeRuleInput
 from aliquot.client.generated.outside import AllocateGpusInput, GpusAllocated
 from aliquot.client.generated.results import (
     AgentChangeSuccess,
@@ -35,12 +36,15 @@ from aliquot.client.generated.results import (
     CreateSessionsSuccess,
     CreateSessionSuccess,
     HoldSessionSuccess,
+    NoticePreferencesChangeSuccess,
+    NoticeRuleChangeSuccess,
     OrchestratorChangeSuccess,
     PolicyChangeSuccess,
     QuotaChangeSuccess,
     ReleaseSessionSuccess,
     RetrySessionSuccess,
     RevokeApiKeySuccess,
+    SendTestNoticeSuccess,
     UpdateSessionPrioritySuccess,
     UserChangeSuccess,
 )
@@ -110,6 +114,22 @@ class BlockingMutations(BlockingCalls):
     def copy_database(self) -> CopyDatabaseSuccess:
         """Copy the server's SQLite database, as it is now, to a new file beside it. For operators."""
         return self._run(self._client.copy_database())
+
+    def set_notice_rule(self, input: SetNoticeRuleInput) -> NoticeRuleChangeSuccess:
+        """Say when alerts open, from now on. For admins."""
+        return self._run(self._client.set_notice_rule(input))
+
+    def mute_notice_rule(self, input: MuteNoticeRuleInput) -> NoticeRuleChangeSuccess:
+        """Let nobody be told of a rule's alerts for a while. For operators."""
+        return self._run(self._client.mute_notice_rule(input))
+
+    def send_test_notice(self, receiver: str) -> SendTestNoticeSuccess:
+        """Try a receiver. For admins."""
+        return self._run(self._client.send_test_notice(receiver))
+
+    def set_notice_preferences(self, input: SetNoticePreferencesInput) -> NoticePreferencesChangeSuccess:
+        """Say where you are told of your sessions, and what of."""
+        return self._run(self._client.set_notice_preferences(input))
 
     def orchestrator_stop(self, *, note: str | None = None) -> OrchestratorChangeSuccess:
         """

@@ -12,12 +12,15 @@ from aliquot.client.generated.agents import Agent
 from aliquot.client.generated.audit import AuditFilterInput, DeviceHolding
 from aliquot.client.generated.cluster import Cluster
 from aliquot.client.generated.doctor import Examination
-from aliquot.client.generated.enums import AgentOrder, SessionOrder
+from aliquot.client.generated.enums import AgentOrder, AlertState, SessionOrder
 from aliquot.client.generated.inputs import AgentFilter, CreateSessionInput, SessionFilter
+from aliquot.client.generated.notices import NoticePreferences, NoticeReceiver, NoticeRule
 from aliquot.client.generated.orchestrator import Orchestrator
 from aliquot.client.generated.pages import (
     AgentConnection,
+    AlertUncountedConnection,
     AuditChangeUncountedConnection,
+    DeliveryUncountedConnection,
     LedgerPassUncountedConnection,
     QueueEntryConnection,
     SessionConnection,
@@ -81,6 +84,30 @@ class BlockingQueries(BlockingCalls):
     def doctor(self) -> Examination:
         """Ask every agent now, and tell what does not agree. For operators."""
         return self._run(self._client.doctor())
+
+    def alerts(
+        self, *, state: AlertState | None = AlertState.OPEN, first: int = 20, after: str | None = None
+    ) -> AlertUncountedConnection:
+        """Alerts, the newest first."""
+        return self._run(self._client.alerts(state=state, first=first, after=after))
+
+    def notice_rules(self) -> tuple[NoticeRule, ...]:
+        """When alerts open. For operators."""
+        return self._run(self._client.notice_rules())
+
+    def notice_receivers(self) -> tuple[NoticeReceiver, ...]:
+        """Where notices go. For admins."""
+        return self._run(self._client.notice_receivers())
+
+    def deliveries(
+        self, *, notice_id: str | None = None, first: int = 20, after: str | None = None
+    ) -> DeliveryUncountedConnection:
+        """Notices to receivers and what became of them, the newest first. For admins."""
+        return self._run(self._client.deliveries(notice_id=notice_id, first=first, after=after))
+
+    def notice_preferences(self) -> NoticePreferences:
+        """Where you are told of your sessions, and what of."""
+        return self._run(self._client.notice_preferences())
 
     def orchestrator(self) -> Orchestrator:
         """Which server leads, what the one that answers does, and whether anything is placed."""

@@ -22,6 +22,27 @@ class AgentState(StrEnum):
     LEFT = "left"
 
 
+class AlertRule(StrEnum):
+    """What an alert is opened for."""
+
+    QUEUE_BACKLOG = "queue_backlog"
+    LONG_WAIT = "long_wait"
+    AGENT_LOST = "agent_lost"
+    DEVICE_UNHEALTHY = "device_unhealthy"
+    EXTERNAL_PROCESS = "external_process"
+    FAILURE_RATE = "failure_rate"
+    DISK_LOW = "disk_low"
+    LEADER_CHANGED = "leader_changed"
+    NO_LEADER = "no_leader"
+
+
+class AlertState(StrEnum):
+    """Whether an alert still holds."""
+
+    OPEN = "open"
+    CLOSED = "closed"
+
+
 class AllocationMode(StrEnum):
     """How the devices of a node are divided among its agents."""
 
@@ -36,6 +57,14 @@ class Backfill(StrEnum):
     NONE = "none"
     EASY = "easy"
     CONSERVATIVE = "conservative"
+
+
+class DeliveryState(StrEnum):
+    """Where a notice for one receiver is: on its way, there, or given up after a day."""
+
+    WAITING = "waiting"
+    SENT = "sent"
+    GIVEN_UP = "given_up"
 
 
 class DependencyCondition(StrEnum):
@@ -108,6 +137,25 @@ class LeaseKind(StrEnum):
     SESSION = "session"
     MANUAL = "manual"
     RESERVATION = "reservation"
+
+
+class NoticeKind(StrEnum):
+    """What a notice is about: an alert of a rule, or what became of a session."""
+
+    QUEUE_BACKLOG = "queue_backlog"
+    LONG_WAIT = "long_wait"
+    AGENT_LOST = "agent_lost"
+    DEVICE_UNHEALTHY = "device_unhealthy"
+    EXTERNAL_PROCESS = "external_process"
+    FAILURE_RATE = "failure_rate"
+    DISK_LOW = "disk_low"
+    LEADER_CHANGED = "leader_changed"
+    NO_LEADER = "no_leader"
+    SESSION_FAILED = "session_failed"
+    RETRIES_SPENT = "retries_spent"
+    SESSION_PREEMPTED = "session_preempted"
+    SESSION_COMPLETED = "session_completed"
+    TEST = "test"
 
 
 class OrchestratorState(StrEnum):
@@ -196,6 +244,14 @@ class SessionState(StrEnum):
     COMPLETED = "completed"
     FAILED = "failed"
     CANCELED = "canceled"
+
+
+class Severity(StrEnum):
+    """How much it matters. What is critical is told in quiet hours too."""
+
+    INFO = "info"
+    WARNING = "warning"
+    CRITICAL = "critical"
 
 
 class Victims(StrEnum):

@@ -22,6 +22,9 @@ message id state } ... on Error { code message }""",
     "AgentConnection": """edges { ...AgentEdge } pageInfo { ...PageInfo } total_count revision""",
     "AgentDevices": """agent_id node_id gpu_alloc_map devices { ...Device } devices_gone""",
     "AgentEdge": """node { ...Agent } cursor""",
+    "Alert": """id version rule state severity subject message opened_at closed_at""",
+    "AlertEdge": """node { ...Alert } cursor""",
+    "AlertUncountedConnection": """edges { ...AlertEdge } pageInfo { ...PageInfo }""",
     "AllocateGpusResult": """
 __typename ... on GpusAllocated { job_id session_id gpu_ids gpus { ...AllocatedGpu }
 expires_at renewed revision } ... on InvalidRequest { code message field } ... on
@@ -113,6 +116,11 @@ available } ... on InvalidResourceCombination { code message slot requested avai
 ... on UnsupportedResource { code message slot requested available } ... on Error { code
 message }""",
     "CreateSessionsSuccess": """results { ...CreateSessionSuccess } revision""",
+    "Delivery": """
+id version notice_id receiver kind severity is_over subject message user state tries error
+made_at next_try_at ended_at""",
+    "DeliveryEdge": """node { ...Delivery } cursor""",
+    "DeliveryUncountedConnection": """edges { ...DeliveryEdge } pageInfo { ...PageInfo }""",
     "Dependency": """session_id condition state""",
     "Device": """
 id name kind model health isolation numa_node parent_id memory_bytes capacity used free
@@ -164,6 +172,22 @@ granted_at started_at ended_at exit_code signal timed_out message""",
     "NotFound": """code message kind id""",
     "NotMultipleOfQuantum": """code message field slot amount quantum""",
     "NotPlaced": """code message reason holders { ...Blocker } until""",
+    "NoticePreferences": """email notify""",
+    "NoticePreferencesChangeResult": """
+__typename ... on NoticePreferencesChangeSuccess { preferences { ...NoticePreferences }
+revision } ... on InvalidRequest { code message field } ... on LimitExceeded { code
+message field limit actual } ... on Unauthenticated { code message } ... on Forbidden {
+code message } ... on Unavailable { code message } ... on Error { code message }""",
+    "NoticePreferencesChangeSuccess": """preferences { ...NoticePreferences } revision""",
+    "NoticeReceiver": """name kind tells_alerts tells_owners least_severity kinds is_quiet""",
+    "NoticeRule": """rule version is_on threshold unit floor for_s severity muted_until changed_at""",
+    "NoticeRuleChangeResult": """
+__typename ... on NoticeRuleChangeSuccess { rule { ...NoticeRule } revision } ... on
+InvalidRequest { code message field } ... on LimitExceeded { code message field limit
+actual } ... on Unauthenticated { code message } ... on Forbidden { code message } ... on
+Unavailable { code message } ... on VersionConflict { code message id expected
+VersionConflict_actual: actual } ... on Error { code message }""",
+    "NoticeRuleChangeSuccess": """rule { ...NoticeRule } revision""",
     "Orchestrator": """
 role address leader_address epoch leads_since state stopped_by stopped_at changed_by
 changed_at note""",
@@ -264,6 +288,13 @@ actual } ... on Unauthenticated { code message } ... on Forbidden { code message
 Unavailable { code message } ... on NotFound { code message kind id } ... on Error { code
 message }""",
     "RevokeApiKeySuccess": """api_key { ...ApiKey } revision""",
+    "SendTestNoticeResult": """
+__typename ... on SendTestNoticeSuccess { delivery { ...Delivery } revision } ... on
+InvalidRequest { code message field } ... on LimitExceeded { code message field limit
+actual } ... on Unauthenticated { code message } ... on Forbidden { code message } ... on
+Unavailable { code message } ... on NotFound { code message kind id } ... on Error { code
+message }""",
+    "SendTestNoticeSuccess": """delivery { ...Delivery } revision""",
     "Session": """
 id version owner project pool name run_id tags { ...NameValue } command slots {
 ...SlotAmount } cluster_size gpu_memory_gb environment { ...NameValue } working_directory

@@ -27,6 +27,7 @@ from aliquot.client.generated.inputs import (
     CreateSessionsInput,
     UpdateSessionPriorityInput,
 )
+from aliquot.client.generated.notices_inputs import MuteNoticeRuleInput, SetNoticePreferencesInput, SetNoticeRuleInput
 from aliquot.client.generated.outside import AllocateGpusInput, GpusAllocated
 from aliquot.client.generated.results import (
     AgentChangeSuccess,
@@ -36,12 +37,15 @@ from aliquot.client.generated.results import (
     CreateSessionsSuccess,
     CreateSessionSuccess,
     HoldSessionSuccess,
+    NoticePreferencesChangeSuccess,
+    NoticeRuleChangeSuccess,
     OrchestratorChangeSuccess,
     PolicyChangeSuccess,
     QuotaChangeSuccess,
     ReleaseSessionSuccess,
     RetrySessionSuccess,
     RevokeApiKeySuccess,
+    SendTestNoticeSuccess,
     UpdateSessionPrioritySuccess,
     UserChangeSuccess,
 )
@@ -85,6 +89,18 @@ RELEASE_LOST_AGENT: Final = """
 mutation release_lost_agent($id: ID!) { release_lost_agent(id: $id) { ...AgentChangeResult
 } }"""
 COPY_DATABASE: Final = """mutation copy_database { copy_database { ...CopyDatabaseResult } }"""
+SET_NOTICE_RULE: Final = """
+mutation set_notice_rule($input: SetNoticeRuleInput!) { set_notice_rule(input: $input) {
+...NoticeRuleChangeResult } }"""
+MUTE_NOTICE_RULE: Final = """
+mutation mute_notice_rule($input: MuteNoticeRuleInput!) { mute_notice_rule(input: $input)
+{ ...NoticeRuleChangeResult } }"""
+SEND_TEST_NOTICE: Final = """
+mutation send_test_notice($receiver: String!) { send_test_notice(receiver: $receiver) {
+...SendTestNoticeResult } }"""
+SET_NOTICE_PREFERENCES: Final = """
+mutation set_notice_preferences($input: SetNoticePreferencesInput!) {
+set_notice_preferences(input: $input) { ...NoticePreferencesChangeResult } }"""
 ORCHESTRATOR_STOP: Final = """
 mutation orchestrator_stop($note: String = null) { orchestrator_stop(note: $note) {
 ...OrchestratorChangeResult } }"""
@@ -196,6 +212,30 @@ class Mutations(Asking):
     async def copy_database(self) -> CopyDatabaseSuccess:
         """Copy the server's SQLite database, as it is now, to a new file beside it. For operators."""
         found: CopyDatabaseSuccess = await self._change(COPY_DATABASE, {}, CopyDatabaseSuccess)
+        return found
+
+    async def set_notice_rule(self, input: SetNoticeRuleInput) -> NoticeRuleChangeSuccess:
+        """Say when alerts open, from now on. For admins."""
+        found: NoticeRuleChangeSuccess = await self._change(SET_NOTICE_RULE, {"input": input}, NoticeRuleChangeSuccess)
+        return found
+
+    async def mute_notice_rule(self, input: MuteNoticeRuleInput) -> NoticeRuleChangeSuccess:
+        """Let nobody be told of a rule's alerts for a while. For operators."""
+        found: NoticeRuleChangeSuccess = await self._change(MUTE_NOTICE_RULE, {"input": input}, NoticeRuleChangeSuccess)
+        return found
+
+    async def send_test_notice(self, receiver: str) -> SendTestNoticeSuccess:
+        """Try a receiver. For admins."""
+        found: SendTestNoticeSuccess = await self._change(
+            SEND_TEST_NOTICE, {"receiver": receiver}, SendTestNoticeSuccess
+        )
+        return found
+
+    async def set_notice_preferences(self, input: SetNoticePreferencesInput) -> NoticePreferencesChangeSuccess:
+        """Say where you are told of your sessions, and what of."""
+        found: NoticePreferencesChangeSuccess = await self._change(
+            SET_NOTICE_PREFERENCES, {"input": input}, NoticePreferencesChangeSuccess
+        )
         return found
 
     async def orchestrator_stop(self, *, note: str | None = None) -> OrchestratorChangeSuccess:

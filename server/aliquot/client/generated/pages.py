@@ -8,6 +8,7 @@ from msgspec import Struct
 from aliquot.client.generated.agents import Agent
 from aliquot.client.generated.audit import AuditChange, LedgerPass
 from aliquot.client.generated.connections import PageInfo
+from aliquot.client.generated.notices import Alert, Delivery
 from aliquot.client.generated.queue import QueueEntry
 from aliquot.client.generated.sessions import Session
 
@@ -34,6 +35,24 @@ class AgentConnection(Struct, frozen=True, kw_only=True):
     """The number of the last event that this page knows of."""
 
 
+class AlertEdge(Struct, frozen=True, kw_only=True):
+    """One item of a page, and its place."""
+
+    node: Alert
+    """The item."""
+    cursor: str
+    """Its place in the list; opaque."""
+
+
+class AlertUncountedConnection(Struct, frozen=True, kw_only=True):
+    """One page of a record that may be long: how many items there are is not counted."""
+
+    edges: tuple[AlertEdge, ...]
+    """The items of this page."""
+    pageInfo: PageInfo
+    """Where this page lies in its list."""
+
+
 class AuditChangeEdge(Struct, frozen=True, kw_only=True):
     """One item of a page, and its place."""
 
@@ -47,6 +66,24 @@ class AuditChangeUncountedConnection(Struct, frozen=True, kw_only=True):
     """One page of a record that may be long: how many items there are is not counted."""
 
     edges: tuple[AuditChangeEdge, ...]
+    """The items of this page."""
+    pageInfo: PageInfo
+    """Where this page lies in its list."""
+
+
+class DeliveryEdge(Struct, frozen=True, kw_only=True):
+    """One item of a page, and its place."""
+
+    node: Delivery
+    """The item."""
+    cursor: str
+    """Its place in the list; opaque."""
+
+
+class DeliveryUncountedConnection(Struct, frozen=True, kw_only=True):
+    """One page of a record that may be long: how many items there are is not counted."""
+
+    edges: tuple[DeliveryEdge, ...]
     """The items of this page."""
     pageInfo: PageInfo
     """Where this page lies in its list."""

@@ -13,12 +13,15 @@ from aliquot.client.generated.agents import Agent
 from aliquot.client.generated.audit import AuditFilterInput, DeviceHolding
 from aliquot.client.generated.cluster import Cluster
 from aliquot.client.generated.doctor import Examination
-from aliquot.client.generated.enums import AgentOrder, SessionOrder
+from aliquot.client.generated.enums import AgentOrder, AlertState, SessionOrder
 from aliquot.client.generated.inputs import AgentFilter, CreateSessionInput, SessionFilter
+from aliquot.client.generated.notices import NoticePreferences, NoticeReceiver, NoticeRule
 from aliquot.client.generated.orchestrator import Orchestrator
 from aliquot.client.generated.pages import (
     AgentConnection,
+    AlertUncountedConnection,
     AuditChangeUncountedConnection,
+    DeliveryUncountedConnection,
     LedgerPassUncountedConnection,
     QueueEntryConnection,
     SessionConnection,
@@ -47,6 +50,16 @@ query ledger_passes($first: Int! = 20, $after: String = null) { ledger_passes(fi
 $first, after: $after) { ...LedgerPassUncountedConnection } }"""
 CLUSTER: Final = """query cluster { cluster { ...Cluster } }"""
 DOCTOR: Final = """query doctor { doctor { ...Examination } }"""
+ALERTS: Final = """
+query alerts($state: AlertState = open, $first: Int! = 20, $after: String = null) {
+alerts(state: $state, first: $first, after: $after) { ...AlertUncountedConnection } }"""
+NOTICE_RULES: Final = """query notice_rules { notice_rules { ...NoticeRule } }"""
+NOTICE_RECEIVERS: Final = """query notice_receivers { notice_receivers { ...NoticeReceiver } }"""
+DELIVERIES: Final = """
+query deliveries($notice_id: ID = null, $first: Int! = 20, $after: String = null) {
+deliveries(notice_id: $notice_id, first: $first, after: $after) {
+...DeliveryUncountedConnection } }"""
+NOTICE_PREFERENCES: Final = """query notice_preferences { notice_preferences { ...NoticePreferences } }"""
 ORCHESTRATOR: Final = """query orchestrator { orchestrator { ...Orchestrator } }"""
 PREVIEW_SESSION: Final = """
 query preview_session($input: CreateSessionInput!) { preview_session(input: $input) {
@@ -141,6 +154,39 @@ class Queries(Asking):
     async def doctor(self) -> Examination:
         """Ask every agent now, and tell what does not agree. For operators."""
         found: Examination = await self._read(DOCTOR, {}, Examination)
+        return found
+
+    async def alerts(
+        self, *, state: AlertState | None = AlertState.OPEN, first: int = 20, after: str | None = None
+    ) -> AlertUncountedConnection:
+        """Alerts, the newest first."""
+        found: AlertUncountedConnection = await self._read(
+            ALERTS, {"state": state, "first": first, "after": after}, AlertUncountedConnection
+        )
+        return found
+
+    async def notice_rules(self) -> tuple[NoticeRule, ...]:
+        """When alerts open. For operators."""
+        found: tuple[NoticeRule, ...] = await self._read(NOTICE_RULES, {}, tuple[NoticeRule, ...])
+        return found
+
+    async def notice_receivers(self) -> tuple[NoticeReceiver, ...]:
+        """Where notices go. For admins."""
+        found: tuple[NoticeReceiver, ...] = await self._read(NOTICE_RECEIVERS, {}, tuple[NoticeReceiver, ...])
+        return found
+
+    async def deliveries(
+        self, *, notice_id: str | None = None, first: int = 20, after: str | None = None
+    ) -> DeliveryUncountedConnection:
+        """Notices to receivers and what became of them, the newest first. For admins."""
+        found: DeliveryUncountedConnection = await self._read(
+            DELIVERIES, {"notice_id": notice_id, "first": first, "after": after}, DeliveryUncountedConnection
+        )
+        return found
+
+    async def notice_preferences(self) -> NoticePreferences:
+        """Where you are told of your sessions, and what of."""
+        found: NoticePreferences = await self._read(NOTICE_PREFERENCES, {}, NoticePreferences)
         return found
 
     async def orchestrator(self) -> Orchestrator:

@@ -8,6 +8,7 @@ from msgspec import Struct
 from aliquot.client.generated.accounts import ApiKey, User
 from aliquot.client.generated.administration import Policy, Quota
 from aliquot.client.generated.agents import Agent
+from aliquot.client.generated.notices import Delivery, NoticePreferences, NoticeRule
 from aliquot.client.generated.orchestrator import Orchestrator
 from aliquot.client.generated.sessions import Session
 
@@ -79,6 +80,24 @@ class HoldSessionSuccess(Struct, frozen=True, kw_only=True):
     """Its event's number; for `min_revision`."""
 
 
+class NoticePreferencesChangeSuccess(Struct, frozen=True, kw_only=True):
+    """You are told as it says here."""
+
+    preferences: NoticePreferences
+    """Where, and what of."""
+    revision: int
+    """For `min_revision`."""
+
+
+class NoticeRuleChangeSuccess(Struct, frozen=True, kw_only=True):
+    """The rule is as it says here."""
+
+    rule: NoticeRule
+    """The rule."""
+    revision: int
+    """For `min_revision`."""
+
+
 class OrchestratorChangeSuccess(Struct, frozen=True, kw_only=True):
     """The orchestrator is as it says here."""
 
@@ -129,6 +148,15 @@ class RevokeApiKeySuccess(Struct, frozen=True, kw_only=True):
 
     api_key: ApiKey
     """The key."""
+    revision: int
+    """For `min_revision`."""
+
+
+class SendTestNoticeSuccess(Struct, frozen=True, kw_only=True):
+    """A notice is on its way; look at `deliveries` for what becomes of it."""
+
+    delivery: Delivery
+    """The notice."""
     revision: int
     """For `min_revision`."""
 

@@ -14,6 +14,7 @@ from aliquot.service.leadership.ports import Beginning
 from aliquot.service.ledger.ports import LedgerStore
 from aliquot.service.ledger.recording import recording_of
 from aliquot.service.measuring.session_news import SessionNews
+from aliquot.service.notices.plan import NoticePlan
 from aliquot.service.ports import Executor
 from aliquot.service.reaper.reaper import Reaper
 from aliquot.service.registration import leave
@@ -38,11 +39,12 @@ class Term:
         grace_ms: int,
         respect_external: bool = True,
         retention: RetentionPlan | None = None,
+        notices: NoticePlan | None = None,
     ) -> None:
         """
         Args:
             executor: made for this term; agents are asked in its epoch alone.
-            ledger, retention: None = decisions are not written down; everything is kept.
+            ledger, retention, notices: None = decisions are not written down; everything is kept; nobody is told.
             grace_ms: between the polite stop signal and the last one.
             respect_external: whether devices that processes of others use are kept from everybody.
         """
@@ -92,6 +94,7 @@ class Term:
         self.retaining = retention.begin(beginning.epoch, memory=state, clock=clock) if retention is not None else None
         self._administration, self._measures = cases.administration, cases.measures
         self._administration.look = self.reaper.look_around
+        self.noticing = None if notices is None else notices.begin(cases, outputs=executor, beginning=beginning)
         self._listeners, self._settled = journal.listeners[listening:], journal.settled[waiting:]
 
     async def run(self) -> None:
@@ -103,6 +106,8 @@ class Term:
                 loops.create_task(self.recording.run(), name="ledger")
             if self.retaining is not None:
                 loops.create_task(self.retaining.run(), name="retention")
+            if self.noticing is not None:
+                loops.create_task(self.noticing.run(), name="notices")
             watching = watch(self._state.space, clock=self._clock, on_moved=self.allocator.wake)
             loops.create_task(watching, name="disk space")
             loops.create_task(self._launcher.run(), name="launcher")

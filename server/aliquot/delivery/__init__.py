@@ -1,0 +1,1 @@
+"""Delivery: how notices reach people: webhooks, chats and e-mail."""

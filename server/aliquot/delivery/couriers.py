@@ -1,0 +1,23 @@
+"""Couriers, by the kind of receiver."""
+
+from collections.abc import Callable, Iterable
+
+from aliquot.delivery.mail import Mail
+from aliquot.delivery.receiver_tables import AnyReceiver, EmailTable, SlackTable
+from aliquot.delivery.slack import Slack
+from aliquot.delivery.webhook import Webhook
+from aliquot.service.notices.outbox import Address
+from aliquot.service.notices.ports import Courier
+
+
+def addresses_of(tables: Iterable[AnyReceiver], *, now_us: Callable[[], int]) -> dict[str, Address]:
+    """By name."""
+    return {
+        table.name: Address(receiver=table.receiver(table.kind), courier=_courier(table, now_us)) for table in tables
+    }
+
+
+def _courier(table: AnyReceiver, now_us: Callable[[], int]) -> Courier:
+    if isinstance(table, EmailTable):
+        return Mail(table)
+    return Slack(table) if isinstance(table, SlackTable) else Webhook(table, now_us=now_us)

@@ -1,0 +1,104 @@
+"""The scribe: follows the log, and writes down what has to be delivered, once, together with how far it has come."""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from aliquot.service.draft import Draft
+from aliquot.service.feed import Feed
+from aliquot.service.notices.facts import facts_of
+from aliquot.service.notices.receivers import Receiver
+from aliquot.service.notices.routing import Fact, due_us, receivers_of
+from aliquot.service.notices.rules import Rules
+from aliquot.service.notices.watch import Room
+from aliquot_schema.errors import InvalidRequest
+from aliquot_schema.events import Event
+from aliquot_schema.notices import DELIVERY_PREFIX, MARK_ID, Delivery, NoticeMark
+
+log: Final = logging.getLogger("aliquot.notices")
+
+ACTOR: Final = "system:notices"
+MARK_EVERY: Final = 1000
+"""Events after which it is written how far the log was followed, also when there was nothing to tell."""
+AT_ONCE: Final = 200
+"""Events that are looked at before what they gave is written."""
+OLD_US: Final = 24 * 3600 * 1_000_000
+"""What happened so long ago is told to nobody any more."""
+
+
+class Scribe:
+    """Of the server that leads. What it wrote is in the outbox; whatever stops it, the next one goes on behind it."""
+
+    def __init__(self, room: Room, *, feed: Feed, rules: Rules, receivers: Sequence[Receiver]) -> None:
+        self._state, self._journal, self._clock, self._ids = room.state, room.journal, room.clock, room.ids
+        self._feed = feed
+        self._rules = rules
+        self._receivers = receivers
+
+    async def run(self) -> None:
+        """Follow for ever."""
+        while True:
+            try:
+                await self._follow()
+            except InvalidRequest as error:
+                log.warning("what happened meanwhile is told to nobody: %s", error.message)
+                await self._write((), number=self._state.revision)
+
+    async def _follow(self) -> None:
+        mark = self._state.noticed.mark
+        if mark is None:
+            await self._write((), number=self._state.revision)
+        number = self._mark
+        seen, found = 0, list[Delivery]()
+        async for event in self._feed.follow(number):
+            found += self._deliveries(event)
+            seen += 1
+            if event.number < self._feed.revision and seen < AT_ONCE:
+                continue
+            if found or event.number - self._mark >= MARK_EVERY:
+                await self._write(found, number=event.number)
+            seen, found = 0, []
+
+    @property
+    def _mark(self) -> int:
+        mark = self._state.noticed.mark
+        return 0 if mark is None else mark.number
+
+    def _deliveries(self, event: Event) -> list[Delivery]:
+        now_us = self._clock.now_us()
+        if now_us - event.at_us > OLD_US:
+            return []
+        return [
+            self._delivery(fact, receiver, now_us=now_us)
+            for fact in facts_of(event, self._rules)
+            for receiver in receivers_of(fact, self._receivers, self._state.noticed)
+        ]
+
+    def _delivery(self, fact: Fact, receiver: Receiver, *, now_us: int) -> Delivery:
+        next_us, is_gathered = due_us(fact, receiver, now_us=now_us)
+        return Delivery(
+            id=self._ids.new(DELIVERY_PREFIX),
+            receiver=receiver.name,
+            kind=fact.kind,
+            severity=fact.severity,
+            is_over=fact.is_over,
+            subject=fact.subject,
+            words=fact.words,
+            user=fact.user,
+            notice_id=fact.notice_id,
+            is_gathered=is_gathered,
+            made_us=now_us,
+            next_us=next_us,
+        )
+
+    async def _write(self, deliveries: Sequence[Delivery], *, number: int) -> None:
+        def change(draft: Draft) -> None:
+            mark = draft.notice(NoticeMark, MARK_ID)
+            if mark is not None and mark.number >= number:
+                return  # a try that failed was written all the same
+            for delivery in deliveries:
+                draft.put(delivery, "queued")
+            draft.put(replace(mark or NoticeMark(), number=number), "moved")
+
+        await self._journal.persist(change, actor=ACTOR)
