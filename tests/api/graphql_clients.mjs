@@ -3,7 +3,7 @@
 // node graphql_clients.mjs PACKAGE_JSON ws|sse PORT TOKEN COUNT PAYLOAD
 //
 // After COUNT results it unsubscribes and prints {"ended": true}. When the connection is lost it goes on from the last
-// event number that it saw, for as long as it takes.
+// number that it saw, for as long as it takes.
 import { createRequire } from "node:module";
 import { pathToFileURL } from "node:url";
 
@@ -46,7 +46,8 @@ while (left > 0) {
     const results = client.iterate(request);
     for await (const result of results) {
       print(result);
-      const number = result.data?.queue_updates?.event_number;
+      const [item] = Object.values(result.data ?? {});
+      const number = item?.event_number ?? item?.number;
       if (number !== undefined)
         request.variables = { ...request.variables, after: number };
       left -= 1;

@@ -83,13 +83,15 @@ async def scene() -> AsyncIterator[Scene]:
         accounts.trust = Trust.SHARED
         auth = TokenAuth("the-servers-own-token", UserId("root"), people=parts.state.people)
         deps = ApiDependencies(
+        held_open = HeldOpen(auth)
+        parts.journal.listeners.append(held_open.note)
             reader=parts.queries,
             writer=parts.sessions,
             watcher=parts.watching,
             admin=Administration(**office),  # type: ignore[arg-type]  # by name
             accounts=accounts,
             auth=auth,
-            held_open=HeldOpen(auth),
+            held_open=held_open,
             outside=parts.outside,
         )
         port = await stack.enter_async_context(listening(create_app(deps), lifespan="off"))

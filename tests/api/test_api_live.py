@@ -1,0 +1,197 @@
+"""Live: one session, all devices and the event log, followed by all roles and by the clients that people use."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any, Final
+
+import pytest
+from websockets.asyncio.client import ClientConnection, connect
+
+from aliquot.api.sharing.sources import Source
+from aliquot.api.sockets import KEY_ENDED
+from aliquot_schema.devices import DeviceReading
+from aliquot_schema.ids import AgentId, SessionId, kernel_id
+from aliquot_schema.launching import ReadingsTaken
+from api_node import KINDS, WAIT_S, following
+from api_server import SUBPROTOCOL, closing_code, receive, sign_in, subscribe
+from authorisation_scene import ADMIN, AGENT, OTHER, Scene, scene
+
+pytestmark = pytest.mark.anyio
+
+SESSION: Final = """subscription ($id: ID!, $after: BigInt) { session_updates(id: $id, after: $after) {
+  event_number kind is_snapshot session { id state kernels { state } } kernel { state exit_code } } }"""
+DEVICES: Final = """subscription ($after: BigInt) { device_updates(after: $after) {
+  number is_snapshot agents { agent_id gpu_alloc_map devices { id used utilization_pct holders { session_id } } } } }"""
+EVENTS: Final = (
+    """subscription ($after: BigInt, $kinds: [String!]) { events(after: $after, kinds: $kinds) { number } }"""
+)
+
+
+@pytest.fixture(scope="module")
+async def people(anyio_backend: str) -> AsyncIterator[Scene]:
+    async with scene() as found:
+        yield found
+
+
+def port(people: Scene) -> int:
+    return int(people.url.rpartition(":")[2])
+
+
+@asynccontextmanager
+async def socket_of(people: Scene, secret: str) -> AsyncIterator[ClientConnection]:
+    """A WebSocket that is signed in."""
+    async with connect(f"ws://127.0.0.1:{port(people)}/graphql", subprotocols=[SUBPROTOCOL]) as socket:  # type: ignore[list-item]  # a name
+        await sign_in(socket, {"token": secret})
+        yield socket
+
+
+async def told(socket: ClientConnection) -> dict[str, Any]:
+    """The next item."""
+    message = await receive(socket)
+    assert "errors" not in message["payload"], message
+    [item] = message["payload"]["data"].values()
+    return dict(item)
+
+
+async def measure(people: Scene, percent: float) -> None:
+    """Every device of the agent is so busy."""
+    devices = people.stage.state.agents[AgentId(AGENT)].devices
+    readings = tuple(DeviceReading(device_id=device.id, utilization_pct=percent) for device in devices)
+    await people.stage.hear(ReadingsTaken(agent_id=AgentId(AGENT), at_us=1, readings=readings))
+
+
+async def end(people: Scene, session_id: str, *, code: int) -> None:
+    """A running session of one kernel ends."""
+    people.stage.executor.ends(kernel_id(SessionId(session_id), attempt=1, rank=0), code=code)
+    await people.stage.settle()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_session_is_told_as_it_stands_and_as_it_moves(people: Scene, kind: str) -> None:
+    session_id = await people.session_of(OTHER, held=False, slots=[("cuda.shares", "0.01")])
+    _, secret = await people.key_of(OTHER)
+    async with following((port(people), secret), kind, SESSION, count=7, id=session_id) as client:
+        first = await client.item()
+        assert (first["kind"], first["is_snapshot"], first["session"]["state"]) == ("snapshot", True, "queued")
+        await people.stage.advance()
+        await end(people, session_id, code=3)
+        found = [await client.item() for _ in range(6)]
+        assert await client.line() == {"ended": True}
+    numbers = [item["event_number"] for item in found]
+    assert numbers == sorted(set(numbers))
+    assert numbers[0] > first["event_number"]
+    states = [(item["kind"], item["session"]["state"]) for item in found if item["kernel"] is None]
+    assert ("session.scheduled", "scheduled") in states
+    assert {"granted", "starting", "running"} & {item["kernel"]["state"] for item in found if item["kernel"]}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_devices_are_told_as_they_stand_and_what_changes_of_them(people: Scene, kind: str) -> None:
+    await measure(people, 1.0)
+    _, secret = await people.key_of("viewer")
+    async with following((port(people), secret), kind, DEVICES, count=3) as client:
+        first = await client.item()
+        assert first["is_snapshot"]
+        [agent] = first["agents"]
+        assert len(agent["devices"]) == 4
+        await measure(people, 2.0)
+        changed = await client.item()
+        assert not changed["is_snapshot"]
+        assert {device["utilization_pct"] for device in changed["agents"][0]["devices"]} == {2.0}
+        session_id = await people.session_of(OTHER, held=False, slots=[("cuda.shares", "0.03")])
+        await people.stage.advance()
+        granted = await client.item()
+    [device] = granted["agents"][0]["devices"]
+    assert session_id in {holder["session_id"] for holder in device["holders"]}
+    assert granted["agents"][0]["gpu_alloc_map"] != agent["gpu_alloc_map"]
+    await end(people, session_id, code=0)
+
+
+async def test_who_knows_a_number_of_devices_is_told_what_changed_since(people: Scene) -> None:
+    _, secret = await people.key_of("viewer")
+    async with socket_of(people, secret) as socket:
+        await subscribe(socket, DEVICES)
+        known = (await told(socket))["number"]
+    await measure(people, 33.0)
+    await measure(people, 34.0)
+    for after, is_snapshot in ((known, False), (known - 10**9, True), (known + 10**9, True)):
+        async with socket_of(people, secret) as socket:
+            await subscribe(socket, DEVICES, after=str(after))
+            item = await told(socket)
+            assert (item["is_snapshot"], item["number"] > known) == (is_snapshot, True)
+            assert {device["utilization_pct"] for device in item["agents"][0]["devices"]} == {34.0}
+
+
+async def test_all_who_follow_devices_are_given_one_encoding(people: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    encoded: list[int] = []
+    original = Source._encoded
+
+    async def counting(self: Source, executor: Any) -> str:
+        encoded.append(executor.root_value.number)
+        return await original(self, executor)
+
+    monkeypatch.setattr(Source, "_encoded", counting)
+    _, secret = await people.key_of("viewer")
+    async with AsyncExitStack() as stack:
+        sockets = [await stack.enter_async_context(socket_of(people, secret)) for _ in range(20)]
+        for socket in sockets:
+            await subscribe(socket, DEVICES)
+        first = [(await told(socket))["number"] for socket in sockets]
+        assert len(set(first)) == 1
+        for percent in (51.0, 52.0, 53.0):
+            await measure(people, percent)
+            items = [await told(socket) for socket in sockets]
+            assert len({item["number"] for item in items}) == 1
+    assert len(encoded) == 4
+
+
+async def test_a_burst_of_changes_is_told_as_one(people: Scene) -> None:
+    _, secret = await people.key_of("viewer")
+    async with socket_of(people, secret) as socket:
+        await subscribe(socket, DEVICES)
+        await told(socket)
+        for percent in range(100):
+            await measure(people, float(percent))
+        seen = []
+        while not seen or seen[-1] != 99.0:
+            seen.append((await told(socket))["agents"][0]["devices"][0]["utilization_pct"])
+    assert len(seen) < 10
+
+
+async def test_how_a_kernel_ended_is_not_told_to_everybody(people: Scene) -> None:
+    session_id = await people.session_of(OTHER, held=False, slots=[("cuda.shares", "0.01")])
+    await people.stage.advance()
+    codes = {}
+    async with AsyncExitStack() as stack:
+        sockets = {}
+        for user in (OTHER, "user", "operator"):
+            sockets[user] = await stack.enter_async_context(socket_of(people, (await people.key_of(user))[1]))
+            await subscribe(sockets[user], SESSION, id=session_id)
+            await told(sockets[user])
+        await end(people, session_id, code=3)
+        for user, socket in sockets.items():
+            while (item := await told(socket))["kernel"] is None or item["kernel"]["state"] != "exited":
+                pass
+            codes[user] = item["kernel"]["exit_code"]
+    assert codes == {OTHER: 3, "user": None, "operator": 3}
+
+
+@pytest.mark.parametrize("query", [SESSION, DEVICES, EVENTS], ids=["session", "devices", "events"])
+async def test_a_revoked_key_ends_what_is_followed_by_it(people: Scene, query: str) -> None:
+    # The record is kept by databases, and this scene has none: the socket is open all the same.
+    key, secret = await people.key_of("operator")
+    wanted = {"id": await people.session_of(OTHER)} if query is SESSION else {}
+    async with socket_of(people, secret) as socket:
+        await subscribe(socket, query, **wanted)
+        await receive(socket)
+        await people.accounts.revoke_api_key(ADMIN, key)
+        assert await asyncio.wait_for(closing_code(socket), WAIT_S) == KEY_ENDED
+
+
+async def test_a_session_that_is_not_there_is_said_not_to_be(people: Scene) -> None:
+    _, secret = await people.key_of("viewer")
+    async with socket_of(people, secret) as socket:
+        await subscribe(socket, SESSION, id="ses_none")
+        [error] = (await receive(socket))["payload"]["errors"]
+        assert error["extensions"]["code"] == "not_found"
