@@ -82,9 +82,9 @@ async def scene() -> AsyncIterator[Scene]:
         accounts = Accounts(**office, ids=RandomIds())  # type: ignore[arg-type]  # by name
         accounts.trust = Trust.SHARED
         auth = TokenAuth("the-servers-own-token", UserId("root"), people=parts.state.people)
-        deps = ApiDependencies(
         held_open = HeldOpen(auth)
         parts.journal.listeners.append(held_open.note)
+        deps = ApiDependencies(
             reader=parts.queries,
             writer=parts.sessions,
             watcher=parts.watching,
