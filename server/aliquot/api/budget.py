@@ -87,7 +87,7 @@ class _Scale:
     known: dict[str, Weight]
 
     def selection(self, selection_set: SelectionSetNode | None, parent: GraphQLNamedType | None) -> Weight:
-        if selection_set is None:
+        if selection_set is None or not selection_set.selections:
             return _NOTHING
         weights = [self._node(node, parent) for node in selection_set.selections]
         return Weight(

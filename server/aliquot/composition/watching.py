@@ -49,9 +49,9 @@ def conditions_of(running: Running, lag: LoopLag) -> tuple[Condition, ...]:
     if standing.role is ServerRole.FOLLOWER and standing.leader_address is None:
         words = "no server leads as far as this one knows: nothing is placed or launched meanwhile"
         found.append(Condition(code="leader_unknown", message=words, is_fatal=False))
-    for words in space.shortages():
-        own = space.server is not None and words == space.shortages()[0]
-        found.append(Condition(code="disk_low" if own else "agent_disk_low", message=words, is_fatal=False))
+    codes = ["disk_low"] * (space.server is not None) + ["agent_disk_low"] * len(space.agents)
+    for code, words in zip(codes, space.shortages(), strict=True):
+        found.append(Condition(code=code, message=words, is_fatal=False))
     return tuple(found)
 
 

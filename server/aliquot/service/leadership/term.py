@@ -1,6 +1,7 @@
 """A term: what a leader does beside answering. It decides, launches, and listens to agents."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Final
 
 from aliquot.service.agent_messages import AgentMessages
@@ -12,7 +13,7 @@ from aliquot.service.launcher import Launcher
 from aliquot.service.leadership.consequences import Consequences
 from aliquot.service.leadership.ports import Beginning
 from aliquot.service.ledger.ports import LedgerStore
-from aliquot.service.ledger.recording import recording_of
+from aliquot.service.ledger.recording import Recording, recording_of
 from aliquot.service.measuring.session_news import SessionNews
 from aliquot.service.notices.plan import NoticePlan
 from aliquot.service.ports import Executor
@@ -20,7 +21,7 @@ from aliquot.service.reaper.reaper import Reaper
 from aliquot.service.registration import leave
 from aliquot.service.retention.plan import RetentionPlan
 from aliquot.service.use_cases import UseCases
-from aliquot_schema.ids import AgentId
+from aliquot_schema.ids import AgentId, SessionId
 from aliquot_schema.states import AgentState
 
 ACTOR: Final = "system:start"
@@ -56,22 +57,8 @@ class Term:
         self._dispatch = Dispatch(executor, epoch=beginning.epoch, grace_ms=grace_ms)
         self._launcher = Launcher(journal=journal, dispatch=self._dispatch)
         self.recording = None if ledger is None else recording_of(state, beginning.epoch, ledger, clock)
-        self.allocator = Allocator(
-            state=state,
-            journal=journal,
-            clock=clock,
-            last_pass=beginning.last_pass,
-            last_at_us=beginning.last_at_us,
-            on_scheduled=self._launcher.enqueue,
-            watcher=None if self.recording is None else self.recording.watch,
-            measures=cases.measures,
-        )
-        if self.recording is not None:
-            journal.listeners.append(self.recording.watch.hear)
-        news = SessionNews(state)
-        journal.listeners += [cases.measures.take, news.take]
-        journal.settled.append(news.settle)
-        Consequences(state=state, journal=journal, dispatch=self._dispatch).begin()
+        self.allocator = _allocator(cases, beginning, self.recording, on_scheduled=self._launcher.enqueue)
+        _listen(cases, self.recording, self._dispatch)
         self._messages = AgentMessages(
             state=state,
             journal=journal,
@@ -153,3 +140,32 @@ class Term:
         self.reaper.wake()
         reached, self._reached = self._reached, asyncio.Event()
         reached.set()
+
+
+def _allocator(
+    cases: UseCases,
+    beginning: Beginning,
+    recording: Recording | None,
+    *,
+    on_scheduled: Callable[[tuple[SessionId, ...]], None],
+) -> Allocator:
+    return Allocator(
+        state=cases.state,
+        journal=cases.journal,
+        clock=cases.clock,
+        last_pass=beginning.last_pass,
+        last_at_us=beginning.last_at_us,
+        on_scheduled=on_scheduled,
+        watcher=None if recording is None else recording.watch,
+        measures=cases.measures,
+    )
+
+
+def _listen(cases: UseCases, recording: Recording | None, dispatch: Dispatch) -> None:
+    """Let those hear of every event who write down what happens, act on it, and count it."""
+    news = SessionNews(cases.state)
+    if recording is not None:
+        cases.journal.listeners.append(recording.watch.hear)
+    Consequences(state=cases.state, journal=cases.journal, dispatch=dispatch).begin()
+    cases.journal.listeners += [cases.measures.take, news.take]
+    cases.journal.settled.append(news.settle)

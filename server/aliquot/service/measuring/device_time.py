@@ -65,12 +65,6 @@ class DeviceTime:
                 if reading.utilization_pct < IDLE_PCT:
                     spent.idle += since_s
 
-    def keep(self, places: Iterable[Place]) -> None:
-        """Forget all devices but these."""
-        kept = frozenset(places)
-        for place in [place for place in self._spent if place not in kept]:
-            del self._spent[place]
-
     def clear(self) -> None:
         """Another server measures from now on."""
         self._spent.clear()

@@ -23,8 +23,6 @@ class PassMeasures:
     def __init__(self) -> None:
         self.seconds = Histogram(SHORT_S)
         """From the snapshot until the plan is carried out."""
-        self.deciding_seconds = Histogram(SHORT_S)
-        """Of it, the decision alone."""
         self.items = Tally("outcome")
         """Placements of plans: `carried_out`, or `refused` at the re-check."""
         for outcome in ("carried_out", "refused"):

@@ -34,10 +34,6 @@ class Tally:
         """Show 0 until something is counted: a rate of what was never seen cannot be told from one that is missing."""
         self._sums.setdefault(values, 0.0)
 
-    def forget(self, *values: str) -> None:
-        """Show a combination no more."""
-        self._sums.pop(values, None)
-
     def sums(self) -> dict[Values, float]:
         """A copy."""
         return self._sums.copy()

@@ -1,0 +1,147 @@
+"""Metrics as they are scraped: what they say, who may read them, and in which format."""
+
+import gzip
+from dataclasses import replace
+
+import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics_families
+from prometheus_client.parser import text_string_to_metric_families
+
+from aliquot.service.measuring.conditions import Condition
+from aliquot_schema.devices import DeviceHealth
+from aliquot_schema.states import AgentState, KernelState, SessionState
+from allocation_devices import slice_of
+from api_server import BEARER
+from core_records import agent, kernel, lease_of, session
+from metrics_cluster import NOW_US, node, scraped
+
+pytestmark = pytest.mark.anyio
+
+A_TOKEN = "only-for-the-metrics-0123456789"
+
+
+async def test_a_device_is_told_in_base_units() -> None:
+    async with scraped() as server:
+        server.join([node(1, devices=2)])
+        here = {"node": "n1", "agent": "a1", "device": "GPU-0001-0"}
+        assert await server.value("aliquot_device_utilization_ratio", **here) == 0.5
+        assert await server.value("aliquot_device_memory_used_bytes", **here) == 20e9
+        assert await server.value("aliquot_device_memory_bytes", **here) == 80e9
+        assert await server.value("aliquot_device_temperature_celsius", **here) == 41.0
+        assert await server.value("aliquot_device_power_watts", **here) == 300.0
+        assert await server.value("aliquot_device_held_ratio", **here) == 0.0
+        assert await server.value("aliquot_device_healthy", **here) == 1.0
+        assert await server.value("aliquot_gpus", status="free") == 2.0
+
+
+async def test_what_is_held_is_told_of_devices_and_of_all_gpus() -> None:
+    async with scraped() as server:
+        rank = kernel(KernelState.RUNNING)
+        lease = lease_of(rank, device="cuda0", spec={"cuda.shares": {"cuda0": 250}}, owner="ann")
+        server.join([agent()])
+        records = (session(SessionState.RUNNING, started_us=5), rank, lease)
+        server.office.state.load(records, revision=server.office.state.revision, ended_complete=True)
+        assert await server.value("aliquot_device_held_ratio", device="cuda0") == 0.25
+        assert await server.value("aliquot_gpus", status="held") == 0.25
+        assert await server.value("aliquot_gpus", status="free") == 3.75
+        assert await server.value("aliquot_gpu_fragmentation_ratio") == pytest.approx(0.75 / 3.75)
+        assert await server.value("aliquot_sessions", state="running") == 1.0
+        assert await server.value("aliquot_users_holding") == 1.0
+
+
+async def test_a_shared_device_is_counted_once_and_slices_beside_a_whole_one_not_at_all() -> None:
+    async with scraped() as server:
+        whole = agent().devices[0]
+        server.join([agent("b", node="n", devices=(whole,)), agent("a", node="n", devices=(whole, slice_of(whole, 1)))])
+        families = await server.families()
+        (sample,) = families["aliquot_device_healthy"].samples
+        assert (sample.labels["agent"], sample.labels["device"]) == ("a", whole.id)
+
+
+async def test_devices_of_lost_agents_and_lost_devices_are_not_shown() -> None:
+    async with scraped() as server:
+        gone = replace(agent().devices[0], health=DeviceHealth.GONE)
+        broken = replace(agent().devices[1], health=DeviceHealth.UNHEALTHY)
+        server.join([agent("lost", node="m", state=AgentState.LOST), agent("there", node="n", devices=(gone, broken))])
+        families = await server.families()
+        assert [sample.labels["device"] for sample in families["aliquot_device_healthy"].samples] == [broken.id]
+        assert await server.value("aliquot_device_healthy", device=broken.id) == 0.0
+        assert await server.value("aliquot_gpus", status="out_of_service") == 1.0
+        assert await server.value("aliquot_agents", state="lost") == 1.0
+
+
+async def test_the_queue_is_told_by_state_and_by_its_oldest() -> None:
+    async with scraped() as server:
+        waiting = [session(id=f"ses_{number}", queued_us=NOW_US - number * 1_000_000) for number in (5, 60)]
+        held = session(SessionState.HELD, id="ses_h", held_by="ann", queued_us=1)
+        server.office.state.load((*waiting, held), revision=server.office.state.revision, ended_complete=True)
+        assert await server.value("aliquot_sessions", state="queued") == 2.0
+        assert await server.value("aliquot_sessions", state="held") == 1.0
+        assert await server.value("aliquot_queue_oldest_wait_seconds") == 60.0
+
+
+async def test_a_follower_tells_of_itself_alone() -> None:
+    async with scraped() as server:
+        server.join([node(1)])
+        leading = set(await server.families())
+        server.leads = False
+        following = set(await server.families())
+        assert await server.value("aliquot_leader") == 0.0
+        assert {"aliquot_requests", "aliquot_database_up", "aliquot_event_loop_lag_seconds"} <= following < leading
+        assert not any(name.startswith(("aliquot_device", "aliquot_gpu", "aliquot_session")) for name in following)
+
+
+async def test_conditions_are_told_by_code() -> None:
+    wrong = Condition(code="database_down", message="db.internal is away", is_fatal=True)
+    async with scraped(conditions=(wrong,)) as server:
+        assert await server.value("aliquot_condition", code="database_down") == 1.0
+        assert await server.value("aliquot_condition", code="disk_low") == 0.0
+        assert await server.value("aliquot_ready") == 0.0
+        answer = await server.http.get("/metrics", headers=BEARER)
+        assert "db.internal" not in answer.text
+
+
+async def test_who_shows_nothing_reads_nothing() -> None:
+    async with scraped() as server:
+        answer = await server.http.get("/metrics")
+        assert (answer.status_code, answer.headers["www-authenticate"]) == (401, "Bearer")
+        assert "aliquot_" not in answer.text
+        assert (await server.http.get("/metrics", headers={"authorization": f"Bearer {A_TOKEN}"})).status_code == 401
+
+
+async def test_the_token_of_the_metrics_opens_nothing_else() -> None:
+    async with scraped(token=A_TOKEN) as server:
+        shown = {"authorization": f"Bearer {A_TOKEN}"}
+        assert (await server.http.get("/metrics", headers=shown)).status_code == 200
+        assert (await server.http.get("/metrics", headers=BEARER)).status_code == 200
+        asked = await server.http.post("/graphql", headers=shown, json={"query": "{ __typename }"})
+        assert asked.status_code == 401
+        wrong = {"authorization": f"Bearer {A_TOKEN}x"}
+        assert (await server.http.get("/metrics", headers=wrong)).status_code == 401
+
+
+async def test_open_metrics_need_no_key() -> None:
+    async with scraped(is_open=True) as server:
+        assert (await server.http.get("/metrics")).status_code == 200
+
+
+async def test_openmetrics_is_given_to_whoever_asks_for_it() -> None:
+    async with scraped(is_open=True) as server:
+        server.join([node(1)])
+        accept = "application/openmetrics-text; version=1.0.0,text/plain;version=0.0.4;q=0.5"
+        answer = await server.http.get("/metrics", headers={"accept": accept})
+        assert answer.headers["content-type"].startswith("application/openmetrics-text; version=1.0.0")
+        # What OpenMetrics calls an info is a gauge elsewhere, and keeps its whole name.
+        found = {f"{family.name}{'_info' * (family.type == 'info')}" for family in openmetrics_families(answer.text)}
+        plain = await server.http.get("/metrics", headers={"accept": "text/plain"})
+        assert plain.headers["content-type"].startswith("text/plain; version=0.0.4")
+        assert found == {family.name for family in text_string_to_metric_families(plain.text)}
+
+
+async def test_it_is_compressed_once() -> None:
+    async with scraped(is_open=True) as server:
+        server.join([node(1)])
+        async with server.http.stream("GET", "/metrics", headers={"accept-encoding": "gzip"}) as answer:
+            raw = b"".join([part async for part in answer.aiter_raw()])
+        assert answer.headers["content-encoding"] == "gzip"
+        assert gzip.decompress(raw).startswith(b"# HELP ")

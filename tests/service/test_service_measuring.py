@@ -1,0 +1,208 @@
+"""What is counted: sessions by what the log tells of them, promises, the time of devices, lag, backlog."""
+
+import logging
+from dataclasses import replace
+
+import pytest
+
+from aliquot.service.measuring.backlog import Backlog
+from aliquot.service.measuring.device_time import GAP_S_MAX, DeviceTime
+from aliquot.service.measuring.measures import Measures
+from aliquot.service.measuring.promises import SLACK_US, Promises
+from aliquot.service.measuring.session_counts import SessionCounts
+from aliquot.service.measuring.store_counts import StoreMeasures
+from aliquot.service.measuring.tallies import Histogram, Tally
+from aliquot.service.ports import StaleVersion, StoreUnavailable
+from aliquot.service.state import State
+from aliquot_schema.devices import DeviceReading
+from aliquot_schema.events import Entity, Event
+from aliquot_schema.ids import AgentId, DeviceId, SessionId
+from aliquot_schema.intervals import Intervals
+from aliquot_schema.sessions import ArrayTasks, Session
+from aliquot_schema.states import KernelState, SessionState
+from core_records import agent, kernel, lease_of, session
+
+
+def event(record: Session, what: str) -> Event:
+    return Event(
+        number=1,
+        at_us=1,
+        kind=f"session.{what}",
+        entity=Entity.SESSION,
+        entity_id=record.id,
+        entity_version=record.version,
+        actor="ann",
+        request_id=None,
+        epoch=1,
+        pass_number=None,
+        record=record,
+    )
+
+
+def test_a_histogram_counts_what_lies_on_an_edge_below_it() -> None:
+    seen = Histogram((1.0, 5.0))
+    for value in (0.5, 1.0, 3.0, 7.0):
+        seen.observe(value)
+    assert seen.shown() == [((), [2, 3, 4], 11.5)]
+
+
+def test_a_tally_shows_what_was_begun_and_gives_copies() -> None:
+    tally = Tally("outcome")
+    tally.begin("kept")
+    copy = tally.sums()
+    tally.add("kept", amount=2)
+    assert (copy, tally.sums()) == ({("kept",): 0.0}, {("kept",): 2.0})
+
+
+def test_the_course_of_a_session_is_counted_once_each() -> None:
+    counts = SessionCounts()
+    queued = session(queued_us=1_000_000)
+    scheduled = replace(queued, version=2, state=SessionState.SCHEDULED, attempt=1, scheduled_us=31_000_000)
+    running = replace(scheduled, version=4, state=SessionState.RUNNING, started_us=32_000_000)
+    ended = replace(running, version=5, state=SessionState.COMPLETED, ended_us=42_000_000)
+    for record, what in ((queued, "queued"), (scheduled, "scheduled"), (running, "running"), (ended, "completed")):
+        counts.take(event(record, what))
+    assert counts.submitted.sums() == counts.started.sums() == {(): 1.0}
+    assert counts.ended.sums() == {("completed",): 1.0, ("failed",): 0.0, ("canceled",): 0.0}
+    assert counts.waits.shown()[0][2] == 30.0
+    assert {values: total for values, _, total in counts.durations.shown()}["completed",] == 10.0
+
+
+def test_a_second_attempt_is_a_second_start_and_no_second_wait() -> None:
+    counts = SessionCounts()
+    again = session(SessionState.SCHEDULED, version=7, attempt=2, scheduled_us=9)
+    counts.take(event(again, "scheduled"))
+    counts.take(event(replace(again, state=SessionState.RUNNING, started_us=9), "running"))
+    assert counts.started.sums() == {(): 1.0}
+    assert counts.waits.shown()[0][1][-1] == 0
+
+
+def test_an_array_is_no_session_and_its_tasks_are() -> None:
+    counts = SessionCounts()
+    array = session(tasks=ArrayTasks(waiting=Intervals.parse("0-9")))
+    counts.take(event(array, "queued"))
+    counts.take(event(replace(array, state=SessionState.RUNNING), "running"))
+    task = session(SessionState.SCHEDULED, id=SessionId("ses_1_0"), version=1, attempt=1, scheduled_us=5)
+    counts.take(event(task, "scheduled"))
+    assert counts.submitted.sums() == {(): 1.0}
+    assert counts.started.sums() == {(): 0.0}
+
+
+@pytest.mark.parametrize(("late_us", "outcome"), [(0, "kept"), (SLACK_US, "kept"), (SLACK_US + 1, "late")])
+def test_a_promise_is_kept_until_a_moment_after_its_time(late_us: int, outcome: str) -> None:
+    promises = Promises()
+    waits = session()
+    promises.note({waits.id: 100})
+    promises.note({waits.id: 100 + SLACK_US * 9})  # moved: the first one counts
+    promises.start(replace(waits, state=SessionState.SCHEDULED, scheduled_us=100 + late_us))
+    assert promises.made.sums() == {(): 1.0}
+    assert {key for key, value in promises.ended.sums().items() if value} == {(outcome,)}
+
+
+def test_a_promise_that_nobody_makes_any_more_is_withdrawn_once() -> None:
+    promises = Promises()
+    promises.note({SessionId("ses_1"): 5})
+    promises.note({})
+    promises.note({})
+    assert promises.ended.sums()["withdrawn",] == 1.0
+
+
+def test_sessions_that_begin_are_heard_by_the_promises() -> None:
+    measures = Measures()
+    measures.promises.note({session().id: 10})
+    measures.take(event(session(SessionState.SCHEDULED, scheduled_us=10), "scheduled"))
+    assert measures.promises.ended.sums()["kept",] == 1.0
+
+
+class Metered:
+    """One agent whose first device is held in part."""
+
+    def __init__(self, *, milli: int) -> None:
+        self.state = State()
+        rank = kernel(KernelState.RUNNING)
+        held = lease_of(rank, spec={"cuda.shares": {DeviceId("cuda0"): milli}}) if milli else None
+        records = (agent(), session(SessionState.RUNNING, started_us=1), rank, *([held] if held else []))
+        self.state.load(records, revision=1, ended_complete=True)
+        self.time = DeviceTime()
+
+    def reads(self, pct: float | None, *, at: float) -> None:
+        reading = DeviceReading(device_id=DeviceId("cuda0"), utilization_pct=pct)
+        self.time.measure(AgentId("a"), [reading], state=self.state, now_s=at)
+
+    def spent(self) -> tuple[float, float, float]:
+        found = self.time.of(AgentId("a"), DeviceId("cuda0"))
+        return found.held, found.used, found.idle
+
+
+def test_half_a_device_is_held_for_half_the_time() -> None:
+    metered = Metered(milli=500)
+    for at in (0.0, 2.0, 4.0):
+        metered.reads(30.0, at=at)
+    assert metered.spent() == pytest.approx((2.0, 1.2, 0.0))
+
+
+def test_no_more_is_used_than_is_held() -> None:
+    metered = Metered(milli=500)
+    metered.reads(100.0, at=0.0)
+    metered.reads(100.0, at=2.0)
+    assert metered.spent() == pytest.approx((1.0, 1.0, 0.0))
+
+
+def test_what_is_held_and_idle_is_counted_in_whole_seconds_of_the_device() -> None:
+    metered = Metered(milli=500)
+    metered.reads(0.0, at=0.0)
+    metered.reads(4.9, at=2.0)
+    metered.reads(5.0, at=4.0)
+    assert metered.spent()[2] == 2.0
+
+
+def test_a_device_that_nobody_holds_wastes_nothing() -> None:
+    metered = Metered(milli=0)
+    metered.reads(0.0, at=0.0)
+    metered.reads(0.0, at=2.0)
+    assert metered.spent() == (0.0, 0.0, 0.0)
+
+
+def test_of_a_silence_little_is_counted_and_what_cannot_be_told_is_not() -> None:
+    metered = Metered(milli=1000)
+    metered.reads(0.0, at=0.0)
+    metered.reads(None, at=2.0)
+    metered.reads(0.0, at=10_000.0)
+    assert metered.spent() == (GAP_S_MAX, 0.0, GAP_S_MAX)
+
+
+def test_a_database_is_down_until_it_was_written_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    measures = StoreMeasures()
+    with pytest.raises(StoreUnavailable), measures.timed("commit"):
+        raise StoreUnavailable("the disk is full")
+    assert not measures.is_up
+    with measures.timed("read"):
+        pass
+    assert not measures.is_up  # it can be read, and that is not enough
+    with measures.timed("commit"):
+        pass
+    assert measures.is_up
+    assert measures.faults.sums()["commit",] == 1.0
+
+
+def test_a_refused_change_is_an_answer_of_the_database() -> None:
+    measures = StoreMeasures()
+    with pytest.raises(StaleVersion), measures.timed("commit"):
+        raise StaleVersion
+    assert measures.is_up
+    assert measures.faults.sums()["commit",] == 0.0
+
+
+def test_a_backlog_is_said_once_until_it_is_over(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, logger="aliquot.queue")
+    backlog = Backlog(10)
+    for waiting in (9, 10, 11, 12, 10, 11, 9, 5, 11):
+        backlog.look(waiting)
+    told = [record.__dict__["event"] for record in caplog.records]
+    assert told == ["queue_backlog", "queue_backlog_over", "queue_backlog"]
+    assert caplog.records[0].__dict__["waiting"] == 11
+
+
+def test_without_a_threshold_no_backlog_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    Backlog(0).look(10**9)
+    assert caplog.records == []
