@@ -1,0 +1,110 @@
+"""A real server tells real receivers what becomes of sessions, over kill -9 too."""
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aliquot.cli.main_job.own_server import OwnServer
+from aliquot.client import Client
+from e2e_sessions import submit, until, until_state
+from notices_mail import MailServer, mail_server, text_of
+from notices_receivers import HANG, HttpReceiver, http_receiver
+
+pytestmark = pytest.mark.anyio
+
+KEY = "a-key-of-the-tests"
+PREFER = (
+    "mutation ($input: SetNoticePreferencesInput!) { set_notice_preferences(input: $input) { __typename ... on Error "
+    "{ message } ... on NoticePreferencesChangeSuccess { preferences { email notify } } } }"
+)
+DELIVERIES = "{ deliveries(first: 50) { edges { node { id receiver kind state tries error user message } } } }"
+AUDIT = '{ audit(first: 100, filter: { kind: "delivery" }) { edges { node { kind fields { name before after } } } } }'
+FAILS = "echo before; echo what went wrong >&2; exit 7"
+
+
+@asynccontextmanager
+async def told(tmp_path: Path, hook: HttpReceiver, mail: MailServer) -> AsyncIterator[OwnServer]:
+    """A server with both receivers."""
+    key = tmp_path / "hook.key"
+    key.write_text(f"{KEY}\n")
+    config = tmp_path / "aliquot.toml"
+    config.write_text(
+        f"""
+[[receivers]]
+name = "hook"
+kind = "webhook"
+url = "{hook.url}"
+key-file = "{key}"
+tells = ["alerts", "owners"]
+timeout-s = 60
+
+[[receivers]]
+name = "mail"
+kind = "email"
+host = "127.0.0.1"
+port = {mail.port}
+security = "none"
+sender = "aliquot@example.org"
+tells = ["owners"]
+gather-s = 0
+"""
+    )
+    accelerators = Path(__file__).parents[1] / "data" / "accelerators" / "two_gpus.toml"
+    async with OwnServer("--accelerators", str(accelerators), environment={"ALIQUOT_CONFIG": str(config)}) as server:
+        yield server
+
+
+async def test_an_owner_hears_of_a_failure_with_the_end_of_the_output(tmp_path: Path) -> None:
+    async with http_receiver() as hook, mail_server() as mail, told(tmp_path, hook, mail) as server:
+        async with server.client() as client:
+            changed = await client.execute(PREFER, {"input": {"email": "ann@example.org"}})
+            assert changed["set_notice_preferences"]["preferences"]["email"] == "ann@example.org"
+            failed = await submit(client, FAILS, {"cuda.shares": "0.2"})
+            await until_state(client, failed, "failed")
+            ((to, letter),) = await mail.until(1)
+            (taken,) = await hook.until(1)
+            await _until_sent(client, count=2)
+            audit = json.dumps(await client.execute(AUDIT))
+        assert to == ["ann@example.org"]
+        assert failed in letter["Subject"]
+        assert "exit code 7" in text_of(letter)
+        assert "    what went wrong" in text_of(letter)
+        assert taken.is_signed(KEY)
+        (notice,) = taken.document["notices"]
+        assert (notice["kind"], notice["subject"], notice["output"]) == ("session_failed", failed, None)
+        assert taken.headers["idempotency-key"] == taken.document["key"] == notice["id"]
+        assert "delivery.queued" in audit
+        assert "delivery.sent" in audit
+        assert not any(secret in audit for secret in (KEY, hook.url, "ann@example.org", "what went wrong"))
+
+
+async def test_what_was_not_delivered_when_the_server_was_killed_is_delivered_by_the_next(tmp_path: Path) -> None:
+    async with http_receiver(HANG) as hook, mail_server() as mail, told(tmp_path, hook, mail) as server:
+        async with server.client() as client:
+            failed = await submit(client, FAILS, {"cuda.shares": "0.2"})
+            await until_state(client, failed, "failed")
+        await hook.until(1)
+        await server.kill()
+        await server.start()
+        first, again = await hook.until(2)
+        assert first.document["notices"][0]["subject"] == failed
+        assert first.headers["idempotency-key"] == again.headers["idempotency-key"]
+        assert first.document == again.document
+        async with server.client() as client:
+            (sent,) = await _until_sent(client, count=1)
+        assert (sent["kind"], sent["state"], sent["tries"]) == ("session_failed", "sent", 1)
+
+
+async def _until_sent(client: Client, *, count: int) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+
+    async def look() -> bool:
+        found[:] = [edge["node"] for edge in (await client.execute(DELIVERIES))["deliveries"]["edges"]]
+        return len([one for one in found if one["state"] == "sent"]) >= count
+
+    await until(look)
+    return found

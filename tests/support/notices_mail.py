@@ -1,0 +1,91 @@
+"""A real mail server on loopback, with TLS and passwords where a test wants them."""
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from email import message_from_bytes
+from email.message import EmailMessage
+from email.policy import default
+from typing import Any, Final
+
+from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword, Session
+
+PATIENCE_S: Final = 60.0
+USER: Final = "aliquot"
+PASSWORD: Final = "a-password-of-the-tests"
+
+
+@dataclass(slots=True)
+class MailServer:
+    """What came in."""
+
+    port: int = 0
+    refuses: set[str] = field(default_factory=set)
+    """Addresses that it does not know."""
+    letters: list[tuple[list[str], EmailMessage]] = field(default_factory=list)
+    """(to whom it was handed in, the letter)."""
+    _news: asyncio.Condition = field(default_factory=asyncio.Condition)
+
+    async def until(self, count: int) -> list[tuple[list[str], EmailMessage]]:
+        """Wait until so many came in."""
+        async with asyncio.timeout(PATIENCE_S), self._news:
+            await self._news.wait_for(lambda: len(self.letters) >= count)
+        return self.letters
+
+    async def handle_RCPT(
+        self, _server: SMTP, _session: Session, envelope: Envelope, address: str, _options: Any
+    ) -> str:
+        if address in self.refuses:
+            return "550 nobody of this name"
+        envelope.rcpt_tos.append(address)
+        return "250 OK"
+
+    async def handle_DATA(self, _server: SMTP, _session: Session, envelope: Envelope) -> str:
+        assert isinstance(envelope.content, bytes)
+        letter = message_from_bytes(envelope.content, policy=default)
+        assert isinstance(letter, EmailMessage)
+        async with self._news:
+            self.letters.append((list(envelope.rcpt_tos), letter))
+            self._news.notify_all()
+        return "250 OK"
+
+
+def text_of(letter: EmailMessage) -> str:
+    """Its plain text."""
+    content = letter.get_content()
+    assert isinstance(content, str)
+    return content
+
+
+@asynccontextmanager
+async def mail_server(
+    *, tls: ssl.SSLContext | None = None, starttls: ssl.SSLContext | None = None, asks_password: bool = False
+) -> AsyncIterator[MailServer]:
+    """Listens on a free port."""
+    found = MailServer()
+
+    def conversation() -> SMTP:
+        return SMTP(
+            found,
+            tls_context=starttls,
+            require_starttls=starttls is not None,
+            auth_required=asks_password,
+            authenticator=_is_known,
+            # It does not know that it is spoken to over TLS from the first byte on.
+            auth_require_tls=starttls is not None,
+            hostname="localhost",
+        )
+
+    server = await asyncio.get_running_loop().create_server(conversation, "127.0.0.1", 0, ssl=tls)
+    found.port = server.sockets[0].getsockname()[1]
+    try:
+        yield found
+    finally:
+        server.close()
+
+
+def _is_known(_server: SMTP, _session: Session, _envelope: Envelope, _mechanism: str, shown: Any) -> AuthResult:
+    is_right = isinstance(shown, LoginPassword) and (shown.login, shown.password) == (USER.encode(), PASSWORD.encode())
+    return AuthResult(success=is_right)

@@ -1,0 +1,91 @@
+"""A receiver of webhooks: a real HTTP server on loopback that fails as a test wants it to."""
+
+import asyncio
+import hmac
+import json
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any, Final
+
+PATIENCE_S: Final = 60.0
+HANG: Final = 0
+"""In place of a status: nothing is answered until the other side gives up."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taken:
+    """One request."""
+
+    headers: dict[str, str]
+    body: bytes
+    answered: int
+
+    @property
+    def document(self) -> dict[str, Any]:
+        document: dict[str, Any] = json.loads(self.body)
+        return document
+
+    def is_signed(self, key: str) -> bool:
+        """As a stranger would check it who has read what the header means."""
+        at, signed = self.headers["aliquot-signature"].split(",")
+        wanted = hmac.new(key.encode(), at.removeprefix("t=").encode() + b"." + self.body, sha256).hexdigest()
+        return hmac.compare_digest(signed, f"v1={wanted}")
+
+
+@dataclass(slots=True)
+class HttpReceiver:
+    """What it answers next is `answers`; then 200."""
+
+    port: int = 0
+    answers: deque[int] = field(default_factory=deque)
+    taken: list[Taken] = field(default_factory=list)
+    _news: asyncio.Condition = field(default_factory=asyncio.Condition)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/hook"
+
+    async def until(self, count: int) -> list[Taken]:
+        """Wait until it has had so many requests."""
+        async with asyncio.timeout(PATIENCE_S), self._news:
+            await self._news.wait_for(lambda: len(self.taken) >= count)
+        return self.taken
+
+    def told(self) -> list[str]:
+        """The texts of all that it has accepted."""
+        documents = [one.document for one in self.taken if one.answered == 200]
+        return [notice["text"] for document in documents for notice in document["notices"]]
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(asyncio.IncompleteReadError, ConnectionError):
+            head = (await reader.readuntil(b"\r\n\r\n")).decode()
+            headers = {
+                name.lower(): value for name, _, value in (line.partition(": ") for line in head.splitlines()[1:])
+            }
+            body = await reader.readexactly(int(headers["content-length"]))
+            status = self.answers.popleft() if self.answers else 200
+            async with self._news:
+                self.taken.append(Taken(headers=headers, body=body, answered=status))
+                self._news.notify_all()
+            if status == HANG:
+                await reader.read()
+            else:
+                at = f"Location: {self.url}/elsewhere\r\n" if 300 <= status < 400 else ""
+                writer.write(f"HTTP/1.1 {status} X\r\n{at}Content-Length: 0\r\nConnection: close\r\n\r\n".encode())
+                await writer.drain()
+        writer.close()
+
+
+@asynccontextmanager
+async def http_receiver(*answers: int) -> AsyncIterator[HttpReceiver]:
+    """Listens on a free port."""
+    receiver = HttpReceiver(answers=deque(answers))
+    server = await asyncio.start_server(receiver.serve, "127.0.0.1", 0)
+    receiver.port = server.sockets[0].getsockname()[1]
+    try:
+        yield receiver
+    finally:
+        server.close()
