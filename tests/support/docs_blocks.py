@@ -70,4 +70,5 @@ def matches(shown: str, real: str) -> bool:
 
 
 def _line(shown: str) -> str:
-    return "[^\n]*".join(map(re.escape, shown.split("..."))) + "\n"
+    words = re.escape(shown).replace(r"\ \.\.\.\ ", r"\ (?:[^\n]*\ )?")
+    return re.sub(r"\\ \\\.\\\.\\\.$", r"(?:\\ [^\\n]*)?", words).replace(r"\.\.\.", "[^\n]*") + "\n"

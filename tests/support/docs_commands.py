@@ -30,7 +30,7 @@ def _unknown(words: list[str]) -> Iterator[str]:
     command: Any = typer.main.get_command(main)
     while words and hasattr(command, "commands") and words[0] in command.commands:
         command = command.commands[words.pop(0)]
-    if hasattr(command, "commands") and not command.params and words:
+    if hasattr(command, "commands") and words and not words[0].startswith("-"):
         yield words[0]
         return
     known = {"--help", *(option for one in command.params for option in (*one.opts, *one.secondary_opts))}

@@ -14,8 +14,9 @@ from aliquot.execution.devices.host import HostPlugin
 from aliquot.execution.devices.mock import MockPlugin
 from aliquot_docs.markdown import code, table, text
 from aliquot_schema.devices import ResourceSpec
-from aliquot_schema.ids import AgentId, DeviceId, KernelId, SlotName
+from aliquot_schema.ids import AgentId, DeviceId, KernelId, SlotName, UserId
 from aliquot_schema.launching import LaunchOrder
+from aliquot_schema.secrets import SecretGrant, SecretUse
 
 GPU: Final = "GPU-8a3c"
 OF_A_GANG: Final = {
@@ -51,6 +52,7 @@ MEANINGS: Final = {
     "ALIQUOT_AGENT_ID": "The agent that runs it.",
     "ALIQUOT_SLOTS": "A JSON object: all that was given, by slot.",
     "ALIQUOT_RESOURCE_FILE": "The file with the resource spec: which amount of which device.",
+    "ALIQUOT_SECRETS_DIR": "Of a session with secrets as files: the folder that they are in.",
     "ALIQUOT_ARRAY_ID": "Of a task of a job array: the array's id.",
     "ALIQUOT_ARRAY_INDEX": "Of a task of a job array: its index.",
     "RANK": "The rank in the gang.",
@@ -79,7 +81,7 @@ def text_of(name: str) -> str:
 
 
 def example_environment() -> Mapping[str, str]:
-    """What rank 0 of a gang of two, that asked for half a GPU, two CPUs and 4 GiB, is given."""
+    """What rank 0 of a gang of two, that asked for half a GPU, two CPUs, 4 GiB and a secret, is given."""
     spec: ResourceSpec = {
         SlotName("cuda.shares"): {DeviceId(GPU): 500},
         SlotName("cpu"): {DeviceId("cpu0"): 1, DeviceId("cpu1"): 1},
@@ -92,6 +94,7 @@ def example_environment() -> Mapping[str, str]:
         environment=OF_A_GANG | OF_AN_ARRAY,
         working_directory=None,
         spec=spec,
+        secrets=(SecretGrant(owner=UserId("anna"), use=SecretUse(name="hub", as_file="hub"), value="..."),),
     )
     user = JobUser(name="anna", uid=1000, gid=1000, groups=(), home="/home/anna", shell="/bin/bash", switches=False)
     folder = Path("/var/lib/aliquot/agents/gpu01/sessions/ses_0190")
@@ -103,6 +106,7 @@ def example_environment() -> Mapping[str, str]:
         work=folder / "work",
         session=folder,
         resource_file=folder / "resource.json",
+        secrets=folder / "secrets",
     )
     # Whether the account has its home depends on the machine that builds this.
     return {**made, "HOME": user.home}

@@ -1,0 +1,118 @@
+"""What the pages say of the code is so: tests that are named exist, numbers are computed again, nothing is missing."""
+
+import inspect
+import re
+from typing import Final
+
+import pytest
+from aliquot_docs.drawing.partitions import AGENTS, divided
+from aliquot_docs.pages import commands, fair_share, job_environment, modules, settings, slurm, words
+from aliquot_docs.pages.graphql_reference import graphql_pages
+from aliquot_docs.pages.rest_reference import rest_page
+
+from aliquot.cli.main_job.own_server import OwnServer
+from aliquot.cli.session import slurm_variables
+from aliquot.settings import Settings, kebab
+from aliquot_schema.access import ROOTS
+from aliquot_schema.agents import AllocationMode
+from aliquot_schema.reasons import Reason
+from docs_tree import DOCS, ROOT, pages
+
+TEST: Final = re.compile(r"\btest_\w+\b")
+FILE: Final = re.compile(r"\b(?:tests|scripts|server|docker)/[\w./-]*\w")
+MADE: Final = frozenset({"server/agent-keys.json", "server/aliquot.db"})
+"""Files of a data folder, not of the source."""
+
+
+def test_tests_and_files_that_pages_name_exist() -> None:
+    defined = {name for path in (ROOT / "tests").rglob("*.py") for name in _tests_of(path.read_text(encoding="utf-8"))}
+    for page in pages():
+        text = page.read_text(encoding="utf-8")
+        assert set(TEST.findall(re.sub(FILE, "", text))) - defined == set(), page
+        assert [name for name in FILE.findall(text) if name not in MADE and not (ROOT / name).exists()] == [], page
+
+
+def test_every_failure_names_the_test_that_proves_it() -> None:
+    sections = (DOCS / "operating" / "failures.md").read_text(encoding="utf-8").split("\n### ")[1:]
+    assert len(sections) >= 20
+    assert [section.partition("\n")[0] for section in sections if "Proved by `test_" not in section] == []
+
+
+def test_every_setting_is_there_with_its_variable() -> None:
+    table = settings.settings_table()
+    assert [name for name in Settings.model_fields if f"| `{kebab(name)}` |" not in table] == []
+    assert settings.serve_flags()["local_agents"] == "--no-local-agents"
+    assert table.count("ALIQUOT_") >= len(Settings.model_fields) - len(settings.TABLES)
+
+
+def test_every_command_is_there() -> None:
+    page = commands.commands_page()
+    assert [path for path in commands.command_paths() if f" `{path}`\n" not in page] == []
+
+
+def test_every_operation_says_who_may_ask() -> None:
+    page = graphql_pages()["graphql-operations.md"]
+    assert page.count("Who may ask: ") == len(ROOTS)
+    assert "Who may ask: " in rest_page()
+
+
+def test_closed_lists_are_whole() -> None:
+    for reason in Reason:
+        assert f"| `{reason.value}` |" in words.members_table(Reason, head="reason")
+    assert len(words.expected_errors()) >= 20
+
+
+def test_every_package_has_a_line() -> None:
+    for source in modules.ROOTS:
+        found = dict(modules.packages(ROOT / source))
+        folders = {path.parent for path in (ROOT / source).rglob("*.py")}
+        assert {".".join(folder.relative_to((ROOT / source).parent).parts) for folder in folders} <= found.keys()
+        assert [name for name, said in found.items() if not said.strip()] == []
+
+
+def test_components_name_modules_that_exist() -> None:
+    text = (DOCS / "design" / "modules.md").read_text(encoding="utf-8")
+    named = re.findall(r"`(aliquot(?:_schema)?[\w.]*)`", text)
+    known = {name for source in modules.ROOTS for name, _ in modules.packages(ROOT / source)}
+    assert named
+    assert set(named) <= known
+
+
+def test_fair_share_by_hand_is_what_the_scheduler_computes() -> None:
+    text = (DOCS / "concepts" / "fair-share.md").read_text(encoding="utf-8")
+    anna, *others = fair_share.PEOPLE
+    project, everybody = (sum(map(fair_share.used_h, some)) for some in ((anna, others[0]), fair_share.PEOPLE))
+    age, fair, short, priority = fair_share.terms(anna)
+    shown = [f"{value:.1f}" for value in (project, everybody, fair_share.used_h(anna))]
+    shown += [f"{value:.2f}" for value in (age, fair, short, priority, age + fair + short + priority)]
+    by_project = 1 / (1 + project / everybody / 0.5)
+    by_person = 1 / (1 + fair_share.used_h(anna) / everybody / 0.25)
+    shown += [f"{value:.2f}" for value in (by_project, by_person)]
+    assert (by_project + by_person) / 2 == pytest.approx(fair, abs=1e-5)
+    by_hand = text.partition("by hand")[2]
+    assert [number for number in shown if number not in by_hand] == []
+
+
+def test_the_picture_of_the_modes_shows_what_is_divided() -> None:
+    found = {mode: [len(parts[agent]) for agent in AGENTS] for mode, parts in divided().items()}
+    assert found == {AllocationMode.SHARED: [5, 5], AllocationMode.AUTO_SPLIT: [3, 2], AllocationMode.MANUAL: [1, 3]}
+
+
+def test_slurms_variables_are_those_of_the_code() -> None:
+    source = inspect.getsource(slurm_variables)
+    assert set(slurm.variables()) == set(re.findall(r"\bSLURM[A-Z]*_[A-Z_]*[A-Z]\b", source))
+
+
+@pytest.mark.anyio
+async def test_a_real_job_has_the_variables_that_are_shown(demo: OwnServer) -> None:
+    async with demo.client() as client:
+        session = await client.submit(["env"], slots={"cuda.shares": 0.5, "cpu": 2, "mem": "1g"}, array="7")
+        await client.wait(session.id)
+        printed = [chunk.text async for chunk in client.logs(f"{session.id}_7")]
+    real = {line.partition("=")[0] for line in "".join(printed).splitlines()}
+    of_others = {"MASTER_ADDR", "MASTER_PORT", "ALIQUOT_SECRETS_DIR"}
+    assert real ^ job_environment.example_environment().keys() <= of_others
+
+
+def _tests_of(source: str) -> list[str]:
+    return re.findall(r"def (test_\w+)", source)
