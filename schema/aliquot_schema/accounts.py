@@ -25,6 +25,10 @@ class User:
     """Besides the default project, which everybody may submit to and nobody sees into."""
     disabled: bool = False
     """Nobody comes in by any of the keys. Sessions stay as they are."""
+    subject: str | None = None
+    """Who this is at the identity provider, `<issuer>#<sub>`; None = nobody has come in by a token of it yet."""
+    account: str | None = None
+    """`unix_name`, where no other user may have it; None where accounts may be shared. No two users have the same."""
     created_us: int = 0
     changed_us: int = 0
 

@@ -22,6 +22,7 @@ from aliquot.composition.agent_side import AgentPlan, agent_side
 from aliquot.composition.alone import AlonePlan, lone_server
 from aliquot.composition.first_start import FirstStart
 from aliquot.composition.folders import TOKEN_FILE, make_folders, read_token
+from aliquot.composition.identity import door_of
 from aliquot.composition.notices import notices_of
 from aliquot.composition.own_agents import agents_of
 from aliquot.composition.retention import keeping_of
@@ -71,7 +72,9 @@ async def serving(settings: Settings) -> AsyncIterator[Server]:
     async with _running(settings, nodes, token) as running, watched(running, settings) as lag:
         running.cases.admit(trust=settings.trust, per_minute=settings.submissions_per_minute or None)
         people = running.cases.state.people
-        auth = TokenAuth(token, UserId(getpass.getuser()), source=f"the file {token_file}", people=people)
+        owner = UserId(getpass.getuser())
+        door = door_of(settings, running.cases, owner=owner)
+        auth = TokenAuth(token, owner, source=f"the file {token_file}", people=people, door=door)
         yield Server(
             app=make_app(settings, running, auth, lag=lag, metrics_token=metrics),
             auth=auth,

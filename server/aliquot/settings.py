@@ -19,6 +19,7 @@ from pydantic_settings import (
 )
 
 from aliquot.api.metrics.settings import MeasuringSettings
+from aliquot.api.oidc.oidc_settings import OidcSettings
 from aliquot.delivery.notice_settings import NoticeSettings
 from aliquot.errors import ConfigurationError
 from aliquot.execution.agent.confinement.settings import ConfinementSettings
@@ -38,7 +39,7 @@ def kebab(name: str) -> str:
     return name.replace("_", "-")
 
 
-class Settings(ConfinementSettings, KeepingSettings, MeasuringSettings, NoticeSettings):
+class Settings(ConfinementSettings, KeepingSettings, MeasuringSettings, NoticeSettings, OidcSettings):
     """Everything that can be set. Names are kebab-case in `aliquot.toml`, `ALIQUOT_UPPER_SNAKE` in the environment."""
 
     model_config = SettingsConfigDict(

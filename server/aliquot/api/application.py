@@ -27,6 +27,7 @@ from aliquot.api.guard import Guard
 from aliquot.api.health import Conditions, Health
 from aliquot.api.held_open import HeldOpen
 from aliquot.api.limits import Limits
+from aliquot.api.looking import Looking
 from aliquot.api.metrics.endpoint import MetricsEndpoint
 from aliquot.api.metrics.requests import METRICS_PATH, RequestCounts
 from aliquot.api.metrics.server_families import ServerFigures
@@ -142,6 +143,7 @@ def create_app(deps: ApiDependencies) -> Starlette:
             Middleware(GZipMiddleware, minimum_size=1024, compresslevel=1),
             Middleware(BodyLimit, body_bytes=deps.limits.body_bytes),
             Middleware(BodyPatience, body_s=deps.limits.body_s),
+            Middleware(Looking, auth=deps.auth),
         ],
         exception_handlers={408: body_too_slow, 413: BodyRefusal(deps.limits.body_bytes)},
         lifespan=deps.lifespan,

@@ -1,13 +1,14 @@
 """Who is calling, for every face of the server: GraphQL, REST, sockets and pages.
 
-A caller shows the server's own token, which is in a file that only its owner can read, or an API key, or a browser's
-cookie, which stands for one of these. The token's holder is the admin with whom all begins.
+A caller shows the server's own token, which is in a file that only its owner can read, or an API key, or a token of an
+identity provider, or a browser's cookie, which stands for one of these. The holder of the server's token is the admin
+with whom all begins.
 """
 
 import hmac
 import time
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Final, Protocol
 
 from starlette.requests import HTTPConnection
 
@@ -25,6 +26,19 @@ from aliquot_schema.roles import Role
 TOKEN_CHARS_MIN: Final = 16
 
 
+class Door(Protocol):
+    """Lets people in by what somebody else vouches for: tokens of an identity provider."""
+
+    async def look_at(self, text: str) -> None:
+        """Have a text looked at, which may take a while, so that `shown` knows of it; never refuses."""
+
+    def shown(self, text: str, *, now_us: int) -> Bearer | None:
+        """Who shows a text that was looked at; None when it is no such token. Raises Unauthenticated."""
+
+    def bearer(self, reference: KeyId, *, now_us: int) -> Bearer | None:
+        """Who has come in before, under the id that stands for it; None when he may not be here any more."""
+
+
 class TokenAuth:
     """The token, and the keys of users.
 
@@ -33,6 +47,7 @@ class TokenAuth:
         user: who it stands for.
         source: where a person finds the token, in words for the refusal: `the file /path/token`.
         people: whose keys hold; they follow the log.
+        door: for tokens of an identity provider; None = there is none.
         now: seconds since the epoch.
     """
 
@@ -43,6 +58,7 @@ class TokenAuth:
         *,
         source: str = "the server's token file",
         people: People | None = None,
+        door: Door | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
         if len(token) < TOKEN_CHARS_MIN:
@@ -51,6 +67,7 @@ class TokenAuth:
         self._admin = Bearer(user=user, role=Role.ADMIN)
         self._source = source
         self._people = people or People()
+        self._door = door
         self._now = now
         self._cookies = Cookies(self._token, now=now)
         self._codes = LoginCodes()
@@ -63,6 +80,16 @@ class TokenAuth:
         """
         bearer = self.of_headers(request.headers.get("authorization"), request.cookies)
         return caller_of(bearer, request_id=request_id_of(request))
+
+    async def look_at(self, authorization: str | None) -> None:
+        """Have what is shown looked at where that takes a while: before any of the others is called with it."""
+        if self._door is not None and authorization is not None:
+            _, _, text = authorization.partition(" ")
+            await self._door.look_at(text.strip())
+
+    async def look_at_connection(self, payload: Mapping[str, object]) -> None:
+        """As `look_at`, for `of_connection`."""
+        await self.look_at(_told(payload))
 
     def of_headers(self, authorization: str | None, cookies: Mapping[str, str]) -> Bearer:
         """Tell who sent a request.
@@ -85,13 +112,10 @@ class TokenAuth:
         Raises:
             Unauthenticated: there is none, or it is not a valid one.
         """
-        authorization = next((value for key, value in payload.items() if key.lower() == "authorization"), None)
-        if isinstance(authorization, str):
-            return self.of_authorization(authorization)
-        token = payload.get("token")
-        if isinstance(token, str):
-            return self.of_authorization(f"Bearer {token}")
-        raise self._refusal("No token was sent.")
+        authorization = _told(payload)
+        if authorization is None:
+            raise self._refusal("No token was sent.")
+        return self.of_authorization(authorization)
 
     def of_authorization(self, authorization: str) -> Bearer:
         """Tell who sent an Authorization header.
@@ -113,13 +137,18 @@ class TokenAuth:
         if hmac.compare_digest(text.encode(), self._token):
             return self._admin
         found = self._people.shown(text, now_us=self._now_us())
+        if found is None and self._door is not None:
+            found = self._door.shown(text, now_us=self._now_us())
         if found is None:
             raise self._refusal("The token is neither the server's nor a key that holds.")
         return found
 
     def holder(self, key_id: KeyId | None) -> Bearer | None:
         """Who has a key, as it is now; None when it does not hold any more. Without a key it is the token's holder."""
-        return self._admin if key_id is None else self._people.bearer(key_id, now_us=self._now_us())
+        if key_id is None:
+            return self._admin
+        found = self._people.bearer(key_id, now_us=self._now_us())
+        return self._door.bearer(key_id, now_us=self._now_us()) if found is None and self._door else found
 
     def new_login_code(self, key_id: KeyId | None = None) -> str:
         """Make a code that signs one browser in, once, within a quarter of an hour, as whoever has the key."""
@@ -163,6 +192,15 @@ def caller_of(bearer: Bearer, *, request_id: str) -> Caller:
     return Caller(
         user=bearer.user, request_id=request_id, role=bearer.role, projects=bearer.projects, key_id=bearer.key_id
     )
+
+
+def _told(payload: Mapping[str, object]) -> str | None:
+    """What a connection_init shows, as a header would."""
+    authorization = next((value for key, value in payload.items() if key.lower() == "authorization"), None)
+    if isinstance(authorization, str):
+        return authorization
+    token = payload.get("token")
+    return f"Bearer {token}" if isinstance(token, str) else None
 
 
 def request_id_of(request: HTTPConnection) -> str:

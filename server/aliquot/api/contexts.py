@@ -83,7 +83,7 @@ class Contexts:
             connection=connection,
         )
 
-    def admit(self, context: SocketContext) -> None:
+    async def admit(self, context: SocketContext) -> None:
         """Find out who opened the WebSocket: by connection_init when it says, else by header or cookie.
 
         Raises:
@@ -91,6 +91,7 @@ class Contexts:
         """
         connection = context.connection
         if {"authorization", "token"} & {key.lower() for key in context.connection_params}:
+            await self.auth.look_at_connection(context.connection_params)
             context.bearer = self.auth.of_connection(context.connection_params)
         else:
             context.bearer = self.auth.of_headers(connection.headers.get("authorization"), connection.cookies)

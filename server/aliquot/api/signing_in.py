@@ -41,6 +41,7 @@ class SignIn:
         """Take what was typed into the form. The guard has seen that the form was this server's own."""
         text = (await request.body()).decode("ascii", "replace")
         key = parse_qs(text, max_num_fields=8).get(_FIELD, [""])[0].strip()
+        await self._auth.look_at(f"Bearer {key}")
         try:
             return _signed_in(request, self._auth.cookie_for(key))
         except Unauthenticated:

@@ -205,7 +205,7 @@ class GraphQLSocket(GraphQL[SocketContext, None]):
     async def on_ws_connect(self, context: SocketContext) -> Any:
         """Let the client in, or have it closed with 4403."""
         try:
-            self._contexts.admit(context)
+            await self._contexts.admit(context)
         except Unauthenticated as error:
             raise ConnectionRejectionError from error
         if self._open[context.caller.user] >= self.limits.sockets_per_user:

@@ -27,10 +27,14 @@ class People:
     def __init__(self) -> None:
         self.users: dict[UserId, User] = {}
         self.keys: dict[KeyId, ApiKey] = {}
+        self.subjects: dict[str, UserId] = {}
+        """By who they are at the identity provider."""
 
     def put_user(self, user: User) -> None:
         """What is true of a user from now on."""
         self.users[user.id] = user
+        if user.subject is not None:
+            self.subjects[user.subject] = user.id
 
     def put_key(self, key: ApiKey) -> None:
         """What is true of a key from now on."""

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from aliquot_schema.errors import Unavailable
 from aliquot_schema.events import Event, Record
-from aliquot_schema.ids import AgentId, KernelId, RequestId, SessionId, UserId
+from aliquot_schema.ids import AgentId, KernelId, ProjectId, RequestId, SessionId, UserId
 from aliquot_schema.launching import AgentMessage, Inventory, LaunchOrder, LogChunk
 from aliquot_schema.sessions import Session
 from aliquot_schema.states import SessionState
@@ -93,6 +93,18 @@ class StoreUnavailable(Unavailable):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Members:
+    """Sessions of somebody, and of projects that he is a member of."""
+
+    owner: UserId
+    projects: tuple[ProjectId, ...]
+
+    def has(self, session: Session) -> bool:
+        """Whether a session is one of them."""
+        return session.owner == self.owner or session.project in self.projects
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SessionQuery:
     """Which sessions to list, newest first unless `oldest_first`. Empty tuples and None do not filter."""
 
@@ -100,6 +112,7 @@ class SessionQuery:
     states: tuple[SessionState, ...] = ()
     owners: tuple[UserId, ...] = ()
     run_id: str | None = None
+    members_only: Members | None = None
     name: str | None = None
     after: SessionId | None = None
     """List what comes after this one in the order asked."""

@@ -15,7 +15,7 @@ from aliquot.service.preview import Previews
 from aliquot.service.projection import session_view
 from aliquot.service.state import State
 from aliquot.service.statistics import queue_statistics
-from aliquot.service.visibility import agent_seen, session_seen
+from aliquot.service.visibility import agent_seen, members_only, session_seen
 from aliquot_schema.agents import Agent
 from aliquot_schema.errors import InvalidRequest, Unavailable
 from aliquot_schema.ids import SESSION_PREFIX, AgentId, SessionId, UserId
@@ -95,7 +95,7 @@ class Queries:
 
     async def sessions(self, caller: Caller, where: SessionFilter, order: str, page: PageRequest) -> Page[SessionView]:
         """Sessions by the time of their submission."""
-        query = _query(where, order, page)
+        query = _query(caller, where, order, page)
         if self._state.ended_complete or _wants_live_only(where):
             return self._from_state(caller, query)
         return await self._from_store(caller, query)
@@ -188,7 +188,7 @@ def _wants_live_only(where: SessionFilter) -> bool:
     return bool(where.states) and not ENDED & frozenset(where.states)
 
 
-def _query(where: SessionFilter, order: str, page: PageRequest) -> SessionQuery:
+def _query(caller: Caller, where: SessionFilter, order: str, page: PageRequest) -> SessionQuery:
     after = None if page.after is None else SessionId(key_of(page.after))
     if after is not None and not after.startswith(SESSION_PREFIX):
         raise InvalidRequest("after: this is no cursor of this list; take one from pageInfo", field="after")
@@ -197,6 +197,8 @@ def _query(where: SessionFilter, order: str, page: PageRequest) -> SessionQuery:
         states=where.states,
         owners=tuple(UserId(text) for text in where.owners),
         run_id=where.run_id,
+        # Whoever could list by what he is not shown would find it by guessing.
+        members_only=None if where.run_id is None else members_only(caller),
         name=where.name,
         after=after,
         oldest_first=order == SessionOrder.OLDEST,
@@ -215,6 +217,7 @@ def _matches(session: Session, query: SessionQuery) -> bool:
         and (not query.states or session.state in query.states)
         and (not query.owners or session.owner in query.owners)
         and (query.run_id is None or session.run_id == query.run_id)
+        and (query.members_only is None or query.members_only.has(session))
         and (query.name is None or session.name == query.name)
     )
 

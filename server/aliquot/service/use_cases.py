@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from aliquot.service.accounts.buckets import Rate
 from aliquot.service.accounts.gate import Gate
 from aliquot.service.accounts.keys import Accounts
-from aliquot.service.accounts.trust import Trust
+from aliquot.service.accounts.trust import Trust, check_apart
 from aliquot.service.administration import Administration
 from aliquot.service.creation import Creation
 from aliquot.service.feed import Feed
@@ -94,7 +94,10 @@ class UseCases:
         Args:
             trust: what keeps their jobs apart.
             per_minute: sessions that a user may submit; None = as many as he likes.
+        Raises:
+            ConfigurationError: some of them share an account that was given to one.
         """
+        check_apart(trust, self.state.people.users.values())
         rate = None if per_minute is None else Rate(per_minute=per_minute)
         self.accounts.trust = trust
         gate = Gate(self.state.people, trust=trust, rate=rate, monotonic=self.clock.monotonic)

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
+from aliquot.service.ports import Members
 from aliquot_schema.errors import Forbidden
 from aliquot_schema.ids import ProjectId, SessionId
 from aliquot_schema.privacy import HIDDEN, KERNEL_HIDDEN, Sight
@@ -22,6 +23,11 @@ def sight_of(caller: Caller, *, owner: str, project: str) -> Sight:
     if caller.role >= Role.OPERATOR or ProjectId(project) in caller.projects:
         return Sight.MEMBER
     return Sight.EVERYBODY
+
+
+def members_only(caller: Caller) -> Members | None:
+    """The sessions of which a caller sees what members see; None = all."""
+    return None if caller.role >= Role.OPERATOR else Members(owner=caller.user, projects=caller.projects)
 
 
 def session_seen(caller: Caller, view: SessionView) -> SessionView:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, and_, func, select
+from sqlalchemy import ColumnElement, Connection, Row, and_, func, or_, select
 
 from aliquot.service.ports import SessionQuery
 from aliquot.store.mapping import BY_ENTITY, KERNEL, LEASE, SESSION
@@ -83,6 +83,9 @@ def _conditions(query: SessionQuery) -> list[ColumnElement[bool]]:
     conditions: list[ColumnElement[bool]] = [column.in_(values) for column, values in among if values]
     if query.run_id is not None:
         conditions.append(SESSIONS.c.run_id == query.run_id)
+    if query.members_only is not None:
+        members = query.members_only
+        conditions.append(or_(SESSIONS.c.owner == members.owner, SESSIONS.c.project.in_(members.projects)))
     if query.name is not None:
         conditions.append(SESSIONS.c.name == query.name)
     return conditions

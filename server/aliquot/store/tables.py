@@ -262,6 +262,10 @@ class UserRow(Row, table=True):
     """`User`."""
 
     __tablename__ = "users"
+    __table_args__ = (
+        Index("uq_users_subject", "subject", unique=True, **_where("subject IS NOT NULL")),
+        Index("uq_users_account", "account", unique=True, **_where("account IS NOT NULL")),
+    )
 
     id: str = _key()
     version: int = _number()
@@ -269,6 +273,8 @@ class UserRow(Row, table=True):
     unix_name: str | None = _text()
     projects: str = _text()
     disabled: bool
+    subject: str | None = _text()
+    account: str | None = _text()
     created_us: int = _number()
     changed_us: int = _number()
 

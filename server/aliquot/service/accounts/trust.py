@@ -1,11 +1,17 @@
 """Trust: what keeps the jobs of several people on one server apart."""
 
+from collections.abc import Iterable
 from enum import StrEnum
+from typing import Final
 
+from aliquot.errors import ConfigurationError
 from aliquot_schema.accounts import User
 from aliquot_schema.errors import Forbidden, StateConflict
 from aliquot_schema.requests import Caller
 from aliquot_schema.roles import Role
+
+NOBODY: Final = "nobody"
+"""The account that agents take for orders that name none."""
 
 
 class Trust(StrEnum):
@@ -31,6 +37,28 @@ def check_may_join(trust: Trust, user: User) -> None:
             "the server as root, or say with --single-trust-domain that everybody is trusted alike; viewers may join",
             id=user.id,
             state=trust,
+        )
+
+
+def check_apart(trust: Trust, users: Iterable[User]) -> None:
+    """Refuse to start where accounts are no longer said to be shared, and still are.
+
+    Raises:
+        ConfigurationError: it says who shares which, and what to do.
+    """
+    if trust is not Trust.SEPARATE:
+        return
+    owners: dict[str, list[str]] = {}
+    for user in users:
+        if user.unix_name is not None and not user.disabled:
+            owners.setdefault(user.unix_name, []).append(user.id)
+    shared = [(name, who) for name, who in owners.items() if len(who) > 1 or name == NOBODY]
+    if shared:
+        words = "; ".join(f"{name} is that of {' and '.join(sorted(who))}" for name, who in sorted(shared))
+        raise ConfigurationError(
+            f"jobs of several people would run as one Unix account, and not be kept apart: {words}. Start the server "
+            "with --single-trust-domain as before, give each of them an account of his own (aliquot user set NAME "
+            "--unix ACCOUNT) or disable him (aliquot user disable NAME), and then start it without"
         )
 
 

@@ -1,25 +1,28 @@
 """Users: made, changed and disabled by admins."""
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from aliquot.service.accounts.names import project_names, unix_name, user_name
 from aliquot.service.accounts.projection import user_view
-from aliquot.service.accounts.trust import Trust, check_may_join
+from aliquot.service.accounts.trust import NOBODY, Trust, check_may_join
 from aliquot.service.draft import Draft
 from aliquot.service.office import Office, check_version
 from aliquot.service.permissions import check_role
+from aliquot.service.ports import DuplicateKey
 from aliquot_schema.account_views import NewUser, UserChanged, UserChanges, UserView
 from aliquot_schema.accounts import User
-from aliquot_schema.errors import InvalidRequest, NotFound, StateConflict
+from aliquot_schema.errors import InvalidRequest, NotFound, StateConflict, Unavailable
 from aliquot_schema.ids import UserId
 from aliquot_schema.natural_order import natural_key
 from aliquot_schema.requests import Caller
 from aliquot_schema.roles import Role
 
+T = TypeVar("T")
+
 NAME_SHOWN_MAX: Final = 80
-NOBODY: Final = "nobody"
-"""The account that agents take for orders that name none."""
+TRIES_MAX: Final = 3
 
 
 class Users(Office):
@@ -59,8 +62,7 @@ class Users(Office):
             if known is not None:
                 state = "disabled" if known.disabled else "enabled"
                 raise StateConflict(f"there is a user {user.id} already, and {state}", id=user.id, state=state)
-            self._check(user)
-            return draft.put(user, "created")
+            return draft.put(self.checked(user), "created")
 
         return self._user_changed(await self._act(caller, change))
 
@@ -81,7 +83,7 @@ class Users(Office):
             wanted = replace(known, **given)
             if wanted == known:
                 return known
-            self._check(wanted)
+            wanted = self.checked(wanted)
             what = "changed" if wanted.disabled is known.disabled else "disabled" if wanted.disabled else "enabled"
             return draft.put(replace(wanted, changed_us=self._clock.now_us()), what)
 
@@ -95,12 +97,17 @@ class Users(Office):
         """
         return await self.update_user(caller, name, UserChanges(disabled=True), expected_version)
 
-    def _check(self, user: User) -> None:
+    def checked(self, user: User) -> User:
+        """A user as he may be, with the Unix account that is his alone.
+
+        Raises:
+            InvalidRequest, StateConflict: he may not be like that.
+        """
         if user.disabled:
-            return
+            return replace(user, account=user.account if user.account == user.unix_name else None)
         check_may_join(self.trust, user)
         if user.unix_name is None or self.trust is Trust.SHARED:
-            return
+            return replace(user, account=None)
         if user.unix_name == NOBODY:
             raise InvalidRequest(
                 f"unix_name: what has no account of its own runs as {NOBODY}; name another one", field="unix_name"
@@ -111,6 +118,17 @@ class Users(Office):
                     f"unix_name: {user.unix_name} is that of {other.id}; jobs of two people would not be kept apart",
                     field="unix_name",
                 )
+        return replace(user, account=user.unix_name)
+
+    async def _act(self, caller: Caller, change: Callable[[Draft], T]) -> T:
+        for _ in range(TRIES_MAX):
+            try:
+                return await super()._act(caller, change)
+            except (
+                DuplicateKey
+            ):  # another server has the name, or the Unix account: what stands against it is known now
+                await self._journal.catch_up()
+        raise Unavailable("others change users at this moment; try again")
 
     def _user_changed(self, user: User) -> UserChanged:
         return UserChanged(user=user_view(user), revision=self._state.revision)

@@ -1,0 +1,169 @@
+"""People come in by tokens of an identity provider: a real one, from npm, in a process of its own."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+import pytest
+import websockets
+
+from aliquot.api.oidc.provider_keys import PAUSE_S, ProviderKeys
+from aliquot_schema.ids import UserId
+from aliquot_schema.requests import Caller
+from aliquot_schema.roles import Role
+from oidc_stand import Provider, Stand, provider, stand
+
+pytestmark = pytest.mark.anyio
+
+PEOPLE = {
+    "ann": {"preferred_username": "ann", "groups": ["gpu-users", "vision"]},
+    "olga": {"preferred_username": "olga", "groups": ["gpu-operators", "gpu-users"]},
+    "guest": {"preferred_username": "guest"},
+    "hasty": {"preferred_username": "hasty", "groups": ["gpu-users"], "ttl": 2},
+    "machine": {},
+}
+TERMS: dict[str, Any] = {
+    "oidc_users": "new",
+    "oidc_roles": {"gpu-users": "user", "gpu-operators": "operator"},
+    "oidc_projects": {"vision": "cv"},
+}
+SUBMIT = "mutation ($input: CreateSessionInput!) { create_session(input: $input) { __typename } }"
+WORK = {"input": {"command": {"shell": "true"}, "slots": [{"slot": "cuda.device", "amount": "1"}]}}
+WAIT_S = 60
+ROOT = Caller(user=UserId("root"), request_id="req_test", role=Role.ADMIN)
+
+
+@pytest.fixture(scope="module")
+def there() -> Iterator[Provider]:
+    with provider(PEOPLE) as running:
+        yield running
+
+
+@pytest.fixture
+async def here(there: Provider) -> AsyncIterator[Stand]:
+    async with stand(there.issuer, **TERMS) as running:
+        yield running
+
+
+@asynccontextmanager
+async def socket_of(here: Stand, token: str) -> AsyncIterator[websockets.ClientConnection]:
+    """A WebSocket of somebody who was let in."""
+    address = here.url.replace("http", "ws") + "/graphql"
+    async with websockets.connect(address, subprotocols=[websockets.Subprotocol("graphql-transport-ws")]) as socket:
+        await socket.send(json.dumps({"type": "connection_init", "payload": {"token": token}}))
+        assert json.loads(await asyncio.wait_for(socket.recv(), WAIT_S))["type"] == "connection_ack"
+        yield socket
+
+
+async def who(here: Stand, token: str) -> dict[str, Any]:
+    answer = await here.me(token)
+    assert answer.status_code == 200, answer.text
+    found: dict[str, Any] = answer.json()["data"]["me"]
+    return found
+
+
+async def test_a_token_lets_in_with_the_roles_and_projects_of_its_groups(there: Provider, here: Stand) -> None:
+    assert await who(here, there.token("ann")) == {"name": "ann", "role": "user", "projects": ["cv"]}
+    assert await who(here, there.token("olga")) == {"name": "olga", "role": "operator", "projects": []}
+    assert await who(here, there.token("guest")) == {"name": "guest", "role": "viewer", "projects": []}
+    assert here.stage.state.people.users[UserId("ann")].subject == f"{there.issuer}#ann"
+
+
+async def test_it_does_what_a_key_does_on_both_faces(there: Provider, here: Stand) -> None:
+    async with here.client(there.token("ann")) as ann, here.client(there.token("guest")) as guest:
+        made = await ann.post("/graphql", json={"query": SUBMIT, "variables": WORK})
+        assert made.json()["data"]["create_session"]["__typename"] == "CreateSessionSuccess"
+        assert (await ann.post("/queue/submit", json={"command": "true"})).status_code == 200
+        assert (await guest.get("/queue")).json()["total_queued"] == 2
+        assert (await guest.post("/queue/submit", json={"command": "true"})).status_code == 403
+        assert (await ann.post("/orchestrator/stop", json={})).status_code == 403
+
+
+async def test_nobody_comes_in_whom_no_admin_has_made_a_user_unless_that_is_said(there: Provider) -> None:
+    async with stand(there.issuer, oidc_users="existing") as here:
+        refused = await here.me(there.token("ann"))
+        assert refused.status_code == 401
+        assert "there is no user ann" in refused.text
+
+
+async def test_a_token_for_somebody_else_or_without_a_name_is_refused_in_words(there: Provider, here: Stand) -> None:
+    for token, words in (
+        (there.token("ann", audience="mail"), "Audience"),
+        (there.token("machine"), "has no preferred_username"),
+    ):
+        refused = await here.me(token)
+        assert refused.status_code == 401
+        assert words in refused.text
+        assert refused.headers["www-authenticate"] == "Bearer"
+
+
+async def test_machines_are_named_by_another_claim(there: Provider) -> None:
+    async with stand(there.issuer, oidc_name_claim="sub", oidc_users="new") as here:
+        assert (await who(here, there.token("machine")))["name"] == "machine"
+
+
+async def test_a_disabled_user_is_refused_at_once_and_loses_his_socket(there: Provider, here: Stand) -> None:
+    token = there.token("ann")
+    await who(here, token)
+    async with socket_of(here, token) as socket:
+        await here.accounts.disable_user(ROOT, "ann", None)
+        with pytest.raises(websockets.ConnectionClosed) as closed:
+            await asyncio.wait_for(socket.recv(), WAIT_S)
+        assert closed.value.rcvd is not None
+        assert closed.value.rcvd.code == 4401
+    assert (await here.me(token)).status_code == 401
+    assert (await here.me(there.token("ann"))).status_code == 401
+
+
+async def test_an_open_socket_ends_with_its_token(there: Provider) -> None:
+    async with stand(there.issuer, **TERMS, oidc_leeway_s=0) as here:
+        token = there.token("hasty")
+        async with socket_of(here, token) as socket:
+            with pytest.raises(websockets.ConnectionClosed) as closed:
+                await asyncio.wait_for(socket.recv(), WAIT_S)
+            assert closed.value.rcvd is not None
+            assert closed.value.rcvd.code == 4401
+        assert (await here.me(token)).status_code == 401
+
+
+async def test_a_key_that_is_new_at_the_provider_is_found_and_one_that_is_gone_is_not_believed() -> None:
+    now = 0.0
+    with provider(PEOPLE) as first:
+        old, port = first.token("ann"), httpx.URL(first.issuer).port
+        keys = ProviderKeys(first.issuer, monotonic=lambda: now)
+        async with stand(first.issuer, keys=keys, **TERMS) as here:
+            assert (await here.me(old)).status_code == 200
+            unseen = first.token("olga")
+            first.stop()
+            with provider(PEOPLE, key="second", port=port or 0) as second:
+                new = second.token("ann")
+                assert (await here.me(new)).status_code == 401, "the provider was asked a moment ago"
+                now += PAUSE_S
+                assert (await here.me(new)).status_code == 200
+                assert (await here.me(unseen)).status_code == 401
+
+
+async def test_a_provider_that_is_away_keeps_nobody_with_a_key_out() -> None:
+    with provider(PEOPLE) as there:
+        token = there.token("ann")
+    async with stand(there.issuer, **TERMS) as here:
+        refused = await here.me(token)
+        assert refused.status_code == 401
+        assert "cannot be asked" in refused.text
+        assert (await who(here, "the-servers-own-token"))["role"] == "admin"
+
+
+async def test_a_browser_is_signed_in_by_a_token_as_long_as_it_holds(there: Provider, here: Stand) -> None:
+    token = there.token("ann")
+    async with httpx.AsyncClient(base_url=here.url, timeout=60) as browser:
+        origin = {"origin": here.url}
+        entered = await browser.post("/login", data={"key": token}, headers=origin)
+        assert entered.status_code == 303
+        found = await browser.post("/graphql", json={"query": "{ me { name } }"}, headers=origin)
+        assert found.json()["data"] == {"me": {"name": "ann"}}
+        await here.accounts.disable_user(ROOT, "ann", None)
+        refused = await browser.post("/graphql", json={"query": "{ me { name } }"}, headers=origin)
+        assert refused.status_code == 401

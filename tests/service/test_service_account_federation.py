@@ -1,0 +1,177 @@
+"""People of an identity provider become users: told by who they are, named once, and followed from then on."""
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from aliquot.clock import RandomIds
+from aliquot.errors import ConfigurationError
+from aliquot.service.accounts.federation import Federation, Identity
+from aliquot.service.accounts.keys import Accounts
+from aliquot.service.accounts.trust import Trust, check_apart
+from aliquot_schema.account_views import NewUser, UserChanges
+from aliquot_schema.accounts import User
+from aliquot_schema.errors import InvalidRequest, Unauthenticated
+from aliquot_schema.ids import UserId
+from aliquot_schema.requests import Caller
+from aliquot_schema.roles import Role
+from leader_servers import OneServer, servers_on
+from service_bench import agent
+from service_stage import Stage, stage
+
+pytestmark = pytest.mark.anyio
+
+ROOT = Caller(user=UserId("root"), request_id="req_test", role=Role.ADMIN)
+ANN = Identity(
+    subject="https://id#1", name="ann", role=Role.USER, has_role=False, projects=None, unix_name=None, issued_us=0
+)
+
+
+def federation_of(on: Stage, *, trust: Trust = Trust.SHARED, is_open: bool = True) -> tuple[Federation, Accounts]:
+    accounts = Accounts(state=on.state, journal=on.journal, clock=on.clock, ids=RandomIds())
+    accounts.trust = trust
+    found = Federation(
+        users=accounts,
+        people=on.state.people,
+        journal=on.journal,
+        clock=on.clock,
+        is_open=is_open,
+        owner=UserId("root"),
+    )
+    return found, accounts
+
+
+def told(on: Stage, **more: Any) -> Identity:
+    """What a token of this moment says."""
+    return replace(ANN, issued_us=on.clock.now_us(), **more)
+
+
+async def test_somebody_new_is_made_a_user_once() -> None:
+    async with stage([]) as on:
+        federation, _ = federation_of(on)
+        names = await asyncio.gather(*(federation.user_of(told(on)) for _ in range(4)))
+        assert set(names) == {"ann"}
+        user = on.state.people.users[UserId("ann")]
+        assert (user.role, user.subject, user.version) == (Role.USER, ANN.subject, 1)
+        assert [event.actor for event in await on.events() if event.kind == "user.created"] == ["system:oidc"]
+
+
+async def test_who_was_made_by_an_admin_is_known_by_his_name_once_and_by_who_he_is_from_then_on() -> None:
+    async with stage([]) as on:
+        federation, accounts = federation_of(on, is_open=False)
+        with pytest.raises(Unauthenticated, match="no user ann"):
+            await federation.user_of(told(on))
+        await accounts.create_user(ROOT, NewUser(name="ann", role=Role.OPERATOR))
+        assert await federation.user_of(told(on)) == "ann"
+        assert on.state.people.users[UserId("ann")].role is Role.OPERATOR
+        with pytest.raises(Unauthenticated, match="somebody else"):
+            await federation.user_of(told(on, subject="https://id#2"))
+        assert await federation.user_of(told(on, name="renamed")) == "ann"
+
+
+async def test_nobody_comes_in_as_the_servers_own_admin_or_under_a_name_that_is_none() -> None:
+    async with stage([]) as on:
+        federation, _ = federation_of(on)
+        for name in ("root", "system:allocator", "a/b", "", "x" * 65):
+            with pytest.raises(Unauthenticated):
+                await federation.user_of(told(on, name=name))
+        assert on.state.people.users == {}
+
+
+async def test_a_record_follows_what_newer_tokens_say_and_no_older_one() -> None:
+    async with stage([]) as on:
+        federation, _ = federation_of(on)
+        before = told(on, has_role=True, role=Role.ADMIN, projects=("a", "b"))
+        await federation.user_of(before)
+        await federation.user_of(told(on, has_role=True, role=Role.VIEWER, projects=("a",)))
+        await federation.user_of(before)
+        user = on.state.people.users[UserId("ann")]
+        assert (user.role, user.projects, user.version) == (Role.VIEWER, ("a",), 2)
+
+
+async def test_one_who_is_disabled_stays_so() -> None:
+    async with stage([]) as on:
+        federation, accounts = federation_of(on)
+        await federation.user_of(told(on))
+        await accounts.disable_user(ROOT, "ann", None)
+        await federation.user_of(told(on, has_role=True, role=Role.ADMIN))
+        user = on.state.people.users[UserId("ann")]
+        assert (user.disabled, user.role) == (True, Role.USER)
+        await accounts.create_user(ROOT, NewUser(name="bob", role=Role.USER))
+        await accounts.disable_user(ROOT, "bob", None)
+        with pytest.raises(Unauthenticated, match="disabled"):
+            await federation.user_of(told(on, name="bob", subject="https://id#2"))
+
+
+async def test_rules_of_accounts_hold_for_them_too() -> None:
+    async with stage([]) as on:
+        alone, _ = federation_of(on, trust=Trust.ALONE)
+        with pytest.raises(Unauthenticated, match="single-trust-domain"):
+            await alone.user_of(told(on))
+        assert await alone.user_of(told(on, role=Role.VIEWER)) == "ann"
+        apart, _ = federation_of(on, trust=Trust.SEPARATE)
+        bob = told(on, name="bob", subject="https://id#2", unix_name="bob1")
+        assert await apart.user_of(bob) == "bob"
+        assert on.state.people.users[UserId("bob")].account == "bob1"
+        with pytest.raises(Unauthenticated, match="not be kept apart"):
+            await apart.user_of(replace(bob, name="eve", subject="https://id#3"))
+        with pytest.raises(Unauthenticated, match="root"):
+            await apart.user_of(replace(bob, name="eve", subject="https://id#3", unix_name="root"))
+
+
+def federated(server: OneServer) -> Federation:
+    cases = server.cases
+    cases.accounts.trust = Trust.SEPARATE
+    return Federation(
+        users=cases.accounts,
+        people=cases.state.people,
+        journal=cases.journal,
+        clock=cases.clock,
+        is_open=True,
+        owner=UserId("root"),
+    )
+
+
+async def test_two_servers_make_one_user_of_somebody_who_comes_to_both(database_url: str) -> None:
+    async with servers_on(database_url, [agent("a", devices=1)]) as servers:
+        both = [federated(server) for server in servers.all]
+        for number in range(5):
+            identity = replace(ANN, name=f"user{number}", subject=f"https://id#{number}", issued_us=2**60)
+            names = await asyncio.gather(*(one.user_of(identity) for one in both))
+            assert set(names) == {f"user{number}"}
+
+
+async def test_two_servers_give_one_unix_account_to_one_user(database_url: str) -> None:
+    async with servers_on(database_url, [agent("a", devices=1)]) as servers:
+        offices = [server.cases.accounts for server in servers.all]
+        for office in offices:
+            office.trust = Trust.SEPARATE
+        for number in range(5):
+            asked = [
+                NewUser(name=f"{who}{number}", role=Role.USER, unix_name=f"unix{number}") for who in ("ann", "bob")
+            ]
+            made = await asyncio.gather(
+                *(office.create_user(ROOT, new) for office, new in zip(offices, asked, strict=True)),
+                return_exceptions=True,
+            )
+            assert sorted(type(one).__name__ for one in made) == ["InvalidRequest", "UserChanged"], made
+        await offices[0].create_user(ROOT, NewUser(name="cat", role=Role.USER))
+        await offices[1].create_user(ROOT, NewUser(name="dan", role=Role.USER))
+        changed = await asyncio.gather(
+            offices[0].update_user(ROOT, "cat", UserChanges(unix_name="same"), None),
+            offices[1].update_user(ROOT, "dan", UserChanges(unix_name="same"), None),
+            return_exceptions=True,
+        )
+        assert sum(isinstance(one, InvalidRequest) for one in changed) == 1, changed
+
+
+def test_a_server_that_no_longer_shares_accounts_says_who_still_does_and_what_to_do() -> None:
+    ann, bob = (User(id=UserId(name), role=Role.USER, unix_name="team") for name in ("ann", "bob"))
+    check_apart(Trust.SHARED, [ann, bob])
+    check_apart(Trust.SEPARATE, [ann, replace(bob, disabled=True), replace(ann, id=UserId("cat"), unix_name=None)])
+    with pytest.raises(ConfigurationError, match=r"team is that of ann and bob.*--single-trust-domain.*user set"):
+        check_apart(Trust.SEPARATE, [bob, ann])
+    with pytest.raises(ConfigurationError, match="nobody is that of ann"):
+        check_apart(Trust.SEPARATE, [replace(ann, unix_name="nobody")])

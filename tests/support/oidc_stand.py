@@ -1,0 +1,149 @@
+"""An identity provider in a process of its own, and a server that lets its people in."""
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import httpx
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
+from jwt.algorithms import ECAlgorithm
+
+from aliquot.api.application import ApiDependencies, create_app
+from aliquot.api.authentication import TokenAuth
+from aliquot.api.held_open import HeldOpen
+from aliquot.api.oidc.oidc_door import OidcDoor
+from aliquot.api.oidc.oidc_settings import OidcSettings
+from aliquot.api.oidc.provider_keys import ProviderKeys
+from aliquot.api.oidc.tokens import Tokens
+from aliquot.clock import RandomIds, SystemClock
+from aliquot.service.accounts.federation import Federation
+from aliquot.service.accounts.keys import Accounts
+from aliquot.service.accounts.trust import Trust
+from aliquot.service.administration import Administration
+from aliquot_schema.ids import UserId
+from api_server import listening
+from service_bench import agent
+from service_stage import Stage, stage
+
+ROOT: Final = Path(__file__).parents[2]
+DASHBOARD: Final = ROOT / "server" / "dashboard"
+SCRIPT: Final = ROOT / "tests" / "api" / "oidc_provider.mjs"
+SECRET: Final = "a secret that everybody knows"
+AUDIENCE: Final = "aliquot"
+
+
+def signing_key(kid: str) -> dict[str, Any]:
+    """A new private key, as the provider takes it."""
+    key: dict[str, Any] = ECAlgorithm.to_jwk(ec.generate_private_key(ec.SECP256R1()), as_dict=True)
+    return key | {"kid": kid, "alg": "ES256", "use": "sig"}
+
+
+@dataclass(frozen=True)
+class Provider:
+    """Where it is."""
+
+    issuer: str
+    process: "subprocess.Popen[bytes]"
+
+    def stop(self) -> None:
+        """End it; doing it twice is no error."""
+        self.process.terminate()
+        self.process.wait(60)
+
+    def token(self, client: str, *, audience: str = AUDIENCE) -> str:
+        """A token of a client."""
+        asked = {"grant_type": "client_credentials", "resource": f"urn:{audience}"}
+        answer = httpx.post(f"{self.issuer}/token", data=asked, auth=(client, SECRET), timeout=60)
+        assert answer.status_code == 200, answer.text
+        token: str = answer.json()["access_token"]
+        return token
+
+
+@contextmanager
+def provider(
+    clients: Mapping[str, Mapping[str, Any]], *, ttl: int = 600, key: str = "first", port: int = 0
+) -> Iterator[Provider]:
+    """Start one, with these claims of its clients; stop it at the end."""
+    node = shutil.which("node")
+    if node is None or not (DASHBOARD / "node_modules" / "oidc-provider").is_dir():
+        pytest.skip("Node is not here, or what scripts/setup installs for it")
+    people = {name: {"ttl": claims.get("ttl", ttl), "claims": claims} for name, claims in clients.items()}
+    arguments = [DASHBOARD / "package.json", str(port), json.dumps(people), json.dumps({"keys": [signing_key(key)]})]
+    process = subprocess.Popen(
+        [node, SCRIPT, *arguments], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=os.environ
+    )
+    assert process.stdout is not None
+    with process.stdout:
+        try:
+            line = process.stdout.readline()
+            assert line, "the provider ended without a word"
+            yield Provider(json.loads(line)["issuer"], process)
+        finally:
+            process.terminate()
+            process.wait(60)
+
+
+@dataclass
+class Stand:
+    """A server, and what a test acts on."""
+
+    stage: Stage
+    accounts: Accounts
+    door: OidcDoor
+    url: str
+
+    def client(self, token: str) -> httpx.AsyncClient:
+        """One that shows a token."""
+        return httpx.AsyncClient(base_url=self.url, headers={"authorization": f"Bearer {token}"}, timeout=60)
+
+    async def me(self, token: str) -> httpx.Response:
+        """What the server takes somebody for."""
+        async with self.client(token) as client:
+            return await client.post("/graphql", json={"query": "{ me { name role projects } }"})
+
+
+@asynccontextmanager
+async def stand(issuer: str, *, keys: ProviderKeys | None = None, **settings: Any) -> AsyncIterator[Stand]:
+    """The real service behind the real HTTP face, which takes tokens of a provider."""
+    async with AsyncExitStack() as stack:
+        parts = await stack.enter_async_context(stage([agent("a", devices=1)]))
+        office = {"state": parts.state, "journal": parts.journal, "clock": SystemClock()}
+        accounts = Accounts(**office, ids=RandomIds())  # type: ignore[arg-type]  # by name
+        accounts.trust = Trust.SHARED
+        terms = OidcSettings(oidc_issuer=issuer, **settings)
+        people, owner = parts.state.people, UserId("root")
+        door = OidcDoor(
+            Tokens(keys or ProviderKeys(issuer), issuer=issuer, audience=AUDIENCE, leeway_s=terms.oidc_leeway_s),
+            terms=terms,
+            federation=Federation(
+                users=accounts,
+                people=people,
+                journal=parts.journal,
+                clock=SystemClock(),
+                is_open=terms.oidc_users == "new",
+                owner=owner,
+            ),
+            people=people,
+        )
+        auth = TokenAuth("the-servers-own-token", owner, people=people, door=door)
+        held_open = HeldOpen(auth)
+        parts.journal.listeners.append(held_open.note)
+        deps = ApiDependencies(
+            reader=parts.queries,
+            writer=parts.sessions,
+            watcher=parts.watching,
+            admin=Administration(**office),  # type: ignore[arg-type]  # by name
+            accounts=accounts,
+            auth=auth,
+            held_open=held_open,
+            outside=parts.outside,
+        )
+        port = await stack.enter_async_context(listening(create_app(deps), lifespan="off"))
+        yield Stand(parts, accounts, door, f"http://127.0.0.1:{port}")
