@@ -29,6 +29,8 @@ class Access:
 LOOK: Final = Access(least=Role.VIEWER)
 SUBMIT: Final = Access(least=Role.USER)
 CHANGE: Final = Access(least=Role.USER, others=Role.OPERATOR)
+MEMBERS: Final = Access(least=Role.VIEWER, others=Role.OPERATOR)
+"""Or about what is of a project that they are members of."""
 OPERATE: Final = Access(least=Role.OPERATOR)
 ADMINISTER: Final = Access(least=Role.ADMIN)
 OWN: Final = Access(least=Role.VIEWER, others=Role.ADMIN)
@@ -40,16 +42,19 @@ ROOTS: Final[Mapping[str, Access]] = {
             "Query.agents",
             "Query.alerts",
             "Query.cluster",
+            "Query.device_history",
             "Query.me",
             "Query.notice_preferences",
             "Query.orchestrator",
             "Query.policy",
             "Query.queue",
+            "Query.queue_history",
             "Query.queue_statistics",
             "Query.quotas",
             "Query.session",
             "Query.sessions",
             "Query.usage",
+            "Query.usage_history",
             "Subscription.device_updates",
             "Mutation.set_notice_preferences",
             "Subscription.queue_updates",
@@ -60,6 +65,7 @@ ROOTS: Final[Mapping[str, Access]] = {
     **dict.fromkeys(("Query.preview_session", "Mutation.create_session", "Mutation.create_sessions"), SUBMIT),
     "Mutation.allocate_gpus": SUBMIT,
     "Mutation.release_gpus": LOOK,
+    "Query.session_history": MEMBERS,
     **dict.fromkeys(
         (
             "Mutation.cancel_session",

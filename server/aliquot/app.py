@@ -24,6 +24,7 @@ from aliquot.composition.first_start import FirstStart
 from aliquot.composition.folders import TOKEN_FILE, make_folders, read_token
 from aliquot.composition.identity import door_of
 from aliquot.composition.notices import notices_of
+from aliquot.composition.history import history_kept
 from aliquot.composition.own_agents import agents_of
 from aliquot.composition.retention import keeping_of
 from aliquot.composition.running import Running
@@ -69,7 +70,11 @@ async def serving(settings: Settings) -> AsyncIterator[Server]:
     token_file = settings.data_folder / TOKEN_FILE
     token = read_token(token_file)
     metrics = metrics_token(settings)
-    async with _running(settings, nodes, token) as running, watched(running, settings) as lag:
+    async with (
+        _running(settings, nodes, token) as running,
+        watched(running, settings) as lag,
+        history_kept(running, settings),
+    ):
         running.cases.admit(trust=settings.trust, per_minute=settings.submissions_per_minute or None)
         people = running.cases.state.people
         owner = UserId(getpass.getuser())
@@ -102,6 +107,7 @@ def make_app(
             held_open=held_open,
             agents=running.agents,
             outside=running.cases.outside,
+            historian=running.cases.history,
             outputs=running.outputs,
             ray=lambda: _ray_status(running),
             orchestrator=lambda: orchestrator_view(running.standing(), running.cases.state.orchestration),

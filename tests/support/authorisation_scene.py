@@ -16,6 +16,7 @@ from aliquot.clock import RandomIds
 from aliquot.service.accounts.keys import Accounts
 from aliquot.service.accounts.trust import Trust
 from aliquot.service.administration import Administration
+from aliquot.service.history.history import History
 from aliquot_schema.account_views import NewApiKey, NewUser
 from aliquot_schema.ids import UserId
 from aliquot_schema.requests import Caller, NewSession
@@ -93,6 +94,7 @@ async def scene() -> AsyncIterator[Scene]:
             auth=auth,
             held_open=held_open,
             outside=parts.outside,
+            historian=History(state=parts.state, queries=parts.queries, clock=parts.clock),
         )
         port = await stack.enter_async_context(listening(create_app(deps), lifespan="off"))
         found = Scene(parts, accounts, f"http://127.0.0.1:{port}")

@@ -7,6 +7,7 @@ from typing import Protocol
 from aliquot_schema.audit_views import ChangeView
 from aliquot_schema.graphql.accounts_port import Accountant as Accountant
 from aliquot_schema.graphql.administration_port import Administrator as Administrator
+from aliquot_schema.graphql.history_port import Historian as Historian
 from aliquot_schema.live_views import DeviceUpdateView, Place, SessionUpdateView
 from aliquot_schema.outside_views import NewOutside, OutsideView
 from aliquot_schema.preview_views import SessionPreview
@@ -153,3 +154,5 @@ class Context:
     """Who leads."""
     outside: Outsider | None = None
     """None: nothing is given to work that is run outside."""
+    historian: Historian | None = None
+    """None: nothing is kept of what was measured."""

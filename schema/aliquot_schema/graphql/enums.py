@@ -15,6 +15,7 @@ from aliquot_schema.devices import DeviceAccess as DeviceAccess
 from aliquot_schema.devices import DeviceHealth as DeviceHealth
 from aliquot_schema.devices import Isolation as Isolation
 from aliquot_schema.findings import Discrepancy as Discrepancy
+from aliquot_schema.history_views import UsageBy as UsageBy
 from aliquot_schema.leases import LeaseKind as LeaseKind
 from aliquot_schema.notice_views import AlertState as AlertState
 from aliquot_schema.notices import AlertRule as AlertRule
@@ -67,6 +68,7 @@ DESCRIPTIONS: Final[dict[type[Enum], str]] = {
     DeliveryState: "Where a notice for one receiver is: on its way, there, or given up after a day.",
     NoticeKind: "What a notice is about: an alert of a rule, or what became of a session.",
     Severity: "How much it matters. What is critical is told in quiet hours too.",
+    UsageBy: "Whose usage is added up.",
     SessionOrder: "In which order sessions are listed, by the time they were submitted.",
 }
 

@@ -14,6 +14,7 @@ from aliquot_schema.graphql.connections import Connection, connection_of
 from aliquot_schema.graphql.context import Context
 from aliquot_schema.graphql.doctor import DoctorQueries
 from aliquot_schema.graphql.enums import AgentOrder, SessionOrder
+from aliquot_schema.graphql.history import HistoryQueries
 from aliquot_schema.graphql.inputs import AgentFilterInput, SessionFilterInput
 from aliquot_schema.graphql.notices import NoticeQueries
 from aliquot_schema.graphql.orchestrator import OrchestratorQueries
@@ -40,6 +41,7 @@ class Query(
     AuditQueries,
     ClusterQueries,
     DoctorQueries,
+    HistoryQueries,
     NoticeQueries,
     OrchestratorQueries,
     PreviewQueries,

@@ -43,7 +43,7 @@ from aliquot.service.accounts.buckets import Rate
 from aliquot.service.outside import Outside
 from aliquot.service.watching import Outputs
 from aliquot_schema.agent_protocol import PATH as AGENTS_PATH
-from aliquot_schema.graphql.context import Accountant, Administrator, RayView, Reader, Watcher, Writer
+from aliquot_schema.graphql.context import Accountant, Administrator, Historian, RayView, Reader, Watcher, Writer
 from aliquot_schema.graphql.schema import build_schema
 from aliquot_schema.server_views import ALONE, OrchestratorView
 
@@ -75,6 +75,8 @@ class ApiDependencies:
     """Who leads."""
     outside: Outside | None = None
     """Work that is run outside; None: there is no REST face."""
+    historian: Historian | None = None
+    """What was measured; None: nothing is kept of it."""
     outputs: Outputs | None = None
     """What the other servers may read of the server's own agents; None: there are no others."""
     allowed_hosts: tuple[str, ...] = ("127.0.0.1", "localhost", "::1")
@@ -102,6 +104,7 @@ def create_app(deps: ApiDependencies) -> Starlette:
         ray=deps.ray,
         orchestrator=deps.orchestrator,
         outside=deps.outside,
+        historian=deps.historian,
     )
     documents, rates = Documents(deps.limits), query_rates(deps.limits)
     schema = build_schema(

@@ -3,10 +3,11 @@
 Each fragment is weighed once, however often it is spread: walking it again at every spread would take time that
 doubles with every level of nesting.
 
-Cost counts fields. A field with an argument `first` multiplies what is below it by the page asked for; a variable
-counts as the largest page, so that a weight belongs to the document alone. Other lists count once: their length is
-the cluster's, not the caller's choice. Introspection counts as a list of the schema's types; its depth does not count,
-since the usual query goes deep and a rule of its own bounds it.
+Cost counts fields. A field with an argument `first` multiplies what is below it by the page asked for, one with
+`points` by a tenth of these: many numbers cost what few objects do. A variable counts as the largest number, so that a
+weight belongs to the document alone. Other lists count once: their length is the cluster's, not the caller's choice.
+Introspection counts as a list of the schema's types; its depth does not count, since the usual query goes deep and a
+rule of its own bounds it.
 """
 
 from collections.abc import Mapping
@@ -34,8 +35,12 @@ from graphql import (
 
 from aliquot.api.limits import Limits
 from aliquot_schema.graphql.paging import PAGE_MAX
+from aliquot_schema.history_views import POINTS_MAX
 
-_PAGE: Final = "first"
+_STEP: Final = "step"
+"""How many points it makes is not in the document: as many as there may be."""
+_SIZES: Final = {"first": (PAGE_MAX, 1), "points": (POINTS_MAX, 10), _STEP: (POINTS_MAX, 10)}
+"""Arguments that say how much is given: the most, and how many count as one."""
 _INTROSPECTION: Final = 20
 """What one field below `__schema` counts as."""
 
@@ -125,12 +130,15 @@ class _Scale:
 
 
 def _page(node: FieldNode, field: GraphQLField | None) -> int:
-    if field is None or _PAGE not in field.args:
+    name = None if field is None else next((name for name in _SIZES if name in field.args), None)
+    if field is None or name is None:
         return 1
+    most, unit = _SIZES[name]
     for argument in node.arguments or ():
-        if argument.name.value == _PAGE:
+        if argument.name.value == name and name != _STEP:
             literal = argument.value
             # Bounded, or a number of a thousand digits would be counted with; the resolver refuses what is too large.
             digits = literal.value if isinstance(literal, IntValueNode) else ""
-            return max(1, min(int(digits), PAGE_MAX)) if digits and len(digits) <= 9 else PAGE_MAX
-    return int(field.args[_PAGE].default_value)
+            return max(1, (min(int(digits), most) if digits and len(digits) <= 9 else most) // unit)
+    usual = field.args[name].default_value
+    return max(1, (usual if isinstance(usual, int) else most) // unit)

@@ -11,6 +11,7 @@ from aliquot_schema.graphql.context import (
     Accountant,
     Administrator,
     Context,
+    Historian,
     Outsider,
     RayView,
     Reader,
@@ -48,6 +49,7 @@ class Contexts:
     ray: Callable[[], RayView | None] = lambda: None
     orchestrator: Callable[[], OrchestratorView] = lambda: ALONE
     outside: Outsider | None = None
+    historian: Historian | None = None
 
     def of_request(self, request: HTTPConnection) -> Context:
         """The context of one HTTP request.
@@ -66,6 +68,7 @@ class Contexts:
             ray=self.ray,
             orchestrator=self.orchestrator,
             outside=self.outside,
+            historian=self.historian,
         )
 
     def of_socket(self, connection: HTTPConnection) -> SocketContext:
@@ -80,6 +83,7 @@ class Contexts:
             ray=self.ray,
             orchestrator=self.orchestrator,
             outside=self.outside,
+            historian=self.historian,
             connection=connection,
         )
 

@@ -17,6 +17,7 @@ from aliquot.service.notices.plan import NoticePlan
 from aliquot.service.orchestrator import Orchestrator, Ports, load_state
 from aliquot.service.ports import Loaded, Store
 from aliquot.service.state import State
+from aliquot.store.history.held import DatabaseHeld
 from aliquot.store.opening import open_store
 
 
@@ -71,6 +72,7 @@ async def lone_server(plan: AlonePlan) -> AsyncIterator[Running]:
     )
     orchestrator.administration.copy = store.copy
     orchestrator.administration.book = store.book
+    orchestrator.history.book = DatabaseHeld(store)
     open_notices(orchestrator, plan.notices, store)
     await begin(orchestrator, plan.first)
     await orchestrator.forget_agents(side.own | side.expected)

@@ -23,6 +23,7 @@ from aliquot.service.notices.plan import NoticePlan
 from aliquot.service.orchestrator import state_of
 from aliquot.service.state import State
 from aliquot.service.use_cases import UseCases
+from aliquot.store.history.held import DatabaseHeld
 from aliquot.store.sharing import SharedDatabase, share
 
 log: Final = logging.getLogger("aliquot.app")
@@ -85,6 +86,7 @@ async def _on_duty(plan: SharedPlan, database: SharedDatabase, state: State) -> 
     # Servers' clocks differ: what follows from an event is not dated before it.
     cases.journal.listeners.append(lambda event: plan.clock.not_before(event.at_us))
     cases.administration.book = database.store.book
+    cases.history.book = DatabaseHeld(database.store)
     open_notices(cases, plan.notices, database.store)
     await begin(cases, plan.first)
     turns = _Turns(plan, cases, database, own, LeaderDoor(plan.keys, leader=lambda: duty.standing.leader_address))

@@ -55,6 +55,7 @@ class AgentMessages:
         clock: Clock,
         grace_ms: int,
         on_reachable: Callable[[], None],
+        on_readings: Callable[[ReadingsTaken], None] = lambda _: None,
         device_time: DeviceTime | None = None,
     ) -> None:
         self._state = state
@@ -65,6 +66,7 @@ class AgentMessages:
         self._clock = clock
         self._grace_ms = grace_ms
         self._on_reachable = on_reachable
+        self._on_readings = on_readings
         self._device_time = device_time or DeviceTime()
         self._waiting: asyncio.Queue[AgentMessage] = asyncio.Queue(WAITING_MAX)
 
@@ -116,6 +118,7 @@ class AgentMessages:
             case ReadingsTaken(agent_id=agent_id, readings=readings):
                 self._state.readings.take(agent_id, readings)
                 self._device_time.measure(agent_id, readings, state=self._state, now_s=self._clock.monotonic())
+                self._on_readings(message)
                 if self._state.space.note(agent_id, message.disk_shortage):
                     self._on_reachable()
 

@@ -9,10 +9,11 @@ from aliquot.service.accounts.trust import Trust, check_apart
 from aliquot.service.administration import Administration
 from aliquot.service.creation import Creation
 from aliquot.service.feed import Feed
+from aliquot.service.history.history import History
 from aliquot.service.journal import Journal
 from aliquot.service.ledger.ports import LedgerStore
-from aliquot.service.measuring.measures import Measures
 from aliquot.service.live.watching import LiveSources
+from aliquot.service.measuring.measures import Measures
 from aliquot.service.notices.plan import NoticePlan
 from aliquot.service.outside import Outside
 from aliquot.service.ports import Clock, Executor, Ids, Store
@@ -76,6 +77,7 @@ class UseCases:
             clock=clock,
         )
         self.queries = Queries(state=state, store=store, feed=self.feed, previews=self.previews, clock=clock)
+        self.history = History(state=state, queries=self.queries, clock=clock)
         self.sessions = Sessions(state=state, journal=self.journal, creation=creation, store=store, clock=clock)
         self.administration = Administration(state=state, journal=self.journal, clock=clock)
         self.accounts = Accounts(state=state, journal=self.journal, clock=clock, ids=ids)

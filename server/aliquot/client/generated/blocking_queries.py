@@ -3,6 +3,7 @@
 Made from the schema by `python -m aliquot_schema.graphql.client_code`; not to be edited.
 """
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from aliquot.client.blocking_calls import BlockingCalls
@@ -12,7 +13,8 @@ from aliquot.client.generated.agents import Agent
 from aliquot.client.generated.audit import AuditFilterInput, DeviceHolding
 from aliquot.client.generated.cluster import Cluster
 from aliquot.client.generated.doctor import Examination
-from aliquot.client.generated.enums import AgentOrder, AlertState, SessionOrder
+from aliquot.client.generated.enums import AgentOrder, AlertState, SessionOrder, UsageBy
+from aliquot.client.generated.history import History, UsageHistory
 from aliquot.client.generated.inputs import AgentFilter, CreateSessionInput, SessionFilter
 from aliquot.client.generated.notices import NoticePreferences, NoticeReceiver, NoticeRule
 from aliquot.client.generated.orchestrator import Orchestrator
@@ -84,6 +86,43 @@ class BlockingQueries(BlockingCalls):
     def doctor(self) -> Examination:
         """Ask every agent now, and tell what does not agree. For operators."""
         return self._run(self._client.doctor())
+
+    def device_history(
+        self,
+        agent_id: str,
+        *,
+        device_ids: Sequence[str] | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        points: int = 300,
+    ) -> History:
+        """What an agent's accelerators measured over time."""
+        return self._run(
+            self._client.device_history(agent_id, device_ids=device_ids, since=since, until=until, points=points)
+        )
+
+    def queue_history(
+        self, *, since: datetime | None = None, until: datetime | None = None, points: int = 300
+    ) -> History:
+        """How long the queue was, and how many GPUs were held, over time."""
+        return self._run(self._client.queue_history(since=since, until=until, points=points))
+
+    def session_history(self, id: str, *, points: int = 300) -> History:
+        """
+        What the devices of a session measured while it held them. For its owner, members of its project and operators.
+        """
+        return self._run(self._client.session_history(id, points=points))
+
+    def usage_history(
+        self,
+        *,
+        by: UsageBy = UsageBy.USER,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        step: float | None = None,
+    ) -> UsageHistory:
+        """Who held how many GPUs over time, by the record of what was granted."""
+        return self._run(self._client.usage_history(by=by, since=since, until=until, step=step))
 
     def alerts(
         self, *, state: AlertState | None = AlertState.OPEN, first: int = 20, after: str | None = None

@@ -254,6 +254,13 @@ class Severity(StrEnum):
     CRITICAL = "critical"
 
 
+class UsageBy(StrEnum):
+    """Whose usage is added up."""
+
+    USER = "user"
+    PROJECT = "project"
+
+
 class Victims(StrEnum):
     """
     Who may be asked to make room: nobody, those who said that they are willing, or any. What a quota says is its

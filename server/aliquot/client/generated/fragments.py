@@ -142,6 +142,8 @@ pass_number preempted_at preempted_by""",
 id node_id name model available memory_total memory_used utilization temperature allocated
 allocated_to { ...Holder }""",
     "GpusAllocated": """job_id session_id gpu_ids gpus { ...AllocatedGpu } expires_at renewed revision""",
+    "History": """started_at step points series { ...HistorySeries } warning""",
+    "HistorySeries": """metric unit agent_id device_id values maximum""",
     "HoldSessionResult": """
 __typename ... on HoldSessionSuccess { session { ...Session } revision } ... on
 InvalidRequest { code message field } ... on LimitExceeded { code message field limit
@@ -334,6 +336,8 @@ Unavailable { code message } ... on NotFound { code message kind id } ... on Sta
 VersionConflict_actual: actual } ... on Error { code message }""",
     "UpdateSessionPrioritySuccess": """session { ...Session } revision""",
     "Usage": """project user gpu_hours gpu_hours_month gpu_hours_decayed share""",
+    "UsageHistory": """started_at step points series { ...UsageSeries } warning""",
+    "UsageSeries": """name gpu_hours utilization""",
     "User": """name version role unix_name projects disabled created_at changed_at""",
     "UserChangeResult": """
 __typename ... on UserChangeSuccess { user { ...User } revision } ... on InvalidRequest {

@@ -3,6 +3,7 @@
 Made from the schema by `python -m aliquot_schema.graphql.client_code`; not to be edited.
 """
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 
@@ -13,7 +14,8 @@ from aliquot.client.generated.agents import Agent
 from aliquot.client.generated.audit import AuditFilterInput, DeviceHolding
 from aliquot.client.generated.cluster import Cluster
 from aliquot.client.generated.doctor import Examination
-from aliquot.client.generated.enums import AgentOrder, AlertState, SessionOrder
+from aliquot.client.generated.enums import AgentOrder, AlertState, SessionOrder, UsageBy
+from aliquot.client.generated.history import History, UsageHistory
 from aliquot.client.generated.inputs import AgentFilter, CreateSessionInput, SessionFilter
 from aliquot.client.generated.notices import NoticePreferences, NoticeReceiver, NoticeRule
 from aliquot.client.generated.orchestrator import Orchestrator
@@ -50,6 +52,20 @@ query ledger_passes($first: Int! = 20, $after: String = null) { ledger_passes(fi
 $first, after: $after) { ...LedgerPassUncountedConnection } }"""
 CLUSTER: Final = """query cluster { cluster { ...Cluster } }"""
 DOCTOR: Final = """query doctor { doctor { ...Examination } }"""
+DEVICE_HISTORY: Final = """
+query device_history($agent_id: String!, $device_ids: [String!] = null, $since: DateTime =
+null, $until: DateTime = null, $points: Int! = 300) { device_history(agent_id: $agent_id,
+device_ids: $device_ids, since: $since, until: $until, points: $points) { ...History } }"""
+QUEUE_HISTORY: Final = """
+query queue_history($since: DateTime = null, $until: DateTime = null, $points: Int! = 300)
+{ queue_history(since: $since, until: $until, points: $points) { ...History } }"""
+SESSION_HISTORY: Final = """
+query session_history($id: ID!, $points: Int! = 300) { session_history(id: $id, points:
+$points) { ...History } }"""
+USAGE_HISTORY: Final = """
+query usage_history($by: UsageBy! = user, $since: DateTime = null, $until: DateTime =
+null, $step: Float = null) { usage_history(by: $by, since: $since, until: $until, step:
+$step) { ...UsageHistory } }"""
 ALERTS: Final = """
 query alerts($state: AlertState = open, $first: Int! = 20, $after: String = null) {
 alerts(state: $state, first: $first, after: $after) { ...AlertUncountedConnection } }"""
@@ -154,6 +170,51 @@ class Queries(Asking):
     async def doctor(self) -> Examination:
         """Ask every agent now, and tell what does not agree. For operators."""
         found: Examination = await self._read(DOCTOR, {}, Examination)
+        return found
+
+    async def device_history(
+        self,
+        agent_id: str,
+        *,
+        device_ids: Sequence[str] | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        points: int = 300,
+    ) -> History:
+        """What an agent's accelerators measured over time."""
+        found: History = await self._read(
+            DEVICE_HISTORY,
+            {"agent_id": agent_id, "device_ids": device_ids, "since": since, "until": until, "points": points},
+            History,
+        )
+        return found
+
+    async def queue_history(
+        self, *, since: datetime | None = None, until: datetime | None = None, points: int = 300
+    ) -> History:
+        """How long the queue was, and how many GPUs were held, over time."""
+        found: History = await self._read(QUEUE_HISTORY, {"since": since, "until": until, "points": points}, History)
+        return found
+
+    async def session_history(self, id: str, *, points: int = 300) -> History:
+        """
+        What the devices of a session measured while it held them. For its owner, members of its project and operators.
+        """
+        found: History = await self._read(SESSION_HISTORY, {"id": id, "points": points}, History)
+        return found
+
+    async def usage_history(
+        self,
+        *,
+        by: UsageBy = UsageBy.USER,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        step: float | None = None,
+    ) -> UsageHistory:
+        """Who held how many GPUs over time, by the record of what was granted."""
+        found: UsageHistory = await self._read(
+            USAGE_HISTORY, {"by": by, "since": since, "until": until, "step": step}, UsageHistory
+        )
         return found
 
     async def alerts(

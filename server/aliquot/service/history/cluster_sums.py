@@ -1,6 +1,7 @@
 """The cluster's GPUs together, from the newest sample of every agent."""
 
 from dataclasses import dataclass
+from math import nan
 from typing import Final
 
 from aliquot.service.history.measures import Kind, index_of
@@ -37,8 +38,10 @@ class ClusterSums:
         self._newest[sample.roster.agent_id] = sample
 
     def at(self, now_us: int) -> GpuSums:
-        """All of them now; who is silent is forgotten."""
+        """All of them now, NaN when nobody says anything; who is silent is forgotten."""
         self._newest = {name: one for name, one in self._newest.items() if now_us - one.at_us < OLD_US}
+        if not self._newest:
+            return GpuSums(total=nan, held=nan, held_idle=nan)
         seen: dict[tuple[NodeId, DeviceId], tuple[float, bool]] = {}
         for sample in self._newest.values():
             roster = sample.roster

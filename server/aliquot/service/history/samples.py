@@ -1,8 +1,12 @@
 """Samples: what is handed from the event loop to the thread that keeps history."""
 
 from dataclasses import dataclass
+from typing import Final
 
 from aliquot_schema.ids import AgentId, DeviceId, NodeId
+
+QUEUE_EVERY_S: Final = 10.0
+"""Between two samples of the queue."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,6 +9,7 @@ from aliquot.service.allocator import Allocator
 from aliquot.service.disk_space import watch
 from aliquot.service.dispatch import Dispatch
 from aliquot.service.draft import Draft
+from aliquot.service.history.recording import HistoryRecording
 from aliquot.service.launcher import Launcher
 from aliquot.service.leadership.consequences import Consequences
 from aliquot.service.leadership.ports import Beginning
@@ -59,6 +60,7 @@ class Term:
         self.recording = None if ledger is None else recording_of(state, beginning.epoch, ledger, clock)
         self.allocator = _allocator(cases, beginning, self.recording, on_scheduled=self._launcher.enqueue)
         _listen(cases, self.recording, self._dispatch)
+        self._history = HistoryRecording(cases.history, state=state, journal=journal, clock=clock)
         self._messages = AgentMessages(
             state=state,
             journal=journal,
@@ -68,6 +70,7 @@ class Term:
             clock=clock,
             grace_ms=grace_ms,
             on_reachable=self._note_reachable,
+            on_readings=self._history.note,
             device_time=cases.measures.devices,
         )
         self.reaper = Reaper(
@@ -101,6 +104,7 @@ class Term:
             loops.create_task(self._messages.listen(), name="agent messages in")
             loops.create_task(self._messages.run(), name="agent messages")
             loops.create_task(self.reaper.run(), name="reaper")
+            loops.create_task(self._history.run(), name="history")
 
     async def until_reachable(self, agents: frozenset[AgentId]) -> None:
         """Wait until all of these agents have joined."""

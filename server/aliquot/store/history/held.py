@@ -1,0 +1,114 @@
+"""The record of who held what, read for history, a page at a time."""
+
+from collections.abc import AsyncIterator, Callable
+from functools import partial
+from typing import Any, Final, Protocol, TypeVar
+
+from sqlalchemy import ColumnElement, Connection, Select, and_, func, literal, or_, select, tuple_
+
+from aliquot.service.history.held import Held
+from aliquot.store.audit.following import follow
+from aliquot.store.audit.tables import HOLDINGS
+from aliquot.store.tables import SESSIONS
+from aliquot_schema.ids import LEASE_PREFIX, SESSION_PREFIX, AgentId, DeviceId, ProjectId, SessionId, SlotName, UserId
+from aliquot_schema.sessions import DEFAULT_PROJECT
+
+T = TypeVar("T")
+
+PAGE: Final = 2_000
+_KEY: Final = (HOLDINGS.c.ended_us, HOLDINGS.c.lease_id, HOLDINGS.c.device_id, HOLDINGS.c.slot)
+_IS_ACCELERATOR: Final = HOLDINGS.c.slot.contains(".", autoescape=True)
+
+
+class Runner(Protocol):
+    """Runs functions of a connection, and says `StoreUnavailable` when the database fails."""
+
+    async def write(self, work: Callable[[Connection], T]) -> T:
+        """Run what makes its own transactions."""
+
+    async def read(self, work: Callable[[Connection], T]) -> T:
+        """Run what only reads."""
+
+
+class DatabaseHeld:
+    """`HeldBook`; what the methods promise is said there."""
+
+    def __init__(self, database: Runner) -> None:
+        self._database = database
+
+    async def between(self, since_us: int, until_us: int) -> AsyncIterator[tuple[Held, ...]]:
+        await self._follow()
+        yield await self._database.read(partial(_open, until_us=until_us))
+        after: tuple[Any, ...] = (since_us, "", "", "")
+        while True:
+            page, last = await self._database.read(partial(_ended, after=after, until_us=until_us))
+            yield page
+            if last is None:
+                return
+            after = last
+
+    async def of_session(self, session_id: SessionId, until_us: int) -> tuple[Held, ...]:
+        await self._follow()
+        return await self._database.read(partial(_of_session, session_id=session_id, until_us=until_us))
+
+    async def _follow(self) -> None:
+        while await self._database.write(follow):  # one page of the log a turn, so that commits wait for one at most
+            continue
+
+
+def _open(connection: Connection, *, until_us: int) -> tuple[Held, ...]:
+    """What is held now."""
+    return _found(connection, _asked(until_us).where(HOLDINGS.c.ended_us.is_(None), HOLDINGS.c.from_us < until_us))
+
+
+def _ended(
+    connection: Connection, *, after: tuple[Any, ...], until_us: int
+) -> tuple[tuple[Held, ...], tuple[Any, ...] | None]:
+    """The next page of what was given back, and where the one after it begins; None at the end."""
+    asked = _asked(until_us).add_columns(*(column.label(f"key_{place}") for place, column in enumerate(_KEY)))
+    asked = asked.where(tuple_(*_KEY) > tuple_(*map(literal, after)), HOLDINGS.c.ended_us > after[0] - 1)
+    rows = connection.execute(asked.order_by(*_KEY).limit(PAGE)).all()
+    page = tuple(_held(row) for row in rows if row.from_us < until_us)
+    return page, tuple(rows[-1][-len(_KEY) :]) if len(rows) == PAGE else None
+
+
+def _of_session(connection: Connection, *, session_id: SessionId, until_us: int) -> tuple[Held, ...]:
+    """Leases are named by their session."""
+    outside = f"{LEASE_PREFIX}{session_id.removeprefix(SESSION_PREFIX)}"
+    own = or_(_begins(f"{session_id}."), _begins(f"{outside}."))
+    asked = _asked(until_us).where(own, HOLDINGS.c.session_id == session_id)
+    return _found(connection, asked.order_by(HOLDINGS.c.granted_event, HOLDINGS.c.slot, HOLDINGS.c.device_id))
+
+
+def _begins(prefix: str) -> ColumnElement[bool]:
+    """As a range, which the key of the table finds."""
+    return and_(HOLDINGS.c.lease_id >= prefix, HOLDINGS.c.lease_id < prefix[:-1] + chr(ord(prefix[-1]) + 1))
+
+
+def _asked(until_us: int) -> Select[Any]:
+    columns = (HOLDINGS.c[name] for name in ("owner", "agent_id", "device_id", "slot", "amount", "from_us"))
+    asked = select(
+        *columns,
+        func.coalesce(HOLDINGS.c.ended_us, until_us).label("ended_us"),
+        func.coalesce(SESSIONS.c.project, DEFAULT_PROJECT).label("project"),
+    )
+    return asked.select_from(HOLDINGS.outerjoin(SESSIONS, SESSIONS.c.id == HOLDINGS.c.session_id)).where(
+        _IS_ACCELERATOR
+    )
+
+
+def _found(connection: Connection, asked: Select[Any]) -> tuple[Held, ...]:
+    return tuple(map(_held, connection.execute(asked)))
+
+
+def _held(row: Any) -> Held:
+    return Held(
+        owner=UserId(row.owner),
+        project=ProjectId(row.project),
+        agent_id=AgentId(row.agent_id),
+        device_id=DeviceId(row.device_id),
+        slot=SlotName(row.slot),
+        amount=row.amount,
+        from_us=row.from_us,
+        ended_us=row.ended_us,
+    )
