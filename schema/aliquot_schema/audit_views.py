@@ -27,7 +27,7 @@ class ChangedFieldView:
 
     name: str
     before: str | None
-    """None = the record was made by this change."""
+    """None = the record was made by this change, or what was before was removed as too old."""
     after: str
 
 

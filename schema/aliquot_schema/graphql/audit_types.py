@@ -21,7 +21,9 @@ class UncountedConnection(Generic[T]):
 @strawberry.type(description="One field of a record. Values are JSON texts.")
 class ChangedField:
     name: str = strawberry.field(description="The field.")
-    before: str | None = strawberry.field(description="What it was; null when the record was made by this change.")
+    before: str | None = strawberry.field(
+        description="What it was; null when the record was made by this change, or what was before is no longer kept."
+    )
     after: str = strawberry.field(description="What it is.")
 
 

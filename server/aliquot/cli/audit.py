@@ -33,10 +33,12 @@ def device(
     until: Moment = None,
     data_folder: Folder = None,
     database: DatabaseUrl = None,
+    archive_folder: ArchiveFolderOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Who held a device: at a moment, over a time, or, if none is named, now."""
+    """Who held a device: at a moment, over a time, or, if none is named, now. What was archived is looked for too."""
     from aliquot.clock import SystemClock
+    from aliquot.store.archive.past_holdings import archived, merged, seals_after
     from aliquot.store.audit.following import follow_all
     from aliquot.store.audit.holdings import held_between
 
@@ -45,7 +47,12 @@ def device(
         first_us = _us(at or since, otherwise=now_us)
         last_us = _us(at or until, otherwise=now_us)
         ask = partial(held_between, device_id=device_id, first_us=first_us, last_us=last_us)
-        found = with_database(_after(follow_all, ask), data_folder=data_folder, database=database)
+        ask_past = partial(seals_after, first_us=first_us)
+        found, told = with_database(_after(follow_all, ask, ask_past), data_folder=data_folder, database=database)
+        if told:
+            folder = archive_path(data_folder=data_folder, archive_folder=archive_folder)
+            past = archived(told, folder=folder, device_id=device_id, first_us=first_us, last_us=last_us)
+            found = merged(found, past)
     _show(found, as_json=as_json, line=_holding, nothing=f"nobody held {device_id}")
 
 
@@ -65,6 +72,7 @@ def log(
     """Changes with actor, time, request, before and after; values of environments are not shown."""
     from aliquot.service.auditing.ports import AuditQuery
     from aliquot.store.audit.log import changes
+    from aliquot.store.seals import EVENTS_KIND, last_seal
 
     with telling():
         query = AuditQuery(
@@ -77,7 +85,12 @@ def log(
             limit=last,
         )
         ask = partial(changes, query=query)
-        found = with_database(lambda opened: opened.read(ask), data_folder=data_folder, database=database)
+        found, told = with_database(
+            _asking(ask, partial(last_seal, kind=EVENTS_KIND)), data_folder=data_folder, database=database
+        )
+    if told is not None and len(found) < last and (query.first_us is None or query.first_us < told.at_us):
+        where = "were removed without an archive" if told.file is None else f"are in {told.file} and archives before it"
+        print(f"changes up to number {told.last} {where}", file=sys.stderr)
     _show(found, as_json=as_json, line=_change, nothing="nothing of the kind happened")
 
 
@@ -115,10 +128,21 @@ async def _verified(opened: "Database") -> tuple["Verified", list["Row[Any]"]]:
     return await opened.read(verified), await seals_of(opened)
 
 
-def _after(prepare: Callable[["Connection"], None], ask: Callable[["Connection"], Any]) -> Callable[["Database"], Any]:
+def _after(
+    prepare: Callable[["Connection"], None], *asked: Callable[["Connection"], Any]
+) -> Callable[["Database"], Any]:
+    ask_all = _asking(*asked)
+
     async def run(opened: "Database") -> Any:
         await opened.write(prepare)
-        return await opened.read(ask)
+        return await ask_all(opened)
+
+    return run
+
+
+def _asking(*asked: Callable[["Connection"], Any]) -> Callable[["Database"], Any]:
+    async def run(opened: "Database") -> Any:
+        return [await opened.read(ask) for ask in asked]
 
     return run
 

@@ -21,22 +21,27 @@ class Keeping:
     """What the settings say of it."""
 
     periods: Periods
-    archive: Path | None
-    """None = what is old is removed without an archive."""
+    folder: Path
+    """Where archives are."""
+    archives: bool
+    """Off, what is old is removed without an archive."""
 
 
 def keeping_of(settings: Settings) -> Keeping:
     """What the settings say of it."""
-    return Keeping(periods=settings.periods, archive=settings.archive_path if settings.archive else None)
+    return Keeping(periods=settings.periods, folder=settings.archive_path, archives=settings.archive)
 
 
 def retention_of(keeping: Keeping, store: DatabaseStore, *, now_us: Callable[[], int]) -> RetentionPlan:
-    """The plan for a leader. Without pyarrow nothing can be archived: then only the ledger goes, which is no record of
-    what happened, but of why."""
-    periods, folder = keeping.periods, None if keeping.archive is None else ArchiveFolder(keeping.archive)
+    """The plan for a leader; the store is told where its archives are.
+
+    Without pyarrow nothing can be archived: then only the ledger goes, which is no record of what happened, but of why.
+    """
+    store.book.archive = keeping.folder
+    periods, folder = keeping.periods, ArchiveFolder(keeping.folder) if keeping.archives else None
     if folder is not None and not has_parquet():
         log.warning("sessions and events are kept for ever: %s, or set archive = false to remove them without", INSTALL)
-        periods, folder = replace(periods, sessions_us=None, events_us=None), None
+        periods, folder = replace(periods, sessions_us=None, events_us=None, findings_us=None), None
     return RetentionPlan(
         periods=periods,
         open_history=lambda epoch: DatabaseHistory(store, folder=folder, epoch=epoch, now_us=now_us),

@@ -1,9 +1,12 @@
 """The record of what happened, over a database."""
 
+import asyncio
 from functools import partial
+from pathlib import Path
 
 from aliquot.service.auditing.ports import AuditQuery, Change, Holding
 from aliquot.service.ledger.entries import PassEntry
+from aliquot.store.archive.past_holdings import archived, merged, seals_after
 from aliquot.store.audit import holdings, log
 from aliquot.store.audit.following import follow
 from aliquot.store.ledger import reading
@@ -12,6 +15,9 @@ from aliquot.store.runner import Runner
 
 class DatabaseBook:
     """`aliquot.service.auditing.ports.AuditBook`; what the methods promise is said there."""
+
+    archive: Path | None = None
+    """The folder of archives; None = nothing is looked for there."""
 
     def __init__(self, database: Runner) -> None:
         self._database = database
@@ -22,7 +28,12 @@ class DatabaseBook:
     async def held_at(self, device_id: str, at_us: int) -> tuple[Holding, ...]:
         while await self._database.write(follow):  # one page of the log a turn, so that commits wait for one at most
             continue
-        return await self._database.read(partial(holdings.held_at, device_id=device_id, at_us=at_us))
+        kept = await self._database.read(partial(holdings.held_at, device_id=device_id, at_us=at_us))
+        told = await self._database.read(partial(seals_after, first_us=at_us))
+        if not told or self.archive is None:
+            return kept
+        look = partial(archived, told, folder=self.archive, device_id=device_id, first_us=at_us, last_us=at_us)
+        return merged(kept, await asyncio.to_thread(look))
 
     async def passes(self, *, before: int | None, limit: int) -> tuple[PassEntry, ...]:
         return await self._database.read(partial(reading.newest, before=before, limit=limit))

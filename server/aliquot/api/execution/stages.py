@@ -36,7 +36,8 @@ class _Stage(ExtensionContextManagerBase):
 
     async def __aenter__(self) -> None:
         for extension in self._extensions:
-            hook = _hook(type(extension), self.HOOK_NAME)
+            kind = type(extension)
+            hook = _hook(kind, self.HOOK_NAME)  # type: ignore[arg-type]  # a class is hashed by its own type
             if hook is not None:
                 entered = hook(extension)
                 next(entered)

@@ -14,7 +14,7 @@ class ChangedField(Struct, frozen=True, kw_only=True):
     name: str
     """The field."""
     before: str | None
-    """What it was; null when the record was made by this change."""
+    """What it was; null when the record was made by this change, or what was before is no longer kept."""
     after: str
     """What it is."""
 

@@ -40,9 +40,10 @@ class Change:
     request_id: str | None
     pass_number: int | None
     before: Mapping[str, Any] | None
-    """The fields that have another value now; None = it was made by this event."""
+    """The fields that have another value now; None = it was made by this event, or what told of it before was removed
+    as too old."""
     after: Mapping[str, Any]
-    """The same fields; all of them, when it was made by this event."""
+    """The same fields; all of them, when nothing is known of before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +79,12 @@ class AuditBook(Protocol):
         """The newest changes, oldest first."""
 
     async def held_at(self, device_id: str, at_us: int) -> tuple[Holding, ...]:
-        """Who held a device at a moment, in the order of the grants; the whole log is known by then."""
+        """Who held a device at a moment, in the order of the grants; the whole log is known by then, and archives too.
+
+        Raises:
+            StoreUnavailable: besides, where an archive is needed that cannot be read; the message says from when on
+                it is known without.
+        """
 
     async def passes(self, *, before: int | None, limit: int) -> tuple[PassEntry, ...]:
         """The newest passes in the ledger below a number, oldest first, without their checkpoints."""

@@ -3,7 +3,7 @@
 import os
 import secrets
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -117,6 +117,21 @@ def rows_of(path: Path) -> Iterator[list[dict[str, Any]]]:
                 yield batch.to_pylist()
     except pyarrow.ArrowException as error:
         raise StoreUnavailable(f"{path} cannot be read: {error}") from error
+
+
+def found_in(path: Path, *, equal: Mapping[str, str]) -> list[dict[str, Any]]:
+    """The rows of a file with these values; most of the file need not be read.
+
+    Raises:
+        StoreUnavailable: pyarrow is missing, or it is no Parquet file.
+    """
+    pyarrow, parquet = _arrow()
+    wanted = [(name, "==", value) for name, value in equal.items()]
+    try:
+        found: list[dict[str, Any]] = parquet.read_table(path, filters=wanted, use_threads=False).to_pylist()
+    except (pyarrow.ArrowException, OSError) as error:
+        raise StoreUnavailable(f"{path} cannot be read: {error}") from error
+    return found
 
 
 def has_parquet() -> bool:

@@ -1,0 +1,100 @@
+"""Who held a device is known after it was archived, and where it is not, it is said from when on."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import func, select
+
+from aliquot.service.auditing.ports import Holding
+from aliquot.service.ports import StoreUnavailable
+from aliquot.service.retention.periods import DAY_US, Periods
+from aliquot.service.retention.retaining import Retaining
+from aliquot.service.state import State
+from aliquot.store.archive import past_holdings
+from aliquot.store.archive.folder import ArchiveFolder
+from aliquot.store.archive.history import DatabaseHistory
+from aliquot.store.audit.following import follow_all
+from aliquot.store.audit.tables import HOLDINGS
+from aliquot.store.store import DatabaseStore
+from ledger_course import LeapingClock, course_on
+from store_places import Place
+
+pytestmark = pytest.mark.anyio
+
+ALL = Periods(sessions_us=DAY_US, events_us=DAY_US, ledger_us=DAY_US)
+
+
+@pytest.fixture
+async def store(place: Place) -> AsyncIterator[DatabaseStore]:
+    for seed in (1, 2):  # two terms: what came before the second one's checkpoint is replayed no more
+        async with course_on(place, seed=seed) as (course, running):
+            await course.until_written(running.ledger, len(await running.ledger.last(1000)) + 8)
+    opened = place.store()
+    await opened.open()
+    assert isinstance(opened, DatabaseStore)
+    await opened.write(follow_all)
+    yield opened
+    await opened.close()
+
+
+async def archive(store: DatabaseStore, folder: Path | None) -> None:
+    clock = LeapingClock()
+    clock.passes(500 * 86_400)
+    where = None if folder is None else ArchiveFolder(folder)
+    history = DatabaseHistory(store, folder=where, epoch=None, now_us=clock.now_us, events_min=0)
+    removed = await Retaining(history, memory=State(), clock=clock, periods=ALL).run_once()
+    assert removed.sessions > 0
+
+
+async def moments(store: DatabaseStore) -> list[tuple[str, int]]:
+    """Of every device that was held and given back, in the middle of that."""
+    middle = (HOLDINGS.c.from_us + HOLDINGS.c.ended_us) / 2
+    asked = select(HOLDINGS.c.device_id, middle.label("middle")).where(HOLDINGS.c.ended_us > HOLDINGS.c.from_us + 1)
+    rows = await store.read(lambda connection: connection.execute(asked).all())
+    return [(row.device_id, int(row.middle)) for row in rows]
+
+
+async def answers(store: DatabaseStore, asked: list[tuple[str, int]]) -> list[tuple[Holding, ...]]:
+    return [await store.book.held_at(device_id, at_us) for device_id, at_us in asked]
+
+
+async def test_what_was_archived_answers_as_the_tables_did(store: DatabaseStore, tmp_path: Path) -> None:
+    asked = (await moments(store))[:40]
+    before = await answers(store, asked)
+    assert all(before)
+    kept = await count(store)
+    await archive(store, tmp_path)
+    assert await count(store) < kept
+    store.book.archive = tmp_path
+    assert await answers(store, asked) == before
+
+
+async def test_where_an_archive_cannot_be_read_it_is_said_from_when_on_it_is_known(
+    store: DatabaseStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = await moments(store)
+    await archive(store, tmp_path)
+    told = await store.read(lambda connection: past_holdings.seals_after(connection, first_us=0))
+    last_us = max(seal.last for seal in told)
+    store.book.archive = tmp_path / "elsewhere"
+    with pytest.raises(StoreUnavailable, match=r"holdings-000001-.*\.parquet is away; .* known from 20"):
+        await answers(store, asked)
+    store.book.archive = tmp_path
+    monkeypatch.setattr(past_holdings, "has_parquet", lambda: False)
+    with pytest.raises(StoreUnavailable, match=r"known from 20\d\d-.* on: archives need pyarrow"):
+        await answers(store, asked)
+    await answers(store, [(device_id, last_us) for device_id, _ in asked])
+
+
+async def test_what_was_removed_without_an_archive_is_not_made_up(store: DatabaseStore, tmp_path: Path) -> None:
+    asked = await moments(store)
+    await archive(store, None)
+    store.book.archive = tmp_path
+    with pytest.raises(StoreUnavailable, match="removed without an archive; it is known from 20"):
+        await answers(store, asked)
+
+
+async def count(store: DatabaseStore) -> int:
+    asked = select(func.count()).select_from(HOLDINGS)
+    return await store.read(lambda connection: connection.execute(asked).scalar_one())

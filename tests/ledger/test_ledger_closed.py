@@ -1,0 +1,151 @@
+"""What is over by itself goes in its time: findings, alerts, notices, and leases that no kernel has."""
+
+import asyncio
+import os
+import threading
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Connection, Table, insert, select
+
+from aliquot.service.ports import NotLeader
+from aliquot.service.retention.periods import DAY_US, Periods
+from aliquot.service.retention.ports import CLOSED, Kind
+from aliquot.service.retention.retaining import Removed, Retaining
+from aliquot.service.state import State
+from aliquot.store.archive.folder import ArchiveFile, ArchiveFolder
+from aliquot.store.archive.history import DatabaseHistory
+from aliquot.store.archive.verification import all_seals, verify_archives
+from aliquot.store.audit.tables import HOLDINGS
+from aliquot.store.outbox_tables import ALERTS, DELIVERIES
+from aliquot.store.store import DatabaseStore
+from aliquot.store.tables import FINDINGS, LEASES
+from ledger_course import LeapingClock
+from store_places import Place
+
+pytestmark = pytest.mark.anyio
+
+YEAR = Periods(sessions_us=365 * DAY_US, events_us=None, ledger_us=None, findings_us=90 * DAY_US)
+TABLES = {Kind.FINDINGS: FINDINGS, Kind.ALERTS: ALERTS, Kind.DELIVERIES: DELIVERIES, Kind.LEASES: LEASES}
+ENDS = {Kind.FINDINGS: "closed_us", Kind.ALERTS: "closed_us", Kind.DELIVERIES: "ended_us", Kind.LEASES: "released_us"}
+
+
+@pytest.fixture
+async def store(place: Place) -> AsyncIterator[DatabaseStore]:
+    opened = place.store()
+    await opened.open()
+    assert isinstance(opened, DatabaseStore)
+    yield opened
+    await opened.close()
+
+
+def row_of(table: Table, **values: object) -> dict[str, object]:
+    """A row that says nothing but this."""
+    plain = {column.name: 0 if column.type.python_type is not str else "" for column in table.c}
+    empty = {column.name: None for column in table.c if column.nullable}
+    return {**plain, **empty, **values}
+
+
+def put(connection: Connection, *, now_us: int) -> None:
+    """Of each kind one that is over since long, one that is over since yesterday, and one that is not over."""
+    with connection.begin():
+        for kind, table in TABLES.items():
+            for name, ended_us in (("old", now_us - 400 * DAY_US), ("young", now_us - DAY_US), ("open", None)):
+                connection.execute(
+                    insert(table), row_of(table, id=f"{kind}-{name}", version=2, **{ENDS[kind]: ended_us})
+                )
+        of_kernel = {"kernel_id": "ses_1.1.0", "released_us": now_us - 400 * DAY_US}
+        connection.execute(insert(LEASES), row_of(LEASES, id="ses_1.1.0", version=2, **of_kernel))
+        for lease in ("leases-old", "leases-young"):
+            connection.execute(insert(HOLDINGS), row_of(HOLDINGS, lease_id=lease, device_id="gpu", slot="cuda.device"))
+
+
+def ids(connection: Connection) -> set[str]:
+    held = set(connection.execute(select(HOLDINGS.c.lease_id)).scalars())
+    return {f"held {name}" for name in held}.union(
+        *(connection.execute(select(table.c.id)).scalars() for table in TABLES.values())
+    )
+
+
+def history_of(store: DatabaseStore, folder: Path, *, epoch: int | None = None) -> DatabaseHistory:
+    return DatabaseHistory(store, folder=ArchiveFolder(folder), epoch=epoch, now_us=LeapingClock().now_us)
+
+
+async def test_each_goes_in_its_time_and_is_archived(store: DatabaseStore, tmp_path: Path) -> None:
+    clock = LeapingClock()
+    await store.write(lambda connection: put(connection, now_us=clock.now_us()))
+    before = await store.read(ids)
+    retaining = Retaining(history_of(store, tmp_path), memory=State(), clock=clock, periods=YEAR)
+    assert await retaining.run_once() == Removed(passes=0, events=0, sessions=0, closed=4)
+    assert before - await store.read(ids) == {f"{kind}-old" for kind in CLOSED} | {"held leases-old"}
+    told = verify_archives(await store.read(all_seals), folder=tmp_path)
+    assert (told.faults, told.files, told.rows) == ((), 5, 5)
+    assert await retaining.run_once() == Removed(passes=0, events=0, sessions=0)
+
+
+async def test_for_ever_is_for_ever(store: DatabaseStore, tmp_path: Path) -> None:
+    clock = LeapingClock()
+    await store.write(lambda connection: put(connection, now_us=clock.now_us()))
+    nothing = Periods(sessions_us=None, events_us=None, ledger_us=None, findings_us=None)
+    retaining = Retaining(history_of(store, tmp_path), memory=State(), clock=clock, periods=nothing)
+    assert await retaining.run_once() == Removed(passes=0, events=0, sessions=0)
+
+
+async def test_one_that_changed_meanwhile_stays(store: DatabaseStore, tmp_path: Path) -> None:
+    clock = LeapingClock()
+    await store.write(lambda connection: put(connection, now_us=clock.now_us()))
+    history = history_of(store, tmp_path)
+    assert await history.remove_closed(Kind.FINDINGS, {"findings-old": 1}) == 0
+    assert await history.remove_closed(Kind.FINDINGS, {"findings-old": 2}) == 1
+
+
+async def test_two_leaders_write_the_same_archive_without_each_others_harm(
+    store: DatabaseStore, tmp_path: Path
+) -> None:
+    """The one of before ends with nothing, and what the present one sealed stays as it was."""
+    clock = LeapingClock()
+    await store.write(lambda connection: put(connection, now_us=clock.now_us()))
+    present = (await store.present_term()).epoch
+    for epoch in (present, present - 1):
+        retaining = Retaining(history_of(store, tmp_path, epoch=epoch), memory=State(), clock=clock, periods=YEAR)
+        if epoch == present:
+            assert (await retaining.run_once()).closed == 4
+            files = sorted(os.listdir(tmp_path))
+            await store.write(lambda connection: put_again(connection, now_us=clock.now_us()))
+        else:
+            with pytest.raises(NotLeader):
+                await retaining.run_once()
+    assert sorted(os.listdir(tmp_path)) == files
+    assert verify_archives(await store.read(all_seals), folder=tmp_path).faults == ()
+
+
+def put_again(connection: Connection, *, now_us: int) -> None:
+    with connection.begin():
+        row = row_of(FINDINGS, id="findings-later", version=2, closed_us=now_us - 200 * DAY_US)
+        connection.execute(insert(FINDINGS), row)
+
+
+async def test_a_file_that_is_discarded_while_it_is_written_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever waits for the thread is canceled, and the thread goes on."""
+    writing, goes_on = threading.Event(), threading.Event()
+    write = ArchiveFile._write
+
+    def slow(file: ArchiveFile) -> None:
+        writing.set()
+        assert goes_on.wait(60)
+        write(file)
+
+    monkeypatch.setattr(ArchiveFile, "_write", slow)
+    monkeypatch.setattr("aliquot.store.archive.folder._GROUP_ROWS", 1)
+    file = ArchiveFolder(tmp_path).begin("findings-000001", tuple(FINDINGS.c))
+    row = row_of(FINDINGS, id="one", version=1)
+    put_rows = asyncio.create_task(asyncio.to_thread(file.put, [tuple(row.values())]))
+    assert await asyncio.to_thread(writing.wait, 60)
+    put_rows.cancel()
+    discarding = asyncio.create_task(asyncio.to_thread(file.discard))
+    goes_on.set()
+    await discarding
+    assert os.listdir(tmp_path) == []
