@@ -94,6 +94,7 @@ ROOTS: Final[Mapping[str, Access]] = {
             "Mutation.orchestrator_stop",
             "Mutation.release_lost_agent",
             "Mutation.remove_quota",
+            "Mutation.rescan_gpu_alloc_maps",
             "Mutation.resume_agent",
             "Mutation.set_agent_schedulable",
             "Mutation.set_quota",

@@ -33,6 +33,21 @@ class ExaminationView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RescanView:
+    """The resource specs of one agent, read from its files."""
+
+    agent_id: str
+    scanned: int
+    """Files of kernels that have not ended."""
+    unreadable: tuple[str, ...]
+    """Kernels of which the file cannot be read; they are not in the map."""
+    differences: tuple[DifferenceView, ...]
+    """Between these files and what was granted."""
+    gpu_alloc_map: str
+    """By the files; see `AgentView`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DatabaseCopy:
     """A copy of the server's database."""
 

@@ -1,5 +1,6 @@
 """Two sessions share two GPUs by fractions that no single device holds, and give them back."""
 
+import json
 import os
 import signal
 from pathlib import Path
@@ -16,6 +17,9 @@ FIRST = "c59395cd-ac91-4cd3-a1b0-3d2568aa2d01"
 SECOND = "c59395cd-ac91-4cd3-a1b0-3d2568aa2d02"
 HELD = {SECOND: "0.80", FIRST: "0.60"}
 IDLE = {SECOND: "0.00", FIRST: "0.00"}
+
+RESCAN = """mutation ($agent_id: String!) { rescan_gpu_alloc_maps(agent_id: $agent_id) { ... on RescanSuccess {
+  scanned unreadable gpu_alloc_map differences { kind subject } } ... on Error { code } } }"""
 
 UNTIL_TOLD = 'while [ ! -e "{flag}" ]; do sleep 0.05; done'
 
@@ -58,6 +62,33 @@ async def test_again_after_the_agents_spawner_was_killed(two_gpus: OwnServer) ->
         for pid in spawners(two_gpus.pid):
             os.kill(pid, signal.SIGKILL)
         await hold_and_release(two_gpus, client, agent_id, round_number=2)
+
+
+async def test_a_file_that_cannot_be_read_hides_no_other(two_gpus: OwnServer) -> None:
+    async with two_gpus.client() as client:
+        agent_id = await only_agent(client)
+        ids = await hold(two_gpus, client, agent_id, round_number=1)
+        assert await rescanned(client, agent_id) == ((2, [], []), HELD)
+        kernel = f"{ids[1]}.1.0"
+        [file] = (path for path in two_gpus.data_folder.rglob("resource.json") if kernel in str(path))
+        told = file.read_bytes()
+        file.write_bytes(b"{")
+        differs = [{"kind": "spec_differs", "subject": kernel}]
+        assert await rescanned(client, agent_id) == ((2, [kernel], differs), {SECOND: "0.20", FIRST: "0.00"})
+        assert await alloc_map(client, agent_id) == HELD
+        file.write_bytes(told)
+        assert await rescanned(client, agent_id) == ((2, [], []), HELD)
+        assert (await client.execute(RESCAN, {"agent_id": "x"}))["rescan_gpu_alloc_maps"]["code"] == "not_found"
+        await release(two_gpus, client, agent_id, ids, round_number=1)
+
+
+async def rescanned(
+    client: Client, agent_id: str
+) -> tuple[tuple[int, list[str], list[dict[str, str]]], dict[str, str]]:
+    """What the agent's files say, and the map by them."""
+    found = (await client.execute(RESCAN, {"agent_id": agent_id}))["rescan_gpu_alloc_maps"]
+    by_files: dict[str, str] = json.loads(found["gpu_alloc_map"])
+    return (found["scanned"], found["unreadable"], found["differences"]), by_files
 
 
 def spawners(server_pid: int) -> list[int]:

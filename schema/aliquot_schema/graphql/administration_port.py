@@ -13,7 +13,7 @@ from aliquot_schema.admin_views import (
     QuotaView,
     UsageView,
 )
-from aliquot_schema.doctor_views import DatabaseCopy, ExaminationView
+from aliquot_schema.doctor_views import DatabaseCopy, ExaminationView, RescanView
 from aliquot_schema.graphql.audit_port import Auditor
 from aliquot_schema.graphql.notices_port import Notifier
 from aliquot_schema.quotas import QuotaScope
@@ -58,5 +58,8 @@ class Administrator(Auditor, Notifier, Protocol):
     async def copy_database(self, caller: Caller) -> DatabaseCopy: ...
 
     async def examine(self, caller: Caller) -> ExaminationView: ...
+
+    async def rescan(self, caller: Caller, agent_id: str) -> RescanView:
+        """Have an agent read its kernels' resource specs again. Raises NotFound, Unavailable."""
 
     async def release_lost_agent(self, caller: Caller, agent_id: str) -> AgentChanged: ...

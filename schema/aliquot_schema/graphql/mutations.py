@@ -12,6 +12,7 @@ from aliquot_schema.graphql.administration import AdministrationMutations
 from aliquot_schema.graphql.answers import ALWAYS, ON_CREATE, answer, union
 from aliquot_schema.graphql.context import Context
 from aliquot_schema.graphql.copies import CopyMutations
+from aliquot_schema.graphql.doctor import DoctorMutations
 from aliquot_schema.graphql.inputs import (
     CancelSessionInput,
     ChangeSessionInput,
@@ -110,6 +111,7 @@ class Mutation(
     AccountMutations,
     AdministrationMutations,
     CopyMutations,
+    DoctorMutations,
     NoticeMutations,
     OrchestratorMutations,
     OutsideMutations,

@@ -42,6 +42,7 @@ from aliquot.client.generated.results import (
     PolicyChangeSuccess,
     QuotaChangeSuccess,
     ReleaseSessionSuccess,
+    RescanSuccess,
     RetrySessionSuccess,
     RevokeApiKeySuccess,
     SendTestNoticeSuccess,
@@ -114,6 +115,10 @@ class BlockingMutations(BlockingCalls):
     def copy_database(self) -> CopyDatabaseSuccess:
         """Copy the server's SQLite database, as it is now, to a new file beside it. For operators."""
         return self._run(self._client.copy_database())
+
+    def rescan_gpu_alloc_maps(self, agent_id: str) -> RescanSuccess:
+        """Have an agent read the files again that say what its kernels were given, and compare. For operators."""
+        return self._run(self._client.rescan_gpu_alloc_maps(agent_id))
 
     def set_notice_rule(self, input: SetNoticeRuleInput) -> NoticeRuleChangeSuccess:
         """Say when alerts open, from now on. For admins."""

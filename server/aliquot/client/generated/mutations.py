@@ -43,6 +43,7 @@ from aliquot.client.generated.results import (
     PolicyChangeSuccess,
     QuotaChangeSuccess,
     ReleaseSessionSuccess,
+    RescanSuccess,
     RetrySessionSuccess,
     RevokeApiKeySuccess,
     SendTestNoticeSuccess,
@@ -89,6 +90,9 @@ RELEASE_LOST_AGENT: Final = """
 mutation release_lost_agent($id: ID!) { release_lost_agent(id: $id) { ...AgentChangeResult
 } }"""
 COPY_DATABASE: Final = """mutation copy_database { copy_database { ...CopyDatabaseResult } }"""
+RESCAN_GPU_ALLOC_MAPS: Final = """
+mutation rescan_gpu_alloc_maps($agent_id: String!) { rescan_gpu_alloc_maps(agent_id:
+$agent_id) { ...RescanResult } }"""
 SET_NOTICE_RULE: Final = """
 mutation set_notice_rule($input: SetNoticeRuleInput!) { set_notice_rule(input: $input) {
 ...NoticeRuleChangeResult } }"""
@@ -212,6 +216,11 @@ class Mutations(Asking):
     async def copy_database(self) -> CopyDatabaseSuccess:
         """Copy the server's SQLite database, as it is now, to a new file beside it. For operators."""
         found: CopyDatabaseSuccess = await self._change(COPY_DATABASE, {}, CopyDatabaseSuccess)
+        return found
+
+    async def rescan_gpu_alloc_maps(self, agent_id: str) -> RescanSuccess:
+        """Have an agent read the files again that say what its kernels were given, and compare. For operators."""
+        found: RescanSuccess = await self._change(RESCAN_GPU_ALLOC_MAPS, {"agent_id": agent_id}, RescanSuccess)
         return found
 
     async def set_notice_rule(self, input: SetNoticeRuleInput) -> NoticeRuleChangeSuccess:

@@ -8,6 +8,7 @@ from msgspec import Struct
 from aliquot.client.generated.accounts import ApiKey, User
 from aliquot.client.generated.administration import Policy, Quota
 from aliquot.client.generated.agents import Agent
+from aliquot.client.generated.doctor import Difference
 from aliquot.client.generated.notices import Delivery, NoticePreferences, NoticeRule
 from aliquot.client.generated.orchestrator import Orchestrator
 from aliquot.client.generated.sessions import Session
@@ -132,6 +133,21 @@ class ReleaseSessionSuccess(Struct, frozen=True, kw_only=True):
     """The session."""
     revision: int
     """Its event's number; for `min_revision`."""
+
+
+class RescanSuccess(Struct, frozen=True, kw_only=True):
+    """The resource specs of one agent, as its files have them. Nothing was changed."""
+
+    agent_id: str
+    """The agent."""
+    scanned: int
+    """How many files of kernels that have not ended there are."""
+    unreadable: tuple[str, ...]
+    """Kernels of which the file cannot be read; they are left out of the map."""
+    differences: tuple[Difference, ...]
+    """Between the files and what was granted."""
+    gpu_alloc_map: str
+    """By the files; as of `Agent`, where it is by what was granted."""
 
 
 class RetrySessionSuccess(Struct, frozen=True, kw_only=True):

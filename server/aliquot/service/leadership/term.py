@@ -83,7 +83,7 @@ class Term:
         )
         self.retaining = retention.begin(beginning.epoch, memory=state, clock=clock) if retention is not None else None
         self._administration, self._measures = cases.administration, cases.measures
-        self._administration.look = self.reaper.look_around
+        self._administration.looker = self.reaper
         self.noticing = None if notices is None else notices.begin(cases, outputs=executor, beginning=beginning)
         self._listeners, self._settled = journal.listeners[listening:], journal.settled[waiting:]
 
@@ -132,7 +132,7 @@ class Term:
         self._state.readings.drop()
         self._state.external.set({})
         self._state.space.agents.clear()
-        self._administration.look = None
+        self._administration.looker = None
         self._measures.end_term()
         await self._dispatch.close()
         self.allocator.close()

@@ -10,7 +10,7 @@ from aliquot.service.draft import Draft
 from aliquot.service.journal import Journal
 from aliquot.service.ports import Clock, Executor, NotLeader, StoreUnavailable
 from aliquot.service.reaper.differences import Difference, differences, known_kernels
-from aliquot.service.reaper.examination import Look
+from aliquot.service.reaper.examination import Finds, Look
 from aliquot.service.reaper.foreign import blocked_by, foreign_uses
 from aliquot.service.reaper.repairs import Sending, repair, write_findings
 from aliquot.service.state import State
@@ -31,7 +31,6 @@ ANSWER_S: Final = 20.0
 AGENTS_AT_ONCE: Final = 64
 
 Key = tuple[Discrepancy, AgentId, str]
-Finds = tuple[Inventory, list[Difference]]
 
 
 class Room(Protocol):
@@ -105,6 +104,10 @@ class Reaper:
         found = [difference for _, differing in answered.values() for difference in differing]
         found += [difference for difference in foreign_uses(self._state) if difference.agent_id in answered]
         return Look(differences=tuple(found), asked=tuple(answered))
+
+    async def look_at(self, agent_id: AgentId) -> Finds | None:
+        """What one agent has, and in what that differs, for somebody who only wants to know; None: no answer."""
+        return await self._look(agent_id, known_kernels(self._state).get(agent_id, {}))
 
     async def _look_and_act(self) -> int:
         looks = await self._looks()
