@@ -6,7 +6,8 @@ from datetime import datetime
 from typing import Generic, TypeVar
 
 from aliquot_schema.agents import AllocationMode
-from aliquot_schema.devices import DeviceAccess, DeviceHealth, Isolation
+from aliquot_schema.capability_views import CapabilitiesView as CapabilitiesView
+from aliquot_schema.devices import DeviceHealth, Isolation
 from aliquot_schema.gpu_views import AllocatedGpuView, gpus_in
 from aliquot_schema.leases import LeaseKind
 from aliquot_schema.reasons import Reason
@@ -126,16 +127,6 @@ class KernelView:
     signal: int | None
     timed_out: bool
     message: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CapabilitiesView:
-    """What an agent can really do on its node."""
-
-    kill: str
-    limits: str
-    switches_user: bool
-    device_access: DeviceAccess
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,6 +28,7 @@ from aliquot.composition.history import history_kept
 from aliquot.composition.own_agents import agents_of
 from aliquot.composition.retention import keeping_of
 from aliquot.composition.running import Running
+from aliquot.composition.vetting import vetting_of
 from aliquot.composition.watching import conditions_of, metrics_token, watched
 from aliquot.execution.devices.node_devices import NodeDevices
 from aliquot.execution.remote.keys import KEY_FILE, KeyFile
@@ -156,6 +157,7 @@ def _running(settings: Settings, nodes: tuple[NodeDevices, ...], token: str) -> 
                 pending_max=settings.max_queue_size,
                 first=first,
                 keeping=keeping_of(settings),
+                vetting=vetting_of(settings),
                 notices=notices,
             )
         )
@@ -171,6 +173,7 @@ def _running(settings: Settings, nodes: tuple[NodeDevices, ...], token: str) -> 
             pending_max=settings.max_queue_size,
             first=first,
             keeping=keeping_of(settings),
+            vetting=vetting_of(settings),
             notices=notices,
         )
     )

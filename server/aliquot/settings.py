@@ -28,7 +28,9 @@ from aliquot.execution.agent.memory_watch import MemoryPolicy
 from aliquot.execution.devices.division_tables import AgentTable, DevicesTable, Division, ResourceTable
 from aliquot.execution.keeping_settings import KeepingSettings
 from aliquot.service.accounts.trust import Trust
+from aliquot.service.command_checks.settings import CommandCheckSettings
 from aliquot.store.history.history_settings import HistorySettings
+from aliquot.store.secrets.settings import SecretSettings
 
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 ANYWHERE = frozenset({"0.0.0.0", "::"})
@@ -40,7 +42,16 @@ def kebab(name: str) -> str:
     return name.replace("_", "-")
 
 
-class Settings(ConfinementSettings, HistorySettings, KeepingSettings, MeasuringSettings, NoticeSettings, OidcSettings):
+class Settings(
+    CommandCheckSettings,
+    SecretSettings,
+    ConfinementSettings,
+    HistorySettings,
+    KeepingSettings,
+    MeasuringSettings,
+    NoticeSettings,
+    OidcSettings,
+):
     """Everything that can be set. Names are kebab-case in `aliquot.toml`, `ALIQUOT_UPPER_SNAKE` in the environment."""
 
     model_config = SettingsConfigDict(

@@ -13,10 +13,11 @@ from aliquot_schema.account_views import (
     UserChanges,
     UserView,
 )
+from aliquot_schema.graphql.secrets_port import SecretKeeper
 from aliquot_schema.requests import Caller
 
 
-class Accountant(Protocol):
+class Accountant(SecretKeeper, Protocol):
     """Acts of admins, but for looking at oneself and revoking a key of one's own."""
 
     def me(self, caller: Caller) -> MeView: ...

@@ -10,12 +10,34 @@ from aliquot_schema.graphql.enums import AgentState, AllocationMode, DeviceAcces
 from aliquot_schema.graphql.kernels import Kernel
 
 
+@strawberry.type(
+    description="What holds kernels to each limit: cgroup_v2, cgroup_v1, rlimit, shim (the process that owns a "
+    "kernel), or none."
+)
+class Enforcement:
+    memory: str = strawberry.field(description="Of `mem`, each process by itself where it is rlimit.")
+    processes: str = strawberry.field(
+        description="Where it is rlimit, only sessions that ask for a number are held to it, with all processes of "
+        "their account."
+    )
+    cpu: str = strawberry.field(description="CPU time, as much as was granted.")
+    open_files: str = strawberry.field(description="Of each process.")
+    file_size: str = strawberry.field(description="Of the longest file, where the operator set one.")
+    wall_time: str = strawberry.field(description="Of `time_limit`.")
+
+
 @strawberry.type(description="What an agent can really do on its node; reported, never pretended.")
 class Capabilities:
     kill: str = strawberry.field(description="How a process tree is ended: cgroup_v2, cgroup_v1 or subreaper.")
     limits: str = strawberry.field(description="How memory is limited: cgroup_v2, cgroup_v1 or rlimits.")
     switches_user: bool = strawberry.field(description="Whether jobs can run as another Unix account.")
     device_access: DeviceAccess = strawberry.field(description="What keeps jobs away from devices not their own.")
+    enforced: Enforcement = strawberry.field(description="What holds kernels to their limits.")
+    sandbox: str = strawberry.field(description="The sandbox profile that works there: standard, or none.")
+    sandbox_mode: str = strawberry.field(
+        description="Which kernels are put into it: required, when-possible, when-asked or off."
+    )
+    sandbox_note: str = strawberry.field(description="Why there is no sandbox; empty where there is one.")
 
 
 @strawberry.type(description="An agent: the process that owns devices of a node, and what runs there.")

@@ -11,6 +11,7 @@ from strawberry.schema.name_converter import NameConverter
 from strawberry.types.enum import EnumValue, StrawberryEnumDefinition
 
 from aliquot_schema.agents import AllocationMode as AllocationMode
+from aliquot_schema.confinement import SandboxProfile as SandboxProfile
 from aliquot_schema.devices import DeviceAccess as DeviceAccess
 from aliquot_schema.devices import DeviceHealth as DeviceHealth
 from aliquot_schema.devices import Isolation as Isolation
@@ -47,6 +48,8 @@ DESCRIPTIONS: Final[dict[type[Enum], str]] = {
     DeviceHealth: "Whether a device may be given to somebody new.",
     DeviceAccess: "What keeps a kernel away from devices that it was not given: env is advisory, cgroup is enforced.",
     Discrepancy: "What does not agree: the store, what an agent has, and what runs on its devices.",
+    SandboxProfile: "What a job sees of its node. standard: a read-only system, a /tmp and /dev of its own, its home "
+    "and what the operator mounts, no processes of others and nothing of the server's; the network is as it is.",
     Isolation: "What keeps two holders of one device apart; each promises more than the one before.",
     LeaseKind: "By what right a device is held: a session's kernel, a person, or a booking.",
     Reason: "Why a session is not placed. The first that holds, in this order, is given.",

@@ -2,6 +2,7 @@
 
 import strawberry
 
+from aliquot_schema.graphql.confinement_inputs import SandboxProfile, SecretUseInput, SessionLimitsInput
 from aliquot_schema.graphql.enums import AgentState, DependencyCondition, SessionState
 from aliquot_schema.graphql.scalars import AnyPriority
 from aliquot_schema.requests import AgentFilter, NewFallback, NewSession, SessionFilter
@@ -139,6 +140,11 @@ class CreateSessionInput:
     local_name: str | None = strawberry.field(
         default=None, description="Within create_sessions: how others of the batch name it in depends_on."
     )
+    limits: SessionLimitsInput | None = strawberry.field(default=None, description="What its kernels may use at most.")
+    sandbox: SandboxProfile | None = strawberry.field(
+        default=None, description="Go only to agents that can put it into this sandbox; without it, as they are set."
+    )
+    secrets: list[SecretUseInput] | None = strawberry.field(default=None, description="Your secrets that it is given.")
 
     def to_request(self) -> NewSession:
         """For the writer."""
@@ -174,6 +180,10 @@ class CreateSessionInput:
             max_parallel=self.max_parallel,
             held=self.held,
             local_name=self.local_name,
+            processes=None if self.limits is None else self.limits.processes,
+            open_files=None if self.limits is None else self.limits.open_files,
+            sandbox=None if self.sandbox is None else self.sandbox.value,
+            secrets=tuple((use.name, use.as_env, use.as_file) for use in self.secrets or ()),
         )
 
 

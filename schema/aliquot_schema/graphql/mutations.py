@@ -25,6 +25,7 @@ from aliquot_schema.graphql.orchestrator import OrchestratorMutations
 from aliquot_schema.graphql.outside import OutsideMutations
 from aliquot_schema.graphql.roots import root_field
 from aliquot_schema.graphql.scalars import BigInt
+from aliquot_schema.graphql.secrets import SecretMutations
 from aliquot_schema.graphql.sessions import Session
 from aliquot_schema.requests import SessionChanged, SessionsCreated
 
@@ -115,6 +116,7 @@ class Mutation(
     NoticeMutations,
     OrchestratorMutations,
     OutsideMutations,
+    SecretMutations,
 ):
     @root_field(CreateSessionResult, "Submit a session.")
     async def create_session(

@@ -23,6 +23,7 @@ from aliquot_schema.graphql.previews import PreviewQueries
 from aliquot_schema.graphql.queue import QueueEntry
 from aliquot_schema.graphql.roots import root_field
 from aliquot_schema.graphql.scalars import BigInt
+from aliquot_schema.graphql.secrets import SecretQueries
 from aliquot_schema.graphql.sessions import Session
 from aliquot_schema.graphql.statistics import StatisticsQueries
 from aliquot_schema.requests import AgentFilter, SessionFilter
@@ -45,6 +46,7 @@ class Query(
     NoticeQueries,
     OrchestratorQueries,
     PreviewQueries,
+    SecretQueries,
     StatisticsQueries,
 ):
     @root_field(Connection[Agent], "The agents of the cluster.")

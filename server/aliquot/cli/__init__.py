@@ -19,6 +19,7 @@ from aliquot.cli.main_job.command import once
 from aliquot.cli.node import node
 from aliquot.cli.policy import policy
 from aliquot.cli.replay import replay
+from aliquot.cli.secret import secret
 from aliquot.cli.selftest.command import selftest
 from aliquot.cli.serve import serve
 from aliquot.cli.session.command import session
@@ -58,3 +59,4 @@ main.command("health")(health)
 main.add_typer(state, name="state")
 main.add_typer(user, name="user")
 main.add_typer(key, name="key")
+main.add_typer(secret, name="secret")

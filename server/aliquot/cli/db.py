@@ -126,6 +126,23 @@ def import_(file: File, data_folder: Folder = None, database: DatabaseUrl = None
     print(f"whole: {found.events} events, {found.passes} passes of the ledger")
 
 
+@db.command("rotate-secrets")
+def rotate_secrets(data_folder: Folder = None, database: DatabaseUrl = None) -> None:
+    """Encrypt all secrets with a new key, and forget the old ones. Stop all servers of the database first.
+
+    What breaks off is finished by calling it again. With several servers, each needs the new file of keys.
+    """
+    from aliquot.settings import read_settings
+    from aliquot.store.secrets.keys import SecretKeys
+    from aliquot.store.secrets.rotation import rotate
+
+    with telling():
+        settings = read_settings(data_folder=data_folder, database=database)
+        keys = SecretKeys(settings.secret_keys(settings.data_folder))
+        count = with_database(lambda opened: rotate(opened, keys=keys), data_folder=data_folder, database=database)
+    print(f"{count} secrets are encrypted with a new key, in {keys.path}")
+
+
 async def _checked(opened: "Database") -> tuple[list[str], list["Row[Any]"]]:
     from aliquot.store.checking import faults
 

@@ -12,6 +12,7 @@ from aliquot.composition.first_start import FirstStart, begin
 from aliquot.composition.notices import open_notices
 from aliquot.composition.retention import Keeping, retention_of
 from aliquot.composition.running import Running, Watched, WatchedDatabase
+from aliquot.composition.vetting import VettingPlan, open_vetting
 from aliquot.service.leadership.standing import ServerRole, Standing
 from aliquot.service.notices.plan import NoticePlan
 from aliquot.service.orchestrator import Orchestrator, Ports, load_state
@@ -36,6 +37,7 @@ class AlonePlan:
     pending_max: int
     first: FirstStart
     keeping: Keeping
+    vetting: VettingPlan
     notices: NoticePlan
 
 
@@ -72,6 +74,7 @@ async def lone_server(plan: AlonePlan) -> AsyncIterator[Running]:
     )
     orchestrator.administration.copy = store.copy
     orchestrator.administration.book = store.book
+    await open_vetting(orchestrator, store, plan.vetting)
     orchestrator.history.book = DatabaseHeld(store)
     open_notices(orchestrator, plan.notices, store)
     await begin(orchestrator, plan.first)

@@ -14,6 +14,7 @@ from aliquot.composition.notices import open_notices
 from aliquot.composition.outputs import LeaderOutputs, OwnOutputs
 from aliquot.composition.retention import Keeping, retention_of
 from aliquot.composition.running import Running, Watched, WatchedDatabase
+from aliquot.composition.vetting import VettingPlan, open_vetting
 from aliquot.execution.remote.door import LeaderDoor
 from aliquot.execution.remote.keys import AgentKeys
 from aliquot.service.leadership.duty import Duty
@@ -48,6 +49,7 @@ class SharedPlan:
     pending_max: int
     first: FirstStart
     keeping: Keeping
+    vetting: VettingPlan
     notices: NoticePlan
 
 
@@ -86,6 +88,7 @@ async def _on_duty(plan: SharedPlan, database: SharedDatabase, state: State) -> 
     # Servers' clocks differ: what follows from an event is not dated before it.
     cases.journal.listeners.append(lambda event: plan.clock.not_before(event.at_us))
     cases.administration.book = database.store.book
+    await open_vetting(cases, database.store, plan.vetting)
     cases.history.book = DatabaseHeld(database.store)
     open_notices(cases, plan.notices, database.store)
     await begin(cases, plan.first)

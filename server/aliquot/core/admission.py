@@ -1,11 +1,12 @@
 """Admission: everything that can be known to be wrong with a request by looking at it alone."""
 
-import re
 from collections.abc import Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Final
 
+from aliquot.core.admission_names import check_own_variable
 from aliquot.core.admission_terms import grace_of, models_of, named_values, signal_of, with_fallbacks
+from aliquot.core.confinement_terms import limits_of, sandbox_labels, sandbox_of, secrets_of
 from aliquot.core.field_checks import check_limit, count, milliseconds, plain
 from aliquot_schema.errors import InvalidAmount, InvalidRequest, LimitExceeded, UnsupportedField
 from aliquot_schema.ids import SessionId, SlotName
@@ -24,26 +25,9 @@ from aliquot_schema.sessions import (
 from aliquot_schema.slots import SLOT_NAME, ResourceSlot, is_accelerator, parse_amount
 
 SHELL: Final = "/bin/sh"
-RESERVED_PREFIX: Final = "ALIQUOT_"
-RESERVED: Final = frozenset(
-    {
-        "CHECKPOINT_DIR",
-        "CUDA_DEVICE_ORDER",
-        "CUDA_VISIBLE_DEVICES",
-        "LOCAL_RANK",
-        "LOCAL_WORLD_SIZE",
-        "NODE_RANK",
-        "NVIDIA_VISIBLE_DEVICES",
-        "RANK",
-        "RESULT_DIR",
-        "WORLD_SIZE",
-    }
-)
-"""Variables that a kernel is given; a user's own value would be overridden."""
 GB: Final = 1_000_000_000
 """`gpu_memory_gb` counts in 10^9 bytes, as cards are sold."""
 BYTE_GB: Final = Decimal(1) / GB
-_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 
 def spec_of(request: NewSession) -> SessionSpec:
@@ -56,12 +40,13 @@ def spec_of(request: NewSession) -> SessionSpec:
     slots = slots_of(request.slots)
     if not any(is_accelerator(slot) for slot in slots):
         _refuse_accelerator_terms(request)
+    sandbox, environment = sandbox_of(request), environment_of(request.environment)
     spec = SessionSpec(
         argv=argv_of(request),
         slots=slots,
         cluster_size=count(request.cluster_size, field="cluster_size", least=1, most=CLUSTER_SIZE_MAX),
         gpu_memory_bytes=None if request.gpu_memory_gb is None else gb_of(request.gpu_memory_gb),
-        environment=environment_of(request.environment),
+        environment=environment,
         working_directory=_directory(request.working_directory),
         estimated_duration_ms=milliseconds(request.estimated_duration, field="estimated_duration"),
         time_limit_ms=milliseconds(request.time_limit, field="time_limit"),
@@ -71,11 +56,14 @@ def spec_of(request: NewSession) -> SessionSpec:
         checkpoint_signal=signal_of(request.checkpoint_signal),
         grace_ms=grace_of(request.grace),
         depends_on=dependencies_of(request.depends_on),
-        labels=named_values(request.labels, field="labels"),
+        labels=named_values(request.labels, field="labels") | sandbox_labels(sandbox),
         preferred_labels=named_values(request.preferred_labels, field="preferred_labels"),
         models=models_of(request.models, field="models"),
         preferred_models=models_of(request.preferred_models, field="preferred_models"),
         outside_ms=milliseconds(request.outside, field="lease"),
+        limits=limits_of(request),
+        sandbox=sandbox,
+        secrets=secrets_of(request.secrets, variables=tuple(environment)),
     )
     return _with_fallbacks(spec, request) if request.fallbacks else spec
 
@@ -139,7 +127,7 @@ def environment_of(pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
     environment: dict[str, str] = {}
     size = 0
     for name, value in pairs:
-        _check_variable(name)
+        check_own_variable(name, field="environment")
         if name in environment:
             raise InvalidRequest(f"environment: {name[:64]} is given twice", field="environment")
         environment[name] = plain(value, field="environment")
@@ -177,15 +165,6 @@ def dependencies_of(pairs: Sequence[tuple[str, str]]) -> tuple[Dependency, ...]:
         for session_id, condition in pairs
     )
     return tuple(dict.fromkeys(links))
-
-
-def _check_variable(name: str) -> None:
-    if _VARIABLE.fullmatch(name) is None:
-        raise InvalidRequest(f"environment: {name[:64]!r} is no variable name", field="environment")
-    if name.startswith(RESERVED_PREFIX) or name in RESERVED:
-        raise InvalidRequest(
-            f"environment: {name[:64]} is set by Aliquot; leave it out, or choose another name", field="environment"
-        )
 
 
 def _condition(text: str) -> DependencyCondition:

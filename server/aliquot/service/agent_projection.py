@@ -120,7 +120,14 @@ def _unit(device: Device) -> str:
 def _capabilities(agent: Agent) -> CapabilitiesView:
     told = agent.capabilities
     return CapabilitiesView(
-        kill=told.kill, limits=told.limits, switches_user=told.switches_user, device_access=told.device_access
+        kill=told.kill,
+        limits=told.limits,
+        switches_user=told.switches_user,
+        device_access=told.device_access,
+        enforced=told.enforced,
+        sandbox=told.sandbox,
+        sandbox_mode=told.sandbox_mode,
+        sandbox_note=told.sandbox_note,
     )
 
 

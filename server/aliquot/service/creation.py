@@ -16,6 +16,7 @@ from aliquot.service.permissions import check_may_submit, check_priority, check_
 from aliquot.service.ports import Clock, DuplicateKey, Ids, Store
 from aliquot.service.state import State
 from aliquot.service.submission_checks import PENDING_MAX, check_queue, check_session
+from aliquot.service.vetting import Vetting
 from aliquot_schema.errors import AliquotError, IdempotencyMismatch, InvalidRequest, UnknownDependency
 from aliquot_schema.ids import SESSION_PREFIX, PoolId, ProjectId, RequestId, SessionId, task_parts
 from aliquot_schema.requests import Caller, NewSession
@@ -32,6 +33,9 @@ Told = Callable[[AliquotError, Session], AliquotError]
 
 class Creation:
     """Creates sessions. Everything that can be known now is checked now."""
+
+    vetting: Vetting | None = None
+    """What is asked of others first; None asks nobody."""
 
     def __init__(
         self,
@@ -177,6 +181,8 @@ class Creation:
         for session in sessions:
             try:
                 check_session(self._state, session)
+                if self.vetting is not None:
+                    await self.vetting.check(session)
                 for link in session.spec.depends_on:
                     if link.session_id not in own and link.session_id not in self._state.sessions:
                         await self._recall(link.session_id)

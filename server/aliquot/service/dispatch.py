@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
@@ -18,10 +18,22 @@ log: Final = logging.getLogger("aliquot.dispatch")
 class Dispatch:
     """Fire and remember: tasks are kept until they end, and an agent that cannot be asked is no error."""
 
-    def __init__(self, executor: Executor, *, epoch: int, grace_ms: int) -> None:
+    def __init__(
+        self,
+        executor: Executor,
+        *,
+        epoch: int,
+        grace_ms: int,
+        filled: Callable[[Sequence[LaunchOrder]], Awaitable[Sequence[LaunchOrder]]] | None = None,
+    ) -> None:
+        """
+        Args:
+            filled: gives orders what is not to be in memory before they are sent: the values of secrets.
+        """
         self._executor = executor
         self._epoch = epoch
         self._grace_ms = grace_ms
+        self._filled = filled
         self._tasks: set[asyncio.Task[None]] = set()
 
     def launch(self, orders: Mapping[AgentId, Sequence[LaunchOrder]]) -> None:
@@ -54,7 +66,7 @@ class Dispatch:
 
     async def _launch(self, agent_id: AgentId, orders: Sequence[LaunchOrder]) -> None:
         try:
-            await self._executor.launch(agent_id, orders)
+            await self._executor.launch(agent_id, orders if self._filled is None else await self._filled(orders))
         except Unavailable as error:
             log.warning("agent %s did not take %d orders: %s", agent_id, len(orders), error.message)
 

@@ -7,6 +7,7 @@ from aliquot.service.rendezvous import rendezvous_environment
 from aliquot_schema.ids import LeaseId
 from aliquot_schema.launching import LaunchOrder
 from aliquot_schema.leases import Kernel
+from aliquot_schema.secrets import SecretGrant
 from aliquot_schema.sessions import Session
 
 GRACE_MS: Final = 10_000
@@ -34,6 +35,9 @@ def order_for(draft: Draft, session: Session, kernel: Kernel, *, epoch: int) -> 
         user=draft.unix_name(session.owner),
         time_limit_ms=session.spec.time_limit_ms,
         grace_ms=GRACE_MS,
+        limits=session.spec.limits,
+        sandbox=session.spec.sandbox,
+        secrets=tuple(SecretGrant(owner=session.owner, use=use) for use in session.spec.secrets),
     )
 
 

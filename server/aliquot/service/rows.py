@@ -11,6 +11,7 @@ from aliquot.core.policy import Policy
 from aliquot.core.queue import Queue
 from aliquot.core.snapshot import AgentRow, PendingRow, RunningRow
 from aliquot_schema.agents import Agent
+from aliquot_schema.confinement import SANDBOX_LABEL, SandboxProfile
 from aliquot_schema.ids import AgentId, SessionId
 from aliquot_schema.leases import Kernel, Lease
 from aliquot_schema.sessions import Session
@@ -111,10 +112,16 @@ class AgentRows:
             layout=layout,
             is_open=is_open,
             pool=agent.pool,
-            labels=agent.labels,
+            labels=_labels(agent),
         )
         self._known[agent.id, is_open] = (agent, row)
         return row
+
+
+def _labels(agent: Agent) -> Mapping[str, str]:
+    """An operator's, and what it can do that sessions may demand."""
+    profile = agent.capabilities.sandbox
+    return {**agent.labels, SANDBOX_LABEL: profile} if profile in tuple(SandboxProfile) else agent.labels
 
 
 def pending_row(session: Session, *, estimate_ms: int | None = None) -> PendingRow:

@@ -23,6 +23,7 @@ from aliquot.service.retention.plan import RetentionPlan
 from aliquot.service.sessions import Sessions
 from aliquot.service.state import State
 from aliquot.service.submission_checks import PENDING_MAX
+from aliquot.service.vetting import Vetting
 from aliquot.service.watching import Outputs, Watching
 
 
@@ -81,6 +82,8 @@ class UseCases:
         self.sessions = Sessions(state=state, journal=self.journal, creation=creation, store=store, clock=clock)
         self.administration = Administration(state=state, journal=self.journal, clock=clock)
         self.accounts = Accounts(state=state, journal=self.journal, clock=clock, ids=ids)
+        self.vault = self.accounts.vault
+        creation.vetting = self.vetting = Vetting(self.vault)
         sources = LiveSources(
             find=self.queries.session,
             book=lambda: self.administration.book,

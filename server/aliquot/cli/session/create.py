@@ -9,6 +9,7 @@ import typer
 from aliquot.cli.connection.asking import connected, usage
 from aliquot.cli.connection.options import AsJson, AtServer, InCluster, TokenFile
 from aliquot.cli.session import options as o
+from aliquot.cli.session.confinement import limits_of, sandbox_of, secrets_of
 from aliquot.cli.session.create_command import SCRIPT
 from aliquot.cli.session.notation import dependencies_of, pairs_of, seconds_of, slots_of
 
@@ -38,6 +39,11 @@ def create(
     label: o.Labels = None,
     chdir: o.WorkingDirectory = None,
     env: o.Environment = None,
+    secret: o.Secrets = None,
+    secret_file: o.SecretFiles = None,
+    sandbox: o.Sandbox = False,
+    max_processes: o.Processes = None,
+    max_open_files: o.OpenFiles = None,
     priority: o.Priority = "normal",
     time_limit: o.TimeLimit = None,
     estimate: o.Estimate = None,
@@ -72,7 +78,8 @@ def create(
         estimated_duration=seconds_of(estimate, option="--estimate"), array=array, max_parallel=max_parallel,
         depends_on=dependencies_of(ok=after, ended=after_any, failed=after_failed), max_retries=retries,
         retries_own_failures=retry_own_failures, preemptible=preemptible, checkpoint_signal=checkpoint_signal,
-        grace=seconds_of(grace, option="--grace"), held=hold,
+        grace=seconds_of(grace, option="--grace"), held=hold, sandbox=sandbox_of(sandbox),
+        limits=limits_of(max_processes, max_open_files), secrets=secrets_of(secret, secret_file),
     )  # fmt: skip
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
         submit(client, _as_script(ctx, wanted), wait=wait, follow=follow, preview=preview, as_json=as_json)

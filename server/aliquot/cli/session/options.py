@@ -62,6 +62,22 @@ WorkingDirectory = Annotated[
 Environment = Annotated[
     list[str] | None, Option("-e", "--env", metavar="NAME=VALUE", help="A variable to set.", rich_help_panel=_WHERE)
 ]
+Secrets = Annotated[
+    list[str] | None,
+    Option("--secret", metavar="NAME[=VARIABLE]", help="A secret of yours, as a variable.", rich_help_panel=_WHERE),
+]
+SecretFiles = Annotated[
+    list[str] | None,
+    Option("--secret-file", metavar="NAME[=FILE]", help="The same, as a file in $ALIQUOT_SECRETS_DIR.",
+           rich_help_panel=_WHERE),
+]  # fmt: skip
+Sandbox = Annotated[
+    bool, Option("--sandbox", help="Only where it can be put into a sandbox.", rich_help_panel=_WHERE)
+]
+Processes = Annotated[int | None, Option("--max-processes", help="It may have so many.", rich_help_panel=_WHAT)]
+OpenFiles = Annotated[
+    int | None, Option("--max-open-files", help="Each of its processes may have so many.", rich_help_panel=_WHAT)
+]
 Priority = Annotated[str, Option(help="low, normal, high or critical.", rich_help_panel=_WHEN)]
 TimeLimit = Annotated[
     str | None, Option("--time-limit", "-t", help="Stop it after this, like 2h30m.", rich_help_panel=_WHEN)

@@ -13,6 +13,25 @@ from aliquot.client.generated.enums import AgentState, AllocationMode, DeviceAcc
 from aliquot.client.generated.kernels import Kernel
 
 
+class Enforcement(Struct, frozen=True, kw_only=True):
+    """
+    What holds kernels to each limit: cgroup_v2, cgroup_v1, rlimit, shim (the process that owns a kernel), or none.
+    """
+
+    memory: str
+    """Of `mem`, each process by itself where it is rlimit."""
+    processes: str
+    """Where it is rlimit, only sessions that ask for a number are held to it, with all processes of their account."""
+    cpu: str
+    """CPU time, as much as was granted."""
+    open_files: str
+    """Of each process."""
+    file_size: str
+    """Of the longest file, where the operator set one."""
+    wall_time: str
+    """Of `time_limit`."""
+
+
 class Capabilities(Struct, frozen=True, kw_only=True):
     """What an agent can really do on its node; reported, never pretended."""
 
@@ -24,6 +43,14 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     """Whether jobs can run as another Unix account."""
     device_access: DeviceAccess
     """What keeps jobs away from devices not their own."""
+    enforced: Enforcement
+    """What holds kernels to their limits."""
+    sandbox: str
+    """The sandbox profile that works there: standard, or none."""
+    sandbox_mode: str
+    """Which kernels are put into it: required, when-possible, when-asked or off."""
+    sandbox_note: str
+    """Why there is no sandbox; empty where there is one."""
 
 
 class Agent(Struct, frozen=True, kw_only=True):

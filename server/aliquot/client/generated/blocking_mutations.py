@@ -35,6 +35,7 @@ from aliquot.client.generated.results import (
     CreateApiKeySuccess,
     CreateSessionsSuccess,
     CreateSessionSuccess,
+    DeleteSecretSuccess,
     HoldSessionSuccess,
     NoticePreferencesChangeSuccess,
     NoticeRuleChangeSuccess,
@@ -46,6 +47,7 @@ from aliquot.client.generated.results import (
     RetrySessionSuccess,
     RevokeApiKeySuccess,
     SendTestNoticeSuccess,
+    SetSecretSuccess,
     UpdateSessionPrioritySuccess,
     UserChangeSuccess,
 )
@@ -157,6 +159,14 @@ class BlockingMutations(BlockingCalls):
     def release_gpus(self, job_id: str) -> GpusAllocated:
         """Give back what a job of the caller's holds for work that is run outside."""
         return self._run(self._client.release_gpus(job_id))
+
+    def set_secret(self, name: str, *, value: str) -> SetSecretSuccess:
+        """Store a secret of yours for sessions, in place of an older one of that name."""
+        return self._run(self._client.set_secret(name, value=value))
+
+    def delete_secret(self, name: str) -> DeleteSecretSuccess:
+        """Delete a secret of yours."""
+        return self._run(self._client.delete_secret(name))
 
     def create_session(self, input: CreateSessionInput) -> CreateSessionSuccess:
         """Submit a session."""

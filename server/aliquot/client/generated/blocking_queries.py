@@ -29,6 +29,7 @@ from aliquot.client.generated.pages import (
 )
 from aliquot.client.generated.previews import SessionPreview
 from aliquot.client.generated.queries import Queries
+from aliquot.client.generated.secrets import Secret
 from aliquot.client.generated.sessions import Session
 from aliquot.client.generated.statistics import QueueStatistics
 
@@ -155,6 +156,10 @@ class BlockingQueries(BlockingCalls):
     def preview_session(self, input: CreateSessionInput) -> SessionPreview:
         """What would become of a session if it were submitted now. Changes nothing."""
         return self._run(self._client.preview_session(input))
+
+    def secrets(self) -> tuple[Secret, ...]:
+        """Your secrets, by name, without their values."""
+        return self._run(self._client.secrets())
 
     def queue_statistics(self) -> QueueStatistics:
         """How long the queue is, how long it lets wait, and how much it gets done."""

@@ -215,6 +215,15 @@ class Role(StrEnum):
     ADMIN = "admin"
 
 
+class SandboxProfile(StrEnum):
+    """
+    What a job sees of its node. standard: a read-only system, a /tmp and /dev of its own, its home and what the
+    operator mounts, no processes of others and nothing of the server's; the network is as it is.
+    """
+
+    STANDARD = "standard"
+
+
 class ServerRole(StrEnum):
     """What a server does beside answering: the leader decides, launches and listens to agents."""
 

@@ -61,7 +61,9 @@ Unavailable { code message } ... on NotFound { code message kind id } ... on Sta
 { code message id state } ... on VersionConflict { code message id expected
 VersionConflict_actual: actual } ... on Error { code message }""",
     "CancelSessionSuccess": """session { ...Session } revision""",
-    "Capabilities": """kill limits switches_user device_access""",
+    "Capabilities": """
+kill limits switches_user device_access enforced { ...Enforcement } sandbox sandbox_mode
+sandbox_note""",
     "ChangedField": """name before after""",
     "Charges": """accelerators { ...ModelCharge } cpu_milli mem_gib_milli""",
     "Cluster": """
@@ -116,6 +118,12 @@ available } ... on InvalidResourceCombination { code message slot requested avai
 ... on UnsupportedResource { code message slot requested available } ... on Error { code
 message }""",
     "CreateSessionsSuccess": """results { ...CreateSessionSuccess } revision""",
+    "DeleteSecretResult": """
+__typename ... on DeleteSecretSuccess { name } ... on InvalidRequest { code message field
+} ... on LimitExceeded { code message field limit actual } ... on Unauthenticated { code
+message } ... on Forbidden { code message } ... on Unavailable { code message } ... on
+NotFound { code message kind id } ... on Error { code message }""",
+    "DeleteSecretSuccess": """name""",
     "Delivery": """
 id version notice_id receiver kind severity is_over subject message user state tries error
 made_at next_try_at ended_at""",
@@ -132,6 +140,7 @@ pass_number preempted_at preempted_by""",
     "DeviceUpdate": """number revision is_snapshot agents_gone agents { ...AgentDevices }""",
     "Difference": """kind agent_id subject evidence since repair""",
     "Displaced": """session_id owner cause has_run""",
+    "Enforcement": """memory processes cpu open_files file_size wall_time""",
     "Error": """code message""",
     "Examination": """differences { ...Difference } asked silent""",
     "Failure": """code message""",
@@ -297,6 +306,7 @@ actual } ... on Unauthenticated { code message } ... on Forbidden { code message
 Unavailable { code message } ... on NotFound { code message kind id } ... on Error { code
 message }""",
     "RevokeApiKeySuccess": """api_key { ...ApiKey } revision""",
+    "Secret": """name created_at changed_at""",
     "SendTestNoticeResult": """
 __typename ... on SendTestNoticeSuccess { delivery { ...Delivery } revision } ... on
 InvalidRequest { code message field } ... on LimitExceeded { code message field limit
@@ -323,6 +333,12 @@ revision starts_now kernels { ...PlannedKernel } tasks_starting queue_position w
 ...Verdict } expected_start failure { ...Failure } displaces { ...Displaced }
 order_estimate { ...OrderEstimate }""",
     "SessionUpdate": """event_number at kind is_snapshot session { ...Session } kernel { ...Kernel }""",
+    "SetSecretResult": """
+__typename ... on SetSecretSuccess { secret { ...Secret } } ... on InvalidRequest { code
+message field } ... on LimitExceeded { code message field limit actual } ... on
+Unauthenticated { code message } ... on Forbidden { code message } ... on Unavailable {
+code message } ... on Error { code message }""",
+    "SetSecretSuccess": """secret { ...Secret }""",
     "SlotAmount": """slot amount""",
     "SlotCapacity": """slot total available allocated""",
     "SlotGrant": """slot devices { ...DeviceAmount }""",

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from aliquot.client.generated.enums import AgentState, DependencyCondition, SessionState
+from aliquot.client.generated.confinement_inputs import SecretUseInput, SessionLimitsInput
+from aliquot.client.generated.enums import AgentState, DependencyCondition, SandboxProfile, SessionState
 
 
 class AgentFilter(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -151,6 +152,12 @@ class CreateSessionInput(Struct, frozen=True, kw_only=True, omit_defaults=True, 
     """Hold it back until it is released."""
     local_name: str | None = None
     """Within create_sessions: how others of the batch name it in depends_on."""
+    limits: SessionLimitsInput | None = None
+    """What its kernels may use at most."""
+    sandbox: SandboxProfile | None = None
+    """Go only to agents that can put it into this sandbox; without it, as they are set."""
+    secrets: Sequence[SecretUseInput] | None = None
+    """Your secrets that it is given."""
 
 
 class CreateSessionsInput(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):

@@ -36,6 +36,7 @@ from aliquot.client.generated.results import (
     CreateApiKeySuccess,
     CreateSessionsSuccess,
     CreateSessionSuccess,
+    DeleteSecretSuccess,
     HoldSessionSuccess,
     NoticePreferencesChangeSuccess,
     NoticeRuleChangeSuccess,
@@ -47,6 +48,7 @@ from aliquot.client.generated.results import (
     RetrySessionSuccess,
     RevokeApiKeySuccess,
     SendTestNoticeSuccess,
+    SetSecretSuccess,
     UpdateSessionPrioritySuccess,
     UserChangeSuccess,
 )
@@ -117,6 +119,12 @@ mutation allocate_gpus($input: AllocateGpusInput!) { allocate_gpus(input: $input
 RELEASE_GPUS: Final = """
 mutation release_gpus($job_id: String!) { release_gpus(job_id: $job_id) {
 ...ReleaseGpusResult } }"""
+SET_SECRET: Final = """
+mutation set_secret($name: String!, $value: String!) { set_secret(name: $name, value:
+$value) { ...SetSecretResult } }"""
+DELETE_SECRET: Final = """
+mutation delete_secret($name: String!) { delete_secret(name: $name) {
+...DeleteSecretResult } }"""
 CREATE_SESSION: Final = """
 mutation create_session($input: CreateSessionInput!) { create_session(input: $input) {
 ...CreateSessionResult } }"""
@@ -275,6 +283,16 @@ class Mutations(Asking):
     async def release_gpus(self, job_id: str) -> GpusAllocated:
         """Give back what a job of the caller's holds for work that is run outside."""
         found: GpusAllocated = await self._change(RELEASE_GPUS, {"job_id": job_id}, GpusAllocated)
+        return found
+
+    async def set_secret(self, name: str, *, value: str) -> SetSecretSuccess:
+        """Store a secret of yours for sessions, in place of an older one of that name."""
+        found: SetSecretSuccess = await self._change(SET_SECRET, {"name": name, "value": value}, SetSecretSuccess)
+        return found
+
+    async def delete_secret(self, name: str) -> DeleteSecretSuccess:
+        """Delete a secret of yours."""
+        found: DeleteSecretSuccess = await self._change(DELETE_SECRET, {"name": name}, DeleteSecretSuccess)
         return found
 
     async def create_session(self, input: CreateSessionInput) -> CreateSessionSuccess:

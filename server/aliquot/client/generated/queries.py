@@ -29,6 +29,7 @@ from aliquot.client.generated.pages import (
     SessionConnection,
 )
 from aliquot.client.generated.previews import SessionPreview
+from aliquot.client.generated.secrets import Secret
 from aliquot.client.generated.sessions import Session
 from aliquot.client.generated.statistics import QueueStatistics
 
@@ -80,6 +81,7 @@ ORCHESTRATOR: Final = """query orchestrator { orchestrator { ...Orchestrator } }
 PREVIEW_SESSION: Final = """
 query preview_session($input: CreateSessionInput!) { preview_session(input: $input) {
 ...PreviewSessionResult } }"""
+SECRETS: Final = """query secrets { secrets { ...Secret } }"""
 QUEUE_STATISTICS: Final = """query queue_statistics { queue_statistics { ...QueueStatistics } }"""
 AGENTS: Final = """
 query agents($filter: AgentFilter = null, $order: AgentOrder! = id, $first: Int! = 20,
@@ -258,6 +260,11 @@ class Queries(Asking):
     async def preview_session(self, input: CreateSessionInput) -> SessionPreview:
         """What would become of a session if it were submitted now. Changes nothing."""
         found: SessionPreview = await self._change(PREVIEW_SESSION, {"input": input}, SessionPreview)
+        return found
+
+    async def secrets(self) -> tuple[Secret, ...]:
+        """Your secrets, by name, without their values."""
+        found: tuple[Secret, ...] = await self._read(SECRETS, {}, tuple[Secret, ...])
         return found
 
     async def queue_statistics(self) -> QueueStatistics:

@@ -11,6 +11,7 @@ from aliquot.client.generated.agents import Agent
 from aliquot.client.generated.doctor import Difference
 from aliquot.client.generated.notices import Delivery, NoticePreferences, NoticeRule
 from aliquot.client.generated.orchestrator import Orchestrator
+from aliquot.client.generated.secrets import Secret
 from aliquot.client.generated.sessions import Session
 
 
@@ -70,6 +71,13 @@ class CreateSessionsSuccess(Struct, frozen=True, kw_only=True):
     """In the order in which they were given."""
     revision: int
     """For `min_revision`."""
+
+
+class DeleteSecretSuccess(Struct, frozen=True, kw_only=True):
+    """The secret is gone; sessions that ask for it are not started any more."""
+
+    name: str
+    """Its name."""
 
 
 class HoldSessionSuccess(Struct, frozen=True, kw_only=True):
@@ -175,6 +183,13 @@ class SendTestNoticeSuccess(Struct, frozen=True, kw_only=True):
     """The notice."""
     revision: int
     """For `min_revision`."""
+
+
+class SetSecretSuccess(Struct, frozen=True, kw_only=True):
+    """Sessions that start from now on are given this value."""
+
+    secret: Secret
+    """The secret."""
 
 
 class UpdateSessionPrioritySuccess(Struct, frozen=True, kw_only=True):

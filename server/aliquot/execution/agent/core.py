@@ -45,13 +45,7 @@ class AgentCore:
         self._devices = devices
         self._book = KernelBook()
         limit = OutputLimit(config.disk.output_bytes_max)
-        self._ended = EndedKernels(
-            self._folder,
-            kept_s=config.disk.outputs_kept_s,
-            kept_max=config.ended_kept_max,
-            limit=limit,
-            results=OldResults(self._folder, kept_s=config.disk.results_kept_s),
-        )
+        self._ended = _ended_kernels(config, folder=self._folder, limit=limit)
         self._forgetting = asyncio.Lock()
         self._preparation = Preparation(
             config,
@@ -316,3 +310,13 @@ class AgentCore:
 
     def _tell_kernel(self, report: KernelReport) -> None:
         self._tell(KernelChanged(agent_id=self.config.id, report=report))
+
+
+def _ended_kernels(config: AgentConfig, *, folder: AgentFolder, limit: OutputLimit) -> EndedKernels:
+    return EndedKernels(
+        folder,
+        kept_s=config.disk.outputs_kept_s,
+        kept_max=config.ended_kept_max,
+        limit=limit,
+        results=OldResults(folder, kept_s=config.disk.results_kept_s),
+    )

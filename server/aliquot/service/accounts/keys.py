@@ -12,6 +12,7 @@ from aliquot.service.journal import Journal
 from aliquot.service.key_texts import digest_of, new_secret, shown
 from aliquot.service.permissions import check_role
 from aliquot.service.ports import Clock, Ids
+from aliquot.service.secrets.vault import Vault
 from aliquot.service.state import State
 from aliquot_schema.account_views import ApiKeyCreated, ApiKeyRevoked, ApiKeyView, MeView, NewApiKey
 from aliquot_schema.accounts import KEY_PREFIX, ApiKey, User
@@ -19,6 +20,7 @@ from aliquot_schema.errors import Forbidden, InvalidRequest, NotFound, StateConf
 from aliquot_schema.ids import KeyId, RequestId, UserId
 from aliquot_schema.requests import Caller
 from aliquot_schema.roles import Role
+from aliquot_schema.secrets import SecretChanged, SecretDeleted, SecretView
 
 EXPIRES_S_MAX: Final = 10 * 365 * 86_400
 
@@ -36,8 +38,21 @@ class Accounts(Users):
         secret: Callable[[], str] = new_secret,
     ) -> None:
         super().__init__(state=state, journal=journal, clock=clock)
+        self.vault = Vault(clock=clock)
         self._ids = ids
         self._secret = secret
+
+    async def secrets(self, caller: Caller) -> tuple[SecretView, ...]:
+        """See `Vault`."""
+        return await self.vault.secrets(caller)
+
+    async def set_secret(self, caller: Caller, name: str, value: str) -> SecretChanged:
+        """See `Vault`."""
+        return await self.vault.set_secret(caller, name, value)
+
+    async def delete_secret(self, caller: Caller, name: str) -> SecretDeleted:
+        """See `Vault`."""
+        return await self.vault.delete_secret(caller, name)
 
     def me(self, caller: Caller) -> MeView:
         """Who asks."""

@@ -55,7 +55,7 @@ class Term:
         self._reached = asyncio.Event()
         listening, waiting = len(journal.listeners), len(journal.settled)
         state.reachable.clear()
-        self._dispatch = Dispatch(executor, epoch=beginning.epoch, grace_ms=grace_ms)
+        self._dispatch = Dispatch(executor, epoch=beginning.epoch, grace_ms=grace_ms, filled=cases.vault.filled)
         self._launcher = Launcher(journal=journal, dispatch=self._dispatch)
         self.recording = None if ledger is None else recording_of(state, beginning.epoch, ledger, clock)
         self.allocator = _allocator(cases, beginning, self.recording, on_scheduled=self._launcher.enqueue)

@@ -5,9 +5,10 @@ from pathlib import Path
 from sqlalchemy import Connection, select
 
 import aliquot.store.audit.tables
-import aliquot.store.ledger.tables  # noqa: F401  # these two make their tables known
+import aliquot.store.ledger.tables
+import aliquot.store.secrets.tables  # noqa: F401  # these make their tables known
+from aliquot.store.all_tables import ALL_TABLES
 from aliquot.store.migration import HEAD
-from aliquot.store.tables import METADATA
 from aliquot.store.transfer.archive import ArchiveWriter, writing
 
 _FETCHED = 1000
@@ -19,7 +20,7 @@ def export(connection: Connection, *, path: Path) -> int:
     Raises:
         FileExistsError: there is such a file.
     """
-    tables = METADATA.sorted_tables
+    tables = ALL_TABLES.sorted_tables
     with writing(path) as file:
         archive = ArchiveWriter(file, revision=HEAD, columns={table.name: list(table.c.keys()) for table in tables})
         for table in tables:

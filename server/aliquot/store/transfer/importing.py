@@ -10,11 +10,13 @@ from typing import Any, Final
 from sqlalchemy import Connection, LargeBinary, Table, delete, func, select
 
 import aliquot.store.audit.tables
-import aliquot.store.ledger.tables  # noqa: F401  # these two make their tables known
+import aliquot.store.ledger.tables
+import aliquot.store.secrets.tables  # noqa: F401  # these make their tables known
 from aliquot.service.ports import StoreUnavailable
+from aliquot.store.all_tables import ALL_TABLES
 from aliquot.store.migration import HEAD
 from aliquot.store.statements import insert_rows
-from aliquot.store.tables import COUNTER, METADATA
+from aliquot.store.tables import COUNTER
 from aliquot.store.transfer.archive import ArchiveReader
 from aliquot.store.verification import Verified, verified
 
@@ -33,7 +35,7 @@ def import_archive(connection: Connection, *, path: Path) -> Verified:
         _check(connection, archive)
         connection.execute(delete(COUNTER))
         for name, lines in groupby(archive.rows(), key=lambda line: line[0]):
-            _fill(connection, METADATA.tables[name], (values for _, values in lines))
+            _fill(connection, ALL_TABLES.tables[name], (values for _, values in lines))
         return verified(connection)
 
 
@@ -43,7 +45,7 @@ def _check(connection: Connection, archive: ArchiveReader) -> None:
             f"the archive has schema {archive.revision}, this version of Aliquot writes {HEAD}; "
             "export it again after `aliquot db upgrade`, with this version"
         )
-    for table in METADATA.sorted_tables:
+    for table in ALL_TABLES.sorted_tables:
         if archive.columns.get(table.name) != list(table.c.keys()):
             raise StoreUnavailable(f"the archive has other columns of {table.name} than this version")
         count = connection.execute(select(func.count()).select_from(table)).scalar_one()

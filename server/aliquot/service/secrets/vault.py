@@ -1,0 +1,132 @@
+"""The vault: what people do to their secrets, and what orders are given of them."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from aliquot.service.permissions import check_may_submit
+from aliquot.service.ports import Clock, StoreUnavailable
+from aliquot.service.projection_terms import moment
+from aliquot.service.secrets.ports import SecretStore, StoredSecret
+from aliquot_schema.errors import AliquotError, InvalidRequest, LimitExceeded, NotFound, Unavailable
+from aliquot_schema.ids import UserId
+from aliquot_schema.launching import LaunchOrder
+from aliquot_schema.requests import Caller
+from aliquot_schema.secrets import (
+    SECRET_NAME,
+    SECRETS_MAX,
+    VALUE_BYTES_MAX,
+    SecretChanged,
+    SecretDeleted,
+    SecretUse,
+    SecretView,
+)
+
+log: Final = logging.getLogger("aliquot.secrets")
+
+
+class Vault:
+    """Everybody has secrets of his own, and sees nobody else's, whatever his role. No value comes out but in orders."""
+
+    store: SecretStore | None = None
+    """None: this server keeps none."""
+
+    def __init__(self, *, clock: Clock) -> None:
+        self._clock = clock
+
+    async def secrets(self, caller: Caller) -> tuple[SecretView, ...]:
+        """The caller's own, by name; see `SecretKeeper`."""
+        return tuple(_view(found) for found in await self._kept().names(caller.user))
+
+    async def set_secret(self, caller: Caller, name: str, value: str) -> SecretChanged:
+        """Store one of the caller's, in place of an older one.
+
+        Raises:
+            InvalidRequest, LimitExceeded, Forbidden, Unavailable.
+        """
+        check_may_submit(caller)
+        store = self._kept()
+        if SECRET_NAME.fullmatch(name) is None:
+            text = "name: 1 to 64 of letters, digits and _ . -, beginning with a letter or _"
+            raise InvalidRequest(text, field="name")
+        _check_value(value)
+        known = await store.names(caller.user)
+        if len(known) >= SECRETS_MAX and name not in {secret.name for secret in known}:
+            text = f"name: you have {SECRETS_MAX} secrets; delete one first"
+            raise LimitExceeded(text, field="name", limit=SECRETS_MAX, actual=len(known) + 1)
+        stored = await store.put(caller.user, name, value, now_us=self._clock.now_us())
+        return SecretChanged(secret=_view(stored))
+
+    async def delete_secret(self, caller: Caller, name: str) -> SecretDeleted:
+        """Delete one of the caller's.
+
+        Raises:
+            NotFound, Forbidden, Unavailable.
+        """
+        check_may_submit(caller)
+        if not await self._kept().delete(caller.user, name):
+            raise NotFound(f"you have no secret {name[:64]}", kind="secret", id=name[:64])
+        return SecretDeleted(name=name)
+
+    async def check(self, owner: UserId, uses: Sequence[SecretUse]) -> None:
+        """See that a new session's secrets are there.
+
+        Raises:
+            InvalidRequest: one is not. Unavailable.
+        """
+        known = {secret.name for secret in await self._kept().names(owner)} if uses else set()
+        for use in uses:
+            if use.name not in known:
+                text = f"secrets: {owner} has no secret {use.name}; `aliquot secret set {use.name}` stores one"
+                raise InvalidRequest(text, field="secrets")
+
+    async def filled(self, orders: Sequence[LaunchOrder]) -> Sequence[LaunchOrder]:
+        """The orders with the values of their secrets; an agent refuses one of which a value is missing.
+
+        Raises:
+            StoreUnavailable: the database fails now.
+        """
+        owners = {grant.owner for order in orders for grant in order.secrets}
+        if not owners:
+            return orders
+        values = {owner: await self._values(owner, orders) for owner in owners}
+        return [
+            replace(
+                order,
+                secrets=tuple(replace(grant, value=values[grant.owner].get(grant.use.name)) for grant in order.secrets),
+            )
+            for order in orders
+        ]
+
+    async def _values(self, owner: UserId, orders: Sequence[LaunchOrder]) -> Mapping[str, str]:
+        names = {grant.use.name for order in orders for grant in order.secrets if grant.owner == owner}
+        try:
+            return await self._kept().values(owner, names)
+        except StoreUnavailable:
+            raise
+        except AliquotError as error:  # tried again it would fail again: the session fails, and says so
+            log.error("secrets of %s cannot be read: %s", owner, error.message)
+            return {}
+
+    def _kept(self) -> SecretStore:
+        if self.store is None:
+            raise Unavailable("this server keeps no secrets")
+        return self.store
+
+
+def _check_value(value: str) -> None:
+    """What a variable can hold; a value is in no message."""
+    try:
+        size = len(value.encode())
+    except UnicodeEncodeError:
+        raise InvalidRequest("value: it holds half a surrogate pair, which is no text", field="value") from None
+    if "\0" in value or not value:
+        raise InvalidRequest("value: it is empty, or holds a NUL character", field="value")
+    if size > VALUE_BYTES_MAX:
+        text = f"value: {size} bytes are more than {VALUE_BYTES_MAX}"
+        raise LimitExceeded(text, field="value", limit=VALUE_BYTES_MAX, actual=size)
+
+
+def _view(stored: StoredSecret) -> SecretView:
+    return SecretView(name=stored.name, created_at=moment(stored.created_us), changed_at=moment(stored.changed_us))

@@ -1,0 +1,1 @@
+"""Secrets at rest: encrypted rows, and the file with the keys."""

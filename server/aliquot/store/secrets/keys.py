@@ -1,0 +1,153 @@
+"""The keys that secrets are encrypted with: a file with one key a line, the newest first.
+
+AES-256-GCM with a random nonce of 96 bits; owner and name are authenticated with it, so that a value that was moved to
+another row is refused. A key is named by a digest of itself, which tells nothing of it.
+"""
+
+import base64
+import binascii
+import hashlib
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from aliquot_schema.errors import Unavailable
+
+KEY_BYTES: Final = 32
+_NONCE_BYTES: Final = 12
+_ID_CHARS: Final = 16
+_FILE_BYTES_MAX: Final = 65_536
+
+
+class SecretKeys:
+    """The file is read at each use, so that a rotation needs no restart. Blocks on the disk."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def seal(self, value: bytes, *, owner: str, name: str) -> tuple[str, bytes]:
+        """Encrypt with the newest key, which is made if there is none; (the key's id, what to store).
+
+        Raises:
+            Unavailable: the file cannot be used.
+        """
+        key = self._keys(make=True)[0]
+        # Imported here and below: a server that keeps no secrets does without OpenSSL's megabytes.
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+        nonce = os.urandom(_NONCE_BYTES)
+        return key_id(key), nonce + AESGCM(key).encrypt(nonce, value, _bound(owner, name))
+
+    def unseal(self, sealed: bytes, *, with_key: str, owner: str, name: str) -> bytes:
+        """Decrypt.
+
+        Raises:
+            Unavailable: the key is not in the file, or the row was changed.
+        """
+        from cryptography.exceptions import InvalidTag
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+        for key in self._keys(make=False):
+            if key_id(key) == with_key:
+                try:
+                    return AESGCM(key).decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], _bound(owner, name))
+                except InvalidTag:
+                    raise Unavailable(f"the secret {name} of {owner} was changed in the database") from None
+        raise Unavailable(self.missing(with_key))
+
+    def missing(self, id_: str) -> str:
+        """What to do about a key that is not there, in words."""
+        return (
+            f"secrets in the database were encrypted with the key {id_}, which {self.path} does not have; servers of "
+            "one database need the same file: copy it from the server that made it, or name it by secrets-key-file"
+        )
+
+    def ids(self) -> tuple[str, ...]:
+        """Of the keys that are there, the newest first; none where there is no file.
+
+        Raises:
+            Unavailable: the file cannot be used.
+        """
+        return tuple(key_id(key) for key in self._keys(make=False))
+
+    def begin_rotation(self) -> None:
+        """Put a new key in front of the others, durably.
+
+        Raises:
+            Unavailable: the file cannot be used.
+        """
+        self._write([os.urandom(KEY_BYTES), *self._keys(make=False)])
+
+    def end_rotation(self) -> None:
+        """Forget all but the newest."""
+        self._write(self._keys(make=False)[:1])
+
+    def _keys(self, *, make: bool) -> list[bytes]:
+        try:
+            if make and not os.path.lexists(self.path):
+                self._make()
+            file = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise Unavailable(f"the keys of secrets in {self.path} cannot be read or made: {error.strerror}") from None
+        with os.fdopen(file, "rb") as stream:
+            if os.fstat(file).st_mode & 0o077:
+                raise Unavailable(f"others than its owner may read {self.path}: chmod 600 it, and rotate the keys")
+            lines = stream.read(_FILE_BYTES_MAX).split()
+        if not lines:
+            raise Unavailable(f"{self.path} holds no key; where it was emptied, what it encrypted is lost: delete it")
+        return [self._decoded(line) for line in lines]
+
+    def _decoded(self, line: bytes) -> bytes:
+        try:
+            key = base64.b64decode(line, validate=True)
+        except binascii.Error:
+            key = b""
+        if len(key) != KEY_BYTES:
+            raise Unavailable(f"{self.path} holds something that is no key")
+        return key
+
+    def _make(self) -> None:
+        """Whole or not at all; another process that is quicker wins."""
+        draft = self._draft([os.urandom(KEY_BYTES)])
+        try:
+            with suppress(FileExistsError):
+                os.link(draft, self.path)
+        finally:
+            draft.unlink()
+        self._flush()
+
+    def _write(self, keys: Sequence[bytes]) -> None:
+        try:
+            self._draft(keys).replace(self.path)
+            self._flush()
+        except OSError as error:
+            raise Unavailable(f"the keys of secrets in {self.path} cannot be written: {error.strerror}") from None
+
+    def _draft(self, keys: Sequence[bytes]) -> Path:
+        draft = self.path.with_name(f".{self.path.name}.{os.urandom(8).hex()}")
+        file = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        with os.fdopen(file, "wb") as stream:
+            stream.write(b"".join(base64.b64encode(key) + b"\n" for key in keys))
+            stream.flush()
+            os.fsync(file)
+        return draft
+
+    def _flush(self) -> None:
+        folder = os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+def key_id(key: bytes) -> str:
+    """What a key is called in the database."""
+    return hashlib.sha256(b"aliquot secrets" + key).hexdigest()[:_ID_CHARS]
+
+
+def _bound(owner: str, name: str) -> bytes:
+    return f"{owner}\0{name}".encode()

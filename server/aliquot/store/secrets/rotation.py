@@ -1,0 +1,20 @@
+"""Rotation: everything is encrypted with a new key, and the old ones are forgotten."""
+
+from functools import partial
+
+from aliquot.store.secrets import rows
+from aliquot.store.secrets.keys import SecretKeys
+from aliquot.store.store import Database
+
+
+async def rotate(database: Database, *, keys: SecretKeys) -> int:
+    """Rotate the keys; returns how many secrets there are. What breaks off is done by the next try: until the end the
+    file holds the old keys too.
+
+    Raises:
+        Unavailable: something cannot be decrypted, or the file cannot be written; nothing is lost.
+    """
+    keys.begin_rotation()
+    count = await database.write(partial(rows.reseal, keys=keys))
+    keys.end_rotation()
+    return count

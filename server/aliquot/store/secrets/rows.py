@@ -1,0 +1,64 @@
+"""Secrets as functions of a connection."""
+
+from collections.abc import Collection
+from typing import Any
+
+from sqlalchemy import Connection, Row, and_, delete, insert, select, update
+
+from aliquot.service.secrets.ports import StoredSecret
+from aliquot.store.secrets.keys import SecretKeys
+from aliquot.store.secrets.tables import SECRETS
+
+
+def names(connection: Connection, *, owner: str) -> tuple[StoredSecret, ...]:
+    """See `SecretStore.names`."""
+    columns = (SECRETS.c.name, SECRETS.c.created_us, SECRETS.c.changed_us)
+    found = connection.execute(select(*columns).where(SECRETS.c.owner == owner).order_by(SECRETS.c.name))
+    return tuple(StoredSecret(name=row.name, created_us=row.created_us, changed_us=row.changed_us) for row in found)
+
+
+def put(connection: Connection, *, owner: str, name: str, key_id: str, sealed: bytes, now_us: int) -> StoredSecret:
+    """See `SecretStore.put`."""
+    with connection.begin():
+        changed = {"key_id": key_id, "sealed": sealed, "changed_us": now_us}
+        if connection.execute(update(SECRETS).where(_is(owner, name)).values(changed)).rowcount == 0:
+            connection.execute(insert(SECRETS).values(owner=owner, name=name, created_us=now_us, **changed))
+        created = connection.execute(select(SECRETS.c.created_us).where(_is(owner, name))).scalar_one()
+    return StoredSecret(name=name, created_us=created, changed_us=now_us)
+
+
+def remove(connection: Connection, *, owner: str, name: str) -> bool:
+    """See `SecretStore.delete`."""
+    with connection.begin():
+        return connection.execute(delete(SECRETS).where(_is(owner, name))).rowcount > 0
+
+
+def sealed(connection: Connection, *, owner: str, wanted: Collection[str]) -> list[Row[Any]]:
+    """The rows of some of an owner's secrets."""
+    asked = select(SECRETS).where(SECRETS.c.owner == owner, SECRETS.c.name.in_(sorted(wanted)))
+    return list(connection.execute(asked).all())
+
+
+def key_ids(connection: Connection) -> tuple[str, ...]:
+    """Of the keys that anything is encrypted with."""
+    return tuple(connection.execute(select(SECRETS.c.key_id).distinct().order_by(SECRETS.c.key_id)).scalars())
+
+
+def reseal(connection: Connection, *, keys: SecretKeys) -> int:
+    """Encrypt everything with the newest key, all of it or nothing; returns how many that were.
+
+    Raises:
+        Unavailable: something cannot be decrypted.
+    """
+    with connection.begin():
+        rows = connection.execute(select(SECRETS)).all()
+        for row in rows:
+            value = keys.unseal(row.sealed, with_key=row.key_id, owner=row.owner, name=row.name)
+            key_id, fresh = keys.seal(value, owner=row.owner, name=row.name)
+            changed = update(SECRETS).where(_is(row.owner, row.name)).values(key_id=key_id, sealed=fresh)
+            connection.execute(changed)
+    return len(rows)
+
+
+def _is(owner: str, name: str) -> Any:
+    return and_(SECRETS.c.owner == owner, SECRETS.c.name == name)

@@ -1,0 +1,135 @@
+"""Secrets and the sandbox, through a real server: a value is where its job is, and nowhere else."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from aliquot.cli.main_job.own_server import OwnServer
+from aliquot.client import Client
+from aliquot.execution.agent.confinement.sandbox_probe import why_no_sandbox
+from aliquot.execution.agent.job_user import JobUserPolicy, resolve_user
+from e2e_sessions import submit, until, until_state
+
+pytestmark = pytest.mark.anyio
+
+VALUE = "a value that nobody else may see: 7d1f0c"
+SET = """
+mutation ($name: String!, $value: String!) {
+  set_secret(name: $name, value: $value) {
+    __typename ... on SetSecretSuccess { secret { name } } ... on Error { message }
+  }
+}
+"""
+LOGS = "subscription ($id: ID!) { session_logs(id: $id) { text at_end } }"
+CAPABILITIES = """
+{ agents { edges { node { id capabilities { sandbox sandbox_note enforced { memory processes cpu wall_time } } } } } }
+"""
+WHY_NOT = why_no_sandbox(resolve_user(JobUserPolicy(), asked=None, uid=os.geteuid(), environment=os.environ))
+
+
+async def output_of(client: Client, session_id: str) -> str:
+    text = ""
+    async for item in client.subscribe(LOGS, {"id": session_id}):
+        text += item["session_logs"]["text"]
+        if item["session_logs"]["at_end"]:
+            break
+    return text
+
+
+def holding(folder: Path) -> list[str]:
+    """Files below a folder in which the value stands."""
+    found = []
+    for path in folder.rglob("*"):
+        if path.is_file() and not path.is_symlink() and VALUE.encode() in path.read_bytes():
+            found.append(str(path.relative_to(folder)))
+    return found
+
+
+def is_there(path: str) -> bool:
+    return os.path.lexists(path)
+
+
+def on_command_lines() -> list[str]:
+    """Processes that were told the value in an argument."""
+    found = []
+    for process in Path("/proc").iterdir():
+        if process.name.isdecimal():
+            try:
+                told = (process / "cmdline").read_bytes()
+            except OSError:
+                continue
+            if VALUE.encode() in told:
+                found.append(process.name)
+    return found
+
+
+async def test_a_secret_is_where_its_job_is_and_nowhere_else(two_gpus: OwnServer) -> None:
+    async with two_gpus.client() as client:
+        done = (await client.execute(SET, {"name": "token", "value": VALUE}))["set_secret"]
+        assert done == {"__typename": "SetSecretSuccess", "secret": {"name": "token"}}
+        listed = await client.execute("{ secrets { name created_at changed_at } }")
+        assert [secret["name"] for secret in listed["secrets"]] == ["token"]
+        said = 'test "$TOKEN" = "$(cat "$ALIQUOT_SECRETS_DIR/it")" && printf %s "$TOKEN" | wc -c && ls -l '
+        said += '"$ALIQUOT_SECRETS_DIR"; while [ ! -e go ]; do sleep 0.05; done; echo $ALIQUOT_SECRETS_DIR; pwd'
+        uses = [{"name": "token", "as_env": "TOKEN", "as_file": "it"}]
+        asked = await submit(client, said, {"cpu": "1"}, secrets=uses, max_retries=1)
+        await until_state(client, asked, "running")
+        [work] = await until_work(two_gpus, asked)
+        assert holding(two_gpus.data_folder) == []
+        assert on_command_lines() == []
+        # The server that comes back has them still, and the job has never noticed.
+        await two_gpus.stop()
+        assert holding(two_gpus.data_folder) == []
+        await two_gpus.start()
+    async with two_gpus.client() as client:
+        (work / "go").touch()
+        await until_state(client, asked, "completed")
+        printed = (await output_of(client, asked)).splitlines()
+        assert printed[0] == str(len(VALUE))
+        assert "-rw-------" in "\n".join(printed)
+        assert not is_there(printed[-2])
+        again = await submit(client, 'printf %s "$TOKEN" | wc -c', {"cpu": "1"}, secrets=uses)
+        await until_state(client, again, "completed")
+        assert (await output_of(client, again)).strip() == str(len(VALUE))
+        with pytest.raises(Exception, match="has no secret other"):
+            await submit(client, "true", {"cpu": "1"}, secrets=[{"name": "other", "as_env": "OTHER"}])
+    assert VALUE not in two_gpus.log_tail()
+    assert holding(two_gpus.data_folder) == []
+
+
+async def until_work(server: OwnServer, session_id: str) -> list[Path]:
+    """The work folders of a session's kernels, once they are there."""
+
+    async def look() -> list[Path]:
+        return sorted((server.data_folder / "agents").glob(f"*/kernels/{session_id}.*/work"))
+
+    return await until(look)
+
+
+@pytest.mark.skipif(WHY_NOT is not None, reason=f"no sandbox: {WHY_NOT}")
+async def test_a_session_that_demands_the_sandbox_gets_it(two_gpus: OwnServer) -> None:
+    async with two_gpus.client() as client:
+        [agent] = (await client.execute(CAPABILITIES))["agents"]["edges"]
+        told = agent["node"]["capabilities"]
+        assert (told["sandbox"], told["sandbox_note"]) == ("standard", "")
+        assert told["enforced"]["wall_time"] == "shim"
+        folder = two_gpus.data_folder
+        text = f"ls -A {folder} {folder}/server; cat {folder}/token; touch /usr/x; ls /proc | grep -c '^[0-9]'"
+        inside = await submit(client, text, {"cpu": "1"}, sandbox="standard")
+        await until_state(client, inside, "completed", "failed")
+        printed = await output_of(client, inside)
+        assert two_gpus.token not in printed
+        assert "aliquot.db" not in printed
+        assert "Read-only file system" in printed
+
+
+async def test_what_an_operator_does_not_allow_is_refused_at_submission(anyio_backend: str) -> None:
+    """Where there is no sandbox a session that demands it would wait for ever."""
+    settings = {"ALIQUOT_SANDBOX": "off", "ALIQUOT_COMMAND_DENY": "rm -rf /( |$)", "ALIQUOT_JOB_OPEN_FILES_MAX": "64"}
+    files = Path(__file__).parents[1] / "data" / "accelerators" / "two_gpus.toml"
+    async with OwnServer("--accelerators", str(files), environment=settings) as server, server.client() as client:
+        with pytest.raises(Exception, match=r"aliquot\.sandbox=standard"):
+            await submit(client, "true", {"cpu": "1"}, sandbox="standard")
+        with pytest.raises(Exception, match="must not match"):
+            await submit(client, "rm -rf / --no-preserve-root", {"cpu": "1"})

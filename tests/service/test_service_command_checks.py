@@ -1,0 +1,64 @@
+"""The check of commands: patterns, and a real program."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from aliquot.service.command_checks.checks import CommandChecks
+from aliquot.service.command_checks.rules import CommandRules
+from aliquot_schema.errors import InvalidRequest, Unavailable
+from aliquot_schema.ids import SessionId, UserId
+from aliquot_schema.sessions import Session, SessionSpec
+from aliquot_schema.slots import ResourceSlot
+
+pytestmark = pytest.mark.anyio
+
+
+def session(*argv: str) -> Session:
+    spec = SessionSpec(argv=argv, slots=ResourceSlot({}))
+    return Session(id=SessionId("ses_1"), version=0, owner=UserId("anna"), spec=spec, queued_us=0)
+
+
+def script(folder: Path, text: str) -> Path:
+    path = folder / "check"
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return path
+
+
+async def test_patterns() -> None:
+    rules = CommandRules(allow=(re.compile("^python"), re.compile("^sh")), deny=(re.compile("curl"),))
+    checks = CommandChecks(rules)
+    await checks.check(session("python", "train.py"))
+    with pytest.raises(InvalidRequest, match="none of the patterns"):
+        await checks.check(session("perl", "-e", "1"))
+    with pytest.raises(InvalidRequest, match="must not match curl") as refused:
+        await checks.check(session("sh", "-c", "curl x"))
+    assert refused.value.field == "command"
+
+
+async def test_a_program_reads_the_request_and_its_words_are_told(tmp_path: Path) -> None:
+    path = script(
+        tmp_path, 'if grep -q \'"command": \\["good"\'; then exit 0; fi; echo "not that," >&2; echo please >&2; exit 3'
+    )
+    checks = CommandChecks(CommandRules(program=path))
+    await checks.check(session("good"))
+    with pytest.raises(InvalidRequest, match="command: not that, please"):
+        await checks.check(session("bad"))
+
+
+async def test_a_program_that_reads_nothing_or_says_too_much(tmp_path: Path) -> None:
+    await CommandChecks(CommandRules(program=script(tmp_path, "exit 0"))).check(session("x" * 100_000))
+    loud = script(tmp_path, "head -c 1000000 /dev/zero | tr '\\0' x >&2; exit 1")
+    with pytest.raises(InvalidRequest) as refused:
+        await CommandChecks(CommandRules(program=loud)).check(session("x"))
+    assert len(refused.value.message) < 1000
+
+
+async def test_a_program_that_hangs_or_is_not_there_lets_nothing_pass(tmp_path: Path) -> None:
+    hangs = CommandChecks(CommandRules(program=script(tmp_path, "sleep 600"), patience_s=0.2))
+    with pytest.raises(Unavailable, match="did not answer in time"):
+        await hangs.check(session("x"))
+    with pytest.raises(Unavailable, match="cannot be run"):
+        await CommandChecks(CommandRules(program=tmp_path / "missing")).check(session("x"))

@@ -1,0 +1,159 @@
+"""The vault, over a store in memory: whose secrets they are, and what orders get of them."""
+
+from collections.abc import Collection, Mapping
+
+import pytest
+
+from aliquot.clock import SystemClock
+from aliquot.core.confinement_terms import limits_of, sandbox_of, secrets_of
+from aliquot.service.ports import StoreUnavailable
+from aliquot.service.secrets.ports import StoredSecret
+from aliquot.service.secrets.vault import Vault
+from aliquot_schema.errors import Forbidden, InvalidRequest, LimitExceeded, NotFound, Unavailable
+from aliquot_schema.ids import KernelId, UserId
+from aliquot_schema.launching import LaunchOrder
+from aliquot_schema.requests import Caller, NewSession
+from aliquot_schema.roles import Role
+from aliquot_schema.secrets import SECRETS_MAX, VALUE_BYTES_MAX, SecretGrant, SecretUse
+
+pytestmark = pytest.mark.anyio
+
+ANNA = Caller(user=UserId("anna"), request_id="r", role=Role.USER)
+ADMIN = Caller(user=UserId("root"), request_id="r", role=Role.ADMIN)
+LOOKER = Caller(user=UserId("vera"), request_id="r", role=Role.VIEWER)
+
+
+class Drawer:
+    """A store in memory that can be made to fail."""
+
+    def __init__(self) -> None:
+        self.kept: dict[tuple[UserId, str], str] = {}
+        self.fault: Exception | None = None
+
+    async def names(self, owner: UserId) -> tuple[StoredSecret, ...]:
+        mine = sorted(name for whose, name in self.kept if whose == owner)
+        return tuple(StoredSecret(name=name, created_us=1, changed_us=2) for name in mine)
+
+    async def put(self, owner: UserId, name: str, value: str, *, now_us: int) -> StoredSecret:
+        self.kept[owner, name] = value
+        return StoredSecret(name=name, created_us=now_us, changed_us=now_us)
+
+    async def delete(self, owner: UserId, name: str) -> bool:
+        return self.kept.pop((owner, name), None) is not None
+
+    async def values(self, owner: UserId, names: Collection[str]) -> Mapping[str, str]:
+        if self.fault is not None:
+            raise self.fault
+        return {name: self.kept[owner, name] for name in names if (owner, name) in self.kept}
+
+
+@pytest.fixture
+def drawer() -> Drawer:
+    return Drawer()
+
+
+@pytest.fixture
+def vault(drawer: Drawer) -> Vault:
+    vault = Vault(clock=SystemClock())
+    vault.store = drawer
+    return vault
+
+
+def order(*names: str) -> LaunchOrder:
+    grants = tuple(SecretGrant(owner=ANNA.user, use=SecretUse(name=name, as_env=name.upper())) for name in names)
+    return LaunchOrder(
+        kernel_id=KernelId("ses_1.1.0"),
+        epoch=1,
+        argv=("true",),
+        environment={},
+        working_directory=None,
+        spec={},
+        secrets=grants,
+    )
+
+
+async def test_everybody_has_his_own_and_nobody_elses(vault: Vault) -> None:
+    await vault.set_secret(ANNA, "token", "hers")
+    assert [secret.name for secret in await vault.secrets(ANNA)] == ["token"]
+    assert await vault.secrets(ADMIN) == ()
+    with pytest.raises(NotFound):
+        await vault.delete_secret(ADMIN, "token")
+    with pytest.raises(Forbidden):
+        await vault.set_secret(LOOKER, "token", "x")
+    await vault.delete_secret(ANNA, "token")
+    with pytest.raises(NotFound):
+        await vault.delete_secret(ANNA, "token")
+
+
+async def test_orders_get_values_and_no_text_shows_them(vault: Vault) -> None:
+    await vault.set_secret(ANNA, "token", "hers")
+    plain = order()
+    [same, filled] = await vault.filled([plain, order("token", "gone")])
+    assert same == plain
+    assert [grant.value for grant in filled.secrets] == ["hers", None]
+    assert "hers" not in repr(filled)
+
+
+async def test_a_failing_store_is_waited_for_and_a_lost_key_is_told(vault: Vault, drawer: Drawer) -> None:
+    drawer.fault = StoreUnavailable("down")
+    with pytest.raises(StoreUnavailable):
+        await vault.filled([order("token")])
+    drawer.fault = Unavailable("no such key")
+    [filled] = await vault.filled([order("token")])
+    assert filled.secrets[0].value is None
+
+
+async def test_a_session_asks_for_what_is_there(vault: Vault) -> None:
+    uses = secrets_of([("token", "TOKEN", None)], variables=())
+    with pytest.raises(InvalidRequest, match="has no secret token"):
+        await vault.check(ANNA.user, uses)
+    await vault.set_secret(ANNA, "token", "hers")
+    await vault.check(ANNA.user, uses)
+
+
+@pytest.mark.parametrize("value", ["", "a\0b", "half \ud800"])
+async def test_values_that_no_variable_can_hold(vault: Vault, value: str) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        await vault.set_secret(ANNA, "token", value)
+    assert not value or value not in refused.value.message
+
+
+async def test_limits(vault: Vault, drawer: Drawer) -> None:
+    with pytest.raises(LimitExceeded):
+        await vault.set_secret(ANNA, "token", "x" * (VALUE_BYTES_MAX + 1))
+    for name in ("", "1a", "a b", "../x", "a" * 65):
+        with pytest.raises(InvalidRequest):
+            await vault.set_secret(ANNA, name, "x")
+    drawer.kept = {(ANNA.user, f"s{number}"): "x" for number in range(SECRETS_MAX)}
+    with pytest.raises(LimitExceeded):
+        await vault.set_secret(ANNA, "one_more", "x")
+    await vault.set_secret(ANNA, "s0", "in its place")
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ([("a b", "A", None)], "no name of a secret"),
+        ([("a", None, None)], "which variable or file"),
+        ([("a", "PATH=", None)], "no variable name"),
+        ([("a", "ALIQUOT_X", None)], "set by Aliquot"),
+        ([("a", None, "../x")], "no file name"),
+        ([("a", None, ".")], "no file name"),
+        ([("a", "A", None), ("b", "A", None)], "given twice"),
+        ([("a", None, "f"), ("b", None, "f")], "given twice"),
+        ([("a", "SET", None)], "given twice"),
+    ],
+)
+def test_what_a_session_cannot_ask_for(asked: list[tuple[str, str | None, str | None]], words: str) -> None:
+    with pytest.raises(InvalidRequest, match=words):
+        secrets_of(asked, variables=("SET",))
+
+
+def test_limits_and_sandbox_of_a_request() -> None:
+    plain = NewSession(argv=("true",), shell=None, slots=(("cpu", "1"),))
+    assert sandbox_of(plain) is None
+    with pytest.raises(InvalidRequest, match="none of standard"):
+        sandbox_of(NewSession(argv=("true",), shell=None, slots=(), sandbox="loose"))
+    for fields in ({"processes": 1}, {"open_files": 3}, {"processes": 10**9}):
+        with pytest.raises(InvalidRequest, match="limits"):
+            limits_of(NewSession(argv=("true",), shell=None, slots=(), **fields))

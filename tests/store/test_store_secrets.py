@@ -1,0 +1,138 @@
+"""Secrets at rest: encrypted in both databases, bound to their rows and to the file of keys, and rotated."""
+
+import os
+from functools import partial
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Connection, select, update
+
+from aliquot.store.secrets.keys import SecretKeys
+from aliquot.store.secrets.rotation import rotate
+from aliquot.store.secrets.secrets import DatabaseSecrets
+from aliquot.store.secrets.tables import SECRETS
+from aliquot.store.store import DatabaseStore
+from aliquot_schema.errors import Unavailable
+from aliquot_schema.ids import UserId
+from store_places import Place
+
+pytestmark = pytest.mark.anyio
+
+ANNA, BEN = UserId("anna"), UserId("ben")
+VALUE = "what nobody reads: ü 42"
+
+
+def secrets_in(store: object, keys: Path) -> DatabaseSecrets:
+    assert isinstance(store, DatabaseStore)
+    return DatabaseSecrets(store, keys=SecretKeys(keys))
+
+
+async def test_they_are_kept_over_restarts_and_nowhere_in_clear(place: Place, tmp_path: Path) -> None:
+    keys = tmp_path / "keys"
+    store = place.store()
+    await store.open()
+    secrets = secrets_in(store, keys)
+    assert await secrets.missing_key() is None
+    assert await secrets.names(ANNA) == ()
+    first = await secrets.put(ANNA, "token", VALUE, now_us=10)
+    assert (first.created_us, first.changed_us) == (10, 10)
+    again = await secrets.put(ANNA, "token", VALUE + "!", now_us=20)
+    assert (again.created_us, again.changed_us) == (10, 20)
+    await secrets.put(BEN, "token", "his", now_us=30)
+    await store.close()
+    store = place.store()
+    await store.open()
+    secrets = secrets_in(store, keys)
+    assert await secrets.values(ANNA, ["token", "other"]) == {"token": VALUE + "!"}
+    assert await secrets.values(BEN, {"token"}) == {"token": "his"}
+    assert oct(keys.stat().st_mode & 0o777) == "0o600"
+    assert await secrets.delete(BEN, "token")
+    assert not await secrets.delete(BEN, "token")
+    await store.close()
+    for path in place.folder.rglob("*"):
+        assert not path.is_file() or VALUE.encode() not in path.read_bytes()
+
+
+async def test_a_row_that_was_moved_is_refused(place: Place, tmp_path: Path) -> None:
+    store = place.store()
+    await store.open()
+    secrets = secrets_in(store, tmp_path / "keys")
+    await secrets.put(ANNA, "token", VALUE, now_us=1)
+
+    def steal(connection: Connection) -> None:
+        with connection.begin():
+            connection.execute(update(SECRETS).values(owner=BEN))
+
+    assert isinstance(store, DatabaseStore)
+    await store.write(steal)
+    with pytest.raises(Unavailable, match="was changed in the database"):
+        await secrets.values(BEN, ["token"])
+    await store.close()
+
+
+async def test_another_servers_key_is_missed_in_words(place: Place, tmp_path: Path) -> None:
+    store = place.store()
+    await store.open()
+    await secrets_in(store, tmp_path / "first").put(ANNA, "token", VALUE, now_us=1)
+    other = secrets_in(store, tmp_path / "second")
+    wrong = await other.missing_key()
+    assert wrong is not None
+    assert "secrets-key-file" in wrong
+    with pytest.raises(Unavailable, match="need the same file"):
+        await other.put(ANNA, "second", VALUE, now_us=2)
+    with pytest.raises(Unavailable, match="need the same file"):
+        await other.values(ANNA, ["token"])
+    assert not (tmp_path / "second").exists()
+    await store.close()
+
+
+async def test_rotation_leaves_one_key_that_opens_everything(place: Place, tmp_path: Path) -> None:
+    keys = SecretKeys(tmp_path / "keys")
+    store = place.store()
+    await store.open()
+    secrets = secrets_in(store, keys.path)
+    for number in range(3):
+        await secrets.put(ANNA, f"s{number}", VALUE + str(number), now_us=1)
+    before = keys.ids()
+    keys.begin_rotation()  # and was broken off
+    assert await secrets.values(ANNA, ["s1"]) == {"s1": VALUE + "1"}
+    await store.close()
+    database = place.database()
+    await database.open()
+    try:
+        assert await rotate(database, keys=keys) == 3
+        found = await database.read(partial(_key_ids))
+    finally:
+        await database.close()
+    assert len(keys.ids()) == 1
+    assert keys.ids() != before
+    assert found == set(keys.ids())
+    store = place.store()
+    await store.open()
+    assert await secrets_in(store, keys.path).values(ANNA, ["s2"]) == {"s2": VALUE + "2"}
+    await store.close()
+
+
+def _key_ids(connection: Connection) -> set[str]:
+    return set(connection.execute(select(SECRETS.c.key_id)).scalars())
+
+
+@pytest.mark.parametrize("text", ["", "short\n", "!!!!\n", "A" * 43 + "\n"])
+def test_a_file_that_holds_no_keys(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "keys"
+    path.touch(mode=0o600)
+    path.write_text(text)
+    with pytest.raises(Unavailable):
+        SecretKeys(path).seal(b"x", owner="a", name="b")
+
+
+def test_a_file_of_keys_is_nobody_elses_and_no_link(tmp_path: Path) -> None:
+    keys = SecretKeys(tmp_path / "keys")
+    keys.seal(b"x", owner="a", name="b")
+    keys.path.chmod(0o640)
+    with pytest.raises(Unavailable, match="others than its owner"):
+        keys.ids()
+    keys.path.chmod(0o600)
+    os.symlink(keys.path, tmp_path / "link")
+    with pytest.raises(Unavailable):
+        SecretKeys(tmp_path / "link").ids()
