@@ -1,6 +1,12 @@
 """An installation moves from one database to the other with nothing lost, or does not move at all."""
 
+import asyncio
 import gzip
+import json
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,10 +17,10 @@ from sqlalchemy import Connection, select, text
 import store_records as make
 from aliquot.service.orchestrator import load_state
 from aliquot.service.ports import StoreUnavailable
+from aliquot.store.all_tables import ALL_TABLES
 from aliquot.store.chain import ChainBroken
 from aliquot.store.checking import faults
 from aliquot.store.store import Database
-from aliquot.store.tables import METADATA
 from aliquot.store.transfer.exporting import export
 from aliquot.store.transfer.importing import import_archive
 from ledger_course import course_on
@@ -27,8 +33,33 @@ def rows(connection: Connection) -> dict[str, list[tuple[Any, ...]]]:
     """All there is."""
     return {
         table.name: [tuple(row) for row in connection.execute(select(table).order_by(*table.primary_key.columns))]
-        for table in METADATA.sorted_tables
+        for table in ALL_TABLES.sorted_tables
     }
+
+
+TABLES = """
+import json, gzip, sys
+from pathlib import Path
+from aliquot.store.transfer.exporting import export
+from aliquot.store.sqlite import connect_reader
+with connect_reader(Path(sys.argv[1])) as connection, connection.begin():
+    export(connection, path=Path(sys.argv[2]))
+print(json.dumps(sorted(json.loads(gzip.open(sys.argv[2]).readline())["tables"])))
+"""
+
+
+async def test_every_table_that_migrations_make_is_exported_by_a_process_that_does_nothing_else(
+    sqlite_place: Place, tmp_path: Path
+) -> None:
+    """Tables are declared by the modules that use them, and one that nobody has imported would be left behind."""
+    store = sqlite_place.store()
+    await store.open()
+    await store.close()
+    with closing(sqlite3.connect(sqlite_place.sqlite_file)) as connection:
+        made = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    command = [sys.executable, "-c", TABLES, str(sqlite_place.sqlite_file), str(tmp_path / "archive")]
+    printed = await asyncio.to_thread(subprocess.check_output, command, timeout=120)
+    assert set(json.loads(printed)) == made - {"alembic_version"}
 
 
 async def exported(place: Place, path: Path) -> dict[str, list[tuple[Any, ...]]]:

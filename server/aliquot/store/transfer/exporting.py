@@ -4,9 +4,6 @@ from pathlib import Path
 
 from sqlalchemy import Connection, select
 
-import aliquot.store.audit.tables
-import aliquot.store.ledger.tables
-import aliquot.store.secrets.tables  # noqa: F401  # these make their tables known
 from aliquot.store.all_tables import ALL_TABLES
 from aliquot.store.migration import HEAD
 from aliquot.store.transfer.archive import ArchiveWriter, writing

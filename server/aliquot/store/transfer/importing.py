@@ -9,9 +9,6 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, LargeBinary, Table, delete, func, select
 
-import aliquot.store.audit.tables
-import aliquot.store.ledger.tables
-import aliquot.store.secrets.tables  # noqa: F401  # these make their tables known
 from aliquot.service.ports import StoreUnavailable
 from aliquot.store.all_tables import ALL_TABLES
 from aliquot.store.migration import HEAD

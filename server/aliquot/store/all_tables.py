@@ -1,0 +1,14 @@
+"""Every table of the database, whichever module declares it: what is exported and imported is all of them."""
+
+from typing import Final
+
+from sqlalchemy import MetaData
+
+import aliquot.store.audit.tables
+import aliquot.store.ledger.tables
+import aliquot.store.outbox_tables
+import aliquot.store.seals
+import aliquot.store.secrets.tables  # noqa: F401  # each of these makes its tables known
+from aliquot.store.tables import METADATA
+
+ALL_TABLES: Final[MetaData] = METADATA
