@@ -30,6 +30,7 @@ BUDGET_S: Final = {
     "browser": 200,
     "simulation": 300,
     "load": 170,
+    "docker": 200,
 }
 BUDGET_S_OTHERS: Final = 60
 """For each suite that is not named above."""

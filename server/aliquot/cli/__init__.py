@@ -1,5 +1,7 @@
 """The command line: one file, or package, per group of commands."""
 
+from typing import Annotated
+
 import typer
 
 from aliquot.cli.agent import agent
@@ -17,6 +19,7 @@ from aliquot.cli.health import health
 from aliquot.cli.key import key
 from aliquot.cli.main_job.command import once
 from aliquot.cli.node import node
+from aliquot.cli.notices import notices
 from aliquot.cli.policy import policy
 from aliquot.cli.replay import replay
 from aliquot.cli.secret import secret
@@ -30,8 +33,20 @@ from aliquot.cli.user import user
 main = typer.Typer(no_args_is_help=True, pretty_exceptions_show_locals=False)
 
 
+def _say_version(is_asked: bool) -> None:
+    if is_asked:
+        from importlib.metadata import version
+
+        print(f"aliquot {version('aliquot')}")
+        raise typer.Exit
+
+
 @main.callback()
-def describe() -> None:
+def describe(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_say_version, is_eager=True, help="Say which version this is.")
+    ] = False,
+) -> None:
     """Share the GPUs of a cluster among people."""
 
 
@@ -41,6 +56,7 @@ main.command("gpus")(gpus)
 main.add_typer(agents, name="agents")
 main.command("usage")(usage)
 main.add_typer(quota, name="quota")
+main.add_typer(notices, name="notices")
 main.add_typer(clusters, name="clusters")
 policy.command("show")(policy_document.show)
 policy.command("set")(policy_document.change)
