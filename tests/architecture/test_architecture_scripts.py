@@ -9,7 +9,7 @@ import pytest
 
 from architecture_sources import ROOT
 
-COMMANDS = [ROOT / "scripts" / name for name in ("up", "test", "check", "bench", "simulate", "mutate")] + [
+COMMANDS = [ROOT / "scripts" / name for name in ("up", "test", "check", "bench", "simulate", "mutate", "docs")] + [
     ROOT / ".ci" / "run"
 ]
 

@@ -24,6 +24,7 @@ BUDGET_S: Final = {
     "cli": 60,
     "e2e": 850,
     "readme": 50,
+    "docs": 150,
     "rest": 150,
     "architecture": 60,
     "benchmarks": 30,

@@ -41,7 +41,7 @@ def _row(names: list[str], *, y: float, root: Path) -> list[str]:
             parts.append(label(name, x + 12, y + 24, size=15, color=INK, anchor="start"))
             parts.append(
                 label(
-                    _purpose(root / "server" / "aliquot" / name), x + 130, y + 24, size=12, color=FAINT, anchor="start"
+                    _purpose(root / "server" / "aliquot" / name), x + 130, y + 24, size=11, color=FAINT, anchor="start"
                 )
             )
     return parts
@@ -50,4 +50,4 @@ def _row(names: list[str], *, y: float, root: Path) -> list[str]:
 def _purpose(place: Path) -> str:
     file = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
     first = first_sentence(file)
-    return first if len(first) <= 70 else first[:68].rsplit(" ", 1)[0] + " …"
+    return first if len(first) <= 84 else first[:82].rsplit(" ", 1)[0] + " …"

@@ -1,4 +1,4 @@
-"""What policies do to the same month, from the simulator: a plot of the waits, and a table of the figures."""
+"""What policies do to the same two weeks, from the simulator: a plot of the waits, and a table of the figures."""
 
 import re
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from aliquot.core.simulation.report import Times, report
 from aliquot.core.simulation.run import simulate
 from aliquot.core.simulation.settings import Settings
 from aliquot_docs.drawing.svg import PALETTE
-from aliquot_docs.drawing.workload import cluster, month
+from aliquot_docs.drawing.workload import cluster, fortnight
 from aliquot_docs.markdown import code, table
 from aliquot_schema.policies import Backfill
 
@@ -34,8 +34,8 @@ LEAST_H: Final = 1 / 60
 
 
 def outcomes(policies: Mapping[str, Policy]) -> dict[str, Outcome]:
-    """A run of the month under each policy."""
-    jobs, agents = month(), cluster()
+    """A run of the two weeks under each policy."""
+    jobs, agents = fortnight(), cluster()
     return {label: simulate(jobs, agents, Settings(policy=policy)) for label, policy in policies.items()}
 
 

@@ -1,4 +1,4 @@
-"""A month of a team of fifteen with sixteen GPUs, made up from a seed: what the plots of policies are drawn from."""
+"""Two weeks of a team of fifteen with sixteen GPUs, made up from a seed: what the plots of policies are drawn from."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -11,8 +11,8 @@ from aliquot.core.snapshot import AgentRow
 from aliquot_schema.ids import ProjectId, SessionId, UserId
 
 SEED: Final = 8
-DAYS: Final = 28
-JOBS: Final = 480
+DAYS: Final = 14
+JOBS: Final = 310
 USERS: Final = 15
 PROJECTS: Final = ("vision", "speech", "robots")
 KINDS: Final = ((0.45, 500, 0.4), (0.35, 1_000, 4.0), (0.15, 4_000, 9.0), (0.05, 8_000, 14.0))
@@ -25,7 +25,7 @@ def cluster() -> tuple[AgentRow, ...]:
     return nodes(2, gpus_each=8)
 
 
-def month() -> tuple[Job, ...]:
+def fortnight() -> tuple[Job, ...]:
     """The jobs, the same ones at every build."""
     return numbered(_jobs(np.random.default_rng(SEED)))
 
