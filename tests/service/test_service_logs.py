@@ -1,175 +1,173 @@
-"""The output of sessions: waited for, followed to its end, and never cut in the middle of a character."""
+"""Log lines: for people and as JSON, with the fields of what they belong to, one line each, without commands."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from itertools import pairwise
+import io
+import json
+import logging
+from collections.abc import Iterator
+from typing import Any, Literal
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from aliquot_schema.errors import InvalidRequest, NotFound
-from aliquot_schema.ids import AgentId, KernelId, SessionId
-from aliquot_schema.launching import KernelPhase, KernelReport, LogChunk
-from aliquot_schema.states import SessionState
-from aliquot_schema.views import LogChunkView
-from service_bench import agent
-from service_stage import CALLER, Stage, stage
+from aliquot.composition.logs import set_up_logs
+from aliquot.service.measuring.log_fields import log_fields, logging_with
+from aliquot.service.measuring.session_news import SessionNews
+from aliquot.service.state import State
+from aliquot_schema.devices import DeviceId
+from aliquot_schema.events import Entity, Event, Record
+from aliquot_schema.leases import EndEvidence
+from aliquot_schema.sessions import Failure, SessionSpec
+from aliquot_schema.slots import ResourceSlot
+from aliquot_schema.states import KernelState, SessionState
+from core_records import SLOT, agent, kernel, lease_of, session
 
-S = SessionState
-A = AgentId("a")
-
-
-def logs(
-    on: Stage, session_id: str, *, rank: int = 0, attempt: int | None = None, offset: int = 0
-) -> AsyncIterator[LogChunkView]:
-    return on.watching.session_logs(CALLER, session_id, rank=rank, attempt=attempt, offset=offset)
+pytestmark = pytest.mark.anyio
 
 
-async def read(
-    on: Stage, session_id: str, *, rank: int = 0, attempt: int | None = None, offset: int = 0
-) -> list[LogChunkView]:
-    async with asyncio.timeout(20):
-        return [view async for view in logs(on, session_id, rank=rank, attempt=attempt, offset=offset)]
+class Lines:
+    """What was logged."""
+
+    def __init__(self) -> None:
+        self.stream = io.StringIO()
+
+    def begin(self, form: Literal["console", "json"]) -> None:
+        """Log in this form, into here."""
+        set_up_logs(level="info", form=form, quiet=("chatty",))
+        (handler,) = logging.getLogger().handlers
+        assert isinstance(handler, logging.StreamHandler)
+        handler.setStream(self.stream)
+
+    @property
+    def plain(self) -> list[str]:
+        """All lines."""
+        return self.stream.getvalue().splitlines()
+
+    @property
+    def objects(self) -> list[dict[str, Any]]:
+        """All lines, which are JSON."""
+        return [json.loads(line) for line in self.plain]
 
 
-async def until_it_waits(reader: asyncio.Task[list[LogChunkView]]) -> None:
-    """Let a reader go as far as it can."""
-    for _ in range(20):
-        await asyncio.sleep(0)
-    assert not reader.done()
+@pytest.fixture
+def lines() -> Iterator[Lines]:
+    root = logging.getLogger()
+    before, level = root.handlers[:], root.level
+    yield Lines()
+    root.handlers[:] = before
+    root.setLevel(level)
+    logging.getLogger("chatty").setLevel(logging.NOTSET)
 
 
-@pytest.mark.anyio
-async def test_a_session_that_waits_is_waited_for_until_it_was_started() -> None:
-    async with stage([agent("a", devices=1)]) as on:
-        on.executor.start_by_itself = False
-        first = await on.submit()
-        reader = asyncio.create_task(read(on, first))
-        await until_it_waits(reader)
-        await on.allocator.run_once()
-        await until_it_waits(reader)
-        await on.launcher.send()
-        await on.dispatch.close()
-        await until_it_waits(reader)
-        on.executor.started(KernelId(f"{first}.1.0"))
-        await on.settle()
-        views = await reader
-        assert "".join(view.text for view in views) == f"output of {first}.1.0\n"
-        assert [view.at_end for view in views] == [False, True]
+def test_a_line_of_json_has_its_fields_beside_its_words(lines: Lines) -> None:
+    lines.begin("json")
+    with logging_with(request_id="req_1"), logging_with(pass_number=7):
+        logging.getLogger("aliquot.x").warning("%s happened", "it", extra={"devices": ["a", "b"]})
+    (line,) = lines.objects
+    assert line.pop("time").endswith("+00:00")
+    assert line == {
+        "level": "WARNING",
+        "logger": "aliquot.x",
+        "message": "it happened",
+        "devices": ["a", "b"],
+        "request_id": "req_1",
+        "pass_number": 7,
+    }
 
 
-@pytest.mark.anyio
-async def test_one_that_ends_without_ever_being_started_has_an_empty_output() -> None:
-    async with stage([agent("a", devices=1)]) as on:
-        on.executor.start_by_itself = False
-        queued, granted = await on.submit(), await on.submit()
-        await on.allocator.run_once()
-        assert {on.session(queued).state, on.session(granted).state} == {S.SCHEDULED, S.QUEUED}
-        readers = [asyncio.create_task(read(on, session_id)) for session_id in (queued, granted)]
-        for reader in readers:
-            await until_it_waits(reader)
-        await on.cancel(queued)
-        await on.cancel(granted)
-        for reader in readers:
-            (view,) = await reader
-            assert (view.text, view.at_end, view.next_offset) == ("", True, 0)
+def test_an_error_is_one_line_of_json(lines: Lines) -> None:
+    lines.begin("json")
+    try:
+        raise ValueError("wrong")
+    except ValueError:
+        logging.getLogger("uvicorn.error").exception("failed\nbadly")
+    (line,) = lines.objects
+    assert line["message"] == "failed\nbadly"
+    assert "ValueError: wrong" in line["exc_info"]
 
 
-@pytest.mark.anyio
-async def test_after_a_refused_launch_the_next_attempt_is_waited_for_and_the_old_one_is_empty() -> None:
-    async with stage([agent("a", devices=1)]) as on:
-        on.executor.agents[A].refuse = KernelReport(
-            kernel_id=KernelId(""), phase=KernelPhase.REFUSED, at_us=0, code="insufficient_resource", message="no"
-        )
-        first = await on.submit()
-        await on.advance()
-        assert on.session(first).state is S.QUEUED
-        reader = asyncio.create_task(read(on, first))
-        await until_it_waits(reader)
-        (old,) = await read(on, first, attempt=1)
-        assert (old.text, old.at_end, old.kernel_id) == ("", True, f"{first}.1.0")
-        on.executor.agents[A].refuse = None
-        on.clock.passes(2)
-        await on.advance()
-        assert "".join(view.text for view in await reader) == f"output of {first}.2.0\n"
+def test_a_line_for_people_ends_with_what_its_words_do_not_say(lines: Lines) -> None:
+    lines.begin("console")
+    with logging_with(request_id="req_1"):
+        logging.getLogger("aliquot.x").info("req_1 GET / 200", extra={"devices": ["a", "b"], "event": "said"})
+    (line,) = lines.plain
+    assert line.endswith("INFO aliquot.x: req_1 GET / 200  devices=a,b")
 
 
-@pytest.mark.anyio
-async def test_reading_goes_on_at_an_offset_with_any_rank() -> None:
-    async with stage([agent("a", devices=2)]) as on:
-        gang = await on.submit(kernels=2)
-        await on.advance()
-        views = await read(on, gang, rank=1, offset=10)
-        assert "".join(view.text for view in views) == f"output of {gang}.1.1\n"[10:]
-        assert (views[0].offset, views[0].rank) == (10, 1)
+def test_nobody_adds_lines_to_the_log(lines: Lines) -> None:
+    lines.begin("console")
+    logging.getLogger("aliquot.x").info("GET /a\n2026-01-01 INFO aliquot.x: forged\r", extra={"user": "x\ny\x1b[31m"})
+    assert len(lines.plain) == 1
+    assert lines.plain[0].endswith("/a\\x0a2026-01-01 INFO aliquot.x: forged\\x0d  user=x\\x0ay\\x1b[31m")
 
 
-@pytest.mark.anyio
-@pytest.mark.parametrize(("rank", "attempt"), [(2, None), (-1, None), (0, 0), (0, 3)])
-async def test_ranks_and_attempts_that_do_not_exist_are_not_found(rank: int, attempt: int | None) -> None:
-    async with stage([agent("a", devices=2)]) as on:
-        gang = await on.submit(kernels=2)
-        await on.advance()
-        with pytest.raises(NotFound):
-            await read(on, gang, rank=rank, attempt=attempt)
+def test_libraries_are_heard_from_warnings_on(lines: Lines) -> None:
+    lines.begin("console")
+    logging.getLogger("chatty").info("something")
+    logging.getLogger("chatty").warning("something")
+    assert len(lines.plain) == 1
 
 
-@pytest.mark.anyio
-async def test_an_attempt_whose_records_are_gone_is_not_waited_for() -> None:
-    async with stage([agent("a", devices=1)]) as on:
-        on.executor.agents[A].refuse = KernelReport(kernel_id=KernelId(""), phase=KernelPhase.REFUSED, at_us=0)
-        first = await on.submit()
-        await on.advance()
-        on.executor.agents[A].refuse = None
-        on.clock.passes(2)
-        await on.advance()
-        del on.state.kernels[KernelId(f"{first}.1.0")]
-        with pytest.raises(NotFound):
-            await read(on, first, attempt=1)
+async def test_tasks_that_are_begun_inside_keep_the_fields() -> None:
+    async def look() -> dict[str, object]:
+        return dict(log_fields())
+
+    with logging_with(request_id="req_1"):
+        inside = asyncio.create_task(look())
+    assert await inside == {"request_id": "req_1"}
+    assert await look() == {}
 
 
-@pytest.mark.anyio
-async def test_wrong_questions_are_refused() -> None:
-    async with stage([]) as on:
-        with pytest.raises(NotFound):
-            await read(on, "ses_none")
-        with pytest.raises(InvalidRequest):
-            await read(on, await on.submit(), offset=-1)
+def event(record: Record, kind: str, entity: Entity) -> Event:
+    return Event(
+        number=1,
+        at_us=1,
+        kind=kind,
+        entity=entity,
+        entity_id=record.id,
+        entity_version=1,
+        actor="ann",
+        request_id=None,
+        epoch=1,
+        pass_number=None,
+        record=record,
+    )
 
 
-async def shown(pieces: list[bytes]) -> list[LogChunkView]:
-    async with stage([agent("a", devices=1)]) as on:
-        first = SessionId(await on.submit())
-        await on.advance()
-        offset, chunks = 0, []
-        for piece in pieces:
-            chunks.append(LogChunk(offset=offset, data=piece, at_end=False))
-            offset += len(piece)
-        on.executor.logs[KernelId(f"{first}.1.0")] = [*chunks, LogChunk(offset=offset, data=b"", at_end=True)]
-        return await read(on, first)
+SECRET = SessionSpec(argv=("env", "TOKEN=hunter2"), environment={"PASSWORD": "hunter2"}, slots=ResourceSlot({SLOT: 1}))
 
 
-@settings(deadline=None)
-@given(st.text(max_size=30), st.data())
-def test_text_is_whole_wherever_it_is_cut_and_every_piece_says_where_the_next_begins(
-    text: str, data: st.DataObject
-) -> None:
-    raw = text.encode()
-    cuts = sorted(data.draw(st.lists(st.integers(0, len(raw)), max_size=8)))
-    pieces = [raw[begin:end] for begin, end in pairwise([0, *cuts, len(raw)])]
-    views = asyncio.run(shown(pieces))
-    assert "".join(view.text for view in views) == text
-    assert views[0].offset == 0
-    assert all(view.next_offset == after.offset for view, after in pairwise(views))
-    assert all(view.next_offset - view.offset == len(view.text.encode()) for view in views)
-    assert [view.at_end for view in views] == [False] * len(pieces) + [True]
+def test_who_was_given_devices_is_told_once_the_state_holds_it(lines: Lines) -> None:
+    lines.begin("json")
+    state = State()
+    given = session(SessionState.SCHEDULED, queued_us=1_000_000, scheduled_us=3_500_000, spec=SECRET)
+    rank = kernel(KernelState.GRANTED)
+    news = SessionNews(state)
+    news.take(event(given, "session.scheduled", Entity.SESSION))
+    assert lines.plain == []
+    lease = lease_of(rank, spec={"cuda.shares": {DeviceId("cuda0"): 500}})
+    state.load((agent(), given, rank, lease), revision=1, ended_complete=True)
+    news.settle()
+    news.settle()
+    (line,) = lines.objects
+    assert line["message"] == "session allocated devices"
+    assert (line["event"], line["session_id"], line["attempt"]) == ("session_allocated_devices", given.id, 1)
+    assert (line["devices"], line["shares"], line["agents"], line["wait_s"]) == (["cuda0"], [0.5], ["a"], 2.5)
+    assert "hunter2" not in lines.plain[0]
 
 
-@settings(deadline=None)
-@given(st.lists(st.binary(max_size=6), max_size=6))
-def test_bytes_that_are_no_text_are_shown_as_such_and_none_is_lost_or_repeated(pieces: list[bytes]) -> None:
-    views = asyncio.run(shown(pieces))
-    raw = b"".join(pieces)
-    assert "".join(view.text for view in views) == raw.decode("utf-8", "replace")
-    assert views[-1].next_offset == len(raw)
+def test_failed_allocations_are_told_with_their_reason(lines: Lines) -> None:
+    lines.begin("json")
+    news = SessionNews(State())
+    failure = Failure(code="dependency", message="hunter2")
+    never = session(SessionState.FAILED, failure=failure, spec=SECRET)
+    news.take(event(never, "session.failed", Entity.SESSION))
+    refused = lease_of(kernel(KernelState.EXITED), evidence=EndEvidence.REFUSED)
+    news.take(event(refused, "lease.released", Entity.LEASE))
+    ran = session(SessionState.FAILED, started_us=5)
+    news.take(event(ran, "session.failed", Entity.SESSION))
+    told = [(line["event"], line["session_id"], line["reason"]) for line in lines.objects]
+    assert told == [
+        ("allocation_failed", never.id, "dependency"),
+        ("allocation_failed", refused.session_id, "launch_refused"),
+    ]
+    assert "hunter2" not in "".join(lines.plain)

@@ -101,6 +101,7 @@ async def _serve(options: "AgentOptions", *, servers: list[str], key_file: Path,
     from aliquot.execution.remote.dialing import read_key
     from aliquot.execution.remote.remote_agent import RemoteAgent
     from aliquot.execution.remote.server_address import server_address
+    from aliquot.service.measuring.log_fields import logging_with
 
     addresses = [server_address(server, ca_file=ca_file) for server in servers]
     for address in addresses:
@@ -110,4 +111,5 @@ async def _serve(options: "AgentOptions", *, servers: list[str], key_file: Path,
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    await RemoteAgent(core, addresses=addresses, key=read_key(key_file)).run(stop)
+    with logging_with(agent_id=core.config.id):
+        await RemoteAgent(core, addresses=addresses, key=read_key(key_file)).run(stop)

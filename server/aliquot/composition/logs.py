@@ -11,6 +11,7 @@ from aliquot.service.measuring.log_fields import log_fields
 FORMAT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 _PLAIN: Final = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
 """What every record has."""
+_ESCAPED: Final = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))} | {0x2028: " ", 0x2029: " "}
 
 
 def set_up_logs(*, level: str, form: Literal["console", "json"], quiet: tuple[str, ...] = ()) -> None:
@@ -34,11 +35,11 @@ class ConsoleLines(logging.Formatter):
 
     def formatMessage(self, record: logging.LogRecord) -> str:
         """The words, and the fields that are not in them."""
-        # A line is one line, whatever a client has put into an address.
-        line = super().formatMessage(record).replace("\r", "\\r").replace("\n", "\\n")
+        line = super().formatMessage(record)
         extra = ((name, value) for name, value in record.__dict__.items() if name not in _PLAIN and name != "event")
         added = " ".join(f"{name}={_told(value)}" for name, value in extra if str(value) not in record.message)
-        return f"{line}  {added}" if added else line
+        # A line is one line, whatever a client has put into an address or a name.
+        return (f"{line}  {added}" if added else line).translate(_ESCAPED)
 
 
 def _told(value: object) -> str:

@@ -13,6 +13,7 @@ from aliquot.service.journal import Journal
 from aliquot.service.kernel_reports import apply_report
 from aliquot.service.launcher import Launcher
 from aliquot.service.measuring.device_time import DeviceTime
+from aliquot.service.measuring.log_fields import logging_with
 from aliquot.service.ports import Clock, Executor
 from aliquot.service.reconcile import Repairs, of_agent, reconcile
 from aliquot.service.registration import leave, register
@@ -92,7 +93,8 @@ class AgentMessages:
                 continue
             await self._take_reports(reports)
             reports = []
-            await self._take(message)
+            with logging_with(agent_id=_agent_of(message)):
+                await self._take(message)
         await self._take_reports(reports)
 
     async def _take_reports(self, reports: list[KernelChanged]) -> None:
@@ -195,6 +197,11 @@ class AgentMessages:
                 await self._executor.stop(agent_id, kernel_id, epoch=self._journal.epoch, grace_ms=self._grace_ms)
             except AliquotError as error:
                 log.warning("agent %s was not told to stop %s: %s", agent_id, kernel_id, error.message)
+
+
+def _agent_of(message: AgentMessage) -> AgentId:
+    """Who says it."""
+    return message.inventory.agent.id if isinstance(message, AgentJoined | DevicesChanged) else message.agent_id
 
 
 def _has_rebooted(known: Agent, told: Agent) -> bool:

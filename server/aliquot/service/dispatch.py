@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, S
 from contextlib import suppress
 from typing import Any, Final
 
+from aliquot.service.measuring.log_fields import logging_with
 from aliquot.service.ports import Executor
 from aliquot_schema.errors import AliquotError, Unavailable
 from aliquot_schema.ids import AgentId, KernelId
@@ -39,7 +40,7 @@ class Dispatch:
     def launch(self, orders: Mapping[AgentId, Sequence[LaunchOrder]]) -> None:
         """Send orders, all agents at once."""
         for agent_id, batch in orders.items():
-            self._spawn(self._launch(agent_id, batch))
+            self._spawn(agent_id, self._launch(agent_id, batch))
 
     def stop(self, kernels: Iterable[Kernel], *, grace_ms: int | None = None) -> None:
         """Ask kernels to end, politely first.
@@ -48,17 +49,18 @@ class Dispatch:
             grace_ms: how long that is waited for; None = as long as usual.
         """
         for kernel in kernels:
-            self._spawn(self._stop(kernel, grace_ms=self._grace_ms if grace_ms is None else grace_ms))
+            grace = self._grace_ms if grace_ms is None else grace_ms
+            self._spawn(kernel.agent_id, self._stop(kernel, grace_ms=grace))
 
     def forget(self, agent_id: AgentId, kernel_ids: Sequence[KernelId]) -> None:
         """Let an agent tell no more of kernels whose end is durable."""
         if kernel_ids:
-            self._spawn(self._forget(agent_id, kernel_ids))
+            self._spawn(agent_id, self._forget(agent_id, kernel_ids))
 
     def send_signal(self, kernels: Iterable[Kernel], signal: int) -> None:
         """Send a signal to the main processes of kernels."""
         for kernel in kernels:
-            self._spawn(self._send_signal(kernel, signal))
+            self._spawn(kernel.agent_id, self._send_signal(kernel, signal))
 
     async def close(self) -> None:
         """Wait for what is under way."""
@@ -86,8 +88,9 @@ class Dispatch:
         with suppress(AliquotError):  # what it tells when it joins again is forgotten then
             await self._executor.forget(agent_id, kernel_ids)
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
+    def _spawn(self, agent_id: AgentId, work: Coroutine[Any, Any, None]) -> None:
+        with logging_with(agent_id=agent_id):
+            task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._done)
 

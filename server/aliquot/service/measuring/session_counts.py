@@ -48,6 +48,8 @@ class SessionCounts:
         for outcome in OUTCOMES:
             self.ended.begin(outcome)
             self.durations.begin(outcome)
+        for reason in (*sorted(FAILURES), "other"):
+            self.failures.begin(reason)
         for cause in PreemptionCause:
             self.preemptions.begin(cause)
 
