@@ -9,6 +9,7 @@ import crash  # noqa: F401 # registers its scenario, as do the others
 import failover  # noqa: F401
 import full_pass  # noqa: F401
 import full_queue  # noqa: F401
+import history_size  # noqa: F401
 import loop_block  # noqa: F401
 import placement  # noqa: F401
 import ray_loop  # noqa: F401

@@ -19,7 +19,7 @@ BUDGET_S: Final = {
     "ledger": 330,
     "store": 180,
     "execution": 200,
-    "api": 260,
+    "api": 275,
     "client": 30,
     "cli": 60,
     "e2e": 850,

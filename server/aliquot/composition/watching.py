@@ -52,6 +52,8 @@ def conditions_of(running: Running, lag: LoopLag) -> tuple[Condition, ...]:
     codes = ["disk_low"] * (space.server is not None) + ["agent_disk_low"] * len(space.agents)
     for code, words in zip(codes, space.shortages(), strict=True):
         found.append(Condition(code=code, message=words, is_fatal=False))
+    if (fault := running.cases.history.fault) is not None:
+        found.append(Condition(code="history_impaired", message=fault, is_fatal=False))
     return tuple(found)
 
 

@@ -6,7 +6,21 @@ from sqlalchemy import Connection, inspect, text
 
 from aliquot.service.ports import StoreUnavailable
 
-REVISIONS: Final = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010", "0011", "0012")
+REVISIONS: Final = (
+    "0001",
+    "0002",
+    "0003",
+    "0004",
+    "0005",
+    "0006",
+    "0007",
+    "0008",
+    "0009",
+    "0010",
+    "0011",
+    "0012",
+    "0013",
+)
 """Every revision in `migrations/versions`, oldest first."""
 HEAD: Final = REVISIONS[-1]
 _VERSION_TABLE: Final = "alembic_version"

@@ -14,6 +14,7 @@ from aliquot.service.measuring.store_counts import StoreMeasures
 
 CODES: Final = (
     "agent_disk_low",
+    "history_impaired",
     "database_down",
     "disk_low",
     "event_loop_stalled",

@@ -24,7 +24,10 @@ class HoldingRow(Row, table=True):
     """So much of one slot of one device, held by one lease from its grant to its release."""
 
     __tablename__ = "holdings"
-    __table_args__ = (Index("ix_holdings_device", "device_id", "from_us"),)
+    __table_args__ = (
+        Index("ix_holdings_device", "device_id", "from_us"),
+        Index("ix_holdings_ended", "ended_us", "lease_id", "device_id", "slot"),
+    )
 
     lease_id: str = _key()
     device_id: str = _key()

@@ -39,7 +39,7 @@ class DatabaseHeld:
     async def between(self, since_us: int, until_us: int) -> AsyncIterator[tuple[Held, ...]]:
         await self._follow()
         yield await self._database.read(partial(_open, until_us=until_us))
-        after: tuple[Any, ...] = (since_us, "", "", "")
+        after: tuple[Any, ...] = (since_us + 1, "", "", "")
         while True:
             page, last = await self._database.read(partial(_ended, after=after, until_us=until_us))
             yield page

@@ -1,0 +1,162 @@
+"""Steps of time, usage in them, samples of devices and of the queue."""
+
+from math import isnan
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import service_stage
+from aliquot.service.history.asked import grid_of, span_of, usage_grid_of
+from aliquot.service.history.cluster_sums import ClusterSums
+from aliquot.service.history.course import course_of, while_held
+from aliquot.service.history.grids import STEPS_S, Curves, Grid, covering, fitting
+from aliquot.service.history.held import Held
+from aliquot.service.history.projection import points
+from aliquot.service.history.queue_sampling import QueueSampling
+from aliquot.service.history.samples import QueueSample
+from aliquot.service.history.tap import Tap
+from aliquot.service.history.usage import NAMED_MAX, UsageSums
+from aliquot.service.projection_terms import moment
+from aliquot_schema.devices import DeviceReading
+from aliquot_schema.errors import InvalidRequest
+from aliquot_schema.ids import AgentId, DeviceId, ProjectId, SlotName, UserId, kernel_id
+from aliquot_schema.launching import ReadingsTaken
+from history_places import HOUR, SECOND, T0, roster, sample
+from service_bench import agent, gpus
+
+GRID = Grid(start_us=T0, step_us=HOUR, points=4)
+
+
+def held(owner: str, since: float, until: float, *, device: str = "d", milli: int = 1000) -> Held:
+    """Times are hours of the grid."""
+    return Held(
+        owner=UserId(owner),
+        project=ProjectId("p"),
+        agent_id=AgentId("a"),
+        device_id=DeviceId(device),
+        slot=SlotName("cuda.shares"),
+        amount=milli,
+        from_us=T0 + int(since * HOUR),
+        ended_us=T0 + int(until * HOUR),
+    )
+
+
+def summed(
+    *some: Held, loads: dict[str, Any] | None = None
+) -> dict[str | None, tuple[list[float], list[float | None]]]:
+    sums = UsageSums(GRID, key=lambda one: one.owner, share=lambda one: one.amount / 1000)
+    sums.add(some)
+    sums.weigh("a", fine=covering(T0, GRID.end_us, step_s=1800), loads=loads or {})
+    return {one.name: (list(one.gpu_hours), list(one.utilization)) for one in sums.series()}
+
+
+@given(since=st.integers(0, 10**15), span=st.integers(1, 10**15), most=st.integers(2, 2000), least=st.floats(0, 1e5))
+def test_a_grid_covers_a_time_with_as_many_points_as_are_allowed(
+    since: int, span: int, most: int, least: float
+) -> None:
+    grid = fitting(since, since + span, points=most, least_s=least)
+    assert grid.start_us <= since < since + span <= grid.end_us
+    assert grid.points <= most + 1
+    assert grid.start_us % grid.step_us == 0
+    assert grid.step_us >= min(least, STEPS_S[-1]) * SECOND
+
+
+@pytest.mark.parametrize(
+    ("asked", "field"),
+    [
+        (lambda: span_of(moment(T0), moment(T0), now_us=T0, usual_us=HOUR), "since"),
+        (lambda: span_of(moment(1), None, now_us=T0, usual_us=HOUR), "since"),
+        (lambda: grid_of((0, HOUR), points=1, least_s=1), "points"),
+        (lambda: grid_of((0, HOUR), points=2001, least_s=1), "points"),
+        (lambda: usage_grid_of((0, HOUR), step=90.0), "step"),
+        (lambda: usage_grid_of((0, HOUR), step=float("nan")), "step"),
+        (lambda: usage_grid_of((0, 10_000 * HOUR), step=60.0), "step"),
+    ],
+)
+def test_what_cannot_be_answered_is_refused(asked: Any, field: str) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        asked()
+    assert refused.value.field == field
+
+
+def test_hours_are_counted_where_they_were_held() -> None:
+    found = summed(held("ann", 0.5, 2.25), held("ann", 3, 9, milli=500), held("bob", -5, 0.25))
+    assert found["ann"][0] == [0.5, 1.0, 0.25, 0.5]
+    assert found["bob"][0] == [0.25, 0.0, 0.0, 0.0]
+    assert list(found) == ["ann", "bob"]
+
+
+def test_utilization_is_that_of_the_time_that_was_held() -> None:
+    loads = {"d": np.array([10.0, 90.0, 50.0, np.nan, np.nan, np.nan, 20.0, 20.0]), "e": np.full(8, 100.0)}
+    found = summed(
+        held("ann", 0.5, 2, device="d"), held("ann", 1, 1.5, device="e", milli=500), held("bob", 3, 4), loads=loads
+    )
+    assert found["ann"][1] == [90.0, round((50 * 1 + 100 * 0.5) / 1.5, 3), None, None]
+    assert found["bob"][1] == [None, None, None, 20.0]
+
+
+def test_who_held_little_is_added_up() -> None:
+    found = summed(*(held(f"u{number:04d}", 0, 1, milli=1000 - number) for number in range(NAMED_MAX + 3)))
+    assert len(found) == NAMED_MAX + 1
+    assert list(found)[-1] is None
+    assert found[None][0][0] == pytest.approx(sum(1 - number / 1000 for number in range(NAMED_MAX, NAMED_MAX + 3)))
+
+
+def test_a_session_sees_its_devices_while_it_held_them() -> None:
+    mine = [held("ann", 1, 1.5, device="d"), held("ann", 3, 4, device="d"), held("ann", 1, 4, device="e")]
+    numbers = np.ones((5, 4))
+    found = while_held({"d": Curves(mean=numbers, maximum=numbers)}, mine, grid=GRID)
+    assert points(found["d"].mean[0]) == (None, 1.0, None, 1.0)
+    assert course_of(mine, now_us=0) == (T0 + HOUR, T0 + 4 * HOUR)
+
+
+def test_gpus_that_several_agents_see_count_once_and_the_silent_not() -> None:
+    sums = ClusterSums()
+    assert isnan(sums.at(T0).total)
+    sums.note(sample(roster("a", 2, node="n"), T0, 50.0, held=250.0))
+    other = roster("a", 2, node="n")
+    sums.note(sample(other, T0, 1.0, held=250.0))
+    sums.note(sample(roster("b", 1), T0 - 59 * SECOND, 0.0))
+    found = sums.at(T0)
+    assert (found.total, found.held, found.held_idle) == (3.0, 1.5, 1.5)
+    assert sums.at(T0 + 30 * SECOND).total == 2.0
+
+
+@pytest.mark.anyio
+async def test_a_reading_comes_with_what_is_held() -> None:
+    async with service_stage.stage([agent("a", devices=2)]) as stage:
+        tap, readings = Tap(stage.state), (DeviceReading(device_id=gpus(1)[0].id, utilization_pct=40.0),)
+        told = ReadingsTaken(agent_id=AgentId("a"), at_us=5, readings=readings)
+        await stage.submit(slots=[("cuda.shares", "0.25")])
+        await stage.advance()
+        found = tap.sample(told, at_us=7)
+        assert found is not None
+        assert (found.at_us, found.roster.counted) == (7, (True, True))
+        assert [values[0] for values in found.values] == [40.0, None]
+        assert sorted(values[4] or 0.0 for values in found.values) == [0.0, 250.0]
+        assert tap.sample(ReadingsTaken(agent_id=AgentId("x"), at_us=5, readings=readings), at_us=7) is None
+
+
+@pytest.mark.anyio
+async def test_the_queue_is_told_of_what_goes_through_it() -> None:
+    async with service_stage.stage([agent("a", devices=1)]) as stage:
+        taken: list[QueueSample] = []
+        sampling = QueueSampling(stage.state, take=taken.append)
+        stage.journal.listeners.append(sampling.hear)
+        first, second = await stage.submit(), await stage.submit()
+        stage.clock.passes(30)
+        await stage.advance()
+        sampling.sample(1)
+        stage.executor.ends(kernel_id(first, attempt=1, rank=0))
+        await stage.settle()
+        await stage.cancel(second)
+        sampling.sample(2)
+        numbers = [(one.pending, one.running, one.submitted, one.started, one.ended) for one in taken]
+        assert numbers == [(1, 1, 2, 1, 0), (0, 0, 0, 0, 2)]
+        assert taken[0].waited_s == pytest.approx(30, abs=1)
+        fresh = QueueSampling(stage.state, take=taken.append)
+        fresh.sample(3)
+        assert taken[-1].running == 0

@@ -1,0 +1,87 @@
+"""Questions about history to a running service: from the readings of agents to the answer, and who may ask."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from aliquot.service.history.history import History
+from aliquot.service.history.ports import HistoryUnavailable
+from aliquot.store.history.held import DatabaseHeld
+from aliquot.store.history.places import place_of
+from aliquot.store.history.store import HistoryPlan, KeptHistory
+from aliquot.store.history.tiers import Kept
+from aliquot_schema.devices import DeviceReading
+from aliquot_schema.errors import Forbidden, NotFound
+from aliquot_schema.history_views import HistoryView, UsageBy
+from aliquot_schema.ids import AgentId, UserId, kernel_id
+from aliquot_schema.requests import Caller, Role
+from aliquot_schema.states import SessionState
+from service_bench import CALLER, Bench, agent, gpus, service_on
+from service_fakes import FakeExecutor
+
+pytestmark = pytest.mark.anyio
+AGENT = AgentId("a")
+
+
+def kept(bench: Bench, folder: Path) -> KeptHistory:
+    now_us = bench.service.clock.now_us
+    place = place_of("", data_folder=folder, now_us=now_us)
+    return KeptHistory(HistoryPlan(make_database=place, kept=Kept(), interval_s=0.5, now_us=now_us))
+
+
+async def ask(history: History, **more: object) -> HistoryView:
+    asked = {"device_ids": None, "since": None, "until": None, "points": 10} | more
+    return await history.device_history(CALLER, "a", **asked)  # type: ignore[arg-type]  # by name
+
+
+async def until_measured(history: History) -> HistoryView:
+    """Ask until the readings have come through."""
+    async with asyncio.timeout(60):
+        while not (found := await ask(history)).series:  # noqa: ASYNC110 # no event tells of it
+            await asyncio.sleep(0.01)
+    return found
+
+
+async def test_from_a_reading_to_the_answer(tmp_path: Path) -> None:
+    executor = FakeExecutor([agent("a", devices=2)])
+    async with service_on(tmp_path, executor) as bench:
+        history = bench.service.history
+        await bench.service.until_reachable(frozenset({AGENT}))
+        with pytest.raises(HistoryUnavailable, match="keeps no history"):
+            await ask(history)
+        history.book = DatabaseHeld(bench.service.feed._store)  # type: ignore[arg-type]  # it is the database's
+        store = kept(bench, tmp_path)
+        await store.open()
+        history.keep(store)
+        session_id = await bench.submit(devices=1)
+        await bench.until_state(session_id, SessionState.RUNNING)
+        executor.measures(AGENT, tuple(DeviceReading(device_id=one.id, utilization_pct=80.0) for one in gpus(2)))
+        found = await until_measured(history)
+        assert {(one.metric, one.agent_id) for one in found.series} == {("utilization", "a"), ("held", "a")}
+        assert [value for one in found.series if one.metric == "utilization" for value in one.values if value] == [
+            80,
+            80,
+        ]
+        assert len({one.device_id for one in found.series}) == 2
+        one_device = await ask(history, device_ids=(gpus(1)[0].id,))
+        assert {one.device_id for one in one_device.series} == {gpus(1)[0].id}
+        with pytest.raises(NotFound):
+            await history.device_history(CALLER, "x", device_ids=None, since=None, until=None, points=10)
+
+        mine = await history.session_history(CALLER, session_id, points=10)
+        assert len({one.device_id for one in mine.series}) == 1
+        stranger = Caller(user=UserId("eve"), request_id="req_test", role=Role.USER)
+        with pytest.raises(Forbidden):
+            await history.session_history(stranger, session_id, points=10)
+        executor.ends(kernel_id(session_id, attempt=1, rank=0))
+        await bench.until_state(session_id, SessionState.COMPLETED)
+        usage = await history.usage_history(stranger, by=UsageBy.USER, since=None, until=None, step=None)
+        assert [(one.name, sum(one.gpu_hours) > 0) for one in usage.series] == [("ann", True)]
+        assert [value for value in usage.series[0].utilization if value is not None] == [80.0]
+        projects = await history.usage_history(CALLER, by=UsageBy.PROJECT, since=None, until=None, step=3600.0)
+        assert [one.name for one in projects.series] == ["default"]
+        queue = await history.queue_history(CALLER, since=None, until=None, points=10)
+        assert "wait_mean" in {one.metric for one in queue.series}
+        history.keep(None)
+        await store.close()

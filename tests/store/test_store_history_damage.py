@@ -1,0 +1,135 @@
+"""History that is damaged, or cannot be written, costs history alone: it is told, and goes on when it can."""
+
+import asyncio
+import logging
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from aliquot.service.history.grids import covering
+from aliquot.service.history.measures import Kind
+from aliquot.service.history.ports import HistoryUnavailable
+from aliquot.store.history.places import FILE
+from aliquot.store.history.store import KeptHistory
+from history_places import SECOND, T0, HistoryStage, fill, roster
+from store_places import Place
+
+pytestmark = pytest.mark.anyio
+GRID = covering(T0, T0 + 900 * SECOND, step_s=300)
+CRASH = """
+import asyncio, os, sqlite3, sys
+from contextlib import closing
+from pathlib import Path
+from history_places import SECOND, T0, HistoryStage, fill, roster
+from aliquot.service.history.grids import covering
+from aliquot.service.history.measures import Kind
+from aliquot.store.history.places import FILE
+from store_places import Place
+
+async def blocks(stage):
+    try:
+        with closing(sqlite3.connect(stage.place.folder / FILE)) as file:
+            return file.execute("SELECT count(*) FROM history_blocks").fetchone()[0]
+    except sqlite3.OperationalError:
+        return 0
+
+async def main():
+    stage = HistoryStage(Place("", Path(sys.argv[1])))
+    async with stage.store() as store:
+        fill(store, roster(), load=lambda _: 50.0, first_us=T0, last_us=T0 + 700 * SECOND)
+        await store.gathered(Kind.QUEUE, "", covering(T0, T0 + 1, step_s=1))  # all of it is taken in
+        while await blocks(stage) < 2:
+            await asyncio.sleep(0.01)
+        os.kill(os.getpid(), 9)
+
+asyncio.run(main())
+"""
+
+
+@pytest.fixture
+def history(sqlite_place: Place) -> HistoryStage:
+    return HistoryStage(sqlite_place)
+
+
+async def loads(store: KeptHistory) -> list[float]:
+    found = await store.gathered(Kind.DEVICES, "a", GRID)
+    return [] if "a-0" not in found else [float(number) for number in found["a-0"].mean[0]]
+
+
+async def written(history: HistoryStage) -> None:
+    """Three blocks."""
+    async with history.store() as store:
+        fill(store, roster(), load=lambda _: 50.0, first_us=T0, last_us=T0 + 900 * SECOND)
+        await store.flush()
+        assert await loads(store) == [50.0] * 3
+
+
+async def test_a_damaged_block_is_left_out_and_told(history: HistoryStage, caplog: pytest.LogCaptureFixture) -> None:
+    await written(history)
+    with closing(sqlite3.connect(history.place.folder / FILE)) as file, file:
+        second = T0 + 300 * SECOND
+        changed = file.execute("UPDATE history_blocks SET body = substr(body, 1, 40) WHERE start_us = ?", (second,))
+        assert changed.rowcount == 1
+    async with history.store() as store:
+        for _ in range(2):
+            first, middle, last = await loads(store)
+            assert (first, last) == (50.0, 50.0)
+            assert middle != middle  # nothing
+        assert "damaged" in (store.fault or "")
+        history.clock.now = T0 + 4 * 3600 * SECOND
+        assert (await store.tend()).written == 1  # what can be read is summed up
+    told = [record for record in caplog.records if record.name == "aliquot.history" and "damaged" in record.message]
+    assert len(told) == 1
+
+
+async def test_a_damaged_file_is_put_aside_and_another_begun(history: HistoryStage) -> None:
+    await written(history)
+    path = history.place.folder / FILE
+    path.write_bytes(b"this is no database" * 1000)
+    async with history.store() as store:
+        with pytest.raises(HistoryUnavailable):
+            await loads(store)
+        fill(store, roster(), load=lambda _: 20.0, first_us=T0, last_us=T0 + 900 * SECOND)
+        assert await loads(store) == [20.0] * 3
+        await store.flush()
+        assert store.fault is None
+    aside = [found.name for found in path.parent.iterdir() if found.name.endswith(".damaged")]
+    assert len(aside) == 1
+    assert (path.parent / aside[0]).read_bytes().startswith(b"this is no database")
+
+
+async def test_where_nothing_can_be_written_it_is_told_once_and_kept_until_it_can(
+    history: HistoryStage, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING, "aliquot.history")
+    path = history.place.folder / FILE
+    path.mkdir(parents=True)  # a folder is where the file should be
+    async with history.store() as store:
+        fill(store, roster(), load=lambda _: 30.0, first_us=T0, last_us=T0 + 900 * SECOND)
+        for _ in range(3):
+            with pytest.raises(HistoryUnavailable):
+                await store.flush()
+        assert store.fault is not None
+        assert [record.name for record in caplog.records] == ["aliquot.history"]
+        path.rmdir()
+        await store.flush()
+        assert store.fault is None
+        assert await loads(store) == [30.0] * 3
+
+
+async def test_killed_in_the_middle_it_has_what_was_whole(history: HistoryStage) -> None:
+    support = Path(__file__).parents[1] / "support"
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(support), *sys.path])}
+    command = [sys.executable, "-c", CRASH, str(history.place.folder)]
+    killed = await asyncio.to_thread(subprocess.run, command, env=environment, timeout=60, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    async with history.store() as store:
+        first, second, third = await loads(store)
+        assert (first, second) == (50.0, 50.0)
+        assert third != third  # the window that was not over

@@ -1,0 +1,64 @@
+"""Holdings read for history: those of a time, a page at a time, and those of one session."""
+
+from dataclasses import replace
+
+import pytest
+
+from aliquot.service.history.held import Held
+from aliquot.service.ports import Batch, Write
+from aliquot.store.history import held as reading
+from aliquot.store.history.held import DatabaseHeld
+from aliquot.store.store import DatabaseStore
+from aliquot_schema.ids import ProjectId
+from aliquot_schema.leases import EndEvidence, Lease
+from aliquot_schema.sessions import Session
+from store_records import kernel, lease, session
+
+pytestmark = pytest.mark.anyio
+
+
+async def grant(store: DatabaseStore, of: Session, *, from_us: int, ended_us: int | None) -> Lease:
+    """One lease, released unless it is held."""
+    one = kernel(of, granted_us=from_us)
+    spec = {"cuda.shares": {"GPU-1": 500}, "mem": {"mem0": 2**30}}
+    granted = lease(one, granted_us=from_us, spec=spec)
+    writes = [Write(record=of, kind="session.queued"), Write(record=granted, kind="lease.granted")]
+    if ended_us is not None:
+        ended = replace(granted, version=2, released_us=ended_us, evidence=EndEvidence.EXIT_FILE)
+        writes.append(Write(record=ended, kind="lease.released"))
+    await store.commit(Batch(writes=tuple(writes), at_us=from_us, actor="system:test"))
+    return granted
+
+
+async def between(store: DatabaseStore, since_us: int, until_us: int) -> list[Held]:
+    return [one async for page in DatabaseHeld(store).between(since_us, until_us) for one in page]
+
+
+async def test_a_time_finds_what_was_held_in_it(store: DatabaseStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "PAGE", 2)
+    for number in range(5):
+        of = session(project=ProjectId(f"p{number}"))
+        await grant(store, of, from_us=100 * number, ended_us=100 * number + 50)
+    await grant(store, session(project=ProjectId("open")), from_us=120, ended_us=None)
+    found = await between(store, 150, 320)
+    assert sorted((one.project, one.from_us, one.ended_us) for one in found) == [
+        ("open", 120, 320),
+        ("p2", 200, 250),
+        ("p3", 300, 350),
+    ]
+    assert {(one.slot, one.amount, one.device_id) for one in found} == {("cuda.shares", 500, "GPU-1")}
+    assert await between(store, 0, 100) == [replace(found[0], project="p0", from_us=0, ended_us=50)]
+    assert len(await between(store, 0, 1000)) == 6
+
+
+async def test_a_session_finds_all_that_it_ever_held(store: DatabaseStore) -> None:
+    first, second = session(), session()
+    await grant(store, first, from_us=10, ended_us=20)
+    await grant(store, replace(second, id=f"{first.id}_1"), from_us=30, ended_us=40)  # a task of the array of that name
+    again = kernel(first, granted_us=50)
+    again = replace(again, id=f"{first.id}.2.0", attempt=2)
+    write = Write(record=lease(again, granted_us=50), kind="lease.granted")
+    await store.commit(Batch(writes=(write,), at_us=50, actor="system:test"))
+    found = await DatabaseHeld(store).of_session(first.id, 90)
+    assert [(one.from_us, one.ended_us) for one in found] == [(10, 20), (50, 90)]
+    assert await DatabaseHeld(store).of_session(second.id, 90) == ()
