@@ -1,12 +1,18 @@
 """What is counted: sessions by what the log tells of them, promises, the time of devices, lag, backlog."""
 
+import asyncio
 import logging
+import time
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
+from aliquot.clock import SystemClock
+from aliquot.service.measuring import database_watch
 from aliquot.service.measuring.backlog import Backlog
 from aliquot.service.measuring.device_time import GAP_S_MAX, DeviceTime
+from aliquot.service.measuring.loop_lag import LoopLag
 from aliquot.service.measuring.measures import Measures
 from aliquot.service.measuring.promises import SLACK_US, Promises
 from aliquot.service.measuring.session_counts import SessionCounts
@@ -37,6 +43,13 @@ def event(record: Session, what: str) -> Event:
         pass_number=None,
         record=record,
     )
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    """Wait for a fact."""
+    async with asyncio.timeout(60):
+        while not is_so():  # noqa: ASYNC110 # nobody tells
+            await asyncio.sleep(0.01)
 
 
 def test_a_histogram_counts_what_lies_on_an_edge_below_it() -> None:
@@ -206,3 +219,44 @@ def test_a_backlog_is_said_once_until_it_is_over(caplog: pytest.LogCaptureFixtur
 def test_without_a_threshold_no_backlog_is_said(caplog: pytest.LogCaptureFixture) -> None:
     Backlog(0).look(10**9)
     assert caplog.records == []
+
+
+def test_a_lag_is_remembered_while_it_is_recent() -> None:
+    lag = LoopLag()
+    lag.note(7.5)
+    lag.note(-0.001)  # timers may fire a little early
+    assert lag.worst_s() == 7.5
+    assert lag.seconds.shown()[0][2] == 7.5
+
+
+@pytest.mark.anyio
+async def test_a_held_up_loop_is_measured() -> None:
+    lag = LoopLag()
+    measuring = asyncio.create_task(lag.run(asyncio.sleep))
+    await asyncio.sleep(0)
+    time.sleep(1.0)  # noqa: ASYNC251 # that is the point
+    await until(lambda: lag.seconds.shown()[0][1][-1] > 0)
+    measuring.cancel()
+    assert lag.worst_s() > 0.3
+
+
+@pytest.mark.anyio
+async def test_a_silent_database_is_noticed_and_so_is_its_answer(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(database_watch, "ANSWER_S_MAX", 0.01)
+    caplog.set_level(logging.INFO, logger="aliquot.store")
+    measures, answer, told = StoreMeasures(), asyncio.Event(), asyncio.Event()
+
+    async def ask() -> None:
+        with measures.timed("read"):
+            await answer.wait()
+
+    clock = SystemClock()
+    monkeypatch.setattr(clock, "sleep", lambda _: told.wait())
+    watching = asyncio.create_task(database_watch.watch_database(ask, measures, clock=clock))
+    await until(lambda: not measures.is_up)
+    answer.set()
+    await until(lambda: measures.is_up and len(caplog.records) == 2)
+    watching.cancel()
+    assert [record.levelname for record in caplog.records] == ["ERROR", "WARNING"]

@@ -21,7 +21,7 @@ async def watch_database(ask: Callable[[], Awaitable[object]], measures: StoreMe
     Args:
         ask: reads anything; the store itself counts how that went.
     """
-    was_up = True
+    standing = _Standing(measures)
     while True:
         asking = asyncio.ensure_future(_asked(ask))
         try:
@@ -29,13 +29,31 @@ async def watch_database(ask: Callable[[], Awaitable[object]], measures: StoreMe
             done, _ = await asyncio.wait({asking}, timeout=ANSWER_S_MAX)
             if not done:
                 measures.note_silence()
+                standing.tell()
                 await asking
         finally:
             asking.cancel()
-        if measures.is_up != was_up:
-            was_up = measures.is_up
-            log.log(logging.WARNING, "the database %s", "answers again" if was_up else "does not answer")
+        standing.tell()
         await clock.sleep(ASK_S)
+
+
+class _Standing:
+    """Says when the database goes away, and when it is there again."""
+
+    def __init__(self, measures: StoreMeasures) -> None:
+        self._measures = measures
+        self._was_up = True
+
+    def tell(self) -> None:
+        """Say what is new."""
+        is_up = self._measures.is_up
+        if is_up != self._was_up:
+            self._was_up = is_up
+            log.log(
+                logging.WARNING if is_up else logging.ERROR,
+                "the database %s",
+                "answers again" if is_up else "does not answer, or cannot be written",
+            )
 
 
 async def _asked(ask: Callable[[], Awaitable[object]]) -> None:

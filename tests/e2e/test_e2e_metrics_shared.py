@@ -1,0 +1,62 @@
+"""Metrics of two servers on one database: sums over both count nothing twice, whoever leads."""
+
+from collections.abc import Iterator
+
+import httpx
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from aliquot.cli.main_job.own_server import OwnServer
+from failover_cluster import FailoverCluster, failover_cluster
+from store_postgres import PostgresCluster, postgres_cluster
+
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[PostgresCluster]:
+    with postgres_cluster() as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def database_url(postgres: PostgresCluster) -> str:
+    return postgres.new_database()
+
+
+async def sums(on: FailoverCluster, server: OwnServer) -> dict[str, float]:
+    """What a server shows, summed over labels, by the name of its samples."""
+    token = on.servers[0].token
+    async with httpx.AsyncClient(timeout=60) as http:
+        answer = await http.get(f"{server.url}/metrics", headers={"authorization": f"Bearer {token}"})
+    found: dict[str, float] = {}
+    for family in text_string_to_metric_families(answer.text):
+        for sample in family.samples:
+            found[sample.name] = found.get(sample.name, 0.0) + sample.value
+    return found
+
+
+async def ready(server: OwnServer) -> dict[str, object]:
+    async with httpx.AsyncClient(timeout=60) as http:
+        return dict((await http.get(f"{server.url}/readyz")).json())
+
+
+async def test_the_leader_tells_of_the_cluster_and_each_server_of_itself(database_url: str) -> None:
+    async with failover_cluster(database_url, database_url) as on:
+        leader, follower = on.servers
+        await on.until_standing(follower, role="follower", leader_address=leader.url)
+        await on.ended(await on.submit("exit 0", key="one", first=1))
+        told, besides = await sums(on, leader), await sums(on, follower)
+        assert (told["aliquot_leader"], besides["aliquot_leader"]) == (1, 0)
+        assert told["aliquot_gpus"] == 8
+        assert told["aliquot_sessions_ended_total"] == told["aliquot_sessions_submitted_total"] == 1
+        assert not {"aliquot_gpus", "aliquot_sessions", "aliquot_sessions_ended_total"} & besides.keys()
+        assert besides["aliquot_database_up"] == besides["aliquot_ready"] == 1
+        assert besides["aliquot_requests_total"] > 0
+        assert await ready(follower) == {"ready": True, "missing": [], "warnings": []}
+        await leader.stop()
+        assert await on.leader(among=[follower]) is follower
+        await on.until_joined(follower)
+        after = await sums(on, follower)
+        assert (after["aliquot_leader"], after["aliquot_gpus"]) == (1, 8)
+        assert after["aliquot_sessions_ended_total"] == 0  # it counts from when it leads
