@@ -1,8 +1,9 @@
 #!/bin/sh
 # Makes what a server and its agents need to know each other, and leaves what is there:
 #
-#   prepare.sh certificate NAME    for the name by which the server is dialled; before it starts
-#   prepare.sh keys AGENT...       for agents of these ids; once it has started
+#   prepare.sh certificate NAME    a certificate for the name by which the server is dialled, and the token that opens
+#                                  its metrics; before it starts
+#   prepare.sh keys AGENT...       keys for agents of these ids; once it has started
 set -eu
 umask 077
 
@@ -15,6 +16,7 @@ case $what in
     [ -s "$folder/server.pem" ] || openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 3650 \
       -subj "/CN=$1" -addext "subjectAltName=DNS:$1,DNS:localhost,IP:127.0.0.1" \
       -keyout "$folder/server.key" -out "$folder/server.pem"
+    [ -s "$folder/metrics.token" ] || openssl rand -hex 24 > "$folder/metrics.token"
     ;;
   keys)
     for agent in "$@"; do

@@ -39,6 +39,7 @@ def test_two_nodes_join_and_run_what_is_submitted(composition: Composition) -> N
     assert sorted(agent["id"] for agent in agents) == ["node-1", "node-2"]
     followed = ["-r", "cuda.shares=0.5", "--follow", "--", "sh", "-c", "echo I have $CUDA_VISIBLE_DEVICES"]
     assert composition.exec("server", "aliquot", "session", "create", *followed).startswith("I have ")
+    assert "aliquot_" in composition.scraped()
     # What is there is left alone.
     before = {path.name: path.read_bytes() for path in composition.configuration.iterdir()}
     composition.run("certificate")

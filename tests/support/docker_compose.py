@@ -8,8 +8,10 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+import httpx
 import yaml
 
+from aliquot.client.transport import trusting
 from docker_image import ROOT, Stage
 
 COMPOSE: Final = ROOT / "docker" / "compose.yaml"
@@ -51,6 +53,18 @@ class Composition:
         words = yaml.safe_load(self._image(service).words["HEALTHCHECK"])
         done = subprocess.run(words, env=self._variables(service), cwd=self.data(service), capture_output=True)
         return done.returncode
+
+    def scraped(self) -> str:
+        """What Prometheus would read, by the words of its configuration."""
+        told = yaml.safe_load((ROOT / "docker" / "prometheus" / "prometheus.yml").read_text(encoding="utf-8"))
+        (job,) = told["scrape_configs"]
+        token, authority = (
+            Path(self._here(file, "server"))
+            for file in (job["authorization"]["credentials_file"], job["tls_config"]["ca_file"])
+        )
+        target = self._here(f"{job['scheme']}://{job['static_configs'][0]['targets'][0]}", "server")
+        headers = {"Authorization": f"Bearer {token.read_text(encoding='ascii').strip()}"}
+        return httpx.get(f"{target}/metrics", headers=headers, verify=trusting(authority)).raise_for_status().text
 
     def log(self, service: str) -> str:
         """What a service has printed so far."""
