@@ -1,18 +1,21 @@
 """The budget: what one operation may ask for, and that finding it out stays cheap."""
 
 import time
+from typing import Any
 
 import pytest
 import strawberry
 from graphql import get_introspection_query, parse
+from graphql.validation import validate
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from aliquot.api import documents as documents_module
 from aliquot.api.budget import Weight, weigh
 from aliquot.api.documents import KEPT, TEXT_KEPT_MAX, Documents
 from aliquot.api.limits import Limits
 from aliquot_schema.graphql.schema import build_schema
-from api_server import ApiServer, api_server
+from api_server import ApiServer, api_server, receive, sign_in, subscribe
 
 SCHEMA = build_schema(strawberry.Schema)._schema
 
@@ -133,6 +136,26 @@ def test_a_text_is_read_once_and_the_oldest_is_forgotten() -> None:
     for number in range(KEPT):
         documents.prepare(f"{{ a{number}: __typename }}", SCHEMA)
     assert documents.prepare("{ __typename }", SCHEMA) is not first
+
+
+@pytest.mark.anyio
+async def test_a_text_that_comes_again_is_not_validated_again(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    validated: list[object] = []
+
+    def counting(*given: Any, **options: Any) -> Any:
+        validated.append(given)
+        return validate(*given, **options)
+
+    monkeypatch.setattr(documents_module, "validate", counting)
+    for _ in range(3):
+        await server.data("{ agents { revision pageInfo { hasNextPage } } }")
+    async with server.connect() as socket:
+        await sign_in(socket)
+        await subscribe(socket, "{ agents { revision pageInfo { hasNextPage } } }")
+        assert (await receive(socket))["type"] == "next"
+    assert len(validated) == 1
 
 
 def test_a_long_text_is_not_kept() -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+from collections import Counter
 from collections.abc import Iterator
 from random import Random
 from typing import Any
@@ -25,6 +26,8 @@ from api_reading import Readings, reading_schema
 SCHEMA = reading_schema()
 CORE = SCHEMA._schema
 SDL = SCHEMA.as_str()
+WALKED_MAX = 0.4
+"""So much of all fields is walked by graphql-core at most in the rounds that are compiled."""
 ROUNDS = 3
 """The first compiles nothing, the second compiles, the third is compiled."""
 
@@ -72,6 +75,8 @@ def test_random_queries_of_unions_and_interfaces_are_answered_as_graphql_core_do
 
 
 def _compare(runner: asyncio.Runner, fields: list[str], *, examples: int) -> None:
+    compared: Counter[str] = Counter()
+
     @settings(
         max_examples=examples,
         deadline=None,
@@ -88,12 +93,32 @@ def _compare(runner: asyncio.Runner, fields: list[str], *, examples: int) -> Non
     def compare(text: str, seed: int, share: float, conditions: dict[str, bool]) -> None:
         document = parse(various(text, CORE, Random(seed)))
         assert validate(CORE, document) == []
-        expected = answer(runner, document, seed=seed, share=share, **conditions)
+        reference = _counting(StrawberryGraphQLCoreExecutionContext, compared, "fields")
+        expected = answer(runner, document, reference, seed=seed, share=share, **conditions)
         executor = compiled_executor()
-        for _ in range(ROUNDS):
+        for _ in range(ROUNDS - 1):
             assert answer(runner, document, executor, seed=seed, share=share, **conditions) == expected
+        last = _counting(executor, compared, "walked")
+        assert answer(runner, document, last, seed=seed, share=share, **conditions) == expected
+        compared["queries"] += 1
+        compared["errors"] += b'"errors":[{' in expected
 
     compare()
+    # A comparison of graphql-core with itself would tell nothing.
+    assert compared["queries"] >= examples
+    assert compared["errors"] >= 8
+    assert compared["walked"] <= WALKED_MAX * compared["fields"], compared
+
+
+def _counting(executor: type[Executor[Any]], found: Counter[str], name: str) -> type[Executor[Any]]:
+    """The same executor, of which the fields are counted that it executes one by one."""
+
+    class Counting(executor):  # type: ignore[misc, valid-type]  # a class that is given
+        def execute_field(self, *args: Any) -> Any:
+            found[name] += 1
+            return super().execute_field(*args)
+
+    return Counting
 
 
 WHOLE = """query ($all: Boolean! = true) {

@@ -7,6 +7,7 @@ import sys
 
 import crash  # noqa: F401 # registers its scenario, as do the others
 import failover  # noqa: F401
+import fleet_reading  # noqa: F401
 import full_pass  # noqa: F401
 import full_queue  # noqa: F401
 import history_size  # noqa: F401
