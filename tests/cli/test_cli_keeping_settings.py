@@ -1,12 +1,17 @@
 """What is kept, and for how long, is set in the file or by the environment; what makes no sense is refused in words."""
 
+import importlib
+import re
 from pathlib import Path
 
 import pytest
+from typer.main import get_command
+from typer.testing import CliRunner
 
+from aliquot.cli import main
 from aliquot.errors import ConfigurationError
-from aliquot.service.retention.periods import DAY_US
-from aliquot.settings import read_settings
+from aliquot.service.retention.periods import DAY_US, Periods
+from aliquot.settings import Settings, read_settings
 
 
 def test_the_defaults_keep_a_year_of_sessions() -> None:
@@ -37,6 +42,7 @@ def test_the_file_and_the_environment_say_otherwise(tmp_path: Path, monkeypatch:
     [
         ("KEEP_EVENTS", "soon", "keep-events: write a number with h, d, w or y"),
         ("KEEP_SESSIONS", "0d", "keep-sessions: write a number with h, d, w or y"),
+        ("KEEP_FINDINGS", "1m", "keep-findings: write a number with h, d, w or y"),
         ("DISK_FLOOR", "much", "disk-floor: 'much' is not a size"),
         ("OUTPUT_MAX", "5k", "output-max: give at least 1m, or 0"),
     ],
@@ -45,3 +51,39 @@ def test_what_makes_no_sense_is_refused(name: str, value: str, words: str, monke
     monkeypatch.setenv(f"ALIQUOT_{name}", value)
     with pytest.raises(ConfigurationError, match=words):
         read_settings()
+
+
+def test_flags_say_how_long_each_kind_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Settings] = []
+    module = importlib.import_module("aliquot.cli.serve")
+    monkeypatch.setattr(module, "_run", lambda settings: seen.append(settings) or 0)
+    asked = [f"--keep={kind}=36h" for kind in ("sessions", "events", "ledger", "findings", "logs", "results")]
+    outcome = CliRunner().invoke(main, ["serve", *asked])
+    assert outcome.exit_code == 0, outcome.output
+    [settings] = seen
+    day_and_half_us = DAY_US * 3 // 2
+    assert settings.periods == Periods(
+        sessions_us=day_and_half_us, events_us=day_and_half_us, ledger_us=day_and_half_us, findings_us=day_and_half_us
+    )
+    assert (settings.disk_rules.outputs_kept_s, settings.disk_rules.results_kept_s) == (36 * 3600, 36 * 3600)
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--keep=dreams=1d"], "kinds are sessions, events, ledger, findings, logs, results"),
+        (["--keep=events"], "is not KIND=PERIOD"),
+        (["--keep=events=soon", "--keep=logs=0d"], "keep-events: write .*\n.*keep-logs: write"),
+    ],
+)
+def test_flags_that_make_no_sense_are_all_told(flags: list[str], words: str) -> None:
+    outcome = CliRunner().invoke(main, ["serve", *flags])
+    assert outcome.exit_code == 2
+    assert re.search(words, outcome.stderr)
+
+
+def test_the_help_tells_the_defaults() -> None:
+    known = {name: field.default for name, field in Settings.model_fields.items() if name.startswith("keep_")}
+    parameter = next(one for one in get_command(main).commands["serve"].params if one.name == "keep")
+    for kind in ("sessions", "events", "ledger", "findings", "logs", "results"):
+        assert f"{kind}={known[f'keep_{kind}']}" in str(parameter.show_default)

@@ -5,6 +5,7 @@ import gc
 import logging
 import socket
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -33,6 +34,15 @@ Stopped = Annotated[
 SchedulingPolicy = Annotated[
     str | None, typer.Option(help="Who is next on a new cluster: fair_share, priority, fcfs, sjf or gang.")
 ]
+Keep = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="KIND=PERIOD",
+        help="How long a kind of history is kept, like events=30d, 36h, 12w, 2y or forever; again for each kind. It is "
+        "archived before it goes, unless archive = false is set.",
+        show_default="sessions=365d, events=90d, ledger=30d, findings=90d, logs=30d, results=365d",
+    ),
+]
 Accelerators = Annotated[
     list[Path] | None, typer.Option(help="A file of mock accelerators; several make several agents.")
 ]
@@ -59,6 +69,7 @@ def serve(
     allow_root_jobs: Annotated[bool, typer.Option("--allow-root-jobs", help="Let jobs run as root.")] = False,
     stopped: Stopped = False,
     scheduling_policy: SchedulingPolicy = None,
+    keep: Keep = None,
     max_queue_size: Annotated[int | None, typer.Option(help="Tasks that may wait.", show_default="100000")] = None,
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
     log_format: Annotated[str | None, typer.Option(help="console or json.")] = None,
@@ -88,6 +99,7 @@ def serve(
             allow_root_jobs=allow_root_jobs,
             orchestration_enabled=None if not stopped else "no",
             scheduling_policy=scheduling_policy,
+            keep=keep or (),
             max_queue_size=max_queue_size,
             log_level=log_level,
             log_format=log_format,
@@ -95,16 +107,35 @@ def serve(
     )
 
 
-def _code(**flags: Any) -> int:
+def _code(*, keep: Sequence[str], **flags: Any) -> int:
     from aliquot.errors import ConfigurationError
     from aliquot.settings import read_settings
     from aliquot_schema.errors import AliquotError
 
     try:
-        return _run(read_settings(**flags))
+        return _run(read_settings(**flags, **_kept(keep)))
     except (ConfigurationError, AliquotError) as error:
         print(f"aliquot cannot start: {error}", file=sys.stderr)
         return 2
+
+
+def _kept(given: Sequence[str]) -> dict[str, str]:
+    """The settings that are meant, by name.
+
+    Raises:
+        ConfigurationError: one is of no kind, or says no period.
+    """
+    from aliquot.errors import ConfigurationError
+    from aliquot.settings import Settings
+
+    kinds = {name.removeprefix("keep_"): name for name in Settings.model_fields if name.startswith("keep_")}
+    found = {}
+    for text in given:
+        kind, _, period = text.partition("=")
+        if kind not in kinds or not period:
+            raise ConfigurationError(f"--keep: {text!r} is not KIND=PERIOD; kinds are {', '.join(kinds)}")
+        found[kinds[kind]] = period
+    return found
 
 
 def _run(settings: "Settings") -> int:
