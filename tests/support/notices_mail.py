@@ -56,7 +56,7 @@ def text_of(letter: EmailMessage) -> str:
     """Its plain text."""
     content = letter.get_content()
     assert isinstance(content, str)
-    return content
+    return content.replace("\r\n", "\n")
 
 
 @asynccontextmanager
@@ -71,7 +71,7 @@ async def mail_server(
             found,
             tls_context=starttls,
             require_starttls=starttls is not None,
-            auth_required=asks_password,
+            auth_required=asks_password and starttls is not None,
             authenticator=_is_known,
             # It does not know that it is spoken to over TLS from the first byte on.
             auth_require_tls=starttls is not None,
@@ -88,4 +88,4 @@ async def mail_server(
 
 def _is_known(_server: SMTP, _session: Session, _envelope: Envelope, _mechanism: str, shown: Any) -> AuthResult:
     is_right = isinstance(shown, LoginPassword) and (shown.login, shown.password) == (USER.encode(), PASSWORD.encode())
-    return AuthResult(success=is_right)
+    return AuthResult(success=is_right, handled=False)

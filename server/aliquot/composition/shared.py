@@ -103,6 +103,7 @@ async def _on_duty(plan: SharedPlan, database: SharedDatabase, state: State) -> 
         must_lead=plan.must_lead,
     )
     watched = Watched(asyncio.create_task(duty.run()))
+    lookout = asyncio.create_task(plan.notices.lookout(cases, why=lambda: duty.why_unled).run())
     try:
         await _until_in_place(plan, duty, turns, watched.task)
         yield Running(
@@ -116,6 +117,7 @@ async def _on_duty(plan: SharedPlan, database: SharedDatabase, state: State) -> 
             database=WatchedDatabase.of(database.store),
         )
     finally:
+        lookout.cancel()
         cases.previews.close()
         watched.task.cancel()
         with suppress(asyncio.CancelledError, Exception):

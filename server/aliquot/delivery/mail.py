@@ -44,7 +44,7 @@ class Mail:
                 await server.send_message(self._message(letter, recipients), recipients=recipients)
         except aiosmtplib.SMTPRecipientsRefused as error:
             is_final = all(one.code >= 500 for one in error.recipients)
-            raise NotDelivered(f"it takes nothing for {', '.join(recipients)}", is_final=is_final) from None
+            raise NotDelivered("it takes nothing for the address", is_final=is_final) from None
         except aiosmtplib.SMTPAuthenticationError as error:
             raise NotDelivered(f"it does not accept the user and password: code {error.code}") from None
         except aiosmtplib.SMTPResponseException as error:

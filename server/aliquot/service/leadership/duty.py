@@ -62,6 +62,13 @@ class Duty:
         """Why this server cannot serve now, in words; None when it can."""
         return self._following.fault
 
+    @property
+    def why_unled(self) -> str | None:
+        """Why this server takes it that nobody leads, in words; None when somebody does."""
+        if self.standing.role is ServerRole.LEADER:
+            return None
+        return self.fault or (None if self._is_led else "no server has the seat")
+
     async def run(self) -> None:
         """Follow, and lead when it is this server's turn, for ever."""
         try:

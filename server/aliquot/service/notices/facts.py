@@ -32,6 +32,8 @@ def facts_of(event: Event, rules: Rules) -> Iterator[Fact]:
 def _of_alert(alert: Alert, rules: Rules, *, at_us: int, is_reminder: bool) -> Iterator[Fact]:
     rule, is_over = AlertRule(alert.rule), alert.closed_us is not None
     muted_until_us = rules.of(rule).muted_until_us
+    if rule is AlertRule.NO_LEADER and not is_over:
+        return  # whoever opened it has told it: see `Lookout`
     if (muted_until_us is not None and at_us < muted_until_us) or (is_over and rule in _TOLD_ONCE):
         return
     words = alert.words

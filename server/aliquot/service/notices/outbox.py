@@ -12,7 +12,7 @@ from aliquot.service.notices.letters import Letter, due, key_of
 from aliquot.service.notices.output_end import last_lines
 from aliquot.service.notices.ports import Courier, NotDelivered
 from aliquot.service.notices.receivers import Receiver
-from aliquot.service.notices.watch import Room
+from aliquot.service.notices.room import Room
 from aliquot.service.watching import Outputs
 from aliquot_schema.events import Event
 from aliquot_schema.notices import Delivery, DeliveryState, NoticeKind

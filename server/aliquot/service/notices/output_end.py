@@ -15,6 +15,7 @@ from aliquot_schema.leases import Kernel
 WINDOW_BYTES: Final = 16 * 1024
 """So much of the end is read."""
 BYTES_MAX: Final = 2 * WINDOW_BYTES
+OFFSET_MAX: Final = 2**60
 LINE_CHARACTERS: Final = 500
 WAIT_S: Final = 10.0
 
@@ -39,7 +40,7 @@ async def last_lines(state: State, outputs: Outputs, session_id: str, *, most: i
 async def _end(outputs: Outputs, kernel: Kernel) -> bytes:
     """Where it ends is found by asking further and further on: an answer without data is behind the end."""
     low, step = 0, WINDOW_BYTES
-    while (await _chunk(outputs, kernel, low + step)).data:
+    while low + step < OFFSET_MAX and (await _chunk(outputs, kernel, low + step)).data:
         low, step = low + step, step * 2
     while step > WINDOW_BYTES:
         step //= 2

@@ -1,17 +1,19 @@
 """What a leader is told about notices, and what it does about them."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from aliquot.service.feed import Feed
 from aliquot.service.journal import Journal
 from aliquot.service.notices.leaders import leader_looks
+from aliquot.service.notices.lookout import Lookout
 from aliquot.service.notices.outbox import Address, Outbox
+from aliquot.service.notices.room import Room
 from aliquot.service.notices.rules import DEFAULTS, Rules
 from aliquot.service.notices.scribe import Scribe
-from aliquot.service.notices.watch import Room, Watch
+from aliquot.service.notices.watch import Watch
 from aliquot.service.ports import Clock, Ids
 from aliquot.service.state import State
 from aliquot.service.watching import Outputs
@@ -49,6 +51,12 @@ class NoticePlan:
     """Where this server is reached."""
     is_shared: bool = False
     """Whether another server may have led before."""
+
+    def lookout(self, cases: Cases, *, why: Callable[[], str | None]) -> Lookout:
+        """Of a server that may follow; see `Lookout`."""
+        room = Room(state=cases.state, journal=cases.journal, clock=cases.clock, ids=self.ids)
+        rules = Rules(room.state.noticed, self.rules)
+        return Lookout(room, rules=rules, addresses=self.addresses, address=self.address, why=why)
 
     def begin(self, cases: Cases, *, outputs: Outputs, beginning: Beginning) -> "Noticing":
         """For one term."""

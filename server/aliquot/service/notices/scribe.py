@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Sequence
+from contextlib import aclosing
 from dataclasses import replace
 from typing import Final
 
@@ -9,9 +10,9 @@ from aliquot.service.draft import Draft
 from aliquot.service.feed import Feed
 from aliquot.service.notices.facts import facts_of
 from aliquot.service.notices.receivers import Receiver
+from aliquot.service.notices.room import Room
 from aliquot.service.notices.routing import Fact, due_us, receivers_of
 from aliquot.service.notices.rules import Rules
-from aliquot.service.notices.watch import Room
 from aliquot_schema.errors import InvalidRequest
 from aliquot_schema.events import Event
 from aliquot_schema.notices import DELIVERY_PREFIX, MARK_ID, Delivery, NoticeMark
@@ -35,30 +36,37 @@ class Scribe:
         self._feed = feed
         self._rules = rules
         self._receivers = receivers
+        self._seen = 0
+        """The last event that was looked at."""
 
     async def run(self) -> None:
         """Follow for ever."""
         while True:
-            try:
-                await self._follow()
-            except InvalidRequest as error:
-                log.warning("what happened meanwhile is told to nobody: %s", error.message)
-                await self._write((), number=self._state.revision)
+            if not await self.run_once():
+                await self._feed.reached(self._feed.revision + 1)
 
-    async def _follow(self) -> None:
-        mark = self._state.noticed.mark
-        if mark is None:
-            await self._write((), number=self._state.revision)
-        number = self._mark
-        seen, found = 0, list[Delivery]()
-        async for event in self._feed.follow(number):
-            found += self._deliveries(event)
-            seen += 1
-            if event.number < self._feed.revision and seen < AT_ONCE:
-                continue
-            if found or event.number - self._mark >= MARK_EVERY:
-                await self._write(found, number=event.number)
-            seen, found = 0, []
+    async def run_once(self) -> int:
+        """Write down what the next events give, and return how many events these were. The first of all begins with
+        what happens from now on."""
+        if self._state.noticed.mark is None:
+            await self._write((), number=self._feed.revision)
+        began = self._seen = max(self._seen, self._mark)
+        if began >= self._feed.revision:
+            return 0
+        found = list[Delivery]()
+        try:
+            async with aclosing(self._feed.follow(began)) as events:
+                async for event in events:
+                    found += self._deliveries(event)
+                    self._seen = event.number
+                    if event.number >= self._feed.revision or event.number - began >= AT_ONCE:
+                        break
+        except InvalidRequest as error:
+            log.warning("what happened meanwhile is told to nobody: %s", error.message)
+            self._seen = self._feed.revision
+        if found or self._seen - self._mark >= MARK_EVERY:
+            await self._write(found, number=self._seen)
+        return self._seen - began
 
     @property
     def _mark(self) -> int:

@@ -2,16 +2,15 @@
 
 import logging
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from aliquot.service.draft import Draft
-from aliquot.service.journal import Journal
 from aliquot.service.notices.conditions import LOOKS, Condition, Look
+from aliquot.service.notices.room import Room
 from aliquot.service.notices.rules import Rules
 from aliquot.service.notices.terms import SECOND_US
-from aliquot.service.ports import Clock, Ids, NotLeader, StoreUnavailable
-from aliquot.service.state import State
+from aliquot.service.ports import NotLeader, StoreUnavailable
 from aliquot_schema.notices import ALERT_PREFIX, Alert, AlertRule, NoticeRule
 
 log: Final = logging.getLogger("aliquot.alerts")
@@ -28,16 +27,6 @@ def calm_us(rule: NoticeRule) -> int:
     """For how long a condition has to be over: as long as it has to hold, within bounds, so that what comes and goes
     is one alert."""
     return min(max(rule.for_s, CALM_S_MIN), CALM_S_MAX) * SECOND_US
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Room:
-    """Where it works."""
-
-    state: State
-    journal: Journal
-    clock: Clock
-    ids: Ids
 
 
 class Watch:

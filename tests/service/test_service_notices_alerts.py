@@ -1,0 +1,227 @@
+"""Alerts: when they open, when they close, and that what comes and goes is one of them."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from aliquot.clock import RandomIds
+from aliquot.service.notices.leaders import leader_looks
+from aliquot.service.notices.lookout import Lookout
+from aliquot.service.notices.outbox import Address
+from aliquot.service.notices.ports import NotDelivered
+from aliquot.service.notices.receivers import Receiver
+from aliquot.service.notices.room import Room
+from aliquot.service.notices.rules import DEFAULTS, Rules
+from aliquot.service.ports import StoreUnavailable
+from aliquot_schema.devices import DeviceHealth
+from aliquot_schema.ids import AgentId, KernelId
+from aliquot_schema.launching import AgentJoined, AgentSilent, DevicesChanged
+from aliquot_schema.notices import AlertRule, Severity
+from notices_stage import Notices, notices
+from service_bench import gpus
+
+pytestmark = pytest.mark.anyio
+
+R = AlertRule
+OPS = Receiver(name="ops", kind="webhook")
+LOST = AgentSilent(agent_id=AgentId("a"), lost=True)
+
+
+def open_alerts(on: Notices) -> dict[str, str]:
+    """Words by rule."""
+    return {alert.rule.value: alert.words for alert in on.on.state.noticed.alerts.values()}
+
+
+async def end(on: Notices, *, code: int) -> None:
+    """A session that ends with an exit code."""
+    name = await on.on.submit()
+    await on.on.advance()
+    on.on.executor.ends(KernelId(f"{name}.1.0"), code=code)
+    await on.on.settle()
+
+
+async def test_a_backlog_is_an_alert_once_it_has_lasted() -> None:
+    rule = replace(DEFAULTS[R.QUEUE_BACKLOG], threshold=2, for_s=600)
+    async with notices(OPS, queue_backlog=rule) as on:
+        waiting = [await on.on.submit(held=True) for _ in range(3)]
+        assert await on.look() == (0, 0)
+        assert await on.look(599) == (0, 0)
+        assert await on.look(2) == (1, 0)
+        assert open_alerts(on) == {"queue_backlog": "3 tasks wait, more than 2"}
+        assert await on.look(5) == (0, 0)
+        await on.on.cancel(waiting[0])
+        assert await on.look(5) == (0, 0)
+        assert await on.look(600) == (0, 1)
+        assert on.kinds("alert") == ["opened", "closed"]
+
+
+async def test_a_backlog_that_breaks_off_is_counted_anew() -> None:
+    rule = replace(DEFAULTS[R.QUEUE_BACKLOG], threshold=0, for_s=600)
+    async with notices(queue_backlog=rule) as on:
+        first = await on.on.submit(held=True)
+        await on.look()
+        await on.on.cancel(first)
+        await on.look(500)
+        await on.on.submit(held=True)
+        assert await on.look(500) == (0, 0)
+        assert await on.look(601) == (1, 0)
+
+
+async def test_an_agent_that_comes_and_goes_is_one_alert() -> None:
+    async with notices(OPS) as on:
+        joined = AgentJoined(inventory=on.on.executor.agents[AgentId("a")].inventory())
+        for _ in range(5):
+            await on.on.hear(LOST)
+            await on.look(5)
+            await on.on.hear(joined)
+            await on.look(5)
+        assert on.kinds("alert") == ["opened"]
+        assert await on.look(31) == (0, 1)
+
+
+async def test_owners_of_what_runs_on_a_lost_agent_are_named() -> None:
+    async with notices() as on:
+        running = await on.on.submit(name="train")
+        await on.on.advance()
+        await on.on.hear(LOST)
+        await on.look()
+        (alert,) = on.on.state.noticed.alerts.values()
+        assert (alert.rule, alert.subject, alert.severity) == (R.AGENT_LOST, "a", Severity.CRITICAL)
+        assert alert.owners == ("ann",)
+        assert f"train ({running})" in alert.words
+
+
+async def test_a_long_wait_is_told_by_owner() -> None:
+    rule = replace(DEFAULTS[R.LONG_WAIT], threshold=3600)
+    async with notices(long_wait=rule) as on:
+        await on.on.submit(devices=2)
+        await on.on.advance()
+        for _ in range(3):
+            await on.on.submit(devices=2)
+        await on.on.submit(held=True)
+        assert await on.look(3000) == (0, 0)
+        assert await on.look(4300) == (1, 0)
+        (alert,) = on.on.state.noticed.alerts.values()
+        assert (alert.subject, alert.owners) == ("ann", ("ann",))
+        assert alert.words.endswith("of ann has waited for 2 h; so have 2 more")
+
+
+async def test_a_device_that_breaks_is_an_alert_until_it_is_well() -> None:
+    async with notices() as on:
+        agent = on.on.executor.agents[AgentId("a")]
+        first, second = gpus(2)
+        agent.devices = (replace(first, health=DeviceHealth.UNHEALTHY), second)
+        await on.on.hear(DevicesChanged(inventory=agent.inventory()))
+        assert await on.look() == (1, 0)
+        assert [alert.subject for alert in on.on.state.noticed.alerts.values()] == [f"a/{first.id}"]
+        agent.devices = (first, second)
+        await on.on.hear(DevicesChanged(inventory=agent.inventory()))
+        assert await on.look() == (0, 0)
+        assert await on.look(31) == (0, 1)
+
+
+async def test_failures_are_an_alert_from_the_floor_on() -> None:
+    rule = replace(DEFAULTS[R.FAILURE_RATE], threshold=50, floor=3)
+    async with notices(failure_rate=rule) as on:
+        await end(on, code=1)
+        await end(on, code=2)
+        assert await on.look() == (0, 0)
+        await end(on, code=0)
+        assert await on.look() == (1, 0)
+        assert open_alerts(on) == {
+            "failure_rate": "2 of 3 sessions that ended within an hour have failed, more than 50 %"
+        }
+        assert await on.look(3601) == (0, 0)
+        assert await on.look(31) == (0, 1)
+
+
+async def test_a_disk_that_is_low_is_an_alert() -> None:
+    async with notices(disk_low=replace(DEFAULTS[R.DISK_LOW], for_s=0)) as on:
+        on.on.state.space.server = "2 MiB are free"
+        assert await on.look() == (1, 0)
+        assert open_alerts(on) == {"disk_low": "the server's disk: 2 MiB are free"}
+
+
+async def test_a_new_leader_is_told_for_a_while_and_ends_that_nobody_led() -> None:
+    looks = leader_looks(7, began_us=1_000_000, address="https://two:8090", is_shared=True)
+    async with notices(OPS, looks=looks) as on:
+        assert await on.look() == (1, 0)
+        assert open_alerts(on) == {"leader_changed": "https://two:8090 leads, in epoch 7"}
+        assert await on.look(601) == (0, 0)
+        assert await on.look(31) == (0, 1)
+
+
+async def test_a_rule_that_is_off_opens_nothing_and_closes_what_it_opened() -> None:
+    async with notices(OPS) as on:
+        await on.on.hear(LOST)
+        assert await on.look() == (1, 0)
+        off = replace(DEFAULTS[R.AGENT_LOST], is_on=False)
+        await on.on.journal.transact(lambda draft: draft.put(off, "changed"), actor="root")
+        assert await on.look(1) == (0, 1)
+        assert await on.look(1) == (0, 0)
+
+
+async def test_people_are_reminded_where_they_want_to_be() -> None:
+    async with notices(OPS, reminder_s=3600) as on:
+        await on.on.hear(LOST)
+        await on.tell()
+        await on.look()
+        await on.look(3500)
+        await on.look(200)
+        await on.look(200)
+        await on.tell()
+        assert on.kinds("alert") == ["opened", "reminded"]
+        told = [words for (words,) in on.boxes["ops"].words]
+        assert [words.startswith("still so, for 61 min") for words in told] == [False, True]
+
+
+async def test_a_server_that_follows_says_that_nobody_leads_and_the_next_leader_that_it_is_over() -> None:
+    looks = leader_looks(1, began_us=0, address="one", is_shared=True)
+    async with notices(OPS, looks=looks) as on:
+        await on.tell()
+        reasons: list[str | None] = ["no server has the seat"]
+        lookout = lookout_of(on, why=lambda: reasons[0])
+        await lookout.run_once()
+        on.on.clock.passes(59)
+        await lookout.run_once()
+        assert on.boxes["ops"].letters == []
+        on.boxes["ops"].errors.append(NotDelivered("it answered 500"))
+        for _ in range(3):
+            on.on.clock.passes(5)
+            await lookout.run_once()
+        words = "nobody leads, as two sees it: no server has the seat"
+        assert on.boxes["ops"].words == [[words]]
+        assert on.kinds("alert") == ["opened"]
+        assert on.kinds("delivery") == ["sent"]
+        reasons[0] = None
+        await lookout.run_once()
+        await on.look(1)
+        await on.look(61)
+        await on.tell()
+        assert on.boxes["ops"].words == [[words], [f"over, after 72 s: {words}"]]
+
+
+async def test_that_nobody_leads_is_told_without_a_database_too() -> None:
+    async with notices(OPS) as on:
+        reasons: list[str | None] = ["the database does not answer"]
+        lookout = lookout_of(on, why=lambda: reasons[0])
+
+        async def away(*_: object, **__: object) -> None:
+            raise StoreUnavailable("the database does not answer")
+
+        on.on.journal.transact = away  # type: ignore[method-assign, assignment]
+        await lookout.run_once()
+        on.on.clock.passes(60)
+        await lookout.run_once()
+        reasons[0] = None
+        await lookout.run_once()
+        await lookout.run_once()
+        words = "nobody leads, as two sees it: the database does not answer"
+        assert on.boxes["ops"].words == [[words], [f"over, after 0 s: {words}"]]
+
+
+def lookout_of(on: Notices, *, why: Callable[[], str | None]) -> Lookout:
+    room = Room(state=on.on.state, journal=on.on.journal, clock=on.on.clock, ids=RandomIds())
+    addresses = {name: Address(receiver=OPS, courier=box) for name, box in on.boxes.items()}
+    return Lookout(room, rules=Rules(on.on.state.noticed), addresses=addresses, address="two", why=why)

@@ -1,0 +1,337 @@
+"""The outbox: what is told to whom, when, how often, and what becomes of it over failures and take-overs."""
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, time
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from aliquot.service.notices.ports import NotDelivered
+from aliquot.service.notices.quiet import QuietHours
+from aliquot.service.notices.receivers import Receiver
+from aliquot.service.notices.watch import ACTOR
+from aliquot_schema.ids import AgentId, KernelId, UserId
+from aliquot_schema.launching import AgentSilent, LogChunk
+from aliquot_schema.notices import Alert, AlertRule, NoticeKind, NoticeRule, Severity, Subscriber
+from notices_stage import Notices, notices, of_stage
+
+pytestmark = pytest.mark.anyio
+
+ANN = UserId("ann")
+OPS = Receiver(name="ops", kind="webhook")
+OWNERS = Receiver(name="owners", kind="webhook", tells_alerts=False, tells_owners=True)
+DAY_S = 86_400
+
+
+async def alert(on: Notices, words: str, *, severity: Severity = Severity.WARNING) -> Alert:
+    """One that is opened now."""
+    now_us = on.on.clock.now_us()
+    made = Alert(
+        id=f"alr_{now_us}",
+        rule=AlertRule.DISK_LOW,
+        subject=words,
+        severity=severity,
+        words=words,
+        opened_us=now_us,
+        told_us=now_us,
+    )
+    return await on.on.journal.transact(lambda draft: draft.put(made, "opened"), actor=ACTOR)
+
+
+async def fails(on: Notices, *, code: int = 3, **asked: Any) -> str:
+    """A session that fails by itself."""
+    name = await on.on.submit(**asked)
+    await on.on.advance()
+    on.on.executor.ends(KernelId(f"{name}.1.0"), code=code)
+    await on.on.settle()
+    return name
+
+
+async def test_a_letter_that_is_not_taken_is_sent_again_later_and_later() -> None:
+    async with notices(OPS) as on:
+        await on.tell()
+        on.boxes["ops"].errors.extend([NotDelivered("it answered 500"), NotDelivered("no answer within 10 s")])
+        await alert(on, "it burns")
+        await on.tell()
+        (waiting,) = on.on.state.noticed.deliveries.values()
+        assert (waiting.tries, waiting.error) == (1, "it answered 500")
+        on.on.clock.passes(9)
+        await on.tell()
+        assert len(on.boxes["ops"].errors) == 1
+        on.on.clock.passes(2)
+        await on.tell()
+        on.on.clock.passes(19)
+        await on.tell()
+        assert on.boxes["ops"].letters == []
+        on.on.clock.passes(2)
+        await on.tell()
+        assert on.boxes["ops"].words == [["it burns"]]
+        assert on.kinds("delivery") == ["queued", "failed", "failed", "sent"]
+        assert on.on.state.noticed.deliveries == {}
+
+
+async def test_a_letter_is_given_up_after_a_day() -> None:
+    async with notices(OPS) as on:
+        await on.tell()
+        on.boxes["ops"].errors.extend(NotDelivered("it answered 500") for _ in range(100))
+        await alert(on, "it burns")
+        for _ in range(60):
+            await on.tell()
+            on.on.clock.passes(3600)
+        kinds = on.kinds("delivery")
+        assert (kinds[0], kinds[-1], set(kinds[1:-1])) == ("queued", "given_up", {"failed"})
+        assert 20 <= len(kinds) <= 40
+        assert on.boxes["ops"].letters == []
+
+
+async def test_what_is_refused_for_good_is_not_tried_again_and_keeps_nothing_back() -> None:
+    async with notices(OPS) as on:
+        await on.tell()
+        on.boxes["ops"].errors.append(NotDelivered("it answered 410", is_final=True))
+        await alert(on, "first")
+        await alert(on, "second")
+        await on.tell()
+        assert on.boxes["ops"].words == [["second"]]
+        assert on.kinds("delivery") == ["queued", "queued", "given_up", "sent"]
+
+
+async def test_a_receiver_that_is_down_does_not_keep_the_others_waiting() -> None:
+    async with notices(OPS, Receiver(name="chat", kind="slack")) as on:
+        await on.tell()
+        on.boxes["ops"].errors.extend(NotDelivered("it answered 500") for _ in range(9))
+        for number in range(5):
+            await alert(on, f"alert {number}")
+        await on.tell()
+        assert len(on.boxes["chat"].letters) == 5
+        assert len(on.boxes["ops"].errors) == 8, "the first failure ends the round"
+
+
+async def test_the_next_leader_sends_what_is_left_under_the_same_name_and_nothing_twice() -> None:
+    async with notices(OPS) as on:
+        await on.tell()
+        await alert(on, "first")
+        await on.tell()
+        await alert(on, "second")
+        await on.scribe.run_once()
+        (left,) = on.on.state.noticed.deliveries
+        await alert(on, "third")
+        successor = of_stage(on.on, OPS)
+        await successor.tell()
+        assert successor.boxes["ops"].words == [["second"], ["third"]]
+        assert successor.boxes["ops"].letters[0].key == left
+        await on.tell()
+        assert on.boxes["ops"].words == [["first"]]
+
+
+async def test_what_happened_before_anybody_was_to_be_told_is_told_to_nobody() -> None:
+    async with notices(OPS) as on:
+        await alert(on, "old")
+        await on.tell()
+        await alert(on, "new")
+        await on.tell()
+        assert on.boxes["ops"].words == [["new"]]
+
+
+async def test_what_nobody_could_be_told_of_for_a_day_is_old() -> None:
+    async with notices(OPS) as on:
+        await on.tell()
+        await alert(on, "old")
+        on.on.clock.passes(DAY_S + 60)
+        await alert(on, "new")
+        await on.tell()
+        assert on.boxes["ops"].words == [["new"]]
+
+
+async def test_what_is_not_critical_waits_for_the_end_of_quiet_hours_in_one_letter() -> None:
+    quiet = QuietHours(begin=time(22), end=time(7), zone=ZoneInfo("Europe/Berlin"))
+    receiver = Receiver(name="ops", kind="webhook", quiet=quiet)
+    async with notices(receiver) as on:
+        on.on.clock.passes(datetime(2026, 11, 20, 23, tzinfo=UTC).timestamp())  # midnight in Berlin
+        await on.tell()
+        await alert(on, "slow")
+        await alert(on, "burning", severity=Severity.CRITICAL)
+        await on.tell()
+        on.on.clock.passes(3600)
+        await alert(on, "slower")
+        await on.tell()
+        assert on.boxes["ops"].words == [["burning"]]
+        on.boxes["ops"].errors.append(NotDelivered("it answered 500"))
+        on.on.clock.passes(6 * 3600)
+        await on.tell()
+        await alert(on, "of the morning")
+        on.on.clock.passes(60)
+        await on.tell()
+        burning, *morning = on.boxes["ops"].letters
+        assert sorted(letter.subject for letter in morning) == ["2 notices; the first: slow", "of the morning"]
+        assert {letter.key for letter in morning if len(letter.notices) == 2} != {burning.key}
+
+
+@pytest.mark.parametrize(
+    ("begin", "end", "now", "until"),
+    [
+        ("22:00", "07:00", "2026-07-01T21:59", None),
+        ("22:00", "07:00", "2026-07-01T22:00", "2026-07-02T07:00"),
+        ("22:00", "07:00", "2026-07-02T06:59", "2026-07-02T07:00"),
+        ("22:00", "07:00", "2026-07-02T07:00", None),
+        ("12:00", "13:30", "2026-07-02T12:10", "2026-07-02T13:30"),
+        # The clocks go back an hour in this night, at three.
+        ("22:00", "07:00", "2026-10-24T23:00", "2026-10-25T07:00"),
+    ],
+)
+def test_quiet_hours_are_by_the_clock_on_the_wall(begin: str, end: str, now: str, until: str | None) -> None:
+    zone = ZoneInfo("Europe/Berlin")
+    hours = QuietHours(begin=time.fromisoformat(begin), end=time.fromisoformat(end), zone=zone)
+    found = hours.until(datetime.fromisoformat(now).replace(tzinfo=zone).astimezone(UTC))
+    assert found == (None if until is None else datetime.fromisoformat(until).replace(tzinfo=zone))
+
+
+async def test_sessions_that_fail_together_are_one_letter_for_their_owner() -> None:
+    mail = Receiver(name="mail", kind="email", tells_alerts=False, tells_owners=True, gather_s=10)
+    async with notices(mail) as on:
+        await on.tell()
+        subscriber = Subscriber(id=ANN, email="ann@example.org")
+        await on.on.journal.transact(lambda draft: draft.put(subscriber, "changed"), actor=ANN)
+        for _ in range(3):
+            await fails(on)
+        await on.tell()
+        on.on.clock.passes(10)
+        await on.tell()
+        (letter,) = on.boxes["mail"].letters
+        assert (letter.user, letter.email, len(letter.notices)) == (ANN, "ann@example.org", 3)
+
+
+async def test_owners_hear_what_they_like_and_mail_goes_to_those_who_said_where() -> None:
+    mail = Receiver(name="mail", kind="email", tells_alerts=False, tells_owners=True)
+    async with notices(OWNERS, mail) as on:
+        await on.tell()
+        failed = await fails(on, name="train")
+        await fails(on, code=0)
+        await on.tell()
+        (words,) = on.boxes["owners"].words
+        assert words[0].startswith(f"train ({failed}) has failed after 0 s: ")
+        assert words[0].endswith("(exit code 3)")
+        assert on.boxes["mail"].letters == []
+        likes = Subscriber(id=ANN, email="ann@example.org", notify=(NoticeKind.SESSION_COMPLETED,))
+        await on.on.journal.transact(lambda draft: draft.put(likes, "changed"), actor=ANN)
+        await fails(on)
+        await fails(on, code=0)
+        await on.tell()
+        (letter,) = on.boxes["mail"].letters
+        assert letter.notices[0].kind is NoticeKind.SESSION_COMPLETED
+
+
+async def test_spent_retries_are_said() -> None:
+    async with notices(OWNERS) as on:
+        await on.tell()
+        name = await on.on.submit(max_retries=1, retries_own_failures=True)
+        for attempt in (1, 2):
+            await on.on.advance()
+            on.on.executor.ends(KernelId(f"{name}.{attempt}.0"), code=1)
+            await on.on.settle()
+            on.on.clock.passes(3600)
+        await on.tell()
+        (letter,) = on.boxes["owners"].letters
+        assert letter.notices[0].kind is NoticeKind.RETRIES_SPENT
+        assert letter.notices[0].words.endswith("none of its 1 retries is left")
+
+
+async def test_tasks_of_an_array_are_told_as_one() -> None:
+    async with notices(OWNERS) as on:
+        await on.tell()
+        array = await on.on.submit(array="0-1")
+        await on.on.advance()
+        for index in (0, 1):
+            on.on.executor.ends(KernelId(f"{array}_{index}.1.0"), code=1)
+        await on.on.settle()
+        await on.tell()
+        assert [letter.notices[0].subject for letter in on.boxes["owners"].letters] == [array]
+
+
+async def test_owners_hear_that_an_agent_is_lost_and_that_it_is_back() -> None:
+    async with notices(OWNERS, OPS) as on:
+        await on.tell()
+        await on.on.submit(name="train")
+        await on.on.advance()
+        await on.on.hear(AgentSilent(agent_id=AgentId("a"), lost=True))
+        await on.look()
+        await on.tell()
+        on.on.executor.comes_back(AgentId("a"))
+        await on.on.settle()
+        await on.look(1)
+        await on.look(31)
+        await on.tell()
+        for box in on.boxes.values():
+            (lost,), (back,) = box.words
+            assert lost.startswith("agent a on a is lost; its processes may go on: train")
+            assert back.startswith("over, after ")
+
+
+class Printed:
+    """An output of some length, as an agent gives it."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.read = 0
+
+    async def follow_log(self, _agent: AgentId, _kernel: KernelId, *, offset: int) -> AsyncIterator[LogChunk]:
+        while piece := self.data[offset : offset + 64 * 1024]:
+            self.read += len(piece)
+            yield LogChunk(offset=offset, data=piece, at_end=False)
+            offset += len(piece)
+        yield LogChunk(offset=offset, data=b"", at_end=True)
+
+
+@pytest.mark.parametrize("length", [0, 1, 100, 16_384, 16_385, 32_768, 1_000_000, 20_000_000])
+async def test_the_end_of_the_output_comes_with_a_failure_where_it_is_asked_for(length: int) -> None:
+    mail = Receiver(name="mail", kind="webhook", tells_alerts=False, tells_owners=True, output_lines=2)
+    async with notices(mail) as on:
+        await on.tell()
+        printed = Printed(b"x" * length + b"\none\ntwo\n\x1b[31mthree\n")
+        on.on.executor.follow_log = printed.follow_log  # type: ignore[method-assign]
+        await fails(on)
+        await on.tell()
+        (letter,) = on.boxes["mail"].letters
+        assert letter.details == ("two\n\N{REPLACEMENT CHARACTER}[31mthree",)
+        assert printed.read < 3_000_000
+
+
+async def test_a_muted_rule_is_told_to_nobody() -> None:
+    async with notices(OPS) as on:
+        await on.tell()
+        until_us = on.on.clock.now_us() + 60_000_000
+        mute = NoticeRule(id=AlertRule.DISK_LOW.value, muted_until_us=until_us)
+        await on.on.journal.transact(lambda draft: draft.put(mute, "muted"), actor="root")
+        await alert(on, "muted")
+        await on.tell()
+        on.on.clock.passes(61)
+        await alert(on, "told")
+        await on.tell()
+        assert on.boxes["ops"].words == [["told"]]
+
+
+@pytest.mark.parametrize(
+    ("receiver", "hears"),
+    [
+        (Receiver(name="x", kind="webhook", least=Severity.CRITICAL), False),
+        (Receiver(name="x", kind="webhook", least=Severity.WARNING), True),
+        (Receiver(name="x", kind="webhook", kinds=frozenset({NoticeKind.AGENT_LOST})), False),
+        (Receiver(name="x", kind="webhook", kinds=frozenset({NoticeKind.DISK_LOW})), True),
+        (Receiver(name="x", kind="webhook", tells_alerts=False, tells_owners=True), False),
+    ],
+)
+async def test_receivers_hear_what_they_are_for(receiver: Receiver, hears: bool) -> None:
+    async with notices(receiver) as on:
+        await on.tell()
+        await alert(on, "low")
+        await on.tell()
+        assert bool(on.boxes["x"].letters) is hears
+
+
+async def test_what_is_for_a_receiver_that_is_no_more_is_given_up() -> None:
+    async with notices(OPS) as on:
+        await on.tell()
+        await alert(on, "low")
+        await on.scribe.run_once()
+        await of_stage(on.on).outbox.give_up_unknown()
+        assert on.kinds("delivery") == ["queued", "given_up"]

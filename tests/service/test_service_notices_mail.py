@@ -1,0 +1,210 @@
+"""Couriers, against real servers: mail over STARTTLS, TLS and in the clear, webhooks that fail, hang and redirect."""
+
+import json
+import ssl
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aliquot.delivery.mail import Mail
+from aliquot.delivery.receiver_tables import EmailTable, SlackTable, WebhookTable
+from aliquot.delivery.slack import Slack
+from aliquot.delivery.webhook import Webhook
+from aliquot.service.notices.letters import Letter
+from aliquot.service.notices.ports import NotDelivered
+from aliquot_schema.ids import UserId
+from aliquot_schema.notices import Delivery, NoticeKind, Severity
+from notices_mail import PASSWORD, USER, mail_server, text_of
+from notices_receivers import HANG, http_receiver
+from remote_tls import Authority, Files
+
+pytestmark = pytest.mark.anyio
+
+NOW_US = 1_790_000_000_000_000
+ONE = Delivery(
+    id="dlv_1",
+    receiver="x",
+    kind=NoticeKind.SESSION_FAILED,
+    severity=Severity.WARNING,
+    subject="ses_1",
+    words="<!channel> größer & train (ses_1) has failed",
+    notice_id="event:5",
+    made_us=NOW_US,
+    next_us=NOW_US,
+)
+LETTER = Letter(key="dlv_1", user=None, email=None, notices=(ONE,), details=("line one\nline two",))
+FOR_ANN = replace(LETTER, user=UserId("ann"), email="ann@example.org")
+
+
+@pytest.fixture
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("notices")
+
+
+def email(port: int, **more: Any) -> Mail:
+    usual = {"name": "x", "kind": "email", "host": "localhost", "port": port, "sender": "aliquot@example.org"}
+    return Mail(EmailTable(**({**usual, "to": ("ops@example.org",), "security": "none"} | more)))
+
+
+def context(files: Files) -> ssl.SSLContext:
+    found = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    found.load_cert_chain(files.certificate, files.key)
+    return found
+
+
+@pytest.mark.parametrize("security", ["starttls", "tls"])
+async def test_mail_goes_encrypted_with_a_password(folder: Path, security: str) -> None:
+    authority = Authority(folder)
+    tls = context(authority.issue("localhost"))
+    (folder / "password").write_text(f"{PASSWORD}\n")
+    how = {"starttls": tls} if security == "starttls" else {"tls": tls}
+    more = {"user": USER, "password_file": folder / "password", "ca_file": authority.file, "security": security}
+    async with mail_server(**how, asks_password=True) as server:
+        await email(server.port, **more).deliver(LETTER)
+        ((to, letter),) = server.letters
+        assert to == ["ops@example.org"]
+        assert letter["Subject"] == "[aliquot] <!channel> größer & train (ses_1) has failed"
+        assert letter["Message-ID"] == "<dlv_1@example.org>"
+        assert letter["Auto-Submitted"] == "auto-generated"
+        assert "[warning] <!channel> größer" in text_of(letter)
+        assert "    line one\n    line two\n" in text_of(letter)
+        (folder / "password").write_text("another\n")
+        with pytest.raises(NotDelivered, match="does not accept the user and password: code 535"):
+            await email(server.port, **more).deliver(LETTER)
+
+
+@pytest.mark.parametrize("security", ["starttls", "tls"])
+async def test_a_certificate_of_a_stranger_is_not_believed(folder: Path, security: str) -> None:
+    tls = context(Authority(folder).issue("localhost"))
+    stranger = Authority(folder, name="another")
+    how = {"starttls": tls} if security == "starttls" else {"tls": tls}
+    async with mail_server(**how) as server:
+        with pytest.raises(NotDelivered, match="it cannot be reached"):
+            await email(server.port, security=security, ca_file=stranger.file).deliver(LETTER)
+        assert server.letters == []
+
+
+async def test_a_server_without_starttls_gets_nothing() -> None:
+    async with mail_server() as server:
+        with pytest.raises(NotDelivered):
+            await email(server.port, security="starttls").deliver(LETTER)
+        assert server.letters == []
+
+
+async def test_mail_for_an_owner_goes_to_the_address_that_he_gave() -> None:
+    async with mail_server() as server:
+        await email(server.port).deliver(FOR_ANN)
+        assert server.letters[0][0] == ["ann@example.org"]
+        server.refuses.add("ann@example.org")
+        with pytest.raises(NotDelivered) as refused:
+            await email(server.port).deliver(FOR_ANN)
+        assert refused.value.is_final
+        with pytest.raises(NotDelivered, match="owner-domains") as elsewhere:
+            await email(server.port, owner_domains=("example.com",)).deliver(FOR_ANN)
+        assert elsewhere.value.is_final
+        with pytest.raises(NotDelivered, match="no address"):
+            await email(server.port).deliver(replace(FOR_ANN, email=None))
+
+
+async def test_nobody_who_listens_is_said() -> None:
+    async with mail_server() as server:
+        port = server.port
+    with pytest.raises(NotDelivered, match="it cannot be reached"):
+        await email(port).deliver(LETTER)
+
+
+async def test_a_webhook_is_json_with_a_name_and_a_signature(folder: Path) -> None:
+    key = folder / "key"
+    key.write_text("sesame\n")
+    async with http_receiver() as hook:
+        table = WebhookTable(name="x", kind="webhook", url=hook.url, key_file=key)
+        await Webhook(table, now_us=lambda: NOW_US).deliver(LETTER)
+        (taken,) = hook.taken
+        assert taken.headers["aliquot-signature"].startswith("t=1790000000,v1=")
+        assert taken.is_signed("sesame")
+        assert not taken.is_signed("another")
+        assert not replace(taken, body=taken.body + b" ").is_signed("sesame")
+        assert taken.headers["idempotency-key"] == "dlv_1"
+        assert taken.document["version"] == 1
+        assert taken.document["notices"] == [
+            {
+                "id": "dlv_1",
+                "notice_id": "event:5",
+                "kind": "session_failed",
+                "severity": "warning",
+                "is_over": False,
+                "subject": "ses_1",
+                "text": ONE.words,
+                "output": "line one\nline two",
+                "at": "2026-09-21T14:13:20Z",
+            }
+        ]
+
+
+@pytest.mark.parametrize(
+    ("answer", "words", "is_final"),
+    [
+        (500, "it answered 500", False),
+        (404, "it answered 404", False),
+        (410, "it answered 410", True),
+        (302, "redirects are not followed", False),
+        (HANG, "no answer within 0.2 s", False),
+    ],
+)
+async def test_a_webhook_that_fails_is_said_without_its_address(answer: int, words: str, is_final: bool) -> None:
+    async with http_receiver(answer) as hook:
+        table = WebhookTable(name="x", kind="webhook", url=f"{hook.url}?secret=1", timeout_s=0.2)
+        with pytest.raises(NotDelivered, match=words) as failed:
+            await Webhook(table, now_us=lambda: NOW_US).deliver(LETTER)
+        assert failed.value.is_final is is_final
+        assert "127.0.0.1" not in str(failed.value)
+        assert len(hook.taken) == 1
+
+
+async def test_a_key_that_cannot_be_read_sends_nothing(folder: Path) -> None:
+    async with http_receiver() as hook:
+        table = WebhookTable(name="x", kind="webhook", url=hook.url, key_file=folder / "none")
+        with pytest.raises(NotDelivered, match="cannot be read: No such file"):
+            await Webhook(table, now_us=lambda: NOW_US).deliver(LETTER)
+        assert hook.taken == []
+
+
+async def test_a_chat_is_told_text_that_mentions_nobody(folder: Path) -> None:
+    async with http_receiver() as hook:
+        address = folder / "chat.url"
+        address.write_text(f"{hook.url}\n")
+        many = replace(LETTER, notices=(ONE,) * 120, details=())
+        for letter in (LETTER, many):
+            await Slack(SlackTable(name="x", kind="slack", url_file=address)).deliver(letter)
+        short, long = (json.loads(taken.body)["text"] for taken in hook.taken)
+        assert short.startswith("[warning] &lt;!channel&gt; größer &amp; train")
+        assert len(long) == 4000
+
+
+Make = Callable[[], object]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: WebhookTable(name="x", kind="webhook", url="ftp://example.org/"),
+        lambda: WebhookTable(name="x", kind="webhook", url="https://user:secret@example.org/"),
+        lambda: WebhookTable(name="x", kind="webhook"),
+        lambda: WebhookTable(name="x/y", kind="webhook", url="https://example.org/"),
+        lambda: email(25, sender="no address"),
+        lambda: email(25, sender="a@example.org\nBcc: b@example.org"),
+        lambda: email(25, to=()),
+        lambda: email(25, user="x", password_file=Path("y")),
+        lambda: email(25, user="x", security="tls"),
+        lambda: WebhookTable(name="x", kind="webhook", url="http://h/", quiet={"begin": "22:00", "end": "22:00"}),
+        lambda: WebhookTable(
+            name="x", kind="webhook", url="http://h/", quiet={"begin": "22:00", "end": "7:00", "zone": "Nowhere/At"}
+        ),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(make: Make) -> None:
+    with pytest.raises(ValueError):
+        make()

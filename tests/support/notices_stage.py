@@ -1,0 +1,102 @@
+"""Notices over a stage: a test makes every look, page and delivery by hand, at a time of its own."""
+
+from collections import deque
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from aliquot.clock import RandomIds
+from aliquot.service.notices.conditions import Look
+from aliquot.service.notices.letters import Letter
+from aliquot.service.notices.outbox import Address, Outbox
+from aliquot.service.notices.ports import NotDelivered
+from aliquot.service.notices.receivers import Receiver
+from aliquot.service.notices.room import Room
+from aliquot.service.notices.rules import DEFAULTS, Rules
+from aliquot.service.notices.scribe import Scribe
+from aliquot.service.notices.watch import Watch
+from aliquot_schema.agents import Agent
+from aliquot_schema.events import Event
+from aliquot_schema.notices import AlertRule, NoticeRule
+from service_bench import agent
+from service_stage import Stage, stage
+
+
+@dataclass
+class Box:
+    """A courier that keeps letters, and fails as it is told to."""
+
+    errors: deque[NotDelivered] = field(default_factory=deque)
+    letters: list[Letter] = field(default_factory=list)
+
+    async def deliver(self, letter: Letter) -> None:
+        if self.errors:
+            raise self.errors.popleft()
+        self.letters.append(letter)
+
+    @property
+    def words(self) -> list[list[str]]:
+        return [[one.words for one in letter.notices] for letter in self.letters]
+
+
+@dataclass
+class Notices:
+    """The parts, and the couriers of its receivers."""
+
+    on: Stage
+    watch: Watch
+    scribe: Scribe
+    outbox: Outbox
+    boxes: dict[str, Box]
+
+    async def look(self, after_s: float = 0.0) -> tuple[int, int]:
+        """Let time pass, and look once: (opened, closed)."""
+        self.on.clock.passes(after_s)
+        return await self.watch.run_once()
+
+    async def tell(self) -> None:
+        """Write down what has happened, and deliver what is due."""
+        await self.scribe.run_once()
+        for name in self.boxes:
+            await self.outbox.run_once(name)
+
+    def kinds(self, entity: str) -> list[str]:
+        """What happened to records of a kind."""
+        return [event.kind.partition(".")[2] for event in self.log if event.entity == entity]
+
+    @property
+    def log(self) -> list[Event]:
+        return self.on.store.log  # type: ignore[attr-defined]  # it is in memory
+
+
+@asynccontextmanager
+async def notices(
+    *receivers: Receiver,
+    agents: list[Agent] | None = None,
+    looks: Mapping[AlertRule, Look] | None = None,
+    reminder_s: int | None = None,
+    **rules: NoticeRule,
+) -> AsyncIterator[Notices]:
+    """Over a stage with one agent. Rules are usual but for those that are given."""
+    async with stage(agents or [agent("a", devices=2)]) as on:
+        yield of_stage(on, *receivers, looks=looks, reminder_s=reminder_s, **rules)
+
+
+def of_stage(on: Stage, *receivers: Receiver, **more: Any) -> Notices:
+    """A leader's parts; several can be made one after another, as after a take-over."""
+    looks, reminder_s = more.pop("looks", None), more.pop("reminder_s", None)
+    rules = Rules(on.state.noticed, DEFAULTS | {AlertRule(name): rule for name, rule in more.items()})
+    room = Room(state=on.state, journal=on.journal, clock=on.clock, ids=RandomIds())
+    boxes = {receiver.name: Box() for receiver in receivers}
+    return Notices(
+        on=on,
+        watch=Watch(room, rules=rules, more=looks, reminder_s=reminder_s),
+        scribe=Scribe(room, feed=on.feed, rules=rules, receivers=receivers),
+        outbox=Outbox(
+            room,
+            outputs=on.executor,
+            addresses={one.name: Address(receiver=one, courier=boxes[one.name]) for one in receivers},
+        ),
+        boxes=boxes,
+    )
