@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from aliquot.core.allocation.layout import DeviceLayout
 from aliquot.core.snapshot import AgentRow
-from aliquot.service.live.readings import Readings
+from aliquot.service.readings import Readings
 from aliquot.service.rows import AgentRows
 from aliquot_schema.agents import Agent
 from aliquot_schema.devices import Device
