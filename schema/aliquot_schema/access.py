@@ -17,7 +17,8 @@ class Access:
     """Who may ask. Without a key that holds, nobody may ask anything."""
 
     least: Role
-    """Of those who ask about nobody's, or about what is their own."""
+    """Of those who ask about nobody's, or about what is their own. Sessions of a project are its members' own, too, but
+    for what they print and what they run."""
     others: Role | None = None
     """The least role of those who ask about what is somebody else's; None = the same."""
 
@@ -65,8 +66,7 @@ ROOTS: Final[Mapping[str, Access]] = {
     ),
     **dict.fromkeys(("Query.preview_session", "Mutation.create_session", "Mutation.create_sessions"), SUBMIT),
     **dict.fromkeys(("Mutation.set_secret", "Mutation.delete_secret"), SUBMIT),
-    "Mutation.allocate_gpus": SUBMIT,
-    "Mutation.release_gpus": LOOK,
+    **dict.fromkeys(("Mutation.allocate_gpus", "Mutation.release_gpus"), SUBMIT),
     "Query.session_history": MEMBERS,
     **dict.fromkeys(
         (
@@ -124,7 +124,6 @@ ROOTS: Final[Mapping[str, Access]] = {
 REST: Final[Mapping[str, Access]] = {
     **dict.fromkeys(
         (
-            "gpu_release",  # of what a job of the caller's own holds
             "gpu_status",
             "orchestrator_policies",
             "orchestrator_status",
@@ -133,7 +132,7 @@ REST: Final[Mapping[str, Access]] = {
         ),
         LOOK,
     ),
-    **dict.fromkeys(("gpu_allocate", "queue_submit"), SUBMIT),
+    **dict.fromkeys(("gpu_allocate", "gpu_release", "queue_submit"), SUBMIT),
     **dict.fromkeys(("queue_cancel", "queue_priority"), CHANGE),
     **dict.fromkeys(("orchestrator_start", "orchestrator_stop", "orchestrator_update_policies"), OPERATE),
 }

@@ -16,8 +16,7 @@ class Caller:
 
     user: UserId
     request_id: str
-    role: Role = Role.ADMIN
-    """The holder of the server's own token is its admin."""
+    role: Role
     projects: tuple[ProjectId, ...] = ()
     """Whose sessions the caller takes part in; see `accounts.User`."""
     key_id: KeyId | None = None

@@ -27,7 +27,7 @@ from aliquot.service.orchestrator import Orchestrator, Ports, load_state
 from aliquot.store.opening import open_store
 from aliquot_schema.ids import AgentId, KernelId, UserId
 from aliquot_schema.launching import KernelPhase, KernelReport, LaunchOrder
-from aliquot_schema.requests import Caller, NewSession
+from aliquot_schema.requests import Caller, NewSession, Role
 from aliquot_schema.slots import format_amount
 from placement_queue import Full
 from placement_traces import ABSENT, is_present, openb
@@ -142,7 +142,7 @@ async def _submit(service: Orchestrator, requests: Iterator[Request], *, count: 
     numbers = iter(range(count))
 
     async def work(number: int) -> None:
-        caller = Caller(user=UserId(f"user{number}"), request_id="req_bench")
+        caller = Caller(user=UserId(f"user{number}"), request_id="req_bench", role=Role.ADMIN)
         for _, request in zip(numbers, requests, strict=False):
             slots = [(slot, format_amount(slot, amount)) for slot, amount in request]
             await service.sessions.create_session(caller, NewSession(argv=("true",), shell=None, slots=slots))

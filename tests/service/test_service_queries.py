@@ -17,6 +17,7 @@ from aliquot_schema.requests import (
     Caller,
     NewSession,
     PageRequest,
+    Role,
     SessionFilter,
     SessionOrder,
 )
@@ -29,7 +30,7 @@ from service_stage import stage
 pytestmark = pytest.mark.anyio
 
 S = SessionState
-BOB = Caller(user=UserId("bob"), request_id="req_bob")
+BOB = Caller(user=UserId("bob"), request_id="req_bob", role=Role.ADMIN)
 
 
 @asynccontextmanager

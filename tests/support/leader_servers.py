@@ -14,14 +14,14 @@ from aliquot.service.orchestrator import state_of
 from aliquot.service.use_cases import UseCases
 from aliquot.store.sharing import SharedDatabase, share
 from aliquot_schema.ids import SessionId, UserId
-from aliquot_schema.requests import Caller, NewSession
+from aliquot_schema.requests import Caller, NewSession, Role
 from aliquot_schema.sessions import Session
 from aliquot_schema.states import SessionState
 from service_fakes import FakeAgent, FakeExecutor
 from service_stage import broken
 
 WAIT_S = 30.0
-CALLER = Caller(user=UserId("ann"), request_id="req_test")
+CALLER = Caller(user=UserId("ann"), request_id="req_test", role=Role.ADMIN)
 
 
 @dataclass

@@ -18,6 +18,7 @@ from jwt.algorithms import ECAlgorithm
 from aliquot.api.application import ApiDependencies, create_app
 from aliquot.api.authentication import TokenAuth
 from aliquot.api.held_open import HeldOpen
+from aliquot.api.limits import Limits
 from aliquot.api.oidc.oidc_door import OidcDoor
 from aliquot.api.oidc.oidc_settings import OidcSettings
 from aliquot.api.oidc.provider_keys import ProviderKeys
@@ -110,8 +111,10 @@ class Stand:
 
 
 @asynccontextmanager
-async def stand(issuer: str, *, keys: ProviderKeys | None = None, **settings: Any) -> AsyncIterator[Stand]:
-    """The real service behind the real HTTP face, which takes tokens of a provider."""
+async def stand(
+    issuer: str, *, keys: ProviderKeys | None = None, limits: Limits | None = None, **settings: Any
+) -> AsyncIterator[Stand]:
+    """The real service behind the real HTTP face, which takes tokens of a provider; passes are made by hand."""
     async with AsyncExitStack() as stack:
         parts = await stack.enter_async_context(stage([agent("a", devices=1)]))
         office = {"state": parts.state, "journal": parts.journal, "clock": SystemClock()}
@@ -144,6 +147,7 @@ async def stand(issuer: str, *, keys: ProviderKeys | None = None, **settings: An
             auth=auth,
             held_open=held_open,
             outside=parts.outside,
+            limits=limits or Limits(),
         )
         port = await stack.enter_async_context(listening(create_app(deps), lifespan="off"))
         yield Stand(parts, accounts, door, f"http://127.0.0.1:{port}")

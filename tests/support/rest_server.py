@@ -5,7 +5,7 @@ import re
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +22,7 @@ class RestServer:
 
     address: str
     token: str
+    pid: int
 
     @property
     def headers(self) -> dict[str, str]:
@@ -34,10 +35,15 @@ class RestServer:
 
 
 @contextmanager
-def rest_server(folder: Path, *flags: str) -> Iterator[RestServer]:
-    """Start one with the demo cluster, or go on with what is in the folder; stop it at the end."""
+def rest_server(folder: Path, *flags: str, settings: Mapping[str, str] | None = None) -> Iterator[RestServer]:
+    """Start one with the demo cluster, or go on with what is in the folder; stop it at the end.
+
+    Args:
+        settings: by the names of their variables.
+    """
     command = [sys.executable, "-m", "aliquot", "serve", "--demo", "--port", "0", "--allow-root-jobs", *flags]
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("ALIQUOT_", "RESEARCH_"))}
+    environment |= settings or {}
     process = subprocess.Popen(
         [*command, "--data-folder", str(folder)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment
     )
@@ -56,7 +62,7 @@ def rest_server(folder: Path, *flags: str) -> Iterator[RestServer]:
         assert found is not None, "".join(lines)
         rest = threading.Thread(target=process.stdout.read, daemon=True)
         rest.start()
-        yield RestServer(address=found[1], token=(folder / "token").read_text().strip())
+        yield RestServer(address=found[1], token=(folder / "token").read_text().strip(), pid=process.pid)
     finally:
         process.terminate()
         process.wait(60)

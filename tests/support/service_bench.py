@@ -13,14 +13,14 @@ from aliquot.store.opening import open_store
 from aliquot_schema.devices import Device
 from aliquot_schema.events import Event
 from aliquot_schema.ids import AgentId, DeviceId, SessionId, SlotName, UserId
-from aliquot_schema.requests import Caller, NewSession
+from aliquot_schema.requests import Caller, NewSession, Role
 from aliquot_schema.sessions import Session
 from aliquot_schema.states import SessionState
 from service_fakes import FakeAgent, FakeExecutor
 from service_stage import broken
 
 WAIT_S = 20.0
-CALLER = Caller(user=UserId("ann"), request_id="req_test")
+CALLER = Caller(user=UserId("ann"), request_id="req_test", role=Role.ADMIN)
 
 
 @dataclass

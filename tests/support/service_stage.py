@@ -25,7 +25,7 @@ from aliquot.service.watching import Watching
 from aliquot_schema.events import Event
 from aliquot_schema.ids import AgentId, SessionId, UserId
 from aliquot_schema.launching import AgentMessage
-from aliquot_schema.requests import Caller, NewSession
+from aliquot_schema.requests import Caller, NewSession, Role
 from aliquot_schema.sessions import Session
 from aliquot_schema.states import KernelState
 from leader_stage_stores import NewStore, new_memory_store
@@ -33,7 +33,7 @@ from service_fakes import FakeAgent, FakeExecutor
 
 new_store: NewStore = new_memory_store
 """What a stage is given that brings no store of its own."""
-CALLER = Caller(user=UserId("ann"), request_id="req_test")
+CALLER = Caller(user=UserId("ann"), request_id="req_test", role=Role.ADMIN)
 EPOCH = 1
 
 

@@ -5,11 +5,11 @@ import gc
 import sys
 
 from aliquot_schema.ids import UserId
-from aliquot_schema.requests import Caller, NewSession
+from aliquot_schema.requests import Caller, NewSession, Role
 from simulation_run import Run, on_new_loop
 from simulation_server import LoneServer
 
-CALLER = Caller(user=UserId("ann"), request_id="req_crowd")
+CALLER = Caller(user=UserId("ann"), request_id="req_crowd", role=Role.ADMIN)
 BATCH = 500
 LOOKS = 4
 

@@ -9,7 +9,7 @@ from aliquot.service.ports import StoreUnavailable
 from aliquot.service.use_cases import UseCases
 from aliquot_schema.errors import AliquotError, Unavailable
 from aliquot_schema.ids import UserId
-from aliquot_schema.requests import Caller
+from aliquot_schema.requests import Caller, Role
 from simulation_place import Place
 from simulation_server import Server
 from simulation_wishes import new_session, wish
@@ -100,4 +100,4 @@ class People:
 
 
 def _caller(name: str) -> Caller:
-    return Caller(user=UserId(name), request_id=f"req_{name}")
+    return Caller(user=UserId(name), request_id=f"req_{name}", role=Role.ADMIN)

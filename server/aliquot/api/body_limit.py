@@ -7,7 +7,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 from typing_extensions import override
 
-from aliquot.api.encoding import json_response
+from aliquot.api.refusals import refusal
 
 
 class BodyLimit(RequestBodyLimitMiddleware):
@@ -21,7 +21,7 @@ class BodyLimit(RequestBodyLimitMiddleware):
         """Pass on, or refuse."""
         declared = Headers(scope=scope).get("content-length", "") if scope["type"] == "http" else ""
         if declared.isdecimal() and int(declared) > self.max_body_size:
-            await body_too_large(self.max_body_size)(scope, receive, send)
+            await body_too_large(scope, self.max_body_size)(scope, receive, send)
         else:
             await super().__call__(scope, receive, send)
 
@@ -32,14 +32,13 @@ class BodyRefusal:
     def __init__(self, body_bytes: int) -> None:
         self._body_bytes = body_bytes
 
-    def __call__(self, _request: Request, _error: Exception) -> Response:
+    def __call__(self, request: Request, _error: Exception) -> Response:
         """Refuse."""
-        return body_too_large(self._body_bytes)
+        return body_too_large(request.scope, self._body_bytes)
 
 
-def body_too_large(body_bytes: int) -> Response:
+def body_too_large(scope: Scope, body_bytes: int) -> Response:
     """The refusal of a body above the limit."""
-    message = f"A body has at most {body_bytes} bytes."
-    response = json_response({"errors": [{"message": message, "extensions": {"code": "limit_exceeded"}}]}, status=413)
+    response = refusal(scope, 413, "limit_exceeded", f"A body has at most {body_bytes} bytes.")
     response.headers["connection"] = "close"  # or the rest would be read only to be thrown away
     return response

@@ -7,7 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from aliquot.api.encoding import json_response
+from aliquot.api.refusals import refusal
 
 
 class BodyPatience:
@@ -40,9 +40,8 @@ class BodyPatience:
         await self._app(scope, receive_in_time, send)
 
 
-def body_too_slow(_request: Request, _error: Exception) -> Response:
+def body_too_slow(request: Request, _error: Exception) -> Response:
     """Refuse."""
-    message = "The body did not come in time."
-    response = json_response({"errors": [{"message": message, "extensions": {"code": "timeout"}}]}, status=408)
+    response = refusal(request.scope, 408, "timeout", "The body did not come in time.")
     response.headers["connection"] = "close"
     return response

@@ -1,6 +1,7 @@
 """Contexts: who asks, and whom the resolvers may ask for them."""
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from starlette.requests import HTTPConnection
@@ -34,6 +35,8 @@ class SocketContext(Context):
     """The payload of connection_init; Strawberry sets it."""
     bearer: Bearer | None = None
     """Who was let in."""
+    until_closed: ExitStack = field(default_factory=ExitStack)
+    """What is held while the socket is open."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,8 +13,8 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.websockets import WebSocketClose
 
-from aliquot.api.encoding import json_response
 from aliquot.api.envelope import REQUEST_ID
+from aliquot.api.refusals import refusal
 from aliquot_schema.agent_protocol import PATH as AGENTS_PATH
 
 log: Final = logging.getLogger("aliquot.api")
@@ -39,20 +39,19 @@ class Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass on, or refuse."""
-        refusal = None
+        refused = None
         if scope["type"] in ("http", "websocket") and scope["path"] not in OPEN_PATHS:
-            refusal = self._refusal(Headers(scope=scope))
-        if refusal is None:
+            refused = self._refusal(Headers(scope=scope))
+        if refused is None:
             await self._app(scope, receive, send)
             return
-        status, message = refusal
+        status, message = refused
         if scope["type"] == "websocket":
             # Before the handshake this becomes a bare 403, and no browser would show the words: they are for the log.
             log.warning("%s: %s", scope[REQUEST_ID], message)
             await WebSocketClose(1008, message)(scope, receive, send)
             return
-        body = {"errors": [{"message": message, "extensions": {"code": "forbidden"}}]}
-        await json_response(body, status=status)(scope, receive, send)
+        await refusal(scope, status, "forbidden", message)(scope, receive, send)
 
     def _refusal(self, headers: Headers) -> tuple[int, str] | None:
         asked = headers.getlist("host")

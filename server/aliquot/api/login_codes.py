@@ -7,7 +7,8 @@ from typing import Final
 from aliquot_schema.ids import KeyId
 
 CODE_S: Final = 15 * 60.0
-CODES_MAX: Final = 64
+CODES_MAX: Final = 4096
+CODES_OF_KEY_MAX: Final = 16
 
 
 class LoginCodes:
@@ -17,9 +18,12 @@ class LoginCodes:
         self._codes: dict[str, tuple[float, KeyId | None]] = {}
 
     def new(self, key_id: KeyId | None) -> str:
-        """A code; where there are many, the oldest ends."""
+        """A code. Where a key has many, its oldest ends: nobody can end those of others by asking for his own."""
         now = time.monotonic()
         self._codes = {code: known for code, known in self._codes.items() if known[0] > now}
+        mine = [code for code, (_, owner) in self._codes.items() if owner == key_id]
+        for code in mine[: max(len(mine) - CODES_OF_KEY_MAX + 1, 0)]:
+            del self._codes[code]
         while len(self._codes) >= CODES_MAX:
             self._codes.pop(next(iter(self._codes)))
         code = secrets.token_urlsafe(24)

@@ -25,18 +25,30 @@ class QueryRates:
         self._rate = rate
         self._buckets = None if rate is None else Buckets(rate, monotonic=monotonic)
 
-    def refusal(self, caller: Caller, *, cost: int) -> GraphQLError | None:
-        """Let an operation pass, or say when it may be asked again."""
+    def check(self, caller: Caller, *, cost: int) -> None:
+        """Let an operation pass.
+
+        Raises:
+            RateLimited: it may be asked again later.
+        """
         if self._buckets is None or self._rate is None or caller.role >= Role.OPERATOR:
-            return None
+            return
         wait_s = self._buckets.take(caller.user, cost)
-        if wait_s <= 0:
-            return None
-        return GraphQLError(
-            f"{caller.user} asks for more than a cost of {self._rate.per_minute} a minute; try again in {wait_s:.1f} "
-            "seconds, ask for less, or subscribe to what changes",
-            extensions={"code": RateLimited.code, RETRY_AFTER: wait_s},
-        )
+        if wait_s > 0:
+            raise RateLimited(
+                f"{caller.user} asks for more than a cost of {self._rate.per_minute} a minute; try again in "
+                f"{wait_s:.1f} seconds, ask for less, or subscribe to what changes",
+                retry_after=wait_s,
+            )
+
+    def refusal(self, caller: Caller, *, cost: int) -> GraphQLError | None:
+        """As `check`, but the refusal is returned, as GraphQL tells of it."""
+        try:
+            self.check(caller, cost=cost)
+        except RateLimited as error:
+            extensions = {"code": error.code, RETRY_AFTER: error.retry_after}
+            return GraphQLError(error.message, extensions=extensions)
+        return None
 
 
 def retry_after(errors: object) -> float | None:

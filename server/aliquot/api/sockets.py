@@ -8,7 +8,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any, Final, cast
 
@@ -109,7 +109,7 @@ class SocketHandler(BaseGraphQLTransportWSHandler[SocketContext, None]):
 
     async def handle(self) -> None:
         """Talk to one client, no longer than its key holds."""
-        with ExitStack() as self._held:
+        with self.context.until_closed:
             await super().handle()
 
     async def handle_connection_init(self, message: Any) -> None:
@@ -121,8 +121,7 @@ class SocketHandler(BaseGraphQLTransportWSHandler[SocketContext, None]):
             await self.websocket.close(TOO_MANY_SOCKETS, "Too many connections of one user")
             return
         if self.context.bearer is not None and self.connection_acknowledged:
-            self._held.enter_context(view.counted(self.context.caller.user))
-            self._held.enter_context(view.held_open.holding(self.context.bearer, self._end))
+            self.context.until_closed.enter_context(view.held_open.holding(self.context.bearer, self._end))
 
     async def handle_message(self, message: Any) -> None:
         """Act on one message, or close with 4400."""
@@ -190,8 +189,7 @@ class GraphQLSocket(GraphQL[SocketContext, None]):
         return self._open.total()
 
     @contextmanager
-    def counted(self, user: UserId) -> Iterator[None]:
-        """Count a socket while it is open."""
+    def _counted(self, user: UserId) -> Iterator[None]:
         self._open[user] += 1
         try:
             yield
@@ -208,8 +206,10 @@ class GraphQLSocket(GraphQL[SocketContext, None]):
             await self._contexts.admit(context)
         except Unauthenticated as error:
             raise ConnectionRejectionError from error
+        # Looked at and counted in one go: of many that come at once, none slips through between the two.
         if self._open[context.caller.user] >= self.limits.sockets_per_user:
             raise TooManySockets
+        context.until_closed.enter_context(self._counted(context.caller.user))
         return await super().on_ws_connect(context)
 
     def encode_json(self, data: object) -> str:

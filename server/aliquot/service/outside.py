@@ -98,6 +98,7 @@ class Outside:
             NotFound: it holds nothing of the caller's.
             Forbidden: the caller may only look.
         """
+        check_may_submit(caller)
         held = self._held(caller, job_id)
         if held is None:
             raise NotFound(

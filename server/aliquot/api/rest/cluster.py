@@ -63,6 +63,7 @@ OPERATIONS: Final = (
         method="GET",
         path="/cluster/gpu-status",
         name="gpu_status",
+        cost=200,
         summary="GPUs and nodes, who has them, and Ray where it is used.",
         handler=gpu_status,
         answer=ClusterStatus,

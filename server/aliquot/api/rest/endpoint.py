@@ -1,5 +1,6 @@
 """One operation over HTTP: who asks, what, and the answer or the problem."""
 
+import asyncio
 import logging
 from typing import Any, Final
 
@@ -11,6 +12,7 @@ from starlette.responses import Response
 from aliquot.api.authentication import request_id_of
 from aliquot.api.contexts import Contexts
 from aliquot.api.media_types import is_json
+from aliquot.api.query_rates import QueryRates
 from aliquot.api.rest.encoding import encoded
 from aliquot.api.rest.operations import Ask, Operation
 from aliquot.api.rest.problems import problem, shown
@@ -23,10 +25,18 @@ log: Final = logging.getLogger("aliquot.api")
 class RestEndpoint:
     """Reads, checks, carries out and answers."""
 
-    def __init__(self, operation: Operation, *, contexts: Contexts, outside: Outsider) -> None:
+    def __init__(
+        self, operation: Operation, *, contexts: Contexts, outside: Outsider, rates: QueryRates, request_s: float
+    ) -> None:
+        """
+        Args:
+            request_s: seconds until an operation is given up.
+        """
         self._operation = operation
         self._contexts = contexts
         self._outside = outside
+        self._rates = rates
+        self._request_s = request_s
         self._decoder: Any = None if operation.body is None else msgspec.json.Decoder(operation.body)
 
     async def answer(self, request: Request) -> Response:
@@ -45,7 +55,12 @@ class RestEndpoint:
                 query=self._query(request),
                 idempotency_key=request.headers.get("idempotency-key") if self._operation.takes_key else None,
             )
-            return self._shown(await self._operation.handler(ask))
+            self._rates.check(context.caller, cost=self._operation.cost_of(ask.query))
+            async with asyncio.timeout(self._request_s):
+                return self._shown(await self._operation.handler(ask))
+        except TimeoutError:
+            words = f"Not answered within {self._request_s:g} s and given up. A change may still take effect."
+            return shown(504, "timeout", words, request_id=request_id)
         except AliquotError as error:
             return problem(error, request_id=request_id)
         except msgspec.ValidationError as error:

@@ -42,6 +42,8 @@ class Job(Struct, kw_only=True):
     signal: int | None
     failure: FailureView | None
     waits: VerdictView | None
+    hidden: tuple[str, ...]
+    """What of it is not the caller's to see: these are empty here, whatever they are."""
     version: int
 
 

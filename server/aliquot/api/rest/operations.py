@@ -24,7 +24,7 @@ class Ask:
 
 
 Handler = Callable[[Ask], Awaitable[object]]
-USUAL_PROBLEMS: Final = (400, 401, 403, 422, 429, 503)
+USUAL_PROBLEMS: Final = (400, 401, 403, 422, 429, 503, 504)
 """Statuses that any operation may answer with."""
 
 
@@ -48,8 +48,16 @@ class Operation:
     """Query parameters, each with a default."""
     problems: tuple[int, ...] = ()
     """Statuses beside the usual ones."""
+    cost: int = 20
+    """What it takes of its caller's rate, in which queries are weighed: about the fields of its answer."""
+    cost_each: int = 0
+    """Besides, for each of the items that are asked for at most."""
     takes_key: bool = False
     """Whether a header `Idempotency-Key` makes a retry safe."""
+
+    def cost_of(self, query: Any) -> int:
+        """What one request takes."""
+        return self.cost + self.cost_each * getattr(query, "first", 0)
 
     @property
     def path_names(self) -> tuple[str, ...]:

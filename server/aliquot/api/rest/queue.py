@@ -73,6 +73,7 @@ OPERATIONS: Final = (
         handler=list_queue,
         answer=Queue,
         query=Piece,
+        cost_each=40,
     ),
     Operation(
         method="GET",

@@ -8,6 +8,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from aliquot.api.contexts import Contexts
+from aliquot.api.query_rates import QueryRates
 from aliquot.api.rest import cluster, orchestrator, queue
 from aliquot.api.rest.encoding import encoded
 from aliquot.api.rest.endpoint import RestEndpoint
@@ -21,7 +22,9 @@ DOCUMENT_PATH: Final = "/openapi.json"
 API_VERSION: Final = "1"
 
 
-def rest_routes(contexts: Contexts, *, outside: Outsider, page: Answer) -> list[Route]:
+def rest_routes(
+    contexts: Contexts, *, outside: Outsider, rates: QueryRates, request_s: float, page: Answer
+) -> list[Route]:
     """One for each operation; a browser that opens an address which is a page of the dashboard, too, gets `page`."""
     text = encoded(document(OPERATIONS, version=API_VERSION))
 
@@ -30,7 +33,7 @@ def rest_routes(contexts: Contexts, *, outside: Outsider, page: Answer) -> list[
 
     routes = [Route(DOCUMENT_PATH, described, methods=["GET"])]
     for operation in OPERATIONS:
-        endpoint = RestEndpoint(operation, contexts=contexts, outside=outside)
+        endpoint = RestEndpoint(operation, contexts=contexts, outside=outside, rates=rates, request_s=request_s)
         handler = _beside(endpoint.answer, page) if operation.path == "/queue" else endpoint.answer
         routes.append(Route(operation.path, handler, methods=[operation.method]))
     return routes

@@ -1,0 +1,145 @@
+"""Attacks on a whole server in a process of its own, over HTTP: what each costs it is told by the kernel."""
+
+import http.client
+import json
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+import pytest
+
+from api_attacks import TEXTS
+from rest_server import RestServer, rest_server
+
+CPU_S_MAX: Final = 0.050
+TRIES: Final = 6
+DRIPPING: Final = 300
+BODIES: Final = {
+    "deep lists": b"[" * 200_000 + b"]" * 200_000,
+    "deep objects": b'{"query": "{ __typename }", "variables": ' + b'{"a":' * 100_000 + b"1" + b"}" * 100_000 + b"}",
+}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RestServer]:
+    with rest_server(tmp_path_factory.mktemp("attacked"), "--stopped") as running:
+        yield running
+
+
+class Attacker:
+    """Somebody with a key, on one connection."""
+
+    def __init__(self, server: RestServer) -> None:
+        self._server = server
+        self.place = (urlsplit(server.address).hostname or "", urlsplit(server.address).port or 0)
+        self._line = http.client.HTTPConnection(*self.place, timeout=60)
+
+    def post(self, body: bytes, *, path: str = "/graphql") -> tuple[int, bytes]:
+        """What the server answers."""
+        self._line.request("POST", path, body, {**self._server.headers, "content-type": "application/json"})
+        answer = self._line.getresponse()
+        return answer.status, answer.read()
+
+    def cpu_s(self, work: Callable[[], object]) -> float:
+        """CPU time of the server in the best of some tries: whatever else it does is counted too."""
+        spent = []
+        for _ in range(TRIES):
+            before = cpu_ns(self._server.pid)
+            work()
+            spent.append(cpu_ns(self._server.pid) - before)
+        return min(spent) / 1e9
+
+    def works(self) -> bool:
+        """Whether others are answered."""
+        status, body = self.post(b'{"query": "{ __typename }"}')
+        return status == 200 and json.loads(body)["data"] == {"__typename": "Query"}
+
+
+def cpu_ns(pid: int) -> int:
+    """What all threads of a process have run."""
+    tasks = Path(f"/proc/{pid}/task").iterdir()
+    return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks)
+
+
+@pytest.fixture(scope="module")
+def attacker(server: RestServer) -> Attacker:
+    return Attacker(server)
+
+
+@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS.keys())
+def test_a_query_costs_little_and_is_refused(attacker: Attacker, text: str) -> None:
+    body = json.dumps({"query": text}).encode()
+    spent = attacker.cpu_s(lambda: attacker.post(body))
+    status, answer = attacker.post(body)
+    assert status == 200
+    assert json.loads(answer)["errors"]
+    assert "data" not in json.loads(answer)
+    assert spent <= CPU_S_MAX, f"{spent * 1e3:.0f} ms"
+    assert attacker.works()
+
+
+@pytest.mark.parametrize("path", ["/graphql", "/queue/submit"])
+@pytest.mark.parametrize("body", BODIES.values(), ids=BODIES.keys())
+def test_deep_json_costs_little_and_is_refused(attacker: Attacker, body: bytes, path: str) -> None:
+    spent = attacker.cpu_s(lambda: attacker.post(body, path=path))
+    status, _ = attacker.post(body, path=path)
+    assert status in (400, 422)
+    assert spent <= CPU_S_MAX, f"{spent * 1e3:.0f} ms"
+
+
+@pytest.mark.parametrize("path", ["/graphql", "/queue/submit"])
+def test_thirty_megabytes_are_refused_unread(server: RestServer, attacker: Attacker, path: str) -> None:
+    def announce() -> None:
+        with socket.create_connection(attacker.place, timeout=60) as line:
+            line.sendall(head(server, path, "Content-Length: 30000000"))
+            assert line.recv(65536).startswith(b"HTTP/1.1 413")
+
+    spent = attacker.cpu_s(announce)
+    assert spent <= CPU_S_MAX, f"{spent * 1e3:.0f} ms"
+
+
+def test_thirty_megabytes_in_pieces_are_cut_off(server: RestServer, attacker: Attacker) -> None:
+    piece = b"100000\r\n" + b" " * 0x100000 + b"\r\n"
+    with socket.create_connection(attacker.place, timeout=60) as line:
+        line.sendall(head(server, "/graphql", "Transfer-Encoding: chunked"))
+        try:
+            for _ in range(30):
+                line.sendall(piece)
+        except ConnectionError:
+            pass  # cut off while it was sent
+        else:
+            assert line.recv(65536).startswith(b"HTTP/1.1 413")
+    assert attacker.works()
+
+
+def test_those_who_drip_cost_nothing_and_keep_nobody_waiting(server: RestServer, attacker: Attacker) -> None:
+    with ExitStack() as stack:
+        lines = [stack.enter_context(socket.create_connection(attacker.place, timeout=60)) for _ in range(DRIPPING)]
+
+        letters = iter(b"GET /healthz HTTP/1.1")
+
+        def drip() -> None:
+            letter = bytes([next(letters)])
+            for number, line in enumerate(lines):
+                line.sendall(letter if number % 2 else b" ")
+
+        for line in lines[::2]:
+            line.sendall(head(server, "/graphql", "Content-Length: 1000"))
+        attacker.works()
+        spent = attacker.cpu_s(drip)
+        assert spent <= CPU_S_MAX, f"{spent * 1e3:.0f} ms for {DRIPPING}"
+        assert attacker.works()
+
+
+def head(server: RestServer, path: str, *headers: str) -> bytes:
+    lines = [
+        f"POST {path} HTTP/1.1",
+        f"Host: {urlsplit(server.address).netloc}",
+        f"Authorization: {server.headers['authorization']}",
+        "Content-Type: application/json",
+        *headers,
+    ]
+    return "\r\n".join([*lines, "", ""]).encode()

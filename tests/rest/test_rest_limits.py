@@ -1,0 +1,148 @@
+"""Limits of the REST face, and refusals of what never reaches it: all of them are problems, as RFC 9457 has them."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import httpx
+import pytest
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+
+from aliquot.api.body_patience import body_too_slow
+from aliquot.api.envelope import REQUEST_ID
+from aliquot.api.limits import Limits
+from aliquot.service.outside_leases import WAITED_US_MAX
+from aliquot_schema.account_views import NewApiKey, NewUser
+from aliquot_schema.ids import UserId
+from aliquot_schema.requests import Caller
+from aliquot_schema.roles import KeyScope, Role
+from aliquot_schema.states import SessionState
+from oidc_stand import Stand, stand
+
+pytestmark = pytest.mark.anyio
+
+ISSUER = "https://id.example.org"
+ROOT = Caller(user=UserId("root"), request_id="req_test", role=Role.ADMIN)
+RUNS = "query ($run: String) { sessions(filter: { run_id: $run }) { total_count edges { node { owner run_id } } } }"
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@asynccontextmanager
+async def user_of(on: Stand, name: str, *projects: str) -> AsyncIterator[httpx.AsyncClient]:
+    await on.accounts.create_user(ROOT, NewUser(name=name, role=Role.USER, projects=projects))
+    made = await on.accounts.create_api_key(ROOT, NewApiKey(user=name, name="test", scope=KeyScope.SUBMIT))
+    async with on.client(made.secret) as client:
+        yield client
+
+
+def is_problem(answer: httpx.Response, status: int, code: str) -> bool:
+    assert answer.headers["content-type"] == "application/problem+json", answer.text
+    told = answer.json()
+    assert told["instance"] == answer.headers["x-request-id"]
+    assert told["type"] == f"about:blank#{code}"
+    return (answer.status_code, told["status"], told["code"]) == (status, status, code)
+
+
+async def test_a_user_reads_so_much_in_a_minute_and_operators_what_they_like() -> None:
+    async with stand(ISSUER, limits=Limits(cost_per_minute=6_000)) as on, user_of(on, "ann") as ann:
+        assert (await ann.get("/queue")).status_code == 200
+        refused = await ann.get("/queue")
+        assert is_problem(refused, 429, "rate_limited")
+        assert int(refused.headers["retry-after"]) >= 1
+        assert (await ann.get("/queue", params={"first": 1})).status_code == 200
+        query = await ann.post("/graphql", json={"query": "{ queue(first: 100) { edges { node { position } } } }"})
+        assert query.status_code in (200, 429), "one rate for both faces"
+        async with on.client("the-servers-own-token") as root:
+            assert {(await root.get("/queue")).status_code for _ in range(5)} == {200}
+
+
+async def test_what_takes_too_long_is_given_up_and_holds_nothing_later() -> None:
+    async with stand(ISSUER, limits=Limits(request_s=0.2)) as on, user_of(on, "ann") as ann:
+        refused = await ann.post("/cluster/gpu-allocate", json={"job_id": "job"})  # no pass is made here
+        assert is_problem(refused, 504, "timeout")
+        on.stage.clock.passes(WAITED_US_MAX / 1e6 + 1)
+        await on.stage.advance()
+        (session,) = on.stage.state.sessions.values()
+        assert (session.state, on.stage.held()) == (SessionState.FAILED, {})
+
+
+async def test_a_job_says_what_of_it_is_hidden() -> None:
+    async with stand(ISSUER) as on, user_of(on, "ann") as ann, user_of(on, "bob") as bob:
+        made = (await ann.post("/queue/submit", json={"command": "secret", "run_id": "exp-7"})).json()
+        assert made["hidden"] == []
+        (seen,) = (await bob.get("/queue")).json()["jobs"]
+        assert {"command", "run_id", "exit_code"} <= set(seen["hidden"])
+        assert (seen["command"], seen["run_id"]) == ([], None)
+
+
+async def test_nobody_finds_by_a_guess_what_he_is_not_shown() -> None:
+    async with stand(ISSUER) as on, user_of(on, "ann", "cv") as ann, user_of(on, "bob", "cv") as bob:
+        for project in (None, "cv"):
+            body = {"command": "true", "run_id": "exp-7", "project": project}
+            assert (await ann.post("/queue/submit", json=body)).status_code == 200
+        found = {}
+        async with user_of(on, "eve") as eve, on.client("the-servers-own-token") as root:
+            for name, client in {"ann": ann, "bob": bob, "eve": eve, "root": root}.items():
+                answer = await client.post("/graphql", json={"query": RUNS, "variables": {"run": "exp-7"}})
+                found[name] = answer.json()["data"]["sessions"]["total_count"]
+        assert found == {"ann": 2, "bob": 1, "eve": 0, "root": 2}
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [({"host": "evil.example.org"}, 421), ({"origin": "https://evil.example.org"}, 403), ({"host": "a/b"}, 400)],
+)
+async def test_the_guard_refuses_each_face_in_its_own_words(headers: dict[str, str], status: int) -> None:
+    async with stand(ISSUER) as on, on.client("the-servers-own-token") as root:
+        for path in ("/queue", "/cluster/gpu-status", "/orchestrator/status", "/openapi.json"):
+            assert is_problem(await root.get(path, headers=headers), status, "forbidden")
+        assert (await root.get("/graphql", headers=headers)).json()["errors"][0]["extensions"]["code"] == "forbidden"
+
+
+async def test_bodies_that_are_too_large_are_problems_whether_their_size_was_said_or_not() -> None:
+    async def pieces() -> AsyncIterator[bytes]:
+        for _ in range(20):
+            yield b" " * 1000
+
+    headers = {"content-type": "application/json"}
+    async with stand(ISSUER, limits=Limits(body_bytes=5000)) as on, on.client("the-servers-own-token") as root:
+        for content in (b" " * 20_000, pieces()):
+            assert is_problem(await root.post("/queue/submit", content=content, headers=headers), 413, "limit_exceeded")
+
+
+async def test_a_body_that_is_too_slow_is_a_problem_too() -> None:
+    request = Request({"type": "http", "path": "/queue/submit", REQUEST_ID: "req_1", "headers": []})
+    answer = body_too_slow(request, HTTPException(408))
+    assert (answer.status_code, json.loads(bytes(answer.body))["code"]) == (408, "timeout")
+    assert answer.headers["connection"] == "close"
+
+
+async def test_what_is_not_there_is_a_problem_that_says_where_to_look() -> None:
+    async with stand(ISSUER) as on, on.client("the-servers-own-token") as root:
+        assert is_problem(await root.get("/queue/no/such/place"), 404, "not_found")
+        refused = await root.put("/queue/statistics", json={})
+        assert is_problem(refused, 405, "method_not_allowed")
+        assert "GET" in refused.headers["allow"]
+
+
+async def test_nobody_comes_in_without_a_key() -> None:
+    async with stand(ISSUER) as on, httpx.AsyncClient(base_url=on.url) as nobody:
+        assert is_problem(await nobody.get("/queue"), 401, "unauthenticated")
+
+
+async def test_requests_of_one_job_at_once_make_one() -> None:
+    async with stand(ISSUER) as on, user_of(on, "ann") as ann:
+        passes = asyncio.create_task(on.stage.allocator.run())
+        try:
+            answers = await asyncio.gather(*(ann.post("/cluster/gpu-allocate", json={"job_id": "j"}) for _ in range(4)))
+        finally:
+            passes.cancel()
+            await asyncio.gather(passes, return_exceptions=True)
+        assert {answer.status_code for answer in answers} == {200}
+        assert len({answer.json()["session_id"] for answer in answers}) == 1
