@@ -36,13 +36,15 @@ async def walled(agent_home: Path, anyio_backend: str) -> AsyncIterator[Stand]:
         folder.mkdir(mode=0o777)
         folder.chmod(0o777)
     (readable / "data").write_text("data\n")
-    rules = ConfinementRules(
-        mounts=(Mount(path=readable, writable=False), Mount(path=writable, writable=True)),
-        hidden=(agent_home.parent / "server",),
-    )
     server = agent_home.parent / "server"
     server.mkdir()
     (server / "token").write_text("the server's own token")
+    (readable / "key").write_text("the server's own token")
+    (readable / "link").symlink_to(readable / "key")
+    rules = ConfinementRules(
+        mounts=(Mount(path=readable, writable=False), Mount(path=writable, writable=True)),
+        hidden=(server, readable / "link"),
+    )
     stand = Stand(agent_config(agent_home, confinement=rules))
     await stand.open()
     yield stand
@@ -53,7 +55,7 @@ async def test_what_cannot_be_done_in_it(walled: Stand, agent_home: Path) -> Non
     """Each line is an attempt to get out; what it prints is what it got."""
     home = agent_home.parent
     asked = inside(
-        f"cat {home}/server/token; ls -A {home}/server; ls {agent_home}\n"
+        f"cat {home}/server/token {home}/readable/key; ls -A {home}/server; ls {agent_home}\n"
         f"touch /usr/written {home}/readable/written /etc/written {agent_home}/kernels/written\n"
         f"kill -0 {os.getpid()} && echo sees the server\n"
         "ls -d /proc/[0-9]* | wc -l\n"

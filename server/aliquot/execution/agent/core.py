@@ -247,7 +247,7 @@ class AgentCore:
             ):
                 yield chunk
                 self._check_open()
-        except FileNotFoundError:
+        except (FileNotFoundError, PermissionError):
             raise NotFound(f"kernel {kernel_id} has no output", kind="log", id=kernel_id) from None
 
     async def forget(self, kernel_ids: Sequence[KernelId]) -> None:

@@ -19,7 +19,7 @@ import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -30,6 +30,8 @@ from aliquot_schema.errors import AliquotError
 from aliquot_schema.ids import AgentId, DeviceId, KernelId, SlotName, kernel_parts
 from aliquot_schema.launching import LaunchOrder
 from aliquot_schema.slots import Unlimited, format_amount, is_size, parse_amount
+
+WORK: Final = "work"
 
 
 class KernelFolder:
@@ -47,7 +49,7 @@ class KernelFolder:
         self.exit = path / "exit.json"
         self.forgotten = path / "forgotten"
         self.output = path / "output.log"
-        self.work = path / "work"
+        self.work = path / WORK
 
     def create(
         self, order: LaunchOrder, *, agent_id: AgentId, boot_id: str, group: str | None, user: JobUser, drafts: Path

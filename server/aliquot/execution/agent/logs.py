@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Final
 
+from aliquot.execution.agent.job_files import open_job_file
+from aliquot.execution.agent.kernel_folder import WORK
 from aliquot_schema.errors import InvalidRequest
 from aliquot_schema.launching import LogChunk
 
@@ -26,11 +28,11 @@ async def follow(path: Path, *, offset: int, has_ended: Callable[[], bool]) -> A
 
     Raises:
         InvalidRequest: the offset is negative.
-        FileNotFoundError: there is no such file.
+        FileNotFoundError: there is no such file. PermissionError: the job took the right to read it from itself.
     """
     if offset < 0:
         raise InvalidRequest("an offset is at least 0", field="offset")
-    file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    file = open_job_file(path, os.O_RDONLY, beside=path.with_name(WORK))
     try:
         pause_s = _LOOK_S_MIN
         while True:

@@ -1,7 +1,7 @@
 """An agent's confinement: what was found of its host, and what follows for each order."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,7 +30,7 @@ class AgentConfinement:
 
     def __init__(self, rules: ConfinementRules, *, folder: Path, limit_memory: bool, gates: Gates) -> None:
         self._rules = rules
-        self._folder = folder.absolute()
+        self._folder = Path(os.path.realpath(folder))
         self._limit_memory = limit_memory
         self._gates = gates
         self._why_not = "it was not looked for"
@@ -91,9 +91,10 @@ class AgentConfinement:
         environment: Mapping[str, str],
     ) -> tuple[str, Sequence[str]] | None:
         """The program that makes a kernel's sandbox, and its arguments; None when it runs without one."""
-        program = find_bubblewrap()
-        if program is None or not self._is_wanted(order) or self._why_not or why_no_sandbox(user):
+        if not self._is_wanted(order) or self._why_not or why_no_sandbox(user):
             return None
+        program = find_bubblewrap()
+        assert program is not None, "it was tried"
         arguments = sandbox_arguments(
             self._rules,
             user=user,
@@ -101,7 +102,7 @@ class AgentConfinement:
             hidden=self._hidden(),
             device_nodes=device_nodes(order.spec, self._gates(order.spec)),
             environment=environment,
-            working_directory=order.working_directory or str(kernel.work.absolute()),
+            working_directory=order.working_directory or os.path.realpath(kernel.work),
         )
         return program, arguments
 
@@ -111,14 +112,19 @@ class AgentConfinement:
         self.secrets.remove(kernel.path.absolute())
 
     def _hidden(self) -> list[Path]:
-        return [path for path in (*self._rules.hidden, self._folder) if path.is_dir()]
+        """Without links: what is covered under one name must not be there under another."""
+        return [Path(os.path.realpath(path)) for path in (*self._rules.hidden, self._folder) if path.exists()]
 
     def _is_wanted(self, order: LaunchOrder) -> bool:
         return order.sandbox is not None or self._rules.sandbox in (SandboxMode.REQUIRED, SandboxMode.WHEN_POSSIBLE)
 
     def _own(self, order: LaunchOrder, *, kernel: KernelFolder, session: Path) -> OwnFolders:
-        readable = [kernel.resource.absolute()]
+        readable = [kernel.resource]
         if any(grant.use.as_file is not None for grant in order.secrets):
-            readable.append(self.secrets.of(kernel.path.absolute()))
-        parts = (kernel.work, session / "checkpoint", session / "result")
-        return OwnFolders(writable=tuple(Path(os.path.abspath(part)) for part in parts), readable=tuple(readable))
+            readable.append(self.secrets.of(kernel.path))
+        writable = (kernel.work, session / "checkpoint", session / "result")
+        return OwnFolders(writable=_real(writable), readable=_real(readable))
+
+
+def _real(paths: Iterable[Path]) -> tuple[Path, ...]:
+    return tuple(Path(os.path.realpath(path)) for path in paths)

@@ -62,7 +62,8 @@ class ConfinementRules:
     sandbox: SandboxMode = SandboxMode.WHEN_ASKED
     mounts: tuple[Mount, ...] = ()
     hidden: tuple[Path, ...] = field(default=())
-    """Folders of which a kernel in the sandbox sees its own parts alone; the agent's own is always one."""
+    """Folders of which a kernel in the sandbox sees its own parts alone, and files that it does not see; the agent's
+    own folder is always one."""
 
     def check(self, asked: SessionLimits) -> None:
         """Refuse more than the maxima.

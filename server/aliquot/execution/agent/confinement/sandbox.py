@@ -48,7 +48,7 @@ def sandbox_arguments(
     """Everything that bubblewrap is told, but for the command. Later arguments cover earlier ones.
 
     Args:
-        hidden: absolute folders to cover, but for what is `own`.
+        hidden: absolute folders and files without links on the way, to cover but for what is `own`.
         device_nodes: files below /dev that are the kernel's.
         environment: all of the job's; bubblewrap itself must run with none of it, for LD_PRELOAD is a variable too.
     """
@@ -62,15 +62,10 @@ def sandbox_arguments(
         arguments += ["--bind-try", user.home, user.home]
     for mount in rules.mounts:
         arguments += ["--bind-try" if mount.writable else "--ro-bind-try", str(mount.path), str(mount.path)]
-    covers = [str(path) for path in hidden]
-    for path in covers:
-        arguments += ["--tmpfs", path]
-    for part in own.writable:
-        arguments += ["--bind", str(part), str(part)]
-    for part in own.readable:
-        arguments += ["--ro-bind", str(part), str(part)]
-    for path in (*covers, "/"):
-        arguments += ["--remount-ro", path]
+    arguments += [*_covers(hidden), *_own(own)]
+    for covered in (*hidden, Path("/")):
+        if not covered.is_file():
+            arguments += ["--remount-ro", str(covered)]
     for name, text in environment.items():
         arguments += ["--setenv", name, text]
     return [*arguments, "--chdir", working_directory]
@@ -86,6 +81,22 @@ def is_visible(path: str, *, rules: ConfinementRules, user: JobUser, own: OwnFol
         shown.append(user.home)
     is_shown = any(place.is_relative_to(part) for part in shown)
     return is_shown and not any(place.is_relative_to(part) for part in hidden)
+
+
+def _covers(hidden: Sequence[Path]) -> Iterator[str]:
+    folders = [path for path in hidden if not path.is_file()]
+    for path in folders:
+        yield from ("--tmpfs", str(path))
+    for path in hidden:
+        if path.is_file() and not any(path.is_relative_to(folder) for folder in folders):
+            yield from ("--ro-bind", "/dev/null", str(path))
+
+
+def _own(own: OwnFolders) -> Iterator[str]:
+    for path in own.writable:
+        yield from ("--bind", str(path), str(path))
+    for path in own.readable:
+        yield from ("--ro-bind", str(path), str(path))
 
 
 def _system() -> Iterator[str]:

@@ -42,7 +42,7 @@ class ConfinementSettings(BaseSettings):
         """What holds on this node.
 
         Args:
-            hidden: folders that jobs in the sandbox do not see, but for their own parts.
+            hidden: folders that jobs in the sandbox do not see, but for their own parts, and files.
         """
         return ConfinementRules(
             processes=self.job_processes,

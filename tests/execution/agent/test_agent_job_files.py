@@ -1,0 +1,98 @@
+"""What a job may have put in the place of its output, and what it left to be deleted: nothing of it is followed."""
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from agent_stand import Stand, agent_config, shell, until
+from aliquot.execution.agent.job_files import open_job_file
+from aliquot.execution.disk_rules import DiskRules
+from aliquot_schema.errors import NotFound
+from aliquot_schema.ids import kernel_parts
+
+pytestmark = pytest.mark.anyio
+
+SECRET = "of the server alone"
+
+
+def link(path: Path, secret: Path) -> None:
+    path.symlink_to(secret)
+
+
+def pipe(path: Path, _secret: Path) -> None:
+    os.mkfifo(path)
+
+
+def folder(path: Path, _secret: Path) -> None:
+    path.mkdir()
+
+
+def hard_link(path: Path, secret: Path) -> None:
+    os.link(secret, path)
+
+
+@pytest.mark.parametrize("put", [link, pipe, folder, hard_link])
+async def test_what_stands_in_the_place_of_an_output_is_not_read(
+    stand: Stand, agent_home: Path, put: Callable[[Path, Path], None]
+) -> None:
+    """A job cannot get there by itself, for the folder is not its own where it is another account."""
+    if put is hard_link and os.geteuid() != 0:
+        pytest.skip("here the job is the account that may read it")
+    secret = agent_home.parent / "secret"
+    secret.touch(mode=0o600)
+    secret.write_text(SECRET)
+    asked = shell("echo said")
+    await stand.run(asked)
+    output = stand.folder(asked.kernel_id) / "output.log"
+    output.unlink()
+    put(output, secret)
+    with pytest.raises(NotFound):
+        _ = [chunk async for chunk in stand.core.follow_log(asked.kernel_id, offset=0)]
+
+
+async def test_a_job_cannot_replace_its_output(stand: Stand) -> None:
+    asked = shell("cd ..; rm -f output.log; ln -s /etc/passwd output.log; mv work other; echo tried")
+    await stand.run(asked)
+    if os.geteuid() == 0:
+        assert not (stand.folder(asked.kernel_id) / "output.log").is_symlink()
+        assert "tried" in stand.output(asked.kernel_id)
+
+
+def test_a_folder_of_the_agents_own_changes_nothing(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    path = tmp_path / "output.log"
+    path.write_text("text")
+    file = open_job_file(path, os.O_RDONLY, beside=tmp_path / "work")
+    assert os.read(file, 10) == b"text"
+    os.close(file)
+    with pytest.raises(FileNotFoundError):
+        open_job_file(tmp_path / "missing", os.O_RDONLY, beside=tmp_path / "work")
+
+
+async def test_links_in_results_are_deleted_and_not_followed_while_nothing_runs(agent_home: Path) -> None:
+    """The agent sweeps by itself, not only when somebody has something forgotten."""
+    kept = agent_home.parent / "kept"
+    kept.mkdir(mode=0o777)
+    kept.chmod(0o777)
+    (kept / "file").touch()
+    stand = Stand(agent_config(agent_home, disk=DiskRules(outputs_kept_s=0.5, results_kept_s=None)))
+    await stand.open()
+    try:
+        asked = shell(f'ln -s {kept} "$RESULT_DIR/out"; ln -s {kept} out')
+        await stand.run(asked)
+        await stand.core.forget([asked.kernel_id])
+        await until(lambda: not stand.folder(asked.kernel_id).exists())
+        assert (agent_home / "sessions" / kernel_parts(asked.kernel_id)[0] / "result" / "out").is_symlink()
+        assert (kept / "file").exists()
+    finally:
+        await stand.close()
+    stand = Stand(replace(stand.config, disk=DiskRules(results_kept_s=0)))
+    await stand.open()
+    try:
+        assert not list((agent_home / "sessions").iterdir())
+        assert (kept / "file").exists()
+    finally:
+        await stand.close()
