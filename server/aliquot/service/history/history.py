@@ -1,12 +1,13 @@
 """History, as people ask for it. Any server can be asked."""
 
 import asyncio
+from collections.abc import Mapping
 from datetime import datetime
 
 from aliquot.core.allocation.occupancy import budget_cost
 from aliquot.service.history.asked import SPAN_US, USAGE_SPAN_US, grid_of, span_of, usage_grid_of
 from aliquot.service.history.course import course_of, while_held
-from aliquot.service.history.grids import Grid
+from aliquot.service.history.grids import Curves, Grid
 from aliquot.service.history.held import Held, HeldBook
 from aliquot.service.history.loads import TOO_MANY, weigh_all
 from aliquot.service.history.measures import WHOLE, Kind
@@ -84,7 +85,7 @@ class History:
         grid = self._grid(since, until, points=points)
         wanted = None if device_ids is None else frozenset(device_ids)
         found = await self._stored().gathered(Kind.DEVICES, agent_id, grid, devices=wanted)
-        return history_view(grid, device_series(agent_id, found), warning=self.fault)
+        return history_view(grid, await asyncio.to_thread(_listed, agent_id, found), warning=self.fault)
 
     async def queue_history(
         self, caller: Caller, *, since: datetime | None, until: datetime | None, points: int
@@ -111,7 +112,7 @@ class History:
             own = [one for one in held if one.agent_id == agent_id]
             wanted = frozenset(one.device_id for one in own)
             found = await self._stored().gathered(Kind.DEVICES, agent_id, grid, devices=wanted)
-            series += device_series(agent_id, while_held(found, own, grid=grid))
+            series += await asyncio.to_thread(_listed, agent_id, while_held(found, own, grid=grid))
         return history_view(grid, series, warning=self.fault)
 
     async def usage_history(
@@ -122,7 +123,7 @@ class History:
         grid = usage_grid_of(span_of(since, until, now_us=now_us, usual_us=USAGE_SPAN_US), step=step)
         sums = UsageSums(grid, key=lambda held: held.owner if by is UsageBy.USER else held.project, share=self._share)
         async for page in self._record().between(grid.start_us, min(grid.end_us, now_us)):
-            sums.add(page)
+            await asyncio.to_thread(sums.add, page)
         warning = self.fault
         if sums.agents is None:
             warning = TOO_MANY
@@ -133,7 +134,7 @@ class History:
                 await weigh_all(sums, store=self._store)
             except HistoryUnavailable as error:
                 warning = error.message
-        return usage_view(grid, sums.series(), warning=warning)
+        return usage_view(grid, await asyncio.to_thread(sums.series), warning=warning)
 
     def _grid(self, since: datetime | None, until: datetime | None, *, points: int, least_s: float = 0.0) -> Grid:
         span = span_of(since, until, now_us=self._clock.now_us(), usual_us=SPAN_US)
@@ -156,3 +157,8 @@ class History:
         if self.book is None:
             raise HistoryUnavailable("this server keeps no record of what was held")
         return self.book
+
+
+def _listed(agent_id: str, curves: Mapping[str, Curves]) -> list[HistorySeriesView]:
+    """All of them; run in a thread, since there may be many numbers."""
+    return list(device_series(agent_id, curves))

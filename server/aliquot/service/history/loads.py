@@ -1,5 +1,6 @@
 """Loads: what the devices did while they were held, looked up agent by agent."""
 
+import asyncio
 from typing import Final
 
 from aliquot.service.history.grids import SECOND_US, Grid, covering
@@ -25,7 +26,8 @@ async def weigh_all(sums: UsageSums, *, store: HistoryStore) -> None:
     fine = _fine(sums.grid, agents=len(agents), least_s=store.least_step_s(sums.grid.start_us))
     for agent_id in agents:
         found = await store.gathered(Kind.DEVICES, agent_id, fine)
-        sums.weigh(agent_id, fine=fine, loads={device: curves.mean[_UTILIZATION] for device, curves in found.items()})
+        loads = {device: curves.mean[_UTILIZATION] for device, curves in found.items()}
+        await asyncio.to_thread(sums.weigh, agent_id, fine=fine, loads=loads)
 
 
 def _fine(grid: Grid, *, agents: int, least_s: float) -> Grid:

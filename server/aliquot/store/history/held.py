@@ -15,7 +15,7 @@ from aliquot_schema.sessions import DEFAULT_PROJECT
 
 T = TypeVar("T")
 
-PAGE: Final = 2_000
+PAGE: Final = 1_000
 _KEY: Final = (HOLDINGS.c.ended_us, HOLDINGS.c.lease_id, HOLDINGS.c.device_id, HOLDINGS.c.slot)
 _IS_ACCELERATOR: Final = HOLDINGS.c.slot.contains(".", autoescape=True)
 
