@@ -3,7 +3,8 @@
 import httpx
 import pytest
 
-from aliquot.api.authentication import COOKIE, COOKIE_S, TokenAuth
+from aliquot.api.authentication import TokenAuth
+from aliquot.api.cookies import COOKIE, COOKIE_S
 from aliquot.api.login_codes import CODES_MAX
 from aliquot_schema.errors import Unauthenticated
 from aliquot_schema.ids import UserId

@@ -5,7 +5,9 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Final
 
+import httpx
 import pytest
+from strawberry.http.streaming import SSETransport
 from websockets.asyncio.client import ClientConnection, connect
 
 from aliquot.api.sharing.sources import Source
@@ -187,6 +189,20 @@ async def test_a_revoked_key_ends_what_is_followed_by_it(people: Scene, query: s
         await receive(socket)
         await people.accounts.revoke_api_key(ADMIN, key)
         assert await asyncio.wait_for(closing_code(socket), WAIT_S) == KEY_ENDED
+
+
+async def test_a_silent_stream_of_events_ends_with_its_key(people: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SSETransport, "heartbeat_interval", 3600)
+    key, secret = await people.key_of("viewer")
+    headers = {"authorization": f"Bearer {secret}", "accept": "text/event-stream"}
+    body = {"query": "subscription { queue_updates { event_number } }"}
+    async with (
+        httpx.AsyncClient(base_url=people.url, timeout=60) as client,
+        client.stream("POST", "/graphql", json=body, headers=headers) as answer,
+    ):
+        assert answer.status_code == 200
+        await people.accounts.revoke_api_key(ADMIN, key)
+        assert await asyncio.wait_for(answer.aread(), WAIT_S) == b""
 
 
 async def test_a_session_that_is_not_there_is_said_not_to_be(people: Scene) -> None:

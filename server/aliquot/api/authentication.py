@@ -12,9 +12,7 @@ from typing import Final, Protocol
 
 from starlette.requests import HTTPConnection
 
-from aliquot.api.cookies import COOKIE as COOKIE
-from aliquot.api.cookies import COOKIE_S as COOKIE_S
-from aliquot.api.cookies import Cookies
+from aliquot.api.cookies import COOKIE, Cookies
 from aliquot.api.envelope import REQUEST_ID
 from aliquot.api.login_codes import LoginCodes
 from aliquot.service.people import Bearer, People

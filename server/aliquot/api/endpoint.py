@@ -7,6 +7,7 @@ import asyncio
 import math
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
+from functools import partial
 from typing import Any, Final
 
 import strawberry
@@ -137,17 +138,12 @@ class GraphQLEndpoint:
             interval=transport.heartbeat_interval,
             send_initial_heartbeat=False,
         )
-        pieces = self._while_held(merged(), context)
-        return EventStream(pieces, headers=dict(transport.headers), slow_client_s=self._slow_client_s)
-
-    async def _while_held(self, pieces: AsyncGenerator[str, None], context: Context) -> AsyncGenerator[str, None]:
-        """Pass on until the key of the caller ends; a stream that is silent ends with its next sign of life."""
-        async with aclosing(pieces):
-            with self._held_open.of_caller(context.caller) as is_held:
-                async for piece in pieces:
-                    if not is_held():
-                        return
-                    yield piece
+        return EventStream(
+            merged(),
+            holding=partial(self._held_open.of_caller, context.caller),
+            headers=dict(transport.headers),
+            slow_client_s=self._slow_client_s,
+        )
 
 
 def response_body(result: Any) -> dict[str, Any]:

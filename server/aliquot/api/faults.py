@@ -25,7 +25,9 @@ _OF_THE_REQUEST: Final = (GraphQLError, MissingQueryError, CannotGetOperationTyp
 class FaultLog(strawberry.Schema):
     """The schema, as the server runs it: faults are logged, and only they."""
 
-    def create_extensions_runner(self, execution_context: ExecutionContext, extensions: list[SchemaExtension]) -> Stages:
+    def create_extensions_runner(
+        self, execution_context: ExecutionContext, extensions: list[SchemaExtension]
+    ) -> Stages:
         """Have extensions run without ado."""
         return Stages(execution_context, extensions)
 

@@ -53,16 +53,16 @@ class HeldOpen:
             self._let_go(held)
 
     @contextmanager
-    def of_caller(self, caller: Caller) -> Iterator[Callable[[], bool]]:
-        """Hold something open that asks by itself whether it is to end."""
-        ended = asyncio.Event()
+    def of_caller(self, caller: Caller, end: Callable[[], None]) -> Iterator[None]:
+        """Hold something open for a caller; `end` is called once, when his rights end, or at once if they have."""
         bearer = self._auth.holder(caller.key_id)
         # The caller may have been let in a while ago, before the body came.
         if bearer is None or caller_of(bearer, request_id=caller.request_id) != caller:
-            yield lambda: False
+            end()
+            yield
             return
-        with self.holding(bearer, lambda _: ended.set()):
-            yield lambda: not ended.is_set()
+        with self.holding(bearer, lambda _: end()):
+            yield
 
     def note(self, event: Event) -> None:
         """Take in what happened, once it is in the state."""

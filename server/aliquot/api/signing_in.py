@@ -6,7 +6,8 @@ from urllib.parse import parse_qs
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from aliquot.api.authentication import COOKIE, COOKIE_S, TokenAuth
+from aliquot.api.authentication import TokenAuth
+from aliquot.api.cookies import COOKIE, COOKIE_S
 from aliquot.api.encoding import json_response
 from aliquot.api.markup import Html, document, element
 from aliquot_schema.errors import Unauthenticated

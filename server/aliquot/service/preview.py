@@ -41,8 +41,8 @@ class Previews:
         """What would become of a request.
 
         Raises:
-            InvalidRequest, UnknownSlot, ImpossibleRequest, QuotaExceeded, UnknownDependency, Forbidden: as of a
-            submission.
+            InvalidRequest, UnknownSlot, ImpossibleRequest, QuotaExceeded, QueueFull, UnknownDependency, Forbidden: as
+            of a submission.
         """
         session = await self._creation.tried(caller, request)
         forecast = self._state.forecast_like(session)
