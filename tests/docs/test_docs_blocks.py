@@ -22,7 +22,8 @@ pytestmark = pytest.mark.anyio
 
 RUN_S_MAX = 60.0
 CHANGES = re.compile(
-    r"session (create|cancel|hold|release|retry)|(user|clusters) (add|set)|quota (set|remove)|key new|gpu-allocate"
+    r"session (create|cancel|hold|release|retry)|(user|clusters) (add|set)|quota (set|remove)|"
+    r"key new|secret set|gpu-allocate"
 )
 """A block without any of these only looks, and is run again until what is shown is there."""
 POLL_S = 0.1

@@ -2,6 +2,7 @@
 
 import inspect
 import re
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -12,15 +13,16 @@ from aliquot_docs.pages.rest_reference import rest_page
 
 from aliquot.cli.main_job.own_server import OwnServer
 from aliquot.cli.session import slurm_variables
-from aliquot.settings import Settings, kebab
+from aliquot.settings import Settings, kebab, read_settings
 from aliquot_schema.access import ROOTS
 from aliquot_schema.agents import AllocationMode
 from aliquot_schema.reasons import Reason
+from docs_blocks import blocks
 from docs_tree import DOCS, ROOT, pages
 
 TEST: Final = re.compile(r"\btest_\w+\b")
 FILE: Final = re.compile(r"\b(?:tests|scripts|server|docker)/[\w./-]*\w")
-MADE: Final = frozenset({"server/agent-keys.json", "server/aliquot.db"})
+MADE: Final = frozenset({"server/agent-keys.json", "server/aliquot.db", "server/history.sqlite"})
 """Files of a data folder, not of the source."""
 
 
@@ -39,10 +41,20 @@ def test_every_failure_names_the_test_that_proves_it() -> None:
 
 
 def test_every_setting_is_there_with_its_variable() -> None:
-    table = settings.settings_table()
+    table = settings.settings_tables()
     assert [name for name in Settings.model_fields if f"| `{kebab(name)}` |" not in table] == []
     assert settings.serve_flags()["local_agents"] == "--no-local-agents"
     assert table.count("ALIQUOT_") >= len(Settings.model_fields) - len(settings.TABLES)
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda page: page.stem)
+def test_settings_that_are_shown_are_taken(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for block in blocks(page):
+        if block.file == "aliquot.toml":
+            file = tmp_path / block.file
+            file.write_text(block.text, encoding="utf-8")
+            monkeypatch.setenv("ALIQUOT_CONFIG", str(file))
+            assert read_settings().model_fields_set
 
 
 def test_every_command_is_there() -> None:

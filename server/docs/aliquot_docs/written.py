@@ -32,7 +32,7 @@ def write(target: Path) -> None:
 def _parts() -> Mapping[str, Callable[[], str]]:
     """Parts of pages, by name."""
     return {
-        "settings.txt": settings.settings_table,
+        "settings.txt": settings.settings_tables,
         "exit-codes.txt": words.exit_codes_table,
         "errors.txt": words.errors_table,
         "reasons.txt": lambda: words.members_table(Reason, head="reason"),

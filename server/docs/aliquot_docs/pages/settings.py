@@ -1,6 +1,8 @@
 """Every setting, from the settings class: its name in the file, its flag, its variable, its default and its meaning."""
 
+import inspect
 from collections.abc import Iterator, Mapping
+from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final, get_args
 
@@ -12,19 +14,23 @@ from aliquot.cli import main
 from aliquot.settings import Settings, kebab
 from aliquot_docs.markdown import code, table, text
 
+HEADS: Final = ("in `aliquot.toml`", "flag of `aliquot serve`", "in the environment", "default", "meaning")
 TABLES: Final = frozenset({"resource", "agents", "devices"})
 """Tables of `aliquot.toml` that no variable holds."""
 NEGATED: Final = {"no_local_agents": "local_agents", "stopped": "orchestration_enabled"}
 """Flags that say the contrary of a setting."""
 
 
-def settings_table() -> str:
-    """A row for each setting, in the order of the classes that bring them."""
+def settings_tables() -> str:
+    """A table for each class of settings, the server's own first, headed by what the class's module says of itself."""
     flags = serve_flags()
-    return table(
-        ("in `aliquot.toml`", "flag of `aliquot serve`", "in the environment", "default", "meaning"),
-        (_row(name, info, flags.get(name, "")) for name, info in Settings.model_fields.items()),
-    )
+    parts = []
+    for kind in Settings.__mro__:
+        own = [name for name in Settings.model_fields if name in vars(kind).get("__annotations__", {})]
+        if own and kind.__module__.startswith("aliquot."):
+            rows = (_row(name, Settings.model_fields[name], flags.get(name, "")) for name in own)
+            parts.append(f"## {text(_heading(kind))}\n\n{table(HEADS, rows)}")
+    return "\n".join(parts)
 
 
 def serve_flags() -> Mapping[str, str]:
@@ -44,8 +50,21 @@ def _row(name: str, info: FieldInfo, flag: str) -> Iterator[str]:
     yield code(flag)
     yield "" if name in TABLES else " ".join(map(code, _variables(name, info)))
     yield code(_default(info))
-    choices = [str(choice) for choice in get_args(info.annotation) if isinstance(choice, str)]
+    choices = _choices(info.annotation)
     yield text(info.description) + (f" One of {', '.join(map(code, choices))}." if choices else "")
+
+
+def _choices(kind: Any) -> list[str]:
+    if isinstance(kind, type) and issubclass(kind, StrEnum):
+        return [one.value for one in kind]
+    return [choice for choice in get_args(kind) if isinstance(choice, str)]
+
+
+def _heading(kind: type) -> str:
+    if kind is Settings:
+        return "The server and its agents"
+    said = (inspect.getdoc(inspect.getmodule(kind)) or "").partition("\n\n")[0].rstrip(".")
+    return said.removeprefix("Settings of ")[:1].upper() + said.removeprefix("Settings of ")[1:]
 
 
 def _variables(name: str, info: FieldInfo) -> list[str]:
