@@ -155,3 +155,17 @@ async def test_the_queue_adds_up(history: HistoryStage) -> None:
         await store.tend()
         summed = (await store.gathered(Kind.QUEUE, "", covering(T0, T0 + 600 * SECOND, step_s=600)))[WHOLE]
         assert float(summed.mean[index_of(Kind.QUEUE, "submitted"), 0]) == 120.0
+
+
+async def test_nothing_is_missed_or_counted_twice_while_it_is_written(history: HistoryStage) -> None:
+    grid = covering(T0, T0 + HOUR, step_s=3600)
+    submitted = index_of(Kind.QUEUE, "submitted")
+    async with history.store() as store:
+        for number in range(20):
+            store.take(queue_sample(T0 + number * 10 * SECOND, submitted=1))
+            found, *_ = await asyncio.gather(
+                store.gathered(Kind.QUEUE, "", grid), store.flush(), store.gathered(Kind.QUEUE, "", grid), store.flush()
+            )
+            assert float(found[WHOLE].mean[submitted, 0]) == number + 1
+        found = await store.gathered(Kind.QUEUE, "", grid)
+        assert float(found[WHOLE].mean[submitted, 0]) == 20

@@ -45,7 +45,11 @@ class Keeper:
         self._now_us = now_us
         self._writer = Writer()
         self._is_open = False
+        self._is_ending = False
         self._draining: asyncio.Task[None] | None = None
+        self._tending = asyncio.Lock()
+        self._moving = asyncio.Lock()
+        """Held while blocks move from memory to the database: whoever reads sees each in one of them."""
 
     @property
     def fault(self) -> str | None:
@@ -58,22 +62,42 @@ class Keeper:
 
     async def end(self) -> None:
         """Write what is in memory, and let go."""
+        self._is_ending = True
         if self._draining is not None:
             self._draining.cancel()
-        try:
-            await self.flush()
-        except HistoryUnavailable as error:
-            log.warning("the last minutes of history are lost: %s", error.message)
-        await self._database.close()
+        async with self._tending:
+            try:
+                await self.flush()
+            except HistoryUnavailable as error:
+                log.warning("the last minutes of history are lost: %s", error.message)
+            await self._database.close()
 
     async def flush(self) -> None:
         """Write everything that was taken, whole windows or not."""
         self._drain()
         self._writer.end_all()
-        await self._writer.write(self._write)
+        await self._move()
 
     async def gathered(self, kind: Kind, name: str, grid: Grid, devices: frozenset[str] | None) -> dict[str, Curves]:
         """See `HistoryStore.gathered`."""
+        async with self._moving:
+            return await self._gathered(kind, name, grid, devices)
+
+    async def tend(self) -> Tended:
+        """See `HistoryStore.tend`."""
+        written = removed = 0
+        async with self._tending:
+            for one in await self._read(rows.series):
+                for tier in (Tier.MINUTES, Tier.HOURS):
+                    while not self._is_ending and await self._sum_up(one, tier):
+                        written += 1
+                        await asyncio.sleep(0)
+                if self._is_ending:
+                    break
+                removed += await self._write(partial(self._remove, of=one))
+        return Tended(written=written, removed=removed)
+
+    async def _gathered(self, kind: Kind, name: str, grid: Grid, devices: frozenset[str] | None) -> dict[str, Curves]:
         self._drain()
         gathering, damaged = Gathering(grid, MEASURES[kind]), 0
         tier = tier_of(grid, self._kept, now_us=self._now_us())
@@ -89,16 +113,8 @@ class Keeper:
         self._damaged = self._damaged or damaged > 0
         return gathering.curves()
 
-    async def tend(self) -> Tended:
-        """See `HistoryStore.tend`."""
-        written = removed = 0
-        for one in await self._read(rows.series):
-            for tier in (Tier.MINUTES, Tier.HOURS):
-                while await self._write(partial(sum_up, series=one.id, tier=tier, now_us=self._now_us())):
-                    written += 1
-                    await asyncio.sleep(0)
-            removed += await self._write(partial(self._remove, of=one))
-        return Tended(written=written, removed=removed)
+    async def _sum_up(self, one: SeriesRow, tier: Tier) -> bool:
+        return await self._write(partial(sum_up, series=one.id, tier=tier, now_us=self._now_us()))
 
     def _remove(self, connection: Connection, *, of: SeriesRow) -> int:
         removed, is_empty = remove_old(connection, of.id, self._kept, now_us=self._now_us())
@@ -112,7 +128,7 @@ class Keeper:
             await asyncio.sleep(DRAIN_S if self._is_open or not self._writer.has_blocks else AGAIN_S)
             try:
                 self._drain()
-                await self._writer.write(self._write)
+                await self._move()
             except HistoryUnavailable:
                 continue
             except Exception:
@@ -122,6 +138,10 @@ class Keeper:
         while self._waiting:
             self._writer.take(self._waiting.popleft())
         self._writer.end_old(self._now_us())
+
+    async def _move(self) -> None:
+        async with self._moving:
+            await self._writer.write(self._write)
 
     async def _write(self, work: Work[T]) -> T:
         return await self._try(lambda: self._database.write(work))

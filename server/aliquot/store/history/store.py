@@ -71,7 +71,7 @@ class KeptHistory:
     def least_step_s(self, since_us: int) -> float:
         tier = self._plan.kept.finest(since_us, now_us=self._plan.now_us())
         # Twice the time between readings, so that one that comes late leaves no hole.
-        return STEP_US[tier] / SECOND_US if tier in STEP_US else 2 * self._plan.interval_s
+        return max(2 * self._plan.interval_s, STEP_US[tier] / SECOND_US if tier in STEP_US else 0.0)
 
     @property
     def fault(self) -> str | None:
