@@ -7,7 +7,7 @@ from typing import Final
 from aliquot_schema.ids import KeyId
 
 CODE_S: Final = 15 * 60.0
-CODES_MAX: Final = 4096
+CODES_MAX: Final = 1024
 CODES_OF_KEY_MAX: Final = 16
 
 
