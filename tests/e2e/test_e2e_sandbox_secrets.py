@@ -1,6 +1,8 @@
 """Secrets and the sandbox, through a real server: a value is where its job is, and nowhere else."""
 
+import asyncio
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -78,9 +80,13 @@ async def test_a_secret_is_where_its_job_is_and_nowhere_else(two_gpus: OwnServer
         [work] = await until_work(two_gpus, asked)
         assert holding(two_gpus.data_folder) == []
         assert on_command_lines() == []
-        # The server that comes back has them still, and the job has never noticed.
+        # The server that comes back has them still, under another key, and the job has never noticed.
         await two_gpus.stop()
         assert holding(two_gpus.data_folder) == []
+        keys = (two_gpus.data_folder / "server" / "secrets.key").read_text()
+        said = await rotated(two_gpus.data_folder)
+        assert said.startswith("1 secrets are encrypted with a new key")
+        assert (two_gpus.data_folder / "server" / "secrets.key").read_text() != keys
         await two_gpus.start()
     async with two_gpus.client() as client:
         (work / "go").touch()
@@ -98,6 +104,15 @@ async def test_a_secret_is_where_its_job_is_and_nowhere_else(two_gpus: OwnServer
     assert holding(two_gpus.data_folder) == []
 
 
+async def rotated(data_folder: Path) -> str:
+    """What `aliquot db rotate-secrets` says."""
+    words = ("-m", "aliquot", "db", "rotate-secrets", "--data-folder", str(data_folder))
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, *words, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
+    )
+    return (await process.communicate())[0].decode()
+
+
 async def until_work(server: OwnServer, session_id: str) -> list[Path]:
     """The work folders of a session's kernels, once they are there."""
 
@@ -107,8 +122,15 @@ async def until_work(server: OwnServer, session_id: str) -> list[Path]:
     return await until(look)
 
 
+QUOTA = """
+group=$(grep -E '^[0-9]+:([^:]*,)?cpu(,[^:]*)?:' /proc/self/cgroup | cut -d: -f3)
+mount=$(awk '/ - cgroup / && $NF ~ /(^|,)cpu(,|$)/ {print $5; exit}' /proc/self/mountinfo)
+cat "$mount$group/cpu.cfs_quota_us"
+"""
+
+
 @pytest.mark.skipif(WHY_NOT is not None, reason=f"no sandbox: {WHY_NOT}")
-async def test_a_session_that_demands_the_sandbox_gets_it(two_gpus: OwnServer) -> None:
+async def test_what_an_agent_says_of_the_sandbox_and_of_limits_is_so(two_gpus: OwnServer) -> None:
     async with two_gpus.client() as client:
         [agent] = (await client.execute(CAPABILITIES))["agents"]["edges"]
         told = agent["node"]["capabilities"]
@@ -122,6 +144,10 @@ async def test_a_session_that_demands_the_sandbox_gets_it(two_gpus: OwnServer) -
         assert two_gpus.token not in printed
         assert "aliquot.db" not in printed
         assert "Read-only file system" in printed
+        if told["enforced"]["cpu"] == "cgroup_v1":
+            held = await submit(client, QUOTA, {"cpu": "2"})
+            await until_state(client, held, "completed", "failed")
+            assert (await output_of(client, held)).strip() == "200000"
 
 
 async def test_what_an_operator_does_not_allow_is_refused_at_submission(anyio_backend: str) -> None:

@@ -150,6 +150,7 @@ class _Life:
         for group in own_groups(self._order):
             try:
                 os.mkdir(group)
+                os.chmod(group, 0o755)  # programs look there for what they may use
             except FileExistsError:
                 pass
         for group, texts in self._order.limit_groups:
