@@ -31,6 +31,8 @@ async def test_a_session_submitted_to_a_follower_runs_and_its_end_is_seen_there(
         await follower.until_state(session_id, SessionState.RUNNING)
         leader.executors[-1].ends(kernel_of(session_id), code=3)
         await follower.until_state(session_id, SessionState.FAILED)
+        # The news of a commit may be at the follower before its answer is at the leader.
+        await leader.until_state(session_id, SessionState.FAILED)
         assert follower.session(session_id) == leader.session(session_id)
         assert fake.starts == [kernel_of(session_id)]
 

@@ -9,8 +9,8 @@ from typing import Final, Literal
 from aliquot.service.measuring.log_fields import log_fields
 
 FORMAT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
-_PLAIN: Final = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
-"""What every record has."""
+_PLAIN: Final = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName", "event"}
+"""What every record has, and the name of an event, which its words say."""
 _ESCAPED: Final = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))} | {0x2028: " ", 0x2029: " "}
 
 
@@ -36,10 +36,12 @@ class ConsoleLines(logging.Formatter):
     def formatMessage(self, record: logging.LogRecord) -> str:
         """The words, and the fields that are not in them."""
         line = super().formatMessage(record)
-        extra = ((name, value) for name, value in record.__dict__.items() if name not in _PLAIN and name != "event")
-        added = " ".join(f"{name}={_told(value)}" for name, value in extra if str(value) not in record.message)
+        fields = [(name, value) for name, value in record.__dict__.items() if name not in _PLAIN]
+        added = [f"{name}={_told(value)}" for name, value in fields if str(value) not in record.message]
+        if added:
+            line = f"{line}  {' '.join(added)}"
         # A line is one line, whatever a client has put into an address or a name.
-        return (f"{line}  {added}" if added else line).translate(_ESCAPED)
+        return line if line.isprintable() else line.translate(_ESCAPED)
 
 
 def _told(value: object) -> str:

@@ -1,0 +1,133 @@
+"""Who reads the metrics, and which settings say so; what is wrong with a server, and how it is told."""
+
+import asyncio
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from aliquot.composition.running import Running, WatchedDatabase
+from aliquot.composition.watching import conditions_of, metrics_token
+from aliquot.errors import ConfigurationError
+from aliquot.service.disk_space import DiskSpace
+from aliquot.service.leadership.standing import ServerRole, Standing
+from aliquot.service.measuring.loop_lag import LoopLag
+from aliquot.service.measuring.store_counts import StoreMeasures
+from aliquot.settings import Settings, read_settings
+from aliquot_schema.ids import AgentId
+from api_server import BEARER
+from metrics_cluster import Scraped, scraped
+
+CREATE_USER = 'mutation { create_user(input: {name: "bob", role: viewer}) { __typename } }'
+CREATE_KEY = """mutation { create_api_key(input: {user: "bob", name: "prometheus", scope: read}) {
+  ... on CreateApiKeySuccess { secret api_key { id } } } }"""
+REVOKE = "mutation ($id: ID!) { revoke_api_key(id: $id) { __typename } }"
+
+
+async def ask(server: Scraped, query: str, **variables: Any) -> dict[str, Any]:
+    answer = await server.http.post("/graphql", headers=BEARER, json={"query": query, "variables": variables})
+    data: dict[str, Any] = answer.json()["data"]
+    return data
+
+
+@pytest.mark.anyio
+async def test_a_viewers_key_opens_the_metrics_until_it_is_revoked() -> None:
+    async with scraped() as server:
+        await ask(server, CREATE_USER)
+        made = (await ask(server, CREATE_KEY))["create_api_key"]
+        shown = {"authorization": f"Bearer {made['secret']}"}
+        assert (await server.http.get("/metrics", headers=shown)).status_code == 200
+        await ask(server, REVOKE, id=made["api_key"]["id"])
+        assert (await server.http.get("/metrics", headers=shown)).status_code == 401
+
+
+@pytest.mark.anyio
+async def test_pages_of_other_sites_do_not_read_open_metrics() -> None:
+    async with scraped(is_open=True) as server:
+        assert (await server.http.get("/metrics", headers={"origin": "https://evil.example"})).status_code == 403
+        assert (await server.http.get("/metrics", headers={"host": "evil.example"})).status_code == 421
+
+
+@pytest.mark.parametrize(
+    "more", [{"host": "0.0.0.0", "single_trust_domain": True, "behind_proxy": True}, {"behind_proxy": True}]
+)
+def test_metrics_are_not_open_where_others_can_come_in(more: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError, match="metrics-open"):
+        read_settings(metrics_open=True, **more)
+
+
+def test_metrics_are_open_on_loopback_alone() -> None:
+    assert read_settings(metrics_open=True).metrics_open
+
+
+@pytest.mark.parametrize("text", ["", "short", "ÿ" * 20])
+def test_a_token_that_is_none_is_refused_at_the_start(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text(text)
+    with pytest.raises(ConfigurationError, match="metrics-token-file"):
+        metrics_token(Settings(metrics_token_file=file))
+    with pytest.raises(ConfigurationError, match="metrics-token-file"):
+        metrics_token(Settings(metrics_token_file=tmp_path / "nowhere"))
+
+
+def test_the_token_is_the_files_text(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text("0123456789abcdef\n")
+    assert metrics_token(Settings(metrics_token_file=file)) == "0123456789abcdef"
+    assert metrics_token(Settings()) is None
+
+
+async def nothing() -> None:
+    """Asks no database."""
+
+
+class Patient:
+    """A server with which something may be wrong."""
+
+    def __init__(self) -> None:
+        self.space, self.lag, self.measures, self.failed = DiskSpace(), LoopLag(), StoreMeasures(), asyncio.Event()
+        self.fault: str | None = None
+        self.leader: str | None = "https://one:8090"
+
+    def codes(self) -> list[tuple[str, bool]]:
+        state, history = SimpleNamespace(space=self.space), SimpleNamespace(fault=None)
+        standing = Standing(
+            role=ServerRole.FOLLOWER, address="https://two:8090", leader_address=self.leader, epoch=3, since_us=None
+        )
+        running = Running(
+            cases=cast(Any, SimpleNamespace(state=state, history=history)),  # nothing else of them is looked at
+            agents=cast(Any, None),
+            outputs=None,
+            side=lambda: None,
+            standing=lambda: standing,
+            missing=lambda: self.fault,
+            failed=self.failed,
+            database=WatchedDatabase(measures=self.measures, ask=nothing),
+        )
+        return [(condition.code, condition.is_fatal) for condition in conditions_of(running, self.lag)]
+
+
+def test_nothing_is_wrong_with_a_follower_that_knows_its_leader() -> None:
+    assert Patient().codes() == []
+
+
+def test_what_keeps_a_server_from_serving_is_fatal() -> None:
+    patient = Patient()
+    patient.fault = "the log cannot be read"
+    assert patient.codes() == [("database_down", True)]
+    patient.fault = None
+    patient.measures.note_silence()
+    assert patient.codes() == [("database_down", True)]
+    patient.lag.note(6.0)
+    patient.failed.set()
+    assert patient.codes() == [("loop_failed", True), ("event_loop_stalled", True)]
+
+
+def test_what_it_serves_in_spite_of_is_a_warning() -> None:
+    patient = Patient()
+    patient.leader = None
+    patient.space.agents[AgentId("a")] = "the disk of /x is full"
+    assert patient.codes() == [("leader_unknown", False), ("agent_disk_low", False)]
+    patient.space.server = "the disk of /y is full"
+    assert patient.codes() == [("leader_unknown", False), ("disk_low", False), ("agent_disk_low", False)]
