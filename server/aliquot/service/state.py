@@ -1,15 +1,16 @@
 """The state in memory: the fold of everything committed so far, with the indexes that decisions and questions need."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
 from aliquot.core.fairshare import Usage
 from aliquot.core.policy import Policy
 from aliquot.core.predict import Prediction
-from aliquot.core.snapshot import AgentRow, HoldersOn, PendingRow, Request, RunningRow
-from aliquot.service.accounting import Books, Charged
+from aliquot.core.snapshot import AgentRow, HoldersOn, PendingRow, Request
+from aliquot.service.accounting import Books
+from aliquot.service.charging import Charging
 from aliquot.service.demand import Demand
 from aliquot.service.disk_space import DiskSpace
 from aliquot.service.external import External
@@ -19,12 +20,13 @@ from aliquot.service.holdings import Holdings
 from aliquot.service.judgement import Judgement
 from aliquot.service.meeting_ports import MeetingPorts, leader_of
 from aliquot.service.noticed import KINDS, Noticed
-from aliquot.service.outside_index import OutsideIndex, outside_row
+from aliquot.service.outside_index import OutsideIndex
 from aliquot.service.people import People
 from aliquot.service.possible import Possible
 from aliquot.service.record_order import end_of, load_order
 from aliquot.service.retention import Retention
-from aliquot.service.rows import QueueRows, RunningRows, pending_row, running_row
+from aliquot.service.rows import QueueRows, RunningRows, pending_row
+from aliquot.service.running_reading import RunningReading
 from aliquot_schema.accounts import ApiKey, User
 from aliquot_schema.agents import Agent, KnownSlot
 from aliquot_schema.events import Event, Record
@@ -35,7 +37,7 @@ from aliquot_schema.orchestration import Orchestration
 from aliquot_schema.policies import PolicyDocument
 from aliquot_schema.quotas import Account, Quota
 from aliquot_schema.reasons import Verdict
-from aliquot_schema.sessions import DEFAULT_PROJECT, Session
+from aliquot_schema.sessions import Session
 from aliquot_schema.states import KernelState, SessionState
 
 ENDED_KEPT: Final = 10_000
@@ -72,7 +74,6 @@ class State:
         """Those that stand."""
         self.external = External()
         self.space = DiskSpace()
-        self.books = Books()
         self.outside = OutsideIndex()
         self.pending: dict[SessionId, PendingRow] = {}
         self.kernels_of: dict[SessionId, dict[KernelId, Kernel]] = {}
@@ -80,9 +81,18 @@ class State:
         self.leaving: dict[SessionId, None] = {}
         """Sessions that were asked to make room, and still run."""
         self.queue_rows = QueueRows(self.pending)
-        self.running_rows = RunningRows(self._running_row)
         self._forecasts = forecasts or Forecasts()
         self._holdings = Holdings()
+        self._charging = Charging(sessions=self.sessions, fleet=self._fleet, holdings=self._holdings)
+        self._running = RunningReading(
+            sessions=self.sessions,
+            kernels_of=self.kernels_of,
+            leases=self.leases,
+            outside=self.outside,
+            fleet=self._fleet,
+            forecasts=self._forecasts,
+        )
+        self.running_rows = RunningRows(lambda session_id: self._running.row(session_id, policy=self.rules))
         self._demand = Demand()
         self._judgement = Judgement()
         self._by_key: dict[tuple[UserId, str], SessionId] = {}
@@ -100,7 +110,7 @@ class State:
         for session in self.sessions.values():
             if not session.is_ended:
                 self._expect(session)
-        self.books = Books.opened(self.accounts.values(), held=self._held(), policy=self.rules)
+        self._charging.open(self.accounts.values(), policy=self.rules)
         self.revision = revision
         self.ended_complete = ended_complete and self.ended_complete
 
@@ -120,7 +130,7 @@ class State:
         if isinstance(record, Session) and not record.is_ended:
             self._expect(record)
         if isinstance(record, Lease):
-            self._charge(record)
+            self._charging.charge(record, policy=self.rules)
         self.revision = event.number
 
     def forget(self, names: Iterable[SessionId]) -> None:
@@ -159,6 +169,15 @@ class State:
         """The session that was created with this idempotency key."""
         found = self._by_key.get((owner, key))
         return self.sessions[found] if found is not None else None
+
+    @property
+    def books(self) -> Books:
+        """What everybody has used, and what is charged for what is held."""
+        return self._charging.books
+
+    @books.setter
+    def books(self, books: Books) -> None:
+        self._charging.books = books
 
     @property
     def usage(self) -> Usage:
@@ -339,48 +358,6 @@ class State:
         self.findings.pop(finding.id, None)
         if finding.closed_us is None:
             self.findings[finding.id] = finding
-
-    def _charge(self, lease: Lease) -> None:
-        if lease.released_us is None:
-            self.books.grant(self._charged(lease), policy=self.rules)
-        else:
-            self.books.release(self._charged(lease))
-
-    def _held(self) -> Iterator[Charged]:
-        """What is held, by whomever."""
-        for leases in self.open_leases.values():
-            for lease in leases.values():
-                yield self._charged(lease)
-
-    def _charged(self, lease: Lease) -> Charged:
-        session = self.sessions.get(lease.session_id) if lease.session_id is not None else None
-        return Charged(
-            lease=lease,
-            project=DEFAULT_PROJECT if session is None else session.project,
-            devices=self.layouts[lease.agent_id].devices,
-        )
-
-    def _running_row(self, session_id: SessionId) -> RunningRow | None:
-        session = self.sessions.get(session_id)
-        if session is not None and session.is_outside:
-            return outside_row(session, self.outside.of(session_id), rows_of=self._rows_of)
-        kernels = [
-            kernel for kernel in self.kernels_of.get(session_id, {}).values() if kernel.state is not KernelState.EXITED
-        ]
-        held = [(kernel, self.leases[LeaseId(kernel.id)]) for kernel in kernels if LeaseId(kernel.id) in self.leases]
-        if session is None or not held:
-            return None
-        prediction = self._forecasts.of(session_id)
-        return running_row(
-            session,
-            held,
-            agents=self._rows_of(kernel.agent_id for kernel, _ in held),
-            policy=self.rules,
-            predicted_ms=None if prediction is None else prediction.estimate_ms,
-        )
-
-    def _rows_of(self, agents: Iterable[AgentId]) -> list[AgentRow]:
-        return [self.agent_row(self.agents[name], is_open=True) for name in dict.fromkeys(agents)]
 
 
 _WRITERS: Final[dict[type, Callable[..., None]]] = {
