@@ -1,0 +1,122 @@
+"""What an agent makes of its rules: refusals in words, device files of a grant, secrets on their way."""
+
+import json
+import os
+import stat
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from agent_stand import Stand, agent_config, order, shell
+from aliquot.execution.agent.confinement import sandbox_probe
+from aliquot.execution.agent.confinement.device_nodes import device_nodes
+from aliquot.execution.agent.confinement.rules import ConfinementRules, SandboxMode
+from aliquot.execution.agent.confinement.secret_folders import SecretFolders
+from aliquot.execution.devices.plugin import DeviceGate
+from aliquot_schema.confinement import SandboxProfile
+from aliquot_schema.ids import DeviceId, SlotName, UserId
+from aliquot_schema.launching import KernelPhase, LaunchOrder
+from aliquot_schema.secrets import SecretGrant, SecretUse
+
+pytestmark = pytest.mark.anyio
+
+CUDA = SlotName("cuda.device")
+VALUE = "a value of somebody's own"
+
+
+def with_secrets(asked: LaunchOrder, *grants: SecretGrant) -> LaunchOrder:
+    return replace(asked, secrets=grants)
+
+
+def grant(value: str | None = VALUE, **use: str) -> SecretGrant:
+    return SecretGrant(owner=UserId("anna"), use=SecretUse(name="token", **use), value=value)
+
+
+@pytest.mark.parametrize("mode", [SandboxMode.REQUIRED, SandboxMode.WHEN_ASKED, SandboxMode.WHEN_POSSIBLE])
+async def test_without_bubblewrap_the_agent_says_so(
+    agent_home: Path, monkeypatch: pytest.MonkeyPatch, mode: SandboxMode
+) -> None:
+    monkeypatch.setattr(sandbox_probe, "find_bubblewrap", lambda: None)
+    stand = Stand(agent_config(agent_home, confinement=ConfinementRules(sandbox=mode)))
+    await stand.open()
+    try:
+        told = stand.inventory.agent.capabilities
+        assert told.sandbox == "none"
+        assert "not installed" in told.sandbox_note
+        plain = await stand.run(shell("exit 3"))
+        assert (plain.phase is KernelPhase.REFUSED) is (mode is SandboxMode.REQUIRED)
+        demanding = await stand.run(replace(shell("true"), sandbox=SandboxProfile.STANDARD))
+        assert demanding.phase is KernelPhase.REFUSED
+        assert demanding.message is not None
+        assert "not installed" in demanding.message
+    finally:
+        await stand.close()
+
+
+async def test_a_secret_is_given_and_written_down_nowhere(stand: Stand) -> None:
+    text = 'cat "$ALIQUOT_SECRETS_DIR/file"; stat -c %a "$ALIQUOT_SECRETS_DIR/file"; echo "$TOKEN"; echo x >>"$F"'
+    asked = with_secrets(shell(text, environment={"F": "more"}), grant(as_env="TOKEN", as_file="file"))
+    await stand.run(asked)
+    assert stand.output(asked.kernel_id) == f"{VALUE}600\n{VALUE}\n"
+    folder = stand.folder(asked.kernel_id)
+    told = json.loads((folder / "order.json").read_text())["order"]["secrets"]
+    assert [secret["value"] for secret in told] == [None]
+    secrets = SecretFolders(stand.config.folder)
+    secrets.open()
+    assert not secrets.of(folder).exists()
+
+
+async def test_a_folder_that_a_job_made_among_its_secrets_is_removed_too(stand: Stand) -> None:
+    asked = with_secrets(
+        shell('mkdir "$ALIQUOT_SECRETS_DIR/sub"; echo x >"$ALIQUOT_SECRETS_DIR/sub/x"'), grant(as_file="f")
+    )
+    await stand.run(asked)
+    secrets = SecretFolders(stand.config.folder)
+    secrets.open()
+    await stand.close()  # waits for what is under way
+    assert not secrets.of(stand.folder(asked.kernel_id)).exists()
+    await stand.renew()
+
+
+async def test_a_secret_that_is_gone_is_told(stand: Stand) -> None:
+    report = await stand.run(with_secrets(shell("true"), grant(None, as_env="TOKEN")))
+    assert report.phase is KernelPhase.REFUSED
+    assert report.message == "there is no secret token"
+
+
+async def test_an_order_that_was_not_carried_out_gets_its_secrets_again(stand: Stand) -> None:
+    """The agent ended between the order and the start: what is on disk has no values, and the order comes once more."""
+    asked = with_secrets(shell('echo "$TOKEN"'), grant(as_env="TOKEN"))
+    stand.core.pause_at = "forked"
+    await stand.core.launch([asked])
+    await stand.close()
+    await stand.renew()
+    await stand.told(asked.kernel_id, KernelPhase.UNCERTAIN)
+    await stand.core.launch([asked])
+    await stand.ended(asked.kernel_id)
+    assert stand.output(asked.kernel_id) == f"{VALUE}\n"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes device files")
+def test_device_files_are_those_of_the_grant(tmp_path: Path) -> None:
+    def make(name: str, minor: int) -> None:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        os.mknod(tmp_path / name, stat.S_IFCHR | 0o666, os.makedev(195, minor))
+
+    for name, minor in (("nvidia0", 0), ("nvidia1", 1), ("nvidiactl", 255), ("tty", 5), ("dri/card0", 77)):
+        try:
+            make(name, minor)
+        except PermissionError:
+            pytest.skip("no device files can be made here")
+    (tmp_path / "nvidia9").touch()
+    gates = (DeviceGate(major=195, first=0, last=254, allowed=(1, 77)),)
+    spec = {CUDA: {DeviceId("gpu-1"): 1}}
+    names = [Path(path).relative_to(tmp_path).as_posix() for path in device_nodes(spec, gates, root=tmp_path)]
+    assert names == ["dri/card0", "nvidia1", "nvidiactl"]
+    assert len(device_nodes(spec, (), root=tmp_path)) == 4
+    assert device_nodes({SlotName("cpu"): {DeviceId("cpu0"): 1}}, gates, root=tmp_path) == []
+
+
+def test_an_order_shows_no_value() -> None:
+    assert VALUE not in repr(with_secrets(order("true"), grant(as_env="TOKEN")))
