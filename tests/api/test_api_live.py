@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from typing import Any, Final
 
 import httpx
@@ -10,6 +11,7 @@ import pytest
 from strawberry.http.streaming import SSETransport
 from websockets.asyncio.client import ClientConnection, connect
 
+from aliquot.api import endpoint
 from aliquot.api.sharing.sources import Source
 from aliquot.api.sockets import KEY_ENDED
 from aliquot_schema.devices import DeviceReading
@@ -192,7 +194,7 @@ async def test_a_revoked_key_ends_what_is_followed_by_it(people: Scene, query: s
 
 
 async def test_a_silent_stream_of_events_ends_with_its_key(people: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(SSETransport, "heartbeat_interval", 3600)
+    monkeypatch.setattr(endpoint, "SSETransport", partial(SSETransport, 3600))
     key, secret = await people.key_of("viewer")
     headers = {"authorization": f"Bearer {secret}", "accept": "text/event-stream"}
     body = {"query": "subscription { queue_updates { event_number } }"}

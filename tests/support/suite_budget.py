@@ -15,11 +15,11 @@ import pytest
 BUDGET_S: Final = {
     "core": 250,
     "schema": 20,
-    "service": 320,
+    "service": 330,
     "ledger": 330,
     "store": 188,
     "execution": 215,
-    "api": 275,
+    "api": 295,
     "client": 30,
     "cli": 60,
     "e2e": 850,

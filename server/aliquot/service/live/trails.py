@@ -39,10 +39,12 @@ class Trails:
         position = after
         with self._followed(session_id) as trail:
             while True:
-                floor = trail.floor
-                async for event in self._before(floor, session_id, after=position):
-                    yield event
-                position = max(position, floor)
+                if position < trail.floor:
+                    floor = trail.floor
+                    async for event in self._before(floor, session_id, after=position):
+                        yield event
+                    position = floor
+                    continue  # more may have fallen off the trail while these were told
                 for event in trail.above(position):
                     position = event.number
                     yield event

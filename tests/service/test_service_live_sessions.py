@@ -1,0 +1,82 @@
+"""Sessions that are followed: each follower hears all of its own session's events, however slow it is."""
+
+import random
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, aclosing
+
+import pytest
+
+from aliquot.service.live import trails
+from aliquot.service.live.trails import Trails, session_of
+from aliquot_schema.events import Event
+from aliquot_schema.ids import KernelId, SessionId
+from service_bench import agent
+from service_stage import CALLER, Stage, stage
+
+pytestmark = pytest.mark.anyio
+
+
+async def live(on: Stage, chance: random.Random, known: list[SessionId]) -> None:
+    """Something happens to one session or another."""
+    if len(known) < 3 or chance.random() < 0.3:
+        known.append(await on.submit(kernels=chance.randint(1, 3)))
+    running = on.live()
+    if running and chance.random() < 0.4:
+        on.executor.ends(KernelId(chance.choice(running)), code=chance.choice([0, 1]))
+    await on.advance()
+    waiting = list(on.state.pending)
+    if waiting and chance.random() < 0.3:
+        await on.cancel(chance.choice(waiting))
+
+
+def expected(events: tuple[Event, ...], session_id: SessionId, after: int) -> list[int]:
+    return [event.number for event in events if event.number > after and session_of(event) == session_id]
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_each_event_is_heard_once_from_any_number_on(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The trails are so short here that whoever does not listen for a while falls off their end, and catches up."""
+    monkeypatch.setattr(trails, "KEPT", 3)
+    chance, known = random.Random(seed), list[SessionId]()
+    async with stage([agent("a", devices=4)], feed_kept=20) as on, AsyncExitStack() as stack:
+        heard: list[tuple[SessionId, int, AsyncIterator[Event], list[int]]] = []
+        for _ in range(40):
+            await live(on, chance, known)
+            if len(heard) < 6:
+                session_id, after = chance.choice(known), chance.randint(0, on.state.revision)
+                events = await stack.enter_async_context(aclosing(on.watching._trails.follow(session_id, after)))
+                heard.append((session_id, after, events, []))
+            for session_id, after, events, told in heard:
+                ahead = len(expected(await on.events(), session_id, after)) - len(told)
+                for _ in range(chance.randint(0, ahead)):
+                    told.append((await anext(events)).number)
+        log = await on.events()
+        for session_id, after, events, told in heard:
+            while len(told) < len(expected(log, session_id, after)):
+                told.append((await anext(events)).number)
+            assert told == expected(log, session_id, after)
+        assert sum(len(told) for *_, told in heard) > 10
+
+
+async def test_nothing_is_kept_for_whom_nobody_follows() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        found: Trails = on.watching._trails
+        session_id = await on.submit()
+        async with aclosing(found.follow(session_id, 0)) as events:
+            await anext(events)
+            assert len(found._trails) == 1
+        assert not found._trails
+
+
+async def test_updates_say_what_the_record_says_of_session_and_kernels() -> None:
+    async with stage([agent("a", devices=2)]) as on:
+        session_id = await on.submit(kernels=2)
+        await on.advance()
+        async with aclosing(on.watching.session_updates(CALLER, session_id, 0)) as updates:  # type: ignore[type-var]  # a generator
+            for event in await on.events():
+                if session_of(event) != session_id:
+                    continue
+                update = await anext(updates)
+                assert (update.event_number, update.kind, update.is_snapshot) == (event.number, event.kind, False)
+                changed = update.kernel or update.session
+                assert (changed.id, changed.state) == (event.entity_id, event.record.state)  # type: ignore[union-attr]  # of either
