@@ -13,8 +13,8 @@ from typing import Final, Protocol
 from starlette.requests import HTTPConnection
 
 from aliquot.api.cookies import COOKIE, Cookies
-from aliquot.api.envelope import REQUEST_ID
 from aliquot.api.login_codes import LoginCodes
+from aliquot.api.request_ids import request_id_of as request_id_of
 from aliquot.service.people import Bearer, People
 from aliquot_schema.errors import Unauthenticated
 from aliquot_schema.ids import KeyId, UserId
@@ -199,9 +199,3 @@ def _told(payload: Mapping[str, object]) -> str | None:
         return authorization
     token = payload.get("token")
     return f"Bearer {token}" if isinstance(token, str) else None
-
-
-def request_id_of(request: HTTPConnection) -> str:
-    """The id that the envelope gave this request."""
-    request_id: str = request.scope[REQUEST_ID]
-    return request_id

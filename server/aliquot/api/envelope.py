@@ -9,13 +9,11 @@ from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from aliquot.api.metrics.requests import RequestCounts
+from aliquot.api.request_ids import REQUEST_ID as REQUEST_ID
 from aliquot.service.measuring.log_fields import logging_with
 from aliquot_schema.ids import REQUEST_PREFIX
 
 log: Final = logging.getLogger("aliquot.api.access")
-
-REQUEST_ID: Final = "aliquot.request_id"
-"""The key in the ASGI scope."""
 
 SECURITY: Final = {
     "content-security-policy": "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; "
