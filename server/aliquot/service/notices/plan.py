@@ -65,13 +65,10 @@ class NoticePlan:
         looks = leader_looks(
             beginning.epoch, began_us=beginning.began_us, address=self.address, is_shared=self.is_shared
         )
-        watch = Watch(room, rules=rules, more=looks, reminder_s=self.reminder_s)
-        if not self.addresses:
-            return Noticing(watch=watch, scribe=None, outbox=None)
         receivers = [address.receiver for address in self.addresses.values()]
         return Noticing(
-            watch=watch,
-            scribe=Scribe(room, feed=cases.feed, rules=rules, receivers=receivers),
+            watch=Watch(room, rules=rules, more=looks, reminder_s=self.reminder_s),
+            scribe=Scribe(room, feed=cases.feed, rules=rules, receivers=receivers) if receivers else None,
             outbox=Outbox(room, outputs=outputs, addresses=self.addresses),
         )
 
@@ -83,7 +80,8 @@ class Noticing:
     watch: Watch
     scribe: Scribe | None
     """None: nobody is told."""
-    outbox: Outbox | None
+    outbox: Outbox
+    """Also without receivers: what was for earlier ones is given up."""
 
     async def run(self) -> None:
         """Look, write down and deliver, for ever."""
@@ -91,5 +89,4 @@ class Noticing:
             loops.create_task(self.watch.run(), name="alerts")
             if self.scribe is not None:
                 loops.create_task(self.scribe.run(), name="notices")
-            if self.outbox is not None:
-                loops.create_task(self.outbox.run(), name="outbox")
+            loops.create_task(self.outbox.run(), name="outbox")
