@@ -163,3 +163,15 @@ async def _updates(server: OneServer, after: int, *, sessions: int) -> list[int]
             if len(queued) == sessions:
                 return numbers
     raise AssertionError("the updates ended")
+
+
+async def test_two_servers_are_told_at_once_what_nobody_has_said_before(database_url: str) -> None:
+    """There is one row of it, which both of them find missing."""
+    async with servers_on(database_url, [agent("a", devices=1)]) as servers:
+        leader, follower = servers.all
+        told = (server.cases.administration.stop_orchestrator(OPERATOR, None) for server in (leader, follower))
+        await asyncio.gather(*told)
+        await leader.until(lambda: leader.cases.state.orchestration.is_stopped)
+        await follower.until(lambda: follower.cases.state.orchestration.is_stopped)
+        assert leader.cases.state.orchestration == follower.cases.state.orchestration
+        assert leader.cases.state.orchestration.version == 1

@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 
 from aliquot.service.draft import Draft
 from aliquot.service.feed import Feed
-from aliquot.service.ports import Batch, Clock, NotLeader, StaleVersion, Store, StoreUnavailable
+from aliquot.service.ports import Batch, Clock, DuplicateKey, NotLeader, StaleVersion, Store, StoreUnavailable
 from aliquot.service.recalling import born_in, dependencies_in, in_memory, recalled
 from aliquot.service.state import State
 from aliquot_schema.errors import AliquotError, Unavailable
@@ -17,6 +17,7 @@ from aliquot_schema.events import Event
 from aliquot_schema.ids import RequestId
 from aliquot_schema.leases import Lease
 from aliquot_schema.quotas import Account
+from aliquot_schema.sessions import Session
 
 T = TypeVar("T")
 
@@ -184,6 +185,12 @@ class Journal:
         except StaleVersion:
             await self._newer_than(seen)
             raise
+        except DuplicateKey as error:
+            if any(isinstance(write.record, Session) for write in batch.writes):
+                raise
+            # Somebody else wrote down first what there is one of: a quota, the policy, the orchestrator's switch.
+            await self._newer_than(seen)
+            raise StaleVersion(str(error)) from error
 
     async def _finish(self, batch: Batch) -> None:
         """Shielded from cancellation: what is committed must reach the state, and have its effects, all the same."""

@@ -1,0 +1,25 @@
+"""What a failure of the system is called: the same number is another thing for a file and for a socket."""
+
+import errno
+import os
+
+import pytest
+
+from aliquot.store.faults import unavailability
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (OSError(errno.EACCES, os.strerror(errno.EACCES), "aliquot.db"), "can only be read; check the owner"),
+        (OSError(errno.EACCES, os.strerror(errno.EACCES)), "cannot be reached: .*Permission denied"),
+        (OSError(errno.EROFS, os.strerror(errno.EROFS)), "can only be read"),
+        (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), "the disk is full"),
+        (ConnectionRefusedError(errno.ECONNREFUSED, "refused"), "cannot be reached"),
+    ],
+)
+def test_a_failure_of_the_system_is_called_what_it_is(error: OSError, words: str) -> None:
+    told = unavailability(error)
+    assert told is not None
+    with pytest.raises(type(told), match=words):
+        raise told
