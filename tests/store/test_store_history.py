@@ -9,7 +9,7 @@ from aliquot.service.history.grids import Grid, covering
 from aliquot.service.history.measures import WHOLE, Kind, index_of
 from aliquot.store.history.store import KeptHistory
 from aliquot.store.history.tiers import Kept
-from history_places import DAY, HOUR, SECOND, T0, HistoryStage, fill, queue_sample, roster, sample
+from history_places import AGENT, DAY, HOUR, SECOND, T0, HistoryStage, fill, queue_sample, roster, sample
 from store_places import Place
 
 pytestmark = pytest.mark.anyio
@@ -43,8 +43,8 @@ async def curve(store: KeptHistory, device: str, grid: Grid, *, top: bool = Fals
 async def test_what_is_not_written_yet_is_found(history: HistoryStage) -> None:
     async with history.store() as store:
         fill(store, roster(), load=lambda s: 10.0 if s < 10 else 50.0, first_us=T0, last_us=T0 + 20 * SECOND)
-        assert await curve(store, "a-0", covering(T0, T0 + 30 * SECOND, step_s=10)) == [10.0, 50.0, None]
-        assert await curve(store, "a-1", covering(T0, T0 + 30 * SECOND, step_s=10)) == [5.0, 25.0, None]
+        assert await curve(store, "n561-0", covering(T0, T0 + 30 * SECOND, step_s=10)) == [10.0, 50.0, None]
+        assert await curve(store, "n561-1", covering(T0, T0 + 30 * SECOND, step_s=10)) == [5.0, 25.0, None]
 
 
 async def test_what_is_written_is_found_by_the_next_store_and_by_one_beside_it(history: HistoryStage) -> None:
@@ -53,10 +53,10 @@ async def test_what_is_written_is_found_by_the_next_store_and_by_one_beside_it(h
         await store.flush()
     async with history.store() as first:
         grid = covering(T0, T0 + 600 * SECOND, step_s=300)
-        assert await curve(first, "a-0", grid) == [60.0, 60.0]
+        assert await curve(first, "n561-0", grid) == [60.0, 60.0]
         if history.place.url:
             async with history.store() as second:
-                assert await curve(second, "a-0", grid) == [60.0, 60.0]
+                assert await curve(second, "n561-0", grid) == [60.0, 60.0]
 
 
 async def test_a_device_that_cannot_say_has_no_values_and_others_have(history: HistoryStage) -> None:
@@ -67,10 +67,10 @@ async def test_a_device_that_cannot_say_has_no_values_and_others_have(history: H
             store.take(sample(roster(), T0 + number * 2 * SECOND, None))
         await store.flush()
         grid = covering(T0, T0 + 40 * SECOND, step_s=10)
-        assert await curve(store, "a-0", grid) == [40.0, 40.0, None, None]
-        found = await store.gathered(Kind.DEVICES, "a", grid, devices=frozenset({"a-1"}))
-        assert set(found) == {"a-1"}
-        assert list(found["a-1"].mean[index_of(Kind.DEVICES, "memory_used")]) == [2.0 * 2**30] * 4
+        assert await curve(store, "n561-0", grid) == [40.0, 40.0, None, None]
+        found = await store.gathered(Kind.DEVICES, AGENT, grid, devices=frozenset({"n561-1"}))
+        assert set(found) == {"n561-1"}
+        assert list(found["n561-1"].mean[index_of(Kind.DEVICES, "memory_used")]) == [2.0 * 2**30] * 4
 
 
 async def test_hours_and_days_are_summed_up_and_say_the_same(history: HistoryStage) -> None:
@@ -92,15 +92,15 @@ async def test_hours_and_days_are_summed_up_and_say_the_same(history: HistorySta
             )
         history.clock.now = T0 + 25 * HOUR + 9 * MINUTE
         await store.flush()
-        before, tops = await curve(store, "a-0", hours), await curve(store, "a-0", hours, top=True)
+        before, tops = await curve(store, "n561-0", hours), await curve(store, "n561-0", hours, top=True)
         tended = await store.tend()
         assert (tended.written, tended.removed) == (24, 4)  # what was measured before the last 24 hours
-        after, still = await curve(store, "a-0", hours), await curve(store, "a-0", hours, top=True)
+        after, still = await curve(store, "n561-0", hours), await curve(store, "n561-0", hours, top=True)
         assert tops == still == [100.0] * 25
         assert after == pytest.approx(before, abs=0.5)
         history.clock.now = T0 + 26 * HOUR
         assert (await store.tend()).written == 2
-        summed = await curve(store, "a-0", hours)
+        summed = await curve(store, "n561-0", hours)
         assert summed == pytest.approx(before, abs=1.0)
         assert (await store.tend()).written == 0
 
@@ -115,12 +115,12 @@ async def test_each_tier_is_removed_after_its_time(history: HistoryStage) -> Non
         for days in (0.5, 1.5, 2.5, 9.5, 11.5):
             history.clock.now = T0 + int(days * DAY)
             removed.append((await store.tend()).removed)
-            assert await curve(store, "a-0", grid) == ([30.0] if days < 11 else [])
+            assert await curve(store, "n561-0", grid) == ([30.0] if days < 11 else [])
         assert removed == [0, 12, 1, 0, 1]
         fill(store, roster(), load=lambda _: 70.0, first_us=history.clock.now, last_us=history.clock.now + HOUR)
         await store.flush()
         later = covering(history.clock.now, history.clock.now + HOUR, step_s=3600)
-        assert await curve(store, "a-0", later) == [70.0]
+        assert await curve(store, "n561-0", later) == [70.0]
 
 
 async def test_an_agent_whose_devices_change_goes_on(history: HistoryStage) -> None:
@@ -129,8 +129,8 @@ async def test_an_agent_whose_devices_change_goes_on(history: HistoryStage) -> N
         store.take(sample(roster(devices=2), T0 + 10 * SECOND, 20.0))
         await store.flush()
         grid = covering(T0, T0 + 20 * SECOND, step_s=10)
-        assert await curve(store, "a-0", grid) == [10.0, 20.0]
-        assert await curve(store, "a-1", grid) == [None, 10.0]
+        assert await curve(store, "n561-0", grid) == [10.0, 20.0]
+        assert await curve(store, "n561-1", grid) == [None, 10.0]
 
 
 async def test_the_queue_adds_up(history: HistoryStage) -> None:
@@ -169,3 +169,19 @@ async def test_nothing_is_missed_or_counted_twice_while_it_is_written(history: H
             assert float(found[WHOLE].mean[submitted, 0]) == number + 1
         found = await store.gathered(Kind.QUEUE, "", grid)
         assert float(found[WHOLE].mean[submitted, 0]) == 20
+
+
+@pytest.mark.parametrize("agent", ["b", "c"])
+async def test_windows_that_reach_into_the_next_hour_are_summed_up_in_both(history: HistoryStage, agent: str) -> None:
+    minutes, hours = covering(T0, T0 + 3 * HOUR, step_s=60), covering(T0, T0 + 3 * HOUR, step_s=3600)
+    async with history.store() as store:
+        last_us = T0 + 2 * HOUR + 3 * MINUTE
+        fill(store, roster(agent, 1), load=lambda s: float(s // 60 % 50), first_us=T0 + MINUTE, last_us=last_us)
+        await store.flush()
+        before = [await curve(store, f"{agent}-0", grid) for grid in (minutes, hours)]
+        assert before[0][0] is None
+        assert [value for value in before[0][1:123] if value is None] == []
+        history.clock.now = T0 + DAY
+        assert (await store.tend()).written >= 3
+        assert await curve(store, f"{agent}-0", minutes) == before[0]
+        assert await curve(store, f"{agent}-0", hours) == pytest.approx(before[1], abs=0.5)

@@ -17,7 +17,7 @@ from aliquot.service.history.measures import Kind
 from aliquot.service.history.ports import HistoryUnavailable
 from aliquot.store.history.places import FILE
 from aliquot.store.history.store import KeptHistory
-from history_places import SECOND, T0, HistoryStage, fill, roster
+from history_places import AGENT, SECOND, T0, HistoryStage, fill, roster
 from store_places import Place
 
 pytestmark = pytest.mark.anyio
@@ -58,8 +58,8 @@ def history(sqlite_place: Place) -> HistoryStage:
 
 
 async def loads(store: KeptHistory) -> list[float]:
-    found = await store.gathered(Kind.DEVICES, "a", GRID)
-    return [] if "a-0" not in found else [float(number) for number in found["a-0"].mean[0]]
+    found = (await store.gathered(Kind.DEVICES, AGENT, GRID)).get(f"{AGENT}-0")
+    return [] if found is None else [float(number) for number in found.mean[0]]
 
 
 async def written(history: HistoryStage) -> None:

@@ -16,6 +16,8 @@ HOUR = 3600 * SECOND
 DAY = 24 * HOUR
 T0 = 20_000 * DAY
 """Midnight, when most tests begin."""
+AGENT = "n561"
+"""Whose windows end at multiples of five minutes."""
 
 
 @dataclass
@@ -55,7 +57,7 @@ class HistoryStage:
             await found.close()
 
 
-def roster(agent: str = "a", devices: int = 2, *, node: str = "") -> Roster:
+def roster(agent: str = AGENT, devices: int = 2, *, node: str = "") -> Roster:
     """An agent with devices `<agent>-0`, ..."""
     return Roster(
         agent_id=AgentId(agent),

@@ -10,7 +10,7 @@ from aliquot.service.history.measures import MEASURES
 from aliquot.store.history import rows
 from aliquot.store.history.blocks import DamagedBlock, decode, encode
 from aliquot.store.history.rows import SeriesRow
-from aliquot.store.history.tiers import BELOW, HOUR_US, MARGIN_US, STEP_US, WINDOW_US, Kept, Tier
+from aliquot.store.history.tiers import BELOW, HOUR_US, MARGIN_US, REACH_US, STEP_US, WINDOW_US, Kept, Tier
 
 
 def sum_up(connection: Connection, *, series: int, tier: Tier, now_us: int) -> bool:
@@ -20,18 +20,21 @@ def sum_up(connection: Connection, *, series: int, tier: Tier, now_us: int) -> b
         one = rows.one_series(connection, series)
         if one is None:
             return False
-        start_us = rows.first_start_us(connection, BELOW[tier], of=one.id, since_us=one.summed_us(tier))
-        if start_us is None:
+        # A block may begin before the time that it reaches into.
+        reach_us, summed_us = REACH_US[BELOW[tier]], one.summed_us(tier)
+        first_us = rows.first_start_us(connection, BELOW[tier], of=one.id, since_us=summed_us - reach_us)
+        if first_us is None:
             return False
-        start_us = start_us // size_us * size_us
+        start_us = max(summed_us, first_us // size_us * size_us)
         # Hours are made of minutes, which are summed up before.
         if start_us + size_us > now_us - MARGIN_US - (HOUR_US if tier is Tier.HOURS else 0):
             return False
-        found = rows.bodies(connection, BELOW[tier], of=one.id, since_us=start_us, until_us=start_us + size_us)
+        end_us = start_us + size_us
+        found = rows.bodies(connection, BELOW[tier], of=one.id, since_us=start_us - reach_us, until_us=end_us)
         body = summed(one, tier, found, start_us=start_us)
         if body is not None:
             rows.put(connection, tier, [(one.id, start_us, body)])
-        rows.move_on(connection, tier, of=one.id, to_us=start_us + size_us)
+        rows.move_on(connection, tier, of=one.id, to_us=end_us)
         return True
 
 

@@ -21,8 +21,10 @@ class Tier(IntEnum):
 STEP_US: Final = {Tier.MINUTES: MINUTE_US, Tier.HOURS: HOUR_US}
 """The time that one value of a tier stands for."""
 WINDOW_US: Final = {Tier.RAW: 5 * MINUTE_US, Tier.MINUTES: HOUR_US, Tier.HOURS: DAY_US}
-"""The time that one block is of, at most; windows begin at multiples of it. What is in memory alone is lost with the
-process: five minutes at most."""
+"""The time that one block is of, at most. Those of summed-up tiers begin at multiples of it. Raw ones are lost with the
+process while they are in memory alone: five minutes at most."""
+REACH_US: Final = {Tier.RAW: WINDOW_US[Tier.RAW] - 1, Tier.MINUTES: 0, Tier.HOURS: 0}
+"""How far a block may reach beyond a multiple of the window above."""
 BELOW: Final = {Tier.MINUTES: Tier.RAW, Tier.HOURS: Tier.MINUTES}
 MARGIN_US: Final = 2 * WINDOW_US[Tier.RAW]
 """After the end of an hour, before it is summed up: the last blocks of it are written by then."""

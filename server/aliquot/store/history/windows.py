@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +12,7 @@ from aliquot.service.history.cluster_sums import ClusterSums
 from aliquot.service.history.grids import Stretch
 from aliquot.service.history.measures import WHOLE, Kind
 from aliquot.service.history.samples import DeviceSample, QueueSample, Sample
-from aliquot.store.history.tiers import WINDOW_US, Tier
+from aliquot.store.history.tiers import SECOND_US, WINDOW_US, Tier
 
 SAMPLES_MAX: Final = 300
 """In one block; more than that in a window are several."""
@@ -69,8 +70,7 @@ class Windows:
             yield key, self._open.pop(key).stretch(key.devices)
             window = None
         if window is None:
-            size_us = WINDOW_US[Tier.RAW]
-            window = self._open[key] = Window(end_us=(sample.at_us // size_us + 1) * size_us)
+            window = self._open[key] = Window(end_us=_end_us(key.name, sample.at_us))
         window.at_us.append(sample.at_us)
         window.values.append(values)
 
@@ -91,6 +91,13 @@ class Windows:
 
     def __contains__(self, key: SeriesKey) -> bool:
         return key in self._open
+
+
+def _end_us(name: str, at_us: int) -> int:
+    """Each agent's windows end at times of their own, so that not all blocks are made at once."""
+    size_us = WINDOW_US[Tier.RAW]
+    shift_us = crc32(name.encode()) % (size_us // SECOND_US) * SECOND_US
+    return ((at_us - shift_us) // size_us + 1) * size_us + shift_us
 
 
 def _numbers(sample: QueueSample, sums: ClusterSums) -> tuple[float, ...]:
