@@ -6,13 +6,16 @@ import re
 import subprocess
 import sys
 import time
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
+from graphql import GraphQLSchema, build_schema, parse, validate
 
 from aliquot.cli.main_job.own_server import OwnServer
 from aliquot.client import Client
+from aliquot_schema.graphql.sdl import schema_text
 from docs_blocks import FILES, RESULTS, RUN, Block, blocks, matches
 from docs_commands import unknown_words
 from docs_tree import DOCS, pages
@@ -20,6 +23,7 @@ from readme_blocks import matches as matches_json
 
 pytestmark = pytest.mark.anyio
 
+INLINE = re.compile(r"`(aliquot [a-z][^`\n]*)`")
 RUN_S_MAX = 60.0
 CHANGES = re.compile(
     r"session (create|cancel|hold|release|retry)|(user|clusters) (add|set)|quota (set|remove)|"
@@ -63,6 +67,14 @@ def test_every_command_that_is_shown_exists(page: Path) -> None:
     assert {text: unknown for text, unknown in found.items() if unknown} == {}
 
 
+@pytest.mark.parametrize("page", pages(), ids=lambda page: page.stem)
+def test_commands_in_the_text_and_queries_that_are_not_run_exist_too(page: Path) -> None:
+    inline = INLINE.findall(page.read_text(encoding="utf-8"))
+    assert {words: unknown for words in inline if (unknown := unknown_words(words))} == {}
+    queries = [block.text for block in blocks(page) if block.language == "graphql"]
+    assert [validate(_schema(), parse(query)) for query in queries] == [[]] * len(queries)
+
+
 def test_what_is_not_run_says_why_and_is_little() -> None:
     every = [(page, block) for page in pages() for block in blocks(page)]
     strange = {block.language for _, block in every} - RUN - RESULTS - FILES - {"toctree"}
@@ -97,6 +109,11 @@ def test_commands_that_do_not_exist_are_found() -> None:
 
 def test_the_pages_are_there() -> None:
     assert DOCS / "index.md" in pages()
+
+
+@cache
+def _schema() -> GraphQLSchema:
+    return build_schema(schema_text())
 
 
 async def _done(block: Block, environment: dict[str, str], folder: Path) -> None:
