@@ -36,6 +36,8 @@ class Scraped:
     """A server whose metrics can be scraped."""
 
     office: Office
+    cluster: FakeCluster
+    reader: FakeReader
     measures: Measures
     database: StoreMeasures
     http: httpx.AsyncClient
@@ -77,9 +79,11 @@ async def scraped(*, conditions: tuple[Condition, ...] = (), **more: Any) -> Asy
     """
     cluster, office = FakeCluster(), Office()
     auth = TokenAuth(TOKEN, UserId("ada"), people=office.state.people)
+    held_open = HeldOpen(auth)
+    office.journal.listeners.append(held_open.note)
     measures, database = Measures(), StoreMeasures()
     async with httpx.AsyncClient(timeout=60) as http:
-        server = Scraped(office, measures, database, http)
+        server = Scraped(office, cluster, FakeReader(cluster), measures, database, http)
         sources = MetricsSources(
             state=office.state,
             measures=measures,
@@ -90,13 +94,13 @@ async def scraped(*, conditions: tuple[Condition, ...] = (), **more: Any) -> Asy
         )
         server.look = lambda: sources.look(ServerFigures(requests=RequestCounts()))
         deps = ApiDependencies(
-            reader=FakeReader(cluster),
+            reader=server.reader,
             writer=FakeWriter(cluster),
             watcher=FakeWatcher(cluster),
             admin=office.administration,
             accounts=office.accounts,
             auth=auth,
-            held_open=HeldOpen(auth),
+            held_open=held_open,
             conditions=lambda: conditions,
             metrics=replace(sources, **more),
         )

@@ -121,11 +121,12 @@ class Allocator:
         while True:
             await self._until_woken(wake_at_us)
             self._woken.clear()
-            began = self._clock.monotonic()
-            with logging_with(pass_number=self._pass_number + 1):
+            began, before = self._clock.monotonic(), self._pass_number
+            with logging_with(pass_number=before + 1):
                 counts, wake_at_us = await self.run_once()
             took_s = self._clock.monotonic() - began
-            self._measures.passes.ends(counts, took_s=took_s)
+            if counts.number > before:
+                self._measures.passes.ends(counts, took_s=took_s)
             if took_s <= SHORT_S:
                 continue
             if counts.is_idle:

@@ -1,0 +1,89 @@
+"""Requests as they are counted: by face, kind and outcome; and who listens."""
+
+import asyncio
+import logging
+from typing import Any
+
+import pytest
+from websockets.asyncio.client import connect
+
+from api_server import BEARER, SUBPROTOCOL, sign_in, subscribe
+from metrics_cluster import Scraped, scraped
+
+pytestmark = pytest.mark.anyio
+
+AGENTS = "{ agents(first: 1) { edges { node { id } } } }"
+CANCEL = 'mutation { cancel_session(input: {id: "ses_1"}) { __typename } }'
+UPDATES = "subscription ($after: BigInt) { queue_updates(after: $after) { event_number } }"
+EVENTS = {"accept": "text/event-stream"}
+
+
+async def ask(server: Scraped, body: object, **headers: str) -> Any:
+    return (await server.http.post("/graphql", headers={**BEARER, **headers}, json=body)).json()
+
+
+async def counted(server: Scraped) -> dict[tuple[str, str, str], float]:
+    """(face, kind, outcome) of everything but scrapes."""
+    samples = (await server.families())["aliquot_requests"].samples
+    found = {(s.labels["face"], s.labels["kind"], s.labels["outcome"]): s.value for s in samples}
+    return {key: value for key, value in found.items() if key[0] != "metrics"}
+
+
+async def until(server: Scraped, sample: str, expected: float, **labels: str) -> None:
+    """Wait until a sample is so."""
+    async with asyncio.timeout(60):
+        while await server.value(sample, **labels) != expected:  # noqa: ASYNC110 # nobody tells
+            await asyncio.sleep(0.02)
+
+
+async def test_operations_are_counted_by_what_they_do_and_how_they_end() -> None:
+    async with scraped() as server:
+        await ask(server, {"query": AGENTS})
+        await ask(server, {"query": CANCEL})
+        await ask(
+            server, {"query": f"query a {AGENTS} {CANCEL.replace('mutation', 'mutation b')}", "operationName": "b"}
+        )
+        await ask(server, {"query": "{ nothing }"})
+        await server.http.post("/graphql", json={"query": AGENTS})
+        assert await counted(server) == {
+            ("graphql", "query", "answered"): 1,
+            ("graphql", "mutation", "answered"): 2,
+            ("graphql", "query", "refused"): 1,
+            ("graphql", "write", "refused"): 1,
+        }
+        assert await server.value("aliquot_request_seconds_count", face="graphql", kind="mutation") == 2
+
+
+async def test_a_fault_is_a_failed_request_although_its_status_is_200(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.CRITICAL, logger="aliquot.api")
+    async with scraped() as server:
+        server.reader.fault = RuntimeError("a bug")
+        await ask(server, {"query": AGENTS})
+        assert await counted(server) == {("graphql", "query", "failed"): 1}
+
+
+async def test_other_faces_are_told_apart() -> None:
+    async with scraped() as server:
+        await server.http.get("/healthz")
+        await server.http.get("/nowhere")
+        assert await counted(server) == {("health", "read", "answered"): 1, ("page", "read", "refused"): 1}
+        assert await server.value("aliquot_requests_total", face="metrics", kind="read", outcome="answered") == 1
+
+
+async def test_who_listens_is_counted_while_he_does_and_not_as_a_slow_request() -> None:
+    async with scraped() as server:
+        body = {"query": UPDATES, "variables": {"after": 41}}
+        async with server.http.stream("POST", "/graphql", headers={**BEARER, **EVENTS}, json=body):
+            await until(server, "aliquot_subscribers", 1, transport="stream")
+            address = f"ws://{server.http.base_url.netloc.decode()}/graphql"
+            async with connect(address, subprotocols=[SUBPROTOCOL]) as socket:
+                await sign_in(socket)
+                await subscribe(socket, UPDATES, after=41)
+                await until(server, "aliquot_subscribers", 1, transport="socket")
+                assert await server.value("aliquot_subscribers", transport="stream") == 1
+            await until(server, "aliquot_subscribers", 0, transport="socket")
+        await until(server, "aliquot_subscribers", 0, transport="stream")
+        await until(server, "aliquot_requests_total", 1, face="graphql", kind="socket", outcome="answered")
+        families = await server.families()
+        kinds = {sample.labels["kind"] for sample in families["aliquot_request_seconds"].samples}
+        assert kinds <= {"read", "write"}
