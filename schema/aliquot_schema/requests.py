@@ -63,6 +63,8 @@ class SessionFilter:
     owners: tuple[str, ...] = ()
     run_id: str | None = None
     name: str | None = None
+    projects: tuple[str, ...] = ()
+    search: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -72,6 +72,20 @@ async def all_of(bench: Bench, *, first: int, order: str, **where: Any) -> list[
 
 
 @pytest.mark.parametrize("ended_kept", [100, 2], ids=["memory", "store"])
+async def test_sessions_are_searched_by_name_and_id_and_listed_by_project(tmp_path: Path, ended_kept: int) -> None:
+    async with filled(tmp_path, ended_kept=ended_kept) as (bench, ids):
+        by_name = await all_of(bench, first=2, order="oldest", search="N1")
+        assert by_name == [session_id for number, session_id in enumerate(ids) if number % 4 == 1]
+        assert await all_of(bench, first=5, order="oldest", search=ids[3][4:].upper()) == [ids[3]]
+        for nothing in ("n%", "n_", "x"):
+            assert await all_of(bench, first=5, order="oldest", search=nothing) == []
+        assert await all_of(bench, first=5, order="oldest", search="", projects=("default",)) == ids
+        assert await all_of(bench, first=5, order="oldest", projects=("other",)) == []
+        with pytest.raises(InvalidRequest):
+            await page_of(bench, search="x" * 201)
+
+
+@pytest.mark.parametrize("ended_kept", [100, 2], ids=["memory", "store"])
 async def test_pages_of_any_size_in_both_orders_hold_every_session_once(tmp_path: Path, ended_kept: int) -> None:
     async with filled(tmp_path, ended_kept=ended_kept) as (bench, ids):
         for first in (1, 5, 6, 12, 13):

@@ -4,7 +4,7 @@ import pytest
 
 import store_records as make
 from aliquot.service.ports import SessionQuery, Store
-from aliquot_schema.ids import SessionId
+from aliquot_schema.ids import ProjectId, SessionId
 from aliquot_schema.sessions import Session
 from aliquot_schema.states import SessionState
 
@@ -51,6 +51,11 @@ async def test_pages_add_up(
         SessionQuery(run_id="run-1"),
         SessionQuery(name="nightly"),
         SessionQuery(name="nobody"),
+        SessionQuery(projects=(make.session().project,)),
+        SessionQuery(projects=(ProjectId("none"),)),
+        SessionQuery(search="IGHT"),
+        SessionQuery(search="n_ghtly"),
+        SessionQuery(search="%"),
         SessionQuery(owners=(make.ALICE,), states=(SessionState.COMPLETED,), run_id="run-3", name=None),
     ],
 )
@@ -81,4 +86,6 @@ def _matches(session: Session, query: SessionQuery) -> bool:
         and (not query.owners or session.owner in query.owners)
         and (query.run_id is None or session.run_id == query.run_id)
         and (query.name is None or session.name == query.name)
+        and (not query.projects or session.project in query.projects)
+        and (query.search is None or query.search.lower() in (session.name or ""))
     )

@@ -27,6 +27,10 @@ class SessionFilterInput:
     owners: list[str] | None = strawberry.field(default=None, description="Submitted by one of these.")
     run_id: str | None = strawberry.field(default=None, description="With this id of the client's own.")
     name: str | None = strawberry.field(default=None, description="With exactly this name.")
+    projects: list[str] | None = strawberry.field(default=None, description="Charged to one of these.")
+    search: str | None = strawberry.field(
+        default=None, description="With this in their name or id; the case of the letters A to Z does not count."
+    )
 
     def to_filter(self) -> SessionFilter:
         """For the reader."""
@@ -36,6 +40,8 @@ class SessionFilterInput:
             owners=tuple(self.owners or ()),
             run_id=self.run_id,
             name=self.name,
+            projects=tuple(self.projects or ()),
+            search=self.search,
         )
 
 

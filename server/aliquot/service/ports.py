@@ -114,6 +114,9 @@ class SessionQuery:
     run_id: str | None = None
     members_only: Members | None = None
     name: str | None = None
+    projects: tuple[ProjectId, ...] = ()
+    search: str | None = None
+    """A part of the name or the id; the case of the letters A to Z does not count."""
     after: SessionId | None = None
     """List what comes after this one in the order asked."""
     oldest_first: bool = False

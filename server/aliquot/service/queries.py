@@ -3,6 +3,7 @@
 import asyncio
 from dataclasses import replace
 from functools import cache
+from string import ascii_lowercase, ascii_uppercase
 from typing import Final
 
 from aliquot.service.agent_projection import agent_view
@@ -18,7 +19,7 @@ from aliquot.service.statistics import queue_statistics
 from aliquot.service.visibility import agent_seen, members_only, session_seen
 from aliquot_schema.agents import Agent
 from aliquot_schema.errors import InvalidRequest, Unavailable
-from aliquot_schema.ids import SESSION_PREFIX, AgentId, SessionId, UserId
+from aliquot_schema.ids import SESSION_PREFIX, AgentId, ProjectId, SessionId, UserId
 from aliquot_schema.leases import Lease
 from aliquot_schema.natural_order import natural_key
 from aliquot_schema.preview_views import SessionPreview
@@ -38,6 +39,9 @@ from aliquot_schema.statistics_views import ClusterView, QueueStatisticsView
 from aliquot_schema.views import AgentView, Page, QueueEntryView, SessionView
 
 REVISION_WAIT_S: Final = 5.0
+SEARCH_CHARS_MAX: Final = 200
+LOWER: Final = str.maketrans(ascii_uppercase, ascii_lowercase)
+"""As the database compares: by the letters A to Z."""
 
 
 class Queries:
@@ -200,6 +204,8 @@ def _query(caller: Caller, where: SessionFilter, order: str, page: PageRequest) 
         # Whoever could list by what he is not shown would find it by guessing.
         members_only=None if where.run_id is None else members_only(caller),
         name=where.name,
+        projects=tuple(ProjectId(text) for text in where.projects),
+        search=_searched(where.search),
         after=after,
         oldest_first=order == SessionOrder.OLDEST,
         limit=page.first,
@@ -219,7 +225,19 @@ def _matches(session: Session, query: SessionQuery) -> bool:
         and (query.run_id is None or session.run_id == query.run_id)
         and (query.members_only is None or query.members_only.has(session))
         and (query.name is None or session.name == query.name)
+        and (not query.projects or session.project in query.projects)
+        and (query.search is None or _is_found(session, query.search.translate(LOWER)))
     )
+
+
+def _is_found(session: Session, text: str) -> bool:
+    return text in (session.name or "").translate(LOWER) or text in session.id
+
+
+def _searched(text: str | None) -> str | None:
+    if text is not None and len(text) > SEARCH_CHARS_MAX:
+        raise InvalidRequest(f"search: at most {SEARCH_CHARS_MAX} characters", field="search")
+    return text or None
 
 
 def _is_after(session: Session, after: SessionId, query: SessionQuery) -> bool:

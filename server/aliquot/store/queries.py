@@ -88,4 +88,9 @@ def _conditions(query: SessionQuery) -> list[ColumnElement[bool]]:
         conditions.append(or_(SESSIONS.c.owner == members.owner, SESSIONS.c.project.in_(members.projects)))
     if query.name is not None:
         conditions.append(SESSIONS.c.name == query.name)
+    if query.projects:
+        conditions.append(SESSIONS.c.project.in_(query.projects))
+    if query.search is not None:
+        found_in = (column.icontains(query.search, autoescape=True) for column in (SESSIONS.c.name, SESSIONS.c.id))
+        conditions.append(or_(*found_in))
     return conditions

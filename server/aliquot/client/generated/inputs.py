@@ -180,6 +180,10 @@ class SessionFilter(Struct, frozen=True, kw_only=True, omit_defaults=True, forbi
     """With this id of the client's own."""
     name: str | None = None
     """With exactly this name."""
+    projects: Sequence[str] | None = None
+    """Charged to one of these."""
+    search: str | None = None
+    """With this in their name or id; the case of the letters A to Z does not count."""
 
 
 class UpdateSessionPriorityInput(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
