@@ -27,6 +27,7 @@ from aliquot.execution.agent.default_folder import default_data_folder as defaul
 from aliquot.execution.agent.memory_watch import MemoryPolicy
 from aliquot.execution.devices.division_tables import AgentTable, DevicesTable, Division, ResourceTable
 from aliquot.execution.keeping_settings import KeepingSettings
+from aliquot.execution.setting_errors import wrong
 from aliquot.service.accounts.trust import Trust
 from aliquot.service.command_checks.settings import CommandCheckSettings
 from aliquot.store.history.history_settings import HistorySettings
@@ -233,15 +234,13 @@ class Settings(
     def _contradictions(self) -> Iterator[PydanticCustomError]:
         """What does not go together, or leaves a server open."""
         if (self.tls_certificate is None) != (self.tls_key is None):
-            yield _wrong("tls-certificate and tls-key belong together; give both")
+            yield wrong("tls-certificate and tls-key belong together; give both")
         try:
             _ = self.division
         except ConfigurationError as error:
-            yield _wrong(str(error))
+            yield wrong(str(error))
         if self.metrics_open and (self.host not in LOOPBACK or self.behind_proxy):
-            yield _wrong(
-                "metrics-open: others than this machine's users can come in; give a metrics-token-file instead"
-            )
+            yield wrong("metrics-open: others than this machine's users can come in; give a metrics-token-file instead")
         if self.host in LOOPBACK:
             return
         beyond = f"host: {self.host} can be reached from other machines"
@@ -250,14 +249,14 @@ class Settings(
                 f"{beyond}, and nothing would be encrypted; give --tls-certificate and --tls-key, or --behind-proxy "
                 "where a proxy does TLS and nobody else reaches the port, or listen on 127.0.0.1"
             )
-            yield _wrong(words)
+            yield wrong(words)
         if self.trust is Trust.ALONE:
             words = (
                 f"{beyond}, and jobs of all who come in would run as the server itself does; start it as root, so that "
                 "each user's jobs run as an account of their own, or with --no-local-agents, or say with "
                 "--single-trust-domain that everybody is trusted alike, or listen on 127.0.0.1"
             )
-            yield _wrong(words)
+            yield wrong(words)
 
     @field_validator("scheduling_policy")
     @classmethod
@@ -268,7 +267,7 @@ class Settings(
         from aliquot.core.ordering import ORDERS
 
         if name not in ORDERS:
-            raise _wrong(f"there is no such policy; there are {', '.join(sorted(ORDERS))}")
+            raise wrong(f"there is no such policy; there are {', '.join(sorted(ORDERS))}")
         return name
 
     @field_validator("accelerators", "allowed_hosts", "allowed_origins", mode="before")
@@ -309,10 +308,6 @@ def read_settings(**flags: Any) -> Settings:
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfigurationError(f"{FILE_VARIABLE}: {file} cannot be read: {error}") from None
     return settings
-
-
-def _wrong(words: str) -> PydanticCustomError:
-    return PydanticCustomError("wrong", "{words}", {"words": words})
 
 
 def _detail(problem: Any) -> InitErrorDetails:

@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Final
 
 from pydantic import Field, field_validator
-from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings
 
 from aliquot.execution.disk_rules import DiskRules
+from aliquot.execution.setting_errors import wrong
 from aliquot.service.retention.periods import Periods, parse_period
 from aliquot_schema.errors import InvalidAmount
 from aliquot_schema.sizes import format_size, parse_size
@@ -71,7 +71,7 @@ class KeepingSettings(BaseSettings):
         try:
             parse_period(value)
         except ValueError as error:
-            raise _wrong(str(error)) from None
+            raise wrong(str(error)) from None
         return value
 
     @field_validator("disk_floor", "output_max")
@@ -80,16 +80,12 @@ class KeepingSettings(BaseSettings):
         try:
             size = 0 if value is None else parse_size(value)
         except InvalidAmount as error:
-            raise _wrong(error.message) from None
+            raise wrong(error.message) from None
         if 0 < size < SIZE_MIN:
-            raise _wrong(f"give at least {format_size(SIZE_MIN)}, or 0")
+            raise wrong(f"give at least {format_size(SIZE_MIN)}, or 0")
         return value
 
 
 def _seconds(period: str) -> float | None:
     kept_us = parse_period(period)
     return None if kept_us is None else kept_us / 1e6
-
-
-def _wrong(words: str) -> PydanticCustomError:
-    return PydanticCustomError("wrong", "{words}", {"words": words})

@@ -4,10 +4,10 @@ from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field, field_validator
-from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, NoDecode
 
 from aliquot.execution.agent.confinement.rules import PROCESSES, ConfinementRules, Mount, SandboxMode
+from aliquot.execution.setting_errors import wrong
 from aliquot_schema.confinement import LIMIT_MAX
 from aliquot_schema.errors import InvalidAmount
 from aliquot_schema.sizes import parse_size
@@ -65,7 +65,7 @@ class ConfinementSettings(BaseSettings):
             try:
                 Mount.parse(str(text))
             except ValueError as error:
-                raise _wrong(str(error)) from None
+                raise wrong(str(error)) from None
         return given
 
     @field_validator("job_file_size_max")
@@ -74,9 +74,5 @@ class ConfinementSettings(BaseSettings):
         try:
             parse_size(value)
         except InvalidAmount as error:
-            raise _wrong(error.message) from None
+            raise wrong(error.message) from None
         return value
-
-
-def _wrong(words: str) -> PydanticCustomError:
-    return PydanticCustomError("wrong", "{words}", {"words": words})
