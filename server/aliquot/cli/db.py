@@ -61,15 +61,18 @@ def archive(
 ) -> None:
     """Write what is older than the settings keep to Parquet files, and remove it; a running server does so by itself.
 
-    How long things are kept is said by keep-sessions, keep-events and keep-ledger.
+    How long things are kept is said by keep-sessions, keep-events, keep-ledger and keep-findings.
     """
+    from aliquot.service.retention.retaining import NOTHING
+
     with telling():
         settings = settings_of(data_folder=data_folder, archive_folder=archive_folder)
         removed = with_database(
             lambda opened: archive_now(opened, settings), data_folder=data_folder, database=database
         )
-    print(f"removed {removed.passes} passes, {removed.events} events, {removed.sessions} sessions")
-    if settings.archive and removed.passes + removed.events + removed.sessions:
+    closed = f"{removed.closed} findings, alerts, notices and leases"
+    print(f"removed {removed.passes} passes, {removed.events} events, {removed.sessions} sessions, {closed}")
+    if settings.archive and removed != NOTHING:
         print(f"archived in {settings.archive_path}")
 
 
