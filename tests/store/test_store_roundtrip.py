@@ -15,7 +15,9 @@ from aliquot.store.commits import commit_group
 from aliquot.store.mapping import MAPPINGS, RecordMapping
 from aliquot.store.queries import events_after
 from aliquot.store.store import Database
+from aliquot_schema.accounts import User
 from aliquot_schema.events import Record
+from aliquot_schema.sessions import Session
 from store_strategies import of_type
 
 pytestmark = pytest.mark.anyio
@@ -45,10 +47,11 @@ def test_every_field_has_a_column_of_its_own() -> None:
 
 
 def _fresh(record: Any) -> Any:
-    """The record as a first version, with an id and a key of its own."""
+    """The record as a first version, with an id of its own, and with values of its own where no two may have one."""
     changes: dict[str, Any] = {"id": f"{record.id}{next(_serial)}", "version": 1}
-    if getattr(record, "idempotency_key", None) is not None:
-        changes["idempotency_key"] = f"{record.idempotency_key}{next(_serial)}"
+    for name in ("idempotency_key", "subject", "account"):
+        if isinstance(record, Session | User) and getattr(record, name, None) is not None:
+            changes[name] = f"{getattr(record, name)}{next(_serial)}"
     return replace(record, **changes)
 
 
