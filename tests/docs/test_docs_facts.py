@@ -22,7 +22,7 @@ from docs_tree import DOCS, ROOT, pages
 
 TEST: Final = re.compile(r"\btest_\w+\b")
 FILE: Final = re.compile(r"\b(?:tests|scripts|server|docker)/[\w./-]*\w")
-MADE: Final = frozenset({"server/agent-keys.json", "server/aliquot.db", "server/history.sqlite"})
+MADE: Final = frozenset(f"server/{name}" for name in ("agent-keys.json", "aliquot.db", "history.sqlite", "secrets.key"))
 """Files of a data folder, not of the source."""
 
 
