@@ -1,7 +1,6 @@
 """`aliquot node`: a host of a Ray cluster, and the agents that it has."""
 
 import asyncio
-import logging
 import os
 import signal
 import sys
@@ -55,6 +54,7 @@ def start(
 
     What follows after -- is given to `ray start`.
     """
+    from aliquot.composition.logs import set_up_logs
     from aliquot.errors import ConfigurationError
     from aliquot.execution.agent.memory_watch import MemoryPolicy
     from aliquot.execution.agent.reach import Reach, own_address
@@ -63,9 +63,9 @@ def start(
     from aliquot.settings import default_data_folder, read_settings
     from aliquot_schema.errors import AliquotError
 
-    logging.basicConfig(level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     try:
         settings = read_settings()
+        set_up_logs(level=log_level, form=settings.log_format)
         options = AgentOptions(
             data_folder=data_folder or default_data_folder(),
             accelerators=accelerators and accelerators.absolute(),
