@@ -8,10 +8,13 @@ from aliquot.service.history.measures import Kind, index_of
 from aliquot.service.history.ports import HistoryStore
 from aliquot.service.history.usage import UsageSums
 
+FINEST_S: Final = 10
 MINUTE_S: Final = 60
 HOUR_S: Final = 3600
+FINEST_HOURS_MAX: Final = 100
+"""Hours, of all agents together, that are looked up every ten seconds, so that what ran for minutes counts rightly."""
 FINE_HOURS_MAX: Final = 5_000
-"""Hours, of all agents together, that are looked up minute by minute."""
+"""Those that are looked up minute by minute."""
 TOO_MANY: Final = "there are too many grants in this time to look up utilization; ask for a shorter one"
 _UTILIZATION: Final = index_of(Kind.DEVICES, "utilization")
 
@@ -31,8 +34,10 @@ async def weigh_all(sums: UsageSums, *, store: HistoryStore) -> None:
 
 
 def _fine(grid: Grid, *, agents: int, least_s: float) -> Grid:
-    """Minutes; hours where that would be too much, or minutes are not kept, and the steps are whole hours."""
+    """Ten seconds, or minutes; hours where that would be too much, or is not kept, and the steps are whole hours."""
     hours = agents * grid.points * grid.step_us / (HOUR_S * SECOND_US)
+    if hours <= FINEST_HOURS_MAX and least_s <= FINEST_S:
+        return covering(grid.start_us, grid.end_us, step_s=FINEST_S)
     is_coarse = hours > FINE_HOURS_MAX or least_s > MINUTE_S
     step_s = HOUR_S if is_coarse and grid.step_us % (HOUR_S * SECOND_US) == 0 else MINUTE_S
     return covering(grid.start_us, grid.end_us, step_s=step_s)
