@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -37,11 +38,13 @@ SHORT_S: Final = 0.002
 """After a pass that took no longer nobody is given a rest."""
 IDLE_RESTS: Final = 4
 """After a pass that placed nobody, while others wait, the server is left to those who submit for so many times as long
-as it took, but for not longer than `IDLE_REST_S_MAX`; and for as long as it took in any case."""
+as it took, but for not longer than `IDLE_REST_S_MAX`, and no longer than until something else happens; and for as long
+as it took in any case."""
 IDLE_REST_S_MAX: Final = 0.05
+SUBMITTED: Final = "session.queued"
 WAKING: Final = frozenset(
     {
-        "session.queued",
+        SUBMITTED,
         "session.requeued",
         "session.retried",
         "session.released",
@@ -107,6 +110,8 @@ class Allocator:
         self._watcher = watcher
         self._measures = measures or Measures()
         self._woken = asyncio.Event()
+        self._stirred = asyncio.Event()
+        """Something else happened than that somebody submitted."""
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="decide")
         journal.listeners.append(self._hear)
         journal.settled.append(state.running_rows.settle)
@@ -121,18 +126,15 @@ class Allocator:
         while True:
             await self._until_woken(wake_at_us)
             self._woken.clear()
+            self._stirred.clear()
             began, before = self._clock.monotonic(), self._pass_number
             with logging_with(pass_number=before + 1):
                 counts, wake_at_us = await self.run_once()
             took_s = self._clock.monotonic() - began
             if counts.number > before:
                 self._measures.passes.ends(counts, took_s=took_s)
-            if took_s <= SHORT_S:
-                continue
-            if counts.is_idle:
-                await self._clock.sleep(max(took_s, min(IDLE_RESTS * took_s, IDLE_REST_S_MAX)))
-            elif self._woken.is_set():
-                await self._clock.sleep(took_s)
+            if took_s > SHORT_S:
+                await self._rest(took_s, is_idle=counts.is_idle)
 
     async def run_once(self) -> tuple[PassCounts, int | None]:
         """One pass, and the time at which the next one is worth it even if nothing happens (microseconds UTC).
@@ -251,6 +253,17 @@ class Allocator:
         except TimeoutError:
             return
 
+    async def _rest(self, took_s: float, *, is_idle: bool) -> None:
+        if is_idle or self._woken.is_set():
+            await self._clock.sleep(took_s)
+        more_s = min((IDLE_RESTS - 1) * took_s, IDLE_REST_S_MAX - took_s)
+        if is_idle and more_s > 0:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(more_s):
+                    await self._stirred.wait()
+
     def _hear(self, event: Event) -> None:
         if event.kind in WAKING or event.entity is Entity.AGENT:
             self.wake()
+            if event.kind != SUBMITTED:
+                self._stirred.set()
