@@ -96,6 +96,16 @@ async def test_what_is_refused_for_good_is_not_tried_again_and_keeps_nothing_bac
         assert on.kinds("delivery") == ["queued", "queued", "given_up", "sent"]
 
 
+async def test_a_letter_that_cannot_be_written_keeps_nobody_from_his_work() -> None:
+    async with notices(OPS) as on:
+        await on.tell()
+        on.boxes["ops"].errors.append(UnicodeEncodeError("utf-8", "?", 0, 1, "odd"))  # type: ignore[arg-type]
+        await alert(on, "odd")
+        await on.tell()
+        (waiting,) = on.on.state.noticed.deliveries.values()
+        assert waiting.error == "an error of the server: UnicodeEncodeError"
+
+
 async def test_a_receiver_that_is_down_does_not_keep_the_others_waiting() -> None:
     async with notices(OPS, Receiver(name="chat", kind="slack")) as on:
         await on.tell()

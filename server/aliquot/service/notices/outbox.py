@@ -100,14 +100,21 @@ class Outbox:
         return list(due(mine, now_us=self._clock.now_us()))
 
     async def _try(self, address: Address, notices: tuple[Delivery, ...]) -> NotDelivered | None:
-        letter, error = await self._letter(address.receiver, notices), None
-        try:
-            await address.courier.deliver(letter)
-        except NotDelivered as failure:
-            error = failure
-            log.warning("receiver %s did not take %s: %s", address.receiver.name, letter.key, error)
+        error = await self._sent(address, notices)
+        if error is not None:
+            log.warning("receiver %s did not take %s: %s", address.receiver.name, key_of(notices), error)
         await self._note(notices, error)
         return error
+
+    async def _sent(self, address: Address, notices: tuple[Delivery, ...]) -> NotDelivered | None:
+        try:
+            await address.courier.deliver(await self._letter(address.receiver, notices))
+        except NotDelivered as error:
+            return error
+        except Exception as error:  # a letter that cannot be written keeps nothing else of a leader's from its work
+            log.exception("a letter for receiver %s could not be written", address.receiver.name)
+            return NotDelivered(f"an error of the server: {type(error).__name__}")
+        return None
 
     async def _letter(self, receiver: Receiver, notices: tuple[Delivery, ...]) -> Letter:
         user = notices[0].user

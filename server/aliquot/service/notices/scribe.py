@@ -57,7 +57,7 @@ class Scribe:
         try:
             async with aclosing(self._feed.follow(began)) as events:
                 async for event in events:
-                    found += self._deliveries(event)
+                    found += self._told(event)
                     self._seen = event.number
                     if event.number >= self._feed.revision or event.number - began >= AT_ONCE:
                         break
@@ -72,6 +72,14 @@ class Scribe:
     def _mark(self) -> int:
         mark = self._state.noticed.mark
         return 0 if mark is None else mark.number
+
+    def _told(self, event: Event) -> list[Delivery]:
+        """Whatever is odd about one event keeps nobody from hearing of the next."""
+        try:
+            return self._deliveries(event)
+        except Exception:
+            log.exception("event %d could not be told of", event.number)
+            return []
 
     def _deliveries(self, event: Event) -> list[Delivery]:
         now_us = self._clock.now_us()
