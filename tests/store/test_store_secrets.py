@@ -1,5 +1,6 @@
 """Secrets at rest: encrypted in both databases, bound to their rows and to the file of keys, and rotated."""
 
+import asyncio
 import os
 from functools import partial
 from pathlib import Path
@@ -51,6 +52,17 @@ async def test_they_are_kept_over_restarts_and_nowhere_in_clear(place: Place, tm
     await store.close()
     for path in place.folder.rglob("*"):
         assert not path.is_file() or VALUE.encode() not in path.read_bytes()
+
+
+async def test_the_first_of_a_name_may_be_stored_twice_at_once(place: Place, tmp_path: Path) -> None:
+    store = place.store()
+    await store.open()
+    secrets = secrets_in(store, tmp_path / "keys")
+    await secrets.put(ANNA, "other", VALUE, now_us=1)
+    await asyncio.gather(*(secrets.put(ANNA, "token", VALUE, now_us=number) for number in range(8)))
+    assert await secrets.values(ANNA, ["token"]) == {"token": VALUE}
+    assert len(await secrets.names(ANNA)) == 2
+    await store.close()
 
 
 async def test_a_row_that_was_moved_is_refused(place: Place, tmp_path: Path) -> None:

@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Collection, Mapping
 from functools import partial
 
+from sqlalchemy.exc import IntegrityError
+
 from aliquot.service.secrets.ports import StoredSecret
 from aliquot.store.secrets import rows
 from aliquot.store.secrets.keys import SecretKeys
@@ -26,7 +28,10 @@ class DatabaseSecrets:
         await self._check_first()
         key_id, sealed = await asyncio.to_thread(self._keys.seal, value.encode(), owner=owner, name=name)
         stored = partial(rows.put, owner=owner, name=name, key_id=key_id, sealed=sealed, now_us=now_us)
-        return await self._database.write(stored)
+        try:
+            return await self._database.write(stored)
+        except IntegrityError:  # somebody stored the first of that name meanwhile: now it is replaced
+            return await self._database.write(stored)
 
     async def delete(self, owner: UserId, name: str) -> bool:
         return await self._database.write(partial(rows.remove, owner=owner, name=name))
