@@ -51,7 +51,7 @@ class Crowd:
     async def act(self) -> None:
         """Submit, end, cancel, measure, or change what an agent has."""
         acts = [self._submit, self._submit, self._end, self._cancel, self._measure, self._measure, self._refit]
-        await self._chance.choice([*acts, self._leave])()
+        await self._chance.choice([*acts, self._leave, self._leave])()
 
     async def _submit(self) -> None:
         limit = self._chance.choice([None, "60"])
@@ -65,9 +65,10 @@ class Crowd:
             await self._on.settle()
 
     async def _cancel(self) -> None:
-        waiting = list(self._on.state.pending)
-        if waiting:
-            await self._on.cancel(self._chance.choice(waiting))
+        """One that runs keeps its devices until its processes are gone."""
+        alive = [name for name, session in self._on.state.sessions.items() if not session.is_ended]
+        if alive:
+            await self._on.cancel(self._chance.choice(alive))
 
     async def _measure(self) -> None:
         name = self._chance.choice(list(self._on.state.agents))
@@ -80,18 +81,25 @@ class Crowd:
 
     async def _refit(self) -> None:
         """An agent has other devices than before; what somebody holds stays."""
-        fake = self._chance.choice(list(self._on.executor.agents.values()))
+        there = [fake for fake in self._on.executor.agents.values() if fake.id not in self._on.executor.silent]
+        if not there:
+            return
+        fake = self._chance.choice(there)
         health = self._chance.choice(list(DeviceHealth))
         found = gpus(self._chance.randint(2, 5), agent=fake.id)
         self._on.executor.changes(fake.id, (replace(found[0], health=health), *found[1:]))
         await self._on.settle()
 
     async def _leave(self) -> None:
-        """An agent goes, and may be back at once; a process of somebody else comes to a device meanwhile."""
+        """An agent goes, and is back at once, or when this happens to it again; a process of somebody else comes."""
         name = self._chance.choice(list(self._on.executor.agents))
-        self._on.executor.falls_silent(name, gone=True)
-        if self._chance.random() < 0.5:
+        if name not in self._on.executor.silent:
+            self._on.executor.falls_silent(name, gone=True)
             await self._on.settle()
+            if self._chance.random() < 0.5:
+                return
+        if self._chance.random() < 0.5:
+            self._on.executor.agents[name].devices = gpus(self._chance.randint(1, 2), agent=name)
         self._on.state.external.set({self._on.state.node_of(name): {DeviceId(f"{name}-gpu-0"): 1000}})
         self._on.executor.comes_back(name)
         await self._on.settle()
@@ -100,9 +108,9 @@ class Crowd:
 @pytest.mark.parametrize("seed", range(6))
 async def test_what_was_known_and_what_is_told_is_how_devices_stand(seed: int) -> None:
     async with stage([agent("a", devices=3), agent("b", devices=2), agent("c", devices=2, node="b")]) as on:
-        crowd, followers = Crowd(on, seed), [(0, Board(on.state, begun=7)), (3, Board(on.state, begun=7))]
-        for _, board in followers:
-            on.journal.listeners.append(board.hear)
+        board, seldom = Board(on.state, begun=7), Board(on.state, begun=7)
+        on.journal.listeners += [board.hear, seldom.hear]
+        crowd, followers = Crowd(on, seed), [(0, board), (3, board), (4, seldom)]
         known: dict[int, tuple[Known, int | None]] = {every: ({}, None) for every, _ in followers}
         for step in range(60):
             await crowd.act()
