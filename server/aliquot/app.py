@@ -22,9 +22,9 @@ from aliquot.composition.agent_side import AgentPlan, agent_side
 from aliquot.composition.alone import AlonePlan, lone_server
 from aliquot.composition.first_start import FirstStart
 from aliquot.composition.folders import TOKEN_FILE, make_folders, read_token
+from aliquot.composition.history import history_kept
 from aliquot.composition.identity import door_of
 from aliquot.composition.notices import notices_of
-from aliquot.composition.history import history_kept
 from aliquot.composition.own_agents import agents_of
 from aliquot.composition.retention import keeping_of
 from aliquot.composition.running import Running
