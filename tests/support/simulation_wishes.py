@@ -7,7 +7,7 @@ from typing import Any
 
 from aliquot.service.use_cases import UseCases
 from aliquot_schema.admin_views import NewQuota
-from aliquot_schema.errors import NotFound
+from aliquot_schema.errors import NotFound, StateConflict
 from aliquot_schema.outside_views import NewOutside
 from aliquot_schema.quotas import QuotaScope
 from aliquot_schema.requests import Caller, NewFallback, NewSession
@@ -88,4 +88,6 @@ async def lift_all(cases: UseCases, caller: Caller) -> None:
             await cases.administration.remove_quota(caller, quota.scope, quota.name, None)
     for session in list(cases.state.sessions.values()):
         if session.is_pending and session.held_by not in (None, HELD_BY_ARRAY):
-            await cases.sessions.cancel_session(caller, session.id, None)
+            # It ends by itself when what it depends on was canceled just now.
+            with suppress(StateConflict):
+                await cases.sessions.cancel_session(caller, session.id, None)
