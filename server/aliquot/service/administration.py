@@ -10,5 +10,7 @@ from aliquot.service.quotas import Quotas
 from aliquot.service.reaper.examination import Examination
 
 
-class Administration(Policies, Orchestrating, Quotas, AgentAdministration, Examination, Copying, Auditing, NoticeOffice):
+class Administration(
+    Policies, Orchestrating, Quotas, AgentAdministration, Examination, Copying, Auditing, NoticeOffice
+):
     """The policy, quotas and agents, whether all of it agrees, what has happened, and who is told."""
