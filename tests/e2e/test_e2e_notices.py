@@ -69,6 +69,7 @@ async def test_an_owner_hears_of_a_failure_with_the_end_of_the_output(tmp_path: 
             (taken,) = await hook.until(1)
             await _until_sent(client, count=2)
             audit = json.dumps(await client.execute(AUDIT))
+        assert hook.url not in server.log_tail()
         assert to == ["ann@example.org"]
         assert failed in letter["Subject"]
         assert "exit code 7" in text_of(letter)

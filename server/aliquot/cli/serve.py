@@ -152,7 +152,9 @@ async def _serve(settings: "Settings") -> int:
     from aliquot.cli.listener import Listener, bound_socket, certificate_of
     from aliquot.composition.logs import set_up_logs
 
-    set_up_logs(level=settings.log_level, form=settings.log_format, quiet=("alembic", "uvicorn"))
+    # httpx would log the address of each request, and the address of a receiver can be a secret.
+    quiet = ("alembic", "httpcore", "httpx", "uvicorn")
+    set_up_logs(level=settings.log_level, form=settings.log_format, quiet=quiet)
     logging.getLogger("uvicorn.error").addFilter(_is_no_farewell)
     certificate = certificate_of(settings)
     with bound_socket(settings) as taken:
