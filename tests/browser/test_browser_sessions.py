@@ -10,6 +10,7 @@ pytest.importorskip("playwright.async_api", reason="playwright drives the browse
 from playwright.async_api import Browser, Page, expect
 
 from aliquot.cli.main_job.own_server import OwnServer
+from aliquot.cli.main_job.queries import CANCEL
 from browser_tab import signed_in
 from e2e_sessions import submit, until_state
 
@@ -90,6 +91,24 @@ async def test_a_log_is_followed_searched_and_downloaded(browser: Browser, demo:
             await page.get_by_role("button", name="Download").click()
         lines = _lines(Path(await (await downloading.value).path()))
         assert (len(lines), lines[0], lines[-1]) == (3002, "line 1", "after the gate")
+
+
+async def test_what_its_devices_measured_is_shown_while_it_runs_and_afterwards(
+    browser: Browser, demo: OwnServer
+) -> None:
+    async with signed_in(browser, demo) as tab, demo.client() as client:
+        runs = await submit(client, "sleep 1000", {"cuda.device": "2"}, name="measured")
+        await until_state(client, runs, "running")
+        page = await tab.open(f"/sessions/{runs}")
+        readings = page.get_by_role("region", name="Readings")
+        await expect(readings.locator("figure canvas")).to_have_count(3)
+        await expect(readings.locator(".u-legend").first).to_contain_text(re.compile(r"cuda\d on demo-\d"))
+        await client.change(CANCEL, {"id": runs})
+        await until_state(client, runs, "canceled")
+        await page.reload()
+        await expect(page.locator("header .badge", has_text="canceled")).to_be_visible()
+        await expect(readings.locator("figure canvas")).to_have_count(3)
+        await expect(readings.get_by_role("figure", name="Power, W")).to_be_visible()
 
 
 async def test_what_waits_is_held_released_and_made_urgent(browser: Browser, demo: OwnServer) -> None:

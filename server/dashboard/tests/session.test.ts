@@ -39,16 +39,16 @@ test("sizes and ids in short", () => {
 
 test("readings stand in columns, with gaps where a device was not there", () => {
   const readings = new Readings();
-  const one = { id: "a", name: "cuda0", where: "n", utilization_pct: 10, memory_used_bytes: 2 ** 30 };
+  const one = { id: "a", where: "n", utilization_pct: 10, memory_used_bytes: 2 ** 30, power_w: 99 };
   readings.add(1_000, [one]);
-  readings.add(2_000, [{ ...one, id: "b", name: "cuda1", memory_used_bytes: null }, one]);
+  readings.add(2_000, [{ ...one, id: "b", memory_used_bytes: null }, one]);
   readings.add(3_000, []);
-  expect(readings.times).toEqual([1, 2, 3]);
-  expect(readings.busy).toEqual([
-    [10, 10, null],
-    [null, 10, null],
+  expect(readings.courseOf("utilization").times).toEqual([1, 2, 3]);
+  expect([...readings.courseOf("utilization").rows]).toEqual([
+    ["n/a", [10, 10, null]],
+    ["n/b", [null, 10, null]],
   ]);
-  expect(readings.memory).toEqual([
+  expect([...readings.courseOf("memory_used", 2 ** -30).rows.values()]).toEqual([
     [1, 1, null],
     [null, null, null],
   ]);

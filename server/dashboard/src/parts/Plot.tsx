@@ -1,6 +1,7 @@
 import { useEffect, useRef } from "react";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
+import { drawBands, type Band } from "./bands";
 
 interface Props {
   readonly label: string;
@@ -13,20 +14,24 @@ interface Props {
   readonly top?: number;
   /** Seconds that each sample stands for: then it is a bar of that width. */
   readonly barS?: number;
+  /** The names of the lines' colours; without them, one after the other. */
+  readonly tokens?: readonly string[];
+  readonly bands?: readonly Band[];
 }
 
 const HEIGHT = 130;
 
 /** Lines or bars over time, from two samples on. What they are is in the legend, which is text. */
-export default function Plot({ label, times, names, series, top, barS }: Props) {
+export default function Plot({ label, times, names, series, top, barS, tokens, bands }: Props) {
   const box = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
-  const key = names.join("\n");
+  const shown = useRef(bands);
+  shown.current = bands;
+  const key = [...names, ...(tokens ?? [])].join("\n");
   useEffect(() => {
     const element = box.current;
     if (!element) return undefined;
     const style = getComputedStyle(element);
-    const colour = (name: string) => style.getPropertyValue(name);
     const axis = {
       stroke: style.color,
       grid: { stroke: style.borderColor, width: 1 },
@@ -39,22 +44,25 @@ export default function Plot({ label, times, names, series, top, barS }: Props) 
         height: HEIGHT,
         cursor: { drag: { x: false, y: false } },
         legend: { live: false },
+        hooks: {
+          drawClear: [(self) => drawBands(self, shown.current ?? [], (token) => resolved(element, token))],
+        },
         scales: {
           x: { range: (_plot, min, max) => [min, max + (barS ?? 0)] },
           y: { range: (_plot, _min, max) => [0, top ?? Math.max(1, max * 1.1)] },
         },
         axes: [
-          { ...axis, values: (_plot, splits) => splits.map((at) => clock(at, barS)), space: 70 },
+          { ...axis, size: 24, values: (_plot, splits) => splits.map((at) => clock(at, barS)), space: 70 },
           { ...axis, size: 40 },
         ],
         series: [
           {},
           ...names.map((name, index) => ({
             label: name,
-            stroke: resolved(element, `--holder-${index % 10}`) || colour("color"),
-            width: 1.5,
+            stroke: resolved(element, tokens?.[index] ?? `--holder-${index % 10}`),
+            width: barS ? 0 : 1.5,
             points: { show: false },
-            ...bars(element, index, barS),
+            ...bars(resolved(element, tokens?.[index] ?? `--holder-${index % 10}`), barS),
           })),
         ],
       },
@@ -81,9 +89,9 @@ export default function Plot({ label, times, names, series, top, barS }: Props) 
   );
 }
 
-function bars(element: HTMLElement, index: number, barS: number | undefined): Partial<uPlot.Series> {
+function bars(fill: string, barS: number | undefined): Partial<uPlot.Series> {
   const paths = barS ? uPlot.paths.bars?.({ size: [0.9, 60], align: 1 }) : undefined;
-  return paths ? { paths, fill: resolved(element, `--holder-${index % 10}`) } : {};
+  return paths ? { paths, fill } : {};
 }
 
 function clock(seconds: number, barS: number | undefined): string {

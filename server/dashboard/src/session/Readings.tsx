@@ -1,44 +1,88 @@
 import { lazy, Suspense, useEffect, useMemo, useRef, useState } from "react";
-import type { Live } from "../api/live";
+import { useLive, type Live } from "../api/live";
+import { courseOf, joined, type Course } from "../history/course";
+import { loadSessionHistory, type History } from "../history/loading";
+import { Faults } from "../parts/Faults";
+import { bandsOf } from "./bands";
 import type { NamedDevice } from "./devices";
 import type { Session } from "./loading";
-import { Readings as Samples } from "./samples";
+import { Readings as Samples, type Metric } from "./samples";
+import { titlesOf } from "./titles";
 
 const Plot = lazy(() => import("../parts/Plot"));
+const EVERY_MS = 60_000;
+const GIB = 2 ** -30;
 
 interface Props {
   readonly session: Session;
   readonly devices: Live<readonly NamedDevice[]>;
 }
 
-/** How busy its devices are, from when this page was opened: the server keeps the last reading alone. */
-export function Readings({ session, devices: live }: Props) {
-  const held = useMemo(() => heldBy(session), [session]);
-  const samples = useRef(new Samples());
-  const [, draw] = useState(0);
-  useEffect(() => {
-    if (!live.data || !live.at) return;
-    samples.current.add(
-      live.at,
-      live.data.filter((device) => held.has(device.id) && device.utilization_pct !== null),
-    );
-    draw(samples.current.count);
-  }, [live.data, live.at, held]);
-  const { names, times, busy, memory } = samples.current;
-  if (times.length < 2) return null;
+/** What its devices measured while it held them, also after it has ended; the newest part is read every two seconds. */
+export function Readings({ session, devices }: Props) {
+  const holds = session.holds_devices;
+  const past = useLive(
+    () => loadSessionHistory(session.id),
+    `${session.id}/${session.attempt}/${holds}`,
+    holds ? { everyMs: EVERY_MS } : {},
+  );
+  const samples = useSamples(session, devices);
+  const names = useMemo(() => titlesOf(devices.data ?? []), [devices.data]);
+  const bands = useMemo(() => bandsOf(session), [session]);
+  const history = past.data;
+  if (!history) return <Faults of={past} />;
+  const plots = PLOTS.map((plot) => ({ ...plot, course: drawn(history, samples, plot.metric, plot.scale) }));
+  if (plots.every(({ course }) => course.times.length < 2)) return null;
   return (
     <section className="panel stack" aria-label="Readings">
       <h2>
-        Devices <span className="quiet small">from when this page was opened</span>
+        Its devices <span className="quiet small">while it held them; tinted: it starts up</span>
       </h2>
+      <Faults of={past} />
+      {history.warning ? <p className="note warn">{history.warning}</p> : null}
       <Suspense>
         <div className="plots">
-          <Plot label="Busy, %" times={times} names={names} series={busy} top={100} />
-          <Plot label="Memory in use, GiB" times={times} names={names} series={memory} />
+          {plots.map(({ metric, label, top, course }) => (
+            <Plot
+              key={metric}
+              label={label}
+              times={course.times}
+              names={[...course.rows.keys()].map(names)}
+              series={[...course.rows.values()]}
+              bands={bands}
+              {...(top ? { top } : {})}
+            />
+          ))}
         </div>
       </Suspense>
     </section>
   );
+}
+
+const PLOTS: readonly { readonly metric: Metric; readonly label: string; readonly scale?: number; top?: number }[] = [
+  { metric: "utilization", label: "Busy, %", top: 100 },
+  { metric: "memory_used", label: "Memory in use, GiB", scale: GIB },
+  { metric: "power", label: "Power, W" },
+];
+
+function drawn(past: History, samples: Samples, metric: Metric, scale = 1): Course {
+  return joined(courseOf(past, metric, scale), samples.courseOf(metric, scale));
+}
+
+/** The readings of the devices that it holds, since this page was opened. */
+function useSamples(session: Session, { data, at }: Live<readonly NamedDevice[]>): Samples {
+  const held = useMemo(() => heldBy(session), [session]);
+  const samples = useRef(new Samples());
+  const [, draw] = useState(0);
+  useEffect(() => {
+    if (!data || !at || held.size === 0) return;
+    samples.current.add(
+      at,
+      data.filter((device) => held.has(device.id) && device.utilization_pct !== null),
+    );
+    draw(at);
+  }, [data, at, held]);
+  return samples.current;
 }
 
 function heldBy(session: Session): Set<string> {

@@ -54,7 +54,7 @@ export function SessionPage({ params }: { readonly params: { readonly id: string
           attempt={session.attempt}
         />
       )}
-      {session.holds_devices ? <Readings session={session} devices={devices} /> : null}
+      {session.attempt > 0 && !session.tasks ? <Readings session={session} devices={devices} /> : null}
     </div>
   );
 }

@@ -1,46 +1,47 @@
+import { keyOf, type Course, type Values } from "../history/course";
+
+/** What is drawn of a device, as history calls it. */
+export const METRICS = ["utilization", "memory_used", "power"] as const;
+export type Metric = (typeof METRICS)[number];
+
 export interface Reading {
   readonly id: string;
-  readonly name: string;
   readonly where: string;
   readonly utilization_pct: number | null;
   readonly memory_used_bytes: number | null;
+  readonly power_w: number | null;
 }
 
 const SAMPLES_MAX = 1_800;
+const READ: Readonly<Record<Metric, (reading: Reading) => number | null>> = {
+  utilization: (reading) => reading.utilization_pct,
+  memory_used: (reading) => reading.memory_used_bytes,
+  power: (reading) => reading.power_w,
+};
 
-/** Readings of several devices over time, in columns, as a plot wants them. */
+/** The last readings of several devices since this page was opened. */
 export class Readings {
   /** Seconds since the epoch. */
-  times: number[] = [];
-  names: string[] = [];
-  busy: (number | null)[][] = [];
-  memory: (number | null)[][] = [];
-  private readonly rows = new Map<string, number>();
-
-  get count(): number {
-    return this.times.length;
-  }
+  private times: number[] = [];
+  private readonly rows = new Map(METRICS.map((metric) => [metric, new Map<string, Values>()]));
 
   add(atMs: number, readings: readonly Reading[]): void {
-    for (const reading of readings) this.rowOf(reading);
-    const byRow = new Map(readings.map((reading) => [this.rowOf(reading), reading]));
     const drop = this.times.length >= SAMPLES_MAX ? 1 : 0;
-    this.times = [...this.times.slice(drop), atMs / 1000];
-    this.busy = this.busy.map((row, index) => [...row.slice(drop), byRow.get(index)?.utilization_pct ?? null]);
-    this.memory = this.memory.map((row, index) => {
-      const used = byRow.get(index)?.memory_used_bytes;
-      return [...row.slice(drop), used === null || used === undefined ? null : used / 2 ** 30];
-    });
+    const before = this.times.slice(drop);
+    this.times = [...before, atMs / 1000];
+    const byKey = new Map(readings.map((reading) => [keyOf(reading.where, reading.id), reading]));
+    for (const [metric, rows] of this.rows) {
+      for (const key of new Set([...rows.keys(), ...byKey.keys()])) {
+        const reading = byKey.get(key);
+        const known = rows.get(key)?.slice(drop) ?? before.map(() => null);
+        rows.set(key, [...known, reading ? READ[metric](reading) : null]);
+      }
+    }
   }
 
-  private rowOf(reading: Reading): number {
-    const known = this.rows.get(reading.id);
-    if (known !== undefined) return known;
-    const row = this.names.length;
-    this.rows.set(reading.id, row);
-    this.names = [...this.names, `${reading.name} on ${reading.where}`];
-    this.busy = [...this.busy, this.times.map(() => null)];
-    this.memory = [...this.memory, this.times.map(() => null)];
-    return row;
+  courseOf(metric: Metric, scale = 1): Course {
+    const scaled = (row: Values) => row.map((value) => (value === null ? null : value * scale));
+    const rows = [...(this.rows.get(metric) ?? [])];
+    return { times: this.times, rows: new Map(rows.map(([key, row]) => [key, scaled(row)])) };
   }
 }

@@ -1,0 +1,56 @@
+import type { HistoryPartsFragment } from "../generated/graphql";
+
+export type Values = readonly (number | null)[];
+
+/** One metric of several things over time, in columns, as a plot wants them. */
+export interface Course {
+  /** Seconds since the epoch, growing. */
+  readonly times: readonly number[];
+  /** By key; each as long as `times`. */
+  readonly rows: ReadonlyMap<string, Values>;
+}
+
+type Series = HistoryPartsFragment["series"][number];
+
+export function keyOf(agentId: string | null, deviceId: string | null): string {
+  return `${agentId ?? ""}/${deviceId ?? ""}`;
+}
+
+/** What history tells of a metric; by `keyOf` its agent and device. `scale` is multiplied in. */
+export function courseOf(history: HistoryPartsFragment, metric: string, scale = 1): Course {
+  const first = Date.parse(history.started_at) / 1000;
+  const scaled = ({ values }: Series) => values.map((value) => (value === null ? null : value * scale));
+  return {
+    times: Array.from({ length: history.points }, (_, index) => first + index * history.step),
+    rows: new Map(
+      history.series
+        .filter((series) => series.metric === metric)
+        .map((series) => [keyOf(series.agent_id, series.device_id), scaled(series)]),
+    ),
+  };
+}
+
+/** `past`, and what of `live` was measured after the last of it. */
+export function joined(past: Course, live: Course): Course {
+  const known = past.times.findLastIndex((_, index) => [...past.rows.values()].some((row) => row[index] !== null));
+  const last = past.times[known] ?? -Infinity;
+  const first = live.times.findIndex((at) => at > last);
+  const from = first < 0 ? live.times.length : first;
+  const keys = new Set([...past.rows.keys(), ...live.rows.keys()]);
+  const parts = [
+    { ...past, from: 0, to: known + 1 },
+    { ...live, from, to: live.times.length },
+  ];
+  return {
+    times: parts.flatMap(({ times, from: start, to }) => times.slice(start, to)),
+    rows: new Map(
+      [...keys].map((key) => [
+        key,
+        parts.flatMap(
+          ({ rows, from: start, to }): Values =>
+            rows.get(key)?.slice(start, to) ?? Array.from({ length: to - start }, () => null),
+        ),
+      ]),
+    ),
+  };
+}

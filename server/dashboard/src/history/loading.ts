@@ -1,0 +1,27 @@
+import { ask } from "../api/client";
+import {
+  DeviceHistoryDocument,
+  QueueHistoryDocument,
+  SessionHistoryDocument,
+  type HistoryPartsFragment,
+} from "../generated/graphql";
+
+export type History = HistoryPartsFragment;
+
+/** What the devices of a session measured while it held them. */
+export async function loadSessionHistory(id: string): Promise<History> {
+  return (await ask(SessionHistoryDocument, { id })).session_history;
+}
+
+export async function loadDeviceHistory(agent: string, device: string, lastMs: number): Promise<History> {
+  return (await ask(DeviceHistoryDocument, { agent, device, since: ago(lastMs) })).device_history;
+}
+
+/** The queue and the cluster's GPUs. */
+export async function loadQueueHistory(lastMs: number, points: number): Promise<History> {
+  return (await ask(QueueHistoryDocument, { since: ago(lastMs), points })).queue_history;
+}
+
+function ago(ms: number): string {
+  return new Date(Date.now() - ms).toISOString();
+}

@@ -1,0 +1,16 @@
+import { keyOf } from "../history/course";
+
+interface Named {
+  readonly id: string;
+  readonly name: string;
+  readonly where: string;
+}
+
+/** What to call a device of history, by its key there; by the end of its id when its agent has it no more. */
+export function titlesOf(devices: readonly Named[]): (key: string) => string {
+  const names = new Map(devices.map((device) => [keyOf(device.where, device.id), device.name]));
+  return (key) => {
+    const at = key.indexOf("/");
+    return `${names.get(key) ?? `…${key.slice(-6)}`} on ${key.slice(0, at)}`;
+  };
+}
