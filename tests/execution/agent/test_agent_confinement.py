@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent_stand import Stand, agent_config, order, shell
-from aliquot.execution.agent.confinement import sandbox_probe
+from aliquot.execution.agent.confinement import agent_confinement, sandbox_probe
 from aliquot.execution.agent.confinement.device_nodes import device_nodes
 from aliquot.execution.agent.confinement.rules import ConfinementRules, SandboxMode
 from aliquot.execution.agent.confinement.secret_folders import SecretFolders
@@ -96,6 +96,28 @@ async def test_an_order_that_was_not_carried_out_gets_its_secrets_again(stand: S
     await stand.core.launch([asked])
     await stand.ended(asked.kernel_id)
     assert stand.output(asked.kernel_id) == f"{VALUE}\n"
+
+
+async def test_what_is_gone_since_an_order_was_written_down_keeps_it_from_its_start(
+    stand: Stand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The agent ended between the order and the start, and comes back without a sandbox, or the secret was deleted."""
+    monkeypatch.setattr(agent_confinement, "why_no_sandbox", lambda _: None)
+    monkeypatch.setattr(agent_confinement, "find_bubblewrap", lambda: "/usr/bin/false")
+    await stand.reopen()
+    demanding = replace(shell("echo ran"), sandbox=SandboxProfile.STANDARD)
+    told = with_secrets(shell("echo ran"), grant(as_env="TOKEN"))
+    stand.core.pause_at = "forked"
+    await stand.core.launch([demanding, told])
+    await stand.close()
+    monkeypatch.setattr(agent_confinement, "why_no_sandbox", lambda _: "it was removed")
+    await stand.renew()
+    await stand.core.launch([demanding, with_secrets(told, grant(None, as_env="TOKEN"))])
+    for kernel, words in ((demanding.kernel_id, "it was removed"), (told.kernel_id, "no secret token")):
+        report = await stand.ended(kernel)
+        assert report.phase is KernelPhase.REFUSED
+        assert words in str(report.message)
+        assert stand.output(kernel) == ""
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root makes device files")

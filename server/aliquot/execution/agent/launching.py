@@ -92,6 +92,7 @@ class Launching:
 
     async def _take(self, orders: Sequence[LaunchOrder]) -> None:
         await self.see_epoch(max((order.epoch for order in orders), default=0))
+        await self._worker.run(self._preparation.try_sandboxes, orders)
         fresh: list[HeldKernel] = []
         refused: list[tuple[HeldKernel, Refusal]] = []
         for order in orders:
@@ -132,6 +133,9 @@ class Launching:
         unknown = refuse_unknown(order, agent_id=self._config.id, devices=self._devices.known(), slots=slots)
         if unknown is not None:
             return unknown
+        return self._unfit(kernel, order)
+
+    def _unfit(self, kernel: HeldKernel, order: LaunchOrder) -> Refusal | None:
         try:
             self._preparation.check(kernel, order)
         except AliquotError as error:
@@ -155,7 +159,12 @@ class Launching:
             self._watch.settle(kernel)
 
     async def _revive(self, kernel: HeldKernel) -> None:
-        """Go on with an order that was on disk when the agent was opened."""
+        """Go on with an order that was on disk when the agent was opened, unless what it needs is gone since."""
+        assert kernel.order is not None
+        refusal = await self._worker.run(self._unfit, kernel, kernel.order)
+        if refusal is not None:
+            await self._refuse(kernel, refusal)
+            return
         kernel.request = await self._worker.run(self._preparation.request, kernel, pause_at=self.pause_at)
         self._watch.settle(kernel)
 
@@ -169,6 +178,9 @@ class Launching:
             await self._worker.run(self._write_all, kernels)
         except OSError as error:
             await self._give_up(kernels, f"agent {self._config.id} cannot write to its disk: {error}")
+            return
+        except Unavailable as error:
+            await self._give_up(kernels, error.message)
             return
         for kernel in kernels:
             kernel.prepared.set()

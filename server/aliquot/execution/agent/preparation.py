@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from aliquot.execution.agent.agent_folder import AgentFolder
@@ -17,6 +18,7 @@ from aliquot.execution.agent.start_request import start_request
 from aliquot.execution.devices.plugin import DeviceGate
 from aliquot_schema.agents import Capabilities
 from aliquot_schema.devices import DeviceAccess, ResourceSpec
+from aliquot_schema.errors import AliquotError
 from aliquot_schema.ids import KernelId
 from aliquot_schema.launching import LaunchOrder
 
@@ -78,6 +80,12 @@ class Preparation:
             InvalidRequest, Forbidden: see `resolve_user`.
         """
         return resolve_user(self._config.job_user, asked=asked, uid=os.geteuid(), environment=os.environ)
+
+    def try_sandboxes(self, orders: Sequence[LaunchOrder]) -> None:
+        """Try the sandbox for accounts that are new here, which takes a process each, so that `check` is quick."""
+        for order in orders:
+            with suppress(AliquotError):  # `check` says so
+                self.confinement.try_sandbox(order, user=self.user_for(order.user))
 
     def check(self, kernel: HeldKernel, order: LaunchOrder) -> None:
         """Refuse what cannot be run as it was ordered.

@@ -55,6 +55,11 @@ class AgentConfinement:
             sandbox_note=self._why_not,
         )
 
+    def try_sandbox(self, order: LaunchOrder, *, user: JobUser) -> None:
+        """Find out whether an order's account can be put into it, if it is to be; that is remembered. Blocks."""
+        if self._is_wanted(order):
+            self._why_not_for(user)
+
     def check(self, order: LaunchOrder, *, user: JobUser, kernel: KernelFolder, session: Path) -> None:
         """Refuse what cannot be confined as it was asked for.
 
@@ -66,15 +71,9 @@ class AgentConfinement:
         for grant in order.secrets:
             if grant.value is None:
                 raise NotFound(f"there is no secret {grant.use.name}", kind="secret", id=grant.use.name)
-        if not self._is_wanted(order):
+        if not self._is_put_in(order, user=user) or order.working_directory is None:
             return
-        why_not = self._why_not or why_no_sandbox(user)
-        if why_not and (order.sandbox is not None or self._rules.sandbox is SandboxMode.REQUIRED):
-            raise Unavailable(f"there is no sandbox: {why_not}")
-        start = order.working_directory
-        own = self._own(order, kernel=kernel, session=session)
-        if why_not or start is None:
-            return
+        start, own = order.working_directory, self._own(order, kernel=kernel, session=session)
         if not is_visible(start, rules=self._rules, user=user, own=own, hidden=self._hidden()):
             text = (
                 f"working_directory: {start[:200]} is not seen in the sandbox; the setting sandbox-mounts adds folders"
@@ -90,8 +89,12 @@ class AgentConfinement:
         session: Path,
         environment: Mapping[str, str],
     ) -> tuple[str, Sequence[str]] | None:
-        """The program that makes a kernel's sandbox, and its arguments; None when it runs without one."""
-        if not self._is_wanted(order) or self._why_not or why_no_sandbox(user):
+        """The program that makes a kernel's sandbox, and its arguments; None when it runs without one.
+
+        Raises:
+            Unavailable: it must not run without one, and there is none.
+        """
+        if not self._is_put_in(order, user=user):
             return None
         program = find_bubblewrap()
         assert program is not None, "it was tried"
@@ -114,6 +117,18 @@ class AgentConfinement:
     def _hidden(self) -> list[Path]:
         """Without links: what is covered under one name must not be there under another."""
         return [Path(os.path.realpath(path)) for path in (*self._rules.hidden, self._folder) if path.exists()]
+
+    def _is_put_in(self, order: LaunchOrder, *, user: JobUser) -> bool:
+        """Raises Unavailable where it has to be, and cannot."""
+        if not self._is_wanted(order):
+            return False
+        why_not = self._why_not_for(user)
+        if why_not and (order.sandbox is not None or self._rules.sandbox is SandboxMode.REQUIRED):
+            raise Unavailable(f"there is no sandbox: {why_not}")
+        return not why_not
+
+    def _why_not_for(self, user: JobUser) -> str | None:
+        return self._why_not or why_no_sandbox(user)
 
     def _is_wanted(self, order: LaunchOrder) -> bool:
         return order.sandbox is not None or self._rules.sandbox in (SandboxMode.REQUIRED, SandboxMode.WHEN_POSSIBLE)
