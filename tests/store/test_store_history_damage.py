@@ -11,12 +11,15 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from sqlalchemy import Connection
 
 from aliquot.service.history.grids import covering
 from aliquot.service.history.measures import Kind
 from aliquot.service.history.ports import HistoryUnavailable
+from aliquot.store.history import file
 from aliquot.store.history.places import FILE
 from aliquot.store.history.store import KeptHistory
+from aliquot.store.sqlite import connect_writer
 from history_places import AGENT, SECOND, T0, HistoryStage, fill, roster
 from store_places import Place
 
@@ -72,9 +75,9 @@ async def written(history: HistoryStage) -> None:
 
 async def test_a_damaged_block_is_left_out_and_told(history: HistoryStage, caplog: pytest.LogCaptureFixture) -> None:
     await written(history)
-    with closing(sqlite3.connect(history.place.folder / FILE)) as file, file:
+    with closing(sqlite3.connect(history.place.folder / FILE)) as found, found:
         second = T0 + 300 * SECOND
-        changed = file.execute("UPDATE history_blocks SET body = substr(body, 1, 40) WHERE start_us = ?", (second,))
+        changed = found.execute("UPDATE history_blocks SET body = substr(body, 1, 40) WHERE start_us = ?", (second,))
         assert changed.rowcount == 1
     async with history.store() as store:
         for _ in range(2):
@@ -121,6 +124,57 @@ async def test_where_nothing_can_be_written_it_is_told_once_and_kept_until_it_ca
         await store.flush()
         assert store.fault is None
         assert await loads(store) == [30.0] * 3
+
+
+def connect_full(path: Path) -> Connection:
+    """The file cannot grow, as on a disk that is full."""
+    connection = connect_writer(path)
+    driver = connection.connection.driver_connection
+    assert driver is not None
+    driver.execute("PRAGMA max_page_count = 1")  # no less than it has
+    return connection
+
+
+async def test_what_cannot_be_written_is_told_although_it_can_be_read(
+    history: HistoryStage, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caplog.set_level(logging.WARNING, "aliquot.history")
+    await written(history)
+    later = covering(T0 + 900 * SECOND, T0 + 5400 * SECOND, step_s=900)
+    with monkeypatch.context() as patch:
+        patch.setattr(file, "connect_writer", connect_full)
+        async with history.store() as store:
+            fill(store, roster(devices=64), load=lambda _: 70.0, first_us=T0 + 900 * SECOND, last_us=T0 + 5400 * SECOND)
+            for _ in range(3):
+                with pytest.raises(HistoryUnavailable):
+                    await store.flush()
+                assert await loads(store) == [50.0] * 3
+                assert "full" in (store.fault or "")
+            assert len(caplog.records) == 1
+            patch.undo()
+            with pytest.raises(HistoryUnavailable):
+                await store.flush()  # by the connection that is open
+            await store.flush()
+            assert store.fault is None
+            found = await store.gathered(Kind.DEVICES, AGENT, later)
+            assert list(found[f"{AGENT}-0"].mean[0]) == [70.0] * 5
+
+
+async def test_a_file_that_is_deleted_is_begun_anew(history: HistoryStage) -> None:
+    path = history.place.folder / FILE
+    async with history.store() as store:
+        fill(store, roster(), load=lambda _: 50.0, first_us=T0, last_us=T0 + 300 * SECOND)
+        await store.flush()
+        path.unlink()
+        fill(store, roster(), load=lambda _: 20.0, first_us=T0 + 300 * SECOND, last_us=T0 + 600 * SECOND)
+        with pytest.raises(HistoryUnavailable, match="removed"):
+            await store.flush()
+        await store.flush()
+        assert store.fault is None
+    async with history.store() as store:
+        first, second, _ = await loads(store)
+        assert first != first  # what was deleted is gone
+        assert second == 20.0
 
 
 async def test_killed_in_the_middle_it_has_what_was_whole(history: HistoryStage) -> None:

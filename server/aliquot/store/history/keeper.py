@@ -47,6 +47,7 @@ class Keeper:
         self._is_open = False
         self._is_ending = False
         self._draining: asyncio.Task[None] | None = None
+        self._opening = asyncio.Lock()
         self._tending = asyncio.Lock()
         self._moving = asyncio.Lock()
         """Held while blocks move from memory to the database: whoever reads sees each in one of them."""
@@ -63,8 +64,9 @@ class Keeper:
     async def end(self) -> None:
         """Write what is in memory, and let go."""
         self._is_ending = True
-        if self._draining is not None:
-            self._draining.cancel()
+        async with self._moving:  # what is being written would go on, beside another that writes the same
+            if self._draining is not None:
+                self._draining.cancel()
         async with self._tending:
             try:
                 await self.flush()
@@ -125,7 +127,7 @@ class Keeper:
 
     async def _drain_for_ever(self) -> None:
         while True:
-            await asyncio.sleep(DRAIN_S if self._is_open or not self._writer.has_blocks else AGAIN_S)
+            await asyncio.sleep(DRAIN_S if self._fault is None or not self._writer.has_blocks else AGAIN_S)
             try:
                 self._drain()
                 await self._move()
@@ -141,7 +143,9 @@ class Keeper:
 
     async def _move(self) -> None:
         async with self._moving:
-            await self._writer.write(self._write)
+            if self._writer.has_blocks:
+                await self._writer.write(self._write)
+                self._note(None)
 
     async def _write(self, work: Work[T]) -> T:
         return await self._try(lambda: self._database.write(work))
@@ -151,19 +155,29 @@ class Keeper:
 
     async def _try(self, work: Callable[[], Awaitable[T]]) -> T:
         try:
+            await self._open()
+            done = await work()
+        except Exception as error:
+            await self._let_go()
+            words = f"history can be neither kept nor read now: {unavailability(error) or error}"
+            self._note(words)
+            raise HistoryUnavailable(words) from error
+        # A full disk can be read: all is well when what waits has been written.
+        if not self._writer.has_blocks:
+            self._note(None)
+        return done
+
+    async def _open(self) -> None:
+        async with self._opening:
             if not self._is_open:
                 await self._database.open()
                 self._is_open = True
                 self._writer.forget()
-            done = await work()
-        except Exception as error:
+
+    async def _let_go(self) -> None:
+        async with self._opening:
             self._is_open = False
             await self._database.close()
-            words = f"history can be neither kept nor read now: {unavailability(error) or error}"
-            self._note(words)
-            raise HistoryUnavailable(words) from error
-        self._note(None)
-        return done
 
     def _note(self, fault: str | None) -> None:
         if (fault is None) != (self._fault is None):
