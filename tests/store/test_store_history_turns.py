@@ -1,0 +1,99 @@
+"""The thread of history does several things in turns: none opens its database twice, or writes beside itself."""
+
+import asyncio
+from collections.abc import Callable
+from typing import TypeVar
+
+import pytest
+from sqlalchemy import Connection
+
+from aliquot.service.history.grids import covering
+from aliquot.service.history.measures import Kind
+from aliquot.store.history.file import HistoryFile
+from aliquot.store.history.places import FILE
+from aliquot.store.history.store import HistoryPlan, KeptHistory
+from aliquot.store.history.tiers import Kept
+from aliquot.store.unbroken import Unbroken
+from history_places import AGENT, SECOND, T0, Hands, fill, roster
+from store_places import Place
+
+pytestmark = pytest.mark.anyio
+T = TypeVar("T")
+TURNS = 50
+
+
+class SlowDatabase(HistoryFile):
+    """Takes its turns as one over a network does, and goes on when nobody waits for it any more."""
+
+    def __init__(self, place: Place) -> None:
+        super().__init__(place.folder / FILE, now_us=Hands().now_us)
+        self._unbroken = Unbroken()
+        self.opened = 0
+        self.writing = self.writing_most = 0
+        self.has_written = self.is_ending = False
+
+    async def open(self) -> None:
+        self.opened += 1
+        await self._take_turns()
+        await super().open()
+
+    async def write(self, work: Callable[[Connection], T]) -> T:
+        return await self._unbroken.run(self._write(work))
+
+    async def read(self, work: Callable[[Connection], T]) -> T:
+        return await super().write(work)
+
+    async def close(self) -> None:
+        await self._unbroken.drain()
+        await super().close()
+
+    async def _write(self, work: Callable[[Connection], T]) -> T:
+        self.writing += 1
+        self.writing_most = max(self.writing, self.writing_most)
+        self.has_written = True
+        while not self.is_ending:  # noqa: ASYNC110 # another loop says so
+            await asyncio.sleep(0.001)
+        await self._take_turns()
+        try:
+            return await super().write(work)
+        finally:
+            self.writing -= 1
+
+    async def _take_turns(self) -> None:
+        for _ in range(TURNS):
+            await asyncio.sleep(0.001)
+
+
+@pytest.fixture
+def database(sqlite_place: Place) -> SlowDatabase:
+    return SlowDatabase(sqlite_place)
+
+
+@pytest.fixture
+def store(database: SlowDatabase) -> KeptHistory:
+    plan = HistoryPlan(make_database=lambda: database, kept=Kept(), interval_s=2.0, now_us=Hands().now_us)
+    return KeptHistory(plan)
+
+
+async def test_it_is_opened_once_by_whoever_come_together(store: KeptHistory, database: SlowDatabase) -> None:
+    database.is_ending = True
+    await store.open()
+    grid = covering(T0, T0 + 60 * SECOND, step_s=60)
+    await asyncio.gather(store.tend(), store.gathered(Kind.DEVICES, AGENT, grid))
+    assert database.opened == 1
+    await store.close()
+
+
+async def test_what_is_being_written_at_the_end_is_not_written_beside_itself(
+    store: KeptHistory, database: SlowDatabase
+) -> None:
+    await store.open()
+    fill(store, roster(), load=lambda _: 50.0, first_us=T0, last_us=T0 + 700 * SECOND)
+    async with asyncio.timeout(60):
+        while not database.has_written:  # noqa: ASYNC110 # another loop says so
+            await asyncio.sleep(0.001)
+    closing = asyncio.create_task(store.close())
+    await asyncio.sleep(0)
+    database.is_ending = True
+    await closing
+    assert database.writing_most == 1
