@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,6 +28,7 @@ TRANSFERRED = """
 () => performance.getEntriesByType("resource").concat(performance.getEntriesByType("navigation"))
   .reduce((sum, entry) => sum + entry.encodedBodySize, 0)
 """
+CSV_HEADS = "from,seconds,project,gpu_hours,utilization_pct"
 WIDTHS = "() => [document.documentElement.scrollWidth, innerWidth]"
 
 
@@ -61,7 +63,7 @@ async def _looked_over(browser: Browser, demo: OwnServer, runs: str, form: str) 
         f"/sessions/{runs}": ".log-line",
         "/submit": "textarea",
         f"/submit?from={runs}": ".submit-preview .note",
-        "/usage": "table",
+        "/usage": "canvas",
         "/admin": "table",
         "/admin?tab=policy": ".groups",
         "/admin?tab=quotas": ".empty",
@@ -127,6 +129,31 @@ async def _walk(page: Page) -> None:
     await expect(tiles.nth(1)).to_be_focused()
     await page.keyboard.press("End")
     await expect(tiles.nth(7)).to_be_focused()
+
+
+async def test_usage_over_time_is_drawn_and_given_as_a_table(browser: Browser, demo: OwnServer) -> None:
+    async with signed_in(browser, demo) as tab, demo.client() as client:
+        runs = await submit(client, "sleep 1000", {"cuda.device": "2"}, name="counted")
+        await until_state(client, runs, "running")
+        page = await tab.open("/usage?range=week")
+        over_time = page.get_by_role("region", name="Over time", exact=True)
+        await expect(over_time.get_by_role("heading", name="by the six hours")).to_be_visible()
+        await expect(over_time.locator("figure canvas")).to_have_count(2)
+        await expect(page.get_by_role("region", name="The queue over time").locator("canvas")).to_have_count(3)
+        await page.get_by_role("radio", name="Month").click()
+        await page.get_by_role("radio", name="By project").click()
+        await expect(over_time.get_by_role("row", name="default")).to_be_visible()
+        async with page.expect_download() as downloading:
+            await over_time.get_by_role("button", name="CSV of GPU-hours over time").click()
+        file = await downloading.value
+        lines = _lines(Path(await file.path()))
+        assert (file.suggested_filename, lines[0]) == ("usage-project-month.csv", CSV_HEADS)
+        assert lines[1].split(",")[1:3] == ["86400", "default"]
+        await client.change(CANCEL, {"id": runs})
+
+
+def _lines(path: Path) -> list[str]:
+    return path.read_text().splitlines()
 
 
 async def test_a_policy_is_changed_after_a_look_at_the_difference(browser: Browser, demo: OwnServer) -> None:

@@ -2,7 +2,6 @@ import { expect, test } from "vitest";
 import type { PolicyPartsFragment } from "../src/generated/graphql";
 import { changesOf, inputOf, valuesOf, wrongsOf } from "../src/admin/policy/settings";
 import * as quotas from "../src/admin/quotas/draft";
-import { csvOf, throughput, waitQuantile, waitsOf } from "../src/usage/figures";
 
 const POLICY: PolicyPartsFragment = {
   version: 4,
@@ -67,32 +66,4 @@ test("a quota as it is typed, there and back", () => {
     "weight",
   ]);
   expect(quotas.wrongsOf({ ...quotas.NEW, scope: "cluster" })).toEqual({});
-});
-
-const ended = (queued: number, started: number | null, end: number) => ({
-  id: "ses_1",
-  state: "completed" as const,
-  queued_at: new Date(queued * 1000).toISOString(),
-  started_at: started === null ? null : new Date(started * 1000).toISOString(),
-  ended_at: new Date(end * 1000).toISOString(),
-});
-
-test("waits and throughput", () => {
-  const past = [ended(0, 0.5, 10), ended(0, 30, 60), ended(0, 7_200, 7_300), ended(0, null, 5)];
-  expect(waitsOf(past).filter((bin) => bin.count)).toEqual([
-    { label: "under 1 s", count: 1 },
-    { label: "10 s to 1 min", count: 1 },
-    { label: "1 to 6 h", count: 1 },
-  ]);
-  expect([waitQuantile(past, 0.5), waitQuantile([], 0.5)]).toEqual([30, null]);
-  const { times, counts } = throughput(past);
-  expect([counts.length, counts.slice(-3), times.at(-1)]).toEqual([12, [3, 0, 1], 7_200]);
-  expect(throughput([])).toEqual({ times: [], counts: [] });
-});
-
-test("a table for spreadsheets quotes what it must, and holds no formulas", () => {
-  const row = { gpu_hours: 1.5, gpu_hours_month: 1, gpu_hours_decayed: 0.5, share: 1 };
-  expect(csvOf([{ ...row, project: 'a "b", c', user: "=cmd()" }]).split("\r\n")[1]).toBe(
-    `"a ""b"", c",'=cmd(),1.5,1,0.5,1`,
-  );
 });

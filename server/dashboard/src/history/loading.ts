@@ -18,10 +18,10 @@ export async function loadDeviceHistory(agent: string, device: string, lastMs: n
 }
 
 /** The queue and the cluster's GPUs. */
-export async function loadQueueHistory(lastMs: number, points: number): Promise<History> {
-  return (await ask(QueueHistoryDocument, { since: ago(lastMs), points })).queue_history;
+export async function loadQueueHistory(since: string, points: number): Promise<History> {
+  return (await ask(QueueHistoryDocument, { since, points })).queue_history;
 }
 
-function ago(ms: number): string {
+export function ago(ms: number): string {
   return new Date(Date.now() - ms).toISOString();
 }

@@ -43,7 +43,8 @@ export default function Plot({ label, times, names, series, top, barS, tokens, b
         width: element.clientWidth,
         height: HEIGHT,
         cursor: { drag: { x: false, y: false } },
-        legend: { live: false },
+        // Of one line the label says what it is.
+        legend: { live: false, show: names.length > 1 },
         hooks: {
           drawClear: [(self) => drawBands(self, shown.current ?? [], (token) => resolved(element, token))],
         },

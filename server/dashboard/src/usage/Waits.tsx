@@ -3,14 +3,19 @@ import { waitQuantile, waitsOf } from "./figures";
 import type { Finished } from "./loading";
 
 /** How long sessions waited before they started. */
-export function Waits({ sessions }: { readonly sessions: readonly Finished[] }) {
+export function Waits({ sessions, total }: { readonly sessions: readonly Finished[]; readonly total: number }) {
   const bins = waitsOf(sessions);
   const most = Math.max(1, ...bins.map((bin) => bin.count));
   const middle = waitQuantile(sessions, 0.5);
   const high = waitQuantile(sessions, 0.95);
   return (
     <section className="panel stack" aria-label="Waits">
-      <h2>How long they waited</h2>
+      <div className="row">
+        <h2>How long they waited</h2>
+        <span className="quiet small">
+          the newest {sessions.length} of {total} that have ended
+        </span>
+      </div>
       {middle === null || high === null ? null : (
         <p>
           Half of them at most <b>{duration(middle * 1000)}</b>, 95 % at most <b>{duration(high * 1000)}</b>.

@@ -1,3 +1,4 @@
+import { csv } from "./csv";
 import type { Finished, Used } from "./loading";
 
 export interface Bin {
@@ -31,29 +32,12 @@ export function waitQuantile(sessions: readonly Finished[], part: number): numbe
   return waits[Math.min(waits.length - 1, Math.floor(part * waits.length))] ?? null;
 }
 
-const HOURS_MIN = 12;
-
-/** Sessions that ended, by the hour, to the last hour, of half a day at least; in columns for a plot. */
-export function throughput(sessions: readonly Finished[]): { readonly times: number[]; readonly counts: number[] } {
-  const hours = sessions.flatMap(({ ended_at: at }) => (at ? [Math.floor(Date.parse(at) / 3_600_000)] : []));
-  if (hours.length === 0) return { times: [], counts: [] };
-  const last = Math.max(...hours);
-  const first = Math.min(...hours, last - HOURS_MIN + 1);
-  const counts = Array.from({ length: last - first + 1 }, () => 0);
-  for (const hour of hours) counts[hour - first] = (counts[hour - first] ?? 0) + 1;
-  return { times: counts.map((_, index) => (first + index) * 3_600), counts };
-}
-
 export function csvOf(rows: readonly Used[]): string {
   const heads = ["project", "user", "gpu_hours", "gpu_hours_month", "gpu_hours_decayed", "share"] as const;
-  const lines = rows.map((row) => heads.map((head) => cell(row[head])).join(","));
-  return [heads.join(","), ...lines].map((line) => `${line}\r\n`).join("");
-}
-
-/** Quoted where needed (RFC 4180); what a spreadsheet would take for a formula is made text. */
-function cell(value: string | number): string {
-  const text = typeof value === "string" && /^[=+\-@\t\r]/.test(value) ? `'${value}` : String(value);
-  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+  return csv(
+    heads,
+    rows.map((row) => heads.map((head) => row[head])),
+  );
 }
 
 function waitSeconds(sessions: readonly Finished[]): number[] {

@@ -1,5 +1,14 @@
 import { ask } from "../api/client";
-import { FinishedDocument, UsageDocument, type FinishedQuery, type UsageQuery } from "../generated/graphql";
+import {
+  FinishedDocument,
+  UsageDocument,
+  UsageHistoryDocument,
+  type FinishedQuery,
+  type UsageBy,
+  type UsageQuery,
+} from "../generated/graphql";
+import type { UsageHistory } from "./holdings";
+import { RANGES, sinceOf, type Range } from "./ranges";
 
 export type Used = UsageQuery["usage"][number];
 export type Finished = FinishedQuery["sessions"]["edges"][number]["node"];
@@ -29,4 +38,9 @@ export async function loadFinished(): Promise<Past> {
     after = answer.sessions.pageInfo.endCursor;
   }
   return { sessions, total };
+}
+
+export async function loadUsageHistory(by: UsageBy, range: Range): Promise<UsageHistory> {
+  const variables = { by, since: sinceOf(range, Date.now()), step: RANGES[range].stepS };
+  return (await ask(UsageHistoryDocument, variables)).usage_history;
 }

@@ -1,0 +1,117 @@
+import { lazy, Suspense, useMemo } from "react";
+import { Button } from "react-aria-components";
+import type { Live } from "../api/live";
+import { palette } from "../format/colours";
+import { Empty } from "../parts/Empty";
+import { Faults } from "../parts/Faults";
+import { figure, Table } from "../parts/Table";
+import { save } from "./csv";
+import {
+  csvOf,
+  efficiencyOf,
+  holdingsOf,
+  OTHERS,
+  stacked,
+  sumOf,
+  timesOf,
+  together,
+  type UsageHistory,
+} from "./holdings";
+import { RANGES, type Range } from "./ranges";
+
+const Plot = lazy(() => import("../parts/Plot"));
+
+interface Props {
+  readonly live: Live<UsageHistory>;
+  readonly by: "user" | "project";
+  readonly range: Range;
+}
+
+/** Who held how much over time, and how busy that was. */
+export function OverTime({ live, by, range }: Props) {
+  const history = live.data;
+  const drawn = useMemo(() => (history ? drawnOf(history) : null), [history]);
+  return (
+    <section className="panel stack" aria-label="Over time">
+      <div className="row">
+        <h2>GPU-hours by the {RANGES[range].each}</h2>
+        <span className="quiet small">whole devices held; parts count as parts</span>
+        <Button
+          className="button end"
+          isDisabled={!drawn?.holdings.length}
+          aria-label="CSV of GPU-hours over time"
+          onPress={() => history && save(`usage-${by}-${range}.csv`, csvOf(history, by))}
+        >
+          CSV
+        </Button>
+      </div>
+      <Faults of={live} />
+      {history?.warning ? <p className="note warn">{history.warning}</p> : null}
+      {drawn?.holdings.length === 0 ? (
+        <Empty title="Nobody held anything in this time">
+          <p>What sessions hold is drawn here from their grant to their release.</p>
+        </Empty>
+      ) : null}
+      {history && drawn?.holdings.length ? (
+        <Suspense>
+          <div className="plots">
+            <Plot
+              label={`GPU-hours held, by ${by}`}
+              times={drawn.times}
+              names={drawn.names}
+              series={drawn.stack}
+              tokens={drawn.tokens}
+              barS={history.step}
+            />
+            <Plot
+              label="Busy while held, %"
+              times={drawn.times}
+              names={BUSY}
+              series={drawn.busy}
+              top={100}
+              barS={history.step}
+            />
+            <div>
+              <Table columns={[by === "user" ? "User" : "Project", figure("GPU-hours"), figure("Busy while held")]}>
+                {drawn.holdings.map((holding, index) => (
+                  <tr key={holding.name}>
+                    <td>
+                      <i className="swatch" style={{ background: `var(${drawn.tokens[index]})` }} /> {holding.name}
+                    </td>
+                    <td className="figure">{sumOf(holding.hours).toFixed(2)}</td>
+                    <td className="figure">{percent(efficiencyOf(holding))}</td>
+                  </tr>
+                ))}
+                <tr>
+                  <th scope="row">together</th>
+                  <td className="figure">{sumOf(drawn.all.hours).toFixed(2)}</td>
+                  <td className="figure">{percent(efficiencyOf(drawn.all))}</td>
+                </tr>
+              </Table>
+            </div>
+          </div>
+        </Suspense>
+      ) : null}
+    </section>
+  );
+}
+
+const BUSY = ["mean of what was held"];
+
+function drawnOf(history: UsageHistory) {
+  const holdings = holdingsOf(history);
+  const all = together(holdings);
+  return {
+    holdings,
+    all,
+    times: timesOf(history),
+    stack: stacked(holdings),
+    names: holdings.map(({ name }) => name),
+    tokens: holdings.map(({ name }) => (name === OTHERS ? "--line-strong" : `--holder-${palette.colourOf(name)}`)),
+    busy: [all.busy],
+  };
+}
+
+function percent(value: number | null): string {
+  return value === null ? "—" : `${value.toFixed(value < 10 ? 1 : 0)} %`;
+}

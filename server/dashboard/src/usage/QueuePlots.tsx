@@ -1,0 +1,45 @@
+import { lazy, Suspense } from "react";
+import type { Live } from "../api/live";
+import { courseOf } from "../history/course";
+import type { History } from "../history/loading";
+import { Faults } from "../parts/Faults";
+import { RANGES, type Range } from "./ranges";
+
+const Plot = lazy(() => import("../parts/Plot"));
+
+/** How long the queue was, how long it let wait, and how much it got done. */
+export function QueuePlots({ live, range }: { readonly live: Live<History>; readonly range: Range }) {
+  const history = live.data;
+  if (!history) return <Faults of={live} />;
+  const plot = (metrics: readonly string[], scale = 1) => {
+    const rows = metrics.map((metric) => courseOf(history, metric, scale));
+    return { times: rows[0]?.times ?? [], series: rows.map((course) => [...course.rows.values()][0] ?? []) };
+  };
+  const bars = { barS: history.step };
+  return (
+    <section className="panel stack" aria-label="The queue over time">
+      <div className="row">
+        <h2>The queue, by the {RANGES[range].each}</h2>
+        <Faults of={live} />
+      </div>
+      <Suspense>
+        <div className="plots">
+          <Plot label="Tasks that wait, mean" names={WAITING} tokens={TOKENS[0]} {...plot(["pending"])} {...bars} />
+          <Plot
+            label="Wait of those that started, mean, min"
+            names={WAITED}
+            tokens={TOKENS[1]}
+            {...plot(["wait_mean"], 1 / 60)}
+            {...bars}
+          />
+          <Plot label="Sessions that ended" names={ENDED} tokens={TOKENS[2]} {...plot(["ended"])} {...bars} />
+        </div>
+      </Suspense>
+    </section>
+  );
+}
+
+const WAITING = ["waiting"];
+const WAITED = ["waited"];
+const ENDED = ["ended"];
+const TOKENS = [["--holder-4"], ["--holder-4"], ["--holder-2"]] as const;

@@ -1,0 +1,42 @@
+import { Button } from "react-aria-components";
+import { useLive } from "../api/live";
+import { Empty } from "../parts/Empty";
+import { Faults } from "../parts/Faults";
+import { save } from "./csv";
+import { csvOf } from "./figures";
+import { loadUsage } from "./loading";
+import { UsageTable } from "./UsageTable";
+
+const EVERY_MS = 10_000;
+
+/** What everybody has used, as fair share and quotas count it. */
+export function Standing() {
+  const usage = useLive(loadUsage, "usage", { everyMs: EVERY_MS });
+  return (
+    <section className="panel stack" aria-label="By user and project">
+      <div className="row">
+        <h2>As the policy counts it</h2>
+        <span className="quiet small">hours of a whole device, as it charges them</span>
+        <Button
+          className="button end"
+          isDisabled={!usage.data?.length}
+          aria-label="CSV of usage as the policy counts it"
+          onPress={() => save("usage.csv", csvOf(usage.data ?? []))}
+        >
+          CSV
+        </Button>
+      </div>
+      <Faults of={usage} />
+      {usage.data?.length ? (
+        <div className="scroll" tabIndex={0} role="region" aria-label="Usage">
+          <UsageTable rows={usage.data} />
+        </div>
+      ) : null}
+      {usage.data?.length === 0 ? (
+        <Empty title="Nobody has used anything yet">
+          <p>What sessions hold is counted here from their grant to their release.</p>
+        </Empty>
+      ) : null}
+    </section>
+  );
+}

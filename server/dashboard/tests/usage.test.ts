@@ -1,0 +1,85 @@
+import { expect, test } from "vitest";
+import * as holdings from "../src/usage/holdings";
+import { csvOf, waitQuantile, waitsOf } from "../src/usage/figures";
+import { RANGES, sinceOf } from "../src/usage/ranges";
+
+const HISTORY: holdings.UsageHistory = {
+  started_at: "1970-01-01T01:00:00Z",
+  step: 3_600,
+  points: 2,
+  warning: null,
+  series: [
+    { name: "ada", gpu_hours: [4, 2], utilization: [50, null] },
+    { name: "ben", gpu_hours: [1, 0], utilization: [100, null] },
+    { name: null, gpu_hours: [0, 1], utilization: [null, 10] },
+  ],
+};
+
+test("bars stand on each other, and what is held is as busy as its hours weigh", () => {
+  const all = holdings.holdingsOf(HISTORY);
+  expect(all.map(({ name }) => name)).toEqual(["ada", "ben", holdings.OTHERS]);
+  expect(holdings.timesOf(HISTORY)).toEqual([3_600, 7_200]);
+  expect(holdings.stacked(all)).toEqual([
+    [5, 3],
+    [1, 1],
+    [0, 1],
+  ]);
+  expect(holdings.together(all)).toEqual({ hours: [5, 3], busy: [60, 10] });
+  expect(all.map(holdings.efficiencyOf)).toEqual([50, 100, 10]);
+  expect(holdings.efficiencyOf({ hours: [0], busy: [null] })).toBeNull();
+});
+
+test("more holders than colours: those who held least are one", () => {
+  const series = Array.from({ length: 12 }, (_, index) => ({
+    name: `u${index}`,
+    gpu_hours: [12 - index],
+    utilization: [1],
+  }));
+  const all = holdings.holdingsOf({ ...HISTORY, points: 1, series });
+  expect([all.length, all.at(-1)?.name, all.at(-1)?.hours]).toEqual([10, holdings.OTHERS, [6]]);
+  expect(holdings.stacked(all)[0]).toEqual([78]);
+});
+
+test("a line for each step in which somebody held something", () => {
+  expect(holdings.csvOf(HISTORY, "user").split("\r\n")).toEqual([
+    "from,seconds,user,gpu_hours,utilization_pct",
+    "1970-01-01T01:00:00.000Z,3600,ada,4,50",
+    "1970-01-01T02:00:00.000Z,3600,ada,2,",
+    "1970-01-01T01:00:00.000Z,3600,ben,1,100",
+    "1970-01-01T02:00:00.000Z,3600,others,1,10",
+    "",
+  ]);
+});
+
+test("every range begins with a whole step, and ends with the one that runs", () => {
+  const now = Date.parse("2026-05-02T12:34:56Z");
+  expect(sinceOf("day", now)).toBe("2026-05-01T13:00:00.000Z");
+  expect(sinceOf("week", now)).toBe("2026-04-25T18:00:00.000Z");
+  expect(sinceOf("month", now)).toBe("2026-04-03T00:00:00.000Z");
+  expect(RANGES.week.s % RANGES.week.stepS).toBe(0);
+});
+
+const ended = (queued: number, started: number | null, end: number) => ({
+  id: "ses_1",
+  state: "completed" as const,
+  queued_at: new Date(queued * 1000).toISOString(),
+  started_at: started === null ? null : new Date(started * 1000).toISOString(),
+  ended_at: new Date(end * 1000).toISOString(),
+});
+
+test("how long they waited", () => {
+  const past = [ended(0, 0.5, 10), ended(0, 30, 60), ended(0, 7_200, 7_300), ended(0, null, 5)];
+  expect(waitsOf(past).filter((bin) => bin.count)).toEqual([
+    { label: "under 1 s", count: 1 },
+    { label: "10 s to 1 min", count: 1 },
+    { label: "1 to 6 h", count: 1 },
+  ]);
+  expect([waitQuantile(past, 0.5), waitQuantile([], 0.5)]).toEqual([30, null]);
+});
+
+test("a table for spreadsheets quotes what it must, and holds no formulas", () => {
+  const row = { gpu_hours: 1.5, gpu_hours_month: 1, gpu_hours_decayed: 0.5, share: 1 };
+  expect(csvOf([{ ...row, project: 'a "b", c', user: "=cmd()" }]).split("\r\n")[1]).toBe(
+    `"a ""b"", c",'=cmd(),1.5,1,0.5,1`,
+  );
+});
