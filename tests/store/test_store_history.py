@@ -8,7 +8,7 @@ import pytest
 from aliquot.service.history.grids import Grid, covering
 from aliquot.service.history.measures import WHOLE, Kind, index_of
 from aliquot.store.history.store import KeptHistory
-from aliquot.store.history.tiers import Kept
+from aliquot.store.history.tiers import Kept, Tier
 from history_places import AGENT, DAY, HOUR, SECOND, T0, HistoryStage, fill, queue_sample, roster, sample
 from store_places import Place
 
@@ -121,6 +121,19 @@ async def test_each_tier_is_removed_after_its_time(history: HistoryStage) -> Non
         await store.flush()
         later = covering(history.clock.now, history.clock.now + HOUR, step_s=3600)
         assert await curve(store, "n561-0", later) == [70.0]
+
+
+async def test_a_coarser_tier_is_kept_as_long_as_a_finer_one(history: HistoryStage) -> None:
+    kept = Kept(raw_us=None, minutes_us=2 * DAY, hours_us=2 * DAY)
+    async with history.store(kept=kept) as store:
+        fill(store, roster(), load=lambda _: 30.0, first_us=T0, last_us=T0 + HOUR)
+        await store.flush()
+        history.clock.now = T0 + 5 * DAY
+        assert (await store.tend()).removed == 0
+        for step_us in (MINUTE, HOUR):
+            assert await curve(store, "n561-0", Grid(start_us=T0, step_us=step_us, points=1)) == [30.0]
+    assert Kept(raw_us=3, minutes_us=2, hours_us=1).of(Tier.HOURS) == 3
+    assert Kept(raw_us=1, minutes_us=None, hours_us=1).of(Tier.HOURS) is None
 
 
 async def test_an_agent_whose_devices_change_goes_on(history: HistoryStage) -> None:

@@ -21,8 +21,12 @@ class HistorySettings(BaseSettings):
     keep_readings: str = Field(
         "24h", description="How long measurements are kept as they were taken, like 24h, or forever."
     )
-    keep_minutes: str = Field("30d", description="How long the mean and the highest of each minute are kept.")
-    keep_hours: str = Field("365d", description="How long the mean and the highest of each hour are kept.")
+    keep_minutes: str = Field(
+        "30d", description="How long the mean and the highest of each minute are kept; no less than keep-readings."
+    )
+    keep_hours: str = Field(
+        "365d", description="How long the mean and the highest of each hour are kept; no less than keep-minutes."
+    )
 
     @property
     def history_kept(self) -> Kept:

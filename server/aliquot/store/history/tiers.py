@@ -39,8 +39,10 @@ class Kept:
     hours_us: int | None = 365 * DAY_US
 
     def of(self, tier: Tier) -> int | None:
-        """By tier."""
-        return (self.raw_us, self.minutes_us, self.hours_us)[tier]
+        """By tier. Each is kept at least as long as what it sums up: what is seen from afar is read from it alone."""
+        finer = (self.raw_us, self.minutes_us, self.hours_us)[: tier + 1]
+        known = [kept_us for kept_us in finer if kept_us is not None]
+        return max(known) if len(known) == len(finer) else None
 
     def finest(self, since_us: int, *, now_us: int) -> Tier:
         """The finest tier that still has what was measured at a time."""
