@@ -13,6 +13,7 @@ from aliquot.service.notices.receivers import Receiver
 from aliquot.service.notices.room import Room
 from aliquot.service.notices.routing import Fact, due_us, receivers_of
 from aliquot.service.notices.rules import Rules
+from aliquot.service.ports import StoreUnavailable
 from aliquot_schema.errors import InvalidRequest
 from aliquot_schema.events import Event
 from aliquot_schema.notices import DELIVERY_PREFIX, MARK_ID, Delivery, NoticeMark
@@ -26,6 +27,8 @@ AT_ONCE: Final = 200
 """Events that are looked at before what they gave is written."""
 OLD_US: Final = 24 * 3600 * 1_000_000
 """What happened so long ago is told to nobody any more."""
+RETRY_S: Final = 5.0
+"""When the log cannot be read."""
 
 
 class Scribe:
@@ -42,15 +45,25 @@ class Scribe:
     async def run(self) -> None:
         """Follow for ever."""
         while True:
-            if not await self.run_once():
+            try:
+                looked_at = await self.run_once()
+            except StoreUnavailable as error:
+                log.warning("what happened cannot be read now, and is told later: %s", error)
+                await self._clock.sleep(RETRY_S)
+                continue
+            if not looked_at:
                 await self._feed.reached(self._feed.revision + 1)
 
     async def run_once(self) -> int:
         """Write down what the next events give, and return how many events these were. The first of all begins with
-        what happens from now on."""
+        what happens from now on.
+
+        Raises:
+            StoreUnavailable: the log cannot be read; nothing of it counts as looked at.
+        """
         if self._state.noticed.mark is None:
             await self._write((), number=self._feed.revision)
-        began = self._seen = max(self._seen, self._mark)
+        began = seen = max(self._seen, self._mark)
         if began >= self._feed.revision:
             return 0
         found = list[Delivery]()
@@ -58,15 +71,16 @@ class Scribe:
             async with aclosing(self._feed.follow(began)) as events:
                 async for event in events:
                     found += self._told(event)
-                    self._seen = event.number
+                    seen = event.number
                     if event.number >= self._feed.revision or event.number - began >= AT_ONCE:
                         break
         except InvalidRequest as error:
             log.warning("what happened meanwhile is told to nobody: %s", error.message)
-            self._seen = self._feed.revision
-        if found or self._seen - self._mark >= MARK_EVERY:
-            await self._write(found, number=self._seen)
-        return self._seen - began
+            seen = self._feed.revision
+        self._seen = seen
+        if found or seen - self._mark >= MARK_EVERY:
+            await self._write(found, number=seen)
+        return seen - began
 
     @property
     def _mark(self) -> int:
