@@ -1,8 +1,11 @@
 """Couriers, against real servers: mail over STARTTLS, TLS and in the clear, webhooks that fail, hang and redirect."""
 
+import asyncio
 import json
+import os
 import ssl
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +15,7 @@ import pytest
 from aliquot.delivery.mail import Mail
 from aliquot.delivery.receiver_tables import EmailTable, SlackTable, WebhookTable
 from aliquot.delivery.slack import Slack
+from aliquot.delivery.trust import tls_context
 from aliquot.delivery.webhook import Webhook
 from aliquot.service.notices.letters import Letter
 from aliquot.service.notices.ports import NotDelivered
@@ -182,6 +186,63 @@ async def test_a_chat_is_told_text_that_mentions_nobody(folder: Path) -> None:
         short, long = (json.loads(taken.body)["text"] for taken in hook.taken)
         assert short.startswith("[warning] &lt;!channel&gt; größer &amp; train")
         assert len(long) == 4000
+
+
+async def test_names_are_neither_notices_nor_mentions_nor_links_of_their_own(folder: Path) -> None:
+    forged = replace(ONE, words="a\r\n[critical] agent x is lost\n@channel http://example.org (ses_1) has failed")
+    letter = replace(LETTER, notices=(forged,), details=())
+    async with http_receiver() as hook, mail_server() as server:
+        await Slack(SlackTable(name="x", kind="slack", url=hook.url)).deliver(letter)
+        await email(server.port).deliver(letter)
+        told = json.loads(hook.taken[0].body)["text"]
+        assert not any(sign in told for sign in ("\n", "@channel", "http://"))
+        ((_, mail),) = server.letters
+        assert text_of(mail).splitlines()[0].endswith("has failed")
+
+
+async def test_a_receiver_that_answers_in_pieces_has_no_more_time_than_others() -> None:
+    async def drip(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError):
+            while not writer.is_closing():
+                writer.write(b"HTTP/1.1 200 X\r\nX: " if not pieces else b"x")
+                await writer.drain()
+                pieces.append(b"x")
+                await asyncio.sleep(0.02)
+        writer.close()
+        with suppress(ConnectionError):
+            await writer.wait_closed()
+        ended.set()
+
+    pieces, ended = list[bytes](), asyncio.Event()
+    server = await asyncio.start_server(drip, "127.0.0.1", 0)
+    async with server:
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+        hook = Webhook(WebhookTable(name="x", kind="webhook", url=url, timeout_s=0.3), now_us=lambda: NOW_US)
+        async with asyncio.timeout(60):
+            with pytest.raises(NotDelivered, match=r"no answer within 0\.3 s"):
+                await hook.deliver(LETTER)
+            await ended.wait()
+    assert pieces
+
+
+async def test_an_address_that_is_not_taken_now_is_no_fault_of_the_mail_server() -> None:
+    async with mail_server() as server:
+        server.refuses_now.add("ann@example.org")
+        with pytest.raises(NotDelivered) as refused:
+            await email(server.port).deliver(FOR_ANN)
+        assert (refused.value.is_final, refused.value.is_of_letter) == (False, True)
+
+
+def test_authorities_are_read_once_for_each_file(folder: Path) -> None:
+    file = Authority(folder).file
+    first = tls_context(file, protocol="http")
+    assert tls_context(file, protocol="http") is first
+    assert tls_context(file, protocol="smtp") is not first
+    file.write_bytes(Authority(folder, name="another").file.read_bytes())
+    os.utime(file, ns=(1, 1))
+    assert tls_context(file, protocol="http") is not first
+    with pytest.raises(NotDelivered, match="cannot be read: FileNotFoundError"):
+        tls_context(folder / "none.pem", protocol="http")
 
 
 Make = Callable[[], object]

@@ -24,6 +24,8 @@ class MailServer:
     port: int = 0
     refuses: set[str] = field(default_factory=set)
     """Addresses that it does not know."""
+    refuses_now: set[str] = field(default_factory=set)
+    """Addresses that it may take another time."""
     letters: list[tuple[list[str], EmailMessage]] = field(default_factory=list)
     """(to whom it was handed in, the letter)."""
     _news: asyncio.Condition = field(default_factory=asyncio.Condition)
@@ -39,6 +41,8 @@ class MailServer:
     ) -> str:
         if address in self.refuses:
             return "550 nobody of this name"
+        if address in self.refuses_now:
+            return "450 come again"
         envelope.rcpt_tos.append(address)
         return "250 OK"
 

@@ -6,7 +6,7 @@ from aliquot.delivery.mail import Mail
 from aliquot.delivery.receiver_tables import AnyReceiver, EmailTable, SlackTable
 from aliquot.delivery.slack import Slack
 from aliquot.delivery.webhook import Webhook
-from aliquot.service.notices.outbox import Address
+from aliquot.service.notices.handing import Address
 from aliquot.service.notices.ports import Courier
 
 

@@ -6,10 +6,10 @@ from typing import Final
 
 import aiosmtplib
 
-from aliquot.delivery.posting import tls_context
 from aliquot.delivery.receiver_tables import EmailTable
 from aliquot.delivery.secret_files import read_secret
-from aliquot.delivery.texts import lines
+from aliquot.delivery.texts import lines, one_line
+from aliquot.delivery.trust import tls_context
 from aliquot.service.notices.letters import Letter
 from aliquot.service.notices.ports import NotDelivered
 from aliquot.service.projection_terms import moment
@@ -35,7 +35,7 @@ class Mail:
             timeout=table.timeout_s,
             use_tls=table.security == "tls",
             start_tls=table.security == "starttls",
-            tls_context=None if table.security == "none" else tls_context(table.ca_file),
+            tls_context=None if table.security == "none" else tls_context(table.ca_file, protocol="smtp"),
             username=table.user,
             password=password,
         )
@@ -44,7 +44,9 @@ class Mail:
                 await server.send_message(self._message(letter, recipients), recipients=recipients)
         except aiosmtplib.SMTPRecipientsRefused as error:
             is_final = all(one.code >= 500 for one in error.recipients)
-            raise NotDelivered("it takes nothing for the address", is_final=is_final) from None
+            raise NotDelivered("it takes nothing for the address", is_final=is_final, is_of_letter=True) from None
+        except aiosmtplib.SMTPDataError as error:
+            raise NotDelivered(f"it answered {error.code} to the letter", is_of_letter=True) from None
         except aiosmtplib.SMTPAuthenticationError as error:
             raise NotDelivered(f"it does not accept the user and password: code {error.code}") from None
         except aiosmtplib.SMTPResponseException as error:
@@ -67,15 +69,10 @@ class Mail:
         message = EmailMessage()
         message["From"] = self._table.sender
         message["To"] = ", ".join(recipients)
-        message["Subject"] = f"[aliquot] {_one_line(letter.subject)}"
+        message["Subject"] = f"[aliquot] {one_line(letter.subject, most=SUBJECT_CHARACTERS)}"
         message["Date"] = format_datetime(moment(letter.notices[-1].made_us))
         message["Message-ID"] = f"<{letter.key}@{self._table.sender.rpartition('@')[2]}>"
         message["Auto-Submitted"] = "auto-generated"  # RFC 3834: no machine answers
         message["Idempotency-Key"] = letter.key
         message.set_content("\n".join([*lines(letter), "", "-- ", _FOOTER]))
         return message
-
-
-def _one_line(text: str) -> str:
-    shown = "".join(sign if sign.isprintable() else " " for sign in text)
-    return shown if len(shown) <= SUBJECT_CHARACTERS else f"{shown[: SUBJECT_CHARACTERS - 1]}…"

@@ -11,6 +11,14 @@ from aliquot.service.notices.letters import Letter
 
 CHARACTERS_MAX: Final = 4000
 """What is longer is cut off by Slack itself."""
+_NOTHING: Final = "\N{ZERO WIDTH SPACE}"
+_ESCAPED: Final = (
+    ("&", "&amp;"),
+    ("<", "&lt;"),
+    (">", "&gt;"),
+    ("@", f"@{_NOTHING}"),
+    ("://", f":{_NOTHING}//"),
+)
 
 
 class Slack:
@@ -27,8 +35,8 @@ class Slack:
 
 
 def text(letter: Letter) -> str:
-    """Names are other people's: none of them mentions anybody, or is a link."""
+    """Names are other people's: none of them mentions anybody, or is a link. Chats find both in plain text, too."""
     shown = "\n".join(lines(letter))
-    for sign, escaped in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;")):
+    for sign, escaped in _ESCAPED:
         shown = shown.replace(sign, escaped)
     return shown if len(shown) <= CHARACTERS_MAX else f"{shown[: CHARACTERS_MAX - 1]}…"

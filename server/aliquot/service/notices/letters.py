@@ -1,12 +1,12 @@
 """Letters: one notice, or several that are told together, as a receiver gets them."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import groupby
 
 from aliquot_schema.ids import UserId
-from aliquot_schema.notices import Delivery, Severity
+from aliquot_schema.notices import Delivery, NoticeKind, Severity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,12 +36,19 @@ class Letter:
         return first if len(self.notices) == 1 else f"{len(self.notices)} notices; the first: {first}"
 
 
-def due(deliveries: Iterable[Delivery], *, now_us: int) -> Iterator[tuple[Delivery, ...]]:
-    """What is to be sent now, letter by letter. Those that are gathered were told to be due at one time, so that the
-    same ones stay together over repeats and restarts."""
+def due(deliveries: Iterable[Delivery], *, now_us: int) -> list[tuple[Delivery, ...]]:
+    """What is to be sent now, letter by letter: what is urgent, then what was due first. Those that are gathered were
+    told to be due at one time, so that the same ones stay together over repeats and restarts."""
     ripe = sorted((one for one in deliveries if one.next_us <= now_us), key=_together)
-    for _, group in groupby(ripe, key=_together):
-        yield tuple(sorted(group, key=lambda one: one.id))
+    found = [tuple(sorted(group, key=lambda one: one.id)) for _, group in groupby(ripe, key=_together)]
+    return sorted(found, key=lambda notices: (not is_urgent(notices), notices[0].next_us, notices[0].id))
+
+
+def is_urgent(notices: Sequence[Delivery]) -> bool:
+    """Whether a letter waits for nothing: something critical has begun, or somebody looks whether it comes."""
+    return any(
+        one.kind is NoticeKind.TEST or (one.severity is Severity.CRITICAL and not one.is_over) for one in notices
+    )
 
 
 def key_of(notices: Sequence[Delivery]) -> str:

@@ -7,8 +7,8 @@ from functools import partial
 from typing import Final
 
 from aliquot.service.draft import Draft
+from aliquot.service.notices.handing import Address
 from aliquot.service.notices.letters import Letter
-from aliquot.service.notices.outbox import Address
 from aliquot.service.notices.ports import NotDelivered
 from aliquot.service.notices.room import Room
 from aliquot.service.notices.routing import Fact, receivers_of

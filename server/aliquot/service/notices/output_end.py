@@ -1,7 +1,8 @@
 """The end of an output: the last lines that a session printed, found without reading all of it."""
 
 import asyncio
-from collections.abc import AsyncIterator
+import logging
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
 from typing import Final
 
@@ -11,6 +12,9 @@ from aliquot_schema.errors import AliquotError
 from aliquot_schema.ids import SessionId
 from aliquot_schema.launching import LogChunk
 from aliquot_schema.leases import Kernel
+from aliquot_schema.notices import Delivery, NoticeKind
+
+log: Final = logging.getLogger("aliquot.notices")
 
 WINDOW_BYTES: Final = 16 * 1024
 """So much of the end is read."""
@@ -18,6 +22,17 @@ BYTES_MAX: Final = 2 * WINDOW_BYTES
 OFFSET_MAX: Final = 2**60
 LINE_CHARACTERS: Final = 500
 WAIT_S: Final = 10.0
+TOLD_MAX: Final = 5
+"""Outputs in one letter: a hundred sessions that fail together fail of the same, mostly."""
+_WITH_OUTPUT: Final = frozenset({NoticeKind.SESSION_FAILED, NoticeKind.RETRIES_SPENT})
+
+
+async def ends_of(state: State, outputs: Outputs, notices: Sequence[Delivery], *, most: int) -> tuple[str, ...]:
+    """Of each notice's session so many lines; empty for what has not failed, and for all but the first few."""
+    failed = [one for one in notices if one.kind in _WITH_OUTPUT][: TOLD_MAX if most > 0 else 0]
+    found = await asyncio.gather(*(last_lines(state, outputs, one.subject, most=most) for one in failed))
+    by_id = {one.id: lines for one, lines in zip(failed, found, strict=True)}
+    return tuple(by_id.get(one.id, "") for one in notices)
 
 
 async def last_lines(state: State, outputs: Outputs, session_id: str, *, most: int) -> str:
@@ -32,6 +47,9 @@ async def last_lines(state: State, outputs: Outputs, session_id: str, *, most: i
         async with asyncio.timeout(WAIT_S):
             data = await _end(outputs, kernel)
     except (AliquotError, TimeoutError, OSError):
+        return ""
+    except Exception:
+        log.exception("the output of %s could not be read for a letter", session_id)
         return ""
     lines = data.decode("utf-8", "replace").splitlines()[-most:]
     return "\n".join(_printable(line)[:LINE_CHARACTERS] for line in lines)

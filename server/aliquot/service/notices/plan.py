@@ -7,9 +7,10 @@ from typing import Protocol
 
 from aliquot.service.feed import Feed
 from aliquot.service.journal import Journal
+from aliquot.service.notices.handing import Address
 from aliquot.service.notices.leaders import leader_looks
 from aliquot.service.notices.lookout import Lookout
-from aliquot.service.notices.outbox import Address, Outbox
+from aliquot.service.notices.outbox import Outbox
 from aliquot.service.notices.room import Room
 from aliquot.service.notices.rules import DEFAULTS, Rules
 from aliquot.service.notices.scribe import Scribe

@@ -40,13 +40,15 @@ class NoticeRecords(Protocol):
 class NotDelivered(Exception):
     """A receiver did not take a letter. The message has no secrets in it."""
 
-    def __init__(self, words: str, *, is_final: bool = False) -> None:
+    def __init__(self, words: str, *, is_final: bool = False, is_of_letter: bool = False) -> None:
         """
         Args:
             is_final: whether it would not take it the next time either.
+            is_of_letter: whether it may well take letters for others.
         """
         super().__init__(words)
         self.is_final = is_final
+        self.is_of_letter = is_of_letter
 
 
 class Courier(Protocol):
