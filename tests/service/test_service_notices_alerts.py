@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 
 from aliquot.clock import RandomIds
+from aliquot.service.notices.handing import Address
 from aliquot.service.notices.leaders import leader_looks
 from aliquot.service.notices.lookout import Lookout
-from aliquot.service.notices.outbox import Address
 from aliquot.service.notices.ports import NotDelivered
 from aliquot.service.notices.receivers import Receiver
 from aliquot.service.notices.room import Room

@@ -8,17 +8,19 @@ from typing import Any
 
 from aliquot.clock import RandomIds
 from aliquot.service.notices.conditions import Look
+from aliquot.service.notices.handing import Address
 from aliquot.service.notices.letters import Letter
-from aliquot.service.notices.outbox import Address, Outbox
+from aliquot.service.notices.outbox import Outbox
 from aliquot.service.notices.ports import NotDelivered
 from aliquot.service.notices.receivers import Receiver
 from aliquot.service.notices.room import Room
 from aliquot.service.notices.rules import DEFAULTS, Rules
 from aliquot.service.notices.scribe import Scribe
-from aliquot.service.notices.watch import Watch
+from aliquot.service.notices.watch import ACTOR, Watch
 from aliquot_schema.agents import Agent
 from aliquot_schema.events import Event
-from aliquot_schema.notices import AlertRule, NoticeRule
+from aliquot_schema.ids import KernelId
+from aliquot_schema.notices import Alert, AlertRule, NoticeRule, Severity
 from service_bench import agent
 from service_stage import Stage, stage
 
@@ -100,3 +102,27 @@ def of_stage(on: Stage, *receivers: Receiver, **more: Any) -> Notices:
         ),
         boxes=boxes,
     )
+
+
+async def alert(on: Notices, words: str, *, severity: Severity = Severity.WARNING) -> Alert:
+    """One that is opened now."""
+    now_us = on.on.clock.now_us()
+    made = Alert(
+        id=f"alr_{now_us}",
+        rule=AlertRule.DISK_LOW,
+        subject=words,
+        severity=severity,
+        words=words,
+        opened_us=now_us,
+        told_us=now_us,
+    )
+    return await on.on.journal.transact(lambda draft: draft.put(made, "opened"), actor=ACTOR)
+
+
+async def fails(on: Notices, *, code: int = 3, **asked: Any) -> str:
+    """A session that fails by itself."""
+    name = await on.on.submit(**asked)
+    await on.on.advance()
+    on.on.executor.ends(KernelId(f"{name}.1.0"), code=code)
+    await on.on.settle()
+    return name

@@ -1,0 +1,143 @@
+"""The outbox, when receivers are down and letters are many: who waits for whom, and for how long."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from aliquot.service.notices.handing import Address, handed_over
+from aliquot.service.notices.letters import Letter
+from aliquot.service.notices.outbox import ROUND
+from aliquot.service.notices.output_end import TOLD_MAX
+from aliquot.service.notices.ports import NotDelivered
+from aliquot.service.notices.receivers import Receiver
+from aliquot.service.notices.watch import ACTOR
+from aliquot_schema.ids import AgentId, KernelId, UserId
+from aliquot_schema.launching import LogChunk
+from aliquot_schema.notices import Delivery, NoticeKind, Severity
+from notices_stage import Box, Notices, alert, fails, notices
+
+pytestmark = pytest.mark.anyio
+
+OPS = Receiver(name="ops", kind="webhook")
+OWNERS = Receiver(name="owners", kind="webhook", tells_alerts=False, tells_owners=True)
+
+
+async def test_what_waits_behind_others_for_a_day_is_given_up_too() -> None:
+    async with notices(OPS) as on:
+        await on.tell()
+        on.boxes["ops"].errors.extend(NotDelivered("it answered 500") for _ in range(100))
+        for number in range(60):
+            await alert(on, f"alert {number}")
+        for _ in range(26):
+            await on.tell()
+            on.on.clock.passes(3600)
+        assert on.on.state.noticed.deliveries == {}
+        assert on.kinds("delivery").count("given_up") == 60
+        on.boxes["ops"].errors.clear()
+        await on.tell()
+        assert on.boxes["ops"].letters == []
+
+
+async def test_what_is_critical_waits_neither_for_its_turn_nor_for_the_end_of_a_rest() -> None:
+    async with notices(OPS) as on:
+        await on.tell()
+        for number in range(ROUND + 5):
+            await alert(on, f"alert {number}")
+        await alert(on, "burning", severity=Severity.CRITICAL)
+        await on.tell()
+        assert on.boxes["ops"].words[0] == ["burning"]
+        assert len(on.boxes["ops"].words) == ROUND
+        on.boxes["ops"].errors.extend(NotDelivered("it answered 500") for _ in range(3))
+        for _ in range(3):
+            await alert(on, "burning", severity=Severity.CRITICAL)
+        await on.tell()
+        await on.tell()
+        assert len(on.boxes["ops"].errors) == 2, "what was made before the failure waits"
+        await alert(on, "worse", severity=Severity.CRITICAL)
+        await on.tell()
+        assert len(on.boxes["ops"].errors) == 1
+        on.on.clock.passes(20)
+        on.boxes["ops"].errors.clear()
+        await on.tell()
+        assert ["worse"] in on.boxes["ops"].words
+
+
+async def test_an_address_that_is_not_taken_keeps_nobody_else_waiting() -> None:
+    async with notices(OWNERS) as on:
+        box = on.boxes["owners"]
+        box.errors.extend([NotDelivered("no", is_of_letter=True)] * 2)
+        for user in ("ann", "ann", "bob"):
+            await waiting_for(on, user)
+        await on.outbox.run_once("owners")
+        assert (len(box.errors), box.letters) == (0, []), "her second letter was not tried"
+        for user in ("ann", "cat"):
+            await waiting_for(on, user)
+        await on.outbox.run_once("owners")
+        assert [letter.user for letter in box.letters] == ["cat"]
+        on.on.clock.passes(11)
+        await on.outbox.run_once("owners")
+        assert sorted(str(letter.user) for letter in box.letters) == ["ann", "ann", "ann", "bob", "cat"]
+
+
+async def waiting_for(on: Notices, user: str) -> None:
+    """A letter that is due now."""
+    now_us = on.on.clock.now_us()
+    made = Delivery(
+        id=f"dlv_{now_us}",
+        receiver="owners",
+        kind=NoticeKind.SESSION_FAILED,
+        severity=Severity.WARNING,
+        subject="ses_1",
+        words="it has failed",
+        user=UserId(user),
+        notice_id=f"event:{now_us}",
+        made_us=now_us,
+        next_us=now_us,
+    )
+    await on.on.journal.transact(lambda draft: draft.put(made, "queued"), actor=ACTOR)
+
+
+async def test_a_courier_that_never_ends_is_a_failure() -> None:
+    class Hung(Box):
+        async def deliver(self, letter: Letter) -> None:
+            await asyncio.Event().wait()
+
+    async with notices(OPS) as on:
+        one = await alert(on, "low")
+        await on.tell()
+        letter = Letter(key=one.id, user=None, email=None, notices=())
+        error = await handed_over(Address(receiver=OPS, courier=Hung()), letter, most_s=0.01)
+        assert str(error) == "it was not done within 0.01 s"
+
+
+async def test_of_many_that_fail_together_a_few_outputs_are_read() -> None:
+    mail = Receiver(name="mail", kind="webhook", tells_alerts=False, tells_owners=True, output_lines=2, gather_s=3600)
+    async with notices(mail) as on:
+        await on.tell()
+        follow, asked = on.on.executor.follow_log, set[str]()
+
+        def counted(agent: AgentId, kernel: KernelId, *, offset: int) -> AsyncIterator[LogChunk]:
+            asked.add(kernel)
+            return follow(agent, kernel, offset=offset)
+
+        on.on.executor.follow_log = counted  # type: ignore[method-assign, assignment]
+        for _ in range(TOLD_MAX + 3):
+            await fails(on)
+        await on.tell()
+        on.on.clock.passes(3601)
+        await on.tell()
+        (letter,) = on.boxes["mail"].letters
+        assert len(letter.notices) == len(letter.details) == TOLD_MAX + 3
+        assert len(asked) == TOLD_MAX
+
+
+async def test_a_receiver_that_is_down_does_not_keep_the_others_waiting() -> None:
+    async with notices(OPS, Receiver(name="chat", kind="slack")) as on:
+        await on.tell()
+        on.boxes["ops"].errors.extend(NotDelivered("it answered 500") for _ in range(9))
+        for number in range(5):
+            await alert(on, f"alert {number}")
+        await on.tell()
+        assert len(on.boxes["chat"].letters) == 5
+        assert len(on.boxes["ops"].errors) == 8, "the first failure ends the round"
