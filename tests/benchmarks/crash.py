@@ -48,7 +48,7 @@ query ($run: String!, $after: String) {
 async def crash() -> dict[str, float]:
     """First a server alone under the fastest submissions, then everything in turn, on SQLite and on PostgreSQL."""
     rounds = [await _on_sqlite(), await _on_postgresql()]
-    alone = await _server_alone()
+    alone = await server_alone()
     return {
         "crash_lost": alone["crash_lost"] + sum(found.lost for found in rounds),
         "crash_id_reused": alone["crash_id_reused"] + sum(found.ids_reused for found in rounds),
@@ -74,7 +74,7 @@ def _told(found: CrashFindings) -> CrashFindings:
     return found
 
 
-async def _server_alone() -> dict[str, int]:
+async def server_alone() -> dict[str, int]:
     """Sessions end by themselves after a while, so that some start, run and end around each crash."""
     acknowledged: list[tuple[str, str]] = []
     async with cluster() as server:
@@ -93,6 +93,7 @@ async def _server_alone() -> dict[str, int]:
         "crash_lost": sum(session_id not in names for session_id in ids),
         "crash_id_reused": reused,
         "crash_orphans": orphans,
+        "crash_acknowledged": len(ids),
     }
 
 

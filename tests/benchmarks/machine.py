@@ -3,9 +3,25 @@
 import os
 import tempfile
 import time
+from pathlib import Path
 from statistics import median
 
+import psutil
+
 ROUNDS = 50
+
+
+def description() -> str:
+    """Its cores and memory, in words."""
+    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "unknown CPU")
+    return f"{len(os.sched_getaffinity(0))} cores of {model}, {psutil.virtual_memory().total / 1e9:.0f} GB of memory"
+
+
+def circumstances() -> str:
+    """The day, and what weighs on the machine: its load of the last minute, and the time of a sync."""
+    day = time.strftime("%Y-%m-%d", time.gmtime())
+    return f"{day}, load {os.getloadavg()[0]:.1f}, fsync {fsync_p50_s() * 1e3:.2f} ms"
 
 
 def fsync_p50_s() -> float:

@@ -23,6 +23,11 @@ class Key:
         return reached[sign] if sign in reached else abs(value - limit) <= float(slack or 0)
 
 
+def written(value: float) -> str:
+    """A number with as many digits as mean something."""
+    return f"{value:,.0f}" if value == int(value) or value >= 1000 else f"{value:.4g}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
     """One setting that gives one or more numbers."""

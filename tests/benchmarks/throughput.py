@@ -13,9 +13,10 @@ CLIENTS = 8
 @scenario(Key(name="jobs_per_s", what="`true` sessions started and finished, 64 mock GPUs", reach=">= 100"))
 async def throughput() -> dict[str, float]:
     """Submitting is part of it: the queue fills while it is worked off."""
-    async with cluster() as server, Connection(server.port, server.token) as connection:
+    async with cluster() as server:
         bodies = [creation(argv=["true"], run="throughput") for _ in range(SESSIONS)]
         began = time.perf_counter()
         await submit(server, bodies, clients=CLIENTS)
-        await until_count(connection, SESSIONS, run="throughput", states=["completed"])
+        async with Connection(server.port, server.token) as connection:
+            await until_count(connection, SESSIONS, run="throughput", states=["completed"])
         return {"jobs_per_s": SESSIONS / (time.perf_counter() - began)}
