@@ -51,6 +51,19 @@ async def test_a_time_finds_what_was_held_in_it(store: DatabaseStore, monkeypatc
     assert len(await between(store, 0, 1000)) == 6
 
 
+async def test_what_is_given_back_while_it_is_read_counts_once(store: DatabaseStore) -> None:
+    granted = await grant(store, session(), from_us=10, ended_us=None)
+    pages = DatabaseHeld(store).between(0, 100)
+    first = await anext(pages)
+    ended = replace(granted, version=2, released_us=90, evidence=EndEvidence.EXIT_FILE)
+    write = Write(record=ended, kind="lease.released")
+    await store.commit(Batch(writes=(write,), at_us=90, actor="system:test"))
+    assert await between(store, 0, 100) == [replace(first[0], ended_us=90)]  # it is in the record
+    assert [(one.from_us, one.ended_us) for page in [first, *[page async for page in pages]] for one in page] == [
+        (10, 100)
+    ]
+
+
 async def test_a_session_finds_all_that_it_ever_held(store: DatabaseStore) -> None:
     first, second = session(), session()
     await grant(store, first, from_us=10, ended_us=20)

@@ -7,8 +7,8 @@ from typing import Any, Final, Protocol, TypeVar
 from sqlalchemy import ColumnElement, Connection, Select, and_, func, literal, or_, select, tuple_
 
 from aliquot.service.history.held import Held
-from aliquot.store.audit.following import follow
-from aliquot.store.audit.tables import HOLDINGS
+from aliquot.store.audit.following import MARK, follow
+from aliquot.store.audit.tables import HOLDINGS, MARKS
 from aliquot.store.tables import SESSIONS
 from aliquot_schema.ids import LEASE_PREFIX, SESSION_PREFIX, AgentId, DeviceId, ProjectId, SessionId, SlotName, UserId
 from aliquot_schema.sessions import DEFAULT_PROJECT
@@ -38,10 +38,11 @@ class DatabaseHeld:
 
     async def between(self, since_us: int, until_us: int) -> AsyncIterator[tuple[Held, ...]]:
         await self._follow()
-        yield await self._database.read(partial(_open, until_us=until_us))
+        held, told = await self._database.read(partial(_open, until_us=until_us))
+        yield held
         after: tuple[Any, ...] = (since_us + 1, "", "", "")
         while True:
-            page, last = await self._database.read(partial(_ended, after=after, until_us=until_us))
+            page, last = await self._database.read(partial(_ended, after=after, until_us=until_us, told=told))
             yield page
             if last is None:
                 return
@@ -56,18 +57,23 @@ class DatabaseHeld:
             continue
 
 
-def _open(connection: Connection, *, until_us: int) -> tuple[Held, ...]:
-    """What is held now."""
-    return _found(connection, _asked(until_us).where(HOLDINGS.c.ended_us.is_(None), HOLDINGS.c.from_us < until_us))
+def _open(connection: Connection, *, until_us: int) -> tuple[tuple[Held, ...], int]:
+    """What is held now, and the number of the last event that tells of it."""
+    held = _asked(until_us).where(HOLDINGS.c.ended_us.is_(None), HOLDINGS.c.from_us < until_us)
+    return _found(connection, held), connection.execute(select(MARKS.c.number).where(MARKS.c.id == MARK)).scalar_one()
 
 
 def _ended(
-    connection: Connection, *, after: tuple[Any, ...], until_us: int
+    connection: Connection, *, after: tuple[Any, ...], until_us: int, told: int
 ) -> tuple[tuple[Held, ...], tuple[Any, ...] | None]:
-    """The next page of what was given back, and where the one after it begins; None at the end."""
+    """The next page of what was given back, and where the one after it begins; None at the end.
+
+    Args:
+        told: the last event that counts; what is given back since then was held.
+    """
     asked = _asked(until_us).add_columns(*(column.label(f"key_{place}") for place, column in enumerate(_KEY)))
     asked = asked.where(tuple_(*_KEY) > tuple_(*map(literal, after)), HOLDINGS.c.ended_us > after[0] - 1)
-    rows = connection.execute(asked.order_by(*_KEY).limit(PAGE)).all()
+    rows = connection.execute(asked.where(HOLDINGS.c.ended_event <= told).order_by(*_KEY).limit(PAGE)).all()
     page = tuple(_held(row) for row in rows if row.from_us < until_us)
     return page, tuple(rows[-1][-len(_KEY) :]) if len(rows) == PAGE else None
 
