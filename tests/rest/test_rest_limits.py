@@ -96,7 +96,12 @@ async def test_nobody_finds_by_a_guess_what_he_is_not_shown() -> None:
 
 @pytest.mark.parametrize(
     ("headers", "status"),
-    [({"host": "evil.example.org"}, 421), ({"origin": "https://evil.example.org"}, 403), ({"host": "a/b"}, 400)],
+    [
+        ({"host": "evil.example.org"}, 421),
+        ({"origin": "https://evil.example.org"}, 403),
+        ({"origin": "http://["}, 403),
+        ({"host": "a/b"}, 400),
+    ],
 )
 async def test_the_guard_refuses_each_face_in_its_own_words(headers: dict[str, str], status: int) -> None:
     async with stand(ISSUER) as on, on.client("the-servers-own-token") as root:

@@ -74,7 +74,10 @@ def _matches(host: str, allowed: str) -> bool:
 
 
 def _is_same(origin: str, host: str) -> bool:
-    return urlsplit(origin.lower()).netloc == host.lower()
+    try:
+        return urlsplit(origin.lower()).netloc == host.lower()
+    except ValueError:
+        return False
 
 
 def _hostname(url: str) -> str | None:

@@ -55,6 +55,7 @@ def is_safe(address: str) -> bool:
     """Whether nobody between here and there can answer in its place."""
     try:
         parts = urlsplit(address)
+        _ = parts.port
     except ValueError:
         return False
     is_here = parts.hostname in ("127.0.0.1", "::1", "localhost")

@@ -143,6 +143,8 @@ async def fetched(address: str) -> bytes:
                     raise ValueError(f"{address} answers too much")
     except TimeoutError:
         raise ValueError(f"{address} does not answer") from None
+    except httpx.InvalidURL as error:
+        raise ValueError(f"{address!r} is no address: {error}") from None
     return body
 
 

@@ -12,6 +12,8 @@ from aliquot.api.oidc.provider_keys import KINDS, ProviderKeys
 from aliquot_schema.errors import Unauthenticated
 
 TEXT_CHARS_MAX: Final = 16 * 1024
+SUBJECT_CHARS_MAX: Final = 255
+"""Source: OpenID Connect Core 1.0, 2."""
 _NEEDED: Final = ["exp", "iss", "aud", "sub"]
 
 
@@ -56,9 +58,14 @@ class Tokens:
             raise Unauthenticated("The token is too old; get a new one from the identity provider.") from None
         except (PyJWTError, ValueError, OverflowError) as error:
             raise Unauthenticated(f"The token of the identity provider does not hold: {error}.") from None
-        if not claims["sub"]:
-            raise Unauthenticated("The token does not say whose it is.")
+        if not _is_name(claims["sub"]):
+            raise Unauthenticated(f"The token does not say whose it is, in 1 to {SUBJECT_CHARS_MAX} plain characters.")
         return claims
+
+
+def _is_name(subject: str) -> bool:
+    """Whether it can be kept, in any database; no provider gives another one."""
+    return 0 < len(subject) <= SUBJECT_CHARS_MAX and subject.isprintable()
 
 
 def _head(text: str) -> tuple[str, str | None]:
@@ -69,5 +76,5 @@ def _head(text: str) -> tuple[str, str | None]:
         raise Unauthenticated("The token cannot be read.") from None
     algorithm, kid = head.get("alg"), head.get("kid")
     if not isinstance(algorithm, str) or algorithm not in KINDS:
-        raise Unauthenticated(f"Tokens signed by {str(algorithm)[:20]} are not taken; {', '.join(KINDS)} are.")
+        raise Unauthenticated(f"Tokens signed by {ascii(algorithm)[:24]} are not taken; {', '.join(KINDS)} are.")
     return algorithm, kid if isinstance(kid, str) else None
