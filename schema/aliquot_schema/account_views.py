@@ -67,6 +67,8 @@ class UserChanges:
     """Empty = none any more."""
     projects: tuple[str, ...] | None = None
     disabled: bool | None = None
+    forget_identity: bool = False
+    """Whoever comes next under the name, by a token of the identity provider, is this user."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ import pytest
 import websockets
 
 from aliquot.api.limits import Limits
-from aliquot.api.login_codes import CODES_MAX, CODES_OF_KEY_MAX, LoginCodes
+from aliquot.api.login_codes import CODES_MAX, CODES_OF_OWNER_MAX, LoginCodes
 from aliquot.api.sockets import TOO_MANY_SOCKETS
 from aliquot_schema.ids import KeyId
 from oidc_stand import stand
@@ -46,11 +46,11 @@ async def test_of_many_sockets_that_come_at_once_no_more_are_let_in_than_one_may
 
 def test_nobody_ends_the_login_codes_of_others_by_asking_for_his_own() -> None:
     codes = LoginCodes()
-    servers, bobs = codes.new(None), codes.new(KeyId("key_bob"))
-    anns = [codes.new(KeyId("key_ann")) for _ in range(CODES_OF_KEY_MAX + 5)]
-    assert [codes.take(code) is not None for code in anns] == [False] * 5 + [True] * CODES_OF_KEY_MAX
+    servers, bobs = codes.new(None, owner="root"), codes.new(KeyId("key_bob"), owner="bob")
+    anns = [codes.new(KeyId(f"key_{number}"), owner="ann") for number in range(CODES_OF_OWNER_MAX + 5)]
+    assert [codes.take(code) is not None for code in anns] == [False] * 5 + [True] * CODES_OF_OWNER_MAX
     assert (codes.take(bobs), codes.take(servers)) == (("key_bob",), (None,))
     assert codes.take(bobs) is None
     for number in range(2 * CODES_MAX):
-        codes.new(KeyId(f"key_{number % CODES_MAX}"))
+        codes.new(KeyId(f"key_{number % CODES_MAX}"), owner=f"user{number % CODES_MAX}")
     assert len(codes._codes) <= CODES_MAX

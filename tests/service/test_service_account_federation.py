@@ -91,6 +91,61 @@ async def test_a_record_follows_what_newer_tokens_say_and_no_older_one() -> None
         assert (user.role, user.projects, user.version) == (Role.VIEWER, ("a",), 2)
 
 
+async def test_clocks_that_differ_turn_nothing_back() -> None:
+    async with stage([]) as on:
+        federation, _ = federation_of(on)
+        await federation.user_of(told(on, has_role=True))
+        ahead = on.clock.now_us() + 20_000_000
+        admin = replace(ANN, has_role=True, role=Role.ADMIN, issued_us=ahead)
+        viewer = replace(admin, role=Role.VIEWER, issued_us=ahead + 1_000_000)
+        for identity in (admin, viewer, admin, viewer):
+            await federation.user_of(identity)
+        user = on.state.people.users[UserId("ann")]
+        assert (user.role, user.version) == (Role.VIEWER, 3)
+
+
+async def test_who_is_in_no_group_any_more_has_no_rights_by_what_he_still_has() -> None:
+    async with stage([]) as on:
+        federation, _ = federation_of(on)
+        out = told(on, has_role=True, role=None)
+        with pytest.raises(Unauthenticated, match="oidc-roles"):
+            await federation.user_of(out)
+        assert on.state.people.users == {}
+        await federation.user_of(told(on, has_role=True, role=Role.OPERATOR, projects=("a",)))
+        with pytest.raises(Unauthenticated, match="oidc-roles"):
+            await federation.user_of(out)
+        assert on.state.people.users[UserId("ann")].role is Role.OPERATOR, "that token was older"
+        for _ in range(2):
+            with pytest.raises(Unauthenticated, match="oidc-roles"):
+                await federation.user_of(told(on, has_role=True, role=None, projects=()))
+        user = on.state.people.users[UserId("ann")]
+        assert (user.role, user.projects, user.version) == (Role.VIEWER, (), 2)
+
+
+async def test_nobody_new_comes_under_a_name_that_people_take_for_anothers() -> None:
+    async with stage([]) as on:
+        federation, accounts = federation_of(on)
+        await federation.user_of(told(on))
+        for name, words in (("Ann", "there is ann already"), ("Root", "there is root already"), ("root", "server's")):
+            with pytest.raises(Unauthenticated, match=words):
+                await federation.user_of(told(on, name=name, subject="https://id#2"))
+        await accounts.create_user(ROOT, NewUser(name="ANN", role=Role.VIEWER))
+        assert await federation.user_of(told(on, name="ANN", subject="https://id#2")) == "ANN"
+
+
+async def test_an_admin_says_that_a_name_is_another_persons_now() -> None:
+    async with stage([]) as on:
+        federation, accounts = federation_of(on)
+        await federation.user_of(told(on))
+        later = told(on, subject="https://new#1")
+        with pytest.raises(Unauthenticated, match="--forget-identity"):
+            await federation.user_of(later)
+        await accounts.update_user(ROOT, "ann", UserChanges(forget_identity=True), None)
+        assert on.state.people.known_as(ANN.subject) is None
+        assert await federation.user_of(later) == "ann"
+        assert on.state.people.known_as(later.subject) is on.state.people.users[UserId("ann")]
+
+
 async def test_one_who_is_disabled_stays_so() -> None:
     async with stage([]) as on:
         federation, accounts = federation_of(on)

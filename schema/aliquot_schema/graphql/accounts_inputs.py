@@ -31,6 +31,9 @@ class UpdateUserInput:
     unix_name: str | None = _field("The Unix account that the user's jobs run as; empty is none.")
     projects: list[str] | None = _field("All of them, in place of those before.")
     disabled: bool | None = _field("Whether nobody comes in by the user's keys.")
+    forget_identity: bool | None = _field(
+        "Whether who this was at the identity provider counts no more: whoever comes next under the name is this user."
+    )
     expected_version: int | None = _field("Refuse if it is not at this version.")
 
     def to_changes(self) -> UserChanges:
@@ -40,6 +43,7 @@ class UpdateUserInput:
             unix_name=self.unix_name,
             projects=None if self.projects is None else tuple(self.projects),
             disabled=self.disabled,
+            forget_identity=bool(self.forget_identity),
         )
 
 

@@ -124,7 +124,10 @@ class TokenAuth:
         scheme, _, token = authorization.partition(" ")
         if scheme.lower() != "bearer":
             raise self._refusal("The Authorization header is not of the kind Bearer.")
-        return self.of_text(token.strip())
+        found = self._shown(token.strip())
+        if found is None:
+            raise self._refusal("The token is neither the server's nor a key that holds.")
+        return found
 
     def of_text(self, text: str) -> Bearer:
         """Tell who shows a token or a key.
@@ -132,13 +135,9 @@ class TokenAuth:
         Raises:
             Unauthenticated: it is neither.
         """
-        if hmac.compare_digest(text.encode(), self._token):
-            return self._admin
-        found = self._people.shown(text, now_us=self._now_us())
-        if found is None and self._door is not None:
-            found = self._door.shown(text, now_us=self._now_us())
+        found = self._shown(text)
         if found is None:
-            raise self._refusal("The token is neither the server's nor a key that holds.")
+            raise Unauthenticated("This is neither the server's token nor a key that holds.")
         return found
 
     def holder(self, key_id: KeyId | None) -> Bearer | None:
@@ -148,9 +147,12 @@ class TokenAuth:
         found = self._people.bearer(key_id, now_us=self._now_us())
         return self._door.bearer(key_id, now_us=self._now_us()) if found is None and self._door else found
 
-    def new_login_code(self, key_id: KeyId | None = None) -> str:
-        """Make a code that signs one browser in, once, within a quarter of an hour, as whoever has the key."""
-        return self._codes.new(key_id)
+    def new_login_code(self, bearer: Bearer | None = None) -> str:
+        """Make a code that signs one browser in, once, within a quarter of an hour, as somebody who was let in; without
+        one, as the holder of the server's token."""
+        if bearer is None or bearer.key_id is None:
+            return self._codes.new(None, owner="")
+        return self._codes.new(bearer.key_id, owner=bearer.user)
 
     def redeem(self, code: str) -> str:
         """Take a code out of use, and give the cookie that it stands for.
@@ -174,6 +176,12 @@ class TokenAuth:
     def seconds_to(self, at_us: int) -> float:
         """How long it is until then, by the clock that keys are judged by."""
         return (at_us - self._now_us()) / 1e6
+
+    def _shown(self, text: str) -> Bearer | None:
+        if hmac.compare_digest(text.encode(), self._token):
+            return self._admin
+        found = self._people.shown(text, now_us=self._now_us())
+        return self._door.shown(text, now_us=self._now_us()) if found is None and self._door is not None else found
 
     def _now_us(self) -> int:
         return int(self._now() * 1e6)

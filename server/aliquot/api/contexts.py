@@ -101,6 +101,8 @@ class Contexts:
             await self.auth.look_at_connection(context.connection_params)
             context.bearer = self.auth.of_connection(context.connection_params)
         else:
+            # Looked at with the handshake, which may be a while ago.
+            await self.auth.look_at(connection.headers.get("authorization"))
             context.bearer = self.auth.of_headers(connection.headers.get("authorization"), connection.cookies)
         context.caller = caller_of(context.bearer, request_id=context.caller.request_id)
 

@@ -45,8 +45,8 @@ class SignIn:
         await self._auth.look_at(f"Bearer {key}")
         try:
             return _signed_in(request, self._auth.cookie_for(key))
-        except Unauthenticated:
-            return _form("This is neither the server's token nor a key that holds.", status=401)
+        except Unauthenticated as error:
+            return _form(error.message, status=401)
 
     async def login_code(self, request: Request) -> Response:
         """Make a code. A token or a key does here: a browser's cookie cannot make more of itself."""
@@ -57,7 +57,7 @@ class SignIn:
             response = json_response(body, status=401)
             response.headers["www-authenticate"] = "Bearer"
             return response
-        code = self._auth.new_login_code(bearer.key_id)
+        code = self._auth.new_login_code(bearer)
         return json_response({"code": code, "path": f"{LOGIN_PATH}?code={code}"})
 
 

@@ -68,6 +68,10 @@ def change(
     unix: Unix = None,
     project: Project = None,
     enable: Annotated[bool, typer.Option("--enable", help="Let a disabled user in again.")] = False,
+    forget_identity: Annotated[
+        bool,
+        typer.Option("--forget-identity", help="Whoever comes next under the name by a token of the provider is it."),
+    ] = False,
     cluster: InCluster = None,
     server: AtServer = None,
     token_file: TokenFile = None,
@@ -82,6 +86,7 @@ def change(
         unix_name=unix,
         projects=_projects(project),
         disabled=False if enable else None,
+        forget_identity=forget_identity or None,
     )
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
         done = client.update_user(wanted)

@@ -32,9 +32,17 @@ class People:
 
     def put_user(self, user: User) -> None:
         """What is true of a user from now on."""
+        known = self.users.get(user.id)
+        if known is not None and known.subject is not None and known.subject != user.subject:
+            self.subjects.pop(known.subject, None)
         self.users[user.id] = user
         if user.subject is not None:
             self.subjects[user.subject] = user.id
+
+    def known_as(self, subject: str) -> User | None:
+        """Who is told so by the identity provider."""
+        name = self.subjects.get(subject)
+        return None if name is None else self.users.get(name)
 
     def put_key(self, key: ApiKey) -> None:
         """What is true of a key from now on."""

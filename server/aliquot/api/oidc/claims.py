@@ -14,22 +14,24 @@ def identity_of(claims: Claims, terms: OidcSettings) -> Identity:
     """Who shows a token that holds.
 
     Raises:
-        Unauthenticated: it does not say what it has to, or he may not come in.
+        Unauthenticated: it does not say what it has to.
     """
     groups = _groups(claims, terms.oidc_groups_claim)
     found = [Role[role.upper()] for group, role in terms.oidc_roles.items() if group in groups]
-    if not found and terms.oidc_default_role == "nobody":
-        raise Unauthenticated("The token is of nobody in a group that may come in; see the setting oidc-roles.")
     issued = claims.get("iat")
     return Identity(
         subject=f"{claims['iss']}#{claims['sub']}",
         name=_name(claims, terms.oidc_name_claim),
-        role=max(found) if found else Role[terms.oidc_default_role.upper()],
+        role=max(found, default=_default_role(terms)),
         has_role=bool(terms.oidc_roles),
         projects=_projects(groups, terms.oidc_projects) if terms.oidc_projects else None,
         unix_name=_text(claims, terms.oidc_unix_claim) if terms.oidc_unix_claim else None,
         issued_us=int(issued * 1_000_000) if isinstance(issued, int | float) else 0,
     )
+
+
+def _default_role(terms: OidcSettings) -> Role | None:
+    return None if terms.oidc_default_role == "nobody" else Role[terms.oidc_default_role.upper()]
 
 
 def _name(claims: Claims, claim: str) -> str:

@@ -9,7 +9,7 @@ import base64
 import time
 from collections.abc import Callable
 from hashlib import sha256
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -19,8 +19,10 @@ from aliquot.api.oidc.tokens import Tokens, is_token
 from aliquot.service.accounts.federation import Federation, Identity
 from aliquot.service.people import Bearer, People
 from aliquot_schema.errors import AliquotError, Unauthenticated
-from aliquot_schema.ids import KeyId, ProjectId, UserId
+from aliquot_schema.ids import KeyId, ProjectId
 from aliquot_schema.roles import Role
+
+T = TypeVar("T")
 
 PREFIX: Final = "oidc_"
 LOOKED_AT_S: Final = 300.0
@@ -33,7 +35,8 @@ END_S_MAX: Final = 2**33
 class _Given(msgspec.Struct, frozen=True, array_like=True):
     """What a token gave."""
 
-    user: str
+    subject: str
+    """`<issuer>#<sub>`: which user that is now, if any, is looked up."""
     expires_us: int
     role: int | None
     """The highest role in which it acts; None = the user's own."""
@@ -61,25 +64,28 @@ class OidcDoor:
         self._federation = federation
         self._people = people
         self._monotonic = monotonic
-        self._found: dict[bytes, tuple[float, KeyId | AliquotError]] = {}
-        """By the digest of a token: until when it is known, and what it is, or what stands against it."""
+        self._found: dict[bytes, tuple[float, KeyId]] = {}
+        """By the digest of a token: until when it is known, and what it is."""
+        self._refused: dict[bytes, str] = {}
+        """What stands against tokens. They are apart: whoever has none that holds drives out nobody's that does."""
 
     async def look_at(self, text: str) -> None:
         """Have a token looked at, so that `shown` knows of it. Never refuses by itself."""
         if not is_token(text):
             return
         digest = sha256(text.encode()).digest()
-        until, known = self._found.get(digest, (0.0, None))
-        if isinstance(known, str) and until > self._monotonic():
+        until, _ = self._found.get(digest, (0.0, None))
+        if until > self._monotonic():
             return
         try:
-            found: KeyId | AliquotError = await self._reference(text)
+            reference = await self._reference(text)
         except AliquotError as error:
-            found = error
-        self._found.pop(digest, None)
-        while len(self._found) >= KEPT:
-            self._found.pop(next(iter(self._found)))
-        self._found[digest] = self._monotonic() + LOOKED_AT_S, found
+            self._found.pop(digest, None)
+            # It may hold what the token says, which need not be text that can be sent.
+            _keep(self._refused, digest, error.message.encode(errors="replace").decode())
+        else:
+            self._refused.pop(digest, None)
+            _keep(self._found, digest, (self._monotonic() + LOOKED_AT_S, reference))
 
     def shown(self, text: str, *, now_us: int) -> Bearer | None:
         """Who shows a token that was looked at; None when it is no such token.
@@ -89,16 +95,21 @@ class OidcDoor:
         """
         if not is_token(text):
             return None
-        _, found = self._found.get(sha256(text.encode()).digest(), (0.0, None))
-        if isinstance(found, AliquotError):
-            raise Unauthenticated(found.message)
-        return None if found is None else self.bearer(found, now_us=now_us)
+        digest = sha256(text.encode()).digest()
+        if digest not in self._found:
+            raise Unauthenticated(self._refused.get(digest, "The token was not looked at; try again."))
+        bearer = self.bearer(self._found[digest][1], now_us=now_us)
+        if bearer is None:
+            raise Unauthenticated("The token is too old, or whose it is may not come in any more; get a new one.")
+        return bearer
 
     def bearer(self, reference: KeyId, *, now_us: int) -> Bearer | None:
         """Who has come in by a token that is not at its end; None when he may not be here any more."""
         given = _read(reference)
-        user = None if given is None else self._people.users.get(UserId(given.user))
-        if given is None or user is None or user.disabled or given.expires_us <= now_us:
+        if given is None or given.expires_us <= now_us or not given.subject.startswith(f"{self._terms.oidc_issuer}#"):
+            return None
+        user = self._people.known_as(given.subject)
+        if user is None or user.disabled:
             return None
         projects = user.projects
         if given.projects is not None:
@@ -109,9 +120,9 @@ class OidcDoor:
     async def _reference(self, text: str) -> KeyId:
         claims = await self._tokens.claims(text)
         identity = identity_of(claims, self._terms)
-        user = await self._federation.user_of(identity)
+        await self._federation.user_of(identity)
         end_s = min(int(claims["exp"]), END_S_MAX)
-        return _written(user, identity, expires_us=int((end_s + self._terms.oidc_leeway_s) * 1e6))
+        return _written(identity, expires_us=int((end_s + self._terms.oidc_leeway_s) * 1e6))
 
 
 def is_reference(key_id: str) -> bool:
@@ -119,10 +130,17 @@ def is_reference(key_id: str) -> bool:
     return key_id.startswith(PREFIX)
 
 
-def _written(user: UserId, identity: Identity, *, expires_us: int) -> KeyId:
-    role = int(identity.role) if identity.has_role else None
+def _keep(known: dict[bytes, T], digest: bytes, what: T) -> None:
+    known.pop(digest, None)
+    while len(known) >= KEPT:
+        known.pop(next(iter(known)))
+    known[digest] = what
+
+
+def _written(identity: Identity, *, expires_us: int) -> KeyId:
+    role = int(identity.role) if identity.has_role and identity.role is not None else None
     projects = identity.projects and tuple(map(ProjectId, identity.projects))
-    given = msgspec.json.encode(_Given(user, expires_us, role, projects))
+    given = msgspec.json.encode(_Given(identity.subject, expires_us, role, projects))
     return KeyId(PREFIX + base64.urlsafe_b64encode(given).decode().rstrip("="))
 
 

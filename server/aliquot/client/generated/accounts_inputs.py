@@ -58,5 +58,7 @@ class UpdateUserInput(Struct, frozen=True, kw_only=True, omit_defaults=True, for
     """All of them, in place of those before."""
     disabled: bool | None = None
     """Whether nobody comes in by the user's keys."""
+    forget_identity: bool | None = None
+    """Whether who this was at the identity provider counts no more: whoever comes next under the name is this user."""
     expected_version: int | None = None
     """Refuse if it is not at this version."""

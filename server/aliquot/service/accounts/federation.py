@@ -5,7 +5,7 @@ somebody else: it counts once, when he first comes in.
 """
 
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, NoReturn
 
 from aliquot.service.accounts.names import project_names, unix_name, user_name
 from aliquot.service.accounts.users import TRIES_MAX, Users
@@ -28,8 +28,8 @@ class Identity:
     subject: str
     """`<issuer>#<sub>`."""
     name: str
-    role: Role
-    """What he is, where the provider says; else what he is to begin with."""
+    role: Role | None
+    """What he is, where the provider says; else what he is to begin with. None: he may not come in."""
     has_role: bool
     """Whether the provider says what people are, now and later; else an admin does."""
     projects: tuple[str, ...] | None
@@ -64,7 +64,9 @@ class Federation:
             Unauthenticated: he may not come in; the message says why.
             Unavailable: nothing can be written down now.
         """
-        known = self._people.users.get(self._people.subjects.get(identity.subject, UserId("")))
+        known = self._people.known_as(identity.subject)
+        if identity.role is None:
+            await self._shut_out(known, identity)
         if known is not None and (known.disabled or _following(known, identity) == known):
             return known.id
         for _ in range(TRIES_MAX):
@@ -78,27 +80,50 @@ class Federation:
                 raise Unauthenticated(f"{identity.name[:80]} cannot come in: {error.message}") from None
         raise Unavailable("others change users at this moment; try again")
 
+    async def _shut_out(self, known: User | None, identity: Identity) -> NoReturn:
+        """Somebody who was in a group that may come in, and is in none now, has no more rights by what he still has:
+        tokens of before, and keys."""
+        least = replace(identity, role=Role.VIEWER)
+        if known is not None and not known.disabled and _following(known, least) != known:
+            await self._journal.transact(lambda draft: self._written(draft, least), actor=ACTOR)
+        raise Unauthenticated("The token is of nobody in a group that may come in; see the setting oidc-roles.")
+
     def _written(self, draft: Draft, identity: Identity) -> UserId:
-        known = draft.user(self._people.subjects.get(identity.subject, UserId("")))
-        now_us = self._clock.now_us()
+        known, now_us = self._people.known_as(identity.subject), self._clock.now_us()
         if known is None:
             known = self._named(draft, user_name(identity.name), identity, now_us=now_us)
         wanted = _following(known, identity)
         if wanted != known or not known.version:
             what = "changed" if known.version else "created"
-            draft.put(self._users.checked(replace(wanted, changed_us=now_us)), what)
+            # Its clock may be ahead of this one: what is older than this token must not count as newer than the change.
+            changed_us = max(now_us, identity.issued_us)
+            draft.put(self._users.checked(replace(wanted, changed_us=changed_us)), what)
         return known.id
 
     def _named(self, draft: Draft, name: UserId, identity: Identity, *, now_us: int) -> User:
         """Who has this name and was nobody's so far, or somebody new."""
         known = draft.user(name)
-        if name == self._owner or (known is not None and known.subject is not None):
-            raise Unauthenticated(f"{name} is somebody else here")
-        if known is None and not self._is_open:
-            raise Unauthenticated(f"there is no user {name}; ask an admin to make one")
+        if name == self._owner:
+            raise Unauthenticated(f"{name} is the holder of the server's token")
+        if known is not None and known.subject is not None:
+            raise Unauthenticated(
+                f"{name} is somebody else here; if it is you who has the name now, have an admin say so "
+                f"(aliquot user set {name} --forget-identity)"
+            )
         if known is not None and known.disabled:
             raise Unauthenticated(f"{name} is disabled")
-        return known or User(id=name, role=identity.role, created_us=now_us)
+        if known is not None:
+            return known
+        alike = next((other for other in (*self._people.users, self._owner) if other.lower() == name.lower()), None)
+        if alike is not None:
+            raise Unauthenticated(
+                f"there is {alike} already, and {name} would be taken for the same; if it is another person, ask an "
+                f"admin to make the user {name}"
+            )
+        if not self._is_open:
+            raise Unauthenticated(f"there is no user {name}; ask an admin to make one")
+        assert identity.role is not None
+        return User(id=name, role=identity.role, created_us=now_us)
 
 
 def _following(known: User, identity: Identity) -> User:
@@ -107,5 +132,5 @@ def _following(known: User, identity: Identity) -> User:
     if identity.issued_us <= known.changed_us:
         return wanted
     projects = known.projects if identity.projects is None else project_names(identity.projects)
-    role = identity.role if identity.has_role else known.role
+    role = identity.role if identity.has_role and identity.role is not None else known.role
     return replace(wanted, role=role, projects=projects, unix_name=known.unix_name or unix_name(identity.unix_name))

@@ -145,6 +145,8 @@ def _checked(changes: UserChanges) -> dict[str, Any]:
         given["projects"] = project_names(changes.projects)
     if changes.disabled is not None:
         given["disabled"] = changes.disabled
+    if changes.forget_identity:
+        given["subject"] = None
     return given
 
 

@@ -1,0 +1,107 @@
+"""What the door makes of tokens once their signature is looked at: who comes in, until when, and what others lose."""
+
+import base64
+import json
+import time
+from collections.abc import AsyncIterator
+from typing import Any, Final
+
+import httpx
+import jwt
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
+from jwt.algorithms import ECAlgorithm
+
+from aliquot.api.login_codes import CODES_OF_OWNER_MAX
+from aliquot.api.oidc.oidc_door import KEPT
+from aliquot.api.oidc.provider_keys import ProviderKeys
+from aliquot_schema.account_views import UserChanges
+from aliquot_schema.ids import UserId
+from aliquot_schema.requests import Caller
+from aliquot_schema.roles import Role
+from oidc_stand import Stand, stand
+
+pytestmark = pytest.mark.anyio
+
+ISSUER: Final = "https://id.example.org"
+KEY: Final = ec.generate_private_key(ec.SECP256R1())
+ROOT: Final = Caller(user=UserId("root"), request_id="req_test", role=Role.ADMIN)
+
+
+async def told(address: str) -> bytes:
+    """What the provider answers."""
+    public: dict[str, Any] = ECAlgorithm.to_jwk(KEY.public_key(), as_dict=True)
+    keys = {"keys": [public | {"kid": "first"}]}
+    return json.dumps(keys if address.endswith("/keys") else {"issuer": ISSUER, "jwks_uri": f"{ISSUER}/keys"}).encode()
+
+
+@pytest.fixture
+async def here() -> AsyncIterator[Stand]:
+    async with stand(ISSUER, keys=ProviderKeys(ISSUER, fetch=told), oidc_users="new") as running:
+        yield running
+
+
+def token(sub: str = "4711", *, left_s: int = 600, **more: Any) -> str:
+    now = int(time.time())
+    said = {"iss": ISSUER, "aud": "aliquot", "sub": sub, "iat": now, "exp": now + left_s, "preferred_username": "ann"}
+    return jwt.encode(said | more, KEY, algorithm="ES256", headers={"kid": "first"})
+
+
+def by_hand(head: str) -> str:
+    """A token that nobody has signed."""
+    return ".".join(base64.urlsafe_b64encode(part).decode().rstrip("=") for part in (head.encode(), b"{}", b"x"))
+
+
+@pytest.mark.parametrize("path", ["/queue", "/graphql", "/healthz"])
+async def test_what_is_no_text_in_a_token_is_a_refusal_and_no_fault(here: Stand, path: str) -> None:
+    for text in (by_hand(r'{"alg": "\ud800"}'), token(preferred_username="\ud800")):
+        async with here.client(text) as client:
+            answer = await client.get(path)
+        assert answer.status_code == (200 if path == "/healthz" else 401), answer.text
+
+
+async def test_those_who_make_tokens_up_drive_out_nobodys(here: Stand) -> None:
+    mine = token()
+    await here.door.look_at(mine)
+    for number in range(KEPT + 1):
+        await here.door.look_at(f"{number}..")
+    bearer = here.door.shown(mine, now_us=0)
+    assert bearer is not None
+    assert bearer.user == "ann"
+
+
+async def test_who_is_refused_hears_why(here: Stand) -> None:
+    mine = token()
+    assert (await here.me(mine)).status_code == 200
+    await here.accounts.disable_user(ROOT, "ann", None)
+    assert "may not come in any more" in (await here.me(mine)).text
+    async with httpx.AsyncClient(base_url=here.url, timeout=60) as browser:
+        refused = await browser.post("/login", data={"key": token(left_s=-600)}, headers={"origin": here.url})
+    assert refused.status_code == 401
+    assert "The token is too old" in refused.text
+
+
+async def test_what_was_opened_as_a_user_ends_when_he_is_somebody_else(here: Stand) -> None:
+    mine, before = token(), here.stage.state.revision
+    assert (await here.me(mine)).status_code == 200
+    assert here.stage.state.revision == before + 1
+    bearer = here.door.shown(mine, now_us=0)
+    assert bearer is not None
+    assert bearer.key_id is not None
+    await here.accounts.update_user(ROOT, "ann", UserChanges(forget_identity=True), None)
+    assert here.door.bearer(bearer.key_id, now_us=0) is None
+    assert (await here.me(token("4712"))).json()["data"]["me"]["name"] == "ann"
+    assert here.door.bearer(bearer.key_id, now_us=0) is None
+    assert (await here.me(mine)).status_code == 401
+
+
+async def test_many_tokens_of_one_end_no_login_codes_of_others(here: Stand) -> None:
+    async with here.client("the-servers-own-token") as root:
+        theirs = (await root.post("/login-code")).json()["path"]
+        mine = []
+        for number in range(CODES_OF_OWNER_MAX + 1):
+            async with here.client(token(left_s=600 + number)) as client:
+                mine.append((await client.post("/login-code")).json()["path"])
+        first, last = [(await root.get(path)).status_code for path in (mine[0], mine[-1])]
+        assert (first, last) == (401, 303)
+        assert (await root.get(theirs)).status_code == 303
