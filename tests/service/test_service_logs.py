@@ -100,6 +100,29 @@ def test_nobody_adds_lines_to_the_log(lines: Lines) -> None:
     assert lines.plain[0].endswith("/a\\x0a2026-01-01 INFO aliquot.x: forged\\x0d  user=x\\x0ay\\x1b[31m")
 
 
+def test_a_name_hides_no_field_and_makes_none(lines: Lines) -> None:
+    lines.begin("console")
+    told = logging.getLogger("aliquot.x")
+    told.info("session allocated devices", extra={"user": "al", "attempt": 1})
+    told.info("ses_1: allocated", extra={"session_id": "ses_1", "user": "ann session_id=ses_2"})
+    told.info("\u202esaid backwards")
+    assert [line.partition("aliquot.x: ")[2] for line in lines.plain] == [
+        "session allocated devices  user=al attempt=1",
+        'ses_1: allocated  user="ann session_id=ses_2"',
+        "\\x202esaid backwards",
+    ]
+
+
+def test_what_an_error_quotes_is_no_line_of_the_log(lines: Lines) -> None:
+    lines.begin("console")
+    try:
+        raise ValueError("wrong:\n2026-01-01 INFO aliquot.x: forged\r2026-01-01 INFO aliquot.x: forged")
+    except ValueError:
+        logging.getLogger("aliquot.x").exception("failed")
+    assert [line for line in lines.plain if not line.startswith("  ")] == lines.plain[:1]
+    assert lines.plain[-1] == "  2026-01-01 INFO aliquot.x: forged\\x0d2026-01-01 INFO aliquot.x: forged"
+
+
 def test_libraries_are_heard_from_warnings_on(lines: Lines) -> None:
     lines.begin("console")
     logging.getLogger("chatty").info("something")
