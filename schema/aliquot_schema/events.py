@@ -11,6 +11,7 @@ from aliquot_schema.notices import Alert, Delivery, NoticeMark, NoticeRule, Subs
 from aliquot_schema.orchestration import Orchestration
 from aliquot_schema.policies import PolicyDocument
 from aliquot_schema.quotas import Account, Quota
+from aliquot_schema.secrets import SecretNames
 from aliquot_schema.sessions import Session
 
 Record = (
@@ -31,6 +32,7 @@ Record = (
     | Delivery
     | Subscriber
     | NoticeMark
+    | SecretNames
 )
 """Everything the store holds a row of, and events carry the full new state of."""
 
@@ -57,6 +59,7 @@ class Entity(StrEnum):
     DELIVERY = "delivery"
     SUBSCRIBER = "subscriber"
     NOTICE_MARK = "notice_mark"
+    SECRETS = "secrets"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

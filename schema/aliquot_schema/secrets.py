@@ -1,6 +1,7 @@
 """Secrets: what a user stores for sessions, and how a session is given it. Values are never part of a record."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
@@ -34,6 +35,16 @@ class SecretGrant:
     use: SecretUse
     value: str | None = field(default=None, repr=False)
     """None = there is none of that name any more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecretNames:
+    """What the log tells of somebody's secrets: that they were set and deleted, and never what they are."""
+
+    id: UserId
+    version: int = 0
+    set_us: Mapping[str, int] = field(default_factory=dict)
+    """By the name of each: when it was set last."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

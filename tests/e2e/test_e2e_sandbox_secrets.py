@@ -9,6 +9,7 @@ import pytest
 
 from aliquot.cli.main_job.own_server import OwnServer
 from aliquot.client import Client
+from aliquot.client.generated.audit import AuditFilterInput
 from aliquot.execution.agent.confinement.sandbox_probe import why_no_sandbox
 from aliquot.execution.agent.job_user import JobUserPolicy, resolve_user
 from e2e_sessions import submit, until, until_state
@@ -100,6 +101,10 @@ async def test_a_secret_is_where_its_job_is_and_nowhere_else(two_gpus: OwnServer
         assert (await output_of(client, again)).strip() == str(len(VALUE))
         with pytest.raises(Exception, match="has no secret other"):
             await submit(client, "true", {"cpu": "1"}, secrets=[{"name": "other", "as_env": "OTHER"}])
+        changes = (await client.audit(filter=AuditFilterInput(kind="secrets.set"))).edges
+        assert len(changes) == 1
+        assert "token" in repr(changes)
+        assert VALUE not in repr(changes)
     assert VALUE not in two_gpus.log_tail()
     assert holding(two_gpus.data_folder) == []
 

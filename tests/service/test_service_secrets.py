@@ -1,10 +1,9 @@
 """The vault, over a store in memory: whose secrets they are, and what orders get of them."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 
 import pytest
 
-from aliquot.clock import SystemClock
 from aliquot.core.confinement_terms import limits_of, sandbox_of, secrets_of
 from aliquot.service.ports import StoreUnavailable
 from aliquot.service.secrets.ports import StoredSecret
@@ -14,7 +13,9 @@ from aliquot_schema.ids import KernelId, UserId
 from aliquot_schema.launching import LaunchOrder
 from aliquot_schema.requests import Caller, NewSession
 from aliquot_schema.roles import Role
-from aliquot_schema.secrets import SECRETS_MAX, VALUE_BYTES_MAX, SecretGrant, SecretUse
+from aliquot_schema.secrets import SECRETS_MAX, VALUE_BYTES_MAX, SecretGrant, SecretNames, SecretUse
+from service_bench import agent
+from service_stage import Stage, stage
 
 pytestmark = pytest.mark.anyio
 
@@ -53,8 +54,14 @@ def drawer() -> Drawer:
 
 
 @pytest.fixture
-def vault(drawer: Drawer) -> Vault:
-    vault = Vault(clock=SystemClock())
+async def scene() -> AsyncIterator[Stage]:
+    async with stage([agent("a", devices=1)]) as found:
+        yield found
+
+
+@pytest.fixture
+def vault(drawer: Drawer, scene: Stage) -> Vault:
+    vault = Vault(clock=scene.clock, journal=scene.journal)
     vault.store = drawer
     return vault
 
@@ -83,6 +90,21 @@ async def test_everybody_has_his_own_and_nobody_elses(vault: Vault) -> None:
     await vault.delete_secret(ANNA, "token")
     with pytest.raises(NotFound):
         await vault.delete_secret(ANNA, "token")
+
+
+async def test_the_log_tells_who_set_and_deleted_which_and_never_what(vault: Vault, scene: Stage) -> None:
+    began = scene.state.revision
+    await vault.set_secret(ANNA, "token", "hers")
+    await vault.set_secret(ANNA, "other", "hers too")
+    await vault.delete_secret(ANNA, "token")
+    with pytest.raises(NotFound):
+        await vault.delete_secret(ANNA, "token")
+    events = await scene.store.events_after(began, limit=10)
+    told = [(event.kind, event.entity_id, event.actor, event.request_id) for event in events]
+    assert told == [(f"secrets.{what}", "anna", "anna", "r") for what in ("set", "set", "deleted")]
+    names = [list(event.record.set_us) for event in events if isinstance(event.record, SecretNames)]
+    assert names == [["token"], ["token", "other"], ["other"]]
+    assert "hers" not in repr(events)
 
 
 async def test_orders_get_values_and_no_text_shows_them(vault: Vault) -> None:

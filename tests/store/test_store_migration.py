@@ -15,10 +15,10 @@ from sqlalchemy import Connection, text
 
 import store_records as make
 from aliquot.service.ports import StoreUnavailable
+from aliquot.store.all_tables import ALL_TABLES
 from aliquot.store.migration import HEAD, REVISIONS
 from aliquot.store.sqlite import back_up
 from aliquot.store.store import Database
-from aliquot.store.tables import METADATA
 from store_places import Place
 
 pytestmark = pytest.mark.anyio
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.anyio
 
 async def test_the_migrated_schema_is_the_models(database: Database) -> None:
     def differences(connection: Connection) -> list[Any]:
-        return compare_metadata(MigrationContext.configure(connection, opts={"compare_type": True}), METADATA)
+        return compare_metadata(MigrationContext.configure(connection, opts={"compare_type": True}), ALL_TABLES)
 
     assert await database.read(differences) == []
 
@@ -38,7 +38,7 @@ async def test_a_difference_would_be_seen(database: Database) -> None:
             connection.execute(text("ALTER TABLE agents ADD COLUMN extra TEXT"))
 
     def differences(connection: Connection) -> list[str]:
-        return [change[0] for change in compare_metadata(MigrationContext.configure(connection), METADATA)]
+        return [change[0] for change in compare_metadata(MigrationContext.configure(connection), ALL_TABLES)]
 
     await database.write(alter)
     assert sorted(await database.read(differences)) == ["add_index", "remove_column"]

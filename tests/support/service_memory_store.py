@@ -14,6 +14,7 @@ from aliquot_schema.notices import Alert, Delivery, NoticeMark, NoticeRule, Subs
 from aliquot_schema.orchestration import Orchestration
 from aliquot_schema.policies import PolicyDocument
 from aliquot_schema.quotas import Account, Quota
+from aliquot_schema.secrets import SecretNames
 from aliquot_schema.sessions import Session
 
 ENTITIES: dict[type, Entity] = {
@@ -34,6 +35,7 @@ ENTITIES: dict[type, Entity] = {
     Delivery: Entity.DELIVERY,
     Subscriber: Entity.SUBSCRIBER,
     NoticeMark: Entity.NOTICE_MARK,
+    SecretNames: Entity.SECRETS,
 }
 
 

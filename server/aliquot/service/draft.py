@@ -30,6 +30,7 @@ from aliquot_schema.notices import Alert, Delivery, NoticeMark, NoticeRule, Subs
 from aliquot_schema.orchestration import ORCHESTRATION_ID, Orchestration
 from aliquot_schema.policies import POLICY_ID, PolicyDocument
 from aliquot_schema.quotas import Account, Quota, account_id
+from aliquot_schema.secrets import SecretNames
 from aliquot_schema.sessions import DEFAULT_PROJECT, Session
 
 R = TypeVar(
@@ -51,6 +52,7 @@ R = TypeVar(
     Delivery,
     Subscriber,
     NoticeMark,
+    SecretNames,
 )
 
 N = TypeVar("N", bound=Notice)
@@ -73,6 +75,7 @@ _ENTITY: Final[dict[type, str]] = {
     Delivery: "delivery",
     Subscriber: "subscriber",
     NoticeMark: "notice_mark",
+    SecretNames: "secrets",
 }
 
 
@@ -238,6 +241,7 @@ _KNOWN: Final[dict[type, Callable[[State, Any], Record | None]]] = {
     Finding: lambda state, id_: state.findings.get(id_),
     User: lambda state, id_: state.people.users.get(id_),
     ApiKey: lambda state, id_: state.people.keys.get(id_),
+    SecretNames: lambda state, id_: state.secret_names.get(id_),
     Orchestration: lambda state, _: state.orchestration if state.orchestration.version else None,
 }
 """How the state finds a record of each kind; a document that nobody ever wrote is not there."""

@@ -12,11 +12,13 @@ from aliquot_schema.leases import Kernel, Lease
 from aliquot_schema.orchestration import Orchestration
 from aliquot_schema.policies import PolicyDocument
 from aliquot_schema.quotas import Account, Quota
+from aliquot_schema.secrets import SecretNames
 from aliquot_schema.sessions import Session
 
 _LOADED: Final = (
     User,
     ApiKey,
+    SecretNames,
     Orchestration,
     PolicyDocument,
     Quota,

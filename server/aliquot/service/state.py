@@ -37,6 +37,7 @@ from aliquot_schema.orchestration import Orchestration
 from aliquot_schema.policies import PolicyDocument
 from aliquot_schema.quotas import Account, Quota
 from aliquot_schema.reasons import Verdict
+from aliquot_schema.secrets import SecretNames
 from aliquot_schema.sessions import Session
 from aliquot_schema.states import KernelState, SessionState
 
@@ -69,6 +70,7 @@ class State:
         self.quotas: dict[QuotaId, Quota] = {}
         self.accounts: dict[str, Account] = {}
         self.people = People()
+        self.secret_names: dict[UserId, SecretNames] = {}
         self.noticed = Noticed()
         self.findings: dict[str, Finding] = {}
         """Those that stand."""
@@ -373,5 +375,6 @@ _WRITERS: Final[dict[type, Callable[..., None]]] = {
     Finding: State._put_finding,
     User: lambda state, user: state.people.put_user(user),
     ApiKey: lambda state, key: state.people.put_key(key),
+    SecretNames: lambda state, names: state.secret_names.update({names.id: names}),
     **dict.fromkeys(KINDS, lambda state, record: state.noticed.put(record)),
 }

@@ -21,6 +21,7 @@ from aliquot.store.mapping import (
     POLICY,
     QUOTA,
     RULE,
+    SECRETS,
     SESSION,
     SLOT,
     SUBSCRIBER,
@@ -73,7 +74,7 @@ def _records(connection: Connection, *, ended_limit: int) -> Iterator[Record]:
     leases = select(LEASES).where(LEASES.c.id.in_(union(select(LEASES.c.id).where(_HELD), of_present)))
     yield from _read(connection, AGENT, select(AGENT.table))
     yield from _read(connection, SLOT, select(SLOT.table))
-    for small in (ORCHESTRATION, POLICY, QUOTA, ACCOUNT, USER, KEY, RULE, SUBSCRIBER, NOTICE_MARK):
+    for small in (ORCHESTRATION, POLICY, QUOTA, ACCOUNT, USER, KEY, RULE, SUBSCRIBER, NOTICE_MARK, SECRETS):
         yield from _read(connection, small, select(small.table))
     yield from _read(connection, FINDING, select(FINDING.table).where(FINDING.table.c.closed_us.is_(None)))
     yield from _read(connection, ALERT, select(ALERT.table).where(ALERT.table.c.closed_us.is_(None)))

@@ -22,6 +22,7 @@ from aliquot_schema.notices import Alert, Delivery, NoticeMark, NoticeRule, Subs
 from aliquot_schema.orchestration import Orchestration
 from aliquot_schema.policies import PolicyDocument
 from aliquot_schema.quotas import Account, Quota
+from aliquot_schema.secrets import SecretNames
 from aliquot_schema.sessions import Session
 
 R = TypeVar("R", bound=Record)
@@ -103,6 +104,7 @@ ORCHESTRATION: Final = RecordMapping(Orchestration, entity=Entity.ORCHESTRATION,
 FINDING: Final = RecordMapping(Finding, entity=Entity.FINDING, table=FINDINGS)
 USER: Final = RecordMapping(User, entity=Entity.USER, table=tables.USERS)
 KEY: Final = RecordMapping(ApiKey, entity=Entity.KEY, table=tables.KEYS)
+SECRETS: Final = RecordMapping(SecretNames, entity=Entity.SECRETS, table=tables.SECRET_NAMES)
 RULE: Final = RecordMapping(NoticeRule, entity=Entity.NOTICE_RULE, table=outbox.RULES)
 ALERT: Final = RecordMapping(Alert, entity=Entity.ALERT, table=outbox.ALERTS)
 DELIVERY: Final = RecordMapping(Delivery, entity=Entity.DELIVERY, table=outbox.DELIVERIES)
@@ -112,7 +114,11 @@ NOTICES: Final = (RULE, ALERT, DELIVERY, SUBSCRIBER, NOTICE_MARK)
 
 MAPPINGS: Final[dict[type[Record], RecordMapping[Any]]] = {
     m.record: m
-    for m in (AGENT, SLOT, POLICY, QUOTA, SESSION, KERNEL, LEASE, ACCOUNT, FINDING, ORCHESTRATION, USER, KEY, *NOTICES)
+    for m in (
+        *(AGENT, SLOT, POLICY, QUOTA, SESSION, KERNEL, LEASE, ACCOUNT, FINDING, ORCHESTRATION, USER, KEY),
+        *NOTICES,
+        SECRETS,
+    )
 }
 """In the order in which tables are written and loaded; it is the same everywhere, so that writers do not deadlock."""
 BY_ENTITY: Final[dict[str, RecordMapping[Any]]] = {str(m.entity): m for m in MAPPINGS.values()}

@@ -20,6 +20,7 @@ REVISIONS: Final = (
     "0011",
     "0012",
     "0013",
+    "0014",
 )
 """Every revision in `migrations/versions`, oldest first."""
 HEAD: Final = REVISIONS[-1]

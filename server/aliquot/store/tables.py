@@ -295,6 +295,16 @@ class KeyRow(Row, table=True):
     revoked_us: int | None = _number()
 
 
+class SecretNamesRow(Row, table=True):
+    """`SecretNames`."""
+
+    __tablename__ = "secret_names"
+
+    id: str = _key()
+    version: int = _number()
+    set_us: str = _text()
+
+
 class EventRow(Row, table=True):
     """One link of the log, see `aliquot.store.chain`."""
 
@@ -346,5 +356,6 @@ FINDINGS: Final[Table] = METADATA.tables["findings"]
 USERS: Final[Table] = METADATA.tables["users"]
 KEYS: Final[Table] = METADATA.tables["keys"]
 ORCHESTRATION: Final[Table] = METADATA.tables["orchestration"]
+SECRET_NAMES: Final[Table] = METADATA.tables["secret_names"]
 EVENTS: Final[Table] = METADATA.tables["events"]
 COUNTER: Final[Table] = METADATA.tables["counter"]

@@ -38,7 +38,7 @@ class Accounts(Users):
         secret: Callable[[], str] = new_secret,
     ) -> None:
         super().__init__(state=state, journal=journal, clock=clock)
-        self.vault = Vault(clock=clock)
+        self.vault = Vault(clock=clock, journal=journal)
         self._ids = ids
         self._secret = secret
 

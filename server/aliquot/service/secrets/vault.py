@@ -5,12 +5,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from aliquot.service.draft import Draft
+from aliquot.service.journal import Journal
 from aliquot.service.permissions import check_may_submit
 from aliquot.service.ports import Clock, StoreUnavailable
 from aliquot.service.projection_terms import moment
 from aliquot.service.secrets.ports import SecretStore, StoredSecret
 from aliquot_schema.errors import AliquotError, InvalidRequest, LimitExceeded, NotFound, Unavailable
-from aliquot_schema.ids import UserId
+from aliquot_schema.ids import RequestId, UserId
 from aliquot_schema.launching import LaunchOrder
 from aliquot_schema.requests import Caller
 from aliquot_schema.secrets import (
@@ -19,6 +21,7 @@ from aliquot_schema.secrets import (
     VALUE_BYTES_MAX,
     SecretChanged,
     SecretDeleted,
+    SecretNames,
     SecretUse,
     SecretView,
 )
@@ -32,8 +35,9 @@ class Vault:
     store: SecretStore | None = None
     """None: this server keeps none."""
 
-    def __init__(self, *, clock: Clock) -> None:
+    def __init__(self, *, clock: Clock, journal: Journal) -> None:
         self._clock = clock
+        self._journal = journal
 
     async def secrets(self, caller: Caller) -> tuple[SecretView, ...]:
         """The caller's own, by name; see `SecretKeeper`."""
@@ -55,7 +59,9 @@ class Vault:
         if len(known) >= SECRETS_MAX and name not in {secret.name for secret in known}:
             text = f"name: you have {SECRETS_MAX} secrets; delete one first"
             raise LimitExceeded(text, field="name", limit=SECRETS_MAX, actual=len(known) + 1)
-        stored = await store.put(caller.user, name, value, now_us=self._clock.now_us())
+        now_us = self._clock.now_us()
+        await self._note(caller, {**_times(known), name: now_us}, "set")
+        stored = await store.put(caller.user, name, value, now_us=now_us)
         return SecretChanged(secret=_view(stored))
 
     async def delete_secret(self, caller: Caller, name: str) -> SecretDeleted:
@@ -65,8 +71,12 @@ class Vault:
             NotFound, Forbidden, Unavailable.
         """
         check_may_submit(caller)
-        if not await self._kept().delete(caller.user, name):
+        store = self._kept()
+        known = _times(await store.names(caller.user))
+        if known.pop(name, None) is None:
             raise NotFound(f"you have no secret {name[:64]}", kind="secret", id=name[:64])
+        await self._note(caller, known, "deleted")
+        await store.delete(caller.user, name)
         return SecretDeleted(name=name)
 
     async def check(self, owner: UserId, uses: Sequence[SecretUse]) -> None:
@@ -99,6 +109,14 @@ class Vault:
             for order in orders
         ]
 
+    async def _note(self, caller: Caller, set_us: Mapping[str, int], what: str) -> None:
+        """Tell the log before anything is changed: what breaks off in between is in the audit, and may not be done."""
+
+        def change(draft: Draft) -> None:
+            draft.put(SecretNames(id=caller.user, set_us=set_us), what)
+
+        await self._journal.transact(change, actor=caller.user, request_id=RequestId(caller.request_id))
+
     async def _values(self, owner: UserId, orders: Sequence[LaunchOrder]) -> Mapping[str, str]:
         names = {grant.use.name for order in orders for grant in order.secrets if grant.owner == owner}
         try:
@@ -126,6 +144,10 @@ def _check_value(value: str) -> None:
     if size > VALUE_BYTES_MAX:
         text = f"value: {size} bytes are more than {VALUE_BYTES_MAX}"
         raise LimitExceeded(text, field="value", limit=VALUE_BYTES_MAX, actual=size)
+
+
+def _times(known: Sequence[StoredSecret]) -> dict[str, int]:
+    return {secret.name: secret.changed_us for secret in known}
 
 
 def _view(stored: StoredSecret) -> SecretView:

@@ -1,4 +1,4 @@
-"""The table of secrets. It is no part of the event log, and no other table names what is in it."""
+"""The table of secrets. It is no part of the event log, and no other table tells what they are."""
 
 from typing import Final
 
