@@ -1,5 +1,6 @@
 """Alerts: when they open, when they close, and that what comes and goes is one of them."""
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -8,6 +9,7 @@ import pytest
 from aliquot.clock import RandomIds
 from aliquot.service.notices.handing import Address
 from aliquot.service.notices.leaders import leader_looks
+from aliquot.service.notices.letters import Letter
 from aliquot.service.notices.lookout import Lookout
 from aliquot.service.notices.ports import NotDelivered
 from aliquot.service.notices.receivers import Receiver
@@ -18,7 +20,7 @@ from aliquot_schema.devices import DeviceHealth
 from aliquot_schema.ids import AgentId, KernelId
 from aliquot_schema.launching import AgentJoined, AgentSilent, DevicesChanged
 from aliquot_schema.notices import AlertRule, Severity
-from notices_stage import Notices, notices
+from notices_stage import Box, Notices, notices
 from service_bench import gpus
 
 pytestmark = pytest.mark.anyio
@@ -221,7 +223,59 @@ async def test_that_nobody_leads_is_told_without_a_database_too() -> None:
         assert on.boxes["ops"].words == [[words], [f"over, after 0 s: {words}"]]
 
 
+async def test_that_nobody_led_is_written_down_once_the_database_is_back() -> None:
+    looks = leader_looks(1, began_us=0, address="one", is_shared=True)
+    async with notices(OPS, looks=looks) as on:
+        await on.tell()
+        reasons: list[str | None] = ["the database does not answer"]
+        lookout, transact = lookout_of(on, why=lambda: reasons[0]), on.on.journal.transact
+
+        async def away(*_: object, **__: object) -> None:
+            raise StoreUnavailable("the database does not answer")
+
+        on.on.journal.transact = away  # type: ignore[method-assign, assignment]
+        await lookout.run_once()
+        on.on.clock.passes(60)
+        await lookout.run_once()
+        assert on.kinds("alert") == []
+        on.on.journal.transact, reasons[0] = transact, None  # type: ignore[method-assign]
+        await lookout.run_once()
+        await on.look(1)
+        await on.look(61)
+        await on.tell()
+        assert on.kinds("alert") == ["opened", "closed"]
+        words = "nobody leads, as two sees it: the database does not answer"
+        assert on.boxes["ops"].words == [[words], [f"over, after 62 s: {words}"]]
+
+
+async def test_that_nobody_leads_reaches_others_while_a_receiver_hangs_and_one_cannot_be_written_to() -> None:
+    told = asyncio.Event()
+
+    class Hung(Box):
+        async def deliver(self, letter: Letter) -> None:
+            await told.wait()
+
+    class Chat(Box):
+        async def deliver(self, letter: Letter) -> None:
+            await super().deliver(letter)
+            told.set()
+
+    odd, chat = Box(), Chat()
+    odd.errors.append(UnicodeEncodeError("utf-8", "?", 0, 1, "odd"))  # type: ignore[arg-type]
+    receivers = [Receiver(name=name, kind="webhook") for name in ("hung", "odd", "chat")]
+    async with notices(*receivers) as on:
+        on.boxes.update(hung=Hung(), odd=odd, chat=chat)
+        lookout = lookout_of(on, why=lambda: "no server has the seat")
+        await lookout.run_once()
+        on.on.clock.passes(60)
+        async with asyncio.timeout(60):
+            await lookout.run_once()
+        on.on.clock.passes(11)
+        await lookout.run_once()
+        assert [len(box.letters) for box in (odd, chat)] == [1, 1]
+
+
 def lookout_of(on: Notices, *, why: Callable[[], str | None]) -> Lookout:
     room = Room(state=on.on.state, journal=on.on.journal, clock=on.on.clock, ids=RandomIds())
-    addresses = {name: Address(receiver=OPS, courier=box) for name, box in on.boxes.items()}
+    addresses = {name: Address(receiver=replace(OPS, name=name), courier=box) for name, box in on.boxes.items()}
     return Lookout(room, rules=Rules(on.on.state.noticed), addresses=addresses, address="two", why=why)

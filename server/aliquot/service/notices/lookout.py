@@ -1,5 +1,6 @@
 """The lookout: a server that follows says so when nobody leads, for whoever leads cannot."""
 
+import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -7,9 +8,9 @@ from functools import partial
 from typing import Final
 
 from aliquot.service.draft import Draft
-from aliquot.service.notices.handing import Address
+from aliquot.service.notices import backoff
+from aliquot.service.notices.handing import Address, handed_over
 from aliquot.service.notices.letters import Letter
-from aliquot.service.notices.ports import NotDelivered
 from aliquot.service.notices.room import Room
 from aliquot.service.notices.routing import Fact, receivers_of
 from aliquot.service.notices.rules import Rules
@@ -48,6 +49,7 @@ class Lookout:
         """What it has said and is not over."""
         self._is_written = False
         self._untold: list[Delivery] = []
+        """When each is tried next is in it."""
 
     async def run(self) -> None:
         """Look for ever."""
@@ -82,18 +84,19 @@ class Lookout:
             told_us=now_us,
         )
         log.error("%s", alert.words)
-        self._is_written = await self._write(lambda draft: draft.put(alert, "opened"))
+        self._is_written = await self._write(partial(_open, alert))
         self._untold = self._deliveries(alert, alert.words, now_us, is_over=False)
         await self._tell()
 
     async def _end(self, now_us: int) -> None:
-        """What is in the log, the server that leads now closes, and tells."""
+        """What is in the log, at the latest now, the server that leads closes, and tells."""
         alert, self._alert, self._since_us = self._alert, None, None
         self._untold = []
-        if alert is not None and not self._is_written:
-            words = f"over, after {duration((now_us - alert.opened_us) // SECOND_US)}: {alert.words}"
-            self._untold = self._deliveries(alert, words, now_us, is_over=True)
-            await self._tell()
+        if alert is None or self._is_written or await self._write(partial(_open, alert)):
+            return
+        words = f"over, after {duration((now_us - alert.opened_us) // SECOND_US)}: {alert.words}"
+        self._untold = self._deliveries(alert, words, now_us, is_over=True)
+        await self._tell()
 
     def _deliveries(self, alert: Alert, words: str, now_us: int, *, is_over: bool) -> list[Delivery]:
         fact = Fact(
@@ -123,16 +126,26 @@ class Lookout:
         ]
 
     async def _tell(self) -> None:
-        for one in tuple(self._untold):
-            courier = self._addresses[one.receiver].courier
-            try:
-                await courier.deliver(Letter(key=one.id, user=None, email=None, notices=(one,)))
-            except NotDelivered as error:
-                log.warning("receiver %s did not take that nobody leads: %s", one.receiver, error)
-                continue
-            self._untold.remove(one)
-            sent = replace(one, state=DeliveryState.SENT, tries=1, ended_us=self._clock.now_us())
+        """Receivers do not wait for each other."""
+        now_us = self._clock.now_us()
+        ripe = [one for one in self._untold if one.next_us <= now_us]
+        async with asyncio.TaskGroup() as tries:
+            brought = [tries.create_task(self._bring(one)) for one in ripe]
+        waiting = [one for one in self._untold if one.next_us > now_us]
+        self._untold = waiting + [left for task in brought if (left := task.result()) is not None]
+
+    async def _bring(self, one: Delivery) -> Delivery | None:
+        """What is to be tried again; None = nothing."""
+        error = await handed_over(
+            self._addresses[one.receiver], Letter(key=one.id, user=None, email=None, notices=(one,))
+        )
+        now_us, tries = self._clock.now_us(), one.tries + 1
+        if error is None:
+            sent = replace(one, state=DeliveryState.SENT, tries=tries, ended_us=now_us)
             await self._write(partial(_put, sent))
+        if error is None or error.is_final:
+            return None
+        return replace(one, tries=tries, next_us=now_us + backoff.wait_us(tries))
 
     async def _write(self, change: Callable[[Draft], object]) -> bool:
         """Whether the database took it."""
@@ -142,6 +155,12 @@ class Lookout:
             log.warning("that nobody leads could not be written down: %s", error)
             return False
         return True
+
+
+def _open(alert: Alert, draft: Draft) -> None:
+    """Once, also where a try that failed was written all the same."""
+    if draft.notice(Alert, alert.id) is None:
+        draft.put(alert, "opened")
 
 
 def _put(sent: Delivery, draft: Draft) -> None:
