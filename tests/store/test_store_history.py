@@ -136,6 +136,20 @@ async def test_a_coarser_tier_is_kept_as_long_as_a_finer_one(history: HistorySta
     assert Kept(raw_us=1, minutes_us=None, hours_us=1).of(Tier.HOURS) is None
 
 
+async def test_what_another_server_removed_begins_again(history: HistoryStage) -> None:
+    async with history.store() as follower, history.store() as leader:
+        follower.take(sample(roster(devices=1), T0, 10.0))
+        await follower.flush()
+        history.clock.now = T0 + 400 * DAY
+        for _ in range(2):
+            await leader.tend()
+        later = covering(history.clock.now, history.clock.now + 10 * SECOND, step_s=10)
+        follower.take(sample(roster(devices=1), history.clock.now, 20.0))
+        await follower.flush()
+        for store in (follower, leader):
+            assert await curve(store, "n561-0", later) == [20.0]
+
+
 async def test_an_agent_whose_devices_change_goes_on(history: HistoryStage) -> None:
     async with history.store() as store:
         store.take(sample(roster(devices=1), T0, 10.0))

@@ -68,14 +68,16 @@ def add_raw(connection: Connection, blocks: Sequence[Block], *, known: dict[Seri
     """Write blocks in one transaction; those that are there are replaced.
 
     Args:
-        known: ids of series.
+        known: ids of series; another server may have removed some.
     Returns:
-        The ids of those that were not known.
+        The ids of those that were not known, or not there any more.
     """
     with connection.begin():
+        asked = select(SERIES.c.id).where(SERIES.c.id.in_({known[key] for key, _, _ in blocks if key in known}))
+        there = set(connection.execute(asked).scalars())
         found: dict[SeriesKey, int] = {}
         for key, start_us, _ in blocks:
-            if key not in known and key not in found:
+            if known.get(key) not in there and key not in found:
                 found[key] = add_series(connection, key, start_us=start_us)
         ids = known | found
         put(connection, Tier.RAW, [(ids[key], start_us, body) for key, start_us, body in blocks])
