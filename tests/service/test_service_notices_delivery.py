@@ -11,10 +11,12 @@ from aliquot.service.notices.ports import NotDelivered
 from aliquot.service.notices.quiet import QuietHours
 from aliquot.service.notices.receivers import Receiver
 from aliquot.service.ports import StoreUnavailable
+from aliquot_schema.accounts import User
 from aliquot_schema.events import Event
 from aliquot_schema.ids import AgentId, KernelId, UserId
 from aliquot_schema.launching import AgentSilent, LogChunk
 from aliquot_schema.notices import AlertRule, NoticeKind, NoticeRule, Severity, Subscriber
+from aliquot_schema.roles import Role
 from notices_stage import alert, fails, notices, of_stage
 
 pytestmark = pytest.mark.anyio
@@ -60,6 +62,23 @@ async def test_a_letter_is_given_up_after_a_day() -> None:
         assert (kinds[0], kinds[-1], set(kinds[1:-1])) == ("queued", "given_up", {"failed"})
         assert 20 <= len(kinds) <= 40
         assert on.boxes["ops"].letters == []
+
+
+@pytest.mark.parametrize(
+    ("end", "now", "until"),
+    [
+        ("02:30", "2026-10-24T23:50+00:00", "2026-10-25T00:30+00:00"),
+        ("02:30", "2026-10-25T01:10+00:00", "2026-10-25T01:30+00:00"),
+        ("03:30", "2026-10-25T01:10+00:00", "2026-10-25T02:30+00:00"),
+        ("02:30", "2026-03-29T00:10+00:00", "2026-03-29T01:30+00:00"),
+        ("07:00", "2026-03-28T23:10+00:00", "2026-03-29T05:00+00:00"),
+    ],
+)
+def test_quiet_hours_never_end_before_now_when_the_clocks_are_changed(end: str, now: str, until: str) -> None:
+    hours = QuietHours(begin=time(22), end=time.fromisoformat(end), zone=ZoneInfo("Europe/Berlin"))
+    found = hours.until(datetime.fromisoformat(now))
+    assert found is not None
+    assert found.astimezone(UTC) == datetime.fromisoformat(until)
 
 
 async def test_what_is_refused_for_good_is_not_tried_again_and_keeps_nothing_back() -> None:
@@ -221,6 +240,16 @@ async def test_owners_hear_what_they_like_and_mail_goes_to_those_who_said_where(
         await on.tell()
         (letter,) = on.boxes["mail"].letters
         assert letter.notices[0].kind is NoticeKind.SESSION_COMPLETED
+
+
+async def test_somebody_who_is_disabled_hears_nothing_more() -> None:
+    async with notices(OWNERS) as on:
+        await on.tell()
+        gone = User(id=ANN, role=Role.USER, created_us=1, disabled=True)
+        await on.on.journal.transact(lambda draft: draft.put(gone, "disabled"), actor="root")
+        await fails(on)
+        await on.tell()
+        assert on.boxes["owners"].letters == []
 
 
 async def test_spent_retries_are_said() -> None:

@@ -15,7 +15,7 @@ HIDDEN: Final = "***"
 
 
 def change_view(change: Change, *, shows_commands: bool) -> ChangeView:
-    """Without `shows_commands` what a session runs is left out."""
+    """Without `shows_commands` what a session runs is left out, and where somebody has his mail."""
     before = None if change.before is None else _shown(change.before, shows_commands=shows_commands)
     after = _shown(change.after, shows_commands=shows_commands)
     fields = [
@@ -70,10 +70,13 @@ def pass_view(entry: PassEntry) -> LedgerPassView:
 
 
 def _shown(fields: Mapping[str, Any], *, shows_commands: bool) -> Mapping[str, Any]:
-    spec = fields.get("spec")
-    if shows_commands or not isinstance(spec, dict) or "argv" not in spec:
+    if shows_commands:
         return fields
-    return {**fields, "spec": {**spec, "argv": HIDDEN}}
+    hidden: dict[str, Any] = {} if fields.get("email") is None else {"email": HIDDEN}
+    spec = fields.get("spec")
+    if isinstance(spec, dict) and "argv" in spec:
+        hidden["spec"] = {**spec, "argv": HIDDEN}
+    return {**fields, **hidden}
 
 
 def _text(value: Any) -> str:

@@ -22,4 +22,6 @@ class QuietHours:
             is_quiet, days = at >= self.begin or at < self.end, int(at >= self.begin)
         if not is_quiet:
             return None
-        return datetime.combine(local.date() + timedelta(days=days), self.end, tzinfo=self.zone)
+        # In the hour that comes twice a year, the end that is meant is that of the same hour.
+        end = self.end.replace(fold=local.fold)
+        return datetime.combine(local.date() + timedelta(days=days), end, tzinfo=self.zone)
