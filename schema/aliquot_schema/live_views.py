@@ -49,7 +49,7 @@ class DeviceUpdateView:
     """Everything about devices that changed since the update before."""
 
     number: int
-    """Counts the changes seen by this process; begins anew, and higher, with each start."""
+    """Counts the changes seen by one server since it started; to any other it is not known."""
     revision: int
     """The number of the last event that it knows of."""
     is_snapshot: bool

@@ -1,5 +1,6 @@
 """Changes of devices: who knew how they stood, and was told what changed, knows how they stand."""
 
+import asyncio
 import random
 from dataclasses import replace
 from typing import Any
@@ -7,9 +8,10 @@ from typing import Any
 import pytest
 
 from aliquot.service.agent_projection import agent_view
+from aliquot.service.live import board as board_module
 from aliquot.service.live.board import Board
 from aliquot_schema.devices import DeviceHealth, DeviceReading
-from aliquot_schema.ids import DeviceId, KernelId
+from aliquot_schema.ids import AgentId, DeviceId, KernelId
 from aliquot_schema.launching import ReadingsTaken
 from aliquot_schema.live_views import DeviceUpdateView
 from aliquot_schema.states import AgentState
@@ -122,3 +124,44 @@ async def test_what_was_known_and_what_is_told_is_how_devices_stand(seed: int) -
                 update = board.since(number)
                 known[every] = told(before, update), update.number
                 assert known[every][0] == polled(on), (seed, step, every)
+
+
+async def test_what_a_canceled_look_has_seen_is_told_by_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever looks may go away at any turn."""
+    monkeypatch.setattr(board_module, "TURN", 1)
+    async with stage([agent(name, devices=1) for name in "abc"]) as on:
+        board = Board(on.state, begun=7)
+        await board.look()
+        known = board.number
+        for name in "abc":
+            busy = DeviceReading(device_id=on.state.agents[AgentId(name)].devices[0].id, utilization_pct=50.0)
+            await on.hear(ReadingsTaken(agent_id=AgentId(name), at_us=1, readings=(busy,)))
+        looking = asyncio.create_task(board.look())
+        await asyncio.sleep(0)
+        assert len(board._marked) == 2
+        looking.cancel()
+        await asyncio.wait([looking])
+        for name in list(board._marked):  # nothing else is another way
+            del on.state.readings[name, on.state.agents[name].devices[0].id]
+        await board.look()
+        assert board.number > known
+        assert [one.agent_id for one in board.since(known).agents] == ["a"]
+
+
+async def test_numbers_of_one_server_are_unknown_at_another() -> None:
+    async with stage([agent("a", devices=1)]) as one, stage([agent("a", devices=1)]) as other:
+        for on in (one, other):
+            await on.watching._board.look()
+        number = one.watching.place("device_updates", None).newest
+        assert one.watching.place("device_updates", number).known == number
+        assert other.watching.place("device_updates", number).known is None
+
+
+async def test_processes_of_others_are_news() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        board = Board(on.state, begun=7)
+        await board.look()
+        on.state.external.set({on.state.node_of(AgentId("a")): {on.state.agents[AgentId("a")].devices[0].id: 1000}})
+        await asyncio.wait_for(board.news(), 60)
+        await board.look()
+        assert [device.external for one in board.since(8).agents for device in one.devices] == [True]

@@ -1,6 +1,6 @@
 """Devices that processes of others use: known by measurement, so kept in memory alone; not given to anybody."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from aliquot_schema.ids import DeviceId, NodeId
 
@@ -14,6 +14,8 @@ class External:
     def __init__(self) -> None:
         self.blocked: Blocked = {}
         """Replaced, never changed."""
+        self.listeners: list[Callable[[], None]] = []
+        """Called when it is others."""
         self._known: dict[NodeId, tuple[Mapping[DeviceId, int], Mapping[DeviceId, int]]] = {}
 
     def set(self, blocked: Blocked) -> bool:
@@ -22,6 +24,8 @@ class External:
         if has_moved:
             self.blocked = blocked
             self._known = {}
+            for listener in self.listeners:
+                listener()
         return has_moved
 
     def over(self, used: Mapping[NodeId, Mapping[DeviceId, int]]) -> dict[NodeId, Mapping[DeviceId, int]]:

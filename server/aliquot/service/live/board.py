@@ -19,6 +19,8 @@ from aliquot_schema.natural_order import natural_key
 from aliquot_schema.states import AgentState
 from aliquot_schema.views import DeviceView
 
+BEGUN_MAX: Final = 2**52
+"""Numbers stay far below 2**53, up to which every client can read them."""
 GONE_KEPT: Final = 1000
 """Agents that left, of which that is still known."""
 TURN: Final = 32
@@ -30,6 +32,8 @@ class _Stand:
     """One agent's devices. Numbers say which change it was that made them so."""
 
     node_id: NodeId
+    number: int = 0
+    """Of the newest of all its changes."""
     alloc_map: str = ""
     map_number: int = 0
     devices: dict[str, tuple[DeviceView, int]] = field(default_factory=dict)
@@ -40,7 +44,7 @@ class Board:
     """All devices of all agents that have not left.
 
     Args:
-        begun: the number it begins with, which has to be above all numbers of the process before.
+        begun: the number it begins with, drawn below `BEGUN_MAX`: a number that another server told is not known here.
     """
 
     def __init__(self, state: State, *, begun: int) -> None:
@@ -52,9 +56,12 @@ class Board:
         self._gone: dict[AgentId, int] = {}
         self._marked: dict[AgentId, None] = dict.fromkeys(state.agents)
         self._blocked = state.external.blocked
+        self._has_moved = False
+        """Whether a look that is not at its end found something."""
         self._news = asyncio.Event()
         self._looking = asyncio.Lock()
         state.readings.listeners.append(self.measured)
+        state.external.listeners.append(self._news.set)
 
     def hear(self, event: Event) -> None:
         """Mark what an event is about."""
@@ -77,13 +84,14 @@ class Board:
         """Look again at what is marked. What is another way than before gets the next number."""
         async with self._looking:
             self._mark_blocked()
-            number, has_moved = self.number + 1, False
+            number = self.number + 1
             while len(self._marked) > TURN:
-                has_moved |= self._look_at_some(number)
+                # Remembered for the next look, should whoever looks now be canceled here.
+                self._has_moved |= self._look_at_some(number)
                 await asyncio.sleep(0)
             # The rest in one go, so that all of it is as of one moment.
-            if self._look_at_some(number) or has_moved:
-                self.number = number
+            if self._look_at_some(number) or self._has_moved:
+                self.number, self._has_moved = number, False
             self._news.clear()
             self._forget_gone()
 
@@ -91,14 +99,14 @@ class Board:
         """What changed since; all of it where that is not known."""
         is_snapshot = number is None or not self.knows(number)
         known = -1 if number is None or is_snapshot else number
-        agents = sorted(self._stands, key=natural_key)
-        shown = (_shown(agent_id, self._stands[agent_id], known=known) for agent_id in agents)
+        moved = [agent_id for agent_id, stand in self._stands.items() if stand.number > known]
+        shown = (_shown(agent_id, self._stands[agent_id], known=known) for agent_id in sorted(moved, key=natural_key))
         gone = () if is_snapshot else tuple(name for name, at in self._gone.items() if at > known)
         return DeviceUpdateView(
             number=self.number,
             revision=self._state.revision,
             is_snapshot=is_snapshot,
-            agents=tuple(view for view in shown if view is not None),
+            agents=tuple(shown),
             agents_gone=gone,
         )
 
@@ -158,15 +166,15 @@ def _renew(stand: _Stand, state: State, agent: Agent, number: int) -> bool:
         for name in stand.devices.keys() - {view.id for view in views}:
             del stand.devices[name]
             stand.gone[name], has_moved = number, True
+    if has_moved:
+        stand.number = number
     return has_moved
 
 
-def _shown(agent_id: AgentId, stand: _Stand, *, known: int) -> AgentDevicesView | None:
-    """What is another way since a number; None if nothing is."""
+def _shown(agent_id: AgentId, stand: _Stand, *, known: int) -> AgentDevicesView:
+    """What is another way since a number."""
     devices = tuple(view for view, number in stand.devices.values() if number > known)
     gone = tuple(sorted(name for name, number in stand.gone.items() if number > known >= 0))
-    if not devices and not gone and stand.map_number <= known:
-        return None
     return AgentDevicesView(
         agent_id=agent_id,
         node_id=stand.node_id,

@@ -1,12 +1,13 @@
 """Watching of what is numbered: one session, all devices, the event log."""
 
 import asyncio
+import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from aliquot.service.auditing.ports import AuditBook
 from aliquot.service.feed import Feed
-from aliquot.service.live.board import Board
+from aliquot.service.live.board import BEGUN_MAX, Board
 from aliquot.service.live.device_changes import DeviceChanges
 from aliquot.service.live.record import Record
 from aliquot.service.live.session_moves import Find, SessionMoves
@@ -36,7 +37,7 @@ class LiveWatching:
 
     def __init__(self, *, state: State, feed: Feed, sources: LiveSources) -> None:
         self._log = feed
-        self._board = Board(state, begun=sources.now_us())
+        self._board = Board(state, begun=secrets.randbelow(BEGUN_MAX))
         self._devices = DeviceChanges(self._board, sleep=sources.sleep)
         self._trails = Trails(feed)
         self._moves = SessionMoves(state=state, trails=self._trails, find=sources.find, now_us=sources.now_us)
