@@ -160,6 +160,26 @@ async def test_what_cannot_be_written_is_told_although_it_can_be_read(
             assert list(found[f"{AGENT}-0"].mean[0]) == [70.0] * 5
 
 
+async def test_what_waited_to_be_written_is_summed_up_too(
+    history: HistoryStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    half, wide = T0 + 1800 * SECOND, roster(devices=64)
+    async with history.store() as store:
+        fill(store, wide, load=lambda _: 20.0, first_us=T0, last_us=half)
+    with monkeypatch.context() as patch:
+        patch.setattr(file, "connect_writer", connect_full)
+        async with history.store() as store:
+            fill(store, wide, load=lambda _: 60.0, first_us=half, last_us=T0 + 3600 * SECOND)
+            with pytest.raises(HistoryUnavailable):
+                await store.flush()
+            patch.undo()
+            history.clock.now = T0 + 7200 * SECOND
+            assert (await store.tend()).written == 1
+            await store.flush()
+            found = await store.gathered(Kind.DEVICES, AGENT, covering(T0, T0 + 3600 * SECOND, step_s=3600))
+            assert list(found[f"{AGENT}-0"].mean[0]) == [40.0]
+
+
 async def test_a_file_that_is_deleted_is_begun_anew(history: HistoryStage) -> None:
     path = history.place.folder / FILE
     async with history.store() as store:

@@ -89,6 +89,7 @@ class Keeper:
         """See `HistoryStore.tend`."""
         written = removed = 0
         async with self._tending:
+            await self._move()  # what could not be written for long would come too late to be summed up
             for one in await self._read(rows.series):
                 for tier in (Tier.MINUTES, Tier.HOURS):
                     while not self._is_ending and await self._sum_up(one, tier):
