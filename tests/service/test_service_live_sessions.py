@@ -12,6 +12,7 @@ from aliquot_schema.events import Event
 from aliquot_schema.ids import KernelId, SessionId
 from service_bench import agent
 from service_stage import CALLER, Stage, stage
+from service_wrapped_store import WrappedStore
 
 pytestmark = pytest.mark.anyio
 
@@ -80,3 +81,28 @@ async def test_updates_say_what_the_record_says_of_session_and_kernels() -> None
                 assert (update.event_number, update.kind, update.is_snapshot) == (event.number, event.kind, False)
                 changed = update.kernel or update.session
                 assert (changed.id, changed.state) == (event.entity_id, event.record.state)  # type: ignore[union-attr]  # of either
+
+
+async def test_who_was_away_for_long_is_told_without_a_walk_through_the_log() -> None:
+    """What others did meanwhile is not read."""
+    asked: list[int] = []
+
+    class Counting(WrappedStore):
+        async def events_after(self, number: int, *, limit: int) -> tuple[Event, ...]:
+            found: tuple[Event, ...] = await self._store.events_after(number, limit=limit)
+            asked.append(len(found))
+            return found
+
+    async with stage([agent("a", devices=2)], feed_kept=5, wrap=Counting) as on:
+        first = await on.submit(kernels=2)
+        await on.advance()
+        for _ in range(5):
+            await on.cancel(await on.submit())
+        wanted = [event for event in await on.store.events_after(0, limit=1000) if session_of(event) == first]
+        held = await on.store.events_of(first, after=0, limit=1000)
+        assert held == tuple(wanted)
+        assert await on.store.events_of(first, after=wanted[2].number, limit=2) == tuple(wanted[3:5])
+        asked.clear()
+        async with aclosing(on.watching._trails.follow(first, 0)) as events:
+            assert [await anext(events) for _ in wanted] == wanted
+        assert sum(asked) <= 1

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 
+from aliquot.service.live.trails import session_of
 from aliquot.service.ports import Batch, DuplicateKey, Loaded, NotLeader, SessionQuery, StaleVersion
 from aliquot_schema.accounts import ApiKey, User
 from aliquot_schema.agents import Agent, KnownSlot
@@ -87,6 +88,10 @@ class MemoryStore:
     async def events_after(self, number: int, *, limit: int) -> tuple[Event, ...]:
         await asyncio.sleep(0)
         return tuple(self.log[number : number + limit])
+
+    async def events_of(self, session_id: SessionId, *, after: int, limit: int) -> tuple[Event, ...]:
+        await asyncio.sleep(0)
+        return tuple(event for event in self.log[after:] if session_of(event) == session_id)[:limit]
 
     async def sessions(self, query: SessionQuery) -> tuple[Session, ...]:
         if query.after is not None or query.oldest_first or query.ids or query.name:

@@ -8,6 +8,7 @@ from typing import Final
 from aliquot.service.ports import Store
 from aliquot_schema.errors import InvalidRequest
 from aliquot_schema.events import Event
+from aliquot_schema.ids import SessionId
 
 KEPT: Final = 4096
 """Events kept in memory; who is further behind reads the store."""
@@ -56,11 +57,33 @@ class Feed:
         """
         if after >= self.revision:
             return ()
-        oldest = self._ring[0].number if self._ring else self.revision + 1
+        oldest = self._oldest
         if after + 1 < oldest:
             return _going_on(after, await self._store.events_after(after, limit=PAGE))
         skip = after + 1 - oldest
         return tuple(self._ring[index] for index in range(skip, min(skip + PAGE, len(self._ring))))
+
+    def keeps(self, after: int) -> bool:
+        """Whether all events numbered above `after` are in memory."""
+        return after + 1 >= self._oldest
+
+    async def stored_of(self, session_id: SessionId, after: int) -> tuple[tuple[Event, ...], int]:
+        """The next events of one session, from the store, and the number up to which there are no others of it.
+
+        Raises:
+            InvalidRequest: the next event, of whatever, was archived.
+        """
+        seen = self.revision
+        found = await self._store.events_of(session_id, after=after, limit=PAGE)
+        # Asked for afterwards: had something been removed before the events were read, it is missing now.
+        _going_on(after, await self._store.events_after(after, limit=1))
+        last = found[-1].number if found else seen
+        return found, last if len(found) == PAGE else max(seen, last)
+
+    @property
+    def _oldest(self) -> int:
+        """The number of the oldest event in memory, or of the next one."""
+        return self._ring[0].number if self._ring else self.revision + 1
 
 
 def _going_on(after: int, events: tuple[Event, ...]) -> tuple[Event, ...]:

@@ -148,6 +148,9 @@ class Store(Protocol):
     async def events_after(self, number: int, *, limit: int) -> tuple[Event, ...]:
         """Events numbered above `number`, in order."""
 
+    async def events_of(self, session_id: SessionId, *, after: int, limit: int) -> tuple[Event, ...]:
+        """Those of one session, of its kernels, and of what it holds without kernels, numbered above `after`."""
+
     async def sessions(self, query: SessionQuery) -> tuple[Session, ...]:
         """List sessions by what the database holds."""
 

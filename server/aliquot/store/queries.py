@@ -1,9 +1,9 @@
 """Reading: lists of sessions, one session with what belongs to it, and events by number."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, Row, and_, func, or_, select
+from sqlalchemy import ColumnElement, Connection, Row, and_, func, literal, or_, select, union_all
 
 from aliquot.service.ports import SessionQuery
 from aliquot.store.mapping import BY_ENTITY, KERNEL, LEASE, SESSION
@@ -11,6 +11,8 @@ from aliquot.store.tables import EVENTS, KERNELS, LEASES, SESSIONS
 from aliquot_schema.events import Entity, Event, Record
 from aliquot_schema.ids import SessionId, UserId
 from aliquot_schema.sessions import Session
+
+OF_SESSIONS: Final = (Entity.SESSION.value, Entity.KERNEL.value, Entity.LEASE.value)
 
 
 def list_sessions(connection: Connection, query: SessionQuery) -> tuple[Session, ...]:
@@ -56,6 +58,19 @@ def events_after(connection: Connection, number: int, limit: int) -> tuple[Event
     """Events numbered above `number`, in order."""
     asked = select(EVENTS).where(EVENTS.c.number > number).order_by(EVENTS.c.number).limit(limit)
     return tuple(_event(row) for row in connection.execute(asked))
+
+
+def events_of(connection: Connection, session_id: SessionId, *, after: int, limit: int) -> tuple[Event, ...]:
+    """Events of a session, of its kernels, and of what it holds without kernels, numbered above `after`, in order."""
+    outside = select(LEASES.c.id).where(LEASES.c.kernel_id.is_(None), LEASES.c.session_id == session_id)
+    kernels = select(KERNELS.c.id).where(KERNELS.c.session_id == session_id)
+    column = EVENTS.c
+    mine = column.entity_id.in_(union_all(select(literal(session_id)), kernels, outside))
+    held = or_(column.entity != Entity.LEASE.value, column.entity_id.in_(outside))  # a kernel's lease has the same id
+    # Looked for by their ids, never by walking the log from `after` on: the sum keeps its index out of this.
+    number = column.number + 0
+    asked = select(EVENTS).where(mine, column.entity.in_(OF_SESSIONS), held, number > after)
+    return tuple(_event(row) for row in connection.execute(asked.order_by(number).limit(limit)))
 
 
 def _event(row: Row[Any]) -> Event:

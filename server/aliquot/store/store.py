@@ -108,6 +108,9 @@ class DatabaseStore:
     async def events_after(self, number: int, *, limit: int) -> tuple[Event, ...]:
         return await self.read(partial(queries.events_after, number=number, limit=limit))
 
+    async def events_of(self, session_id: SessionId, *, after: int, limit: int) -> tuple[Event, ...]:
+        return await self.read(partial(queries.events_of, session_id=session_id, after=after, limit=limit))
+
     async def sessions(self, query: SessionQuery) -> tuple[Session, ...]:
         return await self.read(partial(queries.list_sessions, query=query))
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing, contextmanager
 from typing import Final
 
@@ -41,8 +41,9 @@ class Trails:
             while True:
                 if position < trail.floor:
                     floor = trail.floor
-                    async for event in self._before(floor, session_id, after=position):
-                        yield event
+                    async with aclosing(self._before(floor, session_id, after=position)) as events:
+                        async for event in events:
+                            yield event
                     position = floor
                     continue  # more may have fallen off the trail while these were told
                 for event in trail.above(position):
@@ -51,16 +52,21 @@ class Trails:
                 if position >= trail.floor:
                     await trail.news(position)
 
-    async def _before(self, floor: int, session_id: SessionId, *, after: int) -> AsyncIterator[Event]:
+    async def _before(self, floor: int, session_id: SessionId, *, after: int) -> AsyncGenerator[Event, None]:
         """Events of a session above `after`, up to the one from which on its trail has them."""
-        if after >= floor:
-            return
-        async with aclosing(self._feed.follow(after)) as events:
-            async for event in events:
-                if session_of(event) == session_id:
+        position = after
+        while position < floor:
+            found, position = await self._next(session_id, position)
+            for event in found:
+                if event.number <= floor:
                     yield event
-                if event.number >= floor:
-                    return
+
+    async def _next(self, session_id: SessionId, after: int) -> tuple[Sequence[Event], int]:
+        """The next events of a session, and the number up to which there are no others of it."""
+        if not self._feed.keeps(after):
+            return await self._feed.stored_of(session_id, after)
+        page = await self._feed.page(after)
+        return [event for event in page if session_of(event) == session_id], page[-1].number
 
     @contextmanager
     def _followed(self, session_id: SessionId) -> Iterator["_Trail"]:
