@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection, select, update
 
+from aliquot.store.secrets import rows
 from aliquot.store.secrets.keys import SecretKeys
-from aliquot.store.secrets.rotation import rotate
+from aliquot.store.secrets.rotation import forget, rotate
 from aliquot.store.secrets.secrets import DatabaseSecrets
 from aliquot.store.secrets.tables import SECRETS
 from aliquot.store.store import DatabaseStore
@@ -122,6 +123,71 @@ async def test_rotation_leaves_one_key_that_opens_everything(place: Place, tmp_p
     store = place.store()
     await store.open()
     assert await secrets_in(store, keys.path).values(ANNA, ["s2"]) == {"s2": VALUE + "2"}
+    await store.close()
+
+
+async def test_two_servers_that_make_a_key_each_do_not_both_store(place: Place, tmp_path: Path) -> None:
+    store = place.store()
+    await store.open()
+    servers = [secrets_in(store, tmp_path / name) for name in ("first", "second")]
+    done = await asyncio.gather(
+        *(server.put(ANNA, f"s{number}", VALUE, now_us=1) for number, server in enumerate(servers)),
+        return_exceptions=True,
+    )
+    assert sorted(isinstance(one, Unavailable) for one in done) == [False, True]
+    assert isinstance(store, DatabaseStore)
+    assert len(await store.read(_key_ids)) == 1
+    await store.close()
+
+
+class RotatedMeanwhile(SecretKeys):
+    """Its keys are rotated, by somebody else, right after the first use."""
+
+    rotated = False
+
+    def seal(self, value: bytes, *, owner: str, name: str) -> tuple[str, bytes]:
+        sealed = super().seal(value, owner=owner, name=name)
+        if not self.rotated:
+            self.rotated = True
+            self.begin_rotation()
+            self.end_rotation()
+        return sealed
+
+
+async def test_a_rotation_loses_nothing_that_is_stored_meanwhile(place: Place, tmp_path: Path) -> None:
+    store = place.store()
+    await store.open()
+    assert isinstance(store, DatabaseStore)
+    secrets = DatabaseSecrets(store, keys=RotatedMeanwhile(tmp_path / "keys"))
+    await secrets.put(ANNA, "token", VALUE, now_us=1)
+    assert await secrets.values(ANNA, ["token"]) == {"token": VALUE}
+    await store.close()
+
+
+async def test_what_no_key_opens_can_be_deleted_and_the_rest_stays(place: Place, tmp_path: Path) -> None:
+    keys, lost = SecretKeys(tmp_path / "keys"), SecretKeys(tmp_path / "lost")
+    store = place.store()
+    await store.open()
+    await secrets_in(store, keys.path).put(ANNA, "kept", VALUE, now_us=1)
+    key_id, sealed = lost.seal(b"x", owner=ANNA, name="gone")
+    gone = {"owner": ANNA, "name": "gone", "key_id": key_id, "sealed": sealed, "now_us": 1, "known": keys.ids()}
+    assert isinstance(store, DatabaseStore)
+    await store.write(partial(rows.put, **gone))
+    secrets = secrets_in(store, keys.path)
+    wrong = await secrets.missing_key()
+    assert "aliquot db forget-secrets" in str(wrong)
+    await store.close()
+    database = place.database()
+    await database.open()
+    try:
+        assert await forget(database, keys=keys) == 1
+    finally:
+        await database.close()
+    store = place.store()
+    await store.open()
+    secrets = secrets_in(store, keys.path)
+    assert await secrets.missing_key() is None
+    assert [secret.name for secret in await secrets.names(ANNA)] == ["kept"]
     await store.close()
 
 

@@ -146,6 +146,26 @@ def rotate_secrets(data_folder: Folder = None, database: DatabaseUrl = None) -> 
     print(f"{count} secrets are encrypted with a new key, in {keys.path}")
 
 
+@db.command("forget-secrets")
+def forget_secrets(
+    data_folder: Folder = None,
+    database: DatabaseUrl = None,
+    sure: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Delete the secrets that no key in the file of keys opens, because theirs is lost; the others stay."""
+    from aliquot.settings import read_settings
+    from aliquot.store.secrets.keys import SecretKeys
+    from aliquot.store.secrets.rotation import forget
+
+    with telling():
+        settings = read_settings(data_folder=data_folder, database=database)
+        keys = SecretKeys(settings.secret_keys(settings.data_folder))
+        if not sure:
+            typer.confirm(f"Delete for ever what no key in {keys.path} opens?", abort=True)
+        count = with_database(lambda opened: forget(opened, keys=keys), data_folder=data_folder, database=database)
+    print(f"deleted {count} secrets; their owners have to store them again")
+
+
 async def _checked(opened: "Database") -> tuple[list[str], list["Row[Any]"]]:
     from aliquot.store.checking import faults
 

@@ -61,7 +61,8 @@ class SecretKeys:
         """What to do about a key that is not there, in words."""
         return (
             f"secrets in the database were encrypted with the key {id_}, which {self.path} does not have; servers of "
-            "one database need the same file: copy it from the server that made it, or name it by secrets-key-file"
+            "one database need the same file: copy it from the server that made it, or name it by secrets-key-file; "
+            "where the key is lost, so are they: `aliquot db forget-secrets` deletes them"
         )
 
     def ids(self) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Rotation: everything is encrypted with a new key, and the old ones are forgotten."""
+"""Rotation: everything is encrypted with a new key, and the old ones are forgotten; or what no key opens is."""
 
 from functools import partial
 
@@ -18,3 +18,12 @@ async def rotate(database: Database, *, keys: SecretKeys) -> int:
     count = await database.write(partial(rows.reseal, keys=keys))
     keys.end_rotation()
     return count
+
+
+async def forget(database: Database, *, keys: SecretKeys) -> int:
+    """Delete what cannot be decrypted by any key of the file; returns how many secrets that were.
+
+    Raises:
+        Unavailable: the file cannot be used.
+    """
+    return await database.write(partial(rows.forget, known=keys.ids()))

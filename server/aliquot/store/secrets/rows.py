@@ -3,11 +3,15 @@
 from collections.abc import Collection
 from typing import Any
 
-from sqlalchemy import Connection, Row, and_, delete, insert, select, update
+from sqlalchemy import Connection, Row, and_, delete, insert, not_, select, text, update
 
 from aliquot.service.secrets.ports import StoredSecret
 from aliquot.store.secrets.keys import SecretKeys
 from aliquot.store.secrets.tables import SECRETS
+
+
+class UnknownKey(Exception):
+    """Something in the table is encrypted with a key that the caller does not know."""
 
 
 def names(connection: Connection, *, owner: str) -> tuple[StoredSecret, ...]:
@@ -17,9 +21,28 @@ def names(connection: Connection, *, owner: str) -> tuple[StoredSecret, ...]:
     return tuple(StoredSecret(name=row.name, created_us=row.created_us, changed_us=row.changed_us) for row in found)
 
 
-def put(connection: Connection, *, owner: str, name: str, key_id: str, sealed: bytes, now_us: int) -> StoredSecret:
-    """See `SecretStore.put`."""
+def put(
+    connection: Connection,
+    *,
+    owner: str,
+    name: str,
+    key_id: str,
+    sealed: bytes,
+    now_us: int,
+    known: Collection[str],
+) -> StoredSecret:
+    """See `SecretStore.put`.
+
+    Args:
+        known: ids of all keys that the caller has.
+    Raises:
+        UnknownKey: nothing is written; there are never rows that no server can decrypt all of.
+    """
     with connection.begin():
+        _lock(connection)
+        others = select(SECRETS.c.key_id).where(not_(_is(owner, name)), SECRETS.c.key_id.not_in({key_id, *known}))
+        if connection.execute(others.limit(1)).first() is not None:
+            raise UnknownKey
         changed = {"key_id": key_id, "sealed": sealed, "changed_us": now_us}
         if connection.execute(update(SECRETS).where(_is(owner, name)).values(changed)).rowcount == 0:
             connection.execute(insert(SECRETS).values(owner=owner, name=name, created_us=now_us, **changed))
@@ -51,6 +74,7 @@ def reseal(connection: Connection, *, keys: SecretKeys) -> int:
         Unavailable: something cannot be decrypted.
     """
     with connection.begin():
+        _lock(connection)
         rows = connection.execute(select(SECRETS)).all()
         for row in rows:
             value = keys.unseal(row.sealed, with_key=row.key_id, owner=row.owner, name=row.name)
@@ -58,6 +82,18 @@ def reseal(connection: Connection, *, keys: SecretKeys) -> int:
             changed = update(SECRETS).where(_is(row.owner, row.name)).values(key_id=key_id, sealed=fresh)
             connection.execute(changed)
     return len(rows)
+
+
+def forget(connection: Connection, *, known: Collection[str]) -> int:
+    """Delete what was encrypted with other keys than these; returns how many secrets that were."""
+    with connection.begin():
+        return connection.execute(delete(SECRETS).where(SECRETS.c.key_id.not_in(known))).rowcount
+
+
+def _lock(connection: Connection) -> None:
+    """Let nobody else store until the transaction ends; a transaction that writes to SQLite is alone anyway."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("LOCK TABLE secrets IN SHARE ROW EXCLUSIVE MODE"))
 
 
 def _is(owner: str, name: str) -> Any:

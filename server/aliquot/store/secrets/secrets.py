@@ -3,8 +3,7 @@
 import asyncio
 from collections.abc import Collection, Mapping
 from functools import partial
-
-from sqlalchemy.exc import IntegrityError
+from typing import Final
 
 from aliquot.service.secrets.ports import StoredSecret
 from aliquot.store.secrets import rows
@@ -12,6 +11,8 @@ from aliquot.store.secrets.keys import SecretKeys
 from aliquot.store.store import DatabaseStore
 from aliquot_schema.errors import Unavailable
 from aliquot_schema.ids import UserId
+
+TRIES_MAX: Final = 5
 
 
 class DatabaseSecrets:
@@ -26,12 +27,19 @@ class DatabaseSecrets:
 
     async def put(self, owner: UserId, name: str, value: str, *, now_us: int) -> StoredSecret:
         await self._check_first()
-        key_id, sealed = await asyncio.to_thread(self._keys.seal, value.encode(), owner=owner, name=name)
-        stored = partial(rows.put, owner=owner, name=name, key_id=key_id, sealed=sealed, now_us=now_us)
-        try:
-            return await self._database.write(stored)
-        except IntegrityError:  # somebody stored the first of that name meanwhile: now it is replaced
-            return await self._database.write(stored)
+        for _ in range(TRIES_MAX):
+            key_id, sealed = await asyncio.to_thread(self._keys.seal, value.encode(), owner=owner, name=name)
+            known = await asyncio.to_thread(self._keys.ids)
+            put = partial(rows.put, owner=owner, name=name, key_id=key_id, sealed=sealed, now_us=now_us, known=known)
+            try:
+                stored = await self._database.write(put)
+            except rows.UnknownKey:
+                await self._check_first()
+                continue
+            if (await asyncio.to_thread(self._keys.ids))[:1] == (key_id,):
+                return stored
+            # The keys were rotated meanwhile, and this one may be forgotten.
+        raise Unavailable("the keys of secrets are being changed; try again")
 
     async def delete(self, owner: UserId, name: str) -> bool:
         return await self._database.write(partial(rows.remove, owner=owner, name=name))
