@@ -85,7 +85,7 @@ class NoticeRule:
     """When an alert opens. Version 0 is as the settings of the server that leads say."""
 
     id: str
-    """An `AlertRule`."""
+    """An `AlertRule`; with `mute:` before it until when that one is muted, and nothing else."""
     version: int = 0
     is_on: bool = True
     threshold: int = 0

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from aliquot.service.draft import Draft
 from aliquot.service.notices.projection import rule_view
-from aliquot.service.notices.rules import Rules
+from aliquot.service.notices.rules import Rules, mute_id
 from aliquot.service.notices.terms import SECOND_US
 from aliquot.service.office import Office, check_version
 from aliquot.service.permissions import check_role
@@ -45,7 +45,7 @@ class RuleChanges(Office):
         """
         check_role(caller, Role.ADMIN)
         given = _given(changes)
-        return await self._change(caller, changes.rule, given, expected=expected_version, what="changed")
+        return await self._change(caller, changes.rule, given, expected=expected_version)
 
     async def mute_notice_rule(self, caller: Caller, rule: AlertRule, seconds: float) -> NoticeRuleChanged:
         """Let nobody be told of its alerts for a while; 0 ends that.
@@ -57,27 +57,29 @@ class RuleChanges(Office):
         if not 0 <= seconds <= DURATION_S_MAX:
             raise InvalidRequest(f"seconds: 0 to {DURATION_S_MAX}", field="seconds")
         until_us = self._clock.now_us() + round(seconds * SECOND_US) if seconds else None
-        return await self._change(
-            caller, rule, {"muted_until_us": until_us}, expected=None, what="muted" if seconds else "unmuted"
-        )
+        mute = NoticeRule(id=mute_id(rule), muted_until_us=until_us, changed_us=self._clock.now_us())
+        await self._act(caller, lambda draft: draft.put(mute, "muted" if seconds else "unmuted"))
+        return self._as_it_is(rule)
 
     @property
     def _rules(self) -> Rules:
         return self.notice_rules_set or Rules(self._state.noticed)
 
     async def _change(
-        self, caller: Caller, rule: AlertRule, given: dict[str, Any], *, expected: int | None, what: str
+        self, caller: Caller, rule: AlertRule, given: dict[str, Any], *, expected: int | None
     ) -> NoticeRuleChanged:
-        def change(draft: Draft) -> NoticeRule:
+        def change(draft: Draft) -> None:
             known = draft.notice(NoticeRule, rule.value) or self._rules.of(rule)
             check_version(rule.value, expected=expected, actual=known.version)
             wanted = replace(known, **given)
-            if wanted == known:
-                return known
-            return draft.put(replace(wanted, changed_us=self._clock.now_us()), what)
+            if wanted != known:
+                draft.put(replace(wanted, changed_us=self._clock.now_us()), "changed")
 
-        changed = await self._act(caller, change)
-        return NoticeRuleChanged(rule=rule_view(changed), revision=self._state.revision)
+        await self._act(caller, change)
+        return self._as_it_is(rule)
+
+    def _as_it_is(self, rule: AlertRule) -> NoticeRuleChanged:
+        return NoticeRuleChanged(rule=rule_view(self._rules.of(rule)), revision=self._state.revision)
 
 
 def _given(changes: NoticeRuleChanges) -> dict[str, Any]:

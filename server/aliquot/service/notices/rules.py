@@ -1,6 +1,7 @@
 """Rules: when alerts open, as somebody said last, else as the settings say."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 from aliquot.service.noticed import Noticed
@@ -26,6 +27,12 @@ DEFAULTS: Final[Mapping[AlertRule, NoticeRule]] = {
 """Where neither settings nor anybody says otherwise."""
 
 
+def mute_id(rule: AlertRule) -> str:
+    """Under which it is kept until when a rule is muted: so who mutes a rule says nothing else about it, and the rest
+    of it stays as the settings say."""
+    return f"mute:{rule.value}"
+
+
 class Rules:
     """All of them."""
 
@@ -35,7 +42,9 @@ class Rules:
 
     def of(self, rule: AlertRule) -> NoticeRule:
         """As it is now."""
-        return self._noticed.rules.get(rule.value) or self._settings[rule]
+        known = self._noticed.rules
+        mute, found = known.get(mute_id(rule)), known.get(rule.value) or self._settings[rule]
+        return found if mute is None else replace(found, muted_until_us=mute.muted_until_us)
 
     def all(self) -> tuple[NoticeRule, ...]:
         """In the order of `AlertRule`."""

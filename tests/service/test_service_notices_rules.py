@@ -1,0 +1,47 @@
+"""Rules, changed and muted by people."""
+
+from dataclasses import replace
+
+import pytest
+
+from aliquot.service.notices.office import NoticeOffice
+from aliquot.service.notices.rules import DEFAULTS, Rules
+from aliquot_schema.errors import VersionConflict
+from aliquot_schema.notice_views import NoticeRuleChanges
+from aliquot_schema.notices import AlertRule
+from notices_stage import Notices, notices
+from service_stage import CALLER
+
+pytestmark = pytest.mark.anyio
+
+RULE = AlertRule.QUEUE_BACKLOG
+
+
+def office(on: Notices, *, threshold: int) -> NoticeOffice:
+    """Of a server whose settings give the rule another threshold than usual."""
+    made = NoticeOffice(state=on.on.state, journal=on.on.journal, clock=on.on.clock)
+    made.notice_rules_set = Rules(on.on.state.noticed, {**DEFAULTS, RULE: replace(DEFAULTS[RULE], threshold=threshold)})
+    return made
+
+
+async def test_to_mute_a_rule_says_nothing_else_about_it() -> None:
+    async with notices() as on:
+        muted = (await office(on, threshold=7).mute_notice_rule(CALLER, RULE, 60)).rule
+        assert (muted.threshold, muted.version, muted.muted_until is None) == (7, 0, False)
+        after = office(on, threshold=9)
+        rule = next(rule for rule in after.notice_rules(CALLER) if rule.rule is RULE)
+        assert (rule.threshold, rule.muted_until) == (9, muted.muted_until)
+        ended = (await after.mute_notice_rule(CALLER, RULE, 0)).rule
+        assert (ended.threshold, ended.muted_until) == (9, None)
+
+
+async def test_what_an_admin_changed_stays_over_settings_and_mutes() -> None:
+    async with notices() as on:
+        changes = NoticeRuleChanges(rule=RULE, threshold=3)
+        await office(on, threshold=7).mute_notice_rule(CALLER, RULE, 60)
+        changed = (await office(on, threshold=7).set_notice_rule(CALLER, changes, 0)).rule
+        assert (changed.threshold, changed.version, changed.muted_until is None) == (3, 1, False)
+        ended = (await office(on, threshold=9).mute_notice_rule(CALLER, RULE, 0)).rule
+        assert (ended.threshold, ended.version, ended.muted_until) == (3, 1, None)
+        with pytest.raises(VersionConflict):
+            await office(on, threshold=9).set_notice_rule(CALLER, changes, 0)
