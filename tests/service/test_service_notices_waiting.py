@@ -63,6 +63,23 @@ async def test_what_is_critical_waits_neither_for_its_turn_nor_for_the_end_of_a_
         assert ["worse"] in on.boxes["ops"].words
 
 
+async def test_what_becomes_critical_in_the_midst_of_a_round_is_the_next_letter() -> None:
+    class Slow(Box):
+        async def deliver(self, letter: Letter) -> None:
+            await super().deliver(letter)
+            if len(self.letters) == 2:
+                await alert(on, "burning", severity=Severity.CRITICAL)
+                await on.scribe.run_once()
+
+    async with notices(OPS, courier=Slow()) as on:
+        await on.tell()
+        for number in range(4):
+            await alert(on, f"alert {number}")
+        await on.tell()
+        await on.tell()
+        assert [words for (words,) in on.boxes["ops"].words] == ["alert 0", "alert 1", "burning", "alert 2", "alert 3"]
+
+
 async def test_an_address_that_is_not_taken_keeps_nobody_else_waiting() -> None:
     async with notices(OWNERS) as on:
         box = on.boxes["owners"]

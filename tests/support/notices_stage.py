@@ -78,19 +78,20 @@ async def notices(
     agents: list[Agent] | None = None,
     looks: Mapping[AlertRule, Look] | None = None,
     reminder_s: int | None = None,
+    courier: Box | None = None,
     **rules: NoticeRule,
 ) -> AsyncIterator[Notices]:
     """Over a stage with one agent. Rules are usual but for those that are given."""
     async with stage(agents or [agent("a", devices=2)]) as on:
-        yield of_stage(on, *receivers, looks=looks, reminder_s=reminder_s, **rules)
+        yield of_stage(on, *receivers, looks=looks, reminder_s=reminder_s, courier=courier, **rules)
 
 
 def of_stage(on: Stage, *receivers: Receiver, **more: Any) -> Notices:
     """A leader's parts; several can be made one after another, as after a take-over."""
-    looks, reminder_s = more.pop("looks", None), more.pop("reminder_s", None)
+    looks, reminder_s, courier = (more.pop(name, None) for name in ("looks", "reminder_s", "courier"))
     rules = Rules(on.state.noticed, DEFAULTS | {AlertRule(name): rule for name, rule in more.items()})
     room = Room(state=on.state, journal=on.journal, clock=on.clock, ids=RandomIds())
-    boxes = {receiver.name: Box() for receiver in receivers}
+    boxes = {receiver.name: courier or Box() for receiver in receivers}
     return Notices(
         on=on,
         watch=Watch(room, rules=rules, more=looks, reminder_s=reminder_s),

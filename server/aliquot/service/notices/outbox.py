@@ -10,7 +10,7 @@ from typing import Final
 from aliquot.service.draft import Draft
 from aliquot.service.notices import backoff
 from aliquot.service.notices.handing import Address, handed_over
-from aliquot.service.notices.letters import Letter, due, key_of
+from aliquot.service.notices.letters import Letter, due, is_urgent, key_of
 from aliquot.service.notices.output_end import ends_of
 from aliquot.service.notices.ports import NotDelivered
 from aliquot.service.notices.receivers import Receiver
@@ -39,6 +39,8 @@ class Outbox:
         self._addresses = addresses
         self._resting = Resting()
         self._woken = {name: asyncio.Event() for name in addresses}
+        self._hurried = set[str]()
+        """Receivers for which something urgent has come while others were brought to them."""
         room.journal.listeners.append(self._hear)
 
     async def run(self) -> None:
@@ -52,6 +54,7 @@ class Outbox:
         """Bring one receiver what is due, some letters of it; returns how many were tried. When it is down that ends
         the round: every other letter would wait for its time-out, too."""
         await self._give_up_old(name)
+        self._hurried.discard(name)
         tried = 0
         for notices in due(self._of(name), now_us=self._clock.now_us()):
             if self._resting.keeps(notices, now_us=self._clock.now_us()):
@@ -59,7 +62,7 @@ class Outbox:
             error = await self._try(self._addresses[name], notices)
             tried += 1
             is_down = error is not None and not error.is_final and not error.is_of_letter
-            if is_down or tried == ROUND:
+            if is_down or tried == ROUND or name in self._hurried:
                 break
         return tried
 
@@ -122,8 +125,12 @@ class Outbox:
         await self._journal.persist(write, actor=ACTOR)
 
     def _hear(self, event: Event) -> None:
-        if isinstance(event.record, Delivery) and event.record.receiver in self._woken and not event.record.tries:
-            self._woken[event.record.receiver].set()
+        one = event.record
+        if not isinstance(one, Delivery) or one.receiver not in self._woken or one.tries:
+            return
+        self._woken[one.receiver].set()
+        if is_urgent((one,)):
+            self._hurried.add(one.receiver)
 
 
 def _after(error: NotDelivered | None, now_us: int, one: Delivery) -> tuple[Delivery, str]:
