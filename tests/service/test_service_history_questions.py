@@ -4,13 +4,16 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from sqlalchemy import Connection, insert
 
+from aliquot.clock import SystemClock
 from aliquot.service.history.history import History
 from aliquot.service.history.ports import HistoryUnavailable
 from aliquot.store.history.held import DatabaseHeld
 from aliquot.store.history.places import place_of
 from aliquot.store.history.store import HistoryPlan, KeptHistory
 from aliquot.store.history.tiers import Kept
+from aliquot.store.seals import SEALS
 from aliquot_schema.devices import DeviceReading
 from aliquot_schema.errors import Forbidden, NotFound
 from aliquot_schema.history_views import HistoryView, UsageBy
@@ -28,6 +31,18 @@ def kept(bench: Bench, folder: Path) -> KeptHistory:
     now_us = bench.service.clock.now_us
     place = place_of("", data_folder=folder, now_us=now_us)
     return KeptHistory(HistoryPlan(make_database=place, kept=Kept(), interval_s=0.5, now_us=now_us))
+
+
+async def archived(book: DatabaseHeld) -> None:
+    """The holdings of the past were taken out of the database."""
+    at_us = SystemClock().now_us()
+    seal = {"id": "holdings-1", "kind": "holdings", "first": 1, "last": at_us, "rows": 1, "at_us": at_us}
+
+    def write(connection: Connection) -> None:
+        with connection.begin():
+            connection.execute(insert(SEALS).values(seal))
+
+    await book._database.write(write)
 
 
 async def ask(history: History, **more: object) -> HistoryView:
@@ -83,5 +98,9 @@ async def test_from_a_reading_to_the_answer(tmp_path: Path) -> None:
         assert [one.name for one in projects.series] == ["default"]
         queue = await history.queue_history(CALLER, since=None, until=None, points=10)
         assert "wait_mean" in {one.metric for one in queue.series}
+        assert usage.warning is None
+        await archived(history.book)
+        less = await history.usage_history(CALLER, by=UsageBy.USER, since=None, until=None, step=None)
+        assert "was archived or removed" in (less.warning or "")
         history.keep(None)
         await store.close()

@@ -29,5 +29,8 @@ class HeldBook(Protocol):
     def between(self, since_us: int, until_us: int) -> AsyncIterator[tuple[Held, ...]]:
         """Accelerators that were held at any time between two moments, a page at a time."""
 
+    async def whole_since_us(self) -> int:
+        """What was given back before this may be missing: it was archived, or removed."""
+
     async def of_session(self, session_id: SessionId, until_us: int) -> tuple[Held, ...]:
         """Accelerators that a session ever held, in the order of the grants."""

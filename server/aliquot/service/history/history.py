@@ -16,6 +16,7 @@ from aliquot.service.history.projection import device_series, history_view, queu
 from aliquot.service.history.samples import QUEUE_EVERY_S, Sample
 from aliquot.service.history.usage import UsageSums
 from aliquot.service.ports import Clock
+from aliquot.service.projection_terms import moment
 from aliquot.service.queries import Queries
 from aliquot.service.state import State
 from aliquot.service.visibility import sight_of
@@ -122,19 +123,28 @@ class History:
         now_us = self._clock.now_us()
         grid = usage_grid_of(span_of(since, until, now_us=now_us, usual_us=USAGE_SPAN_US), step=step)
         sums = UsageSums(grid, key=lambda held: held.owner if by is UsageBy.USER else held.project, share=self._share)
-        async for page in self._record().between(grid.start_us, min(grid.end_us, now_us)):
+        record = self._record()
+        async for page in record.between(grid.start_us, min(grid.end_us, now_us)):
             await asyncio.to_thread(sums.add, page)
-        warning = self.fault
+        told = await self._weighed(sums)
+        if grid.start_us < (whole_us := await record.whole_since_us()):
+            gone = (
+                f"some of what was given back before {moment(whole_us):%Y-%m-%d} was archived or removed; it is missing"
+            )
+            told = gone if told is None else f"{gone}; {told}"
+        return usage_view(grid, await asyncio.to_thread(sums.series), warning=told)
+
+    async def _weighed(self, sums: UsageSums) -> str | None:
+        """Let the sums know what the devices did; returns why some of that may be missing."""
         if sums.agents is None:
-            warning = TOO_MANY
-        elif self._store is None:
-            warning = "this server keeps no measurements: there is no utilization"
-        else:
-            try:
-                await weigh_all(sums, store=self._store)
-            except HistoryUnavailable as error:
-                warning = error.message
-        return usage_view(grid, await asyncio.to_thread(sums.series), warning=warning)
+            return TOO_MANY
+        if self._store is None:
+            return "this server keeps no measurements: there is no utilization"
+        try:
+            await weigh_all(sums, store=self._store)
+        except HistoryUnavailable as error:
+            return error.message
+        return self.fault
 
     def _grid(self, since: datetime | None, until: datetime | None, *, points: int, least_s: float = 0.0) -> Grid:
         span = span_of(since, until, now_us=self._clock.now_us(), usual_us=SPAN_US)

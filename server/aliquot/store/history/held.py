@@ -7,8 +7,10 @@ from typing import Any, Final, Protocol, TypeVar
 from sqlalchemy import ColumnElement, Connection, Select, and_, func, literal, or_, select, tuple_
 
 from aliquot.service.history.held import Held
+from aliquot.store.archive.past_holdings import KIND as HOLDINGS_KIND
 from aliquot.store.audit.following import MARK, follow
 from aliquot.store.audit.tables import HOLDINGS, MARKS
+from aliquot.store.seals import seals
 from aliquot.store.tables import SESSIONS
 from aliquot_schema.ids import LEASE_PREFIX, SESSION_PREFIX, AgentId, DeviceId, ProjectId, SessionId, SlotName, UserId
 from aliquot_schema.sessions import DEFAULT_PROJECT
@@ -48,6 +50,9 @@ class DatabaseHeld:
                 return
             after = last
 
+    async def whole_since_us(self) -> int:
+        return await self._database.read(_sealed)
+
     async def of_session(self, session_id: SessionId, until_us: int) -> tuple[Held, ...]:
         await self._follow()
         return await self._database.read(partial(_of_session, session_id=session_id, until_us=until_us))
@@ -76,6 +81,11 @@ def _ended(
     rows = connection.execute(asked.where(HOLDINGS.c.ended_event <= told).order_by(*_KEY).limit(PAGE)).all()
     page = tuple(_held(row) for row in rows if row.from_us < until_us)
     return page, tuple(rows[-1][-len(_KEY) :]) if len(rows) == PAGE else None
+
+
+def _sealed(connection: Connection) -> int:
+    """Up to when holdings were archived, or removed; 0 = none were."""
+    return max((seal.last for seal in seals(connection, HOLDINGS_KIND) if seal.rows), default=0)
 
 
 def _of_session(connection: Connection, *, session_id: SessionId, until_us: int) -> tuple[Held, ...]:
