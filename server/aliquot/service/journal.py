@@ -186,9 +186,9 @@ class Journal:
             await self._newer_than(seen)
             raise
         except DuplicateKey as error:
-            if any(isinstance(write.record, Session) for write in batch.writes):
+            if any(isinstance(write.record, Session) and write.record.version == 1 for write in batch.writes):
                 raise
-            # Somebody else wrote down first what there is one of: a quota, the policy, the orchestrator's switch.
+            # Somebody else wrote down first what there is one of: an account, a quota, the orchestrator's switch.
             await self._newer_than(seen)
             raise StaleVersion(str(error)) from error
 
