@@ -1,5 +1,6 @@
 """Hostile tokens: what is not signed by the provider, for this server, at this time, lets nobody in."""
 
+import asyncio
 import base64
 import hashlib
 import hmac
@@ -15,6 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from jwt.algorithms import ECAlgorithm, RSAAlgorithm
 from jwt.warnings import InsecureKeyLengthWarning
+from pydantic import ValidationError
 
 from aliquot.api.oidc.claims import identity_of
 from aliquot.api.oidc.oidc_settings import OidcSettings
@@ -24,6 +26,8 @@ from aliquot_schema.errors import Unauthenticated
 
 pytestmark = pytest.mark.anyio
 
+DAY_S: Final = 86_400
+"""Tokens are made when tests are collected, and may be read much later."""
 NOW: Final = int(time.time())
 ISSUER: Final = "https://id.example.org"
 RSA_KEY: Final = rsa.generate_private_key(public_exponent=65537, key_size=2048)
@@ -74,7 +78,7 @@ def tokens(place: Place | None = None, *, monotonic: Callable[[], float] = lambd
 
 def claims(**more: Any) -> dict[str, Any]:
     now = int(time.time())
-    said = {"iss": ISSUER, "aud": "aliquot", "sub": "4711", "iat": now, "exp": now + 600, "preferred_username": "ann"}
+    said = {"iss": ISSUER, "aud": "aliquot", "sub": "4711", "iat": now, "exp": now + DAY_S, "preferred_username": "ann"}
     return {name: value for name, value in (said | more).items() if value is not None}
 
 
@@ -134,8 +138,8 @@ HOSTILE: Final = {
     "expired": signed(exp=NOW - 31),
     "no end": signed(exp=None),
     "an end that is text": signed(exp="tomorrow"),
-    "not yet": signed(nbf=NOW + 600),
-    "made tomorrow": signed(iat=NOW + 86_400),
+    "not yet": signed(nbf=NOW + DAY_S),
+    "made tomorrow": signed(iat=NOW + DAY_S),
     "nobody's": signed(sub=None),
     "an empty name": signed(sub=""),
     "a name that is too long to be kept": signed(sub="x" * 256),
@@ -159,7 +163,7 @@ async def test_what_is_no_token_or_too_long_is_not_even_read() -> None:
 
 
 async def test_clocks_may_differ_by_so_much() -> None:
-    assert await tokens().claims(signed(exp=NOW - 5))
+    assert await tokens().claims(signed(exp=int(time.time()) - 5))
 
 
 async def test_unknown_keys_make_nobody_ask_the_provider_all_the_time() -> None:
@@ -192,6 +196,34 @@ async def test_keys_are_taken_again_after_a_while_and_believed_while_the_provide
     assert await read.claims(signed(EC_KEY, "ES256", "ec"))
     with pytest.raises(Unauthenticated):
         await read.claims(signed())
+
+
+async def test_those_whose_key_is_known_wait_for_no_provider_that_is_slow() -> None:
+    now, place, asked, may_go_on = 0.0, Place(), asyncio.Event(), asyncio.Event()
+
+    async def slow(address: str) -> bytes:
+        if now:
+            asked.set()
+            await may_go_on.wait()
+        return await place(address)
+
+    keys = ProviderKeys(ISSUER, fetch=slow, monotonic=lambda: now)
+    read = Tokens(keys, issuer=ISSUER, audience="aliquot", leeway_s=30)
+    assert await read.claims(signed())
+    now = KEPT_S + 1
+    first = asyncio.create_task(read.claims(signed()))
+    async with asyncio.timeout(60):
+        await asked.wait()
+        assert await read.claims(signed())
+    assert not first.done()
+    may_go_on.set()
+    assert await first
+
+
+@pytest.mark.parametrize("project", ["default", "a/b", ""])
+def test_groups_give_no_projects_that_cannot_be(project: str) -> None:
+    with pytest.raises(ValidationError, match="projects"):
+        OidcSettings(oidc_projects={"all": project})
 
 
 @pytest.mark.parametrize(

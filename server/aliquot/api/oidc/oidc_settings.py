@@ -7,6 +7,9 @@ from pydantic import Field, field_validator
 from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings
 
+from aliquot.service.accounts.names import project_names
+from aliquot_schema.errors import InvalidRequest
+
 RoleName = Literal["viewer", "user", "operator", "admin"]
 
 
@@ -49,6 +52,16 @@ class OidcSettings(BaseSettings):
             words = "give the address of the provider, https://...; plain http is for this machine alone"
             raise PydanticCustomError("wrong", "{words}", {"words": words})
         return issuer
+
+    @field_validator("oidc_projects")
+    @classmethod
+    def _are_projects(cls, projects: dict[str, str]) -> dict[str, str]:
+        for name in projects.values():
+            try:
+                project_names([name])
+            except InvalidRequest as error:
+                raise PydanticCustomError("wrong", "{words}", {"words": error.message}) from None
+        return projects
 
 
 def is_safe(address: str) -> bool:

@@ -73,11 +73,12 @@ class ProviderKeys:
         Raises:
             Unauthenticated: there is none, or the provider cannot be asked.
         """
-        found = None if self._age_s() > KEPT_S else self._known(kid, algorithm)
-        if found is None:
+        found = self._believed(kid, algorithm)
+        # One asks for all: whoever's key is known waits for no provider that is slow to answer.
+        if found is None or (self._age_s() > KEPT_S and not self._lock.locked()):
             async with self._lock:
                 await self._refresh()
-            found = None if self._age_s() > STALE_S else self._known(kid, algorithm)
+            found = self._believed(kid, algorithm)
         if found is None and self._age_s() > STALE_S:
             raise Unauthenticated("The identity provider cannot be asked for its keys now; try again in a minute.")
         if found is None:
@@ -86,6 +87,9 @@ class ProviderKeys:
 
     def _age_s(self) -> float:
         return float("inf") if self._got_at is None else self._monotonic() - self._got_at
+
+    def _believed(self, kid: str | None, algorithm: str) -> PyJWK | None:
+        return None if self._age_s() > STALE_S else self._known(kid, algorithm)
 
     def _known(self, kid: str | None, algorithm: str) -> PyJWK | None:
         able = [key for key in self._keys if _can(key, algorithm) and kid in (None, key.get("kid"))]
