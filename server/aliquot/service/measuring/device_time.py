@@ -16,9 +16,6 @@ IDLE_PCT: Final = 5.0
 GAP_S_MAX: Final = 30.0
 """Of a longer silence so much counts: what happened in the rest of it nobody saw."""
 
-Place = tuple[AgentId, DeviceId]
-"""The agent that measured, and its device."""
-
 
 @dataclass(slots=True)
 class Spent:
@@ -34,10 +31,11 @@ class Spent:
 
 
 class DeviceTime:
-    """Of all devices that are measured."""
+    """Of all devices that are measured. What an agent no longer has is forgotten: slices come and go, each under a new
+    name."""
 
     def __init__(self) -> None:
-        self._spent: dict[Place, Spent] = {}
+        self._spent: dict[AgentId, dict[DeviceId, Spent]] = {}
 
     def measure(self, agent_id: AgentId, readings: Iterable[DeviceReading], *, state: State, now_s: float) -> None:
         """Take in the readings of an agent.
@@ -49,13 +47,16 @@ class DeviceTime:
         if agent is None:
             return
         devices, used = state.layouts[agent_id].devices, state.used.get(agent.node_id, {})
+        own = self._spent.setdefault(agent_id, {})
+        for gone in own.keys() - devices.keys():
+            del own[gone]
         for reading in readings:
             device = devices.get(reading.device_id)
             if device is None or reading.utilization_pct is None:
                 continue
-            spent = self._spent.get((agent_id, device.id))
+            spent = own.get(device.id)
             if spent is None:
-                self._spent[agent_id, device.id] = Spent(measured_at=now_s)
+                own[device.id] = Spent(measured_at=now_s)
                 continue
             since_s, spent.measured_at = min(now_s - spent.measured_at, GAP_S_MAX), now_s
             held = min(used.get(device.id, 0), device.budget) / device.budget
@@ -71,4 +72,4 @@ class DeviceTime:
 
     def of(self, agent_id: AgentId, device_id: DeviceId) -> Spent:
         """What was measured of a device so far."""
-        return self._spent.get((agent_id, device_id)) or Spent()
+        return self._spent.get(agent_id, {}).get(device_id) or Spent()
