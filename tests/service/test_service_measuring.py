@@ -184,6 +184,15 @@ def test_of_a_silence_little_is_counted_and_what_cannot_be_told_is_not() -> None
     assert metered.spent() == (GAP_S_MAX, 0.0, GAP_S_MAX)
 
 
+def test_what_an_agent_no_longer_has_is_forgotten() -> None:
+    metered = Metered(milli=1000)
+    metered.reads(30.0, at=0.0)
+    metered.reads(30.0, at=2.0)
+    metered.state.load([replace(agent(), devices=agent().devices[1:])], revision=1, ended_complete=True)
+    metered.reads(30.0, at=4.0)
+    assert metered.spent() == (0.0, 0.0, 0.0)
+
+
 def test_a_database_is_down_until_it_was_written_again(monkeypatch: pytest.MonkeyPatch) -> None:
     measures = StoreMeasures()
     with pytest.raises(StoreUnavailable), measures.timed("commit"):
@@ -260,3 +269,25 @@ async def test_a_silent_database_is_noticed_and_so_is_its_answer(
     await until(lambda: measures.is_up and len(caplog.records) == 2)
     watching.cancel()
     assert [record.levelname for record in caplog.records] == ["ERROR", "WARNING"]
+
+
+@pytest.mark.anyio
+async def test_an_odd_answer_of_the_database_does_not_end_the_watch(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(database_watch, "ANSWER_S_MAX", 0.01)
+    asked = 0
+
+    async def ask() -> None:
+        nonlocal asked
+        asked += 1
+        await asyncio.sleep(0.05)  # slower than an answer may be
+        raise ValueError("odd")
+
+    clock = SystemClock()
+    monkeypatch.setattr(clock, "sleep", lambda _: asyncio.sleep(0))
+    watching = asyncio.create_task(database_watch.watch_database(ask, StoreMeasures(), clock=clock))
+    await until(lambda: asked == 3 or watching.done())
+    assert not watching.done()
+    watching.cancel()
+    assert "the database gives an odd answer: ValueError: odd" in caplog.text

@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from typing import Final
 
 from aliquot.service.measuring.store_counts import StoreMeasures
@@ -57,5 +56,10 @@ class _Standing:
 
 
 async def _asked(ask: Callable[[], Awaitable[object]]) -> None:
-    with suppress(StoreUnavailable):
+    try:
         await ask()
+    except StoreUnavailable:
+        pass  # the store has counted it
+    except Exception as error:
+        # Whatever it is, the watch goes on: without it nobody would notice the next silence.
+        log.warning("the database gives an odd answer: %s: %s", type(error).__name__, error)
