@@ -59,6 +59,7 @@ def run(
     """Run an agent until it is told to stop; it dials the server, for ever. Jobs go on without it."""
     if context.invoked_subcommand is not None:
         return
+    from aliquot.composition.hidden_files import settings_files
     from aliquot.composition.logs import set_up_logs
     from aliquot.errors import ConfigurationError
     from aliquot.execution.agent.memory_watch import MemoryPolicy
@@ -85,7 +86,7 @@ def run(
             division=settings.division,
             gate_devices=settings.device_access == "auto",
             disk=settings.disk_rules,
-            confinement=settings.confinement_rules(),
+            confinement=settings.confinement_rules(key_file.absolute(), *settings_files()),
             memory_policy=MemoryPolicy(gpu_memory_policy),
             reach=Reach.of(address=address or own_address(urlsplit(server[0]).hostname or ""), ports=rendezvous_ports),
         )

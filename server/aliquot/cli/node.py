@@ -78,7 +78,7 @@ def start(
             division=settings.division,
             gate_devices=settings.device_access == "auto",
             disk=settings.disk_rules,
-            confinement=settings.confinement_rules(),
+            confinement=settings.confinement_rules(*_hidden(ray_token_file)),
             memory_policy=MemoryPolicy(gpu_memory_policy),
             reach=Reach.of(address=address or own_address(ray_head.rpartition(":")[0]), ports=rendezvous_ports),
         )
@@ -90,6 +90,12 @@ def start(
     except (ConfigurationError, AliquotError) as error:
         print(f"aliquot node cannot start: {error}", file=sys.stderr)
         raise typer.Exit(2) from None
+
+
+def _hidden(token_file: Path | None) -> list[Path]:
+    from aliquot.composition.hidden_files import settings_files
+
+    return settings_files() if token_file is None else [token_file.absolute(), *settings_files()]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,9 +2,9 @@
 
 import logging
 from collections.abc import Callable
-from pathlib import Path
 from typing import Final
 
+from aliquot.composition.hidden_files import hidden_of
 from aliquot.errors import ConfigurationError
 from aliquot.execution.agent.config import AgentConfig
 from aliquot.execution.agent.core import AgentCore
@@ -78,19 +78,13 @@ def agent_factory(settings: Settings, node: NodeDevices, now_us: Callable[[], in
         scaling_factor=node.scaling_factor,
         job_user=JobUserPolicy(name=settings.job_user, allow_root=settings.allow_root_jobs),
         readings_interval_s=settings.readings_interval_s,
-        confinement=settings.confinement_rules(*_of_the_server(settings)),
+        confinement=settings.confinement_rules(*hidden_of(settings)),
         gate_devices=settings.device_access == "auto",
         memory_policy=settings.gpu_memory_policy,
         disk=settings.disk_rules,
         reach=Reach.of(address=settings.agent_address, ports=settings.rendezvous_ports),
     )
     return lambda: AgentCore(config, devices=node.devices, now_us=now_us)
-
-
-def _of_the_server(settings: Settings) -> list[Path]:
-    """Folders and files that no job has to see, even where its account is the server's own."""
-    files = (settings.secrets_key_file, settings.tls_key, settings.ray_token_file, settings.archive_folder)
-    return [path.absolute() for path in (settings.data_folder, *files) if path is not None]
 
 
 def _refuse_namesakes(nodes: tuple[NodeDevices, ...]) -> None:

@@ -106,7 +106,7 @@ def agent_core(options: AgentOptions, *, now_us: Callable[[], int]) -> AgentCore
         memory_policy=options.memory_policy,
         gate_devices=options.gate_devices,
         disk=options.disk,
-        confinement=replace(options.confinement, hidden=(options.data_folder.absolute(),)),
+        confinement=replace(options.confinement, hidden=(options.data_folder.absolute(), *options.confinement.hidden)),
     )
     return AgentCore(config, devices=node.devices, now_us=now_us)
 
