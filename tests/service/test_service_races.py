@@ -1,6 +1,8 @@
 """Changes that meet each other: one of them wins, both are told the truth, and nothing is half done."""
 
 import asyncio
+from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -9,7 +11,9 @@ from aliquot.service.ports import Batch, Store
 from aliquot_schema.errors import IdempotencyMismatch, StateConflict, VersionConflict
 from aliquot_schema.events import Event
 from aliquot_schema.ids import AgentId, KernelId
+from aliquot_schema.quotas import Account, account_id
 from aliquot_schema.requests import SessionChanged
+from aliquot_schema.sessions import Session
 from aliquot_schema.states import KernelState, SessionState
 from service_bench import agent
 from service_stage import CALLER, stage
@@ -153,6 +157,27 @@ async def test_a_change_that_raises_writes_nothing_and_harms_nobody() -> None:
             await on.journal.transact(change, actor="ann")
         assert (on.state.revision, on.state.agents[A].version) == (before, 1)
         await on.submit()
+
+
+async def test_of_two_who_first_charge_an_account_the_later_one_charges_it_again() -> None:
+    """As when a commit was not told of: the row that both of them make is there already."""
+    async with stage([agent("a", devices=2)]) as on:
+        sessions = [on.state.sessions[await on.submit()] for _ in range(2)]
+        project, user = sessions[0].project, sessions[0].owner
+
+        def charge(session: Session) -> Callable[[Draft], None]:
+            def change(draft: Draft) -> None:
+                account = draft.account(project, user) or Account(
+                    id=account_id(project, user), project=project, user=user
+                )
+                draft.put(replace(account, charged=account.charged + 1), "charged")
+                draft.put(session, "updated")
+
+            return change
+
+        await asyncio.gather(*(on.journal.transact(charge(session), actor="ann") for session in sessions))
+        charged = on.state.accounts[account_id(project, user)]
+        assert (charged.version, charged.charged) == (2, 2)
 
 
 class LateStore(WrappedStore):
