@@ -8,6 +8,7 @@ from typing import Final
 
 from aliquot.service.draft import Draft
 from aliquot.service.feed import Feed
+from aliquot.service.notices.catching_up import first_recent
 from aliquot.service.notices.facts import facts_of
 from aliquot.service.notices.receivers import Receiver
 from aliquot.service.notices.room import Room
@@ -64,6 +65,8 @@ class Scribe:
         """
         if self._state.noticed.mark is None:
             await self._write((), number=self._feed.revision)
+        if not self._seen:
+            self._seen = await first_recent(self._feed, after=self._mark, since_us=self._clock.now_us() - OLD_US)
         began = seen = max(self._seen, self._mark)
         if began >= self._feed.revision:
             return 0

@@ -1,0 +1,50 @@
+"""Where notices begin when nobody was to be told for long."""
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from aliquot.service.notices.catching_up import FAR, first_recent
+from aliquot_schema.errors import InvalidRequest
+from aliquot_schema.events import Entity, Event
+from aliquot_schema.notices import NoticeMark
+
+pytestmark = pytest.mark.anyio
+
+
+@dataclass
+class Log:
+    """An event a second; those up to a number were removed."""
+
+    revision: int
+    removed: int = 0
+    asked: list[int] = field(default_factory=list)
+
+    async def page(self, after: int) -> tuple[Event, ...]:
+        self.asked.append(after)
+        if after < self.removed:
+            raise InvalidRequest("they were removed as too old", field="after")
+        number, mark = after + 1, NoticeMark()
+        event = Event(
+            number=number,
+            at_us=number * 1_000_000,
+            kind="notice_mark.moved",
+            entity=Entity.NOTICE_MARK,
+            entity_id=mark.id,
+            entity_version=1,
+            actor="system:notices",
+            request_id=None,
+            epoch=1,
+            pass_number=None,
+            record=mark,
+        )
+        return (event,)
+
+
+@pytest.mark.parametrize(("after", "removed"), [(0, 0), (5_000, 0), (0, 400_000), (3_999_990, 0)])
+async def test_what_is_recent_is_found_in_a_few_looks(after: int, removed: int) -> None:
+    log = Log(revision=4_000_000, removed=removed)
+    since_us = 3_900_000 * 1_000_000
+    found = await first_recent(log, after=after, since_us=since_us)
+    assert max(after, 3_900_000 - FAR) <= found <= max(after, 3_900_000)
+    assert len(log.asked) <= 12
