@@ -14,6 +14,10 @@ class Place:
     """The number of the last item that he knows; None = nothing, so that he is told first how all of it stands."""
     newest: int
     """The number of the newest item there is."""
+    is_alike: bool = False
+    """Whether everybody who may follow it is told the same, and everybody who may come in may follow it."""
+    snapshot_s: float | None = None
+    """How long it may be told how all of it stood; None = ever, as items tell of every change since."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from aliquot.api import endpoint
 from aliquot.api.sharing.sources import Source
 from aliquot.api.sockets import KEY_ENDED
+from aliquot.service.live import watching as live_watching
 from aliquot_schema.devices import DeviceReading
 from aliquot_schema.ids import AgentId, SessionId, kernel_id
 from aliquot_schema.launching import ReadingsTaken
@@ -36,6 +37,21 @@ EVENTS: Final = (
 async def people(anyio_backend: str) -> AsyncIterator[Scene]:
     async with scene() as found:
         yield found
+
+
+@pytest.fixture
+def encoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The characters of each item that was encoded."""
+    found: list[int] = []
+    original = Source._encoded
+
+    async def counting(self: Source, executor: Any) -> str:
+        text = await original(self, executor)
+        found.append(len(text))
+        return text
+
+    monkeypatch.setattr(Source, "_encoded", counting)
+    return found
 
 
 def port(people: Scene) -> int:
@@ -127,15 +143,7 @@ async def test_who_knows_a_number_of_devices_is_told_what_changed_since(people: 
             assert {device["utilization_pct"] for device in item["agents"][0]["devices"]} == {34.0}
 
 
-async def test_all_who_follow_devices_are_given_one_encoding(people: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    encoded: list[int] = []
-    original = Source._encoded
-
-    async def counting(self: Source, executor: Any) -> str:
-        encoded.append(executor.root_value.number)
-        return await original(self, executor)
-
-    monkeypatch.setattr(Source, "_encoded", counting)
+async def test_all_who_follow_devices_are_given_one_encoding(people: Scene, encoded: list[int]) -> None:
     _, secret = await people.key_of("viewer")
     async with AsyncExitStack() as stack:
         sockets = [await stack.enter_async_context(socket_of(people, secret)) for _ in range(20)]
@@ -148,6 +156,38 @@ async def test_all_who_follow_devices_are_given_one_encoding(people: Scene, monk
             items = [await told(socket) for socket in sockets]
             assert len({item["number"] for item in items}) == 1
     assert len(encoded) == 4
+
+
+async def test_people_of_every_role_are_told_one_encoding_of_devices(people: Scene, encoded: list[int]) -> None:
+    """And it goes on when the key ends with which it was begun."""
+    await measure(people, 60.0)
+    await people.stage.watching._board.look()
+    keys = [await people.key_of(user) for user in ("viewer", OTHER, "operator")]
+    async with AsyncExitStack() as stack:
+        sockets = [await stack.enter_async_context(socket_of(people, secret)) for _, secret in keys]
+        for socket in sockets:
+            await subscribe(socket, DEVICES)
+            assert (await told(socket))["is_snapshot"]
+        assert len(encoded) == 1
+        await people.accounts.revoke_api_key(ADMIN, keys[0][0])
+        assert await asyncio.wait_for(closing_code(sockets[0]), WAIT_S) == KEY_ENDED
+        await measure(people, 61.0)
+        for socket in sockets[1:]:
+            assert (await told(socket))["agents"][0]["devices"][0]["utilization_pct"] == 61.0
+    assert len(encoded) == 2
+
+
+async def test_how_a_session_stands_is_executed_again_when_it_may_have_changed_without_an_event(
+    people: Scene, encoded: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live_watching, "SNAPSHOT_S", 0.0)
+    session_id = await people.session_of(OTHER)
+    _, secret = await people.key_of(OTHER)
+    async with socket_of(people, secret) as one, socket_of(people, secret) as other:
+        for socket in (one, other):
+            await subscribe(socket, SESSION, id=session_id)
+            assert (await told(socket))["is_snapshot"]
+    assert len(encoded) == 2
 
 
 async def test_a_burst_of_changes_is_told_as_one(people: Scene) -> None:

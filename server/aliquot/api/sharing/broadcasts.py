@@ -5,20 +5,37 @@ the newest frames, which are kept, and further back through the log; with the la
 """
 
 import asyncio
+import math
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
+from dataclasses import dataclass
 from typing import Final
 
+from aliquot.api.sharing.room import Room
 from aliquot.api.sharing.subscribers import Frame, Subscriber
 
 KEPT: Final = 256
 """Frames."""
 KEPT_CHARACTERS: Final = 4 * 1024 * 1024
+"""In the frames of one broadcast; fewer where there is no room for them."""
 TURN: Final = 50
 """After so many subscribers everything else has its turn."""
 
 Frames = AsyncGenerator[Frame, None]
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """How a stream begins.
+
+    Args:
+        execute: executes how everything stands.
+        lasts_s: how long that may be told; None = ever, with what came since.
+    """
+
+    execute: Callable[[], Awaitable[Frame]]
+    lasts_s: float | None = None
 
 
 class Broadcast:
@@ -26,16 +43,20 @@ class Broadcast:
 
     Args:
         frames: executes the stream from above an event number on.
-        first: executes how everything stands, for streams that begin with that.
+        first: for streams that begin with how everything stands.
         start: the number above which it begins.
+        room: for what is kept.
     """
 
-    def __init__(self, frames: Callable[[int], Frames], *, first: Callable[[], Awaitable[Frame]], start: int) -> None:
+    def __init__(self, frames: Callable[[int], Frames], *, first: Beginning, start: int, room: Room) -> None:
         self._frames = frames
         self._first = first
+        self._room = room
         self._snapshot: Frame | None = None
         self._characters_since = 0
         """In the frames since the snapshot."""
+        self._snapshot_until = math.inf
+        """On the clock of the loop."""
         self._beginning = asyncio.Lock()
         self._kept: deque[Frame] = deque()
         self._characters = 0
@@ -53,9 +74,12 @@ class Broadcast:
         """How everything stands, or stood: as long as less came since than it holds, one does for all."""
         async with self._beginning:
             found = self._snapshot
-            if found is None or found.number < self._floor or self._characters_since > len(found.text):
-                found = self._snapshot = await self._first()
-                self._characters_since = 0
+            if found is None or self._is_past(found):
+                lasts_s, now = self._first.lasts_s, asyncio.get_running_loop().time()
+                self._snapshot_until = math.inf if lasts_s is None else now + lasts_s
+                self._keep_snapshot(None)
+                found = await self._first.execute()
+                self._keep_snapshot(found)
             return found
 
     async def since(self, position: int) -> Frames:
@@ -85,6 +109,22 @@ class Broadcast:
         """End it."""
         self._running.cancel()
 
+    def _keep_snapshot(self, snapshot: Frame | None) -> None:
+        """Keep it, if there is room for it, or keep none."""
+        if self._snapshot is not None:
+            self._room.characters_left += len(self._snapshot.text)
+        is_kept = snapshot is not None and not self.is_over and len(snapshot.text) <= self._room.characters_left
+        self._snapshot = snapshot if is_kept else None
+        self._characters_since = 0
+        if self._snapshot is not None:
+            self._room.characters_left -= len(self._snapshot.text)
+
+    def _is_past(self, snapshot: Frame) -> bool:
+        """Whether too much came since, or too much time went by."""
+        if snapshot.number < self._floor or self._characters_since > len(snapshot.text):
+            return True
+        return asyncio.get_running_loop().time() >= self._snapshot_until
+
     async def _older(self, position: int) -> Frames:
         async with aclosing(self._frames(position)) as frames:
             async for frame in frames:
@@ -107,6 +147,8 @@ class Broadcast:
             self.failure = error
         finally:
             self.is_over = True
+            self._keep_snapshot(None)
+            self._room.characters_left += self._characters
             self._news.set()
             for subscriber in self._live:
                 subscriber.leave_behind()
@@ -115,13 +157,21 @@ class Broadcast:
         self._kept.append(frame)
         self._characters += len(frame.text)
         self._characters_since += len(frame.text)
-        while len(self._kept) > KEPT or self._characters > KEPT_CHARACTERS:
+        self._room.characters_left -= len(frame.text)
+        if self._snapshot is not None and (self._room.characters_left < 0 or self._is_past(self._snapshot)):
+            self._keep_snapshot(None)
+        while self._kept and self._is_full:
             oldest = self._kept.popleft()
             self._floor = oldest.number
             self._characters -= len(oldest.text)
+            self._room.characters_left += len(oldest.text)
         self._position = frame.number
         news, self._news = self._news, asyncio.Event()
         news.set()
+
+    @property
+    def _is_full(self) -> bool:
+        return len(self._kept) > KEPT or self._characters > KEPT_CHARACTERS or self._room.characters_left < 0
 
     async def _give_out(self, frame: Frame) -> None:
         for turn, subscriber in enumerate(tuple(self._live), start=1):

@@ -19,8 +19,6 @@ from graphql import (
 )
 from graphql.execution.values import VariableValues, get_argument_values, get_variable_values
 
-from aliquot_schema.requests import Caller
-
 NUMBERS: Final = ("event_number", "number")
 """The fields by which items may be numbered."""
 AFTER: Final = "after"
@@ -48,10 +46,10 @@ class Numbered:
     operation_name: str | None
     """As it is in the document."""
     key: Hashable
-    """Equal for those who may be given the same frames, but for where they begin."""
+    """Equal for those who ask for the same, but for where they begin."""
 
 
-def numbered(asked: Asked, tree: DocumentNode, schema: GraphQLSchema, caller: Caller) -> Numbered | None:
+def numbered(asked: Asked, tree: DocumentNode, schema: GraphQLSchema) -> Numbered | None:
     """Look at a valid document; None when it asks for something else, or wrongly."""
     operation = _operation(tree, asked.operation_name)
     root = schema.subscription_type
@@ -65,12 +63,10 @@ def numbered(asked: Asked, tree: DocumentNode, schema: GraphQLSchema, caller: Ca
     if AFTER not in field.args or _number(field) is None:
         return None
     asked = replace(asked, operation_name=operation.name.value if operation.name else None)
-    return _numbered(asked, node, field, values, caller)
+    return _numbered(asked, node, field, values)
 
 
-def _numbered(
-    asked: Asked, node: FieldNode, field: GraphQLField, values: VariableValues, caller: Caller
-) -> Numbered | None:
+def _numbered(asked: Asked, node: FieldNode, field: GraphQLField, values: VariableValues) -> Numbered | None:
     try:
         after = get_argument_values(field, node, values).get(AFTER)
     except GraphQLError:
@@ -78,14 +74,13 @@ def _numbered(
     # A variable that says more than where to begin belongs to what is asked for.
     other = {name: value for name, value in (asked.variables or {}).items() if name != _beginning(node, asked.text)}
     values_text = orjson.dumps(other, option=orjson.OPT_SORT_KEYS)
-    scope = replace(caller, request_id="")
     name = asked.operation_name
     return Numbered(
         stream=node.name.value,
         number=_number(field) or "",
         after=after,
         operation_name=name,
-        key=(asked.text, name, values_text, scope),
+        key=(asked.text, name, values_text),
     )
 
 

@@ -9,8 +9,9 @@ import strawberry
 import uuid_utils
 
 from aliquot.api.documents import Documents
-from aliquot.api.sharing.broadcasts import Broadcast
+from aliquot.api.sharing.broadcasts import Beginning, Broadcast
 from aliquot.api.sharing.requests import Asked, numbered
+from aliquot.api.sharing.room import Room
 from aliquot.api.sharing.sources import Interrupted, Source, shared_context
 from aliquot.api.sharing.subscribers import Subscriber
 from aliquot_schema.errors import AliquotError
@@ -21,7 +22,6 @@ from aliquot_schema.requests import Caller
 
 BACK_MAX: Final = 1000
 """How many events back a broadcast begins at most, for whoever asks first; the others would wait for it."""
-
 Patience = Callable[[Awaitable[None]], Coroutine[Any, Any, None]]
 """Awaits something for somebody who may take too long."""
 
@@ -44,6 +44,7 @@ class Sharing:
         self._documents = documents
         self._refuses = refuses
         self._followed: dict[Hashable, _Followed] = {}
+        self._room = Room()
 
     def __len__(self) -> int:
         return len(self._followed)
@@ -53,7 +54,7 @@ class Sharing:
         document = self._documents.prepare(asked.text, self._schema._schema)
         if document.errors:
             return None
-        found = numbered(asked, document.tree, self._schema._schema, context.caller)
+        found = numbered(asked, document.tree, self._schema._schema)
         if found is None:
             return None
         asked = replace(asked, operation_name=found.operation_name)
@@ -63,15 +64,17 @@ class Sharing:
             return None
         if self._refuses(context.caller, document.costs[found.operation_name]):
             return None
+        scope = None if place.is_alike else replace(context.caller, request_id="")
         context = shared_context(context, f"{REQUEST_PREFIX}{uuid_utils.uuid7()}")
         source = Source(schema=self._schema, document=document, asked=asked, number=found.number, context=context)
-        return Following(self, found.key, source, place=place)
+        return Following(self, (found.key, scope), source, place=place)
 
-    def enter(self, key: Hashable, source: Source, *, start: int) -> Broadcast:
+    def enter(self, key: Hashable, source: Source, *, start: int, snapshot_s: float | None) -> Broadcast:
         """Follow a broadcast; it is begun for the first."""
         followed = self._followed.get(key)
         if followed is None or followed.broadcast.is_over:
-            broadcast = Broadcast(source.frames, first=source.first, start=start)
+            first = Beginning(source.first, lasts_s=snapshot_s)
+            broadcast = Broadcast(source.frames, first=first, start=start, room=self._room)
             followed = self._followed[key] = _Followed(broadcast)
         followed.count += 1
         return followed.broadcast
@@ -95,6 +98,7 @@ class Following:
         self._key = key
         self._source = source
         self._known = place.known
+        self._snapshot_s = place.snapshot_s
         self._start = place.newest if place.known is None else max(place.known, place.newest - BACK_MAX)
 
     async def run(self, send: Callable[[str], Coroutine[Any, Any, None]], *, patiently: Patience) -> None:
@@ -143,7 +147,7 @@ class Following:
 
     @contextmanager
     def _broadcast(self) -> Iterator[Broadcast]:
-        broadcast = self._sharing.enter(self._key, self._source, start=self._start)
+        broadcast = self._sharing.enter(self._key, self._source, start=self._start, snapshot_s=self._snapshot_s)
         try:
             yield broadcast
         finally:

@@ -20,7 +20,7 @@ class DeviceChanges:
     def place(self, after: int | None) -> Place:
         """Whoever knows a number that is not of this board, or too old, knows nothing."""
         known = None if after is None or not self._board.knows(after) else after
-        return Place(known=known, newest=self._board.number)
+        return Place(known=known, newest=self._board.number, is_alike=True)
 
     async def follow(self, after: int | None) -> AsyncIterator[DeviceUpdateView]:
         """How all devices stand, or what changed since a number; then what changes, for ever."""

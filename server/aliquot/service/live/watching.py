@@ -4,6 +4,7 @@ import asyncio
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from aliquot.service.auditing.ports import AuditBook
 from aliquot.service.feed import Feed
@@ -18,6 +19,9 @@ from aliquot_schema.errors import InvalidRequest
 from aliquot_schema.events import Event
 from aliquot_schema.live_views import DeviceUpdateView, Place, SessionUpdateView
 from aliquot_schema.requests import Caller
+
+SNAPSHOT_S: Final = 1.0
+"""A session's place in line and expected start are another way without an event."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,8 +60,10 @@ class LiveWatching:
         """
         if stream == "device_updates":
             return self._devices.place(after)
-        known = None if stream == "session_updates" and after is None else self.begun(after)
-        return Place(known=known, newest=self._log.revision)
+        if stream == "session_updates":
+            known = None if after is None else self.begun(after)
+            return Place(known=known, newest=self._log.revision, snapshot_s=SNAPSHOT_S)
+        return Place(known=self.begun(after), newest=self._log.revision)
 
     def begun(self, after: int | None) -> int:
         """The event above which to begin: now, unless a number is known.
