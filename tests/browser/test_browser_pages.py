@@ -67,6 +67,7 @@ async def _looked_over(browser: Browser, demo: OwnServer, runs: str, form: str) 
         "/admin": "table",
         "/admin?tab=policy": ".groups",
         "/admin?tab=quotas": ".empty",
+        "/admin?tab=alerts": "table",
         "/admin?tab=doctor": ".facts",
         "/admin?tab=access": ".empty",
     }
@@ -111,6 +112,8 @@ async def test_a_device_tells_who_holds_it(browser: Browser, demo: OwnServer) ->
         await tile.hover()
         card = page.get_by_role("tooltip")
         await expect(card).to_contain_text("until")
+        await expect(card.get_by_role("img", name="Busy in the last hour")).to_be_visible()
+        await expect(page.get_by_role("img", name="Held in the last 6 hours")).to_be_visible()
         await page.keyboard.press("Escape")
         await expect(card).to_be_hidden()
         await _walk(page)

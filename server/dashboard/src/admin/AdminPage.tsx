@@ -2,6 +2,7 @@ import { Tab, TabList, TabPanel, Tabs } from "react-aria-components";
 import { useSearchParams } from "wouter";
 import { AccessTab } from "./AccessTab";
 import { AgentsTab } from "./agents/AgentsTab";
+import { AlertsTab } from "./alerts/AlertsTab";
 import { DoctorTab } from "./doctor/DoctorTab";
 import { PolicyTab } from "./policy/PolicyTab";
 import { QuotasTab } from "./quotas/QuotasTab";
@@ -21,6 +22,7 @@ export default function AdminPage() {
           <Tab id="agents">Agents</Tab>
           <Tab id="policy">Policy</Tab>
           <Tab id="quotas">Quotas</Tab>
+          <Tab id="alerts">Alerts</Tab>
           <Tab id="doctor">Doctor</Tab>
           <Tab id="access">Access</Tab>
         </TabList>
@@ -32,6 +34,9 @@ export default function AdminPage() {
         </TabPanel>
         <TabPanel id="quotas">
           <QuotasTab />
+        </TabPanel>
+        <TabPanel id="alerts">
+          <AlertsTab />
         </TabPanel>
         <TabPanel id="doctor">
           <DoctorTab />

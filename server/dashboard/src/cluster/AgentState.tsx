@@ -1,3 +1,4 @@
+import { wordsOf } from "./agents";
 import type { Agent } from "./nodes";
 
 const TONES = { alive: "good", suspect: "warn", lost: "bad", left: "quiet" } as const;
@@ -12,11 +13,4 @@ export function AgentState({ agent, isNamed }: { readonly agent: Agent; readonly
       {words}
     </span>
   );
-}
-
-export function wordsOf(agent: Pick<Agent, "state" | "drained" | "draining" | "schedulable">): string {
-  if (agent.state !== "alive") return agent.state;
-  if (agent.drained) return "drained";
-  if (agent.draining) return "draining";
-  return agent.schedulable ? "alive" : "not schedulable";
 }

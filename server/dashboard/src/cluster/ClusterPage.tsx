@@ -42,6 +42,10 @@ export function ClusterPage() {
     () => new Map(nodes.flatMap((node) => node.devices).map((device) => [device.id, device])),
     [nodes],
   );
+  const owners = useMemo(
+    () => new Map((agents ?? []).flatMap((agent) => agent.devices.map((owned) => [owned.id, agent.id]))),
+    [agents],
+  );
   useEffect(() => palette.keep(new Set(holdersOf(devices, grouping))), [devices, grouping]);
   const list = useRef<HTMLDivElement>(null);
   const [opened, setOpened] = useState<string | null>(null);
@@ -62,10 +66,10 @@ export function ClusterPage() {
         <div ref={list} onClick={(event) => setOpened(tileAt(event.target))}>
           {nodes.length ? <NodeList nodes={nodes} /> : <NoAgents />}
         </div>
-        <HoverCard of={list} find={(id) => devices.get(id)} />
+        <HoverCard of={list} find={(id) => devices.get(id)} agentOf={(id) => owners.get(id)} />
       </div>
       <Dialogue title={device?.name ?? ""} isOpen={device !== undefined} onClose={() => setOpened(null)}>
-        {device ? <DeviceCard device={device} /> : null}
+        {device ? <DeviceCard device={device} agent={owners.get(device.id)} /> : null}
       </Dialogue>
     </NamingContext>
   );

@@ -2,12 +2,13 @@ import { Link } from "wouter";
 import { useNow } from "../format/clock";
 import { bytes } from "../format/amounts";
 import { duration, moment } from "../format/times";
+import { DeviceTrend } from "./DeviceTrend";
 import { classOf, titleOf, useNaming } from "./holders";
 import type { Device } from "./nodes";
 import { ShareBar } from "./ShareBar";
 
 /** All that is known of a device: in words, for the card and for the dialogue. */
-export function DeviceCard({ device }: { readonly device: Device }) {
+export function DeviceCard({ device, agent }: { readonly device: Device; readonly agent: string | undefined }) {
   const naming = useNaming();
   const now = useNow();
   return (
@@ -44,6 +45,7 @@ export function DeviceCard({ device }: { readonly device: Device }) {
       ) : (
         <p className="quiet">Nobody holds any of it.</p>
       )}
+      {agent ? <DeviceTrend device={device} agent={agent} /> : null}
       <code className="quiet">{device.id}</code>
     </div>
   );

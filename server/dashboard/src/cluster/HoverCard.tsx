@@ -9,9 +9,11 @@ const GAP = 6;
 export function HoverCard({
   of,
   find,
+  agentOf,
 }: {
   readonly of: RefObject<HTMLElement | null>;
   readonly find: (id: string) => Device | undefined;
+  readonly agentOf: (id: string) => string | undefined;
 }) {
   const [tile, setTile] = useState<HTMLElement | null>(null);
   useEffect(() => {
@@ -38,7 +40,7 @@ export function HoverCard({
   const device = tile?.isConnected ? find(tile.dataset["device"] ?? "") : undefined;
   if (!tile || !device) return null;
   const box = tile.getBoundingClientRect();
-  const isHigh = box.bottom + 260 < innerHeight;
+  const isHigh = box.bottom + 320 < innerHeight;
   return (
     <div
       role="tooltip"
@@ -49,7 +51,7 @@ export function HoverCard({
       }}
     >
       <h3>{device.name}</h3>
-      <DeviceCard device={device} />
+      <DeviceCard device={device} agent={agentOf(device.id)} />
     </div>
   );
 }

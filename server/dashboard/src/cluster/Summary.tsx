@@ -1,17 +1,21 @@
 import { percent, plain } from "../format/amounts";
 import type { Totals } from "./nodes";
+import { Trend } from "./Trend";
 
-/** The cluster in five figures. */
+/** The cluster in five figures, and where it comes from. */
 export function Summary({ totals }: { readonly totals: Totals }) {
   const held = totals.capacity ? totals.held / totals.capacity : 0;
   return (
-    <dl className="figures-strip panel">
-      <Figure name="held" value={`${plain(totals.held)} of ${plain(totals.capacity)}`} note={percent(held)} />
-      <Figure name="free, whole" value={String(totals.wholeFree)} note="devices" />
-      <Figure name="in fragments" value={plain(totals.fragments)} note="free beside a holder" />
-      <Figure name="idle, held" value={String(totals.idle)} note="busy < 5 %" tone={totals.idle ? "warn" : ""} />
-      <Figure name="not well" value={String(totals.unwell)} note="devices" tone={totals.unwell ? "bad" : ""} />
-    </dl>
+    <section className="figures-strip panel" aria-label="In figures">
+      <dl>
+        <Figure name="held" value={`${plain(totals.held)} of ${plain(totals.capacity)}`} note={percent(held)} />
+        <Figure name="free, whole" value={String(totals.wholeFree)} note="devices" />
+        <Figure name="in fragments" value={plain(totals.fragments)} note="free beside a holder" />
+        <Figure name="idle, held" value={String(totals.idle)} note="busy < 5 %" tone={totals.idle ? "warn" : ""} />
+        <Figure name="not well" value={String(totals.unwell)} note="devices" tone={totals.unwell ? "bad" : ""} />
+      </dl>
+      <Trend />
+    </section>
   );
 }
 

@@ -1,5 +1,6 @@
 import { useEffect, useRef, type ReactNode } from "react";
 import { Link, useLocation } from "wouter";
+import { useOpenAlerts } from "../alerts/open";
 import { pending } from "../api/feed";
 import { useObservable } from "../api/observable";
 import { ConnectionBar, ConnectionDot, useIsStale } from "./ConnectionBar";
@@ -20,6 +21,7 @@ export function Shell({ children }: { readonly children: ReactNode }) {
   const [location] = useLocation();
   const isStale = useIsStale();
   const waiting = useObservable(pending);
+  const alerts = useOpenAlerts().data?.length ?? 0;
   const first = useRef(location);
   useEffect(() => {
     // Who reads with their ears is told that the page is another one.
@@ -43,6 +45,12 @@ export function Shell({ children }: { readonly children: ReactNode }) {
           {PAGES.map(({ path, name }) => (
             <Link key={path} href={path} aria-current={path === location ? "page" : undefined}>
               {name}
+              {path === "/" && alerts ? (
+                <span className="count bad" title="Open alerts">
+                  {alerts}
+                  <span className="hidden"> open alerts</span>
+                </span>
+              ) : null}
               {path === "/queue" && waiting ? <span className="count">{waiting}</span> : null}
             </Link>
           ))}

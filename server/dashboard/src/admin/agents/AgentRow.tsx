@@ -1,5 +1,5 @@
 import { Button } from "react-aria-components";
-import { wordsOf } from "../../cluster/AgentState";
+import { wordsOf } from "../../cluster/agents";
 import { moment } from "../../format/times";
 import { Pick } from "../../parts/Pick";
 import type { Wish } from "./AgentsTab";

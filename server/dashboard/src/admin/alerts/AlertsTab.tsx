@@ -1,0 +1,27 @@
+import { ask } from "../../api/client";
+import { useLive } from "../../api/live";
+import { MeDocument } from "../../generated/graphql";
+import { Faults } from "../../parts/Faults";
+import { NewestAlerts } from "./NewestAlerts";
+import { Deliveries } from "./Deliveries";
+import { Receivers } from "./Receivers";
+import { Rules } from "./Rules";
+
+/** What is wrong, when it counts as wrong, and who is told. */
+export function AlertsTab() {
+  const live = useLive(async () => (await ask(MeDocument, {})).me, "me", { everyMs: 60_000 });
+  const role = live.data?.role;
+  return (
+    <div className="stack">
+      <Faults of={live} />
+      <NewestAlerts />
+      {role === "admin" || role === "operator" ? <Rules isAdmin={role === "admin"} /> : null}
+      {role === "admin" ? (
+        <>
+          <Receivers />
+          <Deliveries />
+        </>
+      ) : null}
+    </div>
+  );
+}

@@ -1,0 +1,52 @@
+import { ask } from "../../api/client";
+import { useLive } from "../../api/live";
+import { moment } from "../../format/times";
+import { DeliveriesDocument, type DeliveriesQuery } from "../../generated/graphql";
+import { Faults } from "../../parts/Faults";
+import { TablePanel } from "../../parts/Table";
+import { titleOf } from "./draft";
+
+type Delivery = DeliveriesQuery["deliveries"]["edges"][number]["node"];
+
+const TONES = { waiting: "warn", sent: "good", given_up: "bad" } as const;
+
+/** Notices, and what became of them. */
+export function Deliveries() {
+  const live = useLive(async () => (await ask(DeliveriesDocument, {})).deliveries.edges, "deliveries", {
+    everyMs: 3_000,
+  });
+  if (live.data?.length === 0) return null;
+  return (
+    <section className="stack" aria-label="Deliveries">
+      <h2>Newest notices</h2>
+      <Faults of={live} />
+      {live.data ? (
+        <TablePanel label="What became of notices" columns={["When", "To", "What", "Says", "State"]}>
+          {live.data.map(({ node: delivery }) => (
+            <tr key={delivery.id}>
+              <td className="nowrap">{moment(delivery.made_at)}</td>
+              <td>
+                {delivery.receiver}
+                {delivery.user ? <div className="quiet small">for {delivery.user}</div> : null}
+              </td>
+              <td className="nowrap">
+                {titleOf(delivery.kind)}
+                {delivery.is_over ? ", over" : ""}
+              </td>
+              <td>{delivery.message}</td>
+              <td>
+                <span className={`badge fill-${TONES[delivery.state]}`}>{titleOf(delivery.state)}</span>
+                <div className="small">{outcomeOf(delivery)}</div>
+              </td>
+            </tr>
+          ))}
+        </TablePanel>
+      ) : null}
+    </section>
+  );
+}
+
+function outcomeOf({ tries, error, next_try_at: next }: Delivery): string {
+  if (!error) return "";
+  return `${error} (try ${tries}${next ? `, next ${moment(next)}` : ""})`;
+}

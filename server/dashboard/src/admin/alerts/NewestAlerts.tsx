@@ -1,0 +1,43 @@
+import { ask } from "../../api/client";
+import { useLive } from "../../api/live";
+import { moment } from "../../format/times";
+import { NewestAlertsDocument } from "../../generated/graphql";
+import { Empty } from "../../parts/Empty";
+import { Faults } from "../../parts/Faults";
+import { TablePanel } from "../../parts/Table";
+import { titleOf } from "./draft";
+import { SeverityBadge } from "./SeverityBadge";
+
+/** The newest alerts, those that are over among them. */
+export function NewestAlerts() {
+  const live = useLive(async () => (await ask(NewestAlertsDocument, {})).alerts.edges, "newest-alerts", {
+    everyMs: 5_000,
+  });
+  return (
+    <section className="stack" aria-label="Newest alerts">
+      <h2>Newest alerts</h2>
+      <Faults of={live} />
+      {live.data?.length === 0 ? (
+        <Empty title="Nothing was ever wrong">
+          <p>An alert is opened when a rule below holds, and closed when it does not any more.</p>
+        </Empty>
+      ) : null}
+      {live.data?.length ? (
+        <TablePanel label="Alerts" columns={["Severity", "What", "About", "Seen", "From", "To"]}>
+          {live.data.map(({ node: alert }) => (
+            <tr key={alert.id}>
+              <td>
+                <SeverityBadge of={alert.severity} />
+              </td>
+              <td className="nowrap">{titleOf(alert.rule)}</td>
+              <td>{alert.subject}</td>
+              <td>{alert.message}</td>
+              <td className="nowrap">{moment(alert.opened_at)}</td>
+              <td className="nowrap">{alert.closed_at ? moment(alert.closed_at) : <b>open</b>}</td>
+            </tr>
+          ))}
+        </TablePanel>
+      ) : null}
+    </section>
+  );
+}

@@ -1,0 +1,70 @@
+import { useState } from "react";
+import { Button } from "react-aria-components";
+import { Check } from "../../parts/Check";
+import { Choice } from "../../parts/Choice";
+import { Dialogue } from "../../parts/Dialogue";
+import { Text } from "../../parts/Text";
+import { setRule } from "./deeds";
+import { draftOf, hasFloor, inputOf, SEVERITIES, titleOf, wrongsOf, type Draft, type Rule } from "./draft";
+
+interface Props {
+  readonly rule: Rule;
+  readonly onClose: () => void;
+  readonly onDone: () => void;
+}
+
+/** One rule: when its alerts open, and how much they matter. */
+export function RuleDialogue({ rule, onClose, onDone }: Props) {
+  const [draft, setDraft] = useState(() => draftOf(rule));
+  const wrongs = wrongsOf(rule, draft);
+  const edit = (part: Partial<Draft>) => setDraft({ ...draft, ...part });
+  const save = async () => {
+    if (await setRule(inputOf(rule, draft))) onDone();
+  };
+  return (
+    <Dialogue
+      title={`Rule: ${titleOf(rule.rule)}`}
+      isOpen
+      onClose={onClose}
+      actions={
+        <Button className="button main" isDisabled={Object.keys(wrongs).length > 0} onPress={() => void save()}>
+          Save
+        </Button>
+      }
+    >
+      <Check text="It is looked for" isOn={draft.isOn} onChange={(isOn) => edit({ isOn })} />
+      <div className="pair">
+        {rule.unit ? (
+          <Text
+            label={`Above, ${rule.unit}`}
+            value={draft.threshold}
+            wrong={wrongs.threshold}
+            onChange={(threshold) => edit({ threshold })}
+          />
+        ) : null}
+        {hasFloor(rule) ? (
+          <Text
+            label="Of so many sessions"
+            value={draft.floor}
+            wrong={wrongs.floor}
+            hint="That ended within the hour, at least."
+            onChange={(floor) => edit({ floor })}
+          />
+        ) : null}
+        <Text
+          label="Has held for"
+          value={draft.holds}
+          wrong={wrongs.holds}
+          hint="Without a break, like 10m."
+          onChange={(holds) => edit({ holds })}
+        />
+      </div>
+      <Choice
+        label="Severity"
+        value={draft.severity}
+        options={SEVERITIES}
+        onChange={(severity) => edit({ severity })}
+      />
+    </Dialogue>
+  );
+}

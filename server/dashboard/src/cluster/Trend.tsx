@@ -1,0 +1,56 @@
+import { useLive } from "../api/live";
+import { plain } from "../format/amounts";
+import { courseOf, type Values } from "../history/course";
+import { ago, loadQueueHistory, type History } from "../history/loading";
+import { Spark } from "../parts/Spark";
+
+const HOURS = 6;
+const POINTS = 73;
+const EVERY_MS = 30_000;
+
+/** Where the cluster comes from: what was held, what of it idle, and how much waited in the last hours. */
+export function Trend() {
+  const live = useLive(() => loadQueueHistory(ago(HOURS * 3_600_000), POINTS), "trend", { everyMs: EVERY_MS });
+  if (!live.data) return null;
+  const { held, idle, total, waiting } = trendOf(live.data);
+  const most = Math.max(...waiting.map((value) => value ?? 0));
+  return (
+    <div className="trend">
+      <figure>
+        <Spark
+          label={`Held in the last ${HOURS} hours: now ${last(held)} of ${last(total)} devices, ${last(idle)} of them idle`}
+          top={Math.max(1, ...total.map((value) => value ?? 0))}
+          lines={[
+            { name: "held", values: held, token: "--spark", isArea: true },
+            { name: "idle", values: idle, token: "--spark-warn", isArea: true },
+          ]}
+        />
+        <figcaption className="quiet small">
+          held, <span className="warn">idle</span>, last {HOURS} h
+        </figcaption>
+      </figure>
+      <figure>
+        <Spark
+          label={`Tasks that wait in the last ${HOURS} hours: now ${last(waiting)}, at most ${plain(most)}`}
+          lines={[{ name: "waiting", values: waiting, token: "--spark", isArea: true }]}
+        />
+        <figcaption className="quiet small">waiting, at most {plain(most)}</figcaption>
+      </figure>
+    </div>
+  );
+}
+
+function trendOf(history: History) {
+  const values = (metric: string): Values => [...courseOf(history, metric).rows.values()][0] ?? [];
+  return {
+    held: values("gpus_held"),
+    idle: values("gpus_held_idle"),
+    total: values("gpus_total"),
+    waiting: values("pending"),
+  };
+}
+
+function last(values: Values): string {
+  const value = values.findLast((one) => one !== null);
+  return value === undefined || value === null ? "unknown" : plain(value);
+}

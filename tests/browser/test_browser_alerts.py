@@ -1,0 +1,77 @@
+"""What is wrong, as a person meets it: a rule is sharpened, an alert opens on every page, and receivers are told."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("playwright.async_api", reason="playwright drives the browser")
+
+from playwright.async_api import Browser, expect
+
+from aliquot.cli.main_job.cluster_view import until_joined
+from aliquot.cli.main_job.own_server import OwnServer
+from browser_tab import AXE, signed_in
+from e2e_sessions import submit
+from notices_receivers import HttpReceiver, http_receiver
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(scope="module")
+async def hook(anyio_backend: str) -> AsyncIterator[HttpReceiver]:
+    async with http_receiver() as receiver:
+        yield receiver
+
+
+@pytest.fixture(scope="module")
+async def telling(
+    browser: Browser, hook: HttpReceiver, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[OwnServer]:
+    """The demo cluster, with a receiver of its alerts."""
+    config = _config(tmp_path_factory.mktemp("alerts"), hook)
+    async with OwnServer("--demo", environment={"ALIQUOT_CONFIG": str(config)}) as server:
+        async with server.client() as client:
+            await until_joined(client, agents=2)
+        yield server
+
+
+def _config(folder: Path, hook: HttpReceiver) -> Path:
+    config = folder / "aliquot.toml"
+    config.write_text(f'[[receivers]]\nname = "hook"\nkind = "webhook"\nurl = "{hook.url}"\ntells = ["alerts"]\n')
+    return config
+
+
+async def test_an_alert_of_a_rule_that_was_changed_by_hand_is_shown_and_told(
+    browser: Browser, telling: OwnServer, hook: HttpReceiver
+) -> None:
+    async with signed_in(browser, telling) as tab, telling.client() as client:
+        page = await tab.open("/admin?tab=alerts")
+        await page.get_by_role("button", name="Send a test to hook").click()
+        deliveries = page.get_by_role("region", name="What became of notices")
+        await expect(deliveries.get_by_role("row", name="test")).to_contain_text("sent")
+
+        await page.get_by_role("button", name="Change queue backlog").click()
+        await page.get_by_label("Above, tasks").fill("0")
+        await page.get_by_label("Has held for").fill("soon")
+        await expect(page.get_by_text("A time, like 30s or 10m.")).to_be_visible()
+        await page.get_by_label("Has held for").fill("0s")
+        await page.get_by_role("button", name="Save").click()
+        await expect(page.get_by_role("row", name="queue backlog")).to_contain_text("0 tasks")
+
+        await submit(client, "true", {"cuda.device": "1"}, name="never", held=True)
+        await submit(client, "true", {"cuda.device": "1"}, name="later", held=True)
+        alerts = page.get_by_role("region", name="Alerts", exact=True)
+        await expect(alerts.get_by_role("row", name="queue backlog")).to_contain_text("open")
+        await expect(page.get_by_role("link", name="Cluster")).to_contain_text("1 open alerts")
+        await expect(deliveries.get_by_role("row", name="queue backlog")).to_contain_text("sent")
+        assert len(hook.told()) >= 2, "the test, and the alert"
+        if AXE.is_file():
+            # What lies below the header that stays in sight is no target, to axe.
+            await page.evaluate("scrollTo(0, 0)")
+            assert await tab.accessibility() == []
+
+        await page.get_by_role("button", name="Mute for 1 h: queue backlog").click()
+        await expect(page.get_by_role("button", name="Unmute: queue backlog")).to_be_visible()
+        await tab.open("/")
+        await expect(page.get_by_role("region", name="What is wrong").locator(".wrong-warn")).to_be_visible()
