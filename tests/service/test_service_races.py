@@ -159,27 +159,6 @@ async def test_a_change_that_raises_writes_nothing_and_harms_nobody() -> None:
         await on.submit()
 
 
-async def test_of_two_who_first_charge_an_account_the_later_one_charges_it_again() -> None:
-    """As when a commit was not told of: the row that both of them make is there already."""
-    async with stage([agent("a", devices=2)]) as on:
-        sessions = [on.state.sessions[await on.submit()] for _ in range(2)]
-        project, user = sessions[0].project, sessions[0].owner
-
-        def charge(session: Session) -> Callable[[Draft], None]:
-            def change(draft: Draft) -> None:
-                account = draft.account(project, user) or Account(
-                    id=account_id(project, user), project=project, user=user
-                )
-                draft.put(replace(account, charged=account.charged + 1), "charged")
-                draft.put(session, "updated")
-
-            return change
-
-        await asyncio.gather(*(on.journal.transact(charge(session), actor="ann") for session in sessions))
-        charged = on.state.accounts[account_id(project, user)]
-        assert (charged.version, charged.charged) == (2, 2)
-
-
 class LateStore(WrappedStore):
     """Answers commits only when it is told to, in any order."""
 
@@ -197,6 +176,35 @@ class LateStore(WrappedStore):
             self.arrived.release()
             await answer.wait()
         return events
+
+
+async def test_of_two_who_first_charge_an_account_the_later_one_charges_it_again() -> None:
+    """The row that both of them make is there already, and the first one has not heard yet that it made it."""
+    async with stage([agent("a", devices=2)], wrap=LateStore) as on:
+        store = on.store
+        assert isinstance(store, LateStore)
+        sessions = [on.state.sessions[await on.submit()] for _ in range(2)]
+        project, user = sessions[0].project, sessions[0].owner
+
+        def charge(session: Session) -> Callable[[Draft], None]:
+            def change(draft: Draft) -> None:
+                account = draft.account(project, user) or Account(
+                    id=account_id(project, user), project=project, user=user
+                )
+                draft.put(replace(account, charged=account.charged + 1), "charged")
+                draft.put(session, "updated")
+
+            return change
+
+        store.is_late, before = True, on.state.revision
+        first = asyncio.create_task(on.journal.transact(charge(sessions[0]), actor="ann"))
+        await asyncio.wait_for(store.arrived.acquire(), 20)
+        store.is_late = False
+        await asyncio.wait_for(on.journal.transact(charge(sessions[1]), actor="ann"), 20)
+        store.answers[before + 1].set()
+        await first
+        charged = on.state.accounts[account_id(project, user)]
+        assert (charged.version, charged.charged) == (2, 2)
 
 
 async def test_the_state_follows_the_numbers_even_if_commits_are_answered_in_another_order() -> None:
