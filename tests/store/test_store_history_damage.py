@@ -87,6 +87,8 @@ async def test_a_damaged_block_is_left_out_and_told(history: HistoryStage, caplo
         assert "damaged" in (store.fault or "")
         history.clock.now = T0 + 4 * 3600 * SECOND
         assert (await store.tend()).written == 1  # what can be read is summed up
+        history.clock.now = T0 + 25 * 3600 * SECOND
+        assert store.fault is None
     told = [record for record in caplog.records if record.name == "aliquot.history" and "damaged" in record.message]
     assert len(told) == 1
 

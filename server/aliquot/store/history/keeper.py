@@ -18,7 +18,7 @@ from aliquot.store.history import rows
 from aliquot.store.history.reading import pieces, read_piece, tier_of
 from aliquot.store.history.rows import SeriesRow
 from aliquot.store.history.summing import remove_old, sum_up
-from aliquot.store.history.tiers import Kept, Tier
+from aliquot.store.history.tiers import DAY_US, Kept, Tier
 from aliquot.store.history.writer import Writer
 from aliquot.store.store import Database, Work
 
@@ -38,7 +38,8 @@ class Keeper:
     def __init__(self, database: Database, *, waiting: deque[Sample], kept: Kept, now_us: Callable[[], int]) -> None:
         """`waiting`: samples, put in by another thread."""
         self._fault: str | None = None
-        self._damaged = False
+        self._damaged_us: int | None = None
+        """When a damaged block was met last."""
         self._database = database
         self._waiting = waiting
         self._kept = kept
@@ -55,7 +56,7 @@ class Keeper:
     @property
     def fault(self) -> str | None:
         """What does not work, in words."""
-        return self._fault or (DAMAGED if self._damaged else None)
+        return self._fault or (DAMAGED if self._is_damaged else None)
 
     async def begin(self) -> None:
         """Begin to take samples in."""
@@ -111,10 +112,16 @@ class Keeper:
                 await asyncio.sleep(0)
         for stretch in self._writer.unwritten(kind, name):
             gathering.add(stretch, devices=devices)
-        if damaged and not self._damaged:
-            log.warning("%s", DAMAGED)
-        self._damaged = self._damaged or damaged > 0
+        if damaged:
+            if not self._is_damaged:
+                log.warning("%s", DAMAGED)
+            self._damaged_us = self._now_us()
         return gathering.curves()
+
+    @property
+    def _is_damaged(self) -> bool:
+        # Such a block goes when it is old; nobody should be told of it for ever.
+        return self._damaged_us is not None and self._now_us() - self._damaged_us < DAY_US
 
     async def _sum_up(self, one: SeriesRow, tier: Tier) -> bool:
         return await self._write(partial(sum_up, series=one.id, tier=tier, now_us=self._now_us()))
