@@ -81,6 +81,20 @@ def test_quiet_hours_never_end_before_now_when_the_clocks_are_changed(end: str, 
     assert found.astimezone(UTC) == datetime.fromisoformat(until)
 
 
+async def test_what_no_database_takes_is_not_in_words() -> None:
+    async with notices(OWNERS) as on:
+        await on.tell()
+        await fails(on, name="one\r\ntwo")
+        on.on.state.space.server = "half \ud800 and \0"
+        await on.look(31)
+        await on.look(31)
+        await on.tell()
+        (alert,) = on.on.state.noticed.alerts.values()
+        assert alert.words == "the server's disk: half \N{REPLACEMENT CHARACTER} and \N{REPLACEMENT CHARACTER}"
+        ((words,),) = on.boxes["owners"].words
+        assert words.startswith("one\N{REPLACEMENT CHARACTER}\N{REPLACEMENT CHARACTER}two (ses_")
+
+
 async def test_what_is_refused_for_good_is_not_tried_again_and_keeps_nothing_back() -> None:
     async with notices(OPS) as on:
         await on.tell()

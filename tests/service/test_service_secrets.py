@@ -30,6 +30,7 @@ class Drawer:
     def __init__(self) -> None:
         self.kept: dict[tuple[UserId, str], str] = {}
         self.fault: Exception | None = None
+        self.spoilt: str | None = None
 
     async def names(self, owner: UserId) -> tuple[StoredSecret, ...]:
         mine = sorted(name for whose, name in self.kept if whose == owner)
@@ -45,6 +46,8 @@ class Drawer:
     async def values(self, owner: UserId, names: Collection[str]) -> Mapping[str, str]:
         if self.fault is not None:
             raise self.fault
+        if self.spoilt in names:
+            raise Unavailable("it was changed")
         return {name: self.kept[owner, name] for name in names if (owner, name) in self.kept}
 
 
@@ -122,7 +125,16 @@ async def test_a_failing_store_is_waited_for_and_a_lost_key_is_told(vault: Vault
         await vault.filled([order("token")])
     drawer.fault = Unavailable("no such key")
     [filled] = await vault.filled([order("token")])
-    assert filled.secrets[0].value is None
+    assert (filled.secrets[0].value, filled.secrets[0].why_not) == (None, "no such key")
+
+
+async def test_one_that_cannot_be_read_keeps_nobody_from_the_others(vault: Vault, drawer: Drawer) -> None:
+    for name in ("token", "spoilt"):
+        await vault.set_secret(ANNA, name, "hers")
+    drawer.spoilt = "spoilt"
+    [filled, other] = await vault.filled([order("token", "spoilt"), order("token")])
+    assert [(grant.value, grant.why_not) for grant in filled.secrets] == [("hers", None), (None, "it was changed")]
+    assert [grant.value for grant in other.secrets] == ["hers"]
 
 
 async def test_a_session_asks_for_what_is_there(vault: Vault) -> None:

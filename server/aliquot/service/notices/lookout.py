@@ -14,7 +14,7 @@ from aliquot.service.notices.letters import Letter
 from aliquot.service.notices.room import Room
 from aliquot.service.notices.routing import Fact, receivers_of
 from aliquot.service.notices.rules import Rules
-from aliquot.service.notices.terms import SECOND_US, duration
+from aliquot.service.notices.terms import SECOND_US, duration, printable
 from aliquot.service.ports import StoreUnavailable
 from aliquot_schema.errors import Unavailable
 from aliquot_schema.notices import ALERT_PREFIX, DELIVERY_PREFIX, Alert, AlertRule, Delivery, DeliveryState, NoticeKind
@@ -79,7 +79,7 @@ class Lookout:
             rule=AlertRule.NO_LEADER,
             subject=self._address,
             severity=self._rules.of(AlertRule.NO_LEADER).severity,
-            words=f"nobody leads, as {self._address} sees it: {why}",
+            words=printable(f"nobody leads, as {self._address} sees it: {why}"),
             opened_us=now_us,
             told_us=now_us,
         )

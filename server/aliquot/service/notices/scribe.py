@@ -14,6 +14,7 @@ from aliquot.service.notices.receivers import Receiver
 from aliquot.service.notices.room import Room
 from aliquot.service.notices.routing import Fact, due_us, receivers_of
 from aliquot.service.notices.rules import Rules
+from aliquot.service.notices.terms import printable
 from aliquot.service.ports import StoreUnavailable
 from aliquot_schema.errors import InvalidRequest
 from aliquot_schema.events import Event
@@ -124,7 +125,7 @@ class Scribe:
             severity=fact.severity,
             is_over=fact.is_over,
             subject=fact.subject,
-            words=fact.words,
+            words=printable(fact.words),
             user=fact.user,
             notice_id=fact.notice_id,
             is_gathered=is_gathered,

@@ -17,3 +17,10 @@ def duration(seconds: int) -> str:
     if seconds >= 2 * 3600:
         return f"{seconds // 3600} h"
     return f"{seconds // 60} min" if seconds >= 120 else f"{seconds} s"
+
+
+def printable(text: str) -> str:
+    """One line that every database, chat and mail server takes: names and causes of failures are other people's."""
+    if text.isprintable():
+        return text
+    return "".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in text)

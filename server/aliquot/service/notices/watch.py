@@ -9,7 +9,7 @@ from aliquot.service.draft import Draft
 from aliquot.service.notices.conditions import LOOKS, Condition, Look
 from aliquot.service.notices.room import Room
 from aliquot.service.notices.rules import Rules
-from aliquot.service.notices.terms import SECOND_US
+from aliquot.service.notices.terms import SECOND_US, printable
 from aliquot.service.ports import NotLeader, StoreUnavailable
 from aliquot_schema.notices import ALERT_PREFIX, Alert, AlertRule, NoticeRule
 
@@ -116,7 +116,7 @@ class Watch:
             rule=key[0],
             subject=condition.subject,
             severity=self._rules.of(key[0]).severity,
-            words=condition.words,
+            words=printable(condition.words),
             owners=condition.owners,
             opened_us=now_us,
             told_us=now_us,
