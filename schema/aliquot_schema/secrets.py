@@ -34,7 +34,9 @@ class SecretGrant:
     owner: UserId
     use: SecretUse
     value: str | None = field(default=None, repr=False)
-    """None = there is none of that name any more."""
+    """None = it cannot be given."""
+    why_not: str | None = None
+    """Why not, in words; None = there is none of that name any more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

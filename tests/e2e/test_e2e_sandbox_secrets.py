@@ -10,6 +10,7 @@ import pytest
 from aliquot.cli.main_job.own_server import OwnServer
 from aliquot.client import Client
 from aliquot.client.generated.audit import AuditFilterInput
+from aliquot.client.generated.inputs import ChangeSessionInput
 from aliquot.execution.agent.confinement.sandbox_probe import why_no_sandbox
 from aliquot.execution.agent.job_user import JobUserPolicy, resolve_user
 from e2e_sessions import submit, until, until_state
@@ -24,6 +25,7 @@ mutation ($name: String!, $value: String!) {
   }
 }
 """
+FAILURE = "query ($id: ID!) { session(id: $id) { failure { message } } }"
 LOGS = "subscription ($id: ID!) { session_logs(id: $id) { text at_end } }"
 CAPABILITIES = """
 { agents { edges { node { id capabilities { sandbox sandbox_note enforced { memory processes cpu wall_time } } } } } }
@@ -101,6 +103,12 @@ async def test_a_secret_is_where_its_job_is_and_nowhere_else(two_gpus: OwnServer
         assert (await output_of(client, again)).strip() == str(len(VALUE))
         with pytest.raises(Exception, match="has no secret other"):
             await submit(client, "true", {"cpu": "1"}, secrets=[{"name": "other", "as_env": "OTHER"}])
+        waits = await submit(client, "true", {"cpu": "1"}, secrets=uses, held=True)
+        await client.delete_secret("token")
+        await client.release_session(ChangeSessionInput(id=waits))
+        await until_state(client, waits, "failed")
+        failed = await client.execute(FAILURE, {"id": waits})
+        assert "has no secret token any more" in failed["session"]["failure"]["message"]
         changes = (await client.audit(filter=AuditFilterInput(kind="secrets.set"))).edges
         assert len(changes) == 1
         assert "token" in repr(changes)

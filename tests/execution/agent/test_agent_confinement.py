@@ -82,7 +82,10 @@ async def test_a_folder_that_a_job_made_among_its_secrets_is_removed_too(stand: 
 async def test_a_secret_that_is_gone_is_told(stand: Stand) -> None:
     report = await stand.run(with_secrets(shell("true"), grant(None, as_env="TOKEN")))
     assert report.phase is KernelPhase.REFUSED
-    assert report.message == "there is no secret token"
+    assert report.message == "anna has no secret token any more; `aliquot secret set token` stores one"
+    lost = replace(grant(None, as_env="TOKEN"), why_not="its key is lost")
+    report = await stand.run(with_secrets(shell("true"), lost))
+    assert report.message == "the secret token cannot be read: its key is lost"
 
 
 async def test_an_order_that_was_not_carried_out_gets_its_secrets_again(stand: Stand) -> None:

@@ -21,6 +21,7 @@ from aliquot_schema.secrets import (
     VALUE_BYTES_MAX,
     SecretChanged,
     SecretDeleted,
+    SecretGrant,
     SecretNames,
     SecretUse,
     SecretView,
@@ -97,17 +98,14 @@ class Vault:
         Raises:
             StoreUnavailable: the database fails now.
         """
-        owners = {grant.owner for order in orders for grant in order.secrets}
-        if not owners:
-            return orders
-        values = {owner: await self._values(owner, orders) for owner in owners}
-        return [
-            replace(
-                order,
-                secrets=tuple(replace(grant, value=values[grant.owner].get(grant.use.name)) for grant in order.secrets),
-            )
-            for order in orders
-        ]
+        asked = dict.fromkeys((grant.owner, grant.use.name) for order in orders for grant in order.secrets)
+        found = {(owner, name): await self._value(owner, name) for owner, name in asked}
+
+        def filled(grant: SecretGrant) -> SecretGrant:
+            value, why_not = found[grant.owner, grant.use.name]
+            return replace(grant, value=value, why_not=why_not)
+
+        return [replace(order, secrets=tuple(map(filled, order.secrets))) for order in orders]
 
     async def _note(self, caller: Caller, set_us: Mapping[str, int], what: str) -> None:
         """Tell the log before anything is changed: what breaks off in between is in the audit, and may not be done."""
@@ -117,15 +115,15 @@ class Vault:
 
         await self._journal.transact(change, actor=caller.user, request_id=RequestId(caller.request_id))
 
-    async def _values(self, owner: UserId, orders: Sequence[LaunchOrder]) -> Mapping[str, str]:
-        names = {grant.use.name for order in orders for grant in order.secrets if grant.owner == owner}
+    async def _value(self, owner: UserId, name: str) -> tuple[str | None, str | None]:
+        """(value, why there is none): one that cannot be decrypted keeps nobody from the others."""
         try:
-            return await self._kept().values(owner, names)
+            return (await self._kept().values(owner, [name])).get(name), None
         except StoreUnavailable:
             raise
         except AliquotError as error:  # tried again it would fail again: the session fails, and says so
-            log.error("secrets of %s cannot be read: %s", owner, error.message)
-            return {}
+            log.error("the secret %s of %s cannot be read: %s", name, owner, error.message)
+            return None, error.message
 
     def _kept(self) -> SecretStore:
         if self.store is None:

@@ -19,8 +19,9 @@ from aliquot.execution.devices.plugin import DeviceGate
 from aliquot_schema.agents import Capabilities
 from aliquot_schema.confinement import SandboxProfile
 from aliquot_schema.devices import ResourceSpec
-from aliquot_schema.errors import InvalidRequest, NotFound, Unavailable
+from aliquot_schema.errors import AliquotError, InvalidRequest, NotFound, Unavailable
 from aliquot_schema.launching import LaunchOrder
+from aliquot_schema.secrets import SecretGrant
 
 Gates = Callable[[ResourceSpec], Sequence[DeviceGate]]
 
@@ -65,12 +66,12 @@ class AgentConfinement:
 
         Raises:
             InvalidRequest: it asks for more than may be asked for, or begins in a folder that it would not see.
-            Unavailable: there is no sandbox for it. NotFound: a secret of it is gone.
+            Unavailable: there is no sandbox for it, or a secret cannot be read. NotFound: a secret is gone.
         """
         self._rules.check(order.limits)
         for grant in order.secrets:
             if grant.value is None:
-                raise NotFound(f"there is no secret {grant.use.name}", kind="secret", id=grant.use.name)
+                raise _not_given(grant)
         if not self._is_put_in(order, user=user) or order.working_directory is None:
             return
         start, own = order.working_directory, self._own(order, kernel=kernel, session=session)
@@ -139,6 +140,14 @@ class AgentConfinement:
             readable.append(self.secrets.of(kernel.path))
         writable = (kernel.work, session / "checkpoint", session / "result")
         return OwnFolders(writable=_real(writable), readable=_real(readable))
+
+
+def _not_given(grant: SecretGrant) -> AliquotError:
+    name = grant.use.name
+    if grant.why_not is not None:
+        return Unavailable(f"the secret {name} cannot be read: {grant.why_not}")
+    text = f"{grant.owner} has no secret {name} any more; `aliquot secret set {name}` stores one"
+    return NotFound(text, kind="secret", id=name)
 
 
 def _real(paths: Iterable[Path]) -> tuple[Path, ...]:
