@@ -1,9 +1,12 @@
 """Listing sessions: filters, both orders, and pages that neither lose nor repeat."""
 
+from contextlib import suppress
+
 import pytest
 
 import store_records as make
 from aliquot.service.ports import SessionQuery, Store
+from aliquot_schema.errors import InvalidRequest
 from aliquot_schema.ids import ProjectId, SessionId
 from aliquot_schema.sessions import Session
 from aliquot_schema.states import SessionState
@@ -68,6 +71,13 @@ async def test_filters_are_all_applied(store: Store, sessions: list[Session], qu
 async def test_by_id(store: Store, sessions: list[Session]) -> None:
     wanted = (sessions[3].id, sessions[1].id, SessionId("ses_unknown"))
     assert await store.sessions(SessionQuery(ids=wanted)) == (sessions[3], sessions[1])
+
+
+async def test_what_no_text_can_be_is_not_there_and_no_fault(store: Store, sessions: list[Session]) -> None:
+    for query in (SessionQuery(ids=(SessionId("ses_\0"),)), SessionQuery(run_id="\0")):
+        with suppress(InvalidRequest):
+            assert await store.sessions(query) == ()
+    assert len(await store.sessions(SessionQuery(limit=100))) == len(sessions)
 
 
 async def test_the_count_leaves_cursor_and_limit_aside(store: Store, sessions: list[Session]) -> None:

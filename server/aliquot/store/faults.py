@@ -11,6 +11,7 @@ from aliquot.service.ports import DuplicateKey, StoreUnavailable
 _UNIQUE = ("23505", "SQLITE_CONSTRAINT_UNIQUE", "SQLITE_CONSTRAINT_PRIMARYKEY", "SQLITE_CONSTRAINT_ROWID")
 _CONFLICT = ("40001", "40P01")
 """PostgreSQL: serialization failure, deadlock."""
+_NO_TEXT = "22021"
 _AWAY = ("08", "25", "28", "3D", "53", "57", "58", "F0", "XX")
 """PostgreSQL's classes: connection, read-only, login, no such database, resources, operator, system, configuration,
 internal."""
@@ -39,6 +40,11 @@ _FILE_ADVICE = {errno.EACCES: sqlite3.SQLITE_READONLY}
 def is_conflict(error: BaseException) -> bool:
     """Whether the transaction only met another one, and can be tried again as it was."""
     return _code(error) in _CONFLICT
+
+
+def is_no_text(error: BaseException) -> bool:
+    """Whether something was asked for by a text with a NUL character, which PostgreSQL takes for none."""
+    return _code(error) == _NO_TEXT
 
 
 def rejection(error: Exception) -> Exception:

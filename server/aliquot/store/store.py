@@ -13,7 +13,7 @@ from aliquot.service.ports import Batch, Loaded, SessionQuery, StoreUnavailable
 from aliquot.store import queries
 from aliquot.store.book import DatabaseBook
 from aliquot.store.commits import Outcome, commit_group
-from aliquot.store.faults import unavailability
+from aliquot.store.faults import is_no_text, unavailability
 from aliquot.store.groups import GroupCommits
 from aliquot.store.ledger.ledger import DatabaseLedger
 from aliquot.store.loading import load, raise_epoch
@@ -21,6 +21,7 @@ from aliquot.store.outbox import DatabaseOutbox
 from aliquot.store.sqlite import SqliteDatabase, back_up
 from aliquot.store.terms import begin_term, present_term
 from aliquot_schema.doctor_views import DatabaseCopy
+from aliquot_schema.errors import InvalidRequest
 from aliquot_schema.events import Event, Record
 from aliquot_schema.ids import SessionId, UserId
 from aliquot_schema.sessions import Session
@@ -155,6 +156,8 @@ def _in_our_terms() -> Iterator[None]:
         yield
     except Exception as error:
         _raise_unavailable(error)
+        if is_no_text(error):
+            raise InvalidRequest("a text holds a NUL character, which nothing that is kept has") from error
         raise
 
 
