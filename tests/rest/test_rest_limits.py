@@ -138,6 +138,13 @@ async def test_what_is_not_there_is_a_problem_that_says_where_to_look() -> None:
         assert "GET" in refused.headers["allow"]
 
 
+async def test_a_browser_may_ask_for_the_head_alone() -> None:
+    async with stand(ISSUER) as on, httpx.AsyncClient(base_url=on.url) as browser:
+        entered = await browser.post("/login", data={"key": "the-servers-own-token"}, headers={"origin": on.url})
+        assert entered.status_code == 303
+        assert (await browser.head("/queue")).status_code == 200
+
+
 async def test_nobody_comes_in_without_a_key() -> None:
     async with stand(ISSUER) as on, httpx.AsyncClient(base_url=on.url) as nobody:
         assert is_problem(await nobody.get("/queue"), 401, "unauthenticated")

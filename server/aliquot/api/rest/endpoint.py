@@ -80,7 +80,7 @@ class RestEndpoint:
     def _wrong_type(self, request: Request) -> str | None:
         """A page of another site can send forms and plain text, or nothing, without asking, and a browser adds its
         cookies; JSON it cannot send, nor an Authorization header."""
-        if request.method == "GET":
+        if request.method in ("GET", "HEAD"):
             return None
         has_type = "content-type" in request.headers
         is_empty = not has_type and request.headers.get("content-length", "0") == "0"
