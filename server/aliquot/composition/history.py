@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from aliquot.clock import SystemClock
 from aliquot.composition.running import Running
 from aliquot.settings import Settings
 from aliquot.store.history.places import place_of
@@ -16,7 +17,8 @@ async def history_kept(running: Running, settings: Settings) -> AsyncIterator[No
     if not settings.history:
         yield
         return
-    now_us = cases.clock.now_us
+    # A clock of its own: the service's never goes back because one thread alone reads it.
+    now_us = SystemClock().now_us
     store = KeptHistory(
         HistoryPlan(
             make_database=place_of(settings.database or "", data_folder=settings.data_folder, now_us=now_us),
