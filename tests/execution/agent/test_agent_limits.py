@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agent_stand import SHARES, TOYS, Stand, agent_config, order, shell
-from aliquot.execution.agent.confinement.limit_groups import PERIOD_US, LimitGroups
+from aliquot.execution.agent.confinement.limit_groups import PERIOD_US, LimitGroups, quota_above
 from aliquot.execution.agent.confinement.limits import Limits
 from aliquot.execution.agent.confinement.rules import ConfinementRules, Mount
 from aliquot_schema.confinement import SessionLimits
@@ -85,6 +85,20 @@ def test_cpu_time_follows_the_grant() -> None:
     both = dataclasses.replace(limits, groups=newer, rules=ConfinementRules(processes=9)).of_tree(asked)
     name = f"/u/p.{asked.kernel_id}"
     assert both == [(name, [("pids.max", "9")]), (name, [("cpu.max", "200000 100000")])]
+
+
+def test_a_group_gets_no_more_cpu_time_than_those_above_it(tmp_path: Path) -> None:
+    """Cgroups of version 1 refuse that, and the kernel would not start: in a container with `--cpus 1.5`, for one."""
+    inner = tmp_path / "inner" / "aliquot"
+    inner.mkdir(parents=True)
+    for place, quota_us, period_us in ((tmp_path, -1, 100_000), (inner.parent, 75_000, 50_000), (inner, -1, 100_000)):
+        (place / "cpu.cfs_quota_us").write_text(f"{quota_us}\n")
+        (place / "cpu.cfs_period_us").write_text(f"{period_us}\n")
+    assert quota_above(inner) == 150_000
+    assert quota_above(tmp_path) is None
+    groups = LimitGroups(prefix="p", version_1={"cpu": inner}, quota_us_max=quota_above(inner))
+    for cpus, text in ((1, "100000"), (4, "150000")):
+        assert groups.wanted("k", processes=0, cpus=cpus) == [(str(inner / "p.k"), [("cpu.cfs_quota_us", text)])]
 
 
 def test_what_nothing_enforces_is_said() -> None:

@@ -28,6 +28,8 @@ class LimitGroups:
     """Of version 2: the group that holds the kernels' own, which their shims make anyway."""
     version_2: frozenset[str] = frozenset()
     version_1: dict[str, Path] = field(default_factory=dict)
+    quota_us_max: int | None = None
+    """What groups above those of version 1 allow, see `quota_above`."""
 
     def by(self, controller: str) -> str:
         """In the words of the protocol."""
@@ -37,7 +39,10 @@ class LimitGroups:
 
     def wanted(self, kernel_id: str, *, processes: int, cpus: int) -> list[LimitGroup]:
         """What a kernel's shim has to make and write. 0 = no such limit."""
-        texts = {"pids": str(processes) if processes else "", "cpu": str(cpus * PERIOD_US) if cpus else ""}
+        quota_us = cpus * PERIOD_US
+        if "cpu" not in self.version_2 and self.quota_us_max is not None:
+            quota_us = min(quota_us, self.quota_us_max)  # version 1 refuses more than its parents have
+        texts = {"pids": str(processes) if processes else "", "cpu": str(quota_us) if cpus else ""}
         found: list[LimitGroup] = []
         for controller, text in texts.items():
             name = f"{self.prefix}.{kernel_id}"
@@ -70,7 +75,27 @@ def find_limit_groups(groups: Groups | None, *, folder: Path) -> LimitGroups:
     version_2 = frozenset(name for name in _FILES if groups is not None and _delegated(groups, name))
     version_1 = {name: parent for name in _FILES if name not in version_2 and (parent := _version_1(name)) is not None}
     unified = None if groups is None else groups.parent
-    return LimitGroups(prefix=prefix, unified=unified, version_2=version_2, version_1=version_1)
+    return LimitGroups(
+        prefix=prefix,
+        unified=unified,
+        version_2=version_2,
+        version_1=version_1,
+        quota_us_max=quota_above(version_1["cpu"]) if "cpu" in version_1 else None,
+    )
+
+
+def quota_above(group: Path) -> int | None:
+    """The CPU time that a group of version 1 and those above it allow at most, in each `PERIOD_US`; None = any."""
+    found: list[int] = []
+    for place in (group, *group.parents):
+        try:
+            quota_us = int((place / "cpu.cfs_quota_us").read_text(encoding="ascii"))
+            period_us = int((place / "cpu.cfs_period_us").read_text(encoding="ascii"))
+        except OSError:
+            break
+        if quota_us > 0:
+            found.append(quota_us * PERIOD_US // period_us)
+    return min(found, default=None)
 
 
 def _delegated(groups: Groups, controller: str) -> bool:
