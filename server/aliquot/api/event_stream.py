@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import AbstractContextManager, aclosing
+from contextlib import AbstractContextManager, aclosing, suppress
 from typing import Final
 
 from starlette.responses import Response, StreamingResponse
@@ -56,7 +56,8 @@ class EventStream(StreamingResponse):
         except TimeoutError:
             if not rights.expired():
                 raise
-            await (patiently(_END) if has_begun else Response(status_code=401)(scope, receive, send))
+            with suppress(_Unread):  # nobody may be there to read the end
+                await (patiently(_END) if has_begun else Response(status_code=401)(scope, receive, send))
         except _Unread:
             log.info("a client that did not read its stream of events was cut off")
 
