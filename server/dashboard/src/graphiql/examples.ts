@@ -146,4 +146,97 @@ query PolicyAndUsage {
 }
 `,
   },
+  {
+    title: "session live",
+    query: `# One session: how it stands, then every change of it and of its kernels. Add after: NUMBER to go on.
+subscription SessionLive($id: ID!) {
+  session_updates(id: $id) {
+    event_number
+    kind
+    is_snapshot
+    session { state attempt exit_code }
+    kernel { rank state exit_code }
+  }
+}
+`,
+    variables: `{ "id": "ses_..." }`,
+  },
+  {
+    title: "devices live",
+    query: `# All devices: how they stand, then what changes, at most four times a second.
+subscription DevicesLive {
+  device_updates {
+    number
+    is_snapshot
+    agents_gone
+    agents {
+      agent_id
+      gpu_alloc_map
+      devices { name used utilization_pct holders { user share } }
+      devices_gone
+    }
+  }
+}
+`,
+  },
+  {
+    title: "history",
+    query: `# What was measured over time: an agent's devices, the queue, and who held how many GPUs.
+query History($agent_id: String!) {
+  device_history(agent_id: $agent_id, points: 12) {
+    started_at
+    step
+    series { device_id metric unit values maximum }
+  }
+  queue_history(points: 12) {
+    started_at
+    step
+    series { metric unit values }
+  }
+  usage_history(by: project) {
+    started_at
+    step
+    series { name gpu_hours utilization }
+    warning
+  }
+}
+`,
+    variables: `{ "agent_id": "demo-1" }`,
+  },
+  {
+    title: "session history",
+    query: `# What the devices of a session measured while it held them.
+query SessionHistory($id: ID!) {
+  session_history(id: $id, points: 60) {
+    started_at
+    step
+    series { agent_id device_id metric unit values }
+    warning
+  }
+}
+`,
+    variables: `{ "id": "ses_..." }`,
+  },
+  {
+    title: "alerts",
+    query: `# What is wrong now, when alerts open, and what became of the notices about them.
+query Alerts {
+  alerts(state: open) { edges { node { severity rule subject message opened_at } } }
+  notice_rules { rule is_on threshold unit for_s severity muted_until }
+  deliveries(first: 10) { edges { node { receiver kind state tries error message } } }
+}
+`,
+  },
+  {
+    title: "audit",
+    query: `# Who changed what, the newest first; and who held a device at a moment.
+query Audit($device_id: String!, $at: DateTime!) {
+  audit(filter: { people_only: true }, first: 10) {
+    edges { node { number at actor kind entity_id fields { name before after } } }
+  }
+  held_by(device_id: $device_id, at: $at) { user session_id slot amount since until evidence }
+}
+`,
+    variables: `{ "device_id": "a11c0000-0001-4000-8000-000000000000", "at": "2026-01-01T00:00:00Z" }`,
+  },
 ];
