@@ -67,3 +67,5 @@ def _value(file: Path | None) -> str:
         return sys.stdin.read().removesuffix("\n")
     except UnicodeDecodeError:
         usage("the value is no text in UTF-8; encode it, with base64 for one")
+    except OSError as error:
+        usage(f"{file} cannot be read: {error.strerror}")

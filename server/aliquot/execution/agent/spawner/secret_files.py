@@ -17,7 +17,8 @@ def write_secrets(order: Order) -> None:
     try:
         for name, content in files:
             file = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600, dir_fd=folder)
-            os.write(file, content)
+            while content:  # a file system that is nearly full takes a part, and says so with the next
+                content = content[os.write(file, content) :]
             if order.user is not None:
                 os.fchown(file, order.user[0], order.user[1])
             os.close(file)
