@@ -15,6 +15,7 @@ from jwt.algorithms import ECAlgorithm
 from aliquot.api.login_codes import CODES_OF_OWNER_MAX
 from aliquot.api.oidc.oidc_door import KEPT
 from aliquot.api.oidc.provider_keys import ProviderKeys
+from aliquot.api.signing_in import FORM_BYTES_MAX
 from aliquot_schema.account_views import UserChanges
 from aliquot_schema.ids import UserId
 from aliquot_schema.requests import Caller
@@ -79,6 +80,16 @@ async def test_who_is_refused_hears_why(here: Stand) -> None:
         refused = await browser.post("/login", data={"key": token(left_s=-600)}, headers={"origin": here.url})
     assert refused.status_code == 401
     assert "The token is too old" in refused.text
+
+
+@pytest.mark.parametrize("body", [b"key=" + b"%41" * FORM_BYTES_MAX, b"&".join([b"a=1"] * 9), b"\xff", b""])
+async def test_what_strangers_send_for_a_form_is_read_no_further_than_a_key_goes(here: Stand, body: bytes) -> None:
+    headers = {"origin": here.url, "content-type": "application/x-www-form-urlencoded"}
+    async with httpx.AsyncClient(base_url=here.url, timeout=60) as browser:
+        refused = await browser.post("/login", content=body, headers=headers)
+    assert refused.status_code in (400, 401)
+    assert "<form" in refused.text
+    assert (refused.status_code == 400) is (len(body) > FORM_BYTES_MAX or body.count(b"&") >= 8)
 
 
 async def test_what_was_opened_as_a_user_ends_when_he_is_somebody_else(here: Stand) -> None:

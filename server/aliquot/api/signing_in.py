@@ -13,6 +13,7 @@ from aliquot.api.markup import Html, document, element
 from aliquot_schema.errors import Unauthenticated
 
 LOGIN_PATH: Final = "/login"
+FORM_BYTES_MAX: Final = 64 * 1024
 _FIELD: Final = "key"
 _POLICY: Final = "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 _FORM: Final = Html(
@@ -40,8 +41,9 @@ class SignIn:
 
     async def enter(self, request: Request) -> Response:
         """Take what was typed into the form. The guard has seen that the form was this server's own."""
-        text = (await request.body()).decode("ascii", "replace")
-        key = parse_qs(text, max_num_fields=8).get(_FIELD, [""])[0].strip()
+        key = await _typed(request)
+        if key is None:
+            return _form("What was sent is no form of this page, or holds too much.", status=400)
         await self._auth.look_at(f"Bearer {key}")
         try:
             return _signed_in(request, self._auth.cookie_for(key))
@@ -59,6 +61,19 @@ class SignIn:
             return response
         code = self._auth.new_login_code(bearer)
         return json_response({"code": code, "path": f"{LOGIN_PATH}?code={code}"})
+
+
+async def _typed(request: Request) -> str | None:
+    """What the form holds, which anybody may send; None where that is none, or more than a key or token can be."""
+    body = b""
+    async for piece in request.stream():
+        body += piece
+        if len(body) > FORM_BYTES_MAX:
+            return None
+    try:
+        return parse_qs(body.decode("ascii", "replace"), max_num_fields=8).get(_FIELD, [""])[0].strip()
+    except ValueError:
+        return None
 
 
 def _signed_in(request: Request, cookie: str) -> Response:
