@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import pytest
 
 from aliquot.service.notices.handing import Address, handed_over
-from aliquot.service.notices.letters import Letter
+from aliquot.service.notices.letters import NOTICES_MAX, Letter, due, key_of
 from aliquot.service.notices.outbox import ROUND
 from aliquot.service.notices.output_end import TOLD_MAX
 from aliquot.service.notices.ports import NotDelivered
@@ -21,6 +22,18 @@ pytestmark = pytest.mark.anyio
 
 OPS = Receiver(name="ops", kind="webhook")
 OWNERS = Receiver(name="owners", kind="webhook", tells_alerts=False, tells_owners=True)
+ONE = Delivery(
+    id="dlv_1",
+    receiver="owners",
+    kind=NoticeKind.SESSION_FAILED,
+    severity=Severity.WARNING,
+    subject="ses_1",
+    words="it has failed",
+    notice_id="event:1",
+    is_gathered=True,
+    made_us=1_000_000,
+    next_us=1_000_000,
+)
 
 
 async def test_what_waits_behind_others_for_a_day_is_given_up_too() -> None:
@@ -100,19 +113,16 @@ async def test_an_address_that_is_not_taken_keeps_nobody_else_waiting() -> None:
 async def waiting_for(on: Notices, user: str) -> None:
     """A letter that is due now."""
     now_us = on.on.clock.now_us()
-    made = Delivery(
-        id=f"dlv_{now_us}",
-        receiver="owners",
-        kind=NoticeKind.SESSION_FAILED,
-        severity=Severity.WARNING,
-        subject="ses_1",
-        words="it has failed",
-        user=UserId(user),
-        notice_id=f"event:{now_us}",
-        made_us=now_us,
-        next_us=now_us,
-    )
+    made = replace(ONE, id=f"dlv_{now_us}", user=UserId(user), is_gathered=False, made_us=now_us, next_us=now_us)
     await on.on.journal.transact(lambda draft: draft.put(made, "queued"), actor=ACTOR)
+
+
+def test_a_letter_has_an_end_and_what_is_left_keeps_its_names() -> None:
+    many = [replace(ONE, id=f"dlv_{number:05}") for number in range(2 * NOTICES_MAX + 1)]
+    letters = due(reversed(many), now_us=ONE.next_us)
+    assert [len(notices) for notices in letters] == [NOTICES_MAX, NOTICES_MAX, 1]
+    rest = due(many[NOTICES_MAX:], now_us=ONE.next_us)
+    assert [key_of(notices) for notices in rest] == [key_of(notices) for notices in letters[1:]]
 
 
 async def test_a_courier_that_never_ends_is_a_failure() -> None:

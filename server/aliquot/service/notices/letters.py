@@ -1,12 +1,16 @@
 """Letters: one notice, or several that are told together, as a receiver gets them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import groupby
+from typing import Final
 
 from aliquot_schema.ids import UserId
 from aliquot_schema.notices import Delivery, NoticeKind, Severity
+
+NOTICES_MAX: Final = 500
+"""In one letter."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +44,7 @@ def due(deliveries: Iterable[Delivery], *, now_us: int) -> list[tuple[Delivery, 
     """What is to be sent now, letter by letter: what is urgent, then what was due first. Those that are gathered were
     told to be due at one time, so that the same ones stay together over repeats and restarts."""
     ripe = sorted((one for one in deliveries if one.next_us <= now_us), key=_together)
-    found = [tuple(sorted(group, key=lambda one: one.id)) for _, group in groupby(ripe, key=_together)]
+    found = [letter for _, group in groupby(ripe, key=_together) for letter in _cut(group)]
     return sorted(found, key=lambda notices: (not is_urgent(notices), notices[0].next_us, notices[0].id))
 
 
@@ -56,6 +60,13 @@ def key_of(notices: Sequence[Delivery]) -> str:
     if len(notices) == 1:
         return notices[0].id
     return f"dlv_{sha256(' '.join(one.id for one in notices).encode()).hexdigest()[:32]}"
+
+
+def _cut(group: Iterable[Delivery]) -> Iterator[tuple[Delivery, ...]]:
+    """Letters that a receiver can take and a commit can hold. What is sent leaves the rest cut in the same places."""
+    notices = sorted(group, key=lambda one: one.id)
+    for begin in range(0, len(notices), NOTICES_MAX):
+        yield tuple(notices[begin : begin + NOTICES_MAX])
 
 
 def _together(one: Delivery) -> tuple[str, str, int, int, str]:
