@@ -217,6 +217,9 @@ async def test_that_nobody_leads_is_told_without_a_database_too() -> None:
         on.on.clock.passes(60)
         await lookout.run_once()
         reasons[0] = None
+        on.boxes["ops"].errors.append(NotDelivered("it answered 500"))
+        await lookout.run_once()
+        on.on.clock.passes(11)
         await lookout.run_once()
         await lookout.run_once()
         words = "nobody leads, as two sees it: the database does not answer"

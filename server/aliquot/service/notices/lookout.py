@@ -91,8 +91,11 @@ class Lookout:
     async def _end(self, now_us: int) -> None:
         """What is in the log, at the latest now, the server that leads closes, and tells."""
         alert, self._alert, self._since_us = self._alert, None, None
+        if alert is None:
+            await self._tell()
+            return
         self._untold = []
-        if alert is None or self._is_written or await self._write(partial(_open, alert)):
+        if self._is_written or await self._write(partial(_open, alert)):
             return
         words = f"over, after {duration((now_us - alert.opened_us) // SECOND_US)}: {alert.words}"
         self._untold = self._deliveries(alert, words, now_us, is_over=True)
@@ -143,7 +146,7 @@ class Lookout:
         if error is None:
             sent = replace(one, state=DeliveryState.SENT, tries=tries, ended_us=now_us)
             await self._write(partial(_put, sent))
-        if error is None or error.is_final:
+        if error is None or error.is_final or backoff.is_over(one.made_us, now_us=now_us):
             return None
         return replace(one, tries=tries, next_us=now_us + backoff.wait_us(tries))
 
