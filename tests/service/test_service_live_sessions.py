@@ -106,3 +106,17 @@ async def test_who_was_away_for_long_is_told_without_a_walk_through_the_log() ->
         async with aclosing(on.watching._trails.follow(first, 0)) as events:
             assert [await anext(events) for _ in wanted] == wanted
         assert sum(asked) <= 1
+
+
+async def test_kernels_of_a_session_that_left_memory_are_told_too() -> None:
+    async with stage([agent("a", devices=1)], ended_kept=0) as on:
+        session_id = await on.submit()
+        await on.advance()
+        on.executor.ends(KernelId(on.live()[0]), code=3)
+        await on.settle()
+        assert session_id not in on.state.sessions
+        wanted = [event for event in await on.events() if session_of(event) == session_id]
+        async with aclosing(on.watching.session_updates(CALLER, session_id, 0)) as updates:  # type: ignore[type-var]  # a generator
+            found = [await anext(updates) for _ in wanted]
+        assert [update.event_number for update in found] == [event.number for event in wanted]
+        assert {update.kernel.exit_code for update in found if update.kernel is not None} == {None, 3}

@@ -53,7 +53,7 @@ def agent_seen(caller: Caller, view: AgentView, sessions: Mapping[SessionId, Ses
     return replace(view, kernels=tuple(kernels))
 
 
-def kernel_seen(caller: Caller, view: KernelView, session: Session) -> KernelView:
+def kernel_seen(caller: Caller, view: KernelView, session: Session | SessionView) -> KernelView:
     """A kernel of a session, without what is not the caller's to see."""
     [seen] = _kernels((view,), sight_of(caller, owner=session.owner, project=session.project))
     return seen

@@ -51,7 +51,7 @@ class SessionMoves:
             yield self._snapshot(found, position)
         async with aclosing(self._trails.follow(SessionId(session_id), position)) as events:
             async for event in events:
-                update = self._update(caller, event, SessionId(session_id))
+                update = await self._update(caller, event, session_id)
                 if update is not None:
                     yield update
 
@@ -61,19 +61,23 @@ class SessionMoves:
             event_number=number, at=at, kind="snapshot", is_snapshot=True, session=view, kernel=None
         )
 
-    def _update(self, caller: Caller, event: Event, session_id: SessionId) -> SessionUpdateView | None:
+    async def _update(self, caller: Caller, event: Event, session_id: str) -> SessionUpdateView | None:
+        """None when the session was removed as too old since somebody began to follow it."""
         record = event.record
-        session = record if isinstance(record, Session) else self._state.sessions.get(session_id)
+        if isinstance(record, Session):
+            session: SessionView | None = session_seen(caller, session_view(self._state, record))
+        else:
+            session = await self._find(caller, session_id)
         if session is None:
-            return None  # long over, and no longer in memory; its own changes told how it ended
+            return None
         return SessionUpdateView(
             event_number=event.number,
             at=moment(event.at_us),
             kind=event.kind,
             is_snapshot=False,
-            session=session_seen(caller, session_view(self._state, session)),
+            session=session,
             kernel=self._kernel(caller, record, session) if isinstance(record, Kernel) else None,
         )
 
-    def _kernel(self, caller: Caller, kernel: Kernel, session: Session) -> KernelView:
+    def _kernel(self, caller: Caller, kernel: Kernel, session: SessionView) -> KernelView:
         return kernel_seen(caller, kernel_view(self._state, kernel), session)
