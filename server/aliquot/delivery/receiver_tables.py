@@ -63,7 +63,7 @@ class ReceiverTable(Table):
     tells: frozenset[Literal["alerts", "owners"]] = frozenset({"alerts"})
     """Alerts of the cluster, or what happens to somebody's sessions."""
     severity: Literal["info", "warning", "critical"] = "info"
-    """The least."""
+    """The least, of what owners are told too: that a session is preempted, or has completed, is info."""
     kinds: frozenset[NoticeKind] = frozenset()
     """Empty: all."""
     quiet: QuietTable | None = None
