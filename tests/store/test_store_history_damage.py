@@ -162,6 +162,18 @@ async def test_what_cannot_be_written_is_told_although_it_can_be_read(
             assert list(found[f"{AGENT}-0"].mean[0]) == [70.0] * 5
 
 
+async def test_statements_are_for_the_log_alone(history: HistoryStage, caplog: pytest.LogCaptureFixture) -> None:
+    path = history.place.folder / FILE
+    path.parent.mkdir(parents=True)
+    with closing(sqlite3.connect(path)) as found:
+        found.execute("CREATE TABLE history_series (id INTEGER)")  # of another kind
+    async with history.store() as store:
+        with pytest.raises(HistoryUnavailable, match="the log of the server says why") as refused:
+            await loads(store)
+        assert "history_series" not in refused.value.message
+    assert "no such column: history_series" in (caplog.records[0].exc_text or caplog.text)
+
+
 async def test_what_waited_to_be_written_is_summed_up_too(
     history: HistoryStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:

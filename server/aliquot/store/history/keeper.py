@@ -167,8 +167,10 @@ class Keeper:
             done = await work()
         except Exception as error:
             await self._let_go()
-            words = f"history can be neither kept nor read now: {unavailability(error) or error}"
-            self._note(words)
+            known = unavailability(error)
+            # What nobody foresaw quotes statements, and is for the log alone.
+            words = f"history can be neither kept nor read now: {known or 'the log of the server says why'}"
+            self._note(words, error=None if known else error)
             raise HistoryUnavailable(words) from error
         # A full disk can be read: all is well when what waits has been written.
         if not self._writer.has_blocks:
@@ -187,7 +189,7 @@ class Keeper:
             self._is_open = False
             await self._database.close()
 
-    def _note(self, fault: str | None) -> None:
+    def _note(self, fault: str | None, *, error: Exception | None = None) -> None:
         if (fault is None) != (self._fault is None):
-            log.warning("%s", fault or "history is kept again")
+            log.warning("%s", fault or "history is kept again", exc_info=error)
         self._fault = fault
