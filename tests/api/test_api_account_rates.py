@@ -49,6 +49,16 @@ async def test_a_user_over_the_rate_is_answered_429_and_when_to_come_again(anyio
             assert told["payload"][0]["extensions"]["code"] == "rate_limited"
 
 
+async def test_another_key_of_the_same_user_gives_him_no_more(anyio_backend: str) -> None:
+    async with api_server(cost_per_minute=COST_MAX) as server:
+        first, again = await key_of(server, "bob"), NewApiKey(user="bob", name="y", scope=KeyScope.SUBMIT)
+        second = (await server.office.accounts.create_api_key(ADMIN, again)).secret
+        while (await asks(server, first)).status_code == 200:
+            pass
+        refused = await asks(server, second)
+        assert refused.status_code == 429
+
+
 async def test_the_servers_own_token_has_no_rate(anyio_backend: str) -> None:
     async with api_server(cost_per_minute=1) as server:
         for _ in range(3):
