@@ -1,13 +1,15 @@
-"""A stream of events whose client does not read, when the rights end with which it was asked for."""
+"""Streams of events: how many one may have, and the end of rights of a client that does not read."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AsyncExitStack, contextmanager
 
+import httpx
 import pytest
 from starlette.types import Message
 
 from aliquot.api.event_stream import EventStream
+from api_server import BEARER, api_server
 
 pytestmark = pytest.mark.anyio
 
@@ -39,3 +41,25 @@ async def test_the_end_of_rights_of_who_does_not_read_is_no_fault() -> None:
     await blocked.wait()
     ends[0]()
     await asyncio.wait_for(answering, 60)
+
+
+def streaming(port: int) -> httpx.AsyncClient:
+    return httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=60)
+
+
+async def test_nobody_has_more_streams_open_than_one_may_have() -> None:
+    body = {"query": "subscription { queue_updates { event_number } }"}
+    headers = BEARER | {"accept": "text/event-stream"}
+    async with api_server(streams_per_user=2) as server, streaming(server.port) as client:
+        async with AsyncExitStack() as stack:
+            for _ in range(2):
+                stream = client.stream("POST", "/graphql", json=body, headers=headers)
+                assert (await stack.enter_async_context(stream)).status_code == 200
+            refused = await client.post("/graphql", json=body, headers=headers)
+            assert refused.status_code == 429
+            assert refused.json()["errors"][0]["extensions"]["code"] == "too_many_streams"
+        async with asyncio.timeout(60):
+            while True:  # until the server has noticed that the two are gone
+                async with client.stream("POST", "/graphql", json=body, headers=headers) as answer:
+                    if answer.status_code == 200:
+                        break

@@ -25,6 +25,7 @@ from aliquot.api.limits import Limits
 from aliquot.api.malformed import Malformed
 from aliquot.api.media_types import EVENTS, JSON, RESPONSE, negotiated
 from aliquot.api.metrics.requests import request_notes
+from aliquot.api.open_streams import TOO_MANY_STREAMS, OpenStreams
 from aliquot.api.parameters import Parameters, read_parameters
 from aliquot.api.query_rates import retry_after
 from aliquot.api.sharing.requests import Asked
@@ -52,7 +53,7 @@ class GraphQLEndpoint:
         self._schema = schema
         self._context_of = context_of
         self._sharing = sharing
-        self._held_open = held_open
+        self._streams = OpenStreams(held_open, per_user=limits.streams_per_user)
         self._request_s = limits.request_s
         self._slow_client_s = limits.slow_client_s
 
@@ -109,6 +110,9 @@ class GraphQLEndpoint:
         return response
 
     def _stream(self, parameters: Parameters, context: Context, *, reading: bool) -> Response:
+        if not self._streams.has_room(context.caller.user):
+            message = "You have as many streams open as one may have; close some, or follow more by one WebSocket."
+            return _refusal(message, TOO_MANY_STREAMS, 429, EVENTS)
         transport = SSETransport()
         request_notes().note_operation("subscription", refused=False)
 
@@ -140,7 +144,7 @@ class GraphQLEndpoint:
         )
         return EventStream(
             merged(),
-            holding=partial(self._held_open.of_caller, context.caller),
+            holding=partial(self._streams.holding, context.caller),
             headers=dict(transport.headers),
             slow_client_s=self._slow_client_s,
         )

@@ -27,5 +27,7 @@ class Limits:
     operations_per_socket: int = 100
     sockets_per_user: int = 6_000
     """On one server, at one time."""
+    streams_per_user: int = 1_000
+    """Of events over HTTP; on one server, at one time."""
     cost_per_minute: int | None = None
     """Of all queries of a user together; None = no limit."""
