@@ -1,6 +1,8 @@
 """The check of commands: patterns, and a real program."""
 
+import os
 import re
+import signal
 from pathlib import Path
 
 import pytest
@@ -54,6 +56,20 @@ async def test_a_program_that_reads_nothing_or_says_too_much(tmp_path: Path) -> 
     with pytest.raises(InvalidRequest) as refused:
         await CommandChecks(CommandRules(program=loud)).check(session("x"))
     assert len(refused.value.message) < 1000
+
+
+async def test_what_a_program_leaves_running_is_not_waited_for(tmp_path: Path) -> None:
+    """In a session of its own, which outlives the check, with its input and outputs."""
+    pid = tmp_path / "pid"
+    left = f"setsid sh -c 'echo $$ >{pid}.new; mv {pid}.new {pid}; exec sleep 600' &"
+    leaves = script(tmp_path, f"{left}\nwhile [ ! -e {pid} ]; do sleep 0.01; done\nexit 0")
+    checks = CommandChecks(CommandRules(program=leaves, patience_s=60))
+    before = len(os.listdir("/proc/self/fd"))
+    try:
+        await checks.check(session("x"))
+        assert len(os.listdir("/proc/self/fd")) <= before
+    finally:
+        os.kill(int(pid.read_text()), signal.SIGKILL)
 
 
 async def test_a_program_that_hangs_or_is_not_there_lets_nothing_pass(tmp_path: Path) -> None:

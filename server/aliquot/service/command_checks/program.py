@@ -5,7 +5,8 @@ import json
 import logging
 import os
 import signal
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -36,42 +37,74 @@ class CheckProgram:
             Unavailable: it cannot be run, or did not answer in time; nothing is taken then.
         """
         async with self._turns:
-            try:
-                process = await asyncio.create_subprocess_exec(
-                    self._path,
-                    stdin=asyncio.subprocess.PIPE,
-                    stdout=asyncio.subprocess.DEVNULL,
-                    stderr=asyncio.subprocess.PIPE,
-                    env=_ENVIRONMENT,
-                    start_new_session=True,
-                    limit=_SAID_BYTES_MAX,
-                )
-            except OSError as error:
-                log.error("the command check %s cannot be run: %s", self._path, error)
-                raise Unavailable("the server's command check cannot be run; its operator has to look") from None
-            try:
-                async with asyncio.timeout(self._patience_s):
-                    return await self._answer(process, session)
-            except TimeoutError:
-                log.error("the command check %s did not answer in %g s", self._path, self._patience_s)
-                raise Unavailable("the server's command check did not answer in time; try again") from None
-            finally:
-                await _end(process)
-
-    async def _answer(self, process: asyncio.subprocess.Process, session: Session) -> str | None:
-        assert process.stdin is not None
-        assert process.stderr is not None
-        with suppress(BrokenPipeError, ConnectionResetError):  # it need not read
-            process.stdin.write(json.dumps(asked(session)).encode("utf-8", "surrogateescape"))
-            await process.stdin.drain()
-        process.stdin.close()
-        said = b""
-        while part := await process.stderr.read(4096):
-            said = (said + part)[:_SAID_BYTES_MAX]
-        if await process.wait() == 0:
+            with _file_of(session) as request, _Ear() as ear:
+                process = await self._begun(request, ear)
+                try:
+                    async with asyncio.timeout(self._patience_s):
+                        code = await process.wait()
+                except TimeoutError:
+                    log.error("the command check %s did not answer in %g s", self._path, self._patience_s)
+                    raise Unavailable("the server's command check did not answer in time; try again") from None
+                finally:
+                    await _end(process)
+                words = " ".join(ear.heard().decode(errors="replace").split())
+        if code == 0:
             return None
-        words = " ".join(said.decode(errors="replace").split())
-        return words[:_SHOWN_CHARS_MAX] or f"the command check ended with {process.returncode}"
+        return words[:_SHOWN_CHARS_MAX] or f"the command check ended with {code}"
+
+    async def _begun(self, request: int, ear: "_Ear") -> asyncio.subprocess.Process:
+        try:
+            return await asyncio.create_subprocess_exec(
+                self._path,
+                stdin=request,
+                stdout=asyncio.subprocess.DEVNULL,
+                stderr=ear.mouth,
+                env=_ENVIRONMENT,
+                start_new_session=True,
+            )
+        except OSError as error:
+            log.error("the command check %s cannot be run: %s", self._path, error)
+            raise Unavailable("the server's command check cannot be run; its operator has to look") from None
+
+
+class _Ear:
+    """Hears what a process says, without waiting for others that it leaves running with the same pipe."""
+
+    def __init__(self) -> None:
+        self._said = b""
+        self._pipe, self.mouth = os.pipe()
+        os.set_blocking(self._pipe, False)
+
+    def __enter__(self) -> "_Ear":
+        asyncio.get_running_loop().add_reader(self._pipe, self._hear)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        asyncio.get_running_loop().remove_reader(self._pipe)
+        os.close(self._pipe)
+        os.close(self.mouth)
+
+    def heard(self) -> bytes:
+        """The beginning of all that was said up to now."""
+        self._hear()
+        return self._said
+
+    def _hear(self) -> None:
+        """As much as a pipe holds, so that a process that goes on and on leaves the event loop its turns."""
+        with suppress(BlockingIOError):
+            self._said = (self._said + os.read(self._pipe, _SAID_BYTES_MAX))[:_SAID_BYTES_MAX]
+
+
+@contextmanager
+def _file_of(session: Session) -> Iterator[int]:
+    file = os.memfd_create("request")
+    try:
+        with open(file, "wb", closefd=False) as stream:
+            stream.write(json.dumps(asked(session)).encode())
+        os.lseek(file, 0, os.SEEK_SET)
+        yield file
+    finally:
+        os.close(file)
 
 
 def asked(session: Session) -> dict[str, object]:
@@ -94,7 +127,7 @@ def asked(session: Session) -> dict[str, object]:
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """Nothing of it stays, whatever it started."""
+    """Nothing of its process group stays."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     await process.wait()
