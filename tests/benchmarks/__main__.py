@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import json
+import os
 import sys
 import traceback
 from collections.abc import Collection, Mapping
@@ -85,8 +86,9 @@ def _beside_slurm(options: argparse.Namespace) -> int:
     if missing := programs.missing_packages():
         print(f"Slurm is not whole here; on Debian: apt-get install {' '.join(missing)}", file=sys.stderr)
         return 3
-    told = f"{circumstances()}; {description()}; {programs.version()}"
+    before = circumstances()
     figures = comparison.compare()
+    told = f"{before}, afterwards load {os.getloadavg()[0]:.1f}; {description()}; {programs.version()}"
     rows = comparison.table(figures)
     if options.page:
         text = page.with_comparison(page.kept(options.page), told=told, table=rows, notes=comparison.NOTES)

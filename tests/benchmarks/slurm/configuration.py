@@ -1,6 +1,7 @@
 """What Slurm is told: as little as makes it run here, and that with its scheduler tuned for short waits."""
 
-import getpass
+import os
+import pwd
 from pathlib import Path
 from typing import Final
 
@@ -42,7 +43,7 @@ def _text(folder: Path, *, host: str, ports: tuple[int, int]) -> str:
     that a job without a wish does not take the node's whole memory; the numbers of jobs and tasks are those of the
     measures.
     """
-    user = getpass.getuser()
+    user = pwd.getpwuid(os.getuid()).pw_name
     return f"""ClusterName=bench
 SlurmctldHost={host}(127.0.0.1)
 SlurmctldPort={ports[0]}

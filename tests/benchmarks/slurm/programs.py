@@ -35,8 +35,8 @@ def missing_packages() -> list[str]:
 
 
 def version() -> str:
-    """As Slurm tells it: `slurm-wlm 22.05.8`."""
-    return subprocess.run([program("sbatch"), "--version"], capture_output=True, text=True, check=True).stdout.strip()
+    """As slurmd tells it: `slurm-wlm 22.05.8`; sbatch wants its configuration first."""
+    return subprocess.run([program("slurmd"), "-V"], capture_output=True, text=True, check=True).stdout.strip()
 
 
 def _found(name: str) -> str | None:
