@@ -82,6 +82,24 @@ async def test_an_agent_that_comes_and_goes_is_one_alert() -> None:
         assert await on.look(31) == (0, 1)
 
 
+async def test_what_comes_back_again_and_again_is_over_later_each_time() -> None:
+    async with notices(OPS) as on:
+        joined = AgentJoined(inventory=on.on.executor.agents[AgentId("a")].inventory())
+        for calm_s in (30, 60, 120, 240, 480, 600, 600):
+            await on.on.hear(LOST)
+            assert await on.look(5) == (1, 0)
+            await on.on.hear(joined)
+            assert await on.look(5) == (0, 0)
+            assert await on.look(calm_s - 1) == (0, 0)
+            assert await on.look(2) == (0, 1)
+        await on.look(3601)
+        await on.on.hear(LOST)
+        await on.look()
+        await on.on.hear(joined)
+        await on.look()
+        assert await on.look(31) == (0, 1)
+
+
 async def test_owners_of_what_runs_on_a_lost_agent_are_named() -> None:
     async with notices() as on:
         running = await on.on.submit(name="train")

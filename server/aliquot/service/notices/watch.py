@@ -6,27 +6,18 @@ from dataclasses import replace
 from typing import Final
 
 from aliquot.service.draft import Draft
+from aliquot.service.notices.calm import Calm, Key
 from aliquot.service.notices.conditions import LOOKS, Condition, Look
 from aliquot.service.notices.room import Room
 from aliquot.service.notices.rules import Rules
 from aliquot.service.notices.terms import SECOND_US, printable
 from aliquot.service.ports import NotLeader, StoreUnavailable
-from aliquot_schema.notices import ALERT_PREFIX, Alert, AlertRule, NoticeRule
+from aliquot_schema.notices import ALERT_PREFIX, Alert, AlertRule
 
 log: Final = logging.getLogger("aliquot.alerts")
 
 ACTOR: Final = "system:alerts"
 LOOK_S: Final = 5.0
-CALM_S_MIN: Final = 30
-CALM_S_MAX: Final = 600
-
-Key = tuple[AlertRule, str]
-
-
-def calm_us(rule: NoticeRule) -> int:
-    """For how long a condition has to be over: as long as it has to hold, within bounds, so that what comes and goes
-    is one alert."""
-    return min(max(rule.for_s, CALM_S_MIN), CALM_S_MAX) * SECOND_US
 
 
 class Watch:
@@ -52,6 +43,7 @@ class Watch:
         self._reminder_us = None if reminder_s is None else reminder_s * SECOND_US
         self._holds_since: dict[Key, int] = {}
         self._over_since: dict[Key, int] = {}
+        self._calm = Calm()
 
     async def run(self) -> None:
         """Look for ever."""
@@ -70,11 +62,13 @@ class Watch:
         holding = self._holding(now_us)
         open_ = {(AlertRule(alert.rule), alert.subject): alert for alert in self._state.noticed.alerts.values()}
         opened = [key for key in holding if key not in open_ and self._is_sure(key, now_us)]
-        closed = [alert for key, alert in open_.items() if self._is_over(key, holding, now_us)]
+        closed = [alert for key, alert in open_.items() if self._is_over(key, alert, holding, now_us)]
         reminded = [alert for alert in open_.values() if alert not in closed and self._is_forgotten(alert, now_us)]
         if opened or closed or reminded:
             fresh = [self._alert(key, holding[key], now_us) for key in opened]
             await self._journal.persist(lambda draft: _write(draft, fresh, closed, reminded, now_us), actor=ACTOR)
+        for alert in closed:
+            self._calm.note_closed(alert, now_us=now_us)
         return len(opened), len(closed)
 
     def _holding(self, now_us: int) -> dict[Key, Condition]:
@@ -95,14 +89,14 @@ class Watch:
     def _is_sure(self, key: Key, now_us: int) -> bool:
         return now_us - self._holds_since[key] >= self._rules.of(key[0]).for_s * SECOND_US
 
-    def _is_over(self, key: Key, holding: Mapping[Key, Condition], now_us: int) -> bool:
+    def _is_over(self, key: Key, alert: Alert, holding: Mapping[Key, Condition], now_us: int) -> bool:
         if key[0] not in self._looks:
             return False  # it is for others to close
         rule = self._rules.of(key[0])
         if key in holding:
             return False
         since_us = self._over_since.setdefault(key, now_us)
-        is_over = not rule.is_on or now_us - since_us >= calm_us(rule)
+        is_over = not rule.is_on or now_us - since_us >= self._calm.needed_us(alert, rule)
         if is_over:
             del self._over_since[key]
         return is_over
