@@ -74,6 +74,8 @@ class HistoryFile:
             return False
 
     def _put_aside(self) -> None:
+        for older in self._path.parent.glob(f"{self._path.name}.*.damaged*"):
+            older.unlink(missing_ok=True)  # one is enough to look at: a disk that damages files would be filled by them
         for end in ("", "-wal", "-shm"):
             with suppress(FileNotFoundError):
                 self._path.with_name(self._path.name + end).rename(
