@@ -20,6 +20,7 @@ from aliquot_schema.quotas import QuotaScope
 from aliquot_schema.requests import Caller, NewSession, Role
 from aliquot_schema.sessions import Session
 from aliquot_schema.states import SessionState as S
+from leader_servers import servers_on
 from service_bench import agent
 from service_stage import CALLER, Stage, stage
 
@@ -116,3 +117,18 @@ async def test_it_is_made_anew_when_it_ended_while_it_was_renewed() -> None:
         on.journal.transact = after_its_end  # type: ignore[method-assign]  # somebody is quicker
         second = await allocated(on)
         assert (second.renewed, second.session_id != first.session_id) == (False, True)
+
+
+async def test_a_server_that_has_not_heard_yet_of_what_another_gave_looks(database_url: str) -> None:
+    async with servers_on(database_url, [agent("a", devices=1)]) as servers:
+        leader = await servers.leader()
+        other = next(server for server in servers.all if server is not leader)
+        await leader.until(lambda: bool(leader.cases.state.agents))
+        await other.until(lambda: bool(other.cases.state.agents))
+        await other.stop()  # it hears of nothing any more by itself
+        given = await leader.cases.outside.allocate(CALLER, NewOutside(job_id="job", gpu_count="1"))
+        again = await other.cases.outside.allocate(CALLER, NewOutside(job_id="job", gpu_count="1"))
+        assert (again.session_id, again.renewed) == (given.session_id, True)
+        await leader.cases.outside.release(CALLER, "job")
+        given = await leader.cases.outside.allocate(CALLER, NewOutside(job_id="next", gpu_count="1"))
+        assert (await other.cases.outside.release(CALLER, "next")).session_id == given.session_id

@@ -84,7 +84,7 @@ class Outside:
         """
         check_may_submit(caller)
         request = request_of(self._state, asked)
-        held = self._held(caller, asked.job_id)
+        held = await self._held(caller, asked.job_id)
         if held is not None:
             check_same(held, request)
             if await self._renew(caller, held, lease_ms=lease_ms_of(asked)):
@@ -99,7 +99,7 @@ class Outside:
             Forbidden: the caller may only look.
         """
         check_may_submit(caller)
-        held = self._held(caller, job_id)
+        held = await self._held(caller, job_id)
         if held is None:
             raise NotFound(
                 f"{job_id[:JOB_ID_CHARS_MAX]} holds nothing of yours", kind="job", id=job_id[:JOB_ID_CHARS_MAX]
@@ -144,8 +144,14 @@ class Outside:
             return on_several
         return request
 
-    def _held(self, caller: Caller, job_id: str) -> Session | None:
-        """What the caller's job of this name holds."""
+    async def _held(self, caller: Caller, job_id: str) -> Session | None:
+        """What the caller's job of this name holds; it may have been given it at another server a moment ago."""
+        held = self._held_here(caller, job_id)
+        while held is None and await self._journal.catch_up():
+            held = self._held_here(caller, job_id)
+        return held
+
+    def _held_here(self, caller: Caller, job_id: str) -> Session | None:
         sessions = (self._state.sessions.get(session_id) for session_id in self._state.outside.sessions())
         mine = (session for session in sessions if session is not None and session.owner == caller.user)
         return next((session for session in mine if session.run_id == job_id), None)
