@@ -1,7 +1,6 @@
 """The check of commands: patterns, and a real program."""
 
 import os
-import re
 import signal
 from pathlib import Path
 
@@ -30,7 +29,7 @@ def script(folder: Path, text: str) -> Path:
 
 
 async def test_patterns() -> None:
-    rules = CommandRules(allow=(re.compile("^python"), re.compile("^sh")), deny=(re.compile("curl"),))
+    rules = CommandRules(allow=("^python", "^sh"), deny=("curl",))
     checks = CommandChecks(rules)
     await checks.check(session("python", "train.py"))
     with pytest.raises(InvalidRequest, match="none of the patterns"):
@@ -38,6 +37,13 @@ async def test_patterns() -> None:
     with pytest.raises(InvalidRequest, match="must not match curl") as refused:
         await checks.check(session("sh", "-c", "curl x"))
     assert refused.value.field == "command"
+
+
+async def test_a_pattern_that_takes_for_ever_holds_up_nobody(anyio_backend: str) -> None:
+    """`re` lets no other thread run; it is stopped while the event loop goes on."""
+    checks = CommandChecks(CommandRules(deny=(r"(\w+\s?)+$",), patience_s=0.3))
+    with pytest.raises(Unavailable, match="did not answer in time"):
+        await checks.check(session("a" * 60 + "!"))
 
 
 async def test_a_program_reads_the_request_and_its_words_are_told(tmp_path: Path) -> None:

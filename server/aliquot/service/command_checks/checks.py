@@ -1,12 +1,16 @@
 """The check of a new session's command."""
 
-import asyncio
 import shlex
+import sys
+from typing import Final
 
-from aliquot.service.command_checks.program import CheckProgram
+from aliquot.service.command_checks import patterns
+from aliquot.service.command_checks.program import CheckProgram, asked
 from aliquot.service.command_checks.rules import CommandRules
 from aliquot_schema.errors import InvalidRequest
 from aliquot_schema.sessions import Session
+
+_PATTERNS: Final = (sys.executable, "-I", "-S", patterns.__file__)
 
 
 class CommandChecks:
@@ -14,6 +18,7 @@ class CommandChecks:
 
     def __init__(self, rules: CommandRules) -> None:
         self._rules = rules
+        self._patterns = CheckProgram(*_PATTERNS, patience_s=rules.patience_s)
         self._program = None if rules.program is None else CheckProgram(rules.program, patience_s=rules.patience_s)
 
     async def check(self, session: Session) -> None:
@@ -24,9 +29,11 @@ class CommandChecks:
         """
         if session.is_outside:
             return
-        text = shlex.join(session.spec.argv)
-        words = await asyncio.to_thread(self._rules.refusal, text) if self._rules.allow or self._rules.deny else None
+        words, rules = None, self._rules
+        if rules.allow or rules.deny:
+            text = shlex.join(session.spec.argv)
+            words = await self._patterns.refusal({"text": text, "allow": rules.allow, "deny": rules.deny})
         if words is None and self._program is not None:
-            words = await self._program.refusal(session)
+            words = await self._program.refusal(asked(session))
         if words is not None:
             raise InvalidRequest(f"command: {words}", field="command")

@@ -1,11 +1,11 @@
-"""The program that an operator has asked about each new session: it reads JSON, and its exit code is the answer."""
+"""A program that is asked about each new session: it reads JSON, and its exit code is the answer."""
 
 import asyncio
 import json
 import logging
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
@@ -25,25 +25,25 @@ log: Final = logging.getLogger("aliquot.command_checks")
 class CheckProgram:
     """Runs as the server itself does, once for each session, beside the event loop."""
 
-    def __init__(self, path: Path, *, patience_s: float) -> None:
-        self._path = path
+    def __init__(self, *command: str | Path, patience_s: float) -> None:
+        self._command = command
         self._patience_s = patience_s
         self._turns = asyncio.Semaphore(ASKED_AT_ONCE_MAX)
 
-    async def refusal(self, session: Session) -> str | None:
-        """What it says against a session; None when it takes it.
+    async def refusal(self, request: Mapping[str, object]) -> str | None:
+        """What it says against a request, see `asked`; None when it takes it.
 
         Raises:
             Unavailable: it cannot be run, or did not answer in time; nothing is taken then.
         """
         async with self._turns:
-            with _file_of(session) as request, _Ear() as ear:
-                process = await self._begun(request, ear)
+            with _file_of(request) as file, _Ear() as ear:
+                process = await self._begun(file, ear)
                 try:
                     async with asyncio.timeout(self._patience_s):
                         code = await process.wait()
                 except TimeoutError:
-                    log.error("the command check %s did not answer in %g s", self._path, self._patience_s)
+                    log.error("the command check %s did not answer in %g s", self._command[-1], self._patience_s)
                     raise Unavailable("the server's command check did not answer in time; try again") from None
                 finally:
                     await _end(process)
@@ -52,18 +52,18 @@ class CheckProgram:
             return None
         return words[:_SHOWN_CHARS_MAX] or f"the command check ended with {code}"
 
-    async def _begun(self, request: int, ear: "_Ear") -> asyncio.subprocess.Process:
+    async def _begun(self, file: int, ear: "_Ear") -> asyncio.subprocess.Process:
         try:
             return await asyncio.create_subprocess_exec(
-                self._path,
-                stdin=request,
+                *self._command,
+                stdin=file,
                 stdout=asyncio.subprocess.DEVNULL,
                 stderr=ear.mouth,
                 env=_ENVIRONMENT,
                 start_new_session=True,
             )
         except OSError as error:
-            log.error("the command check %s cannot be run: %s", self._path, error)
+            log.error("the command check %s cannot be run: %s", self._command[-1], error)
             raise Unavailable("the server's command check cannot be run; its operator has to look") from None
 
 
@@ -96,11 +96,11 @@ class _Ear:
 
 
 @contextmanager
-def _file_of(session: Session) -> Iterator[int]:
+def _file_of(request: Mapping[str, object]) -> Iterator[int]:
     file = os.memfd_create("request")
     try:
         with open(file, "wb", closefd=False) as stream:
-            stream.write(json.dumps(asked(session)).encode())
+            stream.write(json.dumps(request).encode())
         os.lseek(file, 0, os.SEEK_SET)
         yield file
     finally:

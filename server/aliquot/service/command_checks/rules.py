@@ -1,6 +1,5 @@
 """Command rules: patterns, and a program that is asked."""
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,22 +10,13 @@ PATIENCE_S = 5.0
 class CommandRules:
     """What an operator says. All of it holds at once."""
 
-    allow: tuple[re.Pattern[str], ...] = ()
+    allow: tuple[str, ...] = ()
     """Where there are any, one of them has to be found in a command."""
-    deny: tuple[re.Pattern[str], ...] = ()
+    deny: tuple[str, ...] = ()
     """None of these may be found in it."""
     program: Path | None = None
     patience_s: float = PATIENCE_S
-    """How long the program may take."""
-
-    def refusal(self, text: str) -> str | None:
-        """Why the patterns refuse a command; None when they do not."""
-        for pattern in self.deny:
-            if pattern.search(text):
-                return f"it is not taken here: commands must not match {pattern.pattern}"
-        if self.allow and not any(pattern.search(text) for pattern in self.allow):
-            return "it is not taken here: it matches none of the patterns of commands that are allowed"
-        return None
+    """How long the program may take, and the patterns."""
 
     @property
     def is_empty(self) -> bool:

@@ -23,14 +23,16 @@ class CommandCheckSettings(BaseSettings):
     command_check: Path | None = Field(
         None, description="A program that is asked about each new session: JSON on its input, exit code 0 takes it."
     )
-    command_check_s: float = Field(PATIENCE_S, gt=0, le=60, description="Seconds that it may take.")
+    command_check_s: float = Field(
+        PATIENCE_S, gt=0, le=60, description="Seconds that it may take, and that the patterns may."
+    )
 
     @property
     def command_rules(self) -> CommandRules:
         """What the operator says of commands."""
         return CommandRules(
-            allow=tuple(map(re.compile, self.command_allow)),
-            deny=tuple(map(re.compile, self.command_deny)),
+            allow=self.command_allow,
+            deny=self.command_deny,
             program=self.command_check,
             patience_s=self.command_check_s,
         )
