@@ -48,6 +48,7 @@ def _pages(session_id: str) -> dict[str, str]:
         "submit": f"/submit?from={session_id}",
         "usage": "/usage",
         "policy": "/admin?tab=policy",
+        "alerts": "/admin?tab=alerts",
         "graphiql": "/graphiql",
     }
 

@@ -113,7 +113,7 @@ async def test_a_device_tells_who_holds_it(browser: Browser, demo: OwnServer) ->
         card = page.get_by_role("tooltip")
         await expect(card).to_contain_text("until")
         await expect(card.get_by_role("img", name="Busy in the last hour")).to_be_visible()
-        await expect(page.get_by_role("img", name="Held in the last 6 hours")).to_be_visible()
+        await expect(page.get_by_role("img", name="Held in the last")).to_be_visible()
         await page.keyboard.press("Escape")
         await expect(card).to_be_hidden()
         await _walk(page)

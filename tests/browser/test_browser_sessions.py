@@ -11,11 +11,13 @@ from playwright.async_api import Browser, Page, expect
 
 from aliquot.cli.main_job.own_server import OwnServer
 from aliquot.cli.main_job.queries import CANCEL
+from aliquot.client import Client
 from browser_tab import signed_in
-from e2e_sessions import submit, until_state
+from e2e_sessions import submit, until, until_state
 
 pytestmark = pytest.mark.anyio
 
+MEASURED = "query ($id: ID!) { session_history(id: $id) { series { values } } }"
 SESSION = re.compile(r"/sessions/(ses_[0-9a-f-]+)")
 
 
@@ -103,12 +105,19 @@ async def test_what_its_devices_measured_is_shown_while_it_runs_and_afterwards(
         readings = page.get_by_role("region", name="Readings")
         await expect(readings.locator("figure canvas")).to_have_count(3)
         await expect(readings.locator(".u-legend").first).to_contain_text(re.compile(r"cuda\d on demo-\d"))
+        await until(lambda: _is_measured(client, runs))
         await client.change(CANCEL, {"id": runs})
         await until_state(client, runs, "canceled")
         await page.reload()
         await expect(page.locator("header .badge", has_text="canceled")).to_be_visible()
         await expect(readings.locator("figure canvas")).to_have_count(3)
         await expect(readings.get_by_role("figure", name="Power, W")).to_be_visible()
+
+
+async def _is_measured(client: Client, session_id: str) -> bool:
+    """Whether history holds enough of it to be drawn."""
+    found = (await client.execute(MEASURED, {"id": session_id}))["session_history"]["series"]
+    return any(sum(value is not None for value in series["values"]) >= 2 for series in found)
 
 
 async def test_what_waits_is_held_released_and_made_urgent(browser: Browser, demo: OwnServer) -> None:

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { COLOURS, Palette } from "../src/format/colours";
+import { colourOf, COLOURS, Palette } from "../src/format/colours";
 
 test("a holder keeps its colour, and no two of a few have the same", () => {
   const palette = new Palette();
@@ -24,4 +24,23 @@ test("those who hold nothing any more make room for others", () => {
   palette.keep(new Set(["old-0"]));
   const fresh = Array.from({ length: COLOURS - 1 }, (_, index) => palette.colourOf(`new-${index}`));
   expect(new Set([...fresh, palette.colourOf("old-0")]).size).toBe(COLOURS);
+});
+
+test("what was given before is kept, and told of", () => {
+  const told: [string, number][][] = [];
+  const palette = new Palette([["ada", 3]], (given) => told.push([...given]));
+  expect(palette.colourOf("ada")).toBe(3);
+  expect(palette.colourOf("ben")).not.toBe(3);
+  expect(told).toEqual([
+    [
+      ["ada", 3],
+      ["ben", palette.colourOf("ben")],
+    ],
+  ]);
+});
+
+test("sessions take no colour from people", () => {
+  const before = new Palette().colourOf("zoe");
+  for (let index = 0; index < 2 * COLOURS; index += 1) colourOf(`ses_${index}`);
+  expect(colourOf("zoe")).toBe(before);
 });

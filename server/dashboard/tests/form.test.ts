@@ -23,6 +23,10 @@ describe("what is wrong", () => {
     [{ array: "1-" }, "array"],
     [{ environment: "A=1\nB" }, "environment"],
     [{ folder: "home" }, "folder"],
+    [{ processes: "0" }, "processes"],
+    [{ openFiles: "all" }, "openFiles"],
+    [{ secrets: "A=1x" }, "secrets"],
+    [{ secrets: "hf.token" }, "secrets"],
   ])("%o: %s", (part, field) => expect(Object.keys(wrongsOf(form(part)))).toEqual([field]));
 
   test("the amount of no accelerator is nobody's", () => expect(wrongsOf(form({ slot: "", amount: "" }))).toEqual({}));
@@ -62,4 +66,19 @@ test("where it would go, by agent, with the names of the devices", () => {
     { rank: 2, agent_id: "b", resource_spec: [] },
   ];
   expect(placesOf(kernels, new Map([["g1", "cuda0"]]))).toEqual(["a: cuda0, g2 (0.50)", "b"]);
+});
+
+test("what it may use and see, as the server is asked", () => {
+  const secrets = "HF_TOKEN\nwandb.key=WANDB_API_KEY\n\ncert=file:client.pem";
+  expect(wrongsOf(form({ secrets, processes: "64" }))).toEqual({});
+  expect(requestOf(form({ secrets, processes: "64", isSandboxed: true }))).toMatchObject({
+    sandbox: "standard",
+    limits: { processes: 64 },
+    secrets: [
+      { name: "HF_TOKEN", as_env: "HF_TOKEN" },
+      { name: "wandb.key", as_env: "WANDB_API_KEY" },
+      { name: "cert", as_file: "client.pem" },
+    ],
+  });
+  expect(requestOf(form({}))).not.toHaveProperty("limits");
 });

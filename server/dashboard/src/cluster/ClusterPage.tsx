@@ -2,7 +2,7 @@ import { useEffect, useMemo, useRef, useState } from "react";
 import { useLive } from "../api/live";
 import { Dialogue } from "../parts/Dialogue";
 import { Faults } from "../parts/Faults";
-import { palette } from "../format/colours";
+import { keepSessions } from "../format/colours";
 import { DeviceCard } from "./DeviceCard";
 import { groupingOf, keyOf, NamingContext, sharesOf, type Grouping, type Naming } from "./holders";
 import { HoverCard } from "./HoverCard";
@@ -46,7 +46,7 @@ export function ClusterPage() {
     () => new Map((agents ?? []).flatMap((agent) => agent.devices.map((owned) => [owned.id, agent.id]))),
     [agents],
   );
-  useEffect(() => palette.keep(new Set(holdersOf(devices, grouping))), [devices, grouping]);
+  useEffect(() => keepSessions(new Set(holdersOf(devices, grouping))), [devices, grouping]);
   const list = useRef<HTMLDivElement>(null);
   const [opened, setOpened] = useState<string | null>(null);
   const device = opened ? devices.get(opened) : undefined;

@@ -6,6 +6,7 @@ import { Spark } from "../parts/Spark";
 
 const HOURS = 6;
 const POINTS = 73;
+const LEAST = 13;
 const EVERY_MS = 30_000;
 
 /** Where the cluster comes from: what was held, what of it idle, and how much waited in the last hours. */
@@ -13,12 +14,13 @@ export function Trend() {
   const live = useLive(() => loadQueueHistory(ago(HOURS * 3_600_000), POINTS), "trend", { everyMs: EVERY_MS });
   if (!live.data) return null;
   const { held, idle, total, waiting } = trendOf(live.data);
+  const hours = Math.max(1, Math.round((held.length * live.data.step) / 3_600));
   const most = Math.max(...waiting.map((value) => value ?? 0));
   return (
     <div className="trend">
       <figure>
         <Spark
-          label={`Held in the last ${HOURS} hours: now ${last(held)} of ${last(total)} devices, ${last(idle)} of them idle`}
+          label={`Held in the last ${hours} h: now ${last(held)} of ${last(total)} devices, ${last(idle)} of them idle`}
           top={Math.max(1, ...total.map((value) => value ?? 0))}
           lines={[
             { name: "held", values: held, token: "--spark", isArea: true },
@@ -26,12 +28,12 @@ export function Trend() {
           ]}
         />
         <figcaption className="quiet small">
-          held, <span className="warn">idle</span>, last {HOURS} h
+          held, <span className="warn">idle</span>, last {hours} h
         </figcaption>
       </figure>
       <figure>
         <Spark
-          label={`Tasks that wait in the last ${HOURS} hours: now ${last(waiting)}, at most ${plain(most)}`}
+          label={`Tasks that wait in the last ${hours} h: now ${last(waiting)}, at most ${plain(most)}`}
           lines={[{ name: "waiting", values: waiting, token: "--spark", isArea: true }]}
         />
         <figcaption className="quiet small">waiting, at most {plain(most)}</figcaption>
@@ -41,7 +43,11 @@ export function Trend() {
 }
 
 function trendOf(history: History) {
-  const values = (metric: string): Values => [...courseOf(history, metric).rows.values()][0] ?? [];
+  const metric = (name: string): Values => [...courseOf(history, name).rows.values()][0] ?? [];
+  const first = metric("gpus_total").findIndex((value) => value !== null);
+  // A young cluster has no past: an hour is shown at least, and what was before it began is not.
+  const from = Math.max(0, Math.min(first < 0 ? Infinity : first, history.points - LEAST));
+  const values = (name: string) => metric(name).slice(from);
   return {
     held: values("gpus_held"),
     idle: values("gpus_held_idle"),

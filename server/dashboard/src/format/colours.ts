@@ -5,7 +5,15 @@ export const COLOURS = 10;
  * page and at every visit, unless somebody shown before has it: then the next that is free.
  */
 export class Palette {
-  private readonly given = new Map<string, number>();
+  private readonly given: Map<string, number>;
+
+  /** `given` is what was given before; `onGiven` hears of every change. */
+  constructor(
+    given: Iterable<readonly [string, number]> = [],
+    private readonly onGiven: (given: ReadonlyMap<string, number>) => void = () => undefined,
+  ) {
+    this.given = new Map(given);
+  }
 
   colourOf(name: string): number {
     const known = this.given.get(name);
@@ -15,6 +23,7 @@ export class Palette {
     const order = Array.from({ length: COLOURS }, (_, step) => (wished + step) % COLOURS);
     const colour = order.find((candidate) => !taken.has(candidate)) ?? wished;
     this.given.set(name, colour);
+    this.onGiven(this.given);
     return colour;
   }
 
@@ -35,8 +44,42 @@ function hashOf(text: string): number {
   return hash;
 }
 
-export const palette = new Palette();
+const KEPT = "aliquot:colours";
+const KEPT_MAX = 200;
 
-export function colourClass(name: string): string {
-  return `holder-${palette.colourOf(name)}`;
+/** Sessions come and go, and must not take the colours of people, who keep theirs from page to page and visit to visit. */
+const people = new Palette(kept(), (given) =>
+  globalThis.localStorage?.setItem(KEPT, JSON.stringify([...given].slice(-KEPT_MAX))),
+);
+const sessions = new Palette();
+
+export function colourOf(holder: string): number {
+  return paletteOf(holder).colourOf(holder);
+}
+
+export function colourClass(holder: string): string {
+  return `holder-${colourOf(holder)}`;
+}
+
+/** Forgets sessions that hold nothing any more, where there are more than colours. */
+export function keepSessions(holders: ReadonlySet<string>): void {
+  sessions.keep(holders);
+}
+
+function paletteOf(holder: string): Palette {
+  return /^(ses|lea)_/.test(holder) ? sessions : people;
+}
+
+/** What this browser was shown before; nothing where that cannot be read. */
+function kept(): [string, number][] {
+  try {
+    const found: unknown = JSON.parse(globalThis.localStorage?.getItem(KEPT) ?? "[]");
+    if (!Array.isArray(found)) return [];
+    return found.filter(
+      (one): one is [string, number] =>
+        Array.isArray(one) && typeof one[0] === "string" && Number.isInteger(one[1]) && one[1] >= 0 && one[1] < COLOURS,
+    );
+  } catch {
+    return [];
+  }
 }

@@ -8,6 +8,7 @@ import type { Agent } from "../cluster/nodes";
 import { SubmitDocument } from "../generated/graphql";
 import { loadSession } from "../session/loading";
 import { formOf } from "./again";
+import { ConfinementFields } from "./ConfinementFields";
 import { EMPTY, requestOf, wrongsOf, type Field, type Form, type Wrongs } from "./form";
 import { MoreFields } from "./MoreFields";
 import { Preview } from "./Preview";
@@ -24,6 +25,7 @@ const FIELDS: Readonly<Record<string, Field>> = {
   cluster_size: "kernels",
   working_directory: "folder",
   slots: "amount",
+  limits: "processes",
 };
 
 /** What the server has against a request, and against which of its fields. */
@@ -85,7 +87,10 @@ export default function SubmitPage() {
           />
           <Text label="Name" value={form.name} wrong={shown.name} onChange={(name) => change({ name })} />
         </section>
-        <ResourceFields form={form} wrongs={shown} slots={slotsOf(agents)} change={change} />
+        <div className="stack">
+          <ResourceFields form={form} wrongs={shown} slots={slotsOf(agents)} change={change} />
+          <ConfinementFields form={form} wrongs={shown} change={change} />
+        </div>
         <MoreFields form={form} wrongs={shown} pools={poolsOf(agents)} change={change} />
       </div>
       <div className="submit-end panel row">

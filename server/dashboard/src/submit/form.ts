@@ -1,6 +1,7 @@
 import { amountOf } from "../format/amounts";
 import { secondsOf } from "../format/times";
 import type { CreateSessionInput } from "../generated/graphql";
+import { secretsOf, secretsWrong } from "./secrets";
 
 /** What is typed, as it is typed. */
 export interface Form {
@@ -24,6 +25,10 @@ export interface Form {
   readonly folder: string;
   readonly isPreemptible: boolean;
   readonly isHeld: boolean;
+  readonly processes: string;
+  readonly openFiles: string;
+  readonly secrets: string;
+  readonly isSandboxed: boolean;
 }
 
 export type Field = keyof Form;
@@ -49,6 +54,10 @@ export const EMPTY: Form = {
   folder: "",
   isPreemptible: false,
   isHeld: false,
+  processes: "",
+  openFiles: "",
+  secrets: "",
+  isSandboxed: false,
 };
 
 const COMMAND_BYTES_MAX = 128 * 1024;
@@ -68,6 +77,9 @@ export function wrongsOf(form: Form): Wrongs {
     ["array", form.array && !/^\d+(-\d+)?(,\d+(-\d+)?)*$/.test(form.array) ? "Indices, like 0-99,105." : undefined],
     ["environment", environmentWrong(form.environment)],
     ["folder", form.folder && !form.folder.startsWith("/") ? "An absolute path." : undefined],
+    ["processes", form.processes ? wholeWrong(form.processes, 1) : undefined],
+    ["openFiles", form.openFiles ? wholeWrong(form.openFiles, 1) : undefined],
+    ["secrets", secretsWrong(form.secrets)],
   ];
   return Object.fromEntries(checks.filter(([, wrong]) => wrong)) as Wrongs;
 }
@@ -95,7 +107,17 @@ export function requestOf(form: Form): CreateSessionInput {
     ...(form.pool && { pool: form.pool }),
     ...(form.array && { array: form.array.trim() }),
     ...(form.folder && { working_directory: form.folder.trim() }),
+    ...(form.isSandboxed && { sandbox: "standard" as const }),
+    ...(form.secrets.trim() && { secrets: secretsOf(form.secrets) }),
+    ...((form.processes || form.openFiles) && { limits: limitsOf(form) }),
     ...(form.environment.trim() && { environment: variablesOf(form.environment) }),
+  };
+}
+
+function limitsOf({ processes, openFiles }: Form) {
+  return {
+    ...(processes && { processes: Number(processes) }),
+    ...(openFiles && { open_files: Number(openFiles) }),
   };
 }
 

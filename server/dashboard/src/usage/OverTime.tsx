@@ -1,7 +1,7 @@
 import { lazy, Suspense, useMemo } from "react";
 import { Button } from "react-aria-components";
 import type { Live } from "../api/live";
-import { palette } from "../format/colours";
+import { colourOf } from "../format/colours";
 import { Empty } from "../parts/Empty";
 import { Faults } from "../parts/Faults";
 import { figure, Table } from "../parts/Table";
@@ -107,7 +107,7 @@ function drawnOf(history: UsageHistory) {
     times: timesOf(history),
     stack: stacked(holdings),
     names: holdings.map(({ name }) => name),
-    tokens: holdings.map(({ name }) => (name === OTHERS ? "--line-strong" : `--holder-${palette.colourOf(name)}`)),
+    tokens: holdings.map(({ name }) => (name === OTHERS ? "--line-strong" : `--holder-${colourOf(name)}`)),
     busy: [all.busy],
   };
 }

@@ -1,0 +1,33 @@
+import type { CreateSessionInput } from "../generated/graphql";
+
+type Use = NonNullable<CreateSessionInput["secrets"]>[number];
+
+const LINE =
+  /^\s*([A-Za-z0-9_.-]{1,64})\s*(?:=\s*(?:file:(?<file>[A-Za-z0-9_.-]+)|(?<variable>[A-Za-z_][A-Za-z0-9_]*)))?\s*$/;
+const VARIABLE = /^[A-Za-z_][A-Za-z0-9_]*$/;
+
+/** One secret on each line: NAME, NAME=VARIABLE or NAME=file:FILE. Only for text in which nothing is wrong. */
+export function secretsOf(text: string): Use[] {
+  return linesOf(text).map((line) => {
+    const match = LINE.exec(line);
+    const name = match?.[1] ?? line.trim();
+    const { file, variable } = match?.groups ?? {};
+    return file ? { name, as_file: file } : { name, as_env: variable ?? name };
+  });
+}
+
+/** What is wrong with the first line that is wrong. */
+export function secretsWrong(text: string): string | undefined {
+  for (const line of linesOf(text)) {
+    const match = LINE.exec(line);
+    if (!match) return `NAME, NAME=VARIABLE or NAME=file:FILE on each line; this is not: ${line.trim().slice(0, 40)}`;
+    const { file, variable } = match.groups ?? {};
+    const name = match[1] ?? "";
+    if (!file && !variable && !VARIABLE.test(name)) return `Say what to call it: ${name}=VARIABLE.`;
+  }
+  return undefined;
+}
+
+function linesOf(text: string): string[] {
+  return text.split("\n").filter((line) => line.trim() !== "");
+}
