@@ -1,5 +1,6 @@
 """The vault, over a store in memory: whose secrets they are, and what orders get of them."""
 
+import asyncio
 from collections.abc import AsyncIterator, Collection, Mapping
 
 import pytest
@@ -31,12 +32,16 @@ class Drawer:
         self.kept: dict[tuple[UserId, str], str] = {}
         self.fault: Exception | None = None
         self.spoilt: str | None = None
+        self.lost_key = False
 
     async def names(self, owner: UserId) -> tuple[StoredSecret, ...]:
         mine = sorted(name for whose, name in self.kept if whose == owner)
         return tuple(StoredSecret(name=name, created_us=1, changed_us=2) for name in mine)
 
     async def put(self, owner: UserId, name: str, value: str, *, now_us: int) -> StoredSecret:
+        await asyncio.sleep(0)
+        if self.lost_key:
+            raise Unavailable("no such key")
         self.kept[owner, name] = value
         return StoredSecret(name=name, created_us=now_us, changed_us=now_us)
 
@@ -108,6 +113,19 @@ async def test_the_log_tells_who_set_and_deleted_which_and_never_what(vault: Vau
     names = [list(event.record.set_us) for event in events if isinstance(event.record, SecretNames)]
     assert names == [["token"], ["token", "other"], ["other"]]
     assert "hers" not in repr(events)
+
+
+async def test_what_the_log_tells_of_secrets_that_are_set_at_once(vault: Vault, scene: Stage) -> None:
+    await asyncio.gather(*(vault.set_secret(ANNA, f"s{number}", "hers") for number in range(8)))
+    assert sorted(scene.state.secret_names[ANNA.user].set_us) == [f"s{number}" for number in range(8)]
+
+
+async def test_what_was_told_and_never_stored_does_not_pile_up(vault: Vault, scene: Stage, drawer: Drawer) -> None:
+    drawer.lost_key = True
+    for number in range(SECRETS_MAX + 10):
+        with pytest.raises(Unavailable):
+            await vault.set_secret(ANNA, f"s{number}", "hers")
+    assert len(scene.state.secret_names[ANNA.user].set_us) <= SECRETS_MAX + 1
 
 
 async def test_orders_get_values_and_no_text_shows_them(vault: Vault) -> None:

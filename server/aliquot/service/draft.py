@@ -151,6 +151,11 @@ class Draft:
         own = self._own.get((ApiKey, key_id))
         return own if isinstance(own, ApiKey) else self._state.people.keys.get(key_id)
 
+    def secret_names(self, owner: UserId) -> SecretNames | None:
+        """What the log tells of somebody's secrets, as this draft has it."""
+        own = self._own.get((SecretNames, owner))
+        return own if isinstance(own, SecretNames) else self._state.secret_names.get(owner)
+
     def notice(self, kind: type[N], id_: str) -> N | None:
         """A record of notices as this draft has it, as long as it is not over."""
         own = self._own.get((kind, id_)) or self._state.noticed.find(kind, id_)

@@ -61,7 +61,7 @@ class Vault:
             text = f"name: you have {SECRETS_MAX} secrets; delete one first"
             raise LimitExceeded(text, field="name", limit=SECRETS_MAX, actual=len(known) + 1)
         now_us = self._clock.now_us()
-        await self._note(caller, {**_times(known), name: now_us}, "set")
+        await self._note(caller, "set", {name: now_us}, known=known)
         stored = await store.put(caller.user, name, value, now_us=now_us)
         return SecretChanged(secret=_view(stored))
 
@@ -73,10 +73,10 @@ class Vault:
         """
         check_may_submit(caller)
         store = self._kept()
-        known = _times(await store.names(caller.user))
-        if known.pop(name, None) is None:
+        known = await store.names(caller.user)
+        if name not in {secret.name for secret in known}:
             raise NotFound(f"you have no secret {name[:64]}", kind="secret", id=name[:64])
-        await self._note(caller, known, "deleted")
+        await self._note(caller, "deleted", {name: None}, known=known)
         await store.delete(caller.user, name)
         return SecretDeleted(name=name)
 
@@ -107,11 +107,19 @@ class Vault:
 
         return [replace(order, secrets=tuple(map(filled, order.secrets))) for order in orders]
 
-    async def _note(self, caller: Caller, set_us: Mapping[str, int], what: str) -> None:
+    async def _note(
+        self, caller: Caller, what: str, changed: Mapping[str, int | None], *, known: Sequence[StoredSecret]
+    ) -> None:
         """Tell the log before anything is changed: what breaks off in between is in the audit, and may not be done."""
+        stored = {secret.name: secret.changed_us for secret in known}
 
         def change(draft: Draft) -> None:
-            draft.put(SecretNames(id=caller.user, set_us=set_us), what)
+            told = draft.secret_names(caller.user)
+            before = stored if told is None else told.set_us
+            if len(before) > SECRETS_MAX:  # of many that broke off
+                before = {name: set_us for name, set_us in before.items() if name in stored}
+            after = {name: set_us for name, set_us in {**before, **changed}.items() if set_us is not None}
+            draft.put(SecretNames(id=caller.user, set_us=after), what)
 
         await self._journal.transact(change, actor=caller.user, request_id=RequestId(caller.request_id))
 
@@ -142,10 +150,6 @@ def _check_value(value: str) -> None:
     if size > VALUE_BYTES_MAX:
         text = f"value: {size} bytes are more than {VALUE_BYTES_MAX}"
         raise LimitExceeded(text, field="value", limit=VALUE_BYTES_MAX, actual=size)
-
-
-def _times(known: Sequence[StoredSecret]) -> dict[str, int]:
-    return {secret.name: secret.changed_us for secret in known}
 
 
 def _view(stored: StoredSecret) -> SecretView:
