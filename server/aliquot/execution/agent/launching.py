@@ -92,7 +92,8 @@ class Launching:
 
     async def _take(self, orders: Sequence[LaunchOrder]) -> None:
         await self.see_epoch(max((order.epoch for order in orders), default=0))
-        await self._worker.run(self._preparation.try_sandboxes, orders)
+        if any(map(self._preparation.confinement.is_wanted, orders)):
+            await self._worker.run(self._preparation.try_sandboxes, orders)
         fresh: list[HeldKernel] = []
         refused: list[tuple[HeldKernel, Refusal]] = []
         for order in orders:

@@ -58,7 +58,7 @@ class AgentConfinement:
 
     def try_sandbox(self, order: LaunchOrder, *, user: JobUser) -> None:
         """Find out whether an order's account can be put into it, if it is to be; that is remembered. Blocks."""
-        if self._is_wanted(order):
+        if self.is_wanted(order):
             self._why_not_for(user)
 
     def check(self, order: LaunchOrder, *, user: JobUser, kernel: KernelFolder, session: Path) -> None:
@@ -121,7 +121,7 @@ class AgentConfinement:
 
     def _is_put_in(self, order: LaunchOrder, *, user: JobUser) -> bool:
         """Raises Unavailable where it has to be, and cannot."""
-        if not self._is_wanted(order):
+        if not self.is_wanted(order):
             return False
         why_not = self._why_not_for(user)
         if why_not and (order.sandbox is not None or self._rules.sandbox is SandboxMode.REQUIRED):
@@ -131,7 +131,8 @@ class AgentConfinement:
     def _why_not_for(self, user: JobUser) -> str | None:
         return self._why_not or why_no_sandbox(user)
 
-    def _is_wanted(self, order: LaunchOrder) -> bool:
+    def is_wanted(self, order: LaunchOrder) -> bool:
+        """Whether an order is to be put into the sandbox, if there is one."""
         return order.sandbox is not None or self._rules.sandbox in (SandboxMode.REQUIRED, SandboxMode.WHEN_POSSIBLE)
 
     def _own(self, order: LaunchOrder, *, kernel: KernelFolder, session: Path) -> OwnFolders:
