@@ -1,10 +1,11 @@
 """Pictures of the dashboard over a demo cluster with something going on.
 
-`PYTHONPATH=tests/support python tests/browser/screenshots.py FOLDER`
+`PYTHONPATH=tests/support python tests/browser/screenshots.py FOLDER [PAGE...]`; without pages, of all.
 """
 
 import asyncio
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from playwright.async_api import async_playwright
@@ -24,8 +25,8 @@ READINGS_MS = 7_000
 """Plots need a few readings, which come every two seconds."""
 
 
-async def take(folder: Path) -> None:
-    """Write one PNG for each page, size and colour scheme."""
+async def take(folder: Path, wanted: Sequence[str] = ()) -> None:
+    """Write one PNG for each page that is wanted (all, without any), size and colour scheme."""
     async with OwnServer("--demo") as server, server.client() as client, async_playwright() as playwright:
         await until_joined(client, agents=2)
         session_id = await _scene(client)
@@ -34,6 +35,8 @@ async def take(folder: Path) -> None:
             for scheme in ("light", "dark"):
                 async with signed_in(browser, server, viewport=viewport, color_scheme=scheme) as tab:
                     for name, path in _pages(session_id).items():
+                        if wanted and name not in wanted:
+                            continue
                         page = await tab.open(path)
                         await page.wait_for_timeout(READINGS_MS)
                         await page.screenshot(path=folder / f"{name}-{size}-{scheme}.png")
@@ -69,4 +72,4 @@ async def _scene(client: Client) -> str:
 
 
 if __name__ == "__main__":
-    asyncio.run(take(Path(sys.argv[1])))
+    asyncio.run(take(Path(sys.argv[1]), sys.argv[2:]))

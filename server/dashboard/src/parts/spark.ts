@@ -8,10 +8,12 @@ export function sparkPath(values: Values, box: { width: number; height: number; 
   return runsOf(points)
     .map((run) => {
       const line = run.map(([x, y]) => `${round(x)},${round(y)}`).join("L");
-      const first = run[0]?.[0] ?? 0;
-      // A lone point is as wide as a step, else it would not be seen.
-      const end = run.length === 1 ? `H${round(Math.min(box.width, first + step))}` : "";
-      return isArea ? `M${round(first)},${box.height}L${line}${end}V${box.height}Z` : `M${line}${end}`;
+      const at = run[0]?.[0] ?? 0;
+      // A lone point is as wide as the step that leads to it, else it would not be seen.
+      const first = run.length === 1 ? Math.max(0, at - step) : at;
+      const end = run.length === 1 ? `H${round(Math.max(at, first + step))}` : "";
+      const path = run.length === 1 ? `${round(first)},${round(run[0]?.[1] ?? 0)}` : line;
+      return isArea ? `M${round(first)},${box.height}L${path}${end}V${box.height}Z` : `M${path}${end}`;
     })
     .join("");
 }

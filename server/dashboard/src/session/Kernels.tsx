@@ -47,7 +47,7 @@ function Given({ kernel, names }: { readonly kernel: Kernel; readonly names: Rea
             </span>
           ) : (
             grant.devices.map((device) => (
-              <div key={device.device_id}>
+              <div key={device.device_id} className="nowrap">
                 {grant.slot}{" "}
                 {device.amount && Number.isFinite(amountOf(device.amount)) ? shortAmount(device.amount) : device.amount}{" "}
                 <span className="quiet" title={device.device_id}>
