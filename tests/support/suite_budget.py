@@ -28,7 +28,7 @@ BUDGET_S: Final = {
     "rest": 173,
     "architecture": 60,
     "benchmarks": 30,
-    "browser": 200,
+    "browser": 240,
     "simulation": 300,
     "load": 170,
     "docker": 200,

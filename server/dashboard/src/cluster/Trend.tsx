@@ -14,6 +14,8 @@ export function Trend() {
   const live = useLive(() => loadQueueHistory(ago(HOURS * 3_600_000), POINTS), "trend", { everyMs: EVERY_MS });
   if (!live.data) return null;
   const { held, idle, total, waiting } = trendOf(live.data);
+  // Nothing was measured yet: the server has just begun.
+  if (total.every((value) => value === null)) return null;
   const hours = Math.max(1, Math.round((held.length * live.data.step) / 3_600));
   const most = Math.max(...waiting.map((value) => value ?? 0));
   return (
