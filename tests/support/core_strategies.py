@@ -51,7 +51,10 @@ def agents(draw: st.DrawFn, *, share_nodes: bool = True) -> list[AgentRow]:
     for number in range(draw(st.integers(1, 2 if share_nodes else 4))):
         all_of_node = draw(devices())
         for part in range(draw(st.integers(1, 2)) if share_nodes else 1):
-            seen = [device for device in all_of_node if not share_nodes or draw(st.integers(0, 3))]
+            # A device and its slices are one agent's, or both agents see all of them.
+            families = dict.fromkeys(device.parent or device.id for device in all_of_node)
+            shown = {family for family in families if not share_nodes or draw(st.integers(0, 3))}
+            seen = [device for device in all_of_node if (device.parent or device.id) in shown]
             name = f"{'ab'[part]}{number + 9}"
             is_open = draw(st.sampled_from([True, True, True, False]))
             found.append(on(name, seen or cores([0]), node=f"node{number}", is_open=is_open))
