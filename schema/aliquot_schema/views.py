@@ -105,6 +105,8 @@ class DeviceView:
     power_w: float | None
     external: bool = False
     """Whether processes that are none of ours are on it, and it is kept from everybody."""
+    linked_to: tuple[str, ...] = ()
+    link_group: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -98,6 +98,7 @@ def _device(node: str, index: int, busy: int) -> dict[str, Any]:
         "external": False,
         "isolation": "none",
         "numa_node": index // 4,
+        "link_group": 0,
         "parent_id": None,
         "memory_bytes": 85_899_345_920,
         "capacity": "1.00",

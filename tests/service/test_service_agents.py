@@ -321,3 +321,16 @@ async def test_a_joining_agent_that_says_nothing_new_writes_nothing() -> None:
         on.executor.changes(A, gpus(1))
         await on.settle()
         assert on.state.revision == before
+
+
+async def test_devices_that_reach_each_other_are_shown_as_groups() -> None:
+    one, two, three, four, alone = gpus(5)
+    pairs = ((one, two), (two, one), (three, four))  # a link counts in both directions
+    linked = [replace(device, linked_to=(other.id,)) for device, other in pairs]
+    async with stage([FakeAgent(id=A, devices=(*linked, four, alone))]) as on:
+        devices = shown(on).devices
+        groups = [device.link_group for device in devices]
+        assert groups[0] == groups[1] is not None
+        assert (groups[2] is not None, groups[2] != groups[0]) == (True, True)
+        assert groups[3:] == [groups[2], None]
+        assert [device.linked_to for device in devices[:2]] == [(two.id,), (one.id,)]

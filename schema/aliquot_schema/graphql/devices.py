@@ -34,6 +34,12 @@ class Device:
     isolation: Isolation = strawberry.field(description="What keeps its holders apart.")
     numa_node: int | None = strawberry.field(description="The NUMA node that it hangs on, where known.")
     parent_id: strawberry.ID | None = strawberry.field(description="The whole device that this slice is cut from.")
+    linked_to: list[strawberry.ID] = strawberry.field(
+        description="Devices that it reaches by a direct link, like NVLink or by way of NVSwitch."
+    )
+    link_group: int | None = strawberry.field(
+        description="Devices of one agent with the same number reach each other by such links; null where it has none."
+    )
     memory_bytes: BigInt = strawberry.field(description="Its own memory; 0 where it has none.")
     capacity: str = strawberry.field(description="All of it: shares of an accelerator, else cores or bytes.")
     used: str = strawberry.field(description="What is held, as `capacity` counts.")

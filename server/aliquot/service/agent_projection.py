@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from aliquot.core.allocation.alloc_map import gpu_alloc_json, gpu_alloc_map
+from aliquot.core.allocation.layout import islands_of
 from aliquot.core.allocation.occupancy import budget_cost
 from aliquot.service.projection import kernel_view
 from aliquot.service.projection_terms import moment, moment_or_none, pairs
@@ -61,6 +62,7 @@ def device_views(state: State, agent: Agent) -> tuple[DeviceView, ...]:
     """The devices of an agent, in its order."""
     leases = sorted(state.leases_on(agent.node_id), key=lambda lease: lease.id)
     holders = _holders(state, leases, {device.id: device for device in agent.devices})
+    groups = _link_groups(agent)
     used, blocked = state.used.get(agent.node_id, {}), state.external.blocked.get(agent.node_id, {})
     return tuple(
         device_view(
@@ -69,6 +71,7 @@ def device_views(state: State, agent: Agent) -> tuple[DeviceView, ...]:
             holders[device.id],
             state.readings.get((agent.id, device.id)),
             external=device.id in blocked,
+            link_group=groups.get(device.id),
         )
         for device in agent.devices
     )
@@ -87,6 +90,7 @@ def device_view(
     reading: DeviceReading | None,
     *,
     external: bool,
+    link_group: int | None,
 ) -> DeviceView:
     """One device. Amounts are shares for accelerators, cores or bytes for the host's own."""
     unit = _unit(device)
@@ -109,7 +113,18 @@ def device_view(
         temperature_c=reading.temperature_c if reading else None,
         power_w=reading.power_w if reading else None,
         external=external,
+        linked_to=device.linked_to,
+        link_group=link_group,
     )
+
+
+def _link_groups(agent: Agent) -> Mapping[DeviceId, int | None]:
+    """The number of each device's group; nothing for those without links."""
+    linked = {device.id for device in agent.devices if device.linked_to}
+    if not linked:
+        return {}
+    reached = linked.union(*(device.linked_to for device in agent.devices))
+    return islands_of([device for device in agent.devices if device.id in reached])
 
 
 def _unit(device: Device) -> str:

@@ -26,6 +26,7 @@ export function device(part: Partial<Device> = {}): Device {
     external: false,
     isolation: "none",
     numa_node: 0,
+    link_group: null,
     parent_id: null,
     memory_bytes: 85_899_345_920,
     capacity: "1.00",

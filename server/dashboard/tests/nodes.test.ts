@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { groupingOf, sharesOf } from "../src/cluster/holders";
-import { ailment, fragmentOf, isIdle, isUnwell, nodesOf, totalsOf } from "../src/cluster/nodes";
+import { ailment, fragmentOf, isIdle, isUnwell, linkGroups, nodesOf, totalsOf } from "../src/cluster/nodes";
 import { agent, device, holder, NOW } from "./cluster";
 
 const half = device({ used: "0.50", free: "0.50", holders: [holder()] });
@@ -36,6 +36,14 @@ test("what strangers use is free for nobody", () => {
     "gone",
   ]);
   expect(totalsOf(nodesOf([agent([strange])], NOW))).toMatchObject({ wholeFree: 0, unwell: 1 });
+});
+
+test("devices that reach each other are told as a run, or by name", () => {
+  const named = (names: string, groups: (number | null)[]) =>
+    names.split(" ").map((name, place) => device({ name, link_group: groups[place] ?? null }));
+  expect(linkGroups(named("g0 g1 g2 g3", [0, 0, 0, 0]))).toEqual(["g0–g3"]);
+  expect(linkGroups(named("g0 g1 g2 g3", [0, 1, 0, 1]))).toEqual(["g0, g2", "g1, g3"]);
+  expect(linkGroups(named("g0 g1", [null, 0]))).toEqual([]);
 });
 
 test("the figures of a cluster", () => {

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aliquot.execution.devices.demo import demo_description
 from aliquot.execution.devices.mock import FULL_C, FULL_W, IDLE_C, IDLE_W, MockPlugin
 from aliquot.execution.devices.plugin import DeviceFileError, DeviceUse
 from aliquot_schema.devices import Isolation
@@ -45,6 +46,14 @@ def test_eight_h100_are_in_natural_order(accelerators: Path) -> None:
     assert [device.name for device in devices] == [f"cuda{n}" for n in range(8)]
     assert [device.numa_node for device in devices] == [0] * 4 + [1] * 4
     assert all(device.memory_bytes > 80 * 10**9 for device in devices)
+
+
+def test_links_are_those_of_the_file_and_the_demos_gpus_all_reach_each_other() -> None:
+    entries = [{"mother_uuid": f"u-{n}", "model_name": "Example", "memory_size": 1} for n in range(2)]
+    first, second = MockPlugin(table(devices=[entries[0] | {"linked_to": ["u-1"]}, entries[1]])).discover()
+    assert (first.linked_to, second.linked_to) == (("u-1",), ())
+    demo = MockPlugin(demo_description(1, gpus=8)).discover()
+    assert all(set(device.linked_to) == {other.id for other in demo} - {device.id} for device in demo)
 
 
 def test_more_than_ten_devices_stay_in_natural_order() -> None:

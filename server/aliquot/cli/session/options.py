@@ -71,9 +71,7 @@ SecretFiles = Annotated[
     Option("--secret-file", metavar="NAME[=FILE]", help="The same, as a file in $ALIQUOT_SECRETS_DIR.",
            rich_help_panel=_WHERE),
 ]  # fmt: skip
-Sandbox = Annotated[
-    bool, Option("--sandbox", help="Only where it can be put into a sandbox.", rich_help_panel=_WHERE)
-]
+Sandbox = Annotated[bool, Option("--sandbox", help="Only where it can be put into a sandbox.", rich_help_panel=_WHERE)]
 Processes = Annotated[int | None, Option("--max-processes", help="It may have so many.", rich_help_panel=_WHAT)]
 OpenFiles = Annotated[
     int | None, Option("--max-open-files", help="Each of its processes may have so many.", rich_help_panel=_WHAT)

@@ -54,6 +54,10 @@ class Device(Struct, frozen=True, kw_only=True):
     """The NUMA node that it hangs on, where known."""
     parent_id: str | None
     """The whole device that this slice is cut from."""
+    linked_to: tuple[str, ...]
+    """Devices that it reaches by a direct link, like NVLink or by way of NVSwitch."""
+    link_group: int | None
+    """Devices of one agent with the same number reach each other by such links; null where it has none."""
     memory_bytes: int
     """Its own memory; 0 where it has none."""
     capacity: str

@@ -131,8 +131,9 @@ made_at next_try_at ended_at""",
     "DeliveryUncountedConnection": """edges { ...DeliveryEdge } pageInfo { ...PageInfo }""",
     "Dependency": """session_id condition state""",
     "Device": """
-id name kind model health isolation numa_node parent_id memory_bytes capacity used free
-holders { ...Holder } utilization_pct memory_used_bytes temperature_c power_w external""",
+id name kind model health isolation numa_node parent_id linked_to link_group memory_bytes
+capacity used free holders { ...Holder } utilization_pct memory_used_bytes temperature_c
+power_w external""",
     "DeviceAmount": """device_id amount""",
     "DeviceHolding": """
 device_id slot amount kind lease_id agent_id session_id user since until evidence

@@ -139,10 +139,25 @@ class DeviceLayout:
         )
 
 
+def islands_of(devices: Sequence[Device]) -> dict[DeviceId, Group]:
+    """Number the connected sets of linked devices; a link counts in both directions."""
+    neighbours: dict[DeviceId, set[DeviceId]] = {device.id: set() for device in devices}
+    for device in devices:
+        for other in device.linked_to:
+            if other in neighbours:
+                neighbours[device.id].add(other)
+                neighbours[other].add(device.id)
+    islands: dict[DeviceId, Group] = {}
+    for number, device in enumerate(devices):
+        if device.id not in islands:
+            islands.update(dict.fromkeys(_reach(device.id, neighbours=neighbours), number))
+    return islands
+
+
 def _slots(devices: Sequence[Device], *, usable: frozenset[DeviceHealth]) -> dict[SlotName, SlotLayout]:
     names = sorted({slot for device in devices for slot in device.costs})
     rivals = _rivals(devices)
-    islands = _islands(devices)
+    islands = islands_of(devices)
     mixed = _mixed(devices, rivals)
     return {
         slot: _slot(
@@ -219,21 +234,6 @@ def _mixed(devices: Sequence[Device], rivals: Mapping[DeviceId, tuple[DeviceId, 
         for device_id, own in kinds.items()
         if len(own.union(*(kinds.get(rival, nothing) for rival in rivals[device_id]))) > 1
     )
-
-
-def _islands(devices: Sequence[Device]) -> dict[DeviceId, Group]:
-    """Number the connected sets of linked devices; a link counts in both directions."""
-    neighbours: dict[DeviceId, set[DeviceId]] = {device.id: set() for device in devices}
-    for device in devices:
-        for other in device.linked_to:
-            if other in neighbours:
-                neighbours[device.id].add(other)
-                neighbours[other].add(device.id)
-    islands: dict[DeviceId, Group] = {}
-    for number, device in enumerate(devices):
-        if device.id not in islands:
-            islands.update(dict.fromkeys(_reach(device.id, neighbours=neighbours), number))
-    return islands
 
 
 def _reach(start: DeviceId, *, neighbours: Mapping[DeviceId, set[DeviceId]]) -> list[DeviceId]:

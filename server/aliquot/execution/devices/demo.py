@@ -46,14 +46,16 @@ def demo_sources(*, nodes: int = 2, gpus: int = 8, cpu: int = 64, mem: str = "51
 
 def demo_description(number: int, *, gpus: int) -> MockDescription:
     """The accelerators of the demo node `number`, counted from 1."""
+    ids = [f"a11c0000-{number:04x}-4000-8000-{index:012x}" for index in range(gpus)]
     devices = [
         MockDevice(
-            mother_uuid=f"a11c0000-{number:04x}-4000-8000-{index:012x}",
+            mother_uuid=ids[index],
             model_name=DEMO_MODEL,
             numa_node=index * 2 // gpus,
             subproc_count=_SM_COUNT,
             memory_size=DEMO_MEMORY,
             is_mig_device=False,
+            linked_to=[other for other in ids if other != ids[index]],  # as by NVSwitch
         )
         for index in range(gpus)
     ]

@@ -110,6 +110,7 @@ def _device(entry: MockDevice, *, kind: str, index: int, slice_number: int | Non
         memory_bytes=entry.memory_size,
         numa_node=None if entry.numa_node == -1 else entry.numa_node,
         parent=mother if is_slice else None,
+        linked_to=() if is_slice else tuple(map(DeviceId, entry.linked_to)),
         isolation=Isolation.MIG if is_slice else Isolation.NONE,
         processors=entry.subproc_count,
     )

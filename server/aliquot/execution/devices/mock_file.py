@@ -27,6 +27,8 @@ class MockDevice(Table):
     """Streaming multiprocessors; 0 = not known."""
     memory_size: Size = Field(gt=0)
     is_mig_device: bool = False
+    linked_to: list[str] = Field(default_factory=list)
+    """Ids of devices that it reaches by a direct link, like NVLink."""
 
 
 class NumberFormat(Table):

@@ -18,6 +18,7 @@ export function DeviceCard({ device, agent }: { readonly device: Device; readonl
         <span>{device.memory_bytes ? bytes(device.memory_bytes) : null}</span>
         <span>isolation {device.isolation}</span>
         {device.numa_node === null ? null : <span>NUMA node {device.numa_node}</span>}
+        {device.link_group === null ? null : <span>NVLink group {device.link_group}</span>}
         {device.parent_id === null ? null : <span>slice of {device.parent_id}</span>}
       </div>
       <ShareBar device={device} />

@@ -2,7 +2,7 @@ import { memo, type KeyboardEvent } from "react";
 import { bytes, plain } from "../format/amounts";
 import { AgentState } from "./AgentState";
 import { DeviceTile } from "./DeviceTile";
-import { amountsOf, type Node } from "./nodes";
+import { amountsOf, linkGroups, type Node } from "./nodes";
 
 /** A node with its agents and its devices. */
 export const NodePanel = memo(function NodePanel({ node }: { readonly node: Node }) {
@@ -16,6 +16,11 @@ export const NodePanel = memo(function NodePanel({ node }: { readonly node: Node
           <AgentState key={agent.id} agent={agent} isNamed={agent.id !== node.hostname || node.agents.length > 1} />
         ))}
         <span className="quiet small">pool {pools}</span>
+        {linkGroups(node.devices).map((names) => (
+          <span key={names} className="quiet small">
+            NVLink {names}
+          </span>
+        ))}
         <span className="end quiet small figures">
           {node.devices.length ? <span>{`${plain(used)} of ${plain(capacity)} devices`}</span> : null}
           {node.cpu.capacity ? <span>{`${plain(node.cpu.used)} of ${plain(node.cpu.capacity)} cores`}</span> : null}

@@ -22,6 +22,23 @@ export interface Amounts {
   readonly capacity: number;
 }
 
+/** Names of devices that reach each other by direct links, a text for each group: `cuda0–cuda7`, or `cuda0, cuda2`. */
+export function linkGroups(devices: readonly Pick<Device, "name" | "link_group">[]): string[] {
+  const groups = new Map<number, number[]>();
+  devices.forEach(({ link_group: group }, place) => {
+    if (group !== null) groups.set(group, [...(groups.get(group) ?? []), place]);
+  });
+  return [...groups.values()]
+    .filter((places) => places.length > 1)
+    .map((places) => {
+      const first = places[0] ?? 0;
+      const last = places.at(-1) ?? 0;
+      const isRun = places.length > 2 && last - first + 1 === places.length;
+      const names = places.map((place) => devices[place]?.name ?? "");
+      return isRun ? `${names[0]}–${names.at(-1)}` : names.join(", ");
+    });
+}
+
 /** A device is idle when it has been held for so long, and is busy for less than this. */
 export const IDLE_PCT = 5;
 const IDLE_AFTER_MS = 60_000;
