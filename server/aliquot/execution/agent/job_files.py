@@ -22,19 +22,24 @@ def open_job_file(path: Path, flags: int, *, beside: Path) -> int:
     """A descriptor of a regular file.
 
     Args:
+        path: below the folder that `beside` is in.
         beside: a folder that belongs to the job's account, and lies where that account cannot replace it.
     Raises:
         FileNotFoundError: it is not there, or is no regular file.
         PermissionError: the account may not open it.
     """
     owner = os.lstat(beside)
-    with _acting_as(owner.st_uid, owner.st_gid):
-        try:
-            file = os.open(path, flags | _SAFELY)
-        except OSError as error:
-            if error.errno in (errno.ELOOP, errno.ENXIO):
-                raise _no_file(path) from None
-            raise
+    # The folder that both are in is ours: the account needs no way to it, as when its folder is below one of root's.
+    folder = os.open(beside.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        with _acting_as(owner.st_uid, owner.st_gid):
+            file = os.open(path.relative_to(beside.parent), flags | _SAFELY, dir_fd=folder)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO):
+            raise _no_file(path) from None
+        raise
+    finally:
+        os.close(folder)
     if not stat.S_ISREG(os.fstat(file).st_mode):
         os.close(file)
         raise _no_file(path)
