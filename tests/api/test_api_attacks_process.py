@@ -4,7 +4,7 @@ import http.client
 import json
 import socket
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -53,6 +53,10 @@ class Attacker:
             spent.append(cpu_ns(self._server.pid) - before)
         return min(spent) / 1e9
 
+    def close(self) -> None:
+        """Leave."""
+        self._line.close()
+
     def works(self) -> bool:
         """Whether others are answered."""
         status, body = self.post(b'{"query": "{ __typename }"}')
@@ -66,8 +70,9 @@ def cpu_ns(pid: int) -> int:
 
 
 @pytest.fixture(scope="module")
-def attacker(server: RestServer) -> Attacker:
-    return Attacker(server)
+def attacker(server: RestServer) -> Iterator[Attacker]:
+    with closing(Attacker(server)) as made:
+        yield made
 
 
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS.keys())
