@@ -17,7 +17,7 @@ def anyio_backend() -> str:
 
 @pytest.fixture
 async def server_url(anyio_backend: str) -> AsyncIterator[str]:
-    config = uvicorn.Config(app, log_level="error", ws="websockets-sansio", lifespan="off")
+    config = uvicorn.Config(app, log_config=None, ws="websockets-sansio", lifespan="off")
     server = uvicorn.Server(config)
     # Listening from here on: whoever connects before the server runs waits for it in the queue.
     with socket.create_server(("127.0.0.1", 0)) as listener:

@@ -123,6 +123,20 @@ async def test_bodies_that_are_too_large_are_problems_whether_their_size_was_sai
             assert is_problem(await root.post("/queue/submit", content=content, headers=headers), 413, "limit_exceeded")
 
 
+async def test_who_reads_only_after_sending_all_hears_why_the_body_was_refused() -> None:
+    head = "POST /queue/submit HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer the-servers-own-token\r\n"
+    async with stand(ISSUER, limits=Limits(body_bytes=5000)) as on:
+        reader, writer = await asyncio.open_connection("127.0.0.1", httpx.URL(on.url).port)
+        writer.write(f"{head}content-length: 8000000\r\n\r\n".encode())
+        for _ in range(80):
+            writer.write(b" " * 100_000)
+            await writer.drain()
+        assert (await reader.readline()).startswith(b"HTTP/1.1 413 ")
+        assert b"A body has at most 5000 bytes." in await reader.read()
+        writer.close()
+        await writer.wait_closed()
+
+
 async def test_a_body_that_is_too_slow_is_a_problem_too() -> None:
     request = Request({"type": "http", "path": "/queue/submit", REQUEST_ID: "req_1", "headers": []})
     answer = body_too_slow(request, HTTPException(408))

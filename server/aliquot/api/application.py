@@ -144,8 +144,8 @@ def create_app(deps: ApiDependencies) -> Starlette:
         middleware=[
             Middleware(Envelope, counts=requests),
             Middleware(Guard, hosts=deps.allowed_hosts, origins=deps.allowed_origins),
-            Middleware(GZipMiddleware, minimum_size=1024, compresslevel=1),
             Middleware(BodyLimit, body_bytes=deps.limits.body_bytes),
+            Middleware(GZipMiddleware, minimum_size=1024, compresslevel=1),
             Middleware(BodyPatience, body_s=deps.limits.body_s),
             Middleware(Looking, auth=deps.auth),
         ],
