@@ -1,0 +1,175 @@
+"""The output of sessions: waited for, followed to its end, and never cut in the middle of a character."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from aliquot_schema.errors import InvalidRequest, NotFound
+from aliquot_schema.ids import AgentId, KernelId, SessionId
+from aliquot_schema.launching import KernelPhase, KernelReport, LogChunk
+from aliquot_schema.states import SessionState
+from aliquot_schema.views import LogChunkView
+from service_bench import agent
+from service_stage import CALLER, Stage, stage
+
+S = SessionState
+A = AgentId("a")
+
+
+def logs(
+    on: Stage, session_id: str, *, rank: int = 0, attempt: int | None = None, offset: int = 0
+) -> AsyncIterator[LogChunkView]:
+    return on.watching.session_logs(CALLER, session_id, rank=rank, attempt=attempt, offset=offset)
+
+
+async def read(
+    on: Stage, session_id: str, *, rank: int = 0, attempt: int | None = None, offset: int = 0
+) -> list[LogChunkView]:
+    async with asyncio.timeout(20):
+        return [view async for view in logs(on, session_id, rank=rank, attempt=attempt, offset=offset)]
+
+
+async def until_it_waits(reader: asyncio.Task[list[LogChunkView]]) -> None:
+    """Let a reader go as far as it can."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert not reader.done()
+
+
+@pytest.mark.anyio
+async def test_a_session_that_waits_is_waited_for_until_it_was_started() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        on.executor.start_by_itself = False
+        first = await on.submit()
+        reader = asyncio.create_task(read(on, first))
+        await until_it_waits(reader)
+        await on.allocator.run_once()
+        await until_it_waits(reader)
+        await on.launcher.send()
+        await on.dispatch.close()
+        await until_it_waits(reader)
+        on.executor.started(KernelId(f"{first}.1.0"))
+        await on.settle()
+        views = await reader
+        assert "".join(view.text for view in views) == f"output of {first}.1.0\n"
+        assert [view.at_end for view in views] == [False, True]
+
+
+@pytest.mark.anyio
+async def test_one_that_ends_without_ever_being_started_has_an_empty_output() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        on.executor.start_by_itself = False
+        queued, granted = await on.submit(), await on.submit()
+        await on.allocator.run_once()
+        assert {on.session(queued).state, on.session(granted).state} == {S.SCHEDULED, S.QUEUED}
+        readers = [asyncio.create_task(read(on, session_id)) for session_id in (queued, granted)]
+        for reader in readers:
+            await until_it_waits(reader)
+        await on.cancel(queued)
+        await on.cancel(granted)
+        for reader in readers:
+            (view,) = await reader
+            assert (view.text, view.at_end, view.next_offset) == ("", True, 0)
+
+
+@pytest.mark.anyio
+async def test_after_a_refused_launch_the_next_attempt_is_waited_for_and_the_old_one_is_empty() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        on.executor.agents[A].refuse = KernelReport(
+            kernel_id=KernelId(""), phase=KernelPhase.REFUSED, at_us=0, code="insufficient_resource", message="no"
+        )
+        first = await on.submit()
+        await on.advance()
+        assert on.session(first).state is S.QUEUED
+        reader = asyncio.create_task(read(on, first))
+        await until_it_waits(reader)
+        (old,) = await read(on, first, attempt=1)
+        assert (old.text, old.at_end, old.kernel_id) == ("", True, f"{first}.1.0")
+        on.executor.agents[A].refuse = None
+        on.clock.passes(2)
+        await on.advance()
+        assert "".join(view.text for view in await reader) == f"output of {first}.2.0\n"
+
+
+@pytest.mark.anyio
+async def test_reading_goes_on_at_an_offset_with_any_rank() -> None:
+    async with stage([agent("a", devices=2)]) as on:
+        gang = await on.submit(kernels=2)
+        await on.advance()
+        views = await read(on, gang, rank=1, offset=10)
+        assert "".join(view.text for view in views) == f"output of {gang}.1.1\n"[10:]
+        assert (views[0].offset, views[0].rank) == (10, 1)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("rank", "attempt"), [(2, None), (-1, None), (0, 0), (0, 3)])
+async def test_ranks_and_attempts_that_do_not_exist_are_not_found(rank: int, attempt: int | None) -> None:
+    async with stage([agent("a", devices=2)]) as on:
+        gang = await on.submit(kernels=2)
+        await on.advance()
+        with pytest.raises(NotFound):
+            await read(on, gang, rank=rank, attempt=attempt)
+
+
+@pytest.mark.anyio
+async def test_an_attempt_whose_records_are_gone_is_not_waited_for() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        on.executor.agents[A].refuse = KernelReport(kernel_id=KernelId(""), phase=KernelPhase.REFUSED, at_us=0)
+        first = await on.submit()
+        await on.advance()
+        on.executor.agents[A].refuse = None
+        on.clock.passes(2)
+        await on.advance()
+        del on.state.kernels[KernelId(f"{first}.1.0")]
+        with pytest.raises(NotFound):
+            await read(on, first, attempt=1)
+
+
+@pytest.mark.anyio
+async def test_wrong_questions_are_refused() -> None:
+    async with stage([]) as on:
+        with pytest.raises(NotFound):
+            await read(on, "ses_none")
+        with pytest.raises(InvalidRequest):
+            await read(on, await on.submit(), offset=-1)
+
+
+async def shown(pieces: list[bytes]) -> list[LogChunkView]:
+    async with stage([agent("a", devices=1)]) as on:
+        first = SessionId(await on.submit())
+        await on.advance()
+        offset, chunks = 0, []
+        for piece in pieces:
+            chunks.append(LogChunk(offset=offset, data=piece, at_end=False))
+            offset += len(piece)
+        on.executor.logs[KernelId(f"{first}.1.0")] = [*chunks, LogChunk(offset=offset, data=b"", at_end=True)]
+        return await read(on, first)
+
+
+@settings(deadline=None)
+@given(st.text(max_size=30), st.data())
+def test_text_is_whole_wherever_it_is_cut_and_every_piece_says_where_the_next_begins(
+    text: str, data: st.DataObject
+) -> None:
+    raw = text.encode()
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(raw)), max_size=8)))
+    pieces = [raw[begin:end] for begin, end in pairwise([0, *cuts, len(raw)])]
+    views = asyncio.run(shown(pieces))
+    assert "".join(view.text for view in views) == text
+    assert views[0].offset == 0
+    assert all(view.next_offset == after.offset for view, after in pairwise(views))
+    assert all(view.next_offset - view.offset == len(view.text.encode()) for view in views)
+    assert [view.at_end for view in views] == [False] * len(pieces) + [True]
+
+
+@settings(deadline=None)
+@given(st.lists(st.binary(max_size=6), max_size=6))
+def test_bytes_that_are_no_text_are_shown_as_such_and_none_is_lost_or_repeated(pieces: list[bytes]) -> None:
+    views = asyncio.run(shown(pieces))
+    raw = b"".join(pieces)
+    assert "".join(view.text for view in views) == raw.decode("utf-8", "replace")
+    assert views[-1].next_offset == len(raw)
