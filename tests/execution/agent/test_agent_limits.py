@@ -2,12 +2,15 @@
 
 import dataclasses
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from agent_stand import SHARES, TOYS, Stand, agent_config, order, shell
-from aliquot.execution.agent.confinement.limit_groups import PERIOD_US, LimitGroups, quota_above
+from aliquot.execution.agent import cgroups
+from aliquot.execution.agent.cgroups import Groups, find_groups
+from aliquot.execution.agent.confinement.limit_groups import PERIOD_US, LimitGroups, find_limit_groups, quota_above
 from aliquot.execution.agent.confinement.limits import Limits
 from aliquot.execution.agent.confinement.rules import ConfinementRules, Mount
 from aliquot_schema.confinement import SessionLimits
@@ -16,6 +19,7 @@ from aliquot_schema.launching import KernelPhase
 
 pytestmark = pytest.mark.anyio
 
+MOUNTS = Path("/proc/self/mountinfo")
 FORKS = (
     "import os, time\n"
     "made = 0\n"
@@ -99,6 +103,42 @@ def test_a_group_gets_no_more_cpu_time_than_those_above_it(tmp_path: Path) -> No
     groups = LimitGroups(prefix="p", version_1={"cpu": inner}, quota_us_max=quota_above(inner))
     for cpus, text in ((1, "100000"), (4, "150000")):
         assert groups.wanted("k", processes=0, cpus=cpus) == [(str(inner / "p.k"), [("cpu.cfs_quota_us", text)])]
+
+
+def test_a_group_with_processes_of_its_own_is_not_told_to_hand_controllers_down(tmp_path: Path) -> None:
+    """A service's is one. It would become a threaded domain, and no kernel could join its group any more."""
+    own = tmp_path / "agent.service"
+    parent = own / "aliquot"
+    parent.mkdir(parents=True)
+    for group, processes in ((own, "4711\n"), (parent, "")):
+        for name, text in (("type", "domain\n"), ("procs", processes), ("subtree_control", "")):
+            (group / f"cgroup.{name}").write_text(text)
+    found = find_limit_groups(Groups(parent, "p"), folder=tmp_path)
+    assert found.version_2 == frozenset()
+    assert (own / "cgroup.subtree_control").read_text() == ""
+
+
+@pytest.fixture
+def threaded_domain() -> Iterator[Path]:
+    """A real group of version 2 below which no process can join."""
+    mount = next((line.split()[4] for line in MOUNTS.read_text().splitlines() if " - cgroup2 " in line), None)
+    group = Path(mount or "/nowhere") / f"aliquot-test-{os.getpid()}"
+    try:
+        group.mkdir()
+    except OSError:
+        pytest.skip("no groups of version 2 can be made here")
+    (group / "inner").mkdir()
+    (group / "inner" / "cgroup.type").write_text("threaded")
+    yield group
+    for path in (group / "inner", *group.glob("aliquot"), group):
+        path.rmdir()
+
+
+def test_groups_that_nobody_can_join_are_not_used(
+    threaded_domain: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cgroups, "_own_group", lambda: threaded_domain)
+    assert find_groups(tmp_path) is None
 
 
 def test_what_nothing_enforces_is_said() -> None:

@@ -36,6 +36,8 @@ def find_groups(agent_folder: Path) -> Groups | None:
         probe.mkdir(exist_ok=True)
         # To move a process, the group above both of its groups must be writable too.
         usable = (probe / "cgroup.kill").exists() and os.access(own / "cgroup.procs", os.W_OK)
+        # Below a threaded domain it is "domain invalid", and nobody can join it.
+        usable = usable and (probe / "cgroup.type").read_text(encoding="ascii") == "domain\n"
         probe.rmdir()
     except OSError:
         return None

@@ -99,14 +99,25 @@ def quota_above(group: Path) -> int | None:
 
 
 def _delegated(groups: Groups, controller: str) -> bool:
-    """Whether groups below the parent have a controller of version 2. A group above with processes of its own, which
-    a service's is, passes none on."""
+    """Whether groups below the parent have a controller of version 2."""
     for folder in (groups.parent.parent, groups.parent):
         try:
+            if not _passes_on(folder):
+                return False
             (folder / "cgroup.subtree_control").write_text(f"+{controller}", encoding="ascii")
         except OSError:
             return False
     return _works(groups.parent, _FILES[controller][0])
+
+
+def _passes_on(group: Path) -> bool:
+    """Whether controllers may be handed down from a group: not where it has processes itself, as a service's has.
+
+    Told to, it would become a threaded domain, and no process could join the groups below it any more. The root is
+    exempt, which alone has no type. See "Threads" in the kernel's cgroup-v2 document.
+    """
+    is_root = not (group / "cgroup.type").exists()
+    return is_root or not (group / "cgroup.procs").read_text(encoding="ascii")
 
 
 def _version_1(controller: str) -> Path | None:
