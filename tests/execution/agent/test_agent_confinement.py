@@ -4,17 +4,22 @@ import json
 import os
 import stat
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from agent_stand import Stand, agent_config, order, shell
 from aliquot.execution.agent.confinement import agent_confinement, sandbox_probe
+from aliquot.execution.agent.confinement.agent_confinement import AgentConfinement
 from aliquot.execution.agent.confinement.device_nodes import device_nodes
 from aliquot.execution.agent.confinement.rules import ConfinementRules, SandboxMode
 from aliquot.execution.agent.confinement.secret_folders import SecretFolders
+from aliquot.execution.agent.job_user import JobUserPolicy, resolve_user
+from aliquot.execution.agent.kernel_folder import KernelFolder
 from aliquot.execution.devices.plugin import DeviceGate
 from aliquot_schema.confinement import SandboxProfile
+from aliquot_schema.errors import Unavailable
 from aliquot_schema.ids import DeviceId, SlotName, UserId
 from aliquot_schema.launching import KernelPhase, LaunchOrder
 from aliquot_schema.secrets import SecretGrant, SecretUse
@@ -52,6 +57,28 @@ async def test_without_bubblewrap_the_agent_says_so(
         assert "not installed" in demanding.message
     finally:
         await stand.close()
+
+
+def test_an_account_for_which_the_host_was_too_busy_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = iter([None, "it took too long", None])
+    monkeypatch.setattr(agent_confinement, "why_no_sandbox", lambda _: next(found))
+    confinement = AgentConfinement(ConfinementRules(), folder=tmp_path, limit_memory=False, gates=lambda _: ())
+    usual = resolve_user(JobUserPolicy(), asked=None, uid=os.geteuid(), environment={})
+    anna = replace(usual, name="anna")
+    asked = replace(shell("true"), sandbox=SandboxProfile.STANDARD)
+    check = partial(confinement.check, asked, user=anna, kernel=KernelFolder(tmp_path / "kernel"), session=tmp_path)
+    confinement.look_around(None, user=usual)
+    try:
+        confinement.try_sandbox(anna)
+        with pytest.raises(Unavailable, match="it took too long"):
+            check()
+        confinement.try_sandbox(anna)
+        check()
+        confinement.try_sandbox(anna)  # who can is not tried again
+    finally:
+        confinement.secrets.close()
 
 
 async def test_a_secret_is_given_and_written_down_nowhere(stand: Stand) -> None:

@@ -83,9 +83,10 @@ class Preparation:
 
     def try_sandboxes(self, orders: Sequence[LaunchOrder]) -> None:
         """Try the sandbox for accounts that are new here, which takes a process each, so that `check` is quick."""
-        for order in orders:
+        names = {order.user for order in orders if self.confinement.is_wanted(order)}
+        for name in names:
             with suppress(AliquotError):  # `check` says so
-                self.confinement.try_sandbox(order, user=self.user_for(order.user))
+                self.confinement.try_sandbox(self.user_for(name))
 
     def check(self, kernel: HeldKernel, order: LaunchOrder) -> None:
         """Refuse what cannot be run as it was ordered.

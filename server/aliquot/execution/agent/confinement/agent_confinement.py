@@ -35,6 +35,8 @@ class AgentConfinement:
         self._limit_memory = limit_memory
         self._gates = gates
         self._why_not = "it was not looked for"
+        self._tried: dict[JobUser, str | None] = {}
+        """Why an account cannot be put into the sandbox, as it was found; None where it can."""
         self.limits = Limits(rules=rules, groups=LimitGroups(), limit_memory=limit_memory)
         self.secrets = SecretFolders(folder)
 
@@ -44,7 +46,7 @@ class AgentConfinement:
         self.limits = Limits(rules=self._rules, groups=found, limit_memory=self._limit_memory)
         self.secrets.open()
         is_off = self._rules.sandbox is SandboxMode.OFF
-        self._why_not = "the setting sandbox is off" if is_off else why_no_sandbox(user) or ""
+        self._why_not = "the setting sandbox is off" if is_off else self._try(user) or ""
 
     def told_in(self, capabilities: Capabilities) -> Capabilities:
         """What was found, in the words of the protocol."""
@@ -56,10 +58,17 @@ class AgentConfinement:
             sandbox_note=self._why_not,
         )
 
-    def try_sandbox(self, order: LaunchOrder, *, user: JobUser) -> None:
-        """Find out whether an order's account can be put into it, if it is to be; that is remembered. Blocks."""
-        if self.is_wanted(order):
-            self._why_not_for(user)
+    def is_wanted(self, order: LaunchOrder) -> bool:
+        """Whether an order is to be put into the sandbox, if there is one."""
+        return order.sandbox is not None or self._rules.sandbox in (SandboxMode.REQUIRED, SandboxMode.WHEN_POSSIBLE)
+
+    def try_sandbox(self, user: JobUser) -> None:
+        """Find out whether an account can be put into it, and remember that. Blocks.
+
+        One that could not is tried again each time: a host that was too busy for it is not so always.
+        """
+        if not self._why_not and self._tried.get(user, "") is not None:
+            self._try(user)
 
     def check(self, order: LaunchOrder, *, user: JobUser, kernel: KernelFolder, session: Path) -> None:
         """Refuse what cannot be confined as it was asked for.
@@ -129,11 +138,12 @@ class AgentConfinement:
         return not why_not
 
     def _why_not_for(self, user: JobUser) -> str | None:
-        return self._why_not or why_no_sandbox(user)
+        """Looks nothing up: it is asked in the event loop."""
+        return self._why_not or self._tried.get(user, "it was not tried")
 
-    def is_wanted(self, order: LaunchOrder) -> bool:
-        """Whether an order is to be put into the sandbox, if there is one."""
-        return order.sandbox is not None or self._rules.sandbox in (SandboxMode.REQUIRED, SandboxMode.WHEN_POSSIBLE)
+    def _try(self, user: JobUser) -> str | None:
+        self._tried[user] = why_no_sandbox(user)
+        return self._tried[user]
 
     def _own(self, order: LaunchOrder, *, kernel: KernelFolder, session: Path) -> OwnFolders:
         readable = [kernel.resource]

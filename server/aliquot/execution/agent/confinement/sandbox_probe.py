@@ -2,7 +2,6 @@
 
 import shutil
 import subprocess
-from functools import lru_cache
 from typing import Final
 
 from aliquot.execution.agent.confinement.rules import ConfinementRules
@@ -21,7 +20,7 @@ def find_bubblewrap() -> str | None:
 
 
 def why_no_sandbox(user: JobUser) -> str | None:
-    """Why an account cannot be put into the sandbox on this host; None where it can."""
+    """Why an account cannot be put into the sandbox on this host; None where it can. Blocks: it takes a process."""
     program = find_bubblewrap()
     if program is None:
         return "bubblewrap is not installed (Debian, Ubuntu: apt-get install bubblewrap)"
@@ -30,7 +29,6 @@ def why_no_sandbox(user: JobUser) -> str | None:
     return _tried(program, user)
 
 
-@lru_cache(maxsize=64)
 def _tried(program: str, user: JobUser) -> str | None:
     arguments = sandbox_arguments(
         ConfinementRules(),
