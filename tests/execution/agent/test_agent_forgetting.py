@@ -2,15 +2,17 @@
 
 import asyncio
 import os
+import threading
 from pathlib import Path
 
 import pytest
 
-from agent_stand import Stand, agent_config, marked, new_kernel, order, shell
+from agent_stand import PATIENCE_S, Stand, agent_config, marked, new_kernel, order, shell, until
+from aliquot.execution.agent.ended_kernels import EndedKernels
 from aliquot.execution.disk_rules import DiskRules
 from aliquot_schema.errors import NotFound
 from aliquot_schema.ids import KernelId, kernel_parts
-from aliquot_schema.launching import KernelPhase
+from aliquot_schema.launching import KernelPhase, ReadingsTaken
 
 pytestmark = pytest.mark.anyio
 
@@ -120,6 +122,27 @@ async def test_results_that_nobody_touched_for_long_are_deleted_with_the_last_ke
         assert left == {old.kernel_id: False, young.kernel_id: True, known.kernel_id: True}
     finally:
         await again.close()
+
+
+async def test_devices_are_measured_while_old_results_are_looked_through(
+    agent_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    def sweep(_: EndedKernels) -> None:
+        begun.set()
+        go_on.wait(PATIENCE_S)
+
+    stand = Stand(agent_config(agent_home))
+    await stand.open()
+    monkeypatch.setattr(EndedKernels, "sweep", sweep)
+    try:
+        await until(begun.is_set)
+        stand.said.clear()
+        await until(lambda: any(isinstance(message, ReadingsTaken) for message in stand.said))
+    finally:
+        go_on.set()
+        await stand.close()
 
 
 def result_of(stand: Stand, kernel_id: KernelId) -> Path:

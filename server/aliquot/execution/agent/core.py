@@ -1,6 +1,7 @@
 """The agent itself: takes orders, has them carried out, and tells what became of them. Knows no transport."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Final
 
@@ -28,6 +29,8 @@ from aliquot_schema.ids import KernelId
 from aliquot_schema.launching import AgentMessage, Inventory, KernelChanged, KernelReport, LaunchOrder, LogChunk
 
 _SIGNAL_MAX: Final = 31
+
+_log: Final = logging.getLogger(__name__)
 
 
 class AgentCore:
@@ -87,7 +90,6 @@ class AgentCore:
             tell=self._tell,
             judged=self._judged,
             limit=limit,
-            sweep=self._sweep,
         )
         self._messages: asyncio.Queue[AgentMessage | None] = asyncio.Queue()
         self._is_open = False
@@ -130,6 +132,7 @@ class AgentCore:
             await self.close()
             raise
         self._worker.go_on(self._measuring.run())
+        self._worker.go_on(self._sweep())
         return inventory
 
     async def close(self) -> None:
@@ -266,8 +269,15 @@ class AgentCore:
             self._book.remove(kernel_id)
 
     async def _sweep(self) -> None:
-        async with self._forgetting:
-            await self._worker.run(self._ended.sweep)
+        """Delete what is too old, again and again, also when nothing runs. On large results that takes minutes: nothing
+        waits for it but what is forgotten meanwhile."""
+        while True:
+            await asyncio.sleep(self.config.devices_interval_s)
+            try:
+                async with self._forgetting:
+                    await self._worker.run(self._ended.sweep)
+            except Exception:
+                _log.exception("agent %s could not delete what is too old", self.config.id)
 
     def _check_open(self) -> None:
         if not self._is_open:

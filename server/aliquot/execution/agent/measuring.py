@@ -35,13 +35,11 @@ class Measuring:
         tell: Callable[[AgentMessage], None],
         judged: Callable[[MemoryVerdict], Awaitable[None]],
         limit: OutputLimit,
-        sweep: Callable[[], Awaitable[None]],
     ) -> None:
         """
         Args:
             judged: told of kernels that begin or cease to take more memory than their share.
             limit: what outputs are held to.
-            sweep: called as often as the devices are looked at, also when nothing runs: what is too old goes.
         """
         self._config = config
         self._devices = devices
@@ -53,7 +51,6 @@ class Measuring:
         self._judged = judged
         self._memory = MemoryWatch()
         self._limit = limit
-        self._sweep = sweep
 
     async def run(self) -> None:
         """Until it is cancelled. What fails is logged, and tried again the next time."""
@@ -65,7 +62,6 @@ class Measuring:
                 if time.monotonic() - looked_at >= self._config.devices_interval_s:
                     looked_at = time.monotonic()
                     await self.look()
-                    await self._sweep()
             except Exception:
                 _log.exception("agent %s could not measure its devices", self._config.id)
 
