@@ -9,7 +9,7 @@ from aliquot_schema.confinement import NO_LIMITS, SandboxProfile, SessionLimits
 from aliquot_schema.ids import AgentId, PoolId, ProjectId, SessionId, UserId
 from aliquot_schema.intervals import Intervals
 from aliquot_schema.secrets import SecretUse
-from aliquot_schema.slots import ResourceSlot
+from aliquot_schema.slots import AMOUNT_MAX, ResourceSlot, milli_of
 from aliquot_schema.states import ENDED, PENDING, SessionState
 
 COMMAND_BYTES_MAX: Final = 128 * 1024
@@ -216,6 +216,11 @@ class Session:
         return self.state in ENDED
 
     @property
+    def gpus_milli(self) -> int:
+        """What all its kernels ask for of accelerators at first, in milli of one; never changes."""
+        return min(milli_of(self.spec.slots) * self.spec.cluster_size, AMOUNT_MAX)
+
+    @property
     def request(self) -> Fallback:
         """What it asks for now: the fallback taken last, or what was asked first."""
         if self.fallback_level:
@@ -224,6 +229,11 @@ class Session:
         return Fallback(
             slots=spec.slots, cluster_size=spec.cluster_size, gpu_memory_bytes=spec.gpu_memory_bytes, after_ms=0
         )
+
+    @property
+    def slots(self) -> ResourceSlot:
+        """What each kernel asks for now, see `request`."""
+        return self.spec.fallbacks[self.fallback_level - 1].slots if self.fallback_level else self.spec.slots
 
     @property
     def is_outside(self) -> bool:

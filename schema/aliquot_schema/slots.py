@@ -60,6 +60,15 @@ def is_accelerator(slot: str) -> bool:
     return "." in slot
 
 
+def milli_of(slots: Mapping[SlotName, Amount]) -> int:
+    """What amounts of slots ask for of accelerators together, in milli of one; shares count as they are."""
+    return sum(
+        AMOUNT_MAX if amount is UNLIMITED else amount * MILLI // scale_of(slot)
+        for slot, amount in slots.items()
+        if slot.endswith((".device", ".shares"))
+    )
+
+
 @lru_cache(maxsize=4096)
 def parse_amount(slot: str, text: str) -> Amount:
     """Read an amount of a slot into base units.
@@ -129,7 +138,7 @@ class SlotAmounts(Mapping[SlotName, Amount]):
     Immutable; names are sorted, so that equal values print and hash the same.
     """
 
-    __slots__ = ("_amounts", "_hash")
+    __slots__ = ("_amounts", "_finite", "_hash")
 
     def __init__(self, amounts: Mapping[SlotName, Amount] | Mapping[str, Amount] | None = None) -> None:
         kept: dict[SlotName, Amount] = {}
@@ -139,6 +148,7 @@ class SlotAmounts(Mapping[SlotName, Amount]):
             kept[SlotName(name)] = amount
         self._amounts = kept
         self._hash: int | None = None
+        self._finite: tuple[tuple[SlotName, int], ...] | None = None
 
     @classmethod
     def parse(cls, texts: Mapping[str, str]) -> Self:
@@ -148,6 +158,15 @@ class SlotAmounts(Mapping[SlotName, Amount]):
     def to_text(self) -> dict[str, str]:
         """The inverse of `parse`."""
         return {slot: format_amount(slot, amount) for slot, amount in self._amounts.items()}
+
+    @property
+    def finite(self) -> tuple[tuple[SlotName, int], ...]:
+        """Slots with their amounts, but for unlimited ones. Made once."""
+        if self._finite is None:
+            self._finite = tuple(
+                (slot, amount) for slot, amount in self._amounts.items() if not isinstance(amount, Unlimited)
+            )
+        return self._finite
 
     def __getitem__(self, slot: str) -> Amount:
         return self._amounts[SlotName(slot)]

@@ -20,7 +20,7 @@ from aliquot_schema.sessions import (
     Priority,
     Session,
 )
-from aliquot_schema.slots import MILLI, Unlimited, is_accelerator, is_size, scale_of
+from aliquot_schema.slots import MILLI, is_accelerator, is_size, scale_of
 from aliquot_schema.states import SessionState
 
 Request = tuple[tuple[SlotName, int], ...]
@@ -136,7 +136,7 @@ class PendingRow:
 
 def request_of(session: Session) -> Request:
     """What each kernel of a session asks for; a session never asks for the unlimited."""
-    return tuple((slot, amount) for slot, amount in session.request.slots.items() if not isinstance(amount, Unlimited))
+    return session.slots.finite
 
 
 def where_of(session: Session) -> Where:

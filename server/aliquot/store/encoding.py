@@ -1,6 +1,7 @@
 """Records as JSON text: amounts are integers in base units, unlimited is the word, enums are their values."""
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
@@ -26,8 +27,14 @@ def _to_builtins(value: object) -> object:
 
 def _from_builtins(kind: type, value: Any) -> object:
     if issubclass(kind, SlotAmounts):
-        return kind({slot: UNLIMITED if n == UNLIMITED_TEXT else n for slot, n in value.items()})
+        return _amounts(kind, tuple(value.items()))
     raise NotImplementedError(f"{kind.__name__} has no form in JSON")
+
+
+@lru_cache(maxsize=4096)
+def _amounts(kind: type[SlotAmounts], items: tuple[tuple[str, Any], ...]) -> SlotAmounts:
+    """Most sessions ask for what many others ask for: they share it."""
+    return kind({slot: UNLIMITED if amount == UNLIMITED_TEXT else amount for slot, amount in items})
 
 
 ENCODER: Final = encoder()
