@@ -1,12 +1,13 @@
 """Real servers, each with a folder and a port of its own."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
 from aliquot.cli.main_job.cluster_view import until_joined
 from aliquot.cli.main_job.own_server import OwnServer
+from store_postgres import PostgresCluster, postgres_cluster
 
 ACCELERATORS = Path(__file__).parents[1] / "data" / "accelerators"
 
@@ -30,6 +31,19 @@ async def demo(anyio_backend: str) -> AsyncIterator[OwnServer]:
     async with OwnServer("--demo") as server:
         await joined(server, agents=2)
         yield server
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresCluster]:
+    """On a disk, and waiting for it: some tests restart it under load."""
+    with postgres_cluster() as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def database_url(postgres: PostgresCluster) -> str:
+    """A new database."""
+    return postgres.new_database()
 
 
 async def joined(server: OwnServer, *, agents: int) -> None:

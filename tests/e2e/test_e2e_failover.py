@@ -1,7 +1,6 @@
 """Several servers on one database: the leader is killed, frozen, or cut off from the database."""
 
 import asyncio
-from collections.abc import Iterator
 from contextlib import aclosing
 
 import httpx
@@ -11,22 +10,11 @@ from aliquot.cli.main_job.own_server import OwnServer
 from aliquot.client import GraphQLFault
 from failover_cluster import FailoverCluster, failover_cluster, freeze, thaw
 from failover_proxy import postgres_proxy
-from store_postgres import PostgresCluster, postgres_cluster
+from store_postgres import PostgresCluster
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 LOGS = "subscription ($id: ID!) { session_logs(id: $id) { text at_end } }"
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[PostgresCluster]:
-    with postgres_cluster() as cluster:
-        yield cluster
-
-
-@pytest.fixture
-def database_url(postgres: PostgresCluster) -> str:
-    return postgres.new_database()
 
 
 async def test_a_follower_takes_over_when_the_leader_is_killed_and_sessions_live_on(database_url: str) -> None:

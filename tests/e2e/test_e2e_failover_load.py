@@ -1,7 +1,7 @@
 """Several servers on one database under load: the database is restarted, and so are the servers, one by one."""
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import aclosing, suppress
 from typing import Any
 
@@ -12,7 +12,7 @@ from aliquot.client import ClientFailure
 from e2e_sessions import until
 from failover_cluster import FailoverCluster, failover_cluster
 from failover_crowd import crowded
-from store_postgres import PostgresCluster, postgres_cluster
+from store_postgres import PostgresCluster
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
@@ -21,17 +21,6 @@ ENOUGH = 12
 """Acknowledged submissions between two blows."""
 UPDATES = "subscription ($after: BigInt) { queue_updates(after: $after) { event_number session { id state } } }"
 LISTED = "query ($after: String) { sessions(first: 100, after: $after) { edges { cursor node { id name state } } } }"
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[PostgresCluster]:
-    with postgres_cluster() as cluster:
-        yield cluster
-
-
-@pytest.fixture
-def database_url(postgres: PostgresCluster) -> str:
-    return postgres.new_database()
 
 
 async def check(on: FailoverCluster, acknowledged: Mapping[str, str]) -> None:

@@ -3,7 +3,6 @@
 import asyncio
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,20 +10,8 @@ import pytest
 from aliquot.cli.main_job.cluster_view import until_joined
 from aliquot.cli.main_job.own_server import OwnServer
 from e2e_sessions import submit, until_state
-from store_postgres import PostgresCluster, postgres_cluster
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[PostgresCluster]:
-    with postgres_cluster() as cluster:
-        yield cluster
-
-
-@pytest.fixture
-def database_url(postgres: PostgresCluster) -> str:
-    return postgres.new_database()
 
 
 async def test_a_server_with_agents_of_its_own_leads_and_a_second_one_says_why_it_cannot(

@@ -1,27 +1,13 @@
 """Metrics of two servers on one database: sums over both count nothing twice, whoever leads."""
 
-from collections.abc import Iterator
-
 import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from aliquot.cli.main_job.own_server import OwnServer
 from failover_cluster import FailoverCluster, failover_cluster
-from store_postgres import PostgresCluster, postgres_cluster
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[PostgresCluster]:
-    with postgres_cluster() as cluster:
-        yield cluster
-
-
-@pytest.fixture
-def database_url(postgres: PostgresCluster) -> str:
-    return postgres.new_database()
 
 
 async def sums(on: FailoverCluster, server: OwnServer) -> dict[str, float]:

@@ -10,6 +10,7 @@ import pytest
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
+from aliquot.api import body_limit
 from aliquot.api.body_patience import body_too_slow
 from aliquot.api.envelope import REQUEST_ID
 from aliquot.api.limits import Limits
@@ -123,7 +124,10 @@ async def test_bodies_that_are_too_large_are_problems_whether_their_size_was_sai
             assert is_problem(await root.post("/queue/submit", content=content, headers=headers), 413, "limit_exceeded")
 
 
-async def test_who_reads_only_after_sending_all_hears_why_the_body_was_refused() -> None:
+async def test_who_reads_only_after_sending_all_hears_why_the_body_was_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(body_limit, "_LINGER_S", 60.0)  # however slow the machine is
     head = "POST /queue/submit HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer the-servers-own-token\r\n"
     async with stand(ISSUER, limits=Limits(body_bytes=5000)) as on:
         reader, writer = await asyncio.open_connection("127.0.0.1", httpx.URL(on.url).port)

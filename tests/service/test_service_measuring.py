@@ -193,7 +193,7 @@ def test_what_an_agent_no_longer_has_is_forgotten() -> None:
     assert metered.spent() == (0.0, 0.0, 0.0)
 
 
-def test_a_database_is_down_until_it_was_written_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_database_is_down_until_it_was_written_again() -> None:
     measures = StoreMeasures()
     with pytest.raises(StoreUnavailable), measures.timed("commit"):
         raise StoreUnavailable("the disk is full")

@@ -54,10 +54,19 @@ class HttpReceiver:
             await self._news.wait_for(lambda: len(self.taken) >= count)
         return self.taken
 
-    def told(self) -> list[str]:
-        """The texts of all that it has accepted."""
-        documents = [one.document for one in self.taken if one.answered == 200]
-        return [notice["text"] for document in documents for notice in document["notices"]]
+    async def until_told(self, *kinds: str) -> list[Taken]:
+        """Wait until it has accepted something of each of these kinds; all that it has accepted."""
+        async with asyncio.timeout(PATIENCE_S), self._news:
+            await self._news.wait_for(lambda: set(kinds) <= {notice["kind"] for notice in self.told()})
+        return self.accepted()
+
+    def accepted(self) -> list[Taken]:
+        """What it has answered with 200."""
+        return [one for one in self.taken if one.answered == 200]
+
+    def told(self) -> list[dict[str, Any]]:
+        """All notices that it has accepted."""
+        return [notice for one in self.accepted() for notice in one.document["notices"]]
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(asyncio.IncompleteReadError, ConnectionError):
