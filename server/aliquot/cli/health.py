@@ -8,6 +8,8 @@ import typer
 
 from aliquot.cli.connection.asking import fail
 from aliquot.cli.connection.exit_codes import FAILED, UNREACHABLE
+from aliquot.cli.connection.options import AsJson
+from aliquot.cli.connection.printing import print_json
 
 TIMEOUT_S: Final = 4.0
 
@@ -15,19 +17,25 @@ At = Annotated[
     str | None, typer.Option("--server", help="A server by its address; else $ALIQUOT_SERVER, or this machine's.")
 ]
 CaFile = Annotated[Path | None, typer.Option(help="The authority of its certificate; else $ALIQUOT_CA_FILE.")]
-Agent = Annotated[bool, typer.Option("--agent", help="Look at the agents of this machine instead.")]
+Agent = Annotated[bool, typer.Option("--agent", help="Look at the agents that run here and dial a server instead.")]
 Folder = Annotated[Path | None, typer.Option(help="The agents' data folder; else $ALIQUOT_DATA_FOLDER.")]
 
 
-def health(server: At = None, ca_file: CaFile = None, agent: Agent = False, data_folder: Folder = None) -> None:
+def health(
+    server: At = None,
+    ca_file: CaFile = None,
+    agent: Agent = False,
+    data_folder: Folder = None,
+    as_json: AsJson = False,
+) -> None:
     """Ask a server whether it can serve; no key is needed. The exit code is 0 if it can, 1 if not, 4 without one."""
     if agent:
-        _agents(data_folder)
+        _agents(data_folder, as_json=as_json)
     else:
-        _server(server, ca_file)
+        _server(server, ca_file, as_json=as_json)
 
 
-def _server(server: str | None, ca_file: Path | None) -> None:
+def _server(server: str | None, ca_file: Path | None, *, as_json: bool) -> None:
     from aliquot.client import NoPlace
     from aliquot.client.failures import ServerUnreachable, UnexpectedAnswer
     from aliquot.client.places import CA_VARIABLE, LOCAL_URL, SERVER_VARIABLE
@@ -39,19 +47,25 @@ def _server(server: str | None, ca_file: Path | None) -> None:
         found = readiness(url, ca_file=authority, timeout_s=TIMEOUT_S)
     except (ServerUnreachable, UnexpectedAnswer, NoPlace) as error:
         fail(str(error), code=UNREACHABLE)
-    print(f"{url}: {'ready' if found.ready else 'not ready'}", *(*found.missing, *found.warnings))
+    if as_json:
+        print_json(found)
+    else:
+        print(f"{url}: {'ready' if found.ready else 'not ready'}", *(*found.missing, *found.warnings))
     if not found.ready:
         raise typer.Exit(FAILED)
 
 
-def _agents(data_folder: Path | None) -> None:
+def _agents(data_folder: Path | None, *, as_json: bool) -> None:
     from aliquot.execution.remote.connection_mark import connections
     from aliquot.settings import default_data_folder
 
-    found = connections(data_folder or default_data_folder())
-    for agent_id, is_connected in found.items():
-        print(f"{agent_id}: {'connected' if is_connected else 'not connected'}")
-    if not found:
-        print("no agent has run here yet")
+    try:
+        found = connections(data_folder or default_data_folder())
+    except PermissionError as error:
+        fail(f"{error.filename} is not yours to look at; ask as the account that the agent runs as", code=FAILED)
+    if as_json:
+        print_json(found)
+    else:
+        print("\n".join(f"{id}: {'' if found[id] else 'not '}connected" for id in found) or "no agent runs here")
     if not found or not all(found.values()):
         raise typer.Exit(FAILED)

@@ -24,6 +24,7 @@ from aliquot.execution.agent.spawner import ofd_lock
 from aliquot_schema.errors import InvalidRequest, Unavailable
 from aliquot_schema.ids import KernelId, SessionId
 
+_LOCK: Final = "lock"
 _KERNEL_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,120}\.[0-9]{1,9}\.[0-9]{1,9}", re.ASCII)
 
 
@@ -48,7 +49,7 @@ class AgentFolder:
         for path in (self.path, self.kernels, self.sessions, self.drafts):
             path.mkdir(mode=0o711, parents=True, exist_ok=True)
             path.chmod(0o711)
-        lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        lock = os.open(self.path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         if not ofd_lock.take(lock):
             os.close(lock)
             raise Unavailable(f"another agent uses the folder {self.path}")
@@ -117,3 +118,8 @@ class AgentFolder:
         except FileNotFoundError:
             return
         shutil.rmtree(grave, ignore_errors=True)  # what resists is tried again at the next start
+
+
+def is_taken(path: Path) -> bool:
+    """Whether an agent uses this folder, in whatever process."""
+    return ofd_lock.is_held(str(path / _LOCK))

@@ -1,6 +1,5 @@
 """What a kernel's folder says of it. The one place that tells alive from dead."""
 
-import os
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
@@ -55,7 +54,7 @@ def look(folder: KernelFolder, *, boot_id: str, ordered_boot_id: str | None) -> 
         ValueError: a file cannot be understood.
     """
     claim = read_file(folder.claim)
-    held = _is_held(folder)
+    held = ofd_lock.is_held(str(folder.lock))
     found = read_file(folder.exit)
     if found is not None and not held:
         return Sight(standing=Standing.EXITED, claim=claim, exit=found)
@@ -101,14 +100,3 @@ def _stopped_by_host(folder: KernelFolder, found: dict[str, Any]) -> bool:
     """Whether its shim was told to stop by somebody who wrote no request: a host does so to all when it goes down."""
     unasked = bool(found.get("stop_asked")) and not folder.request.exists()
     return unasked and found["signal"] is not None and found["message"] is None
-
-
-def _is_held(folder: KernelFolder) -> bool:
-    try:
-        lock = os.open(folder.lock, os.O_RDWR | os.O_NOFOLLOW)
-    except FileNotFoundError:
-        return False
-    try:
-        return ofd_lock.is_held(lock)
-    finally:
-        os.close(lock)

@@ -7,6 +7,8 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Final
 
+from aliquot.execution.agent.agent_folder import is_taken
+
 MARK: Final = "connected"
 """In the agent's folder; touched for as long as it is connected and its loop turns."""
 TOUCH_S: Final = 5.0
@@ -26,15 +28,20 @@ async def marked(folder: Path) -> AsyncIterator[None]:
 
 
 def connections(data_folder: Path) -> dict[str, bool]:
-    """Whether each agent that lives in this data folder is connected, by its id."""
-    return {folder.name: _is_fresh(folder / MARK) for folder in sorted((data_folder / "agents").glob("*"))}
+    """Whether each agent that runs in this data folder is connected to its server, by its id."""
+    folders = sorted((data_folder / "agents").glob("*"))
+    return {folder.name: _is_fresh(folder / MARK) for folder in folders if is_taken(folder)}
 
 
 async def _keep(mark: Path) -> None:
     while True:
-        with suppress(OSError):
-            await asyncio.to_thread(mark.touch)
+        _touch(mark)  # in no thread: one that is late would make a mark anew that was removed
         await asyncio.sleep(TOUCH_S)
+
+
+def _touch(mark: Path) -> None:
+    with suppress(OSError):
+        mark.touch()
 
 
 def _is_fresh(mark: Path) -> bool:

@@ -12,7 +12,6 @@ from typing import Final, TypeVar
 from aliquot.execution.agent.core import AgentCore
 from aliquot.execution.remote.channel import Channel, ChannelClosed
 from aliquot.execution.remote.codec import ProtocolError
-from aliquot.execution.remote.connection_mark import marked
 from aliquot.execution.remote.conversation import NotLeading, Refused, ServerSilent
 from aliquot.execution.remote.dialing import Unreachable, dialled
 from aliquot.execution.remote.outbox import OutboxFull
@@ -105,8 +104,7 @@ class RemoteAgent:
     async def _talk(self) -> None:
         async with dialled(self._ring.present, agent_id=self._core.config.id, key=self._key) as channel:
             try:
-                async with marked(self._core.config.folder):
-                    await self._voice.talk(channel, welcomed=lambda welcome: self._welcomed(channel, welcome))
+                await self._voice.talk(channel, welcomed=lambda welcome: self._welcomed(channel, welcome))
             finally:
                 self._channel = None
 

@@ -7,6 +7,7 @@ from typing import Final
 
 from aliquot.execution.agent.core import AgentCore
 from aliquot.execution.remote.channel import Channel
+from aliquot.execution.remote.connection_mark import marked
 from aliquot.execution.remote.conversation import Conversation, Refused
 from aliquot.execution.remote.dialing import Unreachable, introduce
 from aliquot.execution.remote.outbox import Outbox
@@ -53,10 +54,12 @@ class AgentVoice:
         await self._check_epoch(welcome)
         outbox = self._outbox = Outbox()
         welcomed(welcome)
+        conversation = Conversation(self._core, channel, outbox=outbox, beat_s=welcome.beat_s)
         try:
-            # In a task of its own: before Python 3.11.5 a group that fails leaves its task half canceled, and then the
-            # next time-out in it ends it. The same holds wherever a group may fail and its task goes on.
-            await asyncio.create_task(Conversation(self._core, channel, outbox=outbox, beat_s=welcome.beat_s).run())
+            async with marked(self._core.config.folder):
+                # In a task of its own: before Python 3.11.5 a group that fails leaves its task half canceled, and then
+                # the next time-out in it ends it. The same holds wherever a group may fail and its task goes on.
+                await asyncio.create_task(conversation.run())
         finally:
             self._outbox = Outbox()
 

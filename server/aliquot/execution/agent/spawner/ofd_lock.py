@@ -1,6 +1,7 @@
 """Open-file-description locks: held by a shim for life, asked for by everybody else and never taken by them."""
 
 import fcntl
+import os
 import struct
 
 _SET = 37
@@ -19,7 +20,15 @@ def take(file: int) -> bool:
     return True
 
 
-def is_held(file: int) -> bool:
-    """Whether another open file description holds the lock. Takes nothing, so that no start can fail by it."""
-    answer = fcntl.fcntl(file, _GET, struct.pack(_FLOCK, fcntl.F_WRLCK, 0, 0, 0, 0))
+def is_held(path: str) -> bool:
+    """Whether somebody holds the lock on a file; False when it is not there. Takes nothing, so that no start can fail
+    by it."""
+    try:
+        file = os.open(path, os.O_RDWR | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return False
+    try:
+        answer = fcntl.fcntl(file, _GET, struct.pack(_FLOCK, fcntl.F_WRLCK, 0, 0, 0, 0))
+    finally:
+        os.close(file)
     return int(struct.unpack(_FLOCK, answer)[0]) != fcntl.F_UNLCK

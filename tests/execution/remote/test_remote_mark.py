@@ -1,0 +1,41 @@
+"""What health checks see of an agent: whether it is connected, as long as it runs."""
+
+import asyncio
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from agent_stand import PATIENCE_S, Stand, agent_config, until
+from aliquot.execution.remote.channel import Channel
+from aliquot.execution.remote.connection_mark import connections
+from aliquot.execution.remote.executor import RemoteExecutor
+from aliquot.execution.remote.voice import AgentVoice
+from remote_pair import KEY, QUICK, OneKey, wires
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_an_agent_is_connected_from_its_welcome_to_the_end_of_the_connection(tmp_path: Path) -> None:
+    agents = tmp_path / "agents"
+    (agents / "renamed-since").mkdir(parents=True)
+    (agents / "renamed-since" / "lock").touch()
+    stand = Stand(agent_config(agents / "agent-1"))
+    await stand.core.open()
+    assert connections(tmp_path) == {"agent-1": False}
+    executor = RemoteExecutor(keys=OneKey(), timing=QUICK, now_us=lambda: 1)
+    await executor.start()
+    server, agent = wires()
+    talking = asyncio.create_task(AgentVoice(stand.core).talk(Channel(agent), welcomed=lambda _: None))
+    await asyncio.sleep(0)
+    assert connections(tmp_path) == {"agent-1": False}  # it has said hello, and was not answered
+    meeting = asyncio.create_task(executor.meet(server, agent_id=stand.core.config.id, key=KEY))
+    await until(lambda: connections(tmp_path) == {"agent-1": True})
+    await agent.close(code=1006, reason="")
+    with suppress(ExceptionGroup):
+        await asyncio.wait_for(talking, PATIENCE_S)
+    assert connections(tmp_path) == {"agent-1": False}
+    await executor.close()
+    await meeting
+    await stand.core.close()
+    assert connections(tmp_path) == {}
