@@ -137,6 +137,12 @@ def test_of_several_kinds_of_gpu_one_is_asked_for() -> None:
     assert "--gpus=h100:1 is ignored" in found.notes[0]
 
 
+def test_each_condition_that_is_ignored_is_said() -> None:
+    found = slurm_words(["-d", "afterok:ses_1,after:ses_2+5,singleton"])
+    assert found.words == ("-r", "cpu=1", "--after", "ses_1")
+    assert [note.split()[1] for note in found.notes] == ["--dependency=after:ses_2+5", "--dependency=singleton"]
+
+
 def test_the_variables_of_the_shell_are_said_to_stay_behind() -> None:
     assert "not passed on" in slurm_words(["--export=ALL,A=1"]).notes[0]
 

@@ -89,8 +89,8 @@ def slurm_words(given: Iterable[str]) -> SlurmWords:
 def _translated(name: str, value: str) -> tuple[list[str], list[str]]:
     """Options of ours, and what is ignored."""
     if name == "dependency":
-        found = list(_dependencies(value))
-        return found, [] if found else [f"#SBATCH --dependency={value} is ignored"]
+        ignored = [part for part in value.split(",") if not list(_dependencies(part))]
+        return list(_dependencies(value)), [f"#SBATCH --dependency={part} is ignored" for part in ignored]
     if name == "export":
         variables = [part for part in value.split(",") if "=" in part]
         rest = set(value.split(",")) - {*variables, "NONE"}
