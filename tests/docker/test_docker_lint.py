@@ -52,6 +52,8 @@ def test_jobs_outlive_what_a_unit_runs(unit: Path) -> None:
     lines = unit.read_text(encoding="utf-8").splitlines()
     assert {"KillMode=process", "Delegate=yes", "OOMPolicy=continue", "Slice=aliquot.slice"} <= set(lines)
     assert any(line.startswith("LimitNOFILE=") for line in lines)
+    # systemd sets it anew at each start, under jobs that pass through to their own folders.
+    assert "StateDirectoryMode=0711" in lines
 
 
 def test_variables_that_compose_sets_are_settings_or_the_clients() -> None:
