@@ -1,7 +1,9 @@
 """What is kept, and for how long, is set in the file or by the environment; what makes no sense is refused in words."""
 
+import gc
 import importlib
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -53,6 +55,14 @@ def test_what_makes_no_sense_is_refused(name: str, value: str, words: str, monke
         read_settings()
 
 
+@pytest.fixture
+def collector() -> Iterator[None]:
+    """Of garbage: the command turns it off, as it has the process to itself."""
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("collector")
 def test_flags_say_how_long_each_kind_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Settings] = []
     module = importlib.import_module("aliquot.cli.serve")
@@ -68,6 +78,7 @@ def test_flags_say_how_long_each_kind_is_kept(monkeypatch: pytest.MonkeyPatch) -
     assert (settings.disk_rules.outputs_kept_s, settings.disk_rules.results_kept_s) == (36 * 3600, 36 * 3600)
 
 
+@pytest.mark.usefixtures("collector")
 @pytest.mark.parametrize(
     ("flags", "words"),
     [

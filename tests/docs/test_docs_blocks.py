@@ -167,11 +167,12 @@ async def _ask(client: Client, block: Block) -> None:
 
 async def _cleared(client: Client) -> None:
     """Leave the next page a cluster on which nothing runs and nothing waits."""
-    while True:
-        found = await client.execute(LEFT)
-        left = [edge["node"]["id"] for edge in found["sessions"]["edges"]]
-        if not left and not found["cluster"]["allocated_gpus"]:
-            return
-        for id in left:
-            await client.execute(CANCEL, {"id": id})
-        await asyncio.sleep(POLL_S)
+    async with asyncio.timeout(RUN_S_MAX):
+        while True:
+            found = await client.execute(LEFT)
+            left = [edge["node"]["id"] for edge in found["sessions"]["edges"]]
+            if not left and not found["cluster"]["allocated_gpus"]:
+                return
+            for id in left:
+                await client.execute(CANCEL, {"id": id})
+            await asyncio.sleep(POLL_S)

@@ -13,11 +13,10 @@ import pytest
 from aliquot.cli.main_job.own_server import OwnServer
 from aliquot.client import Client
 from aliquot_schema.errors import Unauthenticated
-from e2e_sessions import submit, until, until_state
+from e2e_sessions import output_of, submit, until, until_state
 
 pytestmark = pytest.mark.anyio
 
-LOGS = "subscription ($id: ID!) { session_logs(id: $id) { text at_end } }"
 DETAILS = "query ($id: ID!) { session(id: $id) { owner command exit_code hidden waits { reason message } attempt } }"
 FLAGS = ("--accelerators", str(Path(__file__).parents[1] / "data" / "accelerators" / "two_gpus.toml"))
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
@@ -43,15 +42,6 @@ async def new_user(server: OwnServer, name: str, *more: str) -> str:
     code, secret = await aliquot(server, "key", "new", name, "--scope", "admin", "--expires", "1d")
     assert code == 0, secret
     return secret.strip()
-
-
-async def output_of(client: Client, session_id: str) -> str:
-    text = ""
-    async for item in client.subscribe(LOGS, {"id": session_id}):
-        text += item["session_logs"]["text"]
-        if item["session_logs"]["at_end"]:
-            break
-    return text
 
 
 async def looked_at(client: Client, session_id: str) -> dict[str, Any]:

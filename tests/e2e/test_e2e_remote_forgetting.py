@@ -1,26 +1,13 @@
 """Ends that the server has: agents tell them no more, also after a restart, and outputs can still be read."""
 
-import asyncio
 from pathlib import Path
 
 import pytest
 
-from e2e_sessions import submit, until, until_state
-from remote_cluster import Cluster, cluster
+from e2e_sessions import output_of, submit, until, until_state
+from remote_cluster import cluster
 
 pytestmark = pytest.mark.anyio
-
-LOGS = "subscription ($id: ID!) { session_logs(id: $id) { text at_end } }"
-
-
-async def printed(on: Cluster, session_id: str) -> str:
-    text = ""
-    async with asyncio.timeout(60):
-        async for item in on.client.subscribe(LOGS, {"id": session_id}):
-            text += item["session_logs"]["text"]
-            if item["session_logs"]["at_end"]:
-                break
-    return text
 
 
 def forgotten(folder: Path) -> list[bool]:
@@ -43,7 +30,8 @@ async def test_ended_kernels_are_forgotten_and_their_outputs_are_not() -> None:
         await agent.stop()
         await agent.start()
         await on.until_log(agent, "is connected to")
-        assert [await printed(on, session_id) for session_id in sessions] == [f"this is {n}\n" for n in range(4)]
+        printed = [await output_of(on.client, session_id) for session_id in sessions]
+        assert printed == [f"this is {n}\n" for n in range(4)]
         assert sorted(forgotten(agent.folder)) == [False, True, True, True, True]
         on.let_end("job")
         assert (await on.ended(running))["exit_code"] == 7

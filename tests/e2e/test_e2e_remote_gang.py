@@ -1,6 +1,5 @@
 """A gang over two remote agents: its ranks really meet where their variables say."""
 
-import asyncio
 import json
 import os
 import sys
@@ -9,7 +8,7 @@ from typing import Final
 import pytest
 
 from aliquot.cli.main_job.own_agents import OwnAgent
-from e2e_sessions import submit, until_state
+from e2e_sessions import output_of, submit, until_state
 from remote_cluster import cluster
 
 pytestmark = pytest.mark.anyio
@@ -36,7 +35,6 @@ else:
     theirs = json.loads(peer.makefile().readline())
 print(json.dumps([own, theirs]))
 """
-LOGS: Final = "subscription ($id: ID!) { session_logs(id: $id) { text at_end } }"
 
 
 async def test_two_ranks_on_two_agents_meet() -> None:
@@ -53,13 +51,7 @@ async def test_two_ranks_on_two_agents_meet() -> None:
         for session_id in gangs:
             ended = await until_state(on.client, session_id, "completed", "failed")
             assert ended["state"] == "completed", ended
-            text = ""
-            async with asyncio.timeout(60):
-                async for item in on.client.subscribe(LOGS, {"id": session_id}):
-                    text += item["session_logs"]["text"]
-                    if item["session_logs"]["at_end"]:
-                        break
-            own, theirs = json.loads(text)
+            own, theirs = json.loads(await output_of(on.client, session_id))
             assert [own["RANK"], theirs["RANK"]] == ["0", "1"]
             assert [own["NODE_RANK"], theirs["NODE_RANK"]] == ["0", "1"]
             assert {own["agent"], theirs["agent"]} == {"demo-1", "demo-2"}

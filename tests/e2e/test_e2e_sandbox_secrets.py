@@ -3,17 +3,17 @@
 import asyncio
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from aliquot.cli.main_job.own_server import OwnServer
-from aliquot.client import Client
 from aliquot.client.generated.audit import AuditFilterInput
 from aliquot.client.generated.inputs import ChangeSessionInput
 from aliquot.execution.agent.confinement.sandbox_probe import why_no_sandbox
 from aliquot.execution.agent.job_user import JobUserPolicy, resolve_user
-from e2e_sessions import submit, until, until_state
+from e2e_sessions import output_of, submit, until, until_state
 
 pytestmark = pytest.mark.anyio
 
@@ -26,28 +26,20 @@ mutation ($name: String!, $value: String!) {
 }
 """
 FAILURE = "query ($id: ID!) { session(id: $id) { failure { message } } }"
-LOGS = "subscription ($id: ID!) { session_logs(id: $id) { text at_end } }"
 CAPABILITIES = """
 { agents { edges { node { id capabilities { sandbox sandbox_note enforced { memory processes cpu wall_time } } } } } }
 """
 WHY_NOT = why_no_sandbox(resolve_user(JobUserPolicy(), asked=None, uid=os.geteuid(), environment=os.environ))
 
 
-async def output_of(client: Client, session_id: str) -> str:
-    text = ""
-    async for item in client.subscribe(LOGS, {"id": session_id}):
-        text += item["session_logs"]["text"]
-        if item["session_logs"]["at_end"]:
-            break
-    return text
-
-
 def holding(folder: Path) -> list[str]:
-    """Files below a folder in which the value stands."""
+    """Files below a folder in which the value stands. Those that go while they are looked at hold nothing."""
     found = []
-    for path in folder.rglob("*"):
-        if path.is_file() and not path.is_symlink() and VALUE.encode() in path.read_bytes():
-            found.append(str(path.relative_to(folder)))
+    for root, _, names in os.walk(folder):
+        for path in (Path(root, name) for name in names):
+            with suppress(FileNotFoundError):
+                if path.is_file() and not path.is_symlink() and VALUE.encode() in path.read_bytes():
+                    found.append(str(path.relative_to(folder)))
     return found
 
 

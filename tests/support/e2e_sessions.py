@@ -48,6 +48,12 @@ async def until_state(client: Client, session_id: str, *states: str) -> dict[str
     return await until(look)
 
 
+async def output_of(client: Client, session_id: str) -> str:
+    """What its first rank has printed, once that is at its end."""
+    async with asyncio.timeout(WAIT_S_MAX):
+        return "".join([chunk.text async for chunk in client.logs(session_id)])
+
+
 async def alloc_map(client: Client, agent_id: str) -> dict[str, str]:
     """An agent's map, parsed."""
     return dict(json.loads((await client.execute(MAP, {"agent_id": agent_id}))["agent"]["gpu_alloc_map"]))

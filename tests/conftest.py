@@ -1,0 +1,46 @@
+"""For all suites: what a file of tests leaves behind in the process is found by those after it, in whatever order."""
+
+import gc
+import logging
+import os
+import resource
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD)
+LIMITS: Final = (resource.RLIMIT_NOFILE, resource.RLIMIT_FSIZE, resource.RLIMIT_CORE, resource.RLIMIT_NPROC)
+OURS: Final = ("aliquot", "uvicorn")
+"""Loggers that servers set up; libraries set up their own when they are imported."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def nothing_is_left_behind() -> Iterator[None]:
+    before = _of_the_process()
+    yield
+    assert _of_the_process() == before
+
+
+def _of_the_process() -> dict[str, object]:
+    root = logging.getLogger()
+    return {
+        "collector of garbage": gc.isenabled(),
+        "turns of threads": sys.getswitchinterval(),
+        "folder": Path.cwd(),
+        "environment": {name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"},
+        "umask": next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("Umask")),
+        "limits": [resource.getrlimit(limit) for limit in LIMITS],
+        "signals": [signal.getsignal(number) for number in SIGNALS],
+        "root logger": (root.level, root.disabled, [type(handler) for handler in root.handlers]),
+        "loggers": {name: found for name, found in _loggers() if found != (logging.NOTSET, True, False, 0)},
+    }
+
+
+def _loggers() -> Iterator[tuple[str, tuple[int, bool, bool, int]]]:
+    for name, one in list(logging.root.manager.loggerDict.items()):
+        if isinstance(one, logging.Logger) and name.startswith(OURS):
+            yield name, (one.level, one.propagate, one.disabled, len(one.handlers))
