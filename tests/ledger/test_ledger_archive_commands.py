@@ -20,6 +20,14 @@ def aliquot(*arguments: str, folder: Path) -> Result:
     return CliRunner().invoke(main, [*arguments, "--data-folder", str(folder)])
 
 
+def logged(folder: Path, *arguments: str) -> list[dict[str, object]]:
+    """All changes, the oldest first."""
+    outcome = aliquot("audit", "log", "--last", "100000", "--json", *arguments, folder=folder)
+    assert outcome.exit_code == 0, outcome.output
+    found: list[dict[str, object]] = json.loads(outcome.stdout)
+    return found
+
+
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A data folder in which something happened, and was archived three years later."""
@@ -31,7 +39,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     found = tmp_path_factory.mktemp("data")
     asyncio.run(happen())
-    before = json.loads(aliquot("audit", "log", "--last", "1", "--json", folder=found).stdout)
+    before = logged(found)
     patch = pytest.MonkeyPatch()
     now_us = SystemClock.now_us
     patch.setattr(SystemClock, "now_us", lambda clock: now_us(clock) + YEARS_US)
@@ -42,7 +50,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
         patch.undo()
     assert outcome.exit_code == 0, outcome.output
     assert f"archived in {found / 'server' / 'archive'}" in outcome.stdout
-    assert json.loads(aliquot("audit", "log", "--last", "1", "--json", folder=found).stdout) == before
+    assert logged(found) == before
     return found
 
 
@@ -109,6 +117,17 @@ def test_archives_are_found_elsewhere(folder: Path, tmp_path: Path) -> None:
     (folder / "server" / "archive").rename(elsewhere)
     assert aliquot("audit", "verify", folder=folder).exit_code == 1
     assert aliquot("audit", "verify", "--archive-folder", str(elsewhere), folder=folder).exit_code == 0
+
+
+def test_what_was_done_is_told_without_archives_as_far_as_it_is_known(folder: Path, tmp_path: Path) -> None:
+    everything, elsewhere = logged(folder), tmp_path / "elsewhere"
+    (folder / "server" / "archive").rename(elsewhere)
+    outcome = aliquot("audit", "log", "--last", "100000", "--json", folder=folder)
+    assert outcome.exit_code == 0
+    assert "is away; bring it back, or name its folder; it is known from event" in outcome.stderr
+    kept = json.loads(outcome.stdout)
+    assert [one["number"] for one in kept] == [one["number"] for one in everything[-len(kept) :]]
+    assert logged(folder, "--archive-folder", str(elsewhere)) == everything
 
 
 def test_what_is_left_is_exported_and_imported_whole(folder: Path, tmp_path: Path) -> None:

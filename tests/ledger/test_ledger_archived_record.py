@@ -1,22 +1,26 @@
-"""Who held a device is known after it was archived, and where it is not, it is said from when on."""
+"""Who did what, and who held a device, is known after it was archived; where it is not, it is said from when on."""
 
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 from sqlalchemy import func, select
 
-from aliquot.service.auditing.ports import Holding
+from aliquot.service.auditing.ports import AuditQuery, Change, Holding
 from aliquot.service.ports import StoreUnavailable
 from aliquot.service.retention.periods import DAY_US, Periods
 from aliquot.service.retention.retaining import Retaining
 from aliquot.service.state import State
-from aliquot.store.archive import past_holdings
+from aliquot.store.archive import past_holdings, sealed_files
 from aliquot.store.archive.folder import ArchiveFolder
 from aliquot.store.archive.history import DatabaseHistory
+from aliquot.store.archive.past_changes import PastSearch
 from aliquot.store.audit.following import follow_all
+from aliquot.store.audit.log import changes
 from aliquot.store.audit.tables import HOLDINGS
 from aliquot.store.store import DatabaseStore
+from aliquot.store.tables import EVENTS
 from ledger_course import LeapingClock, course_on
 from store_places import Place
 
@@ -81,7 +85,7 @@ async def test_where_an_archive_cannot_be_read_it_is_said_from_when_on_it_is_kno
     with pytest.raises(StoreUnavailable, match=r"holdings-000001-.*\.parquet is away; .* known from 20"):
         await answers(store, asked)
     store.book.archive = tmp_path
-    monkeypatch.setattr(past_holdings, "has_parquet", lambda: False)
+    monkeypatch.setattr(sealed_files, "has_parquet", lambda: False)
     with pytest.raises(StoreUnavailable, match=r"known from 20\d\d-.* on: archives need pyarrow"):
         await answers(store, asked)
     await answers(store, [(device_id, last_us) for device_id, _ in asked])
@@ -93,6 +97,63 @@ async def test_what_was_removed_without_an_archive_is_not_made_up(store: Databas
     store.book.archive = tmp_path
     with pytest.raises(StoreUnavailable, match="removed without an archive; it is known from 20"):
         await answers(store, asked)
+
+
+async def test_what_was_done_is_told_as_before_it_was_archived(
+    store: DatabaseStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("aliquot.store.archive.folder._GROUP_ROWS", 10)
+    monkeypatch.setattr("aliquot.store.archive.events.ROWS_MAX", 30)
+    everything = await told(store, AuditQuery(limit=100_000))
+    middle, some = everything[len(everything) // 2], [change for change in everything if change.before is not None]
+    queries = [
+        AuditQuery(limit=100_000),
+        AuditQuery(limit=7, before=middle.number),
+        AuditQuery(limit=1),
+        AuditQuery(limit=100_000, people_only=True),
+        AuditQuery(limit=3, entity_id=some[0].entity_id),
+        AuditQuery(limit=100_000, entity_id=some[-1].entity_id),
+        AuditQuery(limit=100_000, kinds=("session.queued", "lease")),
+        AuditQuery(limit=9, actor=middle.actor),
+        AuditQuery(limit=100_000, kind="session", first_us=middle.at_us),
+        AuditQuery(limit=100_000, last_us=middle.at_us, after=middle.number - 50),
+    ]
+    before = [await told(store, query) for query in queries]
+    assert all(before)
+    await archive(store, tmp_path)
+    assert len(await told(store, queries[0])) < len(everything)
+    assert len(event_files(tmp_path)) > 1
+    for query, expected in zip(queries, before, strict=True):
+        assert (await searched(store, query)).run(tmp_path).changes() == expected
+    await is_told_as_far_as_archives_are_there(store, tmp_path)
+
+
+async def is_told_as_far_as_archives_are_there(store: DatabaseStore, folder: Path) -> None:
+    everything = AuditQuery(limit=100_000)
+    first = await store.read(lambda connection: connection.execute(select(func.min(EVENTS.c.number))).scalar_one())
+    search = await searched(store, everything)
+    with pytest.raises(StoreUnavailable, match=rf"is away; bring it back.* from event {first} on"):
+        search.run(folder / "elsewhere")
+    assert search.account.changes() == await told(store, everything)
+    for file in event_files(folder):
+        file.write_bytes(b"none")
+    with pytest.raises(StoreUnavailable, match="cannot be read"):
+        search.run(folder)
+    newest = await told(store, AuditQuery(limit=1))
+    later = await searched(store, AuditQuery(limit=2, first_us=newest[0].at_us, kind="nothing"))
+    assert later.run(folder).changes() == ()
+
+
+def event_files(folder: Path) -> list[Path]:
+    return list(folder.glob("events-*.parquet"))
+
+
+async def searched(store: DatabaseStore, query: AuditQuery) -> PastSearch:
+    return await store.read(partial(PastSearch, query=query))
+
+
+async def told(store: DatabaseStore, query: AuditQuery) -> tuple[Change, ...]:
+    return await store.read(partial(changes, query=query))
 
 
 async def count(store: DatabaseStore) -> int:

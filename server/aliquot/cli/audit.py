@@ -67,12 +67,16 @@ def log(
     last: Annotated[int, typer.Option(min=1, help="So many, the newest.")] = 100,
     data_folder: Folder = None,
     database: DatabaseUrl = None,
+    archive_folder: ArchiveFolderOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Changes with actor, time, request, before and after; values of environments are not shown."""
+    """Changes with actor, time, request, before and after; values of environments are not shown.
+
+    What was archived is looked for too.
+    """
     from aliquot.service.auditing.ports import AuditQuery
-    from aliquot.store.audit.log import changes
-    from aliquot.store.seals import EVENTS_KIND, last_seal
+    from aliquot.service.ports import StoreUnavailable
+    from aliquot.store.archive.past_changes import PastSearch
 
     with telling():
         query = AuditQuery(
@@ -84,14 +88,13 @@ def log(
             people_only=people,
             limit=last,
         )
-        ask = partial(changes, query=query)
-        found, told = with_database(
-            _asking(ask, partial(last_seal, kind=EVENTS_KIND)), data_folder=data_folder, database=database
-        )
-    if told is not None and len(found) < last and (query.first_us is None or query.first_us < told.at_us):
-        where = "were removed without an archive" if told.file is None else f"are in {told.file} and archives before it"
-        print(f"changes up to number {told.last} {where}", file=sys.stderr)
-    _show(found, as_json=as_json, line=_change, nothing="nothing of the kind happened")
+        begun = partial(PastSearch, query=query)
+        search = with_database(lambda opened: opened.read(begun), data_folder=data_folder, database=database)
+        try:
+            search.run(archive_path(data_folder=data_folder, archive_folder=archive_folder))
+        except StoreUnavailable as error:
+            print(error, file=sys.stderr)
+    _show(search.account.changes(), as_json=as_json, line=_change, nothing="nothing of the kind happened")
 
 
 @audit.command("verify")
@@ -131,17 +134,8 @@ async def _verified(opened: "Database") -> tuple["Verified", list["Row[Any]"]]:
 def _after(
     prepare: Callable[["Connection"], None], *asked: Callable[["Connection"], Any]
 ) -> Callable[["Database"], Any]:
-    ask_all = _asking(*asked)
-
     async def run(opened: "Database") -> Any:
         await opened.write(prepare)
-        return await ask_all(opened)
-
-    return run
-
-
-def _asking(*asked: Callable[["Connection"], Any]) -> Callable[["Database"], Any]:
-    async def run(opened: "Database") -> Any:
         return [await opened.read(ask) for ask in asked]
 
     return run

@@ -4,7 +4,7 @@ import os
 import secrets
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
@@ -110,13 +110,9 @@ def rows_of(path: Path) -> Iterator[list[dict[str, Any]]]:
     Raises:
         StoreUnavailable: pyarrow is missing, or it is no Parquet file.
     """
-    pyarrow, parquet = _arrow()
-    try:
-        with parquet.ParquetFile(path) as file:
-            for batch in file.iter_batches(batch_size=_READ_ROWS):
-                yield batch.to_pylist()
-    except pyarrow.ArrowException as error:
-        raise StoreUnavailable(f"{path} cannot be read: {error}") from error
+    with reading(path) as parquet, parquet.ParquetFile(path) as file:
+        for batch in file.iter_batches(batch_size=_READ_ROWS):
+            yield batch.to_pylist()
 
 
 def found_in(path: Path, *, equal: Mapping[str, str]) -> list[dict[str, Any]]:
@@ -125,13 +121,24 @@ def found_in(path: Path, *, equal: Mapping[str, str]) -> list[dict[str, Any]]:
     Raises:
         StoreUnavailable: pyarrow is missing, or it is no Parquet file.
     """
-    pyarrow, parquet = _arrow()
     wanted = [(name, "==", value) for name, value in equal.items()]
-    try:
+    with reading(path) as parquet:
         found: list[dict[str, Any]] = parquet.read_table(path, filters=wanted, use_threads=False).to_pylist()
+    return found
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[Any]:
+    """`pyarrow.parquet`, to read a file with.
+
+    Raises:
+        StoreUnavailable: pyarrow is missing, or it is no Parquet file.
+    """
+    pyarrow, parquet = _arrow()
+    try:
+        yield parquet
     except (pyarrow.ArrowException, OSError) as error:
         raise StoreUnavailable(f"{path} cannot be read: {error}") from error
-    return found
 
 
 def has_parquet() -> bool:

@@ -8,8 +8,8 @@ from typing import Any, Final
 from sqlalchemy import Connection, Row
 
 from aliquot.service.auditing.ports import Holding
-from aliquot.service.ports import StoreUnavailable
-from aliquot.store.archive.folder import INSTALL, found_in, has_parquet
+from aliquot.store.archive.folder import found_in
+from aliquot.store.archive.sealed_files import sealed_file
 from aliquot.store.seals import seals
 
 KIND: Final = "holdings"
@@ -40,14 +40,7 @@ def merged(kept: Iterable[Holding], past: Iterable[Holding]) -> tuple[Holding, .
 
 
 def _held(seal: Row[Any], folder: Path, device_id: str, first_us: int, last_us: int) -> Iterator[Holding]:
-    known_from = f"it is known from {_text(seal.last)} on"
-    if seal.file is None:
-        raise StoreUnavailable(f"who held what before was removed without an archive; {known_from}")
-    if not has_parquet():
-        raise StoreUnavailable(f"who held what before is in archives; {known_from}: {INSTALL}")
-    path = folder / seal.file
-    if not path.is_file():
-        raise StoreUnavailable(f"{path} is away; bring it back, or name its folder; {known_from}")
+    path = sealed_file(seal, folder, what="who held what before", known_from=_text(seal.last))
     for row in found_in(path, equal={"device_id": device_id}):
         if row["from_us"] <= last_us and (row["ended_us"] is None or row["ended_us"] > first_us):
             yield Holding(**row)
