@@ -45,6 +45,8 @@ async def test_a_key_that_is_revoked_ends_the_connection_and_a_new_one_opens_it(
         await on.until_agent("suspect")
         listed = await command("key", "list", "--data-folder", data)
         assert "demo-1" in listed.stdout
+        (told,) = json.loads((await command("key", "list", "--json", "--data-folder", data)).stdout)
+        assert (told["agent_id"], told["revoked_at"] is None) == ("demo-1", False)
         made = await command("key", "create", "demo-1", "--data-folder", data)
         agent.key_file.write_text(made.stdout)
         await agent.stop()

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
-from rich.console import Console
-from rich.table import Table
+
+from aliquot.cli.connection.printing import cells, console, print_json, table
+from aliquot.cli.stopped_server import AsJson
 
 if TYPE_CHECKING:
     from aliquot.execution.remote.keys import KeyFile
@@ -37,13 +38,17 @@ def create(
 
 
 @key.command("list")
-def list_keys(data_folder: Folder = None) -> None:
+def list_keys(data_folder: Folder = None, as_json: AsJson = False) -> None:
     """List the agents that have or had a key."""
-    table = Table("agent", "created", "revoked")
     with _key_file(data_folder) as keys:
-        for agent_id, entry in keys.entries().items():
-            table.add_row(agent_id, _moment(entry.created_us), _moment(entry.revoked_us))
-    Console().print(table)
+        found = [(id, _moment(entry.created_us), _moment(entry.revoked_us)) for id, entry in keys.entries().items()]
+    if as_json:
+        print_json([{"agent_id": id, "created_at": at, "revoked_at": revoked or None} for id, at, revoked in found])
+        return
+    rows = table("agent", "created", "revoked")
+    for line in found:
+        rows.add_row(*cells(*line))
+    console().print(rows)
 
 
 @key.command("revoke")

@@ -6,6 +6,7 @@ import msgspec
 import typer
 
 from aliquot.cli.connection.asking import connected, usage
+from aliquot.cli.connection.choices import choice
 from aliquot.cli.connection.options import AsJson, AtServer, InCluster, TokenFile
 from aliquot.cli.connection.printing import cells, console, print_json, table
 
@@ -13,7 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from aliquot.client.generated.accounts import ApiKey
-    from aliquot.client.generated.enums import KeyScope
 
 key: Final = typer.Typer(no_args_is_help=True, help="Make, list and revoke the keys that people come in with.")
 
@@ -31,8 +31,10 @@ def new(
 ) -> None:
     """Make a key, and print it once. Its owner keeps it in a file that nobody else can read."""
     from aliquot.client.generated.accounts_inputs import CreateApiKeyInput
+    from aliquot.client.generated.enums import KeyScope
 
-    wanted = CreateApiKeyInput(user=user, name=name, scope=_scope(scope), expires_in=_seconds(expires))
+    allowed = choice(KeyScope, scope, of="scope")
+    wanted = CreateApiKeyInput(user=user, name=name, scope=allowed, expires_in=_seconds(expires))
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
         made = client.create_api_key(wanted)
     if as_json:
@@ -73,15 +75,6 @@ def revoke(
         print_json(revoked)
     else:
         print(f"{revoked.id} of {revoked.user} is revoked")
-
-
-def _scope(text: str) -> "KeyScope":
-    from aliquot.client.generated.enums import KeyScope
-
-    try:
-        return KeyScope(text)
-    except ValueError:
-        usage(f"there is no scope {text}; it is one of {', '.join(KeyScope)}")
 
 
 def _seconds(expires: str | None) -> float | None:

@@ -43,7 +43,7 @@ def list_alerts(
     else:
         rows = table("since", "until", "severity", "rule", "what")
         for one in found:
-            style = "red" if one.severity.name.lower() == "critical" and one.closed_at is None else ""
+            style = "red" if one.severity.value == "critical" and one.closed_at is None else ""
             rows.add_row(
                 *cells(
                     moment(one.opened_at),
@@ -71,25 +71,24 @@ def me(
     """Show, or say, where you hear of your own sessions, and what of."""
     from aliquot.client.generated.notices_inputs import SetNoticePreferencesInput
 
+    wanted = SetNoticePreferencesInput(email=email, notify=None if hear is None else _kinds(hear))
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
         if email is None and hear is None:
             found = client.notice_preferences()
         else:
-            wanted = SetNoticePreferencesInput(email=email, notify=None if hear is None else _kinds(hear))
             found = client.set_notice_preferences(wanted).preferences
     _tell(found, as_json=as_json)
 
 
 def _kinds(names: list[str]) -> tuple["NoticeKind", ...]:
     from aliquot.client.generated.enums import NoticeKind
+    from aliquot_schema.notices import OWNERS_HEAR
 
-    try:
-        return tuple(NoticeKind(name) for name in names if name != "nothing")
-    except ValueError as error:
-        usage(
-            f"--hear: {error}; there are long_wait, agent_lost, session_failed, retries_spent, session_preempted and "
-            "session_completed"
-        )
+    known = [kind.value for kind in OWNERS_HEAR] + ["nothing"]
+    for name in names:
+        if name not in known:
+            usage(f"--hear: owners are not told of {name}; there are {', '.join(known)}")
+    return tuple(NoticeKind(name) for name in names if name != "nothing")
 
 
 def _tell(found: "NoticePreferences", *, as_json: bool) -> None:

@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from aliquot.cli.connection.asking import connected, usage
+from aliquot.cli.connection.asking import connected
+from aliquot.cli.connection.choices import choice
 from aliquot.cli.connection.options import AsJson, AtServer, InCluster, TokenFile
 from aliquot.cli.connection.printing import cells, console, duration, moment, print_json, table
 
 if TYPE_CHECKING:
-    from aliquot.client.generated.enums import AlertRule
     from aliquot.client.generated.notices import NoticeRule
 
 Rule = Annotated[str, typer.Argument(metavar="RULE", help="queue_backlog, long_wait, agent_lost, ...")]
@@ -38,18 +38,16 @@ def set_rule(
     as_json: AsJson = False,
 ) -> None:
     """Say when an alert opens; for admins. What is not named stays."""
-    from aliquot.client.generated.enums import Severity
+    from aliquot.client.generated.enums import AlertRule, Severity
     from aliquot.client.generated.notices_inputs import SetNoticeRuleInput
 
-    if severity is not None and severity not in [one.value for one in Severity]:
-        usage("--severity: info, warning or critical")
     wanted = SetNoticeRuleInput(
-        rule=_rule(rule),
+        rule=choice(AlertRule, rule, of="rule"),
         is_on=on,
         threshold=above,
         floor=floor,
         for_s=for_s,
-        severity=None if severity is None else Severity(severity),
+        severity=None if severity is None else choice(Severity, severity, of="severity"),
     )
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
         changed = client.set_notice_rule(wanted).rule
@@ -65,20 +63,13 @@ def mute(
     as_json: AsJson = False,
 ) -> None:
     """Let nobody be told of a rule's alerts for a while; for operators. They are listed all the same."""
+    from aliquot.client.generated.enums import AlertRule
     from aliquot.client.generated.notices_inputs import MuteNoticeRuleInput
 
+    wanted = MuteNoticeRuleInput(rule=choice(AlertRule, rule, of="rule"), seconds=for_s)
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
-        changed = client.mute_notice_rule(MuteNoticeRuleInput(rule=_rule(rule), seconds=for_s)).rule
+        changed = client.mute_notice_rule(wanted).rule
     _tell([changed], as_json=as_json)
-
-
-def _rule(name: str) -> "AlertRule":
-    from aliquot.client.generated.enums import AlertRule
-
-    try:
-        return AlertRule(name)
-    except ValueError:
-        usage(f"there is no rule {name}; there are {', '.join(rule.value for rule in AlertRule)}")
 
 
 def _tell(found: "Iterable[NoticeRule]", *, as_json: bool) -> None:

@@ -8,7 +8,7 @@ import typer
 
 from aliquot.cli.connection.asking import connected, usage
 from aliquot.cli.connection.options import AsJson, AtServer, InCluster, TokenFile
-from aliquot.cli.connection.printing import cells, console, print_json, table
+from aliquot.cli.connection.printing import cells, console, moment, print_json, table
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The secret's name.")]
 File = Annotated[
@@ -21,7 +21,12 @@ secret: Final = typer.Typer(no_args_is_help=True, help="Store what your sessions
 
 @secret.command("set")
 def set_(
-    name: Name, file: File = None, cluster: InCluster = None, server: AtServer = None, token_file: TokenFile = None
+    name: Name,
+    file: File = None,
+    cluster: InCluster = None,
+    server: AtServer = None,
+    token_file: TokenFile = None,
+    as_json: AsJson = False,
 ) -> None:
     """Store a secret, in place of an older one. It is typed, or read from the input or a file: never an argument.
 
@@ -30,7 +35,10 @@ def set_(
     value = _value(file)
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
         done = client.set_secret(name, value=value)
-    print(f"stored {done.secret.name}")
+    if as_json:
+        print_json(done.secret)
+    else:
+        print(f"stored {done.secret.name}")
 
 
 @secret.command("list")
@@ -45,16 +53,25 @@ def list_(
         return
     rows = table("secret", "changed", "created")
     for one in found:
-        rows.add_row(*cells(one.name, one.changed_at, one.created_at))
+        rows.add_row(*cells(one.name, moment(one.changed_at), moment(one.created_at)))
     console().print(rows)
 
 
 @secret.command("delete")
-def delete(name: Name, cluster: InCluster = None, server: AtServer = None, token_file: TokenFile = None) -> None:
+def delete(
+    name: Name,
+    cluster: InCluster = None,
+    server: AtServer = None,
+    token_file: TokenFile = None,
+    as_json: AsJson = False,
+) -> None:
     """Delete a secret. Sessions that ask for it are not started any more; those that run keep what they have."""
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
         done = client.delete_secret(name)
-    print(f"deleted {done.name}")
+    if as_json:
+        print_json(done)
+    else:
+        print(f"deleted {done.name}")
 
 
 def _value(file: Path | None) -> str:

@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from aliquot.cli.connection.asking import connected, usage
+from aliquot.cli.connection.asking import connected
+from aliquot.cli.connection.choices import choice
 from aliquot.cli.connection.options import AsJson, AtServer, InCluster, TokenFile
 from aliquot.cli.connection.printing import cells, console, print_json, table
 
@@ -12,10 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from aliquot.client.generated.accounts import User
-    from aliquot.client.generated.enums import Role as RoleOf
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The user's name.")]
-Role = Annotated[str | None, typer.Option(help="viewer, user, operator or admin.")]
+_ROLE: Final = typer.Option(help="viewer, user, operator or admin.")
 Unix = Annotated[str | None, typer.Option("--unix", help="The Unix account that the user's jobs run as; '' is none.")]
 Project = Annotated[
     list[str] | None,
@@ -28,7 +28,7 @@ user: Final = typer.Typer(no_args_is_help=True, help="Say who may come in, and a
 @user.command("add")
 def add(
     name: Name,
-    role: Role = "user",
+    role: Annotated[str, _ROLE] = "user",
     unix: Unix = None,
     project: Project = None,
     cluster: InCluster = None,
@@ -38,10 +38,13 @@ def add(
 ) -> None:
     """Let somebody in. A key to come in with is made by `aliquot key new`."""
     from aliquot.client.generated.accounts_inputs import CreateUserInput
-    from aliquot.client.generated.enums import Role as RoleOf
+    from aliquot.client.generated.enums import Role
 
     wanted = CreateUserInput(
-        name=name, role=_role(role) or RoleOf.USER, unix_name=unix or None, projects=_projects(project) or ()
+        name=name,
+        role=choice(Role, role, of="role"),
+        unix_name=unix or None,
+        projects=_projects(project) or (),
     )
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
         done = client.create_user(wanted)
@@ -64,7 +67,7 @@ def list_users(
 @user.command("set")
 def change(
     name: Name,
-    role: Role = None,
+    role: Annotated[str | None, _ROLE] = None,
     unix: Unix = None,
     project: Project = None,
     enable: Annotated[bool, typer.Option("--enable", help="Let a disabled user in again.")] = False,
@@ -79,10 +82,11 @@ def change(
 ) -> None:
     """Change a user; what is not named stays."""
     from aliquot.client.generated.accounts_inputs import UpdateUserInput
+    from aliquot.client.generated.enums import Role
 
     wanted = UpdateUserInput(
         name=name,
-        role=_role(role),
+        role=None if role is None else choice(Role, role, of="role"),
         unix_name=unix,
         projects=_projects(project),
         disabled=False if enable else None,
@@ -107,17 +111,6 @@ def disable(
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
         done = client.disable_user(DisableUserInput(name=name))
     _tell(done.user, as_json=as_json)
-
-
-def _role(text: str | None) -> "RoleOf | None":
-    from aliquot.client.generated.enums import Role as RoleOf
-
-    if text is None:
-        return None
-    try:
-        return RoleOf(text)
-    except ValueError:
-        usage(f"there is no role {text}; it is one of {', '.join(RoleOf)}")
 
 
 def _projects(named: list[str] | None) -> list[str] | None:

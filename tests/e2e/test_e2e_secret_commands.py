@@ -1,0 +1,35 @@
+"""`aliquot secret`: stored, listed and deleted, in words and as JSON."""
+
+import asyncio
+import json
+import re
+
+import pytest
+from typer.testing import CliRunner
+
+from aliquot.cli import main
+from aliquot.cli.connection.exit_codes import REFUSED
+from aliquot.cli.main_job.own_server import OwnServer
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_secrets_are_stored_listed_and_deleted() -> None:
+    async with OwnServer("--no-local-agents") as server:
+        assert await secret(server, "set", "hub", value="one\n") == (0, "stored hub\n")
+        stored = json.loads((await secret(server, "set", "hub", "--json", value="two"))[1])
+        assert stored["name"] == "hub"
+        assert "two" not in str(stored)
+        (listed,) = json.loads((await secret(server, "list", "--json"))[1])
+        assert listed == stored
+        row = (await secret(server, "list"))[1].splitlines()[-1]
+        assert re.fullmatch(r"hub +\d{4}-\d\d-\d\d \d\d:\d\d:\d\d +\d{4}-\d\d-\d\d \d\d:\d\d:\d\d *", row)
+        assert json.loads((await secret(server, "delete", "hub", "--json"))[1])["name"] == "hub"
+        assert (await secret(server, "delete", "hub"))[0] == REFUSED
+
+
+async def secret(server: OwnServer, *arguments: str, value: str = "") -> tuple[int, str]:
+    """Run a command in this process; its exit code and what it printed."""
+    asking = ("--server", server.url, "--token-file", str(server.data_folder / "token"))
+    done = await asyncio.to_thread(CliRunner().invoke, main, ["secret", *arguments, *asking], input=value)
+    return done.exit_code, done.stdout
