@@ -6,7 +6,9 @@ from enum import StrEnum
 
 from aliquot_schema.ids import KeyId, ProjectId, UserId
 from aliquot_schema.roles import Role as Role
-from aliquot_schema.states import AgentState, SessionState
+from aliquot_schema.session_lists import SessionFilter as SessionFilter
+from aliquot_schema.session_lists import SessionOrder as SessionOrder
+from aliquot_schema.states import AgentState
 from aliquot_schema.views import SessionView
 
 
@@ -38,13 +40,6 @@ class AgentOrder(StrEnum):
     HOSTNAME = "hostname"
 
 
-class SessionOrder(StrEnum):
-    """In which order sessions are listed, by their submission."""
-
-    NEWEST = "newest"
-    OLDEST = "oldest"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentFilter:
     """Which agents. Empty tuples do not filter."""
@@ -52,19 +47,6 @@ class AgentFilter:
     ids: tuple[str, ...] = ()
     states: tuple[AgentState, ...] = ()
     node_id: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionFilter:
-    """Which sessions. Empty tuples and None do not filter."""
-
-    ids: tuple[str, ...] = ()
-    states: tuple[SessionState, ...] = ()
-    owners: tuple[str, ...] = ()
-    run_id: str | None = None
-    name: str | None = None
-    projects: tuple[str, ...] = ()
-    search: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from aliquot_schema.confinement import NO_LIMITS, SandboxProfile, SessionLimits
 from aliquot_schema.ids import AgentId, PoolId, ProjectId, SessionId, UserId
 from aliquot_schema.intervals import Intervals
 from aliquot_schema.secrets import SecretUse
-from aliquot_schema.slots import AMOUNT_MAX, ResourceSlot, milli_of
+from aliquot_schema.slots import AMOUNT_MAX, MILLI, ResourceSlot, Unlimited, scale_of
 from aliquot_schema.states import ENDED, PENDING, SessionState
 
 COMMAND_BYTES_MAX: Final = 128 * 1024
@@ -218,7 +218,11 @@ class Session:
     @property
     def gpus_milli(self) -> int:
         """What all its kernels ask for of accelerators at first, in milli of one; never changes."""
-        return min(milli_of(self.spec.slots) * self.spec.cluster_size, AMOUNT_MAX)
+        milli = 0
+        for slot, amount in self.spec.slots.items():
+            if slot.endswith((".device", ".shares")):
+                milli += AMOUNT_MAX if isinstance(amount, Unlimited) else amount * MILLI // scale_of(slot)
+        return min(milli * self.spec.cluster_size, AMOUNT_MAX)
 
     @property
     def request(self) -> Fallback:

@@ -8,6 +8,7 @@ import pytest
 import store_records as make
 from aliquot.service.ports import DuplicateKey, NotLeader, SessionQuery, StaleVersion, Store, StoreUnavailable
 from aliquot_schema.events import Entity
+from aliquot_schema.session_lists import SessionOrder
 from aliquot_schema.states import SessionState
 
 pytestmark = pytest.mark.anyio
@@ -58,11 +59,11 @@ async def test_many_rows_of_a_table_are_replaced_at_once(store: Store) -> None:
     await store.commit(make.batch(*sessions))
     moved = [make.moved(session, SessionState.CANCELED, ended_us=5) for session in sessions]
     await store.commit(make.batch(*reversed(moved)))
-    assert await store.sessions(SessionQuery(oldest_first=True)) == tuple(moved)
+    assert await store.sessions(SessionQuery(order=SessionOrder.OLDEST)) == tuple(moved)
     stale = [make.moved(session, SessionState.FAILED) for session in moved]
     with pytest.raises(StaleVersion):
         await store.commit(make.batch(*stale[:19], replace(stale[19], version=2)))
-    assert await store.sessions(SessionQuery(oldest_first=True)) == tuple(moved)
+    assert await store.sessions(SessionQuery(order=SessionOrder.OLDEST)) == tuple(moved)
 
 
 async def test_one_batch_may_move_a_row_several_times(store: Store) -> None:

@@ -5,9 +5,11 @@ from contextlib import suppress
 import pytest
 
 import store_records as make
-from aliquot.service.ports import SessionQuery, Store
+from aliquot.service.listing.orders import ORDERS
+from aliquot.service.ports import SessionQuery, SortKey, Store
 from aliquot_schema.errors import InvalidRequest
 from aliquot_schema.ids import ProjectId, SessionId
+from aliquot_schema.session_lists import SessionFilter, SessionOrder
 from aliquot_schema.sessions import Session
 from aliquot_schema.states import SessionState
 
@@ -36,66 +38,68 @@ async def test_pages_add_up(
     store: Store, sessions: list[Session], oldest_first: bool, owners: tuple[make.UserId, ...]
 ) -> None:
     expected = [s for s in sessions if not owners or s.owner in owners]
+    order = SessionOrder.OLDEST if oldest_first else SessionOrder.NEWEST
+    where = SessionFilter(owners=owners)
     listed: list[Session] = []
-    after: SessionId | None = None
-    while page := await store.sessions(SessionQuery(owners=owners, after=after, oldest_first=oldest_first, limit=4)):
+    after: SortKey | None = None
+    while page := await store.sessions(SessionQuery(where=where, order=order, after=after, limit=4)):
         assert len(page) <= 4
         listed.extend(page)
-        after = page[-1].id
+        after = ORDERS[order].key(page[-1])
     assert listed == (expected if oldest_first else expected[::-1])
 
 
 @pytest.mark.parametrize(
-    "query",
+    "where",
     [
-        SessionQuery(states=(SessionState.QUEUED,)),
-        SessionQuery(states=(SessionState.QUEUED, SessionState.COMPLETED)),
-        SessionQuery(owners=(make.ALICE, make.BOB)),
-        SessionQuery(run_id="run-1"),
-        SessionQuery(name="nightly"),
-        SessionQuery(name="nobody"),
-        SessionQuery(projects=(make.session().project,)),
-        SessionQuery(projects=(ProjectId("none"),)),
-        SessionQuery(search="IGHT"),
-        SessionQuery(search="n_ghtly"),
-        SessionQuery(search="%"),
-        SessionQuery(owners=(make.ALICE,), states=(SessionState.COMPLETED,), run_id="run-3", name=None),
+        SessionFilter(states=(SessionState.QUEUED,)),
+        SessionFilter(states=(SessionState.QUEUED, SessionState.COMPLETED)),
+        SessionFilter(owners=(make.ALICE, make.BOB)),
+        SessionFilter(run_id="run-1"),
+        SessionFilter(name="nightly"),
+        SessionFilter(name="nobody"),
+        SessionFilter(projects=(make.session().project,)),
+        SessionFilter(projects=(ProjectId("none"),)),
+        SessionFilter(search="IGHT"),
+        SessionFilter(search="n_ghtly"),
+        SessionFilter(search="%"),
+        SessionFilter(owners=(make.ALICE,), states=(SessionState.COMPLETED,), run_id="run-3", name=None),
     ],
 )
-async def test_filters_are_all_applied(store: Store, sessions: list[Session], query: SessionQuery) -> None:
-    expected = [s for s in reversed(sessions) if _matches(s, query)]
-    assert list(await store.sessions(query)) == expected
-    assert await store.count_sessions(query) == len(expected)
+async def test_filters_are_all_applied(store: Store, sessions: list[Session], where: SessionFilter) -> None:
+    expected = [s for s in reversed(sessions) if _matches(s, where)]
+    assert list(await store.sessions(SessionQuery(where=where))) == expected
+    assert await store.count_sessions(SessionQuery(where=where)) == len(expected)
 
 
 async def test_by_id(store: Store, sessions: list[Session]) -> None:
     wanted = (sessions[3].id, sessions[1].id, SessionId("ses_unknown"))
-    assert await store.sessions(SessionQuery(ids=wanted)) == (sessions[3], sessions[1])
+    assert await store.sessions(SessionQuery(where=SessionFilter(ids=wanted))) == (sessions[3], sessions[1])
 
 
 async def test_what_no_text_can_be_is_not_there_and_no_fault(store: Store, sessions: list[Session]) -> None:
-    for query in (SessionQuery(ids=(SessionId("ses_\0"),)), SessionQuery(run_id="\0")):
+    for where in (SessionFilter(ids=("ses_\0",)), SessionFilter(run_id="\0")):
         with suppress(InvalidRequest):
-            assert await store.sessions(query) == ()
+            assert await store.sessions(SessionQuery(where=where)) == ()
     assert len(await store.sessions(SessionQuery(limit=100))) == len(sessions)
 
 
 async def test_the_count_leaves_cursor_and_limit_aside(store: Store, sessions: list[Session]) -> None:
-    assert await store.count_sessions(SessionQuery(after=sessions[4].id, limit=2)) == 30
+    assert await store.count_sessions(SessionQuery(after=(sessions[4].id,), limit=2)) == 30
 
 
 async def test_ids_sort_byte_by_byte(store: Store) -> None:
     ids = ["ses_A", "ses_B_10", "ses_B_2", "ses_a", "ses_b", "ses_ä"]
     await store.commit(make.batch(*(make.session(id=one) for one in reversed(ids))))
-    assert [session.id for session in await store.sessions(SessionQuery(oldest_first=True))] == ids
+    assert [session.id for session in await store.sessions(SessionQuery(order=SessionOrder.OLDEST))] == ids
 
 
-def _matches(session: Session, query: SessionQuery) -> bool:
+def _matches(session: Session, where: SessionFilter) -> bool:
     return (
-        (not query.states or session.state in query.states)
-        and (not query.owners or session.owner in query.owners)
-        and (query.run_id is None or session.run_id == query.run_id)
-        and (query.name is None or session.name == query.name)
-        and (not query.projects or session.project in query.projects)
-        and (query.search is None or query.search.lower() in (session.name or ""))
+        (not where.states or session.state in where.states)
+        and (not where.owners or session.owner in where.owners)
+        and (where.run_id is None or session.run_id == where.run_id)
+        and (where.name is None or session.name == where.name)
+        and (not where.projects or session.project in where.projects)
+        and (where.search is None or where.search.lower() in (session.name or ""))
     )

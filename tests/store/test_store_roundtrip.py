@@ -43,7 +43,8 @@ async def test_records_come_back_as_they_were(database: Database, drawn: tuple[A
 def test_every_field_has_a_column_of_its_own() -> None:
     for kind, mapping in MAPPINGS.items():
         assert mapping.names == tuple(kind.__dataclass_fields__)
-        assert mapping.names == tuple(mapping.table.c.keys())
+        worked_out = ("gpus_milli",) if kind is Session else ()
+        assert (*mapping.names, *worked_out) == tuple(mapping.table.c.keys())
 
 
 def _fresh(record: Any) -> Any:

@@ -29,10 +29,10 @@ from aliquot_schema.policies import Victims as Victims
 from aliquot_schema.quotas import QuotaScope as QuotaScope
 from aliquot_schema.reasons import Reason as Reason
 from aliquot_schema.requests import AgentOrder as AgentOrder
-from aliquot_schema.requests import SessionOrder as SessionOrder
 from aliquot_schema.roles import KeyScope as KeyScope
 from aliquot_schema.roles import Role as Role
 from aliquot_schema.server_views import ServerRole as ServerRole
+from aliquot_schema.session_lists import SessionOrder as SessionOrder
 from aliquot_schema.sessions import DependencyCondition as DependencyCondition
 from aliquot_schema.sessions import PreemptionCause as PreemptionCause
 from aliquot_schema.states import AgentState as AgentState
@@ -72,7 +72,8 @@ DESCRIPTIONS: Final[dict[type[Enum], str]] = {
     NoticeKind: "What a notice is about: an alert of a rule, or what became of a session.",
     Severity: "How much it matters. What is critical is told in quiet hours too.",
     UsageBy: "Whose usage is added up.",
-    SessionOrder: "In which order sessions are listed, by the time they were submitted.",
+    SessionOrder: "In which order sessions are listed: by the time they were submitted, or by a value, asc or desc. "
+    "Those that are alike in it follow by the time they were submitted; those that have no such time or name are last.",
 }
 
 

@@ -3,9 +3,9 @@
 import strawberry
 
 from aliquot_schema.graphql.confinement_inputs import SandboxProfile, SecretUseInput, SessionLimitsInput
-from aliquot_schema.graphql.enums import AgentState, DependencyCondition, SessionState
+from aliquot_schema.graphql.enums import AgentState, DependencyCondition
 from aliquot_schema.graphql.scalars import AnyPriority
-from aliquot_schema.requests import AgentFilter, NewFallback, NewSession, SessionFilter
+from aliquot_schema.requests import AgentFilter, NewFallback, NewSession
 from aliquot_schema.sessions import Priority
 
 
@@ -18,31 +18,6 @@ class AgentFilterInput:
     def to_filter(self) -> AgentFilter:
         """For the reader."""
         return AgentFilter(ids=tuple(self.ids or ()), states=tuple(self.states or ()), node_id=self.node_id)
-
-
-@strawberry.input(name="SessionFilter", description="Which sessions; what is not given does not filter.")
-class SessionFilterInput:
-    ids: list[strawberry.ID] | None = strawberry.field(default=None, description="One of these.")
-    states: list[SessionState] | None = strawberry.field(default=None, description="In one of these states.")
-    owners: list[str] | None = strawberry.field(default=None, description="Submitted by one of these.")
-    run_id: str | None = strawberry.field(default=None, description="With this id of the client's own.")
-    name: str | None = strawberry.field(default=None, description="With exactly this name.")
-    projects: list[str] | None = strawberry.field(default=None, description="Charged to one of these.")
-    search: str | None = strawberry.field(
-        default=None, description="With this in their name or id; the case of the letters A to Z does not count."
-    )
-
-    def to_filter(self) -> SessionFilter:
-        """For the reader."""
-        return SessionFilter(
-            ids=tuple(self.ids or ()),
-            states=tuple(self.states or ()),
-            owners=tuple(self.owners or ()),
-            run_id=self.run_id,
-            name=self.name,
-            projects=tuple(self.projects or ()),
-            search=self.search,
-        )
 
 
 @strawberry.input(one_of=True, description="What to run: either a list of arguments or a shell string.")

@@ -15,7 +15,7 @@ from aliquot_schema.graphql.context import Context
 from aliquot_schema.graphql.doctor import DoctorQueries
 from aliquot_schema.graphql.enums import AgentOrder, SessionOrder
 from aliquot_schema.graphql.history import HistoryQueries
-from aliquot_schema.graphql.inputs import AgentFilterInput, SessionFilterInput
+from aliquot_schema.graphql.inputs import AgentFilterInput
 from aliquot_schema.graphql.notices import NoticeQueries
 from aliquot_schema.graphql.orchestrator import OrchestratorQueries
 from aliquot_schema.graphql.paging import PAGE_DEFAULT, After, First, page_of
@@ -24,6 +24,7 @@ from aliquot_schema.graphql.queue import QueueEntry
 from aliquot_schema.graphql.roots import root_field
 from aliquot_schema.graphql.scalars import BigInt
 from aliquot_schema.graphql.secrets import SecretQueries
+from aliquot_schema.graphql.session_filters import SessionFilterInput
 from aliquot_schema.graphql.sessions import Session
 from aliquot_schema.graphql.statistics import StatisticsQueries
 from aliquot_schema.requests import AgentFilter, SessionFilter

@@ -33,6 +33,7 @@ from aliquot_schema.leases import EndEvidence
 from aliquot_schema.outside_views import BlockerView, NewOutside, OutsideView
 from aliquot_schema.reasons import Reason
 from aliquot_schema.requests import Caller, NewSession
+from aliquot_schema.session_lists import SessionFilter
 from aliquot_schema.sessions import Session
 from aliquot_schema.states import ENDED, SessionState
 
@@ -193,7 +194,8 @@ class Outside:
 
     async def _newest_ended(self, caller: Caller, job_id: str) -> str:
         """Where the row of a job's sessions ends, or is soon to end; `0` where it begins."""
-        query = SessionQuery(owners=(caller.user,), run_id=job_id, states=tuple(ENDED), limit=STEPS_MAX)
+        ended = SessionFilter(owners=(caller.user,), run_id=job_id, states=tuple(ENDED))
+        query = SessionQuery(where=ended, limit=STEPS_MAX)
         return next((session.id for session in await self._store.sessions(query) if session.is_outside), "0")
 
     async def _until_looked_at(self, session_id: SessionId) -> Session:

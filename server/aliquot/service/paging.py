@@ -27,7 +27,12 @@ def key_of(cursor: str) -> str:
     try:
         return base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode()
     except (binascii.Error, UnicodeDecodeError, ValueError):
-        raise InvalidRequest("after: this is no cursor of this list; take one from pageInfo", field="after") from None
+        raise no_cursor() from None
+
+
+def no_cursor() -> InvalidRequest:
+    """What is said of a text that no list gave."""
+    return InvalidRequest("after: this is no cursor of this list; take one from pageInfo", field="after")
 
 
 def cut(

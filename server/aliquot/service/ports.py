@@ -8,8 +8,8 @@ from aliquot_schema.errors import Unavailable
 from aliquot_schema.events import Event, Record
 from aliquot_schema.ids import AgentId, KernelId, ProjectId, RequestId, SessionId, UserId
 from aliquot_schema.launching import AgentMessage, Inventory, LaunchOrder, LogChunk
+from aliquot_schema.session_lists import ALL_SESSIONS, SessionFilter, SessionOrder
 from aliquot_schema.sessions import Session
-from aliquot_schema.states import SessionState
 
 
 class Clock(Protocol):
@@ -104,22 +104,22 @@ class Members:
         return session.owner == self.owner or session.project in self.projects
 
 
+SortKey = tuple[int | str | None, ...]
+"""What a session is sorted by, with its id as the last, see `aliquot.service.listing.orders`."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionQuery:
-    """Which sessions to list, newest first unless `oldest_first`. Empty tuples and None do not filter."""
+    """Which sessions to list, and in which order."""
 
-    ids: tuple[SessionId, ...] = ()
-    states: tuple[SessionState, ...] = ()
-    owners: tuple[UserId, ...] = ()
-    run_id: str | None = None
+    where: SessionFilter = ALL_SESSIONS
+    """Its `agents` and `nodes` are not looked at here, see `agents`."""
     members_only: Members | None = None
-    name: str | None = None
-    projects: tuple[ProjectId, ...] = ()
-    search: str | None = None
-    """A part of the name or the id; the case of the letters A to Z does not count."""
-    after: SessionId | None = None
-    """List what comes after this one in the order asked."""
-    oldest_first: bool = False
+    agents: tuple[AgentId, ...] | None = None
+    """Those of `where.agents` that are on `where.nodes`; None = wherever it is."""
+    order: SessionOrder = SessionOrder.NEWEST
+    after: SortKey | None = None
+    """List what comes after it in the order asked."""
     limit: int = 100
 
 

@@ -3,14 +3,16 @@
 import asyncio
 from dataclasses import replace
 from functools import cache
-from string import ascii_lowercase, ascii_uppercase
 from typing import Final
 
 from aliquot.service.agent_projection import agent_view
 from aliquot.service.cluster_capacity import capacity_of
 from aliquot.service.feed import Feed
 from aliquot.service.gpu_projection import gpus_view
-from aliquot.service.paging import cursor_of, cut, key_of
+from aliquot.service.listing.orders import ORDERS, cursor_at, place_of
+from aliquot.service.listing.remembered import matching, sorted_piece
+from aliquot.service.listing.terms import asks_what_is_hidden, check
+from aliquot.service.paging import cut
 from aliquot.service.ports import Clock, SessionQuery, Store
 from aliquot.service.preview import Previews
 from aliquot.service.projection import session_view
@@ -18,8 +20,8 @@ from aliquot.service.state import State
 from aliquot.service.statistics import queue_statistics
 from aliquot.service.visibility import agent_seen, members_only, session_seen
 from aliquot_schema.agents import Agent
-from aliquot_schema.errors import InvalidRequest, Unavailable
-from aliquot_schema.ids import SESSION_PREFIX, AgentId, ProjectId, SessionId, UserId
+from aliquot_schema.errors import Unavailable
+from aliquot_schema.ids import AgentId, SessionId
 from aliquot_schema.leases import Lease
 from aliquot_schema.natural_order import natural_key
 from aliquot_schema.preview_views import SessionPreview
@@ -39,9 +41,6 @@ from aliquot_schema.statistics_views import ClusterView, QueueStatisticsView
 from aliquot_schema.views import AgentView, Page, QueueEntryView, SessionView
 
 REVISION_WAIT_S: Final = 5.0
-SEARCH_CHARS_MAX: Final = 200
-LOWER: Final = str.maketrans(ascii_uppercase, ascii_lowercase)
-"""As the database compares: by the letters A to Z."""
 
 
 class Queries:
@@ -98,8 +97,8 @@ class Queries:
         return queue_statistics(self._state, now_us=self._clock.now_us())
 
     async def sessions(self, caller: Caller, where: SessionFilter, order: str, page: PageRequest) -> Page[SessionView]:
-        """Sessions by the time of their submission."""
-        query = _query(caller, where, order, page)
+        """From memory where all of them are there, else from the store."""
+        query = self._query(caller, where, SessionOrder(order), page)
         if self._state.ended_complete or _wants_live_only(where):
             return self._from_state(caller, query)
         return await self._from_store(caller, query)
@@ -132,27 +131,38 @@ class Queries:
         view = session_view(self._state, self._state.sessions[session_id], position=position)
         return QueueEntryView(position=position, session=session_seen(caller, view))
 
-    def _from_state(self, caller: Caller, query: SessionQuery) -> Page[SessionView]:
-        found = [session for session in self._candidates(query) if _matches(session, query)]
-        found.sort(key=lambda session: session.id, reverse=not query.oldest_first)
-        after = query.after
-        rest = [session for session in found if after is None or _is_after(session, after, query)]
-        views = [session_seen(caller, session_view(self._state, session)) for session in rest[: query.limit]]
-        return self._page(views, total=len(found), has_next=len(rest) > query.limit, after=after)
+    def _query(self, caller: Caller, where: SessionFilter, order: SessionOrder, page: PageRequest) -> SessionQuery:
+        check(where)
+        return SessionQuery(
+            where=where,
+            members_only=members_only(caller) if asks_what_is_hidden(where) else None,
+            agents=self._agents_meant(where),
+            order=order,
+            after=None if page.after is None else place_of(page.after, order=order),
+            limit=page.first,
+        )
 
-    def _candidates(self, query: SessionQuery) -> list[Session]:
-        """Where to look: the sessions named, the pending ones, or all."""
-        if query.ids:
-            known = (self._state.sessions.get(session_id) for session_id in dict.fromkeys(query.ids))
-            return [session for session in known if session is not None]
-        return list(self._state.sessions.values())
+    def _agents_meant(self, where: SessionFilter) -> tuple[AgentId, ...] | None:
+        if not where.agents and not where.nodes:
+            return None
+        return tuple(
+            agent.id
+            for agent in self._state.agents.values()
+            if (not where.agents or agent.id in where.agents) and (not where.nodes or agent.node_id in where.nodes)
+        )
+
+    def _from_state(self, caller: Caller, query: SessionQuery) -> Page[SessionView]:
+        found = matching(self._state, query)
+        piece, has_next = sorted_piece(found, query)
+        views = [(session, session_seen(caller, session_view(self._state, session))) for session in piece]
+        return self._page(views, query, total=len(found), has_next=has_next)
 
     async def _from_store(self, caller: Caller, query: SessionQuery) -> Page[SessionView]:
-        rows = await self._store.sessions(_longer(query))
+        rows = await self._store.sessions(replace(query, limit=query.limit + 1))
         total = await self._store.count_sessions(query)
-        found = [await self.session(caller, row.id) for row in rows[: query.limit]]
-        views = [view for view in found if view is not None]
-        return self._page(views, total=total, has_next=len(rows) > query.limit, after=query.after)
+        found = [(row, await self.session(caller, row.id)) for row in rows[: query.limit]]
+        views = [(row, view) for row, view in found if view is not None]
+        return self._page(views, query, total=total, has_next=len(rows) > query.limit)
 
     async def _old_view(self, session_id: SessionId) -> SessionView | None:
         """A session that is no longer in memory, with its kernels and what they were given."""
@@ -166,13 +176,15 @@ class Queries:
         return session_view(old, old.sessions[session_id])
 
     def _page(
-        self, views: list[SessionView], *, total: int, has_next: bool, after: SessionId | None
+        self, views: list[tuple[Session, SessionView]], query: SessionQuery, *, total: int, has_next: bool
     ) -> Page[SessionView]:
+        """A cursor is the place that a session had when it was listed."""
+        sorting = ORDERS[query.order]
         return Page(
-            items=tuple(views),
-            cursors=tuple(cursor_of(view.id) for view in views),
+            items=tuple(view for _, view in views),
+            cursors=tuple(cursor_at(sorting.key(session), order=query.order) for session, _ in views),
             has_next=has_next,
-            has_previous=after is not None,
+            has_previous=query.after is not None,
             total_count=total,
             revision=self._state.revision,
         )
@@ -190,55 +202,3 @@ def _is_wanted(agent: Agent, where: AgentFilter) -> bool:
 
 def _wants_live_only(where: SessionFilter) -> bool:
     return bool(where.states) and not ENDED & frozenset(where.states)
-
-
-def _query(caller: Caller, where: SessionFilter, order: str, page: PageRequest) -> SessionQuery:
-    after = None if page.after is None else SessionId(key_of(page.after))
-    if after is not None and not after.startswith(SESSION_PREFIX):
-        raise InvalidRequest("after: this is no cursor of this list; take one from pageInfo", field="after")
-    return SessionQuery(
-        ids=tuple(SessionId(text) for text in where.ids),
-        states=where.states,
-        owners=tuple(UserId(text) for text in where.owners),
-        run_id=where.run_id,
-        # Whoever could list by what he is not shown would find it by guessing.
-        members_only=None if where.run_id is None else members_only(caller),
-        name=where.name,
-        projects=tuple(ProjectId(text) for text in where.projects),
-        search=_searched(where.search),
-        after=after,
-        oldest_first=order == SessionOrder.OLDEST,
-        limit=page.first,
-    )
-
-
-def _longer(query: SessionQuery) -> SessionQuery:
-    """One row more, to see whether there is a next page."""
-    return replace(query, limit=query.limit + 1)
-
-
-def _matches(session: Session, query: SessionQuery) -> bool:
-    return (
-        (not query.ids or session.id in query.ids)
-        and (not query.states or session.state in query.states)
-        and (not query.owners or session.owner in query.owners)
-        and (query.run_id is None or session.run_id == query.run_id)
-        and (query.members_only is None or query.members_only.has(session))
-        and (query.name is None or session.name == query.name)
-        and (not query.projects or session.project in query.projects)
-        and (query.search is None or _is_found(session, query.search.translate(LOWER)))
-    )
-
-
-def _is_found(session: Session, text: str) -> bool:
-    return text in (session.name or "").translate(LOWER) or text in session.id
-
-
-def _searched(text: str | None) -> str | None:
-    if text is not None and len(text) > SEARCH_CHARS_MAX:
-        raise InvalidRequest(f"search: at most {SEARCH_CHARS_MAX} characters", field="search")
-    return text or None
-
-
-def _is_after(session: Session, after: SessionId, query: SessionQuery) -> bool:
-    return session.id > after if query.oldest_first else session.id < after

@@ -9,6 +9,7 @@ from aliquot.service.array_changes import to_retry
 from aliquot.service.ports import SessionQuery, Store
 from aliquot.service.state import State
 from aliquot_schema.ids import SessionId, task_id, task_parts
+from aliquot_schema.session_lists import SessionFilter
 from aliquot_schema.sessions import Session
 
 NAMES_AT_ONCE: Final = 1000
@@ -47,7 +48,8 @@ class Recall:
         unknown = [name for name in tasks if name not in self._state.sessions]
         for first in range(0, len(unknown), NAMES_AT_ONCE):
             names = tuple(unknown[first : first + NAMES_AT_ONCE])
-            for task in await self._store.sessions(SessionQuery(ids=names, limit=len(names))):
+            asked = SessionQuery(where=SessionFilter(ids=names), limit=len(names))
+            for task in await self._store.sessions(asked):
                 await self._read(task.id)
 
     def _keep(self, names: Iterable[SessionId]) -> None:

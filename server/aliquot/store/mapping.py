@@ -29,19 +29,23 @@ R = TypeVar("R", bound=Record)
 
 
 class RecordMapping(Generic[R]):
-    """How one record type lies in its table. Rows are tuples in the table's column order."""
+    """How one record type lies in its table. Rows are tuples in the table's column order.
+
+    Columns after those of the fields hold what the record works out, to be sorted by; they are written and never read.
+    """
 
     def __init__(self, record: type[R], *, entity: Entity, table: Table) -> None:
         self.record = record
         self.entity = entity
         self.table = table
         self.names = tuple(field.name for field in fields(record))
-        if self.names != tuple(table.c.keys()):
+        columns = tuple(table.c.keys())
+        if self.names != columns[: len(self.names)] or not all(hasattr(record, name) for name in columns):
             raise TypeError(f"{table.name} and {record.__name__} do not have the same fields in the same order")
         hints = get_type_hints(record)
         codecs = [(index, _codec(hints[name])) for index, name in enumerate(self.names)]
         self._codecs = [(index, codec) for index, codec in codecs if codec is not None]
-        self._values = attrgetter(*self.names)
+        self._values = attrgetter(*columns)
         self._decoder = decoder(record)
 
     def to_row(self, record: R) -> tuple[Any, ...]:
@@ -54,7 +58,7 @@ class RecordMapping(Generic[R]):
 
     def from_row(self, row: Sequence[Any]) -> R:
         """The inverse of `to_row`."""
-        values = list(row)
+        values = list(row[: len(self.names)])
         for index, (_, decode) in self._codecs:
             if values[index] is not None:
                 values[index] = decode(values[index])

@@ -21,6 +21,7 @@ REVISIONS: Final = (
     "0012",
     "0013",
     "0014",
+    "0015",
 )
 """Every revision in `migrations/versions`, oldest first."""
 HEAD: Final = REVISIONS[-1]

@@ -1,11 +1,9 @@
-"""Reading: lists of sessions, one session with what belongs to it, and events by number."""
+"""Reading: one session with what belongs to it, and events by number."""
 
-from collections.abc import Sequence
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, Row, and_, func, literal, or_, select, union_all
+from sqlalchemy import Connection, Row, and_, literal, or_, select, union_all
 
-from aliquot.service.ports import SessionQuery
 from aliquot.store.mapping import BY_ENTITY, KERNEL, LEASE, SESSION
 from aliquot.store.tables import EVENTS, KERNELS, LEASES, SESSIONS
 from aliquot_schema.events import Entity, Event, Record
@@ -13,22 +11,6 @@ from aliquot_schema.ids import SessionId, UserId
 from aliquot_schema.sessions import Session
 
 OF_SESSIONS: Final = (Entity.SESSION.value, Entity.KERNEL.value, Entity.LEASE.value)
-
-
-def list_sessions(connection: Connection, query: SessionQuery) -> tuple[Session, ...]:
-    """One page, by id; ids sort by time of birth."""
-    column = SESSIONS.c.id
-    conditions = _conditions(query)
-    if query.after is not None:
-        conditions.append(column > query.after if query.oldest_first else column < query.after)
-    order = column.asc() if query.oldest_first else column.desc()
-    rows = connection.execute(select(SESSIONS).where(*conditions).order_by(order).limit(query.limit))
-    return tuple(SESSION.from_row(row) for row in rows)
-
-
-def count_sessions(connection: Connection, query: SessionQuery) -> int:
-    """How many match, `after` and `limit` aside."""
-    return connection.execute(select(func.count()).select_from(SESSIONS).where(*_conditions(query))).scalar_one()
 
 
 def session_records(connection: Connection, session_id: SessionId) -> tuple[Record, ...]:
@@ -87,25 +69,3 @@ def _event(row: Row[Any]) -> Event:
         pass_number=row.pass_number,
         record=BY_ENTITY[row.entity].from_payload(row.payload),
     )
-
-
-def _conditions(query: SessionQuery) -> list[ColumnElement[bool]]:
-    among: list[tuple[ColumnElement[str], Sequence[str]]] = [
-        (SESSIONS.c.id, query.ids),
-        (SESSIONS.c.state, [state.value for state in query.states]),
-        (SESSIONS.c.owner, query.owners),
-    ]
-    conditions: list[ColumnElement[bool]] = [column.in_(values) for column, values in among if values]
-    if query.run_id is not None:
-        conditions.append(SESSIONS.c.run_id == query.run_id)
-    if query.members_only is not None:
-        members = query.members_only
-        conditions.append(or_(SESSIONS.c.owner == members.owner, SESSIONS.c.project.in_(members.projects)))
-    if query.name is not None:
-        conditions.append(SESSIONS.c.name == query.name)
-    if query.projects:
-        conditions.append(SESSIONS.c.project.in_(query.projects))
-    if query.search is not None:
-        found_in = (column.icontains(query.search, autoescape=True) for column in (SESSIONS.c.name, SESSIONS.c.id))
-        conditions.append(or_(*found_in))
-    return conditions

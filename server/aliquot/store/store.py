@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 from aliquot.service.leadership.ports import Beginning, PresentTerm
 from aliquot.service.measuring.store_counts import StoreMeasures
 from aliquot.service.ports import Batch, Loaded, SessionQuery, StoreUnavailable
-from aliquot.store import queries
+from aliquot.store import queries, session_lists
 from aliquot.store.book import DatabaseBook
 from aliquot.store.commits import Outcome, commit_group
 from aliquot.store.faults import is_no_text, unavailability
@@ -113,10 +113,10 @@ class DatabaseStore:
         return await self.read(partial(queries.events_of, session_id=session_id, after=after, limit=limit))
 
     async def sessions(self, query: SessionQuery) -> tuple[Session, ...]:
-        return await self.read(partial(queries.list_sessions, query=query))
+        return await self.read(partial(session_lists.list_sessions, query=query))
 
     async def count_sessions(self, query: SessionQuery) -> int:
-        return await self.read(partial(queries.count_sessions, query=query))
+        return await self.read(partial(session_lists.count_sessions, query=query))
 
     async def session_records(self, session_id: SessionId) -> tuple[Record, ...]:
         return await self.read(partial(queries.session_records, session_id=session_id))

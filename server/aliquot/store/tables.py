@@ -82,6 +82,7 @@ class SessionRow(Row, table=True):
     array_id: str | None = _text()
     array_index: int | None = _number()
     tasks: str | None = _text()
+    gpus_milli: int = _number()
 
 
 class KernelRow(Row, table=True):

@@ -12,7 +12,7 @@ from aliquot.cli.connection.printing import asked, cells, console, moment, print
 
 if TYPE_CHECKING:
     from aliquot.client.generated.enums import SessionState
-    from aliquot.client.generated.inputs import SessionFilter
+    from aliquot.client.generated.session_filters import SessionFilter
     from aliquot.client.generated.sessions import Session
 
 States = Annotated[list[str] | None, Option("--state", help="In this state; may be given several times.")]
@@ -47,7 +47,7 @@ def list_sessions(
 
 def _filter(*, states: list[str] | None, owners: list[str], name: str | None, all_states: bool) -> "SessionFilter":
     from aliquot.client.generated.enums import SessionState
-    from aliquot.client.generated.inputs import SessionFilter
+    from aliquot.client.generated.session_filters import SessionFilter
     from aliquot.client.session_calls import ENDED
 
     going = [one for one in SessionState if one not in ENDED]

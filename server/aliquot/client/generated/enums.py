@@ -232,10 +232,23 @@ class ServerRole(StrEnum):
 
 
 class SessionOrder(StrEnum):
-    """In which order sessions are listed, by the time they were submitted."""
+    """
+    In which order sessions are listed: by the time they were submitted, or by a value, asc or desc. Those that are
+    alike in it follow by the time they were submitted; those that have no such time or name are last.
+    """
 
     NEWEST = "newest"
     OLDEST = "oldest"
+    PRIORITY_DESC = "priority_desc"
+    PRIORITY_ASC = "priority_asc"
+    STARTED_DESC = "started_desc"
+    STARTED_ASC = "started_asc"
+    ENDED_DESC = "ended_desc"
+    ENDED_ASC = "ended_asc"
+    GPUS_DESC = "gpus_desc"
+    GPUS_ASC = "gpus_asc"
+    NAME_DESC = "name_desc"
+    NAME_ASC = "name_asc"
 
 
 class SessionState(StrEnum):

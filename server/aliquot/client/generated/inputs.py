@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from aliquot.client.generated.confinement_inputs import SecretUseInput, SessionLimitsInput
-from aliquot.client.generated.enums import AgentState, DependencyCondition, SandboxProfile, SessionState
+from aliquot.client.generated.enums import AgentState, DependencyCondition, SandboxProfile
 
 
 class AgentFilter(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -165,25 +165,6 @@ class CreateSessionsInput(Struct, frozen=True, kw_only=True, omit_defaults=True,
 
     sessions: Sequence[CreateSessionInput]
     """At most 1000. One may wait for others by their local_name; a circle is refused."""
-
-
-class SessionFilter(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """Which sessions; what is not given does not filter."""
-
-    ids: Sequence[str] | None = None
-    """One of these."""
-    states: Sequence[SessionState] | None = None
-    """In one of these states."""
-    owners: Sequence[str] | None = None
-    """Submitted by one of these."""
-    run_id: str | None = None
-    """With this id of the client's own."""
-    name: str | None = None
-    """With exactly this name."""
-    projects: Sequence[str] | None = None
-    """Charged to one of these."""
-    search: str | None = None
-    """With this in their name or id; the case of the letters A to Z does not count."""
 
 
 class UpdateSessionPriorityInput(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):

@@ -16,7 +16,7 @@ from aliquot.client.generated.cluster import Cluster
 from aliquot.client.generated.doctor import Examination
 from aliquot.client.generated.enums import AgentOrder, AlertState, SessionOrder, UsageBy
 from aliquot.client.generated.history import History, UsageHistory
-from aliquot.client.generated.inputs import AgentFilter, CreateSessionInput, SessionFilter
+from aliquot.client.generated.inputs import AgentFilter, CreateSessionInput
 from aliquot.client.generated.notices import NoticePreferences, NoticeReceiver, NoticeRule
 from aliquot.client.generated.orchestrator import Orchestrator
 from aliquot.client.generated.pages import (
@@ -30,6 +30,7 @@ from aliquot.client.generated.pages import (
 )
 from aliquot.client.generated.previews import SessionPreview
 from aliquot.client.generated.secrets import Secret
+from aliquot.client.generated.session_filters import SessionFilter
 from aliquot.client.generated.sessions import Session
 from aliquot.client.generated.statistics import QueueStatistics
 

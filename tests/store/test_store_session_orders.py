@@ -1,0 +1,200 @@
+"""Every order and every filter, page by page: the database lists what sorting and sifting in memory lists."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import store_records as make
+from aliquot.service.listing.orders import ORDERS, cursor_at, place_of
+from aliquot.service.listing.remembered import matching, sorted_piece
+from aliquot.service.ports import SessionQuery, SortKey, Store
+from aliquot.service.state import State
+from aliquot_schema.events import Record
+from aliquot_schema.ids import AgentId, DeviceId, LeaseId, PoolId, SessionId, UserId
+from aliquot_schema.leases import Lease, LeaseKind
+from aliquot_schema.session_lists import SessionFilter, SessionOrder, TimeRange
+from aliquot_schema.sessions import Failure, Priority, Session, SessionSpec
+from aliquot_schema.slots import ResourceSlot
+from aliquot_schema.states import KernelState, SessionState
+
+pytestmark = pytest.mark.anyio
+
+NAMES = ("a", "A", "b", "ä", "a\nb", "", "%", "\U0001f600", "\uffff", None)
+TIMES = (None, 1, 2, 3)
+DEVICES = tuple(DeviceId(name) for name in ("GPU-1", "gpu-1", 'GPU"1', "cpu"))
+AGENTS = tuple(AgentId(name) for name in ("agent-1", "agent-2", "agent-3"))
+CODES = ("signal", "exit_code", 'odd"code')
+
+
+def _sessions(count: int) -> list[Record]:
+    """So many, of few values, so that many are alike; those of every third attempt have a kernel, or a lease alone."""
+    made: list[Record] = [make.agent(id=name) for name in AGENTS]
+    for number in range(count):
+        slots = ResourceSlot({"cpu": 1, "cuda.device": number % 3, "cuda.shares": 500 * (number % 2)})
+        code = (None, *CODES)[number % 4]
+        session = make.session(
+            owner=UserId(("alice", "bob")[number % 2]),
+            name=NAMES[number * 7 % len(NAMES)],
+            pool=PoolId(("default", "big")[number % 5 == 0]),
+            priority=Priority(1 + number * 3 % 4),
+            queued_us=number // 3,
+            started_us=TIMES[number * 5 % 4],
+            ended_us=TIMES[number % 4],
+            state=SessionState.FAILED if code else SessionState.QUEUED,
+            failure=None if code is None else Failure(code=code, message="signal"),
+            exit_code=number % 3 or None,
+            array_id=SessionId("ses_array") if number % 6 == 0 else None,
+            array_index=number if number % 6 == 0 else None,
+            attempt=2,
+            spec=SessionSpec(argv=("true",), slots=slots, cluster_size=1 + number % 2),
+        )
+        made += [session, *_held(session, number)]
+    return made
+
+
+def _held(session: Session, number: int) -> list[Record]:
+    agent_id, device_id = AGENTS[number % 2], DEVICES[number % 4]
+    spec = {"cpu": {DeviceId("cpu0"): 1}, "cuda.shares": {device_id: 500}}
+    if number % 3 == 0:
+        kernel = make.kernel(session, agent_id=agent_id, state=KernelState.EXITED)
+        before = make.kernel(replace(session, attempt=1), agent_id=AGENTS[2], state=KernelState.EXITED)
+        return [kernel, make.lease(kernel, spec=spec, released_us=5), before, make.lease(before, released_us=4)]
+    outside = Lease(
+        id=LeaseId(f"{session.id}.out"),
+        version=1,
+        kind=LeaseKind.MANUAL,
+        owner=session.owner,
+        session_id=session.id,
+        agent_id=agent_id,
+        spec=spec,
+        epoch=1,
+        granted_us=1,
+        released_us=None if number % 3 == 1 else 2,
+    )
+    return [outside]
+
+
+RECORDS = _sessions(36)
+
+
+@pytest.fixture
+async def filled(store: Store) -> Store:
+    await store.commit(make.batch(*RECORDS))
+    return store
+
+
+def _some(values: Sequence[Any]) -> st.SearchStrategy[Any]:
+    return st.just(()) | st.lists(st.sampled_from(values), min_size=1, max_size=3).map(tuple)
+
+
+def _moment(at_us: int) -> datetime:
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=at_us)
+
+
+SPANS = st.none() | st.builds(
+    TimeRange,
+    since=st.none() | st.integers(-1, 12).map(_moment),
+    until=st.none() | st.integers(-1, 12).map(_moment),
+)
+FILTERS = st.builds(
+    SessionFilter,
+    ids=_some([record.id for record in RECORDS if isinstance(record, Session)]),
+    states=_some(list(SessionState)),
+    owners=_some(["alice", "bob"]),
+    name=st.none() | st.sampled_from(NAMES),
+    search=st.none() | st.sampled_from(["A", "%", "\n", ""]),
+    pools=_some(["default", "big"]),
+    priorities=_some(list(Priority)),
+    array_id=st.none() | st.just("ses_array"),
+    queued_at=SPANS,
+    started_at=SPANS,
+    ended_at=SPANS,
+    exit_codes=_some([0, 1, 2]),
+    failures=_some([*CODES, "sig", "SIGNAL"]),
+    devices=_some([*DEVICES, "mem", "cuda.shares"]),
+)
+# Most filters of many terms match nothing: those of one term are as often asked.
+ONE_TERM = st.one_of(
+    st.builds(SessionFilter, failures=_some(CODES)),
+    st.builds(SessionFilter, devices=_some(DEVICES)),
+    st.builds(SessionFilter, started_at=SPANS, ended_at=SPANS),
+    st.builds(SessionFilter, priorities=_some(list(Priority)), exit_codes=_some([1, 2])),
+)
+
+
+@settings(deadline=None, derandomize=True, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    where=ONE_TERM | FILTERS,
+    agents=st.none() | _some(AGENTS),
+    order=st.sampled_from(SessionOrder),
+    size=st.integers(1, 20),
+)
+async def test_the_store_lists_as_memory_does(
+    filled: Store, where: SessionFilter, agents: tuple[AgentId, ...] | None, order: SessionOrder, size: int
+) -> None:
+    state = State()
+    state.load(RECORDS, revision=1, ended_complete=True)
+    query = SessionQuery(where=where, agents=agents, order=order)
+    expected = _sorted_plainly(matching(state, query), order)
+    assert await filled.count_sessions(query) == len(expected)
+    after: SortKey | None = None
+    stored: list[Session] = []
+    while page := await filled.sessions(replace(query, after=after, limit=size)):
+        piece, has_next = sorted_piece(matching(state, query), replace(query, after=after, limit=size))
+        assert (list(page), has_next) == (piece, len(stored) + len(page) < len(expected))
+        stored += page
+        after = place_of(cursor_at(ORDERS[order].key(page[-1]), order=order), order=order)
+    assert stored == expected
+
+
+def _sorted_plainly(found: list[Session], order: SessionOrder) -> list[Session]:
+    """By what the words of the order say."""
+    by = {"priority": "priority", "started": "started_us", "ended": "ended_us", "gpus": "gpus_milli", "name": "name"}
+    name = by.get(order.partition("_")[0], "id")
+    descending = order == SessionOrder.NEWEST or order.endswith("_desc")
+    valued = [session for session in found if getattr(session, name) is not None]
+    rest = [session for session in found if getattr(session, name) is None]
+    valued.sort(key=lambda session: (getattr(session, name), session.id), reverse=descending)
+    return valued + sorted(rest, key=lambda session: session.id, reverse=descending)
+
+
+async def test_every_filter_finds_some_and_leaves_some(filled: Store) -> None:
+    """What the comparison above compares is not nothing with nothing."""
+    everything = await filled.count_sessions(SessionQuery())
+    terms: list[dict[str, Any]] = [
+        {"pools": ("big",)},
+        {"priorities": (Priority.HIGH,)},
+        {"array_id": "ses_array"},
+        {"queued_at": TimeRange(until=_moment(3))},
+        {"started_at": TimeRange(since=_moment(0))},
+        {"ended_at": TimeRange(since=_moment(2), until=_moment(2))},
+        {"exit_codes": (1,)},
+        {"failures": ('odd"code',)},
+        {"devices": ("GPU-1",)},
+        {"devices": ('GPU"1',)},
+    ]
+    for term in terms:
+        assert 0 < await filled.count_sessions(SessionQuery(where=SessionFilter(**term))) < everything, term
+    assert 0 < await filled.count_sessions(SessionQuery(agents=AGENTS[:1])) < everything
+    assert await filled.count_sessions(SessionQuery(agents=AGENTS[2:])) == 0  # only attempts before the newest
+    assert await filled.count_sessions(SessionQuery(agents=())) == 0
+
+
+async def test_pages_stay_whole_while_sessions_come_and_change(filled: Store) -> None:
+    """Of those that do not change what they are sorted by, each is listed once."""
+    query = SessionQuery(order=SessionOrder.PRIORITY_DESC, limit=7)
+    still = [one for one in await filled.sessions(replace(query, limit=100)) if one.name != "b"]
+    listed: list[Session] = []
+    after: SortKey | None = None
+    moving = [record for record in RECORDS if isinstance(record, Session) and record.name == "b"]
+    while page := await filled.sessions(replace(query, after=after)):
+        listed += page
+        after = ORDERS[query.order].key(page[-1])
+        changed = [make.moved(moving.pop(), SessionState.CANCELED, priority=Priority.LOW)] if moving else []
+        await filled.commit(make.batch(make.session(priority=Priority.CRITICAL, name="b"), *changed))
+    assert [one.id for one in listed if one.name != "b"] == [one.id for one in still]
