@@ -3,7 +3,7 @@
 import sys
 import time
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from http_load import Connection, request
 from registry import Key, scenario
@@ -12,13 +12,11 @@ from served import Serving, served
 sys.path.append(str(Path(__file__).parents[1] / "support"))
 
 import api_views as views
-from aliquot.api.application import ApiDependencies, create_app
+from aliquot.api.application import create_app
 from aliquot.api.authentication import TokenAuth
-from aliquot.api.held_open import HeldOpen
-from aliquot.service.administration import Administration
 from aliquot_schema.ids import UserId
-from api_administration import Office
 from api_server import TOKEN, Stage, on_stage
+from api_service import accounts_of, face_of
 from service_bench import agent
 from service_stage import stage
 
@@ -73,18 +71,8 @@ async def small_mutation() -> dict[str, float]:
 async def fleet(serve: Serving) -> None:
     """The service over a memory store."""
     async with stage([agent(f"agent-{number}", devices=DEVICES) for number in range(AGENTS)]) as on:
-        office: dict[str, Any] = {"state": on.state, "journal": on.journal, "clock": on.clock}
         auth = TokenAuth(TOKEN, UserId("ada"), people=on.state.people)
-        deps = ApiDependencies(
-            reader=on.queries,
-            writer=on.sessions,
-            watcher=on.watching,
-            admin=Administration(**office),
-            accounts=Office().accounts,
-            auth=auth,
-            held_open=HeldOpen(auth),
-        )
-        await serve(create_app(deps))
+        await serve(create_app(face_of(on, accounts=accounts_of(on), auth=auth)))
 
 
 async def changing(serve: Serving) -> None:

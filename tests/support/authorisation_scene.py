@@ -9,19 +9,16 @@ from typing import Any
 import httpx
 import orjson
 
-from aliquot.api.application import ApiDependencies, create_app
+from aliquot.api.application import create_app
 from aliquot.api.authentication import TokenAuth
-from aliquot.api.held_open import HeldOpen
-from aliquot.clock import RandomIds
 from aliquot.service.accounts.keys import Accounts
-from aliquot.service.accounts.trust import Trust
-from aliquot.service.administration import Administration
 from aliquot.service.history.history import History
 from aliquot_schema.account_views import NewApiKey, NewUser
 from aliquot_schema.ids import UserId
 from aliquot_schema.requests import Caller, NewSession
 from aliquot_schema.roles import KeyScope, Role
 from api_server import listening
+from api_service import accounts_of, face_of
 from service_bench import agent
 from service_stage import Stage, stage
 
@@ -79,23 +76,10 @@ async def scene() -> AsyncIterator[Scene]:
     """Users are named as their roles."""
     async with AsyncExitStack() as stack:
         parts = await stack.enter_async_context(stage([agent(AGENT, devices=4)]))
-        office = {"state": parts.state, "journal": parts.journal, "clock": parts.clock}
-        accounts = Accounts(**office, ids=RandomIds())  # type: ignore[arg-type]  # by name
-        accounts.trust = Trust.SHARED
+        accounts = accounts_of(parts)
         auth = TokenAuth("the-servers-own-token", UserId("root"), people=parts.state.people)
-        held_open = HeldOpen(auth)
-        parts.journal.listeners.append(held_open.note)
-        deps = ApiDependencies(
-            reader=parts.queries,
-            writer=parts.sessions,
-            watcher=parts.watching,
-            admin=Administration(**office),  # type: ignore[arg-type]  # by name
-            accounts=accounts,
-            auth=auth,
-            held_open=held_open,
-            outside=parts.outside,
-            historian=History(state=parts.state, queries=parts.queries, clock=parts.clock),
-        )
+        historian = History(state=parts.state, queries=parts.queries, clock=parts.clock)
+        deps = face_of(parts, accounts=accounts, auth=auth, historian=historian)
         port = await stack.enter_async_context(listening(create_app(deps), lifespan="off"))
         found = Scene(parts, accounts, f"http://127.0.0.1:{port}")
         for name, role in ((OTHER, Role.USER), *((role.name.lower(), role) for role in Role)):

@@ -3,8 +3,8 @@
 import os
 import re
 import subprocess
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,9 +13,9 @@ import yaml
 
 from aliquot.client.transport import trusting
 from docker_image import ROOT, Stage
+from own_processes import end
 
 COMPOSE: Final = ROOT / "docker" / "compose.yaml"
-STOP_S: Final = 30
 
 
 class Composition:
@@ -42,7 +42,7 @@ class Composition:
         process = subprocess.Popen(
             self._words(service), env=self._variables(service), cwd=self.data(service), stdout=log, stderr=log
         )
-        self._running.enter_context(_ended(process))
+        self._running.callback(end, process)
 
     def exec(self, service: str, *words: str) -> str:
         """What `docker compose exec` would print."""
@@ -119,16 +119,3 @@ class Composition:
         )
         text = text.replace("0.0.0.0", "127.0.0.1")
         return re.sub(r"https://server:8090", f"https://localhost:{self._port}", text)
-
-
-@contextmanager
-def _ended(process: "subprocess.Popen[bytes]") -> Iterator[None]:
-    try:
-        yield
-    finally:
-        process.terminate()
-        try:
-            process.wait(STOP_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()

@@ -15,21 +15,20 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from jwt.algorithms import ECAlgorithm
 
-from aliquot.api.application import ApiDependencies, create_app
+from aliquot.api.application import create_app
 from aliquot.api.authentication import TokenAuth
-from aliquot.api.held_open import HeldOpen
 from aliquot.api.limits import Limits
 from aliquot.api.oidc.oidc_door import OidcDoor
 from aliquot.api.oidc.oidc_settings import OidcSettings
 from aliquot.api.oidc.provider_keys import ProviderKeys
 from aliquot.api.oidc.tokens import Tokens
-from aliquot.clock import RandomIds, SystemClock
+from aliquot.clock import SystemClock
 from aliquot.service.accounts.federation import Federation
 from aliquot.service.accounts.keys import Accounts
-from aliquot.service.accounts.trust import Trust
-from aliquot.service.administration import Administration
 from aliquot_schema.ids import UserId
 from api_server import listening
+from api_service import accounts_of, face_of
+from own_processes import end
 from service_bench import agent
 from service_stage import Stage, stage
 
@@ -55,8 +54,7 @@ class Provider:
 
     def stop(self) -> None:
         """End it; doing it twice is no error."""
-        self.process.terminate()
-        self.process.wait(60)
+        end(self.process)
 
     def token(self, client: str, *, audience: str = AUDIENCE) -> str:
         """A token of a client."""
@@ -87,8 +85,7 @@ def provider(
             assert line, "the provider ended without a word"
             yield Provider(json.loads(line)["issuer"], process)
         finally:
-            process.terminate()
-            process.wait(60)
+            end(process)
 
 
 @dataclass
@@ -117,9 +114,7 @@ async def stand(
     """The real service behind the real HTTP face, which takes tokens of a provider; passes are made by hand."""
     async with AsyncExitStack() as stack:
         parts = await stack.enter_async_context(stage([agent("a", devices=1)]))
-        office = {"state": parts.state, "journal": parts.journal, "clock": SystemClock()}
-        accounts = Accounts(**office, ids=RandomIds())  # type: ignore[arg-type]  # by name
-        accounts.trust = Trust.SHARED
+        accounts = accounts_of(parts, clock=SystemClock())
         terms = OidcSettings(oidc_issuer=issuer, **settings)
         people, owner = parts.state.people, UserId("root")
         door = OidcDoor(
@@ -136,18 +131,6 @@ async def stand(
             people=people,
         )
         auth = TokenAuth("the-servers-own-token", owner, people=people, door=door)
-        held_open = HeldOpen(auth)
-        parts.journal.listeners.append(held_open.note)
-        deps = ApiDependencies(
-            reader=parts.queries,
-            writer=parts.sessions,
-            watcher=parts.watching,
-            admin=Administration(**office),  # type: ignore[arg-type]  # by name
-            accounts=accounts,
-            auth=auth,
-            held_open=held_open,
-            outside=parts.outside,
-            limits=limits or Limits(),
-        )
+        deps = face_of(parts, accounts=accounts, auth=auth, limits=limits or Limits())
         port = await stack.enter_async_context(listening(create_app(deps), lifespan="off"))
         yield Stand(parts, accounts, door, f"http://127.0.0.1:{port}")

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import httpx
 
+from own_processes import end
+
 START_S = 120
 ADDRESS = re.compile(r"GraphQL\s+(http://127\.0\.0\.1:\d+)/graphql")
 
@@ -64,6 +66,5 @@ def rest_server(folder: Path, *flags: str, settings: Mapping[str, str] | None = 
         rest.start()
         yield RestServer(address=found[1], token=(folder / "token").read_text().strip(), pid=process.pid)
     finally:
-        process.terminate()
-        process.wait(60)
+        end(process)
         process.stdout.close()

@@ -1,0 +1,37 @@
+"""The HTTP face of the real service, over the parts of a stage."""
+
+from typing import Any
+
+from aliquot.api.application import ApiDependencies
+from aliquot.api.authentication import TokenAuth
+from aliquot.api.held_open import HeldOpen
+from aliquot.clock import RandomIds
+from aliquot.service.accounts.keys import Accounts
+from aliquot.service.accounts.trust import Trust
+from aliquot.service.administration import Administration
+from aliquot.service.ports import Clock
+from service_stage import Stage
+
+
+def accounts_of(on: Stage, *, clock: Clock | None = None) -> Accounts:
+    """Of people who trust each other. `clock`: the stage's own, unless another one is given."""
+    made = Accounts(state=on.state, journal=on.journal, clock=clock or on.clock, ids=RandomIds())
+    made.trust = Trust.SHARED
+    return made
+
+
+def face_of(on: Stage, *, accounts: Accounts, auth: TokenAuth, **more: Any) -> ApiDependencies:
+    """What an application is made of; what is held open ends with its rights. `more`: further fields."""
+    held_open = HeldOpen(auth)
+    on.journal.listeners.append(held_open.note)
+    return ApiDependencies(
+        reader=on.queries,
+        writer=on.sessions,
+        watcher=on.watching,
+        admin=Administration(state=on.state, journal=on.journal, clock=on.clock),
+        accounts=accounts,
+        auth=auth,
+        held_open=held_open,
+        outside=on.outside,
+        **more,
+    )
