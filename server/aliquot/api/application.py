@@ -36,7 +36,7 @@ from aliquot.api.outputs import OUTPUTS_PATH, OutputPages
 from aliquot.api.page import StatusPage
 from aliquot.api.query_rates import QueryRates
 from aliquot.api.refusals import not_here
-from aliquot.api.rest.routes import Answer, rest_routes
+from aliquot.api.rest.routes import rest_routes
 from aliquot.api.sharing.sharing import Sharing
 from aliquot.api.signing_in import LOGIN_PATH, SignIn
 from aliquot.api.sockets import GraphQLSocket
@@ -135,7 +135,7 @@ def create_app(deps: ApiDependencies) -> Starlette:
             Route("/readyz", health.readyz, methods=["GET"]),
             Route("/page.css", page.style, methods=["GET"]),
             Route("/plain", page.page, methods=["GET"]),
-            *_rest(deps, contexts, rates, page=dashboard.page),
+            *rest_routes(contexts, rates=rates, request_s=deps.limits.request_s, page=dashboard.page),
             *dashboard.routes(),
             *([] if deps.outputs is None else [_outputs(deps.outputs, deps.auth)]),
             *([] if deps.metrics is None else [_metrics(deps, deps.metrics, requests=requests, socket=socket)]),
@@ -152,12 +152,6 @@ def create_app(deps: ApiDependencies) -> Starlette:
         exception_handlers={404: not_here, 405: not_here, 408: body_too_slow, 413: BodyRefusal(deps.limits.body_bytes)},
         lifespan=deps.lifespan,
     )
-
-
-def _rest(deps: ApiDependencies, contexts: Contexts, rates: QueryRates, *, page: Answer) -> list[Route]:
-    if deps.outside is None:
-        return []
-    return rest_routes(contexts, outside=deps.outside, rates=rates, request_s=deps.limits.request_s, page=page)
 
 
 def query_rates(limits: Limits) -> QueryRates:

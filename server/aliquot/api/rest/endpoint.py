@@ -17,7 +17,6 @@ from aliquot.api.rest.encoding import encoded
 from aliquot.api.rest.operations import Ask, Operation
 from aliquot.api.rest.problems import problem, shown
 from aliquot_schema.errors import AliquotError, InvalidRequest
-from aliquot_schema.graphql.context import Outsider
 
 log: Final = logging.getLogger("aliquot.api")
 
@@ -25,16 +24,13 @@ log: Final = logging.getLogger("aliquot.api")
 class RestEndpoint:
     """Reads, checks, carries out and answers."""
 
-    def __init__(
-        self, operation: Operation, *, contexts: Contexts, outside: Outsider, rates: QueryRates, request_s: float
-    ) -> None:
+    def __init__(self, operation: Operation, *, contexts: Contexts, rates: QueryRates, request_s: float) -> None:
         """
         Args:
             request_s: seconds until an operation is given up.
         """
         self._operation = operation
         self._contexts = contexts
-        self._outside = outside
         self._rates = rates
         self._request_s = request_s
         self._decoder: Any = None if operation.body is None else msgspec.json.Decoder(operation.body)
@@ -49,7 +45,6 @@ class RestEndpoint:
                 return shown(415, "unsupported_media_type", refusal, request_id=request_id)
             ask = Ask(
                 context=context,
-                outside=self._outside,
                 body=self._body(await request.body()),
                 path=dict(request.path_params),
                 query=self._query(request),

@@ -14,13 +14,18 @@ class Ask:
     """One request, read and checked."""
 
     context: Context
-    outside: Outsider
     body: Any = None
     """Of the operation's type."""
     path: dict[str, str] = field(default_factory=dict)
     query: Any = None
     """Of the operation's type."""
     idempotency_key: str | None = None
+
+    @property
+    def outside(self) -> Outsider:
+        """There is one wherever there are routes of REST, see `rest_routes`."""
+        assert self.context.outside is not None
+        return self.context.outside
 
 
 Handler = Callable[[Ask], Awaitable[object]]

@@ -13,7 +13,6 @@ from aliquot.api.rest import cluster, orchestrator, queue
 from aliquot.api.rest.encoding import encoded
 from aliquot.api.rest.endpoint import RestEndpoint
 from aliquot.api.rest.openapi import document
-from aliquot_schema.graphql.context import Outsider
 
 Answer = Callable[[Request], Awaitable[Response]]
 
@@ -22,10 +21,13 @@ DOCUMENT_PATH: Final = "/openapi.json"
 API_VERSION: Final = "1"
 
 
-def rest_routes(
-    contexts: Contexts, *, outside: Outsider, rates: QueryRates, request_s: float, page: Answer
-) -> list[Route]:
-    """One for each operation; a browser that opens an address which is a page of the dashboard, too, gets `page`."""
+def rest_routes(contexts: Contexts, *, rates: QueryRates, request_s: float, page: Answer) -> list[Route]:
+    """One for each operation; a browser that opens an address which is a page of the dashboard, too, gets `page`.
+
+    There are none without `Contexts.outside`, which they ask for GPUs.
+    """
+    if contexts.outside is None:
+        return []
     text = encoded(document(OPERATIONS, version=API_VERSION))
 
     async def described(_request: Request) -> Response:
@@ -33,7 +35,7 @@ def rest_routes(
 
     routes = [Route(DOCUMENT_PATH, described, methods=["GET"])]
     for operation in OPERATIONS:
-        endpoint = RestEndpoint(operation, contexts=contexts, outside=outside, rates=rates, request_s=request_s)
+        endpoint = RestEndpoint(operation, contexts=contexts, rates=rates, request_s=request_s)
         handler = _beside(endpoint.answer, page) if operation.path == "/queue" else endpoint.answer
         routes.append(Route(operation.path, handler, methods=[operation.method]))
     return routes
