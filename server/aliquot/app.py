@@ -20,15 +20,12 @@ from aliquot.api.metrics.sources import MetricsSources
 from aliquot.clock import SystemClock
 from aliquot.composition.agent_side import AgentPlan, agent_side
 from aliquot.composition.alone import AlonePlan, lone_server
-from aliquot.composition.first_start import FirstStart
 from aliquot.composition.folders import TOKEN_FILE, make_folders, read_token
 from aliquot.composition.history import history_kept
 from aliquot.composition.identity import door_of
-from aliquot.composition.notices import notices_of
+from aliquot.composition.outfit import outfit_of
 from aliquot.composition.own_agents import agents_of
-from aliquot.composition.retention import keeping_of
 from aliquot.composition.running import Running
-from aliquot.composition.vetting import vetting_of
 from aliquot.composition.watching import conditions_of, metrics_token, watched
 from aliquot.execution.devices.node_devices import NodeDevices
 from aliquot.execution.remote.keys import KEY_FILE, KeyFile
@@ -136,9 +133,7 @@ def _running(settings: Settings, nodes: tuple[NodeDevices, ...], token: str) -> 
     clock, address = SystemClock(), settings.own_address
     keys = KeyFile(settings.data_folder / "server" / KEY_FILE)
     agents = AgentPlan(settings=settings, nodes=nodes, keys=keys, now_us=clock.now_us)
-    first = FirstStart(stopped=not settings.orchestration_enabled, order=settings.scheduling_policy)
-    grace_ms, url = round(settings.grace_s * 1000), settings.database or ""
-    notices = notices_of(settings, now_us=clock.now_us)
+    outfit, url = outfit_of(settings, now_us=clock.now_us), settings.database or ""
     if is_shared(url):
         # Imported here: a start on SQLite does without the driver of PostgreSQL.
         from aliquot.composition.shared import SharedPlan, shared_server
@@ -152,13 +147,7 @@ def _running(settings: Settings, nodes: tuple[NodeDevices, ...], token: str) -> 
                 keys=keys,
                 make_side=lambda state, term: agent_side(agents, state, is_shared=True, epoch=term.epoch),
                 must_lead=bool(nodes),
-                grace_ms=grace_ms,
-                respect_external=settings.respect_external,
-                pending_max=settings.max_queue_size,
-                first=first,
-                keeping=keeping_of(settings),
-                vetting=vetting_of(settings),
-                notices=notices,
+                outfit=outfit,
             )
         )
     return lone_server(
@@ -168,13 +157,7 @@ def _running(settings: Settings, nodes: tuple[NodeDevices, ...], token: str) -> 
             address=address,
             clock=clock,
             make_side=lambda state: agent_side(agents, state, is_shared=False, epoch=0),
-            grace_ms=grace_ms,
-            respect_external=settings.respect_external,
-            pending_max=settings.max_queue_size,
-            first=first,
-            keeping=keeping_of(settings),
-            vetting=vetting_of(settings),
-            notices=notices,
+            outfit=outfit,
         )
     )
 

@@ -81,6 +81,8 @@ async def test_where_an_archive_cannot_be_read_it_is_said_from_when_on_it_is_kno
     await archive(store, tmp_path)
     told = await store.read(lambda connection: past_holdings.seals_after(connection, first_us=0))
     last_us = max(seal.last for seal in told)
+    with pytest.raises(StoreUnavailable, match="nobody has said where they are"):
+        await answers(store, asked)
     store.book.archive = tmp_path / "elsewhere"
     with pytest.raises(StoreUnavailable, match=r"holdings-000001-.*\.parquet is away; .* known from 20"):
         await answers(store, asked)

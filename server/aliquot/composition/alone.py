@@ -8,17 +8,13 @@ from pathlib import Path
 
 from aliquot.clock import RandomIds, SystemClock
 from aliquot.composition.agent_side import AgentSide
-from aliquot.composition.first_start import FirstStart, begin
-from aliquot.composition.notices import open_notices
-from aliquot.composition.retention import Keeping, retention_of
+from aliquot.composition.outfit import Outfit, fit_out
+from aliquot.composition.retention import retention_of
 from aliquot.composition.running import Running, Watched, WatchedDatabase
-from aliquot.composition.vetting import VettingPlan, open_vetting
 from aliquot.service.leadership.standing import ServerRole, Standing
-from aliquot.service.notices.plan import NoticePlan
 from aliquot.service.orchestrator import Orchestrator, Ports, load_state
 from aliquot.service.ports import Loaded, Store
 from aliquot.service.state import State
-from aliquot.store.history.held import DatabaseHeld
 from aliquot.store.opening import open_store
 
 
@@ -32,13 +28,7 @@ class AlonePlan:
     address: str
     clock: SystemClock
     make_side: Callable[[State], AgentSide]
-    grace_ms: int
-    respect_external: bool
-    pending_max: int
-    first: FirstStart
-    keeping: Keeping
-    vetting: VettingPlan
-    notices: NoticePlan
+    outfit: Outfit
 
 
 @asynccontextmanager
@@ -49,35 +39,30 @@ async def lone_server(plan: AlonePlan) -> AsyncIterator[Running]:
         ConfigurationError: a setting or a device file is wrong.
         StoreUnavailable: the database cannot be opened; the message says why.
     """
-    clock = plan.clock
+    clock, outfit = plan.clock, plan.outfit
     store = open_store(plan.database_url, data_folder=plan.data_folder, now_us=clock.now_us)
     state, loaded = await load_state(store)
     clock.not_before(loaded.last_at_us)
     side = plan.make_side(state)
-    retention = retention_of(plan.keeping, store, now_us=clock.now_us)
     ports = Ports(
         store=store,
         executor=side.executor,
         clock=clock,
         ids=RandomIds(),
         ledger=store.ledger,
-        retention=retention,
-        notices=plan.notices,
+        retention=retention_of(outfit.keeping, store, now_us=clock.now_us),
+        notices=outfit.notices,
     )
     orchestrator = Orchestrator(
         ports,
         state=state,
         loaded=loaded,
-        grace_ms=plan.grace_ms,
-        respect_external=plan.respect_external,
-        pending_max=plan.pending_max,
+        grace_ms=outfit.grace_ms,
+        respect_external=outfit.respect_external,
+        pending_max=outfit.pending_max,
     )
     orchestrator.administration.copy = store.copy
-    orchestrator.administration.book = store.book
-    await open_vetting(orchestrator, store, plan.vetting)
-    orchestrator.history.book = DatabaseHeld(store)
-    open_notices(orchestrator, plan.notices, store)
-    await begin(orchestrator, plan.first)
+    await fit_out(orchestrator, store, outfit)
     await orchestrator.forget_agents(side.own | side.expected)
     watched = Watched(asyncio.create_task(orchestrator.run()))
     try:

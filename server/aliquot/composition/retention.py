@@ -33,11 +33,10 @@ def keeping_of(settings: Settings) -> Keeping:
 
 
 def retention_of(keeping: Keeping, store: DatabaseStore, *, now_us: Callable[[], int]) -> RetentionPlan:
-    """The plan for a leader; the store is told where its archives are.
+    """The plan for a leader.
 
     Without pyarrow nothing can be archived: then only the ledger goes, which is no record of what happened, but of why.
     """
-    store.book.archive = keeping.folder
     periods, folder = keeping.periods, ArchiveFolder(keeping.folder) if keeping.archives else None
     if folder is not None and not has_parquet():
         log.warning("sessions and events are kept for ever: %s, or set archive = false to remove them without", INSTALL)

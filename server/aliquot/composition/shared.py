@@ -9,22 +9,18 @@ from typing import Final
 
 from aliquot.clock import RandomIds, SystemClock
 from aliquot.composition.agent_side import AgentSide
-from aliquot.composition.first_start import FirstStart, begin
-from aliquot.composition.notices import open_notices
+from aliquot.composition.outfit import Outfit, fit_out
 from aliquot.composition.outputs import LeaderOutputs, OwnOutputs
-from aliquot.composition.retention import Keeping, retention_of
+from aliquot.composition.retention import retention_of
 from aliquot.composition.running import Running, Watched, WatchedDatabase
-from aliquot.composition.vetting import VettingPlan, open_vetting
 from aliquot.execution.remote.door import LeaderDoor
 from aliquot.execution.remote.keys import AgentKeys
 from aliquot.service.leadership.duty import Duty
 from aliquot.service.leadership.ports import Beginning
 from aliquot.service.leadership.term import Term
-from aliquot.service.notices.plan import NoticePlan
 from aliquot.service.orchestrator import state_of
 from aliquot.service.state import State
 from aliquot.service.use_cases import UseCases
-from aliquot.store.history.held import DatabaseHeld
 from aliquot.store.sharing import SharedDatabase, share
 
 log: Final = logging.getLogger("aliquot.app")
@@ -44,13 +40,7 @@ class SharedPlan:
     make_side: Callable[[State, Beginning], AgentSide]
     must_lead: bool
     """Whether it has agents of its own, which no other server could reach."""
-    grace_ms: int
-    respect_external: bool
-    pending_max: int
-    first: FirstStart
-    keeping: Keeping
-    vetting: VettingPlan
-    notices: NoticePlan
+    outfit: Outfit
 
 
 @asynccontextmanager
@@ -83,15 +73,11 @@ async def _on_duty(plan: SharedPlan, database: SharedDatabase, state: State) -> 
         state=state,
         epoch=0,
         is_shared=True,
-        pending_max=plan.pending_max,
+        pending_max=plan.outfit.pending_max,
     )
     # Servers' clocks differ: what follows from an event is not dated before it.
     cases.journal.listeners.append(lambda event: plan.clock.not_before(event.at_us))
-    cases.administration.book = database.store.book
-    await open_vetting(cases, database.store, plan.vetting)
-    cases.history.book = DatabaseHeld(database.store)
-    open_notices(cases, plan.notices, database.store)
-    await begin(cases, plan.first)
+    await fit_out(cases, database.store, plan.outfit)
     turns = _Turns(plan, cases, database, own, LeaderDoor(plan.keys, leader=lambda: duty.standing.leader_address))
     duty = Duty(
         cases,
@@ -103,7 +89,7 @@ async def _on_duty(plan: SharedPlan, database: SharedDatabase, state: State) -> 
         must_lead=plan.must_lead,
     )
     watched = Watched(asyncio.create_task(duty.run()))
-    lookout = asyncio.create_task(plan.notices.lookout(cases, why=lambda: duty.why_unled).run())
+    lookout = asyncio.create_task(plan.outfit.notices.lookout(cases, why=lambda: duty.why_unled).run())
     try:
         await _until_in_place(plan, duty, turns, watched.task)
         yield Running(
@@ -149,10 +135,10 @@ class _Turns:
             executor=side.executor,
             ledger=self._database.store.ledger,
             beginning=beginning,
-            grace_ms=self._plan.grace_ms,
-            respect_external=self._plan.respect_external,
-            retention=retention_of(self._plan.keeping, self._database.store, now_us=self._plan.clock.now_us),
-            notices=self._plan.notices,
+            grace_ms=self._plan.outfit.grace_ms,
+            respect_external=self._plan.outfit.respect_external,
+            retention=retention_of(self._plan.outfit.keeping, self._database.store, now_us=self._plan.clock.now_us),
+            notices=self._plan.outfit.notices,
         )
         joining = asyncio.create_task(self._note_joined(term, side))
         try:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from aliquot.service.auditing.ports import AuditQuery, Change, Holding
 from aliquot.service.ledger.entries import PassEntry
+from aliquot.service.ports import StoreUnavailable
 from aliquot.store.archive.past_holdings import archived, merged, seals_after
 from aliquot.store.audit import holdings, log
 from aliquot.store.audit.following import follow
@@ -17,7 +18,7 @@ class DatabaseBook:
     """`aliquot.service.auditing.ports.AuditBook`; what the methods promise is said there."""
 
     archive: Path | None = None
-    """The folder of archives; None = nothing is looked for there."""
+    """The folder of archives; None = nobody has said where it is."""
 
     def __init__(self, database: Runner) -> None:
         self._database = database
@@ -30,8 +31,10 @@ class DatabaseBook:
             continue
         kept = await self._database.read(partial(holdings.held_at, device_id=device_id, at_us=at_us))
         told = await self._database.read(partial(seals_after, first_us=at_us))
-        if not told or self.archive is None:
+        if not told:
             return kept
+        if self.archive is None:
+            raise StoreUnavailable("who held what before is in archives, and nobody has said where they are")
         look = partial(archived, told, folder=self.archive, device_id=device_id, first_us=at_us, last_us=at_us)
         return merged(kept, await asyncio.to_thread(look))
 
