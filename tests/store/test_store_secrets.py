@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from collections.abc import Collection
 from functools import partial
 from pathlib import Path
 
@@ -150,7 +151,7 @@ class RotatedMeanwhile(SecretKeys):
         if not self.rotated:
             self.rotated = True
             self.begin_rotation()
-            self.end_rotation()
+            self.end_rotation(used=())
         return sealed
 
 
@@ -161,6 +162,29 @@ async def test_a_rotation_loses_nothing_that_is_stored_meanwhile(place: Place, t
     secrets = DatabaseSecrets(store, keys=RotatedMeanwhile(tmp_path / "keys"))
     await secrets.put(ANNA, "token", VALUE, now_us=1)
     assert await secrets.values(ANNA, ["token"]) == {"token": VALUE}
+    await store.close()
+
+
+class RotatedTwice(SecretKeys):
+    """Somebody else begins to rotate them when this rotation is nearly over."""
+
+    def end_rotation(self, *, used: Collection[str]) -> None:
+        self.begin_rotation()
+        super().end_rotation(used=used)
+
+
+async def test_two_rotations_at_once_lose_nothing(place: Place, tmp_path: Path) -> None:
+    store = place.store()
+    await store.open()
+    assert isinstance(store, DatabaseStore)
+    keys = SecretKeys(tmp_path / "keys")
+    secrets = secrets_in(store, keys.path)
+    await secrets.put(ANNA, "token", VALUE, now_us=1)
+    assert await rotate(store, keys=RotatedTwice(keys.path)) == 1
+    assert await secrets.values(ANNA, ["token"]) == {"token": VALUE}
+    assert await rotate(store, keys=keys) == 1  # what the other one goes on with
+    assert await secrets.values(ANNA, ["token"]) == {"token": VALUE}
+    assert len(keys.ids()) == 1
     await store.close()
 
 

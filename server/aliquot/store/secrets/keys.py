@@ -8,7 +8,7 @@ import base64
 import binascii
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -81,9 +81,10 @@ class SecretKeys:
         """
         self._write([os.urandom(KEY_BYTES), *self._keys(make=False)])
 
-    def end_rotation(self) -> None:
-        """Forget all but the newest."""
-        self._write(self._keys(make=False)[:1])
+    def end_rotation(self, *, used: Collection[str]) -> None:
+        """Forget all but the newest, and those with these ids: somebody else may have begun to rotate meanwhile."""
+        newest, *older = self._keys(make=False)
+        self._write([newest, *(key for key in older if key_id(key) in used)])
 
     def _keys(self, *, make: bool) -> list[bytes]:
         try:

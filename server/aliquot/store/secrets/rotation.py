@@ -2,12 +2,12 @@
 
 from functools import partial
 
+from aliquot.store.runner import Runner
 from aliquot.store.secrets import rows
 from aliquot.store.secrets.keys import SecretKeys
-from aliquot.store.store import Database
 
 
-async def rotate(database: Database, *, keys: SecretKeys) -> int:
+async def rotate(database: Runner, *, keys: SecretKeys) -> int:
     """Rotate the keys; returns how many secrets there are. What breaks off is done by the next try: until the end the
     file holds the old keys too.
 
@@ -16,11 +16,11 @@ async def rotate(database: Database, *, keys: SecretKeys) -> int:
     """
     keys.begin_rotation()
     count = await database.write(partial(rows.reseal, keys=keys))
-    keys.end_rotation()
+    keys.end_rotation(used=await database.read(rows.key_ids))
     return count
 
 
-async def forget(database: Database, *, keys: SecretKeys) -> int:
+async def forget(database: Runner, *, keys: SecretKeys) -> int:
     """Delete what cannot be decrypted by any key of the file; returns how many secrets that were.
 
     Raises:
