@@ -124,10 +124,11 @@ class Following:
         for revision, session in self.session_polls:
             assert session_at(self.sessions[session["id"]].updates, revision) == session, revision
         told = [update["revision"] for update in self.devices.updates]
-        for revision, devices in self.device_polls:
-            if revision in told:
-                upto = len(told) - told[::-1].index(revision)
-                assert devices_after(self.devices.updates[:upto]) == devices, revision
+        at_once = [(revision, devices) for revision, devices in self.device_polls if revision in told]
+        assert at_once, "nothing was read when something was told"
+        for revision, devices in at_once:
+            upto = len(told) - told[::-1].index(revision)
+            assert devices_after(self.devices.updates[:upto]) == devices, revision
         await self._compare_events(client)
 
     async def _compare_events(self, client: Client) -> None:

@@ -17,6 +17,7 @@ SCHEMA = build_schema(strawberry.Schema)._schema
 SERIES = "started_at step points warning series { metric unit agent_id device_id values maximum }"
 DEVICES = f"""query ($id: String!, $points: Int) {{ device_history(agent_id: $id, points: $points) {{ {SERIES} }} }}"""
 WAIT_S = 120
+POLL_S = 0.1
 
 
 def asked(client: httpx.Client, query: str, **variables: Any) -> dict[str, Any]:
@@ -31,6 +32,7 @@ def measured(client: httpx.Client) -> dict[str, Any]:
         found: dict[str, Any] = asked(client, DEVICES, id="demo-1", points=2000)["data"]["device_history"]
         if found["series"]:
             return found
+        time.sleep(POLL_S)
     raise AssertionError("nothing was measured")
 
 
