@@ -96,6 +96,18 @@ async def test_what_can_be_done_in_it(walled: Stand, agent_home: Path) -> None:
     assert (agent_home / "sessions" / session / "result" / "it").read_text() == "result\n"
 
 
+@pytest.mark.parametrize(("name", "variable"), [("printer", "some.dotted-name"), ("-x", "A"), ("with=sign", "A")])
+async def test_its_variables_are_all_there(walled: Stand, agent_home: Path, name: str, variable: str) -> None:
+    """Those that a shell could not name, too; whatever the program is called."""
+    program = agent_home.parent / "writable" / name
+    program.write_text("#!/usr/bin/env python3\nimport os\nprint(*os.environ)\n")
+    program.chmod(0o755)
+    path = f"{program.parent}:/usr/local/bin:/usr/bin:/bin"
+    asked = replace(order(name), sandbox=SandboxProfile.STANDARD, environment={"PATH": path, variable: "its"})
+    assert (await walled.run(asked)).exit_code == 0
+    assert variable in walled.output(asked.kernel_id).split()
+
+
 async def test_its_variables_run_nothing_outside(walled: Stand, agent_home: Path) -> None:
     """What the job preloads is looked for inside, where it is not, and never by the program that makes the sandbox."""
     library = agent_home.parent / "library.so"

@@ -10,9 +10,6 @@ import os
 from descendants import children  # type: ignore[import-not-found] # siblings: the folder is run as a program
 from order import Order  # type: ignore[import-not-found]
 
-_SHELL = b"/bin/sh"
-_EXECUTE = b'exec "$0" "$@"'
-"""Looks the program up in the job's own PATH, and ends with 126 or 127 as a shell does where it cannot be run."""
 _MARK = b"ALIQUOT_ATTEMPT"
 
 
@@ -35,7 +32,7 @@ def enter(order: Order, tell: int) -> None:
     os.set_inheritable(tell, True)
     words = [program, b"--args", b"%d" % file, b"--json-status-fd", b"%d" % tell, b"--"]
     environment = {_MARK: order.environment[_MARK]}
-    os.execve(program, [*words, _SHELL, b"-c", _EXECUTE, *order.argv], environment)
+    os.execve(program, [*words, *_looked_up(order.argv)], environment)
 
 
 def was_entered(status: int) -> bool:
@@ -62,3 +59,13 @@ def job_of(child: int) -> int | None:
         for job in children(first):
             return int(job)
     return None
+
+
+def _looked_up(argv: list[bytes]) -> list[bytes]:
+    """A command that looks the program up in the job's own PATH, and ends with 126 or 127 where it cannot be run.
+
+    env(1) takes a name with an equals sign for a variable; a shell does not, but drops variables that it cannot name.
+    """
+    if b"=" in argv[0]:
+        return [b"/bin/sh", b"-c", b'exec "$0" "$@"', *argv]
+    return [b"/usr/bin/env", b"--", *argv]
