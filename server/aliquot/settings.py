@@ -27,9 +27,9 @@ from aliquot.execution.agent.default_folder import default_data_folder as defaul
 from aliquot.execution.agent.memory_watch import MemoryPolicy
 from aliquot.execution.devices.division_tables import AgentTable, DevicesTable, Division, ResourceTable
 from aliquot.execution.keeping_settings import KeepingSettings
-from aliquot.execution.setting_errors import wrong
 from aliquot.service.accounts.trust import Trust
 from aliquot.service.command_checks.settings import CommandCheckSettings
+from aliquot.service.setting_errors import wrong
 from aliquot.store.history.history_settings import HistorySettings
 from aliquot.store.secrets.settings import SecretSettings
 

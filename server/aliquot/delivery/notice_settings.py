@@ -5,11 +5,11 @@ from dataclasses import replace
 from typing import Annotated
 
 from pydantic import Field, field_validator
-from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, NoDecode
 
 from aliquot.delivery.receiver_tables import AnyReceiver, Table
 from aliquot.service.notices.rules import DEFAULTS
+from aliquot.service.setting_errors import wrong
 from aliquot_schema.notices import AlertRule, NoticeRule, Severity
 
 
@@ -59,6 +59,5 @@ class NoticeSettings(BaseSettings):
         names = [receiver.name for receiver in receivers]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
-            words = f"two receivers have the name {twice[0]}"
-            raise PydanticCustomError("wrong", "{words}", {"words": words})
+            raise wrong(f"two receivers have the name {twice[0]}")
         return receivers

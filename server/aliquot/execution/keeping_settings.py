@@ -8,8 +8,8 @@ from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings
 
 from aliquot.execution.disk_rules import DiskRules
-from aliquot.execution.setting_errors import wrong
 from aliquot.service.retention.periods import Periods, parse_period
+from aliquot.service.setting_errors import wrong
 from aliquot_schema.errors import InvalidAmount
 from aliquot_schema.sizes import format_size, parse_size
 

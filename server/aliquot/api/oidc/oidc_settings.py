@@ -4,10 +4,10 @@ from typing import Literal
 from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator
-from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings
 
 from aliquot.service.accounts.names import project_names
+from aliquot.service.setting_errors import wrong
 from aliquot_schema.errors import InvalidRequest
 
 RoleName = Literal["viewer", "user", "operator", "admin"]
@@ -49,8 +49,7 @@ class OidcSettings(BaseSettings):
     @classmethod
     def _is_safe(cls, issuer: str | None) -> str | None:
         if issuer is not None and not is_safe(issuer):
-            words = "give the address of the provider, https://...; plain http is for this machine alone"
-            raise PydanticCustomError("wrong", "{words}", {"words": words})
+            raise wrong("give the address of the provider, https://...; plain http is for this machine alone")
         return issuer
 
     @field_validator("oidc_projects")
@@ -60,7 +59,7 @@ class OidcSettings(BaseSettings):
             try:
                 project_names([name])
             except InvalidRequest as error:
-                raise PydanticCustomError("wrong", "{words}", {"words": error.message}) from None
+                raise wrong(error.message) from None
         return projects
 
 

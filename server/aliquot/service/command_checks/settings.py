@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field, field_validator
-from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, NoDecode
 
 from aliquot.service.command_checks.rules import PATIENCE_S, CommandRules
+from aliquot.service.setting_errors import wrong
 
 
 class CommandCheckSettings(BaseSettings):
@@ -46,13 +46,12 @@ class CommandCheckSettings(BaseSettings):
             try:
                 re.compile(str(pattern))
             except re.error as error:
-                words = f"{pattern} is no regular expression: {error}"
-                raise PydanticCustomError("wrong", "{words}", {"words": words}) from None
+                raise wrong(f"{pattern} is no regular expression: {error}") from None
         return given
 
     @field_validator("command_check")
     @classmethod
     def _is_absolute(cls, value: Path | None) -> Path | None:
         if value is not None and not value.is_absolute():
-            raise PydanticCustomError("wrong", "{words}", {"words": "give an absolute path"})
+            raise wrong("give an absolute path")
         return value

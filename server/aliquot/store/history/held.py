@@ -1,8 +1,8 @@
 """The record of who held what, read for history, a page at a time."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from functools import partial
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Connection, Select, and_, func, literal, or_, select, tuple_
 
@@ -10,26 +10,15 @@ from aliquot.service.history.held import Held
 from aliquot.store.archive.past_holdings import KIND as HOLDINGS_KIND
 from aliquot.store.audit.following import MARK, follow
 from aliquot.store.audit.tables import HOLDINGS, MARKS
+from aliquot.store.runner import Runner
 from aliquot.store.seals import seals
 from aliquot.store.tables import SESSIONS
 from aliquot_schema.ids import LEASE_PREFIX, SESSION_PREFIX, AgentId, DeviceId, ProjectId, SessionId, SlotName, UserId
 from aliquot_schema.sessions import DEFAULT_PROJECT
 
-T = TypeVar("T")
-
 PAGE: Final = 1_000
 _KEY: Final = (HOLDINGS.c.ended_us, HOLDINGS.c.lease_id, HOLDINGS.c.device_id, HOLDINGS.c.slot)
 _IS_ACCELERATOR: Final = HOLDINGS.c.slot.contains(".", autoescape=True)
-
-
-class Runner(Protocol):
-    """Runs functions of a connection, and says `StoreUnavailable` when the database fails."""
-
-    async def write(self, work: Callable[[Connection], T]) -> T:
-        """Run what makes its own transactions."""
-
-    async def read(self, work: Callable[[Connection], T]) -> T:
-        """Run what only reads."""
 
 
 class DatabaseHeld:

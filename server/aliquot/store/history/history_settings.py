@@ -3,10 +3,10 @@
 from typing import Final
 
 from pydantic import Field, ValidationInfo, field_validator
-from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings
 
 from aliquot.service.retention.periods import parse_period
+from aliquot.service.setting_errors import wrong
 from aliquot.store.history.tiers import DAY_US, HOUR_US, Kept
 
 _LEAST_US: Final = {"keep_readings": 3 * HOUR_US, "keep_minutes": 2 * DAY_US, "keep_hours": 2 * DAY_US}
@@ -43,12 +43,8 @@ class HistorySettings(BaseSettings):
         try:
             kept_us = parse_period(value)
         except ValueError as error:
-            raise _wrong(str(error)) from None
+            raise wrong(str(error)) from None
         least_us = _LEAST_US[info.field_name or ""]
         if kept_us is not None and kept_us < least_us:
-            raise _wrong(f"give at least {least_us // HOUR_US}h: it is summed up before it goes")
+            raise wrong(f"give at least {least_us // HOUR_US}h: it is summed up before it goes")
         return value
-
-
-def _wrong(words: str) -> PydanticCustomError:
-    return PydanticCustomError("wrong", "{words}", {"words": words})

@@ -7,7 +7,7 @@ from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, NoDecode
 
 from aliquot.execution.agent.confinement.rules import PROCESSES, ConfinementRules, Mount, SandboxMode
-from aliquot.execution.setting_errors import wrong
+from aliquot.service.setting_errors import wrong
 from aliquot_schema.confinement import LIMIT_MAX
 from aliquot_schema.errors import InvalidAmount
 from aliquot_schema.sizes import parse_size
