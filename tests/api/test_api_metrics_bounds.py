@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from aliquot.service.measuring.session_counts import FAILURES
-from aliquot_schema.events import Entity, Event
 from aliquot_schema.ids import DeviceId, SessionId, UserId
 from aliquot_schema.sessions import Failure
 from aliquot_schema.states import SessionState
@@ -15,6 +14,7 @@ from allocation_devices import gpu
 from api_server import BEARER
 from core_records import agent, session
 from metrics_cluster import Scraped, node, scraped
+from service_events import event_of
 
 pytestmark = pytest.mark.anyio
 
@@ -53,19 +53,7 @@ def end_oddly(server: Scraped, odd: str, number: int) -> None:
         failure=Failure(code=odd, message=odd),
     )
     server.office.state.load([ended], revision=server.office.state.revision, ended_complete=True)
-    event = Event(
-        number=number,
-        at_us=9,
-        kind="session.failed",
-        entity=Entity.SESSION,
-        entity_id=ended.id,
-        entity_version=1,
-        actor=odd,
-        request_id=odd,
-        epoch=1,
-        pass_number=None,
-        record=ended,
-    )
+    event = event_of(ended, "session.failed", number=number, actor=odd, request_id=odd)
     server.measures.take(event)
     server.measures.take(replace(event, kind=odd))
 

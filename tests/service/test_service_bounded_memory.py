@@ -8,31 +8,19 @@ import store_records as make
 from aliquot.core.predict import Predictor
 from aliquot.service.rows import QueueRows
 from aliquot.service.state import State
-from aliquot_schema.events import Entity, Event, Record
+from aliquot_schema.events import Record
 from aliquot_schema.leases import EndEvidence
 from aliquot_schema.states import KernelState, SessionState
+from service_events import event_of
 
 KEPT = 100
 SESSIONS = 3000
 
 
-def told(state: State, record: Record, entity: Entity) -> None:
+def told(state: State, record: Record) -> None:
     """The next event."""
-    state.apply(
-        Event(
-            number=state.revision + 1,
-            at_us=state.revision,
-            kind=f"{entity}.changed",
-            entity=entity,
-            entity_id=record.id,
-            entity_version=record.version,
-            actor="ann",
-            request_id=None,
-            epoch=1,
-            pass_number=None,
-            record=record,
-        )
-    )
+    kind = f"{type(record).__name__.lower()}.changed"
+    state.apply(event_of(record, kind, number=state.revision + 1, at_us=state.revision))
 
 
 def live_and_end(state: State, number: int) -> None:
@@ -42,15 +30,15 @@ def live_and_end(state: State, number: int) -> None:
     running = make.moved(queued, SessionState.RUNNING, attempt=1, started_us=queued.queued_us)
     kernel = make.kernel(running)
     lease = make.lease(kernel)
-    told(state, queued, Entity.SESSION)
-    told(state, running, Entity.SESSION)
-    told(state, kernel, Entity.KERNEL)
-    told(state, lease, Entity.LEASE)
+    told(state, queued)
+    told(state, running)
+    told(state, kernel)
+    told(state, lease)
     exited = replace(kernel, version=2, state=KernelState.EXITED, ended_us=running.queued_us + 10**6)
-    told(state, exited, Entity.KERNEL)
+    told(state, exited)
     released = replace(lease, version=2, released_us=exited.ended_us, evidence=EndEvidence.EXIT_FILE)
-    told(state, released, Entity.LEASE)
-    told(state, make.moved(running, SessionState.COMPLETED, ended_us=exited.ended_us), Entity.SESSION)
+    told(state, released)
+    told(state, make.moved(running, SessionState.COMPLETED, ended_us=exited.ended_us))
     state.queue_rows.queue()  # these two as every pass does
     state.running_rows.rows()
 
@@ -68,7 +56,7 @@ def large(part: object, path: str, *, seen: set[int]) -> Iterator[tuple[str, int
 
 def test_what_is_in_memory_does_not_grow_with_what_has_ended() -> None:
     state = State(ended_kept=KEPT)
-    told(state, make.agent(), Entity.AGENT)
+    told(state, make.agent())
     for number in range(SESSIONS):
         live_and_end(state, number)
     assert len(state.sessions) == KEPT
@@ -77,7 +65,7 @@ def test_what_is_in_memory_does_not_grow_with_what_has_ended() -> None:
 
 def test_those_that_the_store_is_about_to_lose_are_forgotten_but_for_those_that_are_needed() -> None:
     state = State(ended_kept=KEPT)
-    told(state, make.agent(), Entity.AGENT)
+    told(state, make.agent())
     for number in range(3):
         live_and_end(state, number)
     first, second, third = state.sessions

@@ -14,12 +14,12 @@ from aliquot.service.measuring.log_fields import log_fields, logging_with
 from aliquot.service.measuring.session_news import SessionNews
 from aliquot.service.state import State
 from aliquot_schema.devices import DeviceId
-from aliquot_schema.events import Entity, Event, Record
 from aliquot_schema.leases import EndEvidence
 from aliquot_schema.sessions import Failure, SessionSpec
 from aliquot_schema.slots import ResourceSlot
 from aliquot_schema.states import KernelState, SessionState
 from core_records import SLOT, agent, kernel, lease_of, session
+from service_events import event_of
 
 pytestmark = pytest.mark.anyio
 
@@ -140,22 +140,6 @@ async def test_tasks_that_are_begun_inside_keep_the_fields() -> None:
     assert await look() == {}
 
 
-def event(record: Record, kind: str, entity: Entity) -> Event:
-    return Event(
-        number=1,
-        at_us=1,
-        kind=kind,
-        entity=entity,
-        entity_id=record.id,
-        entity_version=1,
-        actor="ann",
-        request_id=None,
-        epoch=1,
-        pass_number=None,
-        record=record,
-    )
-
-
 SECRET = SessionSpec(argv=("env", "TOKEN=hunter2"), environment={"PASSWORD": "hunter2"}, slots=ResourceSlot({SLOT: 1}))
 
 
@@ -165,7 +149,7 @@ def test_who_was_given_devices_is_told_once_the_state_holds_it(lines: Lines) -> 
     given = session(SessionState.SCHEDULED, queued_us=1_000_000, scheduled_us=3_500_000, spec=SECRET)
     rank = kernel(KernelState.GRANTED)
     news = SessionNews(state)
-    news.take(event(given, "session.scheduled", Entity.SESSION))
+    news.take(event_of(given, "session.scheduled"))
     assert lines.plain == []
     lease = lease_of(rank, spec={"cuda.shares": {DeviceId("cuda0"): 500}})
     state.load((agent(), given, rank, lease), revision=1, ended_complete=True)
@@ -183,11 +167,11 @@ def test_failed_allocations_are_told_with_their_reason(lines: Lines) -> None:
     news = SessionNews(State())
     failure = Failure(code="dependency", message="hunter2")
     never = session(SessionState.FAILED, failure=failure, spec=SECRET)
-    news.take(event(never, "session.failed", Entity.SESSION))
+    news.take(event_of(never, "session.failed"))
     refused = lease_of(kernel(KernelState.EXITED), evidence=EndEvidence.REFUSED)
-    news.take(event(refused, "lease.released", Entity.LEASE))
+    news.take(event_of(refused, "lease.released"))
     ran = session(SessionState.FAILED, started_us=5)
-    news.take(event(ran, "session.failed", Entity.SESSION))
+    news.take(event_of(ran, "session.failed"))
     told = [(line["event"], line["session_id"], line["reason"]) for line in lines.objects]
     assert told == [
         ("allocation_failed", never.id, "dependency"),

@@ -21,28 +21,12 @@ from aliquot.service.measuring.tallies import Histogram, Tally
 from aliquot.service.ports import StaleVersion, StoreUnavailable
 from aliquot.service.state import State
 from aliquot_schema.devices import DeviceReading
-from aliquot_schema.events import Entity, Event
 from aliquot_schema.ids import AgentId, DeviceId, SessionId
 from aliquot_schema.intervals import Intervals
-from aliquot_schema.sessions import ArrayTasks, Session
+from aliquot_schema.sessions import ArrayTasks
 from aliquot_schema.states import KernelState, SessionState
 from core_records import agent, kernel, lease_of, session
-
-
-def event(record: Session, what: str) -> Event:
-    return Event(
-        number=1,
-        at_us=1,
-        kind=f"session.{what}",
-        entity=Entity.SESSION,
-        entity_id=record.id,
-        entity_version=record.version,
-        actor="ann",
-        request_id=None,
-        epoch=1,
-        pass_number=None,
-        record=record,
-    )
+from service_events import event_of
 
 
 async def until(is_so: Callable[[], bool]) -> None:
@@ -74,7 +58,7 @@ def test_the_course_of_a_session_is_counted_once_each() -> None:
     running = replace(scheduled, version=4, state=SessionState.RUNNING, started_us=32_000_000)
     ended = replace(running, version=5, state=SessionState.COMPLETED, ended_us=42_000_000)
     for record, what in ((queued, "queued"), (scheduled, "scheduled"), (running, "running"), (ended, "completed")):
-        counts.take(event(record, what))
+        counts.take(event_of(record, f"session.{what}"))
     assert counts.submitted.sums() == counts.started.sums() == {(): 1.0}
     assert counts.ended.sums() == {("completed",): 1.0, ("failed",): 0.0, ("canceled",): 0.0}
     assert counts.waits.shown()[0][2] == 30.0
@@ -84,8 +68,8 @@ def test_the_course_of_a_session_is_counted_once_each() -> None:
 def test_a_second_attempt_is_a_second_start_and_no_second_wait() -> None:
     counts = SessionCounts()
     again = session(SessionState.SCHEDULED, version=7, attempt=2, scheduled_us=9)
-    counts.take(event(again, "scheduled"))
-    counts.take(event(replace(again, state=SessionState.RUNNING, started_us=9), "running"))
+    counts.take(event_of(again, "session.scheduled"))
+    counts.take(event_of(replace(again, state=SessionState.RUNNING, started_us=9), "session.running"))
     assert counts.started.sums() == {(): 1.0}
     assert counts.waits.shown()[0][1][-1] == 0
 
@@ -93,10 +77,10 @@ def test_a_second_attempt_is_a_second_start_and_no_second_wait() -> None:
 def test_an_array_is_no_session_and_its_tasks_are() -> None:
     counts = SessionCounts()
     array = session(tasks=ArrayTasks(waiting=Intervals.parse("0-9")))
-    counts.take(event(array, "queued"))
-    counts.take(event(replace(array, state=SessionState.RUNNING), "running"))
+    counts.take(event_of(array, "session.queued"))
+    counts.take(event_of(replace(array, state=SessionState.RUNNING), "session.running"))
     task = session(SessionState.SCHEDULED, id=SessionId("ses_1_0"), version=1, attempt=1, scheduled_us=5)
-    counts.take(event(task, "scheduled"))
+    counts.take(event_of(task, "session.scheduled"))
     assert counts.submitted.sums() == {(): 1.0}
     assert counts.started.sums() == {(): 0.0}
 
@@ -123,7 +107,7 @@ def test_a_promise_that_nobody_makes_any_more_is_withdrawn_once() -> None:
 def test_sessions_that_begin_are_heard_by_the_promises() -> None:
     measures = Measures()
     measures.promises.note({session().id: 10})
-    measures.take(event(session(SessionState.SCHEDULED, scheduled_us=10), "scheduled"))
+    measures.take(event_of(session(SessionState.SCHEDULED, scheduled_us=10), "session.scheduled"))
     assert measures.promises.ended.sums()["kept",] == 1.0
 
 

@@ -6,8 +6,9 @@ import pytest
 
 from aliquot.service.notices.catching_up import FAR, first_recent
 from aliquot_schema.errors import InvalidRequest
-from aliquot_schema.events import Entity, Event
+from aliquot_schema.events import Event
 from aliquot_schema.notices import NoticeMark
+from service_events import event_of
 
 pytestmark = pytest.mark.anyio
 
@@ -24,21 +25,8 @@ class Log:
         self.asked.append(after)
         if after < self.removed:
             raise InvalidRequest("they were removed as too old", field="after")
-        number, mark = after + 1, NoticeMark()
-        event = Event(
-            number=number,
-            at_us=number * 1_000_000,
-            kind="notice_mark.moved",
-            entity=Entity.NOTICE_MARK,
-            entity_id=mark.id,
-            entity_version=1,
-            actor="system:notices",
-            request_id=None,
-            epoch=1,
-            pass_number=None,
-            record=mark,
-        )
-        return (event,)
+        number = after + 1
+        return (event_of(NoticeMark(), "notice_mark.moved", number=number, at_us=number * 1_000_000),)
 
 
 @pytest.mark.parametrize(("after", "removed"), [(0, 0), (5_000, 0), (0, 400_000), (3_999_990, 0)])

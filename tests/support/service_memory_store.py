@@ -5,40 +5,12 @@ from collections.abc import Callable
 
 from aliquot.service.live.trails import session_of
 from aliquot.service.ports import Batch, DuplicateKey, Loaded, NotLeader, SessionQuery, StaleVersion
-from aliquot_schema.accounts import ApiKey, User
-from aliquot_schema.agents import Agent, KnownSlot
-from aliquot_schema.events import Entity, Event, Record
-from aliquot_schema.findings import Finding
+from aliquot_schema.events import Event, Record
 from aliquot_schema.ids import SessionId, UserId
 from aliquot_schema.leases import Kernel, Lease
-from aliquot_schema.notices import Alert, Delivery, NoticeMark, NoticeRule, Subscriber
-from aliquot_schema.orchestration import Orchestration
-from aliquot_schema.policies import PolicyDocument
-from aliquot_schema.quotas import Account, Quota
-from aliquot_schema.secrets import SecretNames
 from aliquot_schema.session_lists import SessionFilter
 from aliquot_schema.sessions import Session
-
-ENTITIES: dict[type, Entity] = {
-    Session: Entity.SESSION,
-    Kernel: Entity.KERNEL,
-    Lease: Entity.LEASE,
-    Agent: Entity.AGENT,
-    KnownSlot: Entity.SLOT,
-    PolicyDocument: Entity.POLICY,
-    Quota: Entity.QUOTA,
-    Account: Entity.ACCOUNT,
-    Finding: Entity.FINDING,
-    Orchestration: Entity.ORCHESTRATION,
-    User: Entity.USER,
-    ApiKey: Entity.KEY,
-    NoticeRule: Entity.NOTICE_RULE,
-    Alert: Entity.ALERT,
-    Delivery: Entity.DELIVERY,
-    Subscriber: Entity.SUBSCRIBER,
-    NoticeMark: Entity.NOTICE_MARK,
-    SecretNames: Entity.SECRETS,
-}
+from service_events import event_of
 
 
 class MemoryStore:
@@ -68,18 +40,15 @@ class MemoryStore:
         self.rows = changed
         first = len(self.log) + 1
         events = tuple(
-            Event(
+            event_of(
+                write.record,
+                write.kind,
                 number=first + place,
                 at_us=batch.at_us,
-                kind=write.kind,
-                entity=ENTITIES[type(write.record)],
-                entity_id=write.record.id,
-                entity_version=write.record.version,
                 actor=batch.actor,
                 request_id=batch.request_id,
                 epoch=self.epoch,
                 pass_number=batch.pass_number,
-                record=write.record,
             )
             for place, write in enumerate(batch.writes)
         )
