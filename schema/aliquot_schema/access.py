@@ -129,6 +129,7 @@ REST: Final[Mapping[str, Access]] = {
             "orchestrator_status",
             "queue",
             "queue_statistics",
+            "sessions",
         ),
         LOOK,
     ),

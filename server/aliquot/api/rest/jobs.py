@@ -58,6 +58,17 @@ class Queue(Struct, kw_only=True):
     revision: int
 
 
+class Sessions(Struct, kw_only=True):
+    """A piece of those that match."""
+
+    total_count: int
+    """Of all pieces."""
+    jobs: tuple[Job, ...]
+    next: str | None
+    """For `after`, in the same order; null at the end."""
+    revision: int
+
+
 _PLAIN = frozenset(Job.__struct_fields__) - {"job_id", "priority"}
 
 

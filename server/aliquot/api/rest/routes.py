@@ -9,14 +9,14 @@ from starlette.routing import Route
 
 from aliquot.api.contexts import Contexts
 from aliquot.api.query_rates import QueryRates
-from aliquot.api.rest import cluster, orchestrator, queue
+from aliquot.api.rest import cluster, orchestrator, queue, sessions
 from aliquot.api.rest.encoding import encoded
 from aliquot.api.rest.endpoint import RestEndpoint
 from aliquot.api.rest.openapi import document
 
 Answer = Callable[[Request], Awaitable[Response]]
 
-OPERATIONS: Final = (*cluster.OPERATIONS, *queue.OPERATIONS, *orchestrator.OPERATIONS)
+OPERATIONS: Final = (*cluster.OPERATIONS, *queue.OPERATIONS, *sessions.OPERATIONS, *orchestrator.OPERATIONS)
 DOCUMENT_PATH: Final = "/openapi.json"
 API_VERSION: Final = "1"
 

@@ -1,70 +1,83 @@
 """`aliquot session list`: the sessions there are."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
-
-from typer import Option
+from functools import partial
+from typing import TYPE_CHECKING
 
 from aliquot.cli.connection.asking import connected
 from aliquot.cli.connection.options import AsJson, AtServer, InCluster, TokenFile
 from aliquot.cli.connection.pages import nodes
 from aliquot.cli.connection.printing import asked, cells, console, moment, print_json, table
+from aliquot.cli.session import listing_options as options
+from aliquot.cli.session.listing_terms import one_of, range_of, states_of
 
 if TYPE_CHECKING:
-    from aliquot.client.generated.enums import SessionState
-    from aliquot.client.generated.session_filters import SessionFilter
     from aliquot.client.generated.sessions import Session
-
-States = Annotated[list[str] | None, Option("--state", help="In this state; may be given several times.")]
-Owner = Annotated[list[str] | None, Option("--owner", help="Submitted by this user.")]
-Mine = Annotated[bool, Option("--mine", help="Submitted by whoever asks.")]
-All = Annotated[bool, Option("--all", help="Ended ones too.")]
-Last = Annotated[int, Option("--last", "-n", min=1, help="So many, the newest.")]
 
 
 def list_sessions(
-    state: States = None,
-    owner: Owner = None,
-    mine: Mine = False,
-    name: Annotated[str | None, Option(help="With exactly this name.")] = None,
-    all_states: All = False,
-    last: Last = 50,
+    state: options.States = None,
+    owner: options.Owners = None,
+    mine: options.Mine = False,
+    project: options.Projects = None,
+    priority: options.Priorities = None,
+    name: options.Name = None,
+    search: options.Search = None,
+    array: options.ArrayId = None,
+    pool: options.Pools = None,
+    agent: options.Agents = None,
+    node: options.Nodes = None,
+    device: options.Devices = None,
+    queued_since: options.QueuedSince = None,
+    queued_until: options.QueuedUntil = None,
+    started_since: options.StartedSince = None,
+    started_until: options.StartedUntil = None,
+    ended_since: options.EndedSince = None,
+    ended_until: options.EndedUntil = None,
+    exit_code: options.ExitCodes = None,
+    failure: options.Failures = None,
+    order: options.Order = "newest",
+    all_states: options.All = False,
+    last: options.Last = 50,
     cluster: InCluster = None,
     server: AtServer = None,
     token_file: TokenFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """List sessions, the newest first: those that have not ended, unless something else is asked."""
+    """List sessions: those that have not ended, unless a state, a name, or how or when they ended is asked for."""
+    from aliquot.client.generated.enums import SessionOrder
+    from aliquot.client.generated.session_filters import SessionFilter
+
+    ended_at = range_of(ended_since, ended_until, option="--ended")
+    by = one_of(SessionOrder, order, option="--order")
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
-        owners = [*(owner or ()), *([client.me().name] if mine else [])]
-        wanted = _filter(states=state, owners=owners, name=name, all_states=all_states)
-        found = list(nodes(lambda first, after: client.sessions(filter=wanted, first=first, after=after), first=last))
+        wanted = SessionFilter(
+            states=states_of(state, all_states=bool(all_states or name or ended_at or exit_code or failure)),
+            owners=[*(owner or ()), *([client.me().name] if mine else [])],
+            projects=project,
+            priorities=priority,
+            name=name,
+            search=search,
+            array_id=array,
+            pools=pool,
+            agents=agent,
+            nodes=node,
+            devices=device,
+            queued_at=range_of(queued_since, queued_until, option="--queued"),
+            started_at=range_of(started_since, started_until, option="--started"),
+            ended_at=ended_at,
+            exit_codes=exit_code,
+            failures=failure,
+        )
+        ask = partial(client.sessions, filter=wanted, order=by)
+        found = list(nodes(lambda first, after: ask(first=first, after=after), first=last))
+    _print(found, as_json=as_json)
+
+
+def _print(found: "Sequence[Session]", *, as_json: bool) -> None:
     if as_json:
         print_json(found)
-    else:
-        _print(found)
-
-
-def _filter(*, states: list[str] | None, owners: list[str], name: str | None, all_states: bool) -> "SessionFilter":
-    from aliquot.client.generated.enums import SessionState
-    from aliquot.client.generated.session_filters import SessionFilter
-    from aliquot.client.session_calls import ENDED
-
-    going = [one for one in SessionState if one not in ENDED]
-    chosen = [_state(text) for text in states] if states else None if all_states or name else going
-    return SessionFilter(states=chosen, owners=owners or None, name=name)
-
-
-def _state(text: str) -> "SessionState":
-    from aliquot.cli.connection.asking import usage
-    from aliquot.client.generated.enums import SessionState
-
-    if text not in list(SessionState):
-        usage(f"--state {text}: it is one of {', '.join(SessionState)}")
-    return SessionState(text)
-
-
-def _print(found: "Sequence[Session]") -> None:
+        return
     if not found:
         print("no sessions; `aliquot session list --all` shows ended ones too")
         return

@@ -45,9 +45,17 @@ def seconds_of(text: str | None, *, option: str) -> float | None:
     """`90`, `90s`, `15m`, `2h30m`, `1d12h`. Ends when it is written in another way."""
     if text is None:
         return None
+    found = duration_s(text)
+    if found is None:
+        usage(f"{option} {text}: write it like 90s, 15m, 2h30m or 1d12h")
+    return found
+
+
+def duration_s(text: str) -> float | None:
+    """As `seconds_of`; None when it is written in another way."""
     found = _DURATION.fullmatch(text)
     if found is None or not text:
-        usage(f"{option} {text}: write it like 90s, 15m, 2h30m or 1d12h")
+        return None
     return sum(float(part) * unit for part, unit in zip(found.groups(), _SECONDS, strict=True) if part)
 
 

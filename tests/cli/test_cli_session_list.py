@@ -1,0 +1,85 @@
+"""`aliquot session list`: what its options ask for, and what a server answers."""
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from aliquot.cli import main
+from aliquot.cli.session.listing_terms import moment_of, one_of, range_of, states_of
+from aliquot.client.generated.enums import SessionOrder, SessionState
+from rest_server import RestServer, rest_server
+
+
+@pytest.fixture
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RestServer]:
+    """One that places nothing, and that is asked unless another one is named."""
+    with rest_server(tmp_path, "--stopped") as running:
+        monkeypatch.setenv("ALIQUOT_SERVER", running.address)
+        monkeypatch.setenv("ALIQUOT_TOKEN", running.token)
+        yield running
+
+
+def _run(*words: str, code: int = 0) -> str:
+    result = CliRunner().invoke(main, ["session", "list", *words])
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+def _names(*words: str) -> list[str]:
+    return [one["name"] for one in json.loads(_run("--json", *words))]
+
+
+def test_sessions_are_listed_in_the_order_and_by_what_is_asked(server: RestServer) -> None:
+    with server.client() as http:
+        for name, priority in (("b", "high"), ("a", "low"), ("c", "critical")):
+            http.post("/queue/submit", json={"command": "true", "name": name, "priority": priority}).raise_for_status()
+    assert _names() == ["c", "a", "b"]
+    assert _names("--order", "priority-desc", "-n", "2") == ["c", "b"]
+    assert _names("--order", "name_asc", "--priority", "high", "--priority", "low", "--queued-since", "1h") == [
+        "a",
+        "b",
+    ]
+    assert _names("--agent", "nobody", "--all") == _names("--ended-since", "1d") == []
+    assert "it is one of newest, oldest" in _run("--order", "up", code=2)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("2026-03-01", datetime(2026, 3, 1, tzinfo=UTC)),
+        ("2026-03-01T12:00+02:00", datetime(2026, 3, 1, 10, tzinfo=UTC)),
+        (None, None),
+    ],
+)
+def test_moments(text: str | None, expected: datetime | None) -> None:
+    assert moment_of(text, option="--since") == expected
+
+
+def test_so_long_ago_is_reckoned_from_now() -> None:
+    day, hour = moment_of("1d", option="--since"), moment_of("1h", option="--since")
+    assert day is not None
+    assert hour is not None
+    assert timedelta(hours=22) < hour - day < timedelta(hours=24)
+
+
+@pytest.mark.parametrize("text", ["soon", "2026-13-01", "", "-1h", "99999999999d"])
+def test_wrong_times_are_told(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(typer.Exit) as caught:
+        range_of(None, text, option="--ended")
+    assert caught.value.exit_code == 2
+    assert "--ended-until" in capsys.readouterr().err
+
+
+def test_those_that_ended_are_left_out_unless_they_are_meant() -> None:
+    going = states_of(None, all_states=False)
+    assert going is not None
+    assert SessionState.RUNNING in going
+    assert SessionState.FAILED not in going
+    assert states_of(None, all_states=True) is None
+    assert states_of(["failed"], all_states=False) == [SessionState.FAILED]
+    assert one_of(SessionOrder, "gpus-desc", option="--order") is SessionOrder.GPUS_DESC
