@@ -9,7 +9,7 @@ from sqlalchemy import Connection, Table, delete, func, select
 
 import store_records as make
 from aliquot.service.ports import Store
-from aliquot.store.archive.sessions import old, remove
+from aliquot.store.archive.sessions import OLD_SESSIONS, old
 from aliquot.store.audit.following import follow_all
 from aliquot.store.audit.tables import HOLDINGS
 from aliquot.store.store import DatabaseStore
@@ -90,7 +90,7 @@ async def test_what_belongs_to_a_session_goes_with_it_unless_it_was_changed_mean
     assert isinstance(store, DatabaseStore)
     await store.commit(make.batch(make.moved(changed, SessionState.QUEUED, ended_us=None)))
     versions = {gone.id: 1, changed.id: 1}
-    assert await store.write(partial(remove, versions=versions, epoch=None)) == 1
+    assert await store.write(partial(OLD_SESSIONS.remove, versions=versions, epoch=None)) == 1
     for table in (SESSIONS, KERNELS, LEASES, HOLDINGS):
         assert await store.read(partial(count, table=table)) == 1
 

@@ -9,6 +9,7 @@ from sqlmodel import Field
 from aliquot.store.tables import INT, METADATA, TEXT, Row
 
 EVENTS_KIND: Final = "events"
+HOLDINGS_KIND: Final = "holdings"
 
 
 class SealRow(Row, table=True):

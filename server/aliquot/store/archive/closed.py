@@ -2,20 +2,20 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
-from sqlalchemy import ColumnElement, Connection, Row, Table, delete, exists, select, true
+from sqlalchemy import ColumnElement, Connection, Row, Table, exists, select, true
 
 from aliquot.service.retention.ports import Kind
-from aliquot.store.archive.sealing import Stretch, check_epoch, next_id
+from aliquot.store.archive.old_rows import OldRows
 from aliquot.store.audit.tables import HOLDINGS
 from aliquot.store.outbox_tables import ALERTS, DELIVERIES
+from aliquot.store.seals import HOLDINGS_KIND
 from aliquot.store.tables import EVENTS, FINDINGS, LEASES
 from aliquot_schema.events import Entity
 
 ROWS_MAX: Final = 50_000
 """In one file."""
-HOLDINGS_KIND: Final = "holdings"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,36 +46,10 @@ def old(connection: Connection, kind: Kind, *, before_us: int) -> Sequence[Row[s
     return connection.execute(asked).all()
 
 
-def stretches(connection: Connection, kind: Kind, *, first: int, last: int) -> dict[str, tuple[Stretch, Sequence[Any]]]:
-    """What is sealed together, with its columns, by kind; the rows are still to be counted."""
-    return {
-        name: (Stretch(id=next_id(connection, name), kind=name, first=first, last=last, rows=0), tuple(table.c))
-        for name, table in _tables(kind).items()
-    }
-
-
-def rows_of(connection: Connection, kind: Kind, *, part: str, names: Sequence[str]) -> list[Row[Any]]:
-    """Rows by their ids; `part` is the kind itself, or the holdings that belong to it."""
-    table = _tables(kind)[part]
-    asked = select(table).where(_belongs(table, names)).order_by(*table.primary_key.columns)
-    return list(connection.execute(asked).all())
-
-
-def remove(connection: Connection, kind: Kind, versions: Mapping[str, int], *, epoch: int | None) -> int:
-    """Remove these, unless they were changed meanwhile; returns how many went."""
-    table = _CLOSED[kind].table
-    with connection.begin():
-        asked = select(table.c.id, table.c.version).where(table.c.id.in_(versions)).with_for_update()
-        names = [row.id for row in connection.execute(asked) if row.version == versions[row.id]]
-        for one in _tables(kind).values():
-            connection.execute(delete(one).where(_belongs(one, names)))
-        check_epoch(connection, epoch)  # at the end, as commits do: the other way round they could wait for each other
-        return len(names)
-
-
-def _tables(kind: Kind) -> dict[str, Table]:
+def old_rows(kind: Kind) -> OldRows:
+    """What goes together; leases with their holdings."""
     own = {kind.value: _CLOSED[kind].table}
-    return {**own, HOLDINGS_KIND: HOLDINGS} if kind is Kind.LEASES else own
+    return OldRows(tables={**own, HOLDINGS_KIND: HOLDINGS} if kind is Kind.LEASES else own, belongs=_belongs)
 
 
 def _belongs(table: Table, names: Sequence[str]) -> ColumnElement[bool]:

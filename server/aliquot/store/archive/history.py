@@ -12,8 +12,10 @@ from aliquot.service.retention.ports import AT_ONCE, HistoryDamaged, Kind, Seale
 from aliquot.store.archive import closed, events, passes, sessions
 from aliquot.store.archive.deposit import Deposit
 from aliquot.store.archive.folder import ArchiveFolder
+from aliquot.store.archive.old_rows import OldRows
 from aliquot.store.archive.sealing import Stretch, put_seals
 from aliquot.store.runner import Runner
+from aliquot.store.seals import HOLDINGS_KIND
 from aliquot.store.tables import EVENTS
 from aliquot_schema.ids import SessionId
 
@@ -75,36 +77,11 @@ class DatabaseHistory:
 
     async def seal_sessions(self, before_us: int) -> Sealed | None:
         found = await self._database.read(partial(sessions.old, before_us=before_us))
-        if not found:
-            return None
-        versions = {str(row.id): int(row.version) for row in found}
-        span = int(found[0].ended_us), int(found[-1].ended_us)
-        stretches = await self._database.read(partial(sessions.stretches, first=span[0], last=span[1]))
-        names = list(versions)
-        columns = {kind: (stretch, tuple(sessions.KINDS[kind].c)) for kind, stretch in stretches.items()}
-        async with Deposit(self._folder, columns) as deposit:
-            for first in range(0, len(names), AT_ONCE):
-                mine = names[first : first + AT_ONCE]
-                for kind in stretches:
-                    rows = await self._database.read(partial(sessions.rows_of, kind=kind, names=mine))
-                    await deposit.put(kind, rows, last=_last_held(kind, rows))
-            return await self._sealed(deposit, stretches[Kind.SESSIONS], versions=versions)
+        return await self._seal_rows(found, sessions.OLD_SESSIONS)
 
     async def seal_closed(self, kind: Kind, before_us: int) -> Sealed | None:
         found = await self._database.read(partial(closed.old, kind=kind, before_us=before_us))
-        if not found:
-            return None
-        versions = {str(row.id): int(row.version) for row in found}
-        span = int(found[0].ended_us), int(found[-1].ended_us)
-        told = await self._database.read(partial(closed.stretches, kind=kind, first=span[0], last=span[1]))
-        names = list(versions)
-        async with Deposit(self._folder, told) as deposit:
-            for first in range(0, len(names), AT_ONCE):
-                mine = names[first : first + AT_ONCE]
-                for part in told:
-                    rows = await self._database.read(partial(closed.rows_of, kind=kind, part=part, names=mine))
-                    await deposit.put(part, rows, last=_last_held(part, rows))
-            return await self._sealed(deposit, told[kind][0], versions=versions)
+        return await self._seal_rows(found, closed.old_rows(kind))
 
     async def remove_passes(self) -> int:
         return await self._database.write(partial(passes.remove, epoch=self._epoch))
@@ -113,11 +90,28 @@ class DatabaseHistory:
         return await self._database.write(partial(events.remove, epoch=self._epoch))
 
     async def remove_closed(self, kind: Kind, versions: Mapping[str, int]) -> int:
-        work = partial(closed.remove, kind=kind, versions=versions, epoch=self._epoch)
+        work = partial(closed.old_rows(kind).remove, versions=versions, epoch=self._epoch)
         return await self._database.write(work)
 
     async def remove_sessions(self, versions: Mapping[SessionId, int]) -> int:
-        return await self._database.write(partial(sessions.remove, versions=versions, epoch=self._epoch))
+        work = partial(sessions.OLD_SESSIONS.remove, versions=versions, epoch=self._epoch)
+        return await self._database.write(work)
+
+    async def _seal_rows(self, found: Sequence[Any], rows: OldRows) -> Sealed | None:
+        """Seal what was found to be old, the oldest first; None where that is nothing."""
+        if not found:
+            return None
+        versions = {str(row.id): int(row.version) for row in found}
+        span = int(found[0].ended_us), int(found[-1].ended_us)
+        told = await self._database.read(partial(rows.stretches, first=span[0], last=span[1]))
+        names = list(versions)
+        async with Deposit(self._folder, told) as deposit:
+            for first in range(0, len(names), AT_ONCE):
+                mine = names[first : first + AT_ONCE]
+                for kind in told:
+                    page = await self._database.read(partial(rows.read, kind=kind, names=mine))
+                    await deposit.put(kind, page, last=_last_held(kind, page))
+            return await self._sealed(deposit, told[rows.kind][0], versions=versions)
 
     async def _sealed(self, deposit: Deposit, stretch: Stretch, *, versions: Mapping[str, int] | None = None) -> Sealed:
         at_us = self._now_us()
@@ -140,4 +134,4 @@ class DatabaseHistory:
 
 def _last_held(kind: str, rows: Sequence[Row[Any]]) -> int:
     """When the last of some holdings ended: their sessions may have ended before. 0 = they are no holdings."""
-    return max((row.ended_us or 0 for row in rows), default=0) if kind == closed.HOLDINGS_KIND else 0
+    return max((row.ended_us or 0 for row in rows), default=0) if kind == HOLDINGS_KIND else 0

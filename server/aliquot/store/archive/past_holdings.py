@@ -10,15 +10,14 @@ from sqlalchemy import Connection, Row
 from aliquot.service.auditing.ports import Holding
 from aliquot.store.archive.folder import found_in
 from aliquot.store.archive.sealed_files import sealed_file
-from aliquot.store.seals import seals
+from aliquot.store.seals import HOLDINGS_KIND, seals
 
-KIND: Final = "holdings"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def seals_after(connection: Connection, *, first_us: int) -> list[Row[Any]]:
     """Seals of holdings of which some may have been held at that time or later."""
-    return [seal for seal in seals(connection, KIND) if seal.last > first_us]
+    return [seal for seal in seals(connection, HOLDINGS_KIND) if seal.last > first_us]
 
 
 def archived(

@@ -1,18 +1,18 @@
 """Old sessions, with their kernels, leases and holdings."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, Table, delete, exists, func, or_, select
+from sqlalchemy import ColumnElement, Connection, Row, Select, Table, exists, func, or_, select
 
-from aliquot.store.archive.sealing import Stretch, check_epoch, next_id
+from aliquot.service.retention.ports import Kind
+from aliquot.store.archive.old_rows import OldRows
 from aliquot.store.audit.tables import HOLDINGS
 from aliquot.store.mapping import SESSION
+from aliquot.store.seals import HOLDINGS_KIND
 from aliquot.store.tables import EVENTS, KERNELS, LEASES, SESSIONS
 from aliquot_schema.ids import SessionId
 
-KINDS: Final[Mapping[str, Table]] = {"sessions": SESSIONS, "kernels": KERNELS, "leases": LEASES, "holdings": HOLDINGS}
-"""One file each."""
 SESSIONS_MAX: Final = 50_000
 """In one file."""
 
@@ -28,29 +28,6 @@ def old(connection: Connection, *, before_us: int) -> Sequence[Row[str, int, int
     rows = connection.execute(asked.order_by(SESSIONS.c.ended_us, SESSIONS.c.id).limit(SESSIONS_MAX)).all()
     needed = _waited_for(connection)
     return [row for row in rows if row.id not in needed]
-
-
-def stretches(connection: Connection, *, first: int, last: int) -> dict[str, Stretch]:
-    """What is sealed together, by kind; the rows are still to be counted."""
-    return {kind: Stretch(id=next_id(connection, kind), kind=kind, first=first, last=last, rows=0) for kind in KINDS}
-
-
-def rows_of(connection: Connection, kind: str, *, names: Sequence[str]) -> list[Row[Any]]:
-    """What belongs to some sessions."""
-    table = KINDS[kind]
-    asked = select(table).where(_belongs(table, names)).order_by(*table.primary_key.columns)
-    return list(connection.execute(asked).all())
-
-
-def remove(connection: Connection, versions: Mapping[SessionId, int], *, epoch: int | None) -> int:
-    """Remove these, unless they were changed meanwhile; returns how many sessions went."""
-    with connection.begin():
-        asked = select(SESSIONS.c.id, SESSIONS.c.version).where(SESSIONS.c.id.in_(versions)).with_for_update()
-        names = [row.id for row in connection.execute(asked) if row.version == versions[row.id]]
-        for table in reversed(tuple(KINDS.values())):
-            connection.execute(delete(table).where(_belongs(table, names)))
-        check_epoch(connection, epoch)  # at the end, as commits do: the other way round they could wait for each other
-        return len(names)
 
 
 def _belongs(table: Table, names: Sequence[str]) -> ColumnElement[bool]:
@@ -87,3 +64,14 @@ def _waited_for(connection: Connection) -> frozenset[SessionId]:
     """What sessions that wait depend on."""
     waiting = connection.execute(select(SESSIONS).where(SESSIONS.c.ended_us.is_(None)))
     return frozenset(link.session_id for row in waiting for link in SESSION.from_row(row).spec.depends_on)
+
+
+OLD_SESSIONS: Final = OldRows(
+    tables={
+        Kind.SESSIONS.value: SESSIONS,
+        "kernels": KERNELS,
+        Kind.LEASES.value: LEASES,
+        HOLDINGS_KIND: HOLDINGS,
+    },
+    belongs=_belongs,
+)

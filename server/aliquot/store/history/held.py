@@ -7,11 +7,10 @@ from typing import Any, Final
 from sqlalchemy import ColumnElement, Connection, Select, and_, func, literal, or_, select, tuple_
 
 from aliquot.service.history.held import Held
-from aliquot.store.archive.past_holdings import KIND as HOLDINGS_KIND
 from aliquot.store.audit.following import MARK, follow
 from aliquot.store.audit.tables import HOLDINGS, MARKS
 from aliquot.store.runner import Runner
-from aliquot.store.seals import seals
+from aliquot.store.seals import HOLDINGS_KIND, seals
 from aliquot.store.tables import SESSIONS
 from aliquot_schema.ids import LEASE_PREFIX, SESSION_PREFIX, AgentId, DeviceId, ProjectId, SessionId, SlotName, UserId
 from aliquot_schema.sessions import DEFAULT_PROJECT
