@@ -41,6 +41,26 @@ test("the worst comes first, and what an alert is open for is told once", () => 
   ]);
 });
 
+test("an alert hides what it is about, and nothing else that is wrong there", () => {
+  const sick = device({ id: "gpu-1", name: "cuda1", health: "unhealthy", external: true });
+  const twin = device({ id: "gpu-2", name: "cuda1", health: "unhealthy" });
+  const nodes = nodesOf(
+    [agent([sick], { state: "suspect" }), agent([twin], { id: "agent-2", node_id: "node-2" })],
+    NOW,
+  );
+  const alerts = [
+    alert({ id: "a", rule: "disk_low", subject: "agent-1" }),
+    alert({ id: "b", rule: "external_process", subject: "agent-1/gpu-1" }),
+  ];
+  const lines = wrongsOf(nodes, alerts);
+  expect(lines.slice(2).map(({ text }) => text)).toEqual([
+    "Agent agent-1 is suspect.",
+    "cuda1 on host-1 is unhealthy.",
+    "cuda1 on host-1 is unhealthy.",
+  ]);
+  expect(new Set(lines.map(({ key }) => key)).size).toBe(lines.length);
+});
+
 const RULE: rules.Rule = {
   rule: "long_wait",
   version: 3,

@@ -1,4 +1,4 @@
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { colourOf, COLOURS, Palette } from "../src/format/colours";
 
 test("a holder keeps its colour, and no two of a few have the same", () => {
@@ -43,4 +43,15 @@ test("sessions take no colour from people", () => {
   const before = new Palette().colourOf("zoe");
   for (let index = 0; index < 2 * COLOURS; index += 1) colourOf(`ses_${index}`);
   expect(colourOf("zoe")).toBe(before);
+});
+
+test("a browser that keeps nothing, or has no room, shows colours all the same", async () => {
+  const full = () => {
+    throw new Error("no room");
+  };
+  vi.stubGlobal("localStorage", { getItem: full, setItem: full });
+  vi.resetModules();
+  const fresh = await import("../src/format/colours");
+  expect(fresh.colourOf("ada")).toBe(new Palette().colourOf("ada"));
+  vi.unstubAllGlobals();
 });

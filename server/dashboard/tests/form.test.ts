@@ -81,4 +81,9 @@ test("what it may use and see, as the server is asked", () => {
     ],
   });
   expect(requestOf(form({}))).not.toHaveProperty("limits");
+  expect(Object.keys(wrongsOf(form({ processes: "7", openFiles: "15", secrets: ".hidden=A" })))).toEqual([
+    "processes",
+    "openFiles",
+    "secrets",
+  ]);
 });

@@ -1,7 +1,8 @@
 import { expect, test } from "vitest";
 import * as holdings from "../src/usage/holdings";
 import { csvOf, waitQuantile, waitsOf } from "../src/usage/figures";
-import { RANGES, sinceOf } from "../src/usage/ranges";
+import { timesOf } from "../src/history/course";
+import { rangeOf, RANGES, sinceOf } from "../src/usage/ranges";
 
 const HISTORY: holdings.UsageHistory = {
   started_at: "1970-01-01T01:00:00Z",
@@ -18,7 +19,7 @@ const HISTORY: holdings.UsageHistory = {
 test("bars stand on each other, and what is held is as busy as its hours weigh", () => {
   const all = holdings.holdingsOf(HISTORY);
   expect(all.map(({ name }) => name)).toEqual(["ada", "ben", holdings.OTHERS]);
-  expect(holdings.timesOf(HISTORY)).toEqual([3_600, 7_200]);
+  expect(timesOf(HISTORY)).toEqual([3_600, 7_200]);
   expect(holdings.stacked(all)).toEqual([
     [5, 3],
     [1, 1],
@@ -82,4 +83,8 @@ test("a table for spreadsheets quotes what it must, and holds no formulas", () =
   expect(csvOf([{ ...row, project: 'a "b", c', user: "=cmd()" }]).split("\r\n")[1]).toBe(
     `"a ""b"", c",'=cmd(),1.5,1,0.5,1`,
   );
+});
+
+test("an address that names no range is of a day", () => {
+  expect(["week", "decade", "toString", null].map(rangeOf)).toEqual(["week", "day", "day", "day"]);
 });

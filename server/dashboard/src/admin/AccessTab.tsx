@@ -1,13 +1,11 @@
-import { ask } from "../api/client";
-import { useLive } from "../api/live";
-import { MeDocument } from "../generated/graphql";
 import { Faults } from "../parts/Faults";
 import { KeysPanel } from "./access/KeysPanel";
 import { UsersPanel } from "./access/UsersPanel";
+import { useMe } from "./me";
 
 /** Who may come in, by which keys, and as what. */
 export function AccessTab() {
-  const live = useLive(async () => (await ask(MeDocument, {})).me, "me", { everyMs: 60_000 });
+  const live = useMe();
   const me = live.data;
   const isAdmin = me?.role === "admin";
   return (

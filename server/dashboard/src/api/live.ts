@@ -42,7 +42,8 @@ export function useLive<T>(load: () => Promise<T>, key: string, options: Options
           at: Date.now(),
         }));
       } catch (error) {
-        if (asking.isOver || !(error instanceof Refusal)) throw error;
+        if (!(error instanceof Refusal)) throw error;
+        if (asking.isOver) return;
         setState((old) => ({ ...(old.key === key ? old : NOTHING), key, fault: error.fault }));
       }
     });

@@ -35,15 +35,22 @@ export class Socket {
 
   constructor(private readonly onOpen: () => void = () => undefined) {}
 
-  /** Yields until the server completes; throws when it is cut off. Leaving the loop unsubscribes. */
+  /**
+   * Yields until the server completes, or `signal` is aborted; throws when it is cut off. Leaving the loop unsubscribes,
+   * but only `signal` does while the next item is waited for.
+   */
   async *follow<Data, Variables extends AnyVariables>(
     document: TypedDocumentNode<Data, Variables>,
     variables: Variables,
+    signal?: AbortSignal,
   ): AsyncGenerator<Data, void, undefined> {
+    if (signal?.aborted) return;
     const results = this.client.iterate<Data>({
       query: stringifyDocument(document),
       variables: variables as Record<string, unknown>,
     });
+    const leave = () => void results.return?.();
+    signal?.addEventListener("abort", leave);
     try {
       for await (const result of results) {
         if (result.errors?.[0]) throw new Error(result.errors[0].message);
@@ -52,6 +59,8 @@ export class Socket {
     } catch (error) {
       if (isClose(error)) throw new Closed(error.code);
       throw error instanceof Error ? error : new Error(messageOf(error));
+    } finally {
+      signal?.removeEventListener("abort", leave);
     }
   }
 }

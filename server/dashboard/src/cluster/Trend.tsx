@@ -7,7 +7,8 @@ import { Spark } from "../parts/Spark";
 const HOURS = 6;
 const POINTS = 73;
 const LEAST = 13;
-const EVERY_MS = 5_000;
+/** As often as it is measured. */
+const EVERY_MS = 10_000;
 
 /** Where the cluster comes from: what was held, what of it idle, and how much waited in the last hours. */
 export function Trend() {

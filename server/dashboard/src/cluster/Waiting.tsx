@@ -1,5 +1,6 @@
 import { Link } from "wouter";
 import { useLive } from "../api/live";
+import { words } from "../format/words";
 import { loadHead } from "../queue/loading";
 
 /** The first of the queue, and why they wait. */
@@ -18,7 +19,7 @@ export function Waiting() {
             <span className="quiet">{position}</span>{" "}
             <Link href={`/sessions/${session.id}`}>{session.name ?? `…${session.id.slice(-6)}`}</Link>{" "}
             <span className="quiet">
-              {session.owner}, {session.waits?.reason.replaceAll("_", " ") ?? "not judged yet"}
+              {session.owner}, {session.waits ? words(session.waits.reason) : "not judged yet"}
             </span>
           </li>
         ))}

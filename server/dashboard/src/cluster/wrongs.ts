@@ -1,29 +1,31 @@
 import type { Alert } from "../alerts/open";
+import { TONES } from "../alerts/tones";
 import { wordsOf } from "./agents";
-import { ailment, isUnwell, type Node } from "./nodes";
+import { ailment, isUnwell, type Device, type Node } from "./nodes";
 
 /** One thing that is wrong. */
 export interface Line {
   readonly key: string;
   readonly text: string;
-  readonly tone: "bad" | "warn" | "quiet";
+  readonly tone: (typeof ORDER)[number];
   /** When an alert was opened for it. */
   readonly since: string | null;
 }
 
-const TONES = { critical: "bad", warning: "warn", info: "quiet" } as const;
 const ORDER = ["bad", "warn", "quiet"] as const;
 const NAMED = 3;
 
-/** What is wrong, worst first: alerts, and what is seen of agents and devices that no alert is open for. */
+/** What is wrong, worst first: alerts, and what is seen of agents and devices that no alert of that is open for. */
 export function wrongsOf(nodes: readonly Node[], alerts: readonly Alert[]): Line[] {
-  const known = new Set(alerts.map((alert) => alert.subject));
+  const told = new Set(alerts.map(({ rule, subject }) => `${rule} ${subject}`));
   const agents = nodes
     .flatMap((node) => node.agents)
-    .filter((agent) => (agent.state !== "alive" || agent.draining) && !known.has(agent.id));
+    .filter(({ state, draining }) => state !== "alive" || draining)
+    .filter(({ id, state }) => state !== "lost" || !told.has(`agent_lost ${id}`));
   const all = nodes.flatMap((node) => node.devices.map((device) => ({ node, device })));
   const unwell = all.filter(
-    ({ node, device }) => isUnwell(device) && !node.agents.some((agent) => known.has(`${agent.id}/${device.id}`)),
+    ({ node, device }) =>
+      isUnwell(device) && !node.agents.some(({ id }) => told.has(`${ruleOf(device)} ${id}/${device.id}`)),
   );
   const idle = all.filter(({ node, device }) => node.idle.has(device.id));
   const lines: Line[] = [
@@ -37,10 +39,18 @@ export function wrongsOf(nodes: readonly Node[], alerts: readonly Alert[]): Line
       ...line(`Agent ${agent.id} is ${wordsOf(agent)}${agent.note ? `: ${agent.note}` : "."}`),
       tone: agent.state === "lost" ? ("bad" as const) : ("warn" as const),
     })),
-    ...unwell.map(({ node, device }) => line(`${device.name} on ${node.hostname} is ${ailment(device)}.`)),
+    ...unwell.map(({ node, device }) => ({
+      ...line(`${device.name} on ${node.hostname} is ${ailment(device)}.`),
+      key: device.id,
+    })),
     ...(idle.length ? [line(idleWords(idle.map(({ node, device }) => `${device.name} on ${node.hostname}`)))] : []),
   ];
   return lines.sort((one, other) => ORDER.indexOf(one.tone) - ORDER.indexOf(other.tone));
+}
+
+/** The rule that opens an alert for what ails it. */
+function ruleOf({ health }: Device): Alert["rule"] {
+  return health === "healthy" ? "external_process" : "device_unhealthy";
 }
 
 function line(text: string): Line {

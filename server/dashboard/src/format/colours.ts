@@ -48,9 +48,7 @@ const KEPT = "aliquot:colours";
 const KEPT_MAX = 200;
 
 /** Sessions come and go, and must not take the colours of people, who keep theirs from page to page and visit to visit. */
-const people = new Palette(kept(), (given) =>
-  globalThis.localStorage?.setItem(KEPT, JSON.stringify([...given].slice(-KEPT_MAX))),
-);
+const people = new Palette(kept(), keep);
 const sessions = new Palette();
 
 export function colourOf(holder: string): number {
@@ -68,6 +66,15 @@ export function keepSessions(holders: ReadonlySet<string>): void {
 
 function paletteOf(holder: string): Palette {
   return /^(ses|lea)_/.test(holder) ? sessions : people;
+}
+
+/** For the next visit; in vain where this browser keeps nothing, or has no room. */
+function keep(given: ReadonlyMap<string, number>): void {
+  try {
+    globalThis.localStorage?.setItem(KEPT, JSON.stringify([...given].slice(-KEPT_MAX)));
+  } catch {
+    return;
+  }
 }
 
 /** What this browser was shown before; nothing where that cannot be read. */

@@ -16,12 +16,17 @@ export function keyOf(agentId: string | null, deviceId: string | null): string {
   return `${agentId ?? ""}/${deviceId ?? ""}`;
 }
 
+/** When its steps begin, seconds since the epoch. */
+export function timesOf(steps: Pick<HistoryPartsFragment, "started_at" | "step" | "points">): number[] {
+  const first = Date.parse(steps.started_at) / 1000;
+  return Array.from({ length: steps.points }, (_, index) => first + index * steps.step);
+}
+
 /** What history tells of a metric; by `keyOf` its agent and device. `scale` is multiplied in. */
 export function courseOf(history: HistoryPartsFragment, metric: string, scale = 1): Course {
-  const first = Date.parse(history.started_at) / 1000;
   const scaled = ({ values }: Series) => values.map((value) => (value === null ? null : value * scale));
   return {
-    times: Array.from({ length: history.points }, (_, index) => first + index * history.step),
+    times: timesOf(history),
     rows: new Map(
       history.series
         .filter((series) => series.metric === metric)

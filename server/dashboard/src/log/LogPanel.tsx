@@ -4,6 +4,7 @@ import { Check } from "../parts/Check";
 import { Choice } from "../parts/Choice";
 import { bytes } from "../format/amounts";
 import { tellAll } from "../parts/notices";
+import { save } from "../parts/saving";
 import { LogFollower, wholeLog, type LogState, type Which } from "./following";
 import { LogScroll } from "./LogScroll";
 import { found, next } from "./search";
@@ -117,12 +118,7 @@ function useFollower(which: Which): { follower: LogFollower | null; news: number
 
 async function download(which: Which, end: number, name: string): Promise<void> {
   try {
-    const address = URL.createObjectURL(await wholeLog(which, end));
-    const link = document.createElement("a");
-    link.href = address;
-    link.download = `${name}-${which.rank}.log`;
-    link.click();
-    URL.revokeObjectURL(address);
+    save(`${name}-${which.rank}.log`, await wholeLog(which, end));
   } catch {
     tellAll({ tone: "bad", text: "The log could not be downloaded: the connection was lost." });
   }

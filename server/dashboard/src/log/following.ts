@@ -23,7 +23,7 @@ export class LogFollower {
   state: LogState = "opening";
   refusal = "";
   offset = 0;
-  private isOver = false;
+  private readonly leaving = new AbortController();
   private timer: ReturnType<typeof setTimeout> | undefined;
 
   constructor(
@@ -34,12 +34,12 @@ export class LogFollower {
   }
 
   stop(): void {
-    this.isOver = true;
+    this.leaving.abort();
     clearTimeout(this.timer);
   }
 
   private async run(): Promise<void> {
-    while (!this.isOver) {
+    while (!this.leaving.signal.aborted) {
       try {
         if (await this.isRead()) return;
       } catch (error) {
@@ -51,16 +51,17 @@ export class LogFollower {
 
   /** True at the end of the log; false when it was cut off. */
   private async isRead(): Promise<boolean> {
-    const stream = socket.follow(SessionLogDocument, { ...this.which, offset: this.offset });
+    const { signal } = this.leaving;
+    const stream = socket.follow(SessionLogDocument, { ...this.which, offset: this.offset }, signal);
     for await (const { session_logs: chunk } of stream) {
-      if (this.isOver) return true;
+      if (signal.aborted) return true;
       this.lines.append(chunk.text);
       this.offset = chunk.next_offset;
       this.state = chunk.at_end ? "ended" : "following";
       this.soon();
       if (chunk.at_end) return true;
     }
-    return false;
+    return signal.aborted;
   }
 
   private async wait(): Promise<void> {
@@ -78,7 +79,7 @@ export class LogFollower {
   private soon(): void {
     this.timer ??= setTimeout(() => {
       this.timer = undefined;
-      if (!this.isOver) this.tell();
+      if (!this.leaving.signal.aborted) this.tell();
     }, GATHER_MS);
   }
 }

@@ -58,13 +58,10 @@ export default function Plot({ label, times, names, series, top, barS, tokens, b
         ],
         series: [
           {},
-          ...names.map((name, index) => ({
-            label: name,
-            stroke: resolved(element, tokens?.[index] ?? `--holder-${index % 10}`),
-            width: barS ? 0 : 1.5,
-            points: { show: false },
-            ...bars(resolved(element, tokens?.[index] ?? `--holder-${index % 10}`), barS),
-          })),
+          ...names.map((label, index) => {
+            const colour = resolved(element, tokens?.[index] ?? `--holder-${index % 10}`);
+            return { label, stroke: colour, width: barS ? 0 : 1.5, points: { show: false }, ...bars(colour, barS) };
+          }),
         ],
       },
       [[...times], ...series.map((row) => [...row])],

@@ -7,7 +7,6 @@ export interface Band {
   readonly to: number;
   /** The name of its colour. */
   readonly token: string;
-  readonly name: string;
 }
 
 const TINT = 0.18;

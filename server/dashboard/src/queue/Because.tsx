@@ -1,4 +1,5 @@
 import { Link } from "wouter";
+import { words } from "../format/words";
 import type { WaitsFragment } from "../generated/graphql";
 import { titleOf } from "../session/names";
 import { WithLinks } from "./WithLinks";
@@ -15,8 +16,7 @@ export function Because({ session }: { readonly session: WaitsFragment }) {
   const others = verdict.blocked_by.filter((id) => !verdict.message.includes(id));
   return (
     <div className="because" key={verdict.reason}>
-      <span className="badge fill-warn">{verdict.reason.replaceAll("_", " ")}</span>{" "}
-      <WithLinks text={verdict.message} />
+      <span className="badge fill-warn">{words(verdict.reason)}</span> <WithLinks text={verdict.message} />
       {evidence.length || others.length ? (
         <div className="quiet small">
           {evidence.join(" · ")}

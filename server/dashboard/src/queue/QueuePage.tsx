@@ -2,6 +2,7 @@ import { useMemo, useState } from "react";
 import { Button, Input, SearchField } from "react-aria-components";
 import { Link } from "wouter";
 import { useLive } from "../api/live";
+import { words } from "../format/words";
 import { Choice } from "../parts/Choice";
 import { Empty } from "../parts/Empty";
 import { Faults } from "../parts/Faults";
@@ -52,7 +53,7 @@ export function QueuePage() {
             value={filters.reason}
             options={[ANY, ...reasonsOf(page?.entries ?? [])].map((id) => ({
               id,
-              text: id === ANY ? "any reason" : id.replaceAll("_", " "),
+              text: id === ANY ? "any reason" : words(id),
             }))}
             onChange={(reason) => change({ reason })}
           />

@@ -30,7 +30,8 @@ export function Readings({ session, devices }: Props) {
   const names = useMemo(() => titlesOf(devices.data ?? []), [devices.data]);
   const bands = useMemo(() => bandsOf(session), [session]);
   const history = past.data;
-  if (!history) return <Faults of={past} />;
+  // It may be shown to you, and what it did to members of its project alone.
+  if (!history) return past.fault?.kind === "refused" ? <p className="note">{past.fault.message}</p> : null;
   const plots = PLOTS.map((plot) => ({ ...plot, course: drawn(history, samples, plot.metric, plot.scale) }));
   if (plots.every(({ course }) => course.times.length < 2)) return null;
   return (

@@ -1,5 +1,6 @@
 import { Link } from "wouter";
 import { duration, moment } from "../format/times";
+import { words } from "../format/words";
 import type { Session } from "./loading";
 import { tailOf } from "./standing";
 
@@ -10,7 +11,7 @@ export function Receipts({ session }: { readonly session: Session }) {
     <>
       {failure ? (
         <p className="note bad">
-          <b>{failure.code.replaceAll("_", " ")}</b>: {failure.message}
+          <b>{words(failure.code)}</b>: {failure.message}
         </p>
       ) : null}
       {session.holds_devices && session.ended_at ? (

@@ -1,5 +1,6 @@
 import { Link } from "wouter";
 import { duration } from "../format/times";
+import { words } from "../format/words";
 import type { Session } from "./loading";
 import { asked, tailOf } from "./standing";
 
@@ -40,8 +41,8 @@ export function Request({ session }: { readonly session: Session }) {
             <dd>
               {session.depends_on.map((one) => (
                 <div key={one.session_id}>
-                  <Link href={`/sessions/${one.session_id}`}>{tailOf(one.session_id)}</Link>{" "}
-                  {one.condition.replace("_", " ")}, {one.state ?? "no longer kept"}
+                  <Link href={`/sessions/${one.session_id}`}>{tailOf(one.session_id)}</Link> {words(one.condition)},{" "}
+                  {one.state ?? "no longer kept"}
                 </div>
               ))}
             </dd>

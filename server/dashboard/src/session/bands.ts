@@ -13,7 +13,6 @@ export function bandsOf({ scheduled_at: granted, started_at: started }: Moments)
       from: Date.parse(granted) / 1000,
       to: started ? Date.parse(started) / 1000 : Infinity,
       token: "--holder-6",
-      name: "starts up",
     },
   ];
 }

@@ -14,7 +14,7 @@ interface Props {
 /** What it may use at most, what it sees of its node, and the secrets that it is given. */
 export function ConfinementFields({ form, wrongs, change }: Props) {
   const secrets = useLive(async () => (await ask(SecretNamesDocument, {})).secrets, "secrets", { everyMs: 30_000 });
-  const names = secrets.data?.map(({ name }) => name).join(", ");
+  const names = secrets.data?.map(({ name }) => name);
   return (
     <section className="panel stack" aria-label="What it may use and see">
       <div className="pair">
@@ -41,7 +41,7 @@ export function ConfinementFields({ form, wrongs, change }: Props) {
         value={form.secrets}
         wrong={wrongs.secrets}
         placeholder={"NAME=VARIABLE\nNAME=file:FILE"}
-        hint={names ? `Yours: ${names}.` : "You have none yet: aliquot secret set NAME."}
+        hint={names && (names.length ? `Yours: ${names.join(", ")}.` : "You have none yet: aliquot secret set NAME.")}
         onChange={(text) => change({ secrets: text })}
       />
       <Check

@@ -2,7 +2,10 @@ import type { Session } from "../session/loading";
 import { commandOf } from "../session/Request";
 import { EMPTY, type Form } from "./form";
 
-/** The form that asks for the same once more. */
+/** What a session that demands a sandbox asks of its agents. */
+const SANDBOX_LABEL = "aliquot.sandbox";
+
+/** The form that asks for the same once more. Limits and secrets are not told of a session: they are to be said again. */
 export function formOf(session: Session): Form {
   const slots = new Map(session.slots.map(({ slot, amount }) => [slot, amount]));
   const accelerators = [...slots.keys()].find((slot) => slot !== "cpu" && slot !== "mem") ?? "";
@@ -25,6 +28,7 @@ export function formOf(session: Session): Form {
     environment: session.environment.map(({ name, value }) => `${name}=${value}`).join("\n"),
     folder: session.working_directory ?? "",
     isPreemptible: session.preemptible,
+    isSandboxed: session.labels.some(({ name }) => name === SANDBOX_LABEL),
   };
 }
 

@@ -61,6 +61,9 @@ export const EMPTY: Form = {
 };
 
 const COMMAND_BYTES_MAX = 128 * 1024;
+/** A sandbox and a shell take some of them. */
+const PROCESSES_MIN = 8;
+const OPEN_FILES_MIN = 16;
 
 /** What can be seen to be wrong by itself. */
 export function wrongsOf(form: Form): Wrongs {
@@ -77,8 +80,8 @@ export function wrongsOf(form: Form): Wrongs {
     ["array", form.array && !/^\d+(-\d+)?(,\d+(-\d+)?)*$/.test(form.array) ? "Indices, like 0-99,105." : undefined],
     ["environment", environmentWrong(form.environment)],
     ["folder", form.folder && !form.folder.startsWith("/") ? "An absolute path." : undefined],
-    ["processes", form.processes ? wholeWrong(form.processes, 1) : undefined],
-    ["openFiles", form.openFiles ? wholeWrong(form.openFiles, 1) : undefined],
+    ["processes", form.processes ? wholeWrong(form.processes, PROCESSES_MIN) : undefined],
+    ["openFiles", form.openFiles ? wholeWrong(form.openFiles, OPEN_FILES_MIN) : undefined],
     ["secrets", secretsWrong(form.secrets)],
   ];
   return Object.fromEntries(checks.filter(([, wrong]) => wrong)) as Wrongs;

@@ -3,7 +3,7 @@ import type { CreateSessionInput } from "../generated/graphql";
 type Use = NonNullable<CreateSessionInput["secrets"]>[number];
 
 const LINE =
-  /^\s*([A-Za-z0-9_.-]{1,64})\s*(?:=\s*(?:file:(?<file>[A-Za-z0-9_.-]+)|(?<variable>[A-Za-z_][A-Za-z0-9_]*)))?\s*$/;
+  /^\s*([A-Za-z_][A-Za-z0-9_.-]{0,63})\s*(?:=\s*(?:file:(?<file>[A-Za-z0-9_][A-Za-z0-9_.-]{0,63})|(?<variable>[A-Za-z_][A-Za-z0-9_]*)))?\s*$/;
 const VARIABLE = /^[A-Za-z_][A-Za-z0-9_]*$/;
 
 /** One secret on each line: NAME, NAME=VARIABLE or NAME=file:FILE. Only for text in which nothing is wrong. */

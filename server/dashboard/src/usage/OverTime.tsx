@@ -2,21 +2,12 @@ import { lazy, Suspense, useMemo } from "react";
 import { Button } from "react-aria-components";
 import type { Live } from "../api/live";
 import { colourOf } from "../format/colours";
+import { timesOf } from "../history/course";
 import { Empty } from "../parts/Empty";
 import { Faults } from "../parts/Faults";
 import { figure, Table } from "../parts/Table";
-import { save } from "./csv";
-import {
-  csvOf,
-  efficiencyOf,
-  holdingsOf,
-  OTHERS,
-  stacked,
-  sumOf,
-  timesOf,
-  together,
-  type UsageHistory,
-} from "./holdings";
+import { saveCsv } from "./csv";
+import { csvOf, efficiencyOf, holdingsOf, OTHERS, stacked, sumOf, together, type UsageHistory } from "./holdings";
 import { RANGES, type Range } from "./ranges";
 
 const Plot = lazy(() => import("../parts/Plot"));
@@ -40,7 +31,7 @@ export function OverTime({ live, by, range }: Props) {
           className="button end"
           isDisabled={!drawn?.holdings.length}
           aria-label="CSV of GPU-hours over time"
-          onPress={() => history && save(`usage-${by}-${range}.csv`, csvOf(history, by))}
+          onPress={() => history && saveCsv(`usage-${by}-${range}.csv`, csvOf(history, by))}
         >
           CSV
         </Button>

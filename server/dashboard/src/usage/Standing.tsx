@@ -2,7 +2,7 @@ import { Button } from "react-aria-components";
 import { useLive } from "../api/live";
 import { Empty } from "../parts/Empty";
 import { Faults } from "../parts/Faults";
-import { save } from "./csv";
+import { saveCsv } from "./csv";
 import { csvOf } from "./figures";
 import { loadUsage } from "./loading";
 import { UsageTable } from "./UsageTable";
@@ -21,7 +21,7 @@ export function Standing() {
           className="button end"
           isDisabled={!usage.data?.length}
           aria-label="CSV of usage as the policy counts it"
-          onPress={() => save("usage.csv", csvOf(usage.data ?? []))}
+          onPress={() => saveCsv("usage.csv", csvOf(usage.data ?? []))}
         >
           CSV
         </Button>

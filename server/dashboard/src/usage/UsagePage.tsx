@@ -7,7 +7,7 @@ import { Segments } from "../parts/Segments";
 import { loadFinished, loadUsageHistory } from "./loading";
 import { OverTime } from "./OverTime";
 import { QueuePlots } from "./QueuePlots";
-import { RANGES, sinceOf, type Range } from "./ranges";
+import { rangeOf, RANGES, sinceOf, type Range } from "./ranges";
 import { Standing } from "./Standing";
 import { Waits } from "./Waits";
 
@@ -52,8 +52,4 @@ export default function UsagePage() {
       </div>
     </div>
   );
-}
-
-function rangeOf(text: string | null): Range {
-  return text !== null && text in RANGES ? (text as Range) : "day";
 }

@@ -1,3 +1,5 @@
+import { save } from "../parts/saving";
+
 type Cell = string | number;
 
 /** A table as a spreadsheet reads it. */
@@ -5,13 +7,8 @@ export function csv(heads: readonly string[], rows: readonly (readonly Cell[])[]
   return [heads, ...rows].map((row) => `${row.map(cell).join(",")}\r\n`).join("");
 }
 
-export function save(name: string, text: string): void {
-  const address = URL.createObjectURL(new Blob([text], { type: "text/csv" }));
-  const link = document.createElement("a");
-  link.href = address;
-  link.download = name;
-  link.click();
-  URL.revokeObjectURL(address);
+export function saveCsv(name: string, text: string): void {
+  save(name, new Blob([text], { type: "text/csv" }));
 }
 
 /** Quoted where needed (RFC 4180); what a spreadsheet would take for a formula is made text. */

@@ -1,8 +1,8 @@
 import type { UsageHistoryQuery } from "../generated/graphql";
+import { timesOf, type Values } from "../history/course";
 import { csv } from "./csv";
 
 export type UsageHistory = UsageHistoryQuery["usage_history"];
-type Values = readonly (number | null)[];
 
 /** What a user or a project held, and how busy that was. */
 export interface Holding {
@@ -14,11 +14,6 @@ export interface Holding {
 
 export const OTHERS = "others";
 const SHOWN = 9;
-
-export function timesOf(history: UsageHistory): number[] {
-  const first = Date.parse(history.started_at) / 1000;
-  return Array.from({ length: history.points }, (_, index) => first + index * history.step);
-}
 
 /** Who held most comes first; those after the first few are one, at the end. */
 export function holdingsOf(history: UsageHistory): Holding[] {

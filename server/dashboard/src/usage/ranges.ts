@@ -10,6 +10,11 @@ export const RANGES = {
 
 export type Range = keyof typeof RANGES;
 
+/** What an address names; a day when that is none. */
+export function rangeOf(text: string | null): Range {
+  return text !== null && Object.hasOwn(RANGES, text) ? (text as Range) : "day";
+}
+
 /** The last so many whole steps, the running one among them: the plots of a page begin at the same moment. */
 export function sinceOf(range: Range, nowMs: number): string {
   const { s, stepS } = RANGES[range];

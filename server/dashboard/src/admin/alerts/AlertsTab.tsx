@@ -1,7 +1,5 @@
-import { ask } from "../../api/client";
-import { useLive } from "../../api/live";
-import { MeDocument } from "../../generated/graphql";
 import { Faults } from "../../parts/Faults";
+import { useMe } from "../me";
 import { NewestAlerts } from "./NewestAlerts";
 import { Deliveries } from "./Deliveries";
 import { Receivers } from "./Receivers";
@@ -9,7 +7,7 @@ import { Rules } from "./Rules";
 
 /** What is wrong, when it counts as wrong, and who is told. */
 export function AlertsTab() {
-  const live = useLive(async () => (await ask(MeDocument, {})).me, "me", { everyMs: 60_000 });
+  const live = useMe();
   const role = live.data?.role;
   return (
     <div className="stack">

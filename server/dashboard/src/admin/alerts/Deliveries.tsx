@@ -1,10 +1,10 @@
 import { ask } from "../../api/client";
 import { useLive } from "../../api/live";
 import { moment } from "../../format/times";
+import { words } from "../../format/words";
 import { DeliveriesDocument, type DeliveriesQuery } from "../../generated/graphql";
 import { Faults } from "../../parts/Faults";
 import { TablePanel } from "../../parts/Table";
-import { titleOf } from "./draft";
 
 type Delivery = DeliveriesQuery["deliveries"]["edges"][number]["node"];
 
@@ -30,12 +30,12 @@ export function Deliveries() {
                 {delivery.user ? <div className="quiet small">for {delivery.user}</div> : null}
               </td>
               <td className="nowrap">
-                {titleOf(delivery.kind)}
+                {words(delivery.kind)}
                 {delivery.is_over ? ", over" : ""}
               </td>
               <td>{delivery.message}</td>
               <td>
-                <span className={`badge fill-${TONES[delivery.state]}`}>{titleOf(delivery.state)}</span>
+                <span className={`badge fill-${TONES[delivery.state]}`}>{words(delivery.state)}</span>
                 <div className="small">{outcomeOf(delivery)}</div>
               </td>
             </tr>

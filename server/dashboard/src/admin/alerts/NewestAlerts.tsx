@@ -1,11 +1,11 @@
 import { ask } from "../../api/client";
 import { useLive } from "../../api/live";
 import { moment } from "../../format/times";
+import { words } from "../../format/words";
 import { NewestAlertsDocument } from "../../generated/graphql";
 import { Empty } from "../../parts/Empty";
 import { Faults } from "../../parts/Faults";
 import { TablePanel } from "../../parts/Table";
-import { titleOf } from "./draft";
 import { SeverityBadge } from "./SeverityBadge";
 
 /** The newest alerts, those that are over among them. */
@@ -19,7 +19,7 @@ export function NewestAlerts() {
       <Faults of={live} />
       {live.data?.length === 0 ? (
         <Empty title="Nothing was ever wrong">
-          <p>An alert is opened when a rule below holds, and closed when it does not any more.</p>
+          <p>An alert is opened when a rule holds, and closed when it does not any more.</p>
         </Empty>
       ) : null}
       {live.data?.length ? (
@@ -29,7 +29,7 @@ export function NewestAlerts() {
               <td>
                 <SeverityBadge of={alert.severity} />
               </td>
-              <td className="nowrap">{titleOf(alert.rule)}</td>
+              <td className="nowrap">{words(alert.rule)}</td>
               <td>{alert.subject}</td>
               <td>{alert.message}</td>
               <td className="nowrap">{moment(alert.opened_at)}</td>

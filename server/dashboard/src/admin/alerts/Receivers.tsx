@@ -1,12 +1,12 @@
 import { Button } from "react-aria-components";
 import { ask } from "../../api/client";
 import { useLive } from "../../api/live";
+import { words } from "../../format/words";
 import { ReceiversDocument, type ReceiversQuery } from "../../generated/graphql";
 import { Empty } from "../../parts/Empty";
 import { Faults } from "../../parts/Faults";
 import { DEEDS, TablePanel } from "../../parts/Table";
 import { sendTest } from "./deeds";
-import { titleOf } from "./draft";
 
 type Receiver = ReceiversQuery["notice_receivers"][number];
 
@@ -52,5 +52,5 @@ export function Receivers() {
 
 function toldOf({ tells_alerts, tells_owners, kinds }: Receiver): string {
   const whom = [tells_alerts ? "alerts" : "", tells_owners ? "people's sessions" : ""].filter(Boolean).join(", ");
-  return kinds.length ? `${whom}: ${kinds.map(titleOf).join(", ")}` : whom;
+  return kinds.length ? `${whom}: ${kinds.map(words).join(", ")}` : whom;
 }

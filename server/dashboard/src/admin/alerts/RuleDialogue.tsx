@@ -1,11 +1,12 @@
 import { useState } from "react";
 import { Button } from "react-aria-components";
+import { words } from "../../format/words";
 import { Check } from "../../parts/Check";
 import { Choice } from "../../parts/Choice";
 import { Dialogue } from "../../parts/Dialogue";
 import { Text } from "../../parts/Text";
 import { setRule } from "./deeds";
-import { draftOf, hasFloor, inputOf, SEVERITIES, titleOf, wrongsOf, type Draft, type Rule } from "./draft";
+import { draftOf, hasFloor, inputOf, SEVERITIES, wrongsOf, type Draft, type Rule } from "./draft";
 
 interface Props {
   readonly rule: Rule;
@@ -23,7 +24,7 @@ export function RuleDialogue({ rule, onClose, onDone }: Props) {
   };
   return (
     <Dialogue
-      title={`Rule: ${titleOf(rule.rule)}`}
+      title={`Rule: ${words(rule.rule)}`}
       isOpen
       onClose={onClose}
       actions={

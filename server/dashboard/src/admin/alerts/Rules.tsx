@@ -4,11 +4,12 @@ import { ask } from "../../api/client";
 import { useLive } from "../../api/live";
 import { useNow } from "../../format/clock";
 import { duration, moment } from "../../format/times";
+import { words } from "../../format/words";
 import { NoticeRulesDocument } from "../../generated/graphql";
 import { Faults } from "../../parts/Faults";
 import { DEEDS, figure, TablePanel } from "../../parts/Table";
 import { mute } from "./deeds";
-import { hasFloor, thresholdOf, titleOf, type Rule } from "./draft";
+import { hasFloor, thresholdOf, type Rule } from "./draft";
 import { RuleDialogue } from "./RuleDialogue";
 import { SeverityBadge } from "./SeverityBadge";
 
@@ -40,7 +41,7 @@ export function Rules({ isAdmin }: { readonly isAdmin: boolean }) {
         >
           {live.data.map((rule) => (
             <tr key={rule.rule}>
-              <td className="nowrap">{titleOf(rule.rule)}</td>
+              <td className="nowrap">{words(rule.rule)}</td>
               <td>
                 <SeverityBadge of={rule.severity} />
               </td>
@@ -59,7 +60,7 @@ export function Rules({ isAdmin }: { readonly isAdmin: boolean }) {
                 {isAdmin ? (
                   <Button
                     className="button plain"
-                    aria-label={`Change ${titleOf(rule.rule)}`}
+                    aria-label={`Change ${words(rule.rule)}`}
                     onPress={() => setEditing(rule)}
                   >
                     Change
@@ -67,7 +68,7 @@ export function Rules({ isAdmin }: { readonly isAdmin: boolean }) {
                 ) : null}
                 <Button
                   className="button plain"
-                  aria-label={`${hushOf(rule)}: ${titleOf(rule.rule)}`}
+                  aria-label={`${hushOf(rule)}: ${words(rule.rule)}`}
                   onPress={() => void hush(rule)}
                 >
                   {hushOf(rule)}

@@ -1,7 +1,5 @@
-import type { Severity } from "./draft";
-
-const FILLS = { critical: "bad", warning: "warn", info: "quiet" } as const;
+import { TONES, type Severity } from "../../alerts/tones";
 
 export function SeverityBadge({ of }: { readonly of: Severity }) {
-  return <span className={`badge fill-${FILLS[of]}`}>{of}</span>;
+  return <span className={`badge fill-${TONES[of]}`}>{of}</span>;
 }

@@ -1,8 +1,8 @@
 import type { NoticeRulesQuery, SetNoticeRuleInput } from "../../generated/graphql";
+import type { Severity } from "../../alerts/tones";
 import { duration, secondsOf } from "../../format/times";
 
 export type Rule = NoticeRulesQuery["notice_rules"][number];
-export type Severity = Rule["severity"];
 
 export const SEVERITIES: readonly { readonly id: Severity; readonly text: string }[] = [
   { id: "info", text: "info" },
@@ -18,10 +18,6 @@ export interface Draft {
   /** A time, like 10m. */
   readonly holds: string;
   readonly severity: Severity;
-}
-
-export function titleOf(rule: string): string {
-  return rule.replaceAll("_", " ");
 }
 
 export function draftOf(rule: Rule): Draft {

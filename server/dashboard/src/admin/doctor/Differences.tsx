@@ -1,4 +1,5 @@
 import { moment } from "../../format/times";
+import { words } from "../../format/words";
 import type { DoctorQuery } from "../../generated/graphql";
 import { TablePanel } from "../../parts/Table";
 
@@ -9,7 +10,7 @@ export function Differences({ of }: { readonly of: DoctorQuery["doctor"]["differ
       {of.map((one) => (
         <tr key={`${one.kind} ${one.agent_id} ${one.subject}`}>
           <td>
-            {one.kind.replaceAll("_", " ")}
+            {words(one.kind)}
             <div className="quiet small">{one.subject}</div>
           </td>
           <td>{one.agent_id}</td>

@@ -1,0 +1,9 @@
+/** Gives somebody a file, as a download. */
+export function save(name: string, content: Blob): void {
+  const address = URL.createObjectURL(content);
+  const link = document.createElement("a");
+  link.href = address;
+  link.download = name;
+  link.click();
+  URL.revokeObjectURL(address);
+}
