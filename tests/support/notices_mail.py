@@ -17,7 +17,7 @@ USER: Final = "aliquot"
 PASSWORD: Final = "a-password-of-the-tests"
 
 
-@dataclass(slots=True)
+@dataclass  # without slots: the library looks at all members, which an early Python 3.11 cannot do with them
 class MailServer:
     """What came in."""
 

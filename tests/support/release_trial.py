@@ -16,10 +16,9 @@ def main(wheel: Path) -> None:
     """Try it; an AssertionError says what is wrong."""
     with tempfile.TemporaryDirectory(prefix="aliquot-release-") as name:
         folder = Path(name)
-        environment = {"PATH": os.defpath, "HOME": str(folder), "LANG": "C.UTF-8", "UV_SYSTEM_CERTS": "1"}
-        uv = [sys.executable, "-m", "uv"]
-        subprocess.run([*uv, "venv", "--quiet", "--python", sys.executable, folder / "venv"], check=True)
-        subprocess.run([*uv, "pip", "install", "--quiet", "--python", folder / "venv", wheel], check=True)
+        environment = {"PATH": os.defpath, "HOME": str(folder), "LANG": "C.UTF-8"}
+        _uv("venv", "--quiet", "--python", sys.executable, folder / "venv")
+        _uv("pip", "install", "--quiet", "--python", folder / "venv", wheel)
         command = folder / "venv" / "bin" / "aliquot"
         elsewhere = folder / "elsewhere"
         elsewhere.mkdir()
@@ -29,6 +28,10 @@ def main(wheel: Path) -> None:
         assert shown.stdout.split()[1] in wheel.name, shown.stdout
         _serve(command, elsewhere, environment)
     print(f"{wheel.name} was installed into an empty environment, and its server and dashboard answered")
+
+
+def _uv(*words: str | Path) -> None:
+    subprocess.run([sys.executable, "-m", "uv", *words], env=os.environ | {"UV_SYSTEM_CERTS": "1"}, check=True)
 
 
 def _serve(command: Path, folder: Path, environment: dict[str, str]) -> None:
