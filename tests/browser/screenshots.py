@@ -29,12 +29,12 @@ async def take(folder: Path, wanted: Sequence[str] = ()) -> None:
     """Write one PNG for each page that is wanted (all, without any), size and colour scheme."""
     async with OwnServer("--demo") as server, server.client() as client, async_playwright() as playwright:
         await until_joined(client, agents=2)
-        session_id = await _scene(client)
+        runs, waits = await _scene(client)
         browser = await launched(playwright)
         for size, viewport in SIZES.items():
             for scheme in ("light", "dark"):
                 async with signed_in(browser, server, viewport=viewport, color_scheme=scheme) as tab:
-                    for name, path in _pages(session_id).items():
+                    for name, path in _pages(runs, waits).items():
                         if wanted and name not in wanted:
                             continue
                         page = await tab.open(path)
@@ -43,21 +43,22 @@ async def take(folder: Path, wanted: Sequence[str] = ()) -> None:
         await browser.close()
 
 
-def _pages(session_id: str) -> dict[str, str]:
+def _pages(session_id: str, waits: str) -> dict[str, str]:
     return {
         "cluster": "/",
         "queue": "/queue",
         "session": f"/sessions/{session_id}",
         "submit": f"/submit?from={session_id}",
         "usage": "/usage",
-        "policy": "/admin?tab=policy",
-        "alerts": "/admin?tab=alerts",
+        "waiting": f"/sessions/{waits}",
+        "agents": "/admin",
+        **{tab: f"/admin?tab={tab}" for tab in ("policy", "quotas", "alerts", "doctor", "access")},
         "graphiql": "/graphiql",
     }
 
 
-async def _scene(client: Client) -> str:
-    """Sessions of many sizes: some run, some wait. The id of one that runs and talks."""
+async def _scene(client: Client) -> tuple[str, str]:
+    """Sessions of many sizes: some run, some wait. The ids of one that runs and talks, and of one that waits."""
     await submit(client, "true", {"cuda.device": "1"}, name="smoke-test")
     first = await submit(client, BUSY, {"cuda.device": "2", "cpu": "8", "mem": "64g"}, name="llama-sft", cluster_size=2)
     await until_state(client, first, "running")
@@ -67,8 +68,8 @@ async def _scene(client: Client) -> str:
         await submit(client, BUSY, {"cuda.shares": "0.3"}, name=f"notebook-{index + 1}")
     await submit(client, "true", {"cuda.device": "8"}, name="gang", cluster_size=2, priority="high")
     await submit(client, "true", {"cuda.device": "8"}, name="node-wide", estimated_duration=3600.0)
-    await submit(client, "true", {"cuda.device": "6"}, name="ablation", estimated_duration=1800.0)
-    return first
+    last = await submit(client, "true", {"cuda.device": "6"}, name="ablation", estimated_duration=1800.0)
+    return first, last
 
 
 if __name__ == "__main__":

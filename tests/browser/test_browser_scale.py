@@ -3,22 +3,30 @@
 The API is played to the page: that many agents would need a machine of their own.
 """
 
+import asyncio
 import json
-from typing import Any
+import re
+from contextlib import suppress
+from typing import Any, Final
 
 import pytest
 
 pytest.importorskip("playwright.async_api", reason="playwright drives the browser")
 
-from playwright.async_api import Browser, Route, expect
+from playwright.async_api import Browser, Error, Route, WebSocketRoute, expect
 
 from aliquot.cli.main_job.own_server import OwnServer
 from browser_tab import signed_in
+from e2e_sessions import until
 
 pytestmark = pytest.mark.anyio
 
 NODES = 1000
 PAGE = 100
+TURNS: Final = 8
+"""Agents measure every two seconds, and devices are told of four times a second: an eighth of them each time."""
+PAUSE_S: Final = 0.25
+SOCKET: Final = re.compile(r"^ws://[^/]+/graphql$")
 TILES_DRAWN_MAX = 400
 FRAMES = """
 (ms) => new Promise((done) => {
@@ -34,20 +42,19 @@ FRAMES = """
 
 
 async def test_thousands_of_devices_are_drawn_in_part(browser: Browser, demo: OwnServer) -> None:
-    rounds = 0
+    teller = _Teller()
 
     async def play(route: Route) -> None:
-        nonlocal rounds
         body = route.request.post_data_json
-        if body.get("operationName") != "Cluster":
+        if body.get("operationName") not in ("Agents", "Cluster"):
             await route.continue_()
             return
         start = int(body["variables"].get("after") or 0)
-        rounds += start == 0
-        await route.fulfill(content_type="application/json", body=_answer(start, rounds))
+        await route.fulfill(content_type="application/json", body=_answer(start))
 
-    async with signed_in(browser, demo, viewport={"width": 1440, "height": 900}) as tab:
+    async with signed_in(browser, demo, viewport={"width": 1440, "height": 900}) as tab, teller:
         await tab.page.route("**/graphql", play)
+        await tab.page.route_web_socket(SOCKET, teller.serve)
         page = await tab.open("/")
         await expect(page.get_by_role("heading", name="n0", exact=True)).to_be_visible()
         await expect(page.get_by_text(f"of {8 * NODES}")).to_be_visible()
@@ -59,19 +66,62 @@ async def test_thousands_of_devices_are_drawn_in_part(browser: Browser, demo: Ow
             await page.mouse.wheel(0, 1_000_000)
             await page.evaluate("new Promise(requestAnimationFrame)")
         assert await page.locator(".tile").count() < TILES_DRAWN_MAX
-        assert rounds >= 2, "it was asked again meanwhile"
+        await until(teller.has_told_all_twice)
 
 
-def _answer(start: int, rounds: int) -> str:
+class _Teller:
+    """Plays the server's side of the socket: all devices, and then an eighth of them, again and again."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def __aenter__(self) -> None:
+        return None
+
+    async def __aexit__(self, *_: object) -> None:
+        for task in self._tasks:
+            task.cancel()
+            with suppress(asyncio.CancelledError, Error):
+                await task
+
+    async def has_told_all_twice(self) -> bool:
+        return self.number > 2 * TURNS
+
+    def serve(self, socket: WebSocketRoute) -> None:
+        socket.on_message(lambda message: self._hear(socket, json.loads(message)))
+
+    def _hear(self, socket: WebSocketRoute, message: dict[str, Any]) -> None:
+        match message["type"]:
+            case "connection_init":
+                socket.send('{"type": "connection_ack"}')
+            case "ping":
+                socket.send('{"type": "pong"}')
+            case "subscribe" if "device_updates" in message["payload"]["query"]:
+                self._tasks.append(asyncio.create_task(self._tell(socket, message["id"])))
+
+    async def _tell(self, socket: WebSocketRoute, stream: str) -> None:
+        while True:
+            data = {"device_updates": _update(self.number)}
+            socket.send(json.dumps({"type": "next", "id": stream, "payload": {"data": data}}))
+            self.number += 1
+            await asyncio.sleep(PAUSE_S)
+
+
+def _update(number: int) -> dict[str, Any]:
+    some = range(number % TURNS, NODES, TURNS) if number else range(NODES)
+    agents = [{"agent_id": f"n{one}", "devices": _devices(one, number), "devices_gone": []} for one in some]
+    return {"number": number, "is_snapshot": number == 0, "agents_gone": [], "agents": agents}
+
+
+def _answer(start: int) -> str:
     end = min(NODES, start + PAGE)
-    edges = [{"node": _agent(number, rounds)} for number in range(start, end)]
+    edges = [{"node": _agent(number)} for number in range(start, end)]
     info = {"hasNextPage": end < NODES, "endCursor": str(end)}
-    return json.dumps(
-        {"data": {"agents": {"edges": edges, "pageInfo": info, "total_count": NODES, "revision": rounds}}}
-    )
+    return json.dumps({"data": {"agents": {"edges": edges, "pageInfo": info}}})
 
 
-def _agent(number: int, rounds: int) -> dict[str, Any]:
+def _agent(number: int) -> dict[str, Any]:
     name = f"n{number}"
     return {
         **{key: name for key in ("id", "node_id", "hostname")},
@@ -81,11 +131,12 @@ def _agent(number: int, rounds: int) -> dict[str, Any]:
         "drained": False,
         "note": None,
         "pool": "default",
-        "allocation_mode": "shared",
-        "labels": [],
-        "capabilities": {"device_access": "env"},
-        "devices": [_device(name, index, (number + 7 * index + 13 * rounds) % 100) for index in range(8)],
+        "devices": _devices(number, 0),
     }
+
+
+def _devices(number: int, rounds: int) -> list[dict[str, Any]]:
+    return [_device(f"n{number}", index, (number + 7 * index + 13 * rounds) % 100) for index in range(8)]
 
 
 def _device(node: str, index: int, busy: int) -> dict[str, Any]:

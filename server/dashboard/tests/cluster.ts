@@ -52,9 +52,6 @@ export function agent(devices: readonly Device[], part: Partial<Agent> = {}): Ag
     drained: false,
     note: null,
     pool: "default",
-    allocation_mode: "shared",
-    labels: [],
-    capabilities: { device_access: "env" },
     devices,
     ...part,
   };

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { groupingOf, sharesOf } from "../src/cluster/holders";
-import { ailment, fragmentOf, isIdle, isUnwell, linkGroups, nodesOf, totalsOf } from "../src/cluster/nodes";
+import { ailment, fragmentOf, isIdle, isUnwell, linkGroups, linksOf, nodesOf, totalsOf } from "../src/cluster/nodes";
 import { agent, device, holder, NOW } from "./cluster";
 
 const half = device({ used: "0.50", free: "0.50", holders: [holder()] });
@@ -44,6 +44,14 @@ test("devices that reach each other are told as a run, or by name", () => {
   expect(linkGroups(named("g0 g1 g2 g3", [0, 0, 0, 0]))).toEqual(["g0–g3"]);
   expect(linkGroups(named("g0 g1 g2 g3", [0, 1, 0, 1]))).toEqual(["g0, g2", "g1, g3"]);
   expect(linkGroups(named("g0 g1", [null, 0]))).toEqual([]);
+});
+
+test("groups of two agents have nothing to do with each other, whatever their numbers", () => {
+  const pair = (...ids: string[]) => ids.map((id) => device({ id, name: id, link_group: 0 }));
+  const split = nodesOf([agent(pair("g0", "g1")), agent(pair("g2", "g3"), { id: "agent-2" })], NOW);
+  expect(split.map(linksOf)).toEqual([["g0, g1", "g2, g3"]]);
+  const sharing = nodesOf([agent(pair("g0", "g1")), agent(pair("g0", "g1"), { id: "agent-2" })], NOW);
+  expect(sharing.map(linksOf)).toEqual([["g0, g1"]]);
 });
 
 test("the figures of a cluster", () => {

@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { newerOf } from "../src/session/found";
 import { phasesOf } from "../src/session/phases";
 import { commandOf } from "../src/session/Request";
 import { Readings } from "../src/session/samples";
@@ -52,4 +53,12 @@ test("readings stand in columns, with gaps where a device was not there", () => 
     [1, 1, null],
     [null, null, null],
   ]);
+});
+
+test("what was told counts only where it is newer than what was asked for", () => {
+  const found = (revision: number) => ({ session: null, revision });
+  const [old, same, young] = [found(4), found(5), found(6)];
+  const asked = found(5);
+  expect([old, same, young].map((told) => newerOf(asked, told))).toEqual([asked, asked, young]);
+  expect([newerOf(null, old), newerOf(asked, null), newerOf(null, null)]).toEqual([old, asked, null]);
 });

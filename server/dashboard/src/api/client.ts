@@ -1,5 +1,6 @@
 import { Client, fetchExchange, type AnyVariables, type TypedDocumentNode } from "@urql/core";
 import { faultOf, type Fault } from "./faults";
+import { Observable } from "./observable";
 import { signedOut } from "./presence";
 
 /** Without a cache: the server's view is in memory and cheap to ask, and what is shown is always what it says. */
@@ -9,6 +10,9 @@ const client = new Client({
   preferGetMethod: false,
   fetchOptions: { credentials: "same-origin" },
 });
+
+/** Milliseconds since the epoch: when the server answered last. */
+export const answered = new Observable(0);
 
 export class Refusal extends Error {
   constructor(readonly fault: Fault) {
@@ -41,5 +45,6 @@ function dataOf<Data>(result: { data?: Data; error?: Parameters<typeof faultOf>[
     throw new Refusal(fault);
   }
   if (result.data === undefined) throw new Refusal({ kind: "away", message: "The server gave no answer." });
+  answered.set(Date.now());
   return result.data;
 }

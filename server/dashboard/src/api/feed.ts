@@ -1,8 +1,9 @@
 import { FeedDocument, RevisionDocument, type FeedSubscription } from "../generated/graphql";
 import { ask } from "./client";
+import { followNumbered } from "./numbered";
 import { Observable } from "./observable";
 import { signedIn } from "./presence";
-import { Closed, Socket } from "./socket";
+import { Socket } from "./socket";
 
 export type Event = FeedSubscription["queue_updates"];
 
@@ -18,8 +19,6 @@ export const pending = new Observable<number | null>(null);
 
 type Listener = (event: Event | "reconnected") => void;
 const listeners = new Set<Listener>();
-const WAIT_FIRST_MS = 250;
-const WAIT_MAX_MS = 5_000;
 
 /** Hears every committed change of a session, and once after each time that the connection was lost. */
 export function onEvent(listener: Listener): () => void {
@@ -27,30 +26,24 @@ export function onEvent(listener: Listener): () => void {
   return () => listeners.delete(listener);
 }
 
+/** It carries these alone: that it is open is what "live" means. */
+const socket = new Socket(live);
+
 /** Follows the server's events for as long as the page lives. */
-export async function followEvents(): Promise<never> {
-  let wait = WAIT_FIRST_MS;
-  const socket = new Socket(() => {
-    wait = WAIT_FIRST_MS;
-    live();
+export function followEvents(): Promise<void> {
+  return followNumbered({
+    open: events,
+    take: ({ queue_updates: event }: FeedSubscription) => {
+      tell(event);
+      return event.event_number;
+    },
+    onLost: () => move("lost"),
   });
-  let after: number | null = null;
-  for (;;) {
-    await signedIn();
-    try {
-      after ??= await newest();
-      for await (const { queue_updates: event } of socket.follow(FeedDocument, { after })) {
-        after = event.event_number;
-        tell(event);
-      }
-    } catch (error) {
-      // A refusal may be of events that are no longer kept: then from now on.
-      if (!(error instanceof Closed)) after = null;
-    }
-    move("lost");
-    await pause(wait);
-    wait = Math.min(wait * 2, WAIT_MAX_MS);
-  }
+}
+
+async function* events(after: number | null): AsyncGenerator<FeedSubscription> {
+  await signedIn();
+  yield* socket.follow(FeedDocument, { after: after ?? (await newest()) });
 }
 
 async function newest(): Promise<number> {
@@ -72,8 +65,4 @@ function tell(event: Event): void {
 
 function move(state: Connection["state"]): void {
   if (connection.get().state !== state) connection.set({ state, since: Date.now() });
-}
-
-function pause(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms));
 }

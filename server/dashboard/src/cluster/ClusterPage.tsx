@@ -1,42 +1,30 @@
 import { useEffect, useMemo, useRef, useState } from "react";
-import { useLive } from "../api/live";
 import { Dialogue } from "../parts/Dialogue";
 import { Faults } from "../parts/Faults";
 import { keepSessions } from "../format/colours";
+import { titleOf } from "../session/names";
 import { DeviceCard } from "./DeviceCard";
 import { groupingOf, keyOf, NamingContext, sharesOf, type Grouping, type Naming } from "./holders";
 import { HoverCard } from "./HoverCard";
 import { Legend } from "./Legend";
-import { loadCluster } from "./loading";
 import { NoAgents } from "./NoAgents";
 import { NodeList } from "./NodeList";
-import { nodesOf, totalsOf, type Device } from "./nodes";
+import { holdersOf, nodesOf, sessionsOn, totalsOf, type Node } from "./nodes";
 import { Summary } from "./Summary";
 import { Waiting } from "./Waiting";
+import { useCluster } from "./watching";
 import { Wrong } from "./Wrong";
-
-const READINGS_MS = 2_000;
-const MOVES = new Set([
-  "session.scheduled",
-  "session.running",
-  "session.completed",
-  "session.failed",
-  "session.canceled",
-]);
 
 /** Who holds what, what waits, what is wrong. */
 export function ClusterPage() {
-  const cluster = useLive(loadCluster, "cluster", {
-    everyMs: READINGS_MS,
-    isShared: true,
-    wants: (event) => MOVES.has(event.kind) || !event.kind.startsWith("session."),
-  });
-  const agents = cluster.data?.agents;
-  const nodes = useMemo(() => nodesOf(agents ?? [], Date.now()), [agents]);
+  const cluster = useCluster();
+  const agents = cluster.data;
+  // What is held becomes idle with time: it is looked at again with each answer, whatever that says.
+  const nodes = useMemo(() => nodesOf(agents ?? [], Date.now()), [agents, cluster.at]);
   const [chosen, setChosen] = useState<Grouping | null>(null);
   const grouping = chosen ?? groupingOf(nodes);
-  const names = cluster.data?.names;
-  const naming = useMemo<Naming>(() => ({ grouping, names: new Map(names) }), [grouping, names]);
+  const names = useTitles(nodes);
+  const naming = useMemo<Naming>(() => ({ grouping, names }), [grouping, names]);
   const holders = useMemo(() => sharesOf(nodes, naming), [nodes, naming]);
   const devices = useMemo(
     () => new Map(nodes.flatMap((node) => node.devices).map((device) => [device.id, device])),
@@ -46,7 +34,7 @@ export function ClusterPage() {
     () => new Map((agents ?? []).flatMap((agent) => agent.devices.map((owned) => [owned.id, agent.id]))),
     [agents],
   );
-  useEffect(() => keepSessions(new Set(holdersOf(devices, grouping))), [devices, grouping]);
+  useEffect(() => keepSessions(new Set(holdersOf(nodes).map((holder) => keyOf(holder, "session")))), [nodes]);
   const list = useRef<HTMLDivElement>(null);
   const [opened, setOpened] = useState<string | null>(null);
   const device = opened ? devices.get(opened) : undefined;
@@ -75,8 +63,10 @@ export function ClusterPage() {
   );
 }
 
-function holdersOf(devices: ReadonlyMap<string, Device>, grouping: Grouping): string[] {
-  return [...devices.values()].flatMap((device) => device.holders.map((holder) => keyOf(holder, grouping)));
+/** What the sessions that hold something are called, by id. The same map as long as it says the same. */
+function useTitles(nodes: readonly Node[]): ReadonlyMap<string, string> {
+  const titles = sessionsOn(nodes.flatMap((node) => node.devices)).map((id) => [id, titleOf(id)] as const);
+  return useMemo(() => new Map(titles), [JSON.stringify(titles)]);
 }
 
 function tileAt(target: EventTarget): string | null {

@@ -2,7 +2,7 @@ import { memo, type KeyboardEvent } from "react";
 import { bytes, plain } from "../format/amounts";
 import { AgentState } from "./AgentState";
 import { DeviceTile } from "./DeviceTile";
-import { amountsOf, linkGroups, type Node } from "./nodes";
+import { amountsOf, linksOf, type Node } from "./nodes";
 
 /** A node with its agents and its devices. */
 export const NodePanel = memo(function NodePanel({ node }: { readonly node: Node }) {
@@ -16,7 +16,7 @@ export const NodePanel = memo(function NodePanel({ node }: { readonly node: Node
           <AgentState key={agent.id} agent={agent} isNamed={agent.id !== node.hostname || node.agents.length > 1} />
         ))}
         <span className="quiet small">pool {pools}</span>
-        {linkGroups(node.devices).map((names) => (
+        {linksOf(node).map((names) => (
           <span key={names} className="quiet small">
             NVLink {names}
           </span>

@@ -1,7 +1,7 @@
 import { createContext, useContext } from "react";
 import { amountOf } from "../format/amounts";
 import { colourClass } from "../format/colours";
-import type { Holder, Node } from "./nodes";
+import { holdersOf, type Holder, type Node } from "./nodes";
 
 /** What a colour stands for. */
 export type Grouping = "user" | "session";
@@ -43,7 +43,7 @@ export interface Share {
 /** Who holds how much of all nodes, most first. */
 export function sharesOf(nodes: readonly Node[], naming: Naming): Share[] {
   const sums = new Map<string, Share>();
-  for (const holder of nodes.flatMap((node) => node.devices).flatMap((device) => device.holders)) {
+  for (const holder of holdersOf(nodes)) {
     const key = keyOf(holder, naming.grouping);
     const label = naming.grouping === "user" ? holder.user : titleOf(holder, naming.names);
     const held = (sums.get(key)?.held ?? 0) + amountOf(holder.share);
@@ -54,11 +54,6 @@ export function sharesOf(nodes: readonly Node[], naming: Naming): Share[] {
 
 /** By user once there are several: with one alone, every part would have one colour. */
 export function groupingOf(nodes: readonly Node[]): Grouping {
-  const users = new Set(
-    nodes
-      .flatMap((node) => node.devices)
-      .flatMap((device) => device.holders)
-      .map((holder) => holder.user),
-  );
+  const users = new Set(holdersOf(nodes).map((holder) => holder.user));
   return users.size > 1 ? "user" : "session";
 }

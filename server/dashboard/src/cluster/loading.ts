@@ -1,23 +1,32 @@
 import { ask } from "../api/client";
-import { ClusterDocument, type ClusterQuery } from "../generated/graphql";
 import { shared } from "../api/sharing";
-import { learnNames, titleOf } from "../session/names";
+import { AgentsDocument, ClusterDocument } from "../generated/graphql";
+import type { Asked } from "./board";
 import type { Agent } from "./nodes";
 
-export interface ClusterNow {
-  readonly agents: readonly Agent[];
-  readonly names: ReadonlyArray<readonly [id: string, name: string]>;
+interface Page<Node> {
+  readonly edges: readonly { readonly node: Node }[];
+  readonly pageInfo: { readonly hasNextPage: boolean; readonly endCursor: string | null };
 }
 
 /** By the cursor that the page came after: what did not change keeps its identity from answer to answer. */
-let pages = new Map<string, readonly Agent[]>();
+let pages = new Map<string, readonly Asked[]>();
 
-/** All agents, and what the sessions that hold something are called. */
-export async function loadCluster(): Promise<ClusterNow> {
-  const fresh = new Map<string, readonly Agent[]>();
+/** All agents with their devices. */
+export function loadCluster(): Promise<readonly Agent[]> {
+  return everyPage(async (after) => (await ask(ClusterDocument, { after })).agents);
+}
+
+/** All agents, without their devices. */
+export function loadAgents(): Promise<readonly Asked[]> {
+  return everyPage(async (after) => (await ask(AgentsDocument, { after })).agents);
+}
+
+async function everyPage<Node extends Asked>(load: (after: string | null) => Promise<Page<Node>>): Promise<Node[]> {
+  const fresh = new Map<string, readonly Node[]>();
   let after: string | null = null;
   do {
-    const { agents: page }: ClusterQuery = await ask(ClusterDocument, { after });
+    const page: Page<Node> = await load(after);
     // Page by page: thousands of devices at once would hold up the drawing.
     const key: string = after ?? "";
     fresh.set(
@@ -30,11 +39,5 @@ export async function loadCluster(): Promise<ClusterNow> {
     after = page.pageInfo.hasNextPage ? page.pageInfo.endCursor : null;
   } while (after);
   pages = fresh;
-  const agents = [...fresh.values()].flat();
-  const held = new Set(
-    agents.flatMap((agent) => agent.devices).flatMap((device) => device.holders.map((holder) => holder.session_id)),
-  );
-  const ids = [...held].filter((id): id is string => id !== null);
-  await learnNames(ids);
-  return { agents, names: ids.map((id) => [id, titleOf(id)] as const) };
+  return [...fresh.values()].flat();
 }

@@ -1,8 +1,8 @@
 import { amountOf } from "../format/amounts";
-import type { ClusterQuery } from "../generated/graphql";
+import type { AgentPartsFragment, DevicePartsFragment } from "../generated/graphql";
 
-export type Agent = ClusterQuery["agents"]["edges"][number]["node"];
-export type Device = Agent["devices"][number];
+export type Device = DevicePartsFragment;
+export type Agent = AgentPartsFragment & { readonly devices: readonly Device[] };
 export type Holder = Device["holders"][number];
 
 export interface Node {
@@ -22,7 +22,15 @@ export interface Amounts {
   readonly capacity: number;
 }
 
-/** Names of devices that reach each other by direct links, a text for each group: `cuda0–cuda7`, or `cuda0, cuda2`. */
+/** See `linkGroups`; each agent numbers its own groups, and devices that several share are told once. */
+export function linksOf({ agents }: Pick<Node, "agents">): string[] {
+  return [...new Set(agents.flatMap((agent) => linkGroups(agent.devices.filter(isAccelerator))))];
+}
+
+/**
+ * Names of the devices of an agent that reach each other by direct links, a text for each group: `cuda0–cuda7`, or
+ * `cuda0, cuda2`.
+ */
 export function linkGroups(devices: readonly Pick<Device, "name" | "link_group">[]): string[] {
   const groups = new Map<number, number[]>();
   devices.forEach(({ link_group: group }, place) => {
@@ -67,6 +75,17 @@ function nodeOf(id: string, agents: readonly Agent[], now: number): Node {
     cpu: amountsOf(devices.filter((device) => device.kind === "cpu")),
     mem: amountsOf(devices.filter((device) => device.kind === "mem")),
   };
+}
+
+/** Who holds something of accelerators, once for each device. */
+export function holdersOf(nodes: readonly Node[]): Holder[] {
+  return nodes.flatMap((node) => node.devices).flatMap((device) => device.holders);
+}
+
+/** The sessions that hold something of these. */
+export function sessionsOn(devices: readonly Pick<Device, "holders">[]): string[] {
+  const ids = new Set(devices.flatMap((device) => device.holders.map((holder) => holder.session_id)));
+  return [...ids].filter((id) => id !== null);
 }
 
 export function isAccelerator(device: Device): boolean {

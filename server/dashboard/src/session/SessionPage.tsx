@@ -1,4 +1,3 @@
-import { useLive } from "../api/live";
 import { LogPanel } from "../log/LogPanel";
 import { Empty } from "../parts/Empty";
 import { Faults } from "../parts/Faults";
@@ -6,20 +5,17 @@ import { Because } from "../queue/Because";
 import { useDevices } from "./devices";
 import { Heading } from "./Heading";
 import { Kernels } from "./Kernels";
-import { loadSession } from "./loading";
 import { Readings } from "./Readings";
 import { Receipts } from "./Receipts";
 import { Request } from "./Request";
 import { isWaiting, nameOf } from "./standing";
 import { Tasks } from "./Tasks";
 import { Timeline } from "./Timeline";
+import { useSession } from "./watching";
 
 /** One session, from its submission to its end. */
 export function SessionPage({ params }: { readonly params: { readonly id: string } }) {
-  const live = useLive(() => loadSession(params.id), params.id, {
-    wants: (event) => event.session.id === params.id,
-    everyMs: 10_000,
-  });
+  const live = useSession(params.id);
   const devices = useDevices(live.data?.session ?? null);
   if (!live.data) return <Faults of={live} />;
   const { session } = live.data;

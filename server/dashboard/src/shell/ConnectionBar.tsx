@@ -1,19 +1,24 @@
+import { answered } from "../api/client";
 import { connection } from "../api/feed";
 import { useObservable } from "../api/observable";
 import { useNow } from "../format/clock";
 import { duration, moment } from "../format/times";
 
 const PATIENCE_MS = 1_000;
+const ANSWERS_MS = 15_000;
+const ASKED = "The server answers, so what you see is some seconds old.";
 
-/** Says when what is shown is old, and since when. A gap of a second is not worth a word. */
+/** Says when what is shown is old, and of when it is. A gap of a second is not worth a word. */
 export function ConnectionBar() {
   const { state, since } = useObservable(connection);
+  const last = useObservable(answered);
   const now = useNow();
+  const isAsked = last > since && now - last < ANSWERS_MS;
   const isLost = state === "lost" && now - since >= PATIENCE_MS;
   return (
     <div role="status" className={isLost ? "connection lost" : "connection"}>
       {isLost
-        ? `Connection lost ${duration(now - since)} ago. What you see is as of ${moment(since)}. Trying again …`
+        ? `Connection lost ${duration(now - since)} ago. ${isAsked ? ASKED : `What you see is as of ${moment(since)}.`} Trying again …`
         : null}
     </div>
   );

@@ -1,4 +1,4 @@
-import { useEffect, useMemo, useState } from "react";
+import { useEffect, useState } from "react";
 import { Button, Form as AriaForm } from "react-aria-components";
 import { useLocation, useSearchParams } from "wouter";
 import { change as send, Refusal } from "../api/client";
@@ -28,6 +28,8 @@ const FIELDS: Readonly<Record<string, Field>> = {
   limits: "processes",
 };
 
+const NO_AGENTS: readonly Agent[] = [];
+
 /** What the server has against a request, and against which of its fields. */
 interface Objection {
   readonly message: string;
@@ -36,13 +38,13 @@ interface Objection {
 
 /** Asks for a session. What is wrong is said while it is typed. */
 export default function SubmitPage() {
-  const [form, setForm] = useForm();
+  const { form, setForm, isAgain } = useForm();
   const [touched, setTouched] = useState<ReadonlySet<Field>>(new Set());
   const [refusal, setRefusal] = useState<Objection | null>(null);
   const [isBusy, setBusy] = useState(false);
   const [, go] = useLocation();
-  const cluster = useLive(loadCluster, "cluster", { wants: () => true, everyMs: 10_000 });
-  const agents = useMemo(() => cluster.data?.agents ?? [], [cluster.data]);
+  const cluster = useLive(loadCluster, "cluster", { everyMs: 10_000, isShared: true });
+  const agents = cluster.data ?? NO_AGENTS;
   const wrongs = wrongsOf(form);
   const isWhole = Object.keys(wrongs).length === 0;
   const preview = usePreview(isWhole ? requestOf(form) : null);
@@ -73,6 +75,11 @@ export default function SubmitPage() {
       }}
     >
       <h1>Submit a session</h1>
+      {isAgain ? (
+        <p className="note">
+          It asks for what another session asked for, but for its secrets and limits: name them again.
+        </p>
+      ) : null}
       <div className="submit-parts">
         <section className="panel stack" aria-label="What to run">
           <Text
@@ -117,8 +124,7 @@ function fieldOf(error: { readonly message: string; readonly field?: string | nu
 function useForm() {
   const [search] = useSearchParams();
   const from = search.get("from");
-  const state = useState<Form>(EMPTY);
-  const [, setForm] = state;
+  const [form, setForm] = useState<Form>(EMPTY);
   useEffect(() => {
     if (!from) return;
     loadSession(from).then(
@@ -126,7 +132,7 @@ function useForm() {
       () => undefined,
     );
   }, [from, setForm]);
-  return state;
+  return { form, setForm, isAgain: from !== null };
 }
 
 async function asked(form: Form): Promise<{ id: string } | Objection> {
