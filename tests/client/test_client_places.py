@@ -96,7 +96,20 @@ def test_an_authority_is_named_by_the_cluster_or_the_environment(
         BlockingClient(url="https://attic:8090", token="t", ca_file=attic.ca_file)
 
 
-@pytest.mark.parametrize("url", ["", "gpu01:8090", "ftp://gpu01", "http://", "http://gpu01:port", "https://[::1"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "gpu01:8090",
+        "ftp://gpu01",
+        "http://",
+        "http://gpu01:port",
+        "https://[::1",
+        "HTTPS://g",
+        "http://g\th",
+        "http://g?a",
+    ],
+)
 def test_what_is_no_address_is_told(url: str) -> None:
     with pytest.raises(NoPlace, match="no address"):
         Client(url, "t")

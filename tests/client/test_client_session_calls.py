@@ -1,6 +1,7 @@
 """Submitting, waiting and following over a connection that breaks."""
 
 import asyncio
+import weakref
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from typing import Any
 
@@ -63,6 +64,26 @@ async def test_events_begin_at_a_number_before_anything_can_be_missed() -> None:
     script = Script({"sessions": page}, SubscriptionClosed(4008, "slow"), {})
     assert [update async for update in script.events()] == []
     assert [asked["after"] for asked in script.asked[1:]] == [41, 41]
+
+
+async def test_who_waits_for_long_keeps_the_last_look_alone() -> None:
+    class Look:
+        pass
+
+    class Waiting(Script):
+        most_kept = 0
+
+        async def course(self, id: str) -> AsyncGenerator[Any, None]:
+            looks = []
+            for _ in range(9):
+                look = Look()
+                looks.append(weakref.ref(look))
+                yield look
+                self.most_kept = max(self.most_kept, sum(known() is not None for known in looks))
+
+    script = Waiting()
+    assert isinstance(await script.wait("ses_1"), Look)
+    assert script.most_kept <= 2
 
 
 async def test_a_submission_is_asked_for_again_with_the_same_key() -> None:

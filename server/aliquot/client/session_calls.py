@@ -84,7 +84,10 @@ class SessionCalls(Queries, Mutations, Subscriptions):
             NotFound: there is no such session.
         """
         async with aclosing(self.course(id)) as looks:
-            return [found async for found in looks][-1]
+            found = await anext(looks)
+            async for look in looks:
+                found = look
+        return found
 
     async def course(self, id: str) -> AsyncGenerator[Session, None]:
         """A session as it is now, then again and again until it has ended; an array, until all of its tasks have.

@@ -23,11 +23,12 @@ def check_address(url: str) -> None:
     """
     try:
         parts = urlsplit(url)
-        is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        is_address = bool(parts.hostname) and parts.port != 0
     except ValueError:
         is_address = False
-    if not is_address:
-        raise NoPlace(f"{url} is no address of a server; it is written like https://gpu01:8090")
+    is_plain = url.startswith(("http://", "https://")) and url.isprintable() and not {" ", "?", "#"} & set(url)
+    if not (is_address and is_plain):
+        raise NoPlace(f"{url!r} is no address of a server; it is written like https://gpu01:8090")
 
 
 def trusting(ca_file: Path) -> ssl.SSLContext:
