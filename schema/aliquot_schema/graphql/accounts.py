@@ -1,6 +1,6 @@
 """Accounts: users and their keys. Changes are for admins; everybody may look at himself, and revoke his own keys."""
 
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import strawberry
 from graphql import GraphQLResolveInfo
@@ -17,6 +17,7 @@ from aliquot_schema.graphql.accounts_inputs import (
 from aliquot_schema.graphql.accounts_types import ApiKey, Me, User
 from aliquot_schema.graphql.answers import ALWAYS, answer, union
 from aliquot_schema.graphql.context import Context
+from aliquot_schema.graphql.descriptions import argument
 from aliquot_schema.graphql.roots import root_field
 from aliquot_schema.graphql.scalars import BigInt
 
@@ -64,10 +65,6 @@ CreateApiKeyResult = union("CreateApiKeyResult", CreateApiKeySuccess, *_ON_NEW_K
 RevokeApiKeyResult = union("RevokeApiKeyResult", RevokeApiKeySuccess, *_ON_KEY)
 
 
-def _input(description: str) -> Any:
-    return strawberry.argument(description=description)
-
-
 @strawberry.type
 class AccountQueries:
     """Part of `Query`."""
@@ -84,7 +81,7 @@ class AccountQueries:
     async def api_keys(
         self,
         info: Info[Context, None],
-        user: Annotated[str | None, _input("Of this user alone.")] = None,
+        user: Annotated[str | None, argument("Of this user alone.")] = None,
     ) -> tuple[ApiKeyView, ...]:
         return info.context.accounts.api_keys(info.context.caller, user=user)
 
@@ -95,14 +92,14 @@ class AccountMutations:
 
     @root_field(UserChangeResult, "Let somebody in, who comes with a key.")
     async def create_user(
-        self, info: Info[Context, None], input: Annotated[CreateUserInput, _input("Who.")]
+        self, info: Info[Context, None], input: Annotated[CreateUserInput, argument("Who.")]
     ) -> UserChanged | errors.Error:
         context = info.context
         return await answer(context.accounts.create_user(context.caller, input.to_request()), _ON_USER)
 
     @root_field(UserChangeResult, "Change a user.")
     async def update_user(
-        self, info: Info[Context, None], input: Annotated[UpdateUserInput, _input("Who, and what changes.")]
+        self, info: Info[Context, None], input: Annotated[UpdateUserInput, argument("Who, and what changes.")]
     ) -> UserChanged | errors.Error:
         context = info.context
         change = context.accounts.update_user(context.caller, input.name, input.to_changes(), input.expected_version)
@@ -110,20 +107,20 @@ class AccountMutations:
 
     @root_field(UserChangeResult, "Let somebody in no more, by no key; what runs goes on.")
     async def disable_user(
-        self, info: Info[Context, None], input: Annotated[DisableUserInput, _input("Who.")]
+        self, info: Info[Context, None], input: Annotated[DisableUserInput, argument("Who.")]
     ) -> UserChanged | errors.Error:
         context = info.context
         return await answer(context.accounts.disable_user(context.caller, input.name, input.expected_version), _ON_USER)
 
     @root_field(CreateApiKeyResult, "Make a key for a user.")
     async def create_api_key(
-        self, info: Info[Context, None], input: Annotated[CreateApiKeyInput, _input("For whom, and for what.")]
+        self, info: Info[Context, None], input: Annotated[CreateApiKeyInput, argument("For whom, and for what.")]
     ) -> ApiKeyCreated | errors.Error:
         context = info.context
         return await answer(context.accounts.create_api_key(context.caller, input.to_request()), _ON_NEW_KEY)
 
     @root_field(RevokeApiKeyResult, "Let nobody in by a key any more, and close the sockets that it opened.")
     async def revoke_api_key(
-        self, info: Info[Context, None], id: Annotated[strawberry.ID, _input("The key.")]
+        self, info: Info[Context, None], id: Annotated[strawberry.ID, argument("The key.")]
     ) -> ApiKeyRevoked | errors.Error:
         return await answer(info.context.accounts.revoke_api_key(info.context.caller, id), _ON_KEY)

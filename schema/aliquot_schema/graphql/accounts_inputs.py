@@ -1,23 +1,18 @@
 """Inputs of users and keys. A field of a change that is left out, or null, stays as it is."""
 
-from typing import Any
-
 import strawberry
 
 from aliquot_schema.account_views import NewApiKey, NewUser, UserChanges
+from aliquot_schema.graphql.descriptions import optional
 from aliquot_schema.graphql.enums import KeyScope, Role
-
-
-def _field(description: str) -> Any:
-    return strawberry.field(default=None, description=description)
 
 
 @strawberry.input(description="A new user.")
 class CreateUserInput:
     name: str = strawberry.field(description="Letters, digits and . _ @ + -")
     role: Role = strawberry.field(default=Role.USER, description="What the user may do.")
-    unix_name: str | None = _field("The Unix account that the user's jobs run as.")
-    projects: list[str] | None = _field("Whose sessions the user takes part in.")
+    unix_name: str | None = optional("The Unix account that the user's jobs run as.")
+    projects: list[str] | None = optional("Whose sessions the user takes part in.")
 
     def to_request(self) -> NewUser:
         """For the accounts."""
@@ -27,14 +22,14 @@ class CreateUserInput:
 @strawberry.input(description="Changes of a user.")
 class UpdateUserInput:
     name: str = strawberry.field(description="Which one.")
-    role: Role | None = _field("What the user may do.")
-    unix_name: str | None = _field("The Unix account that the user's jobs run as; empty is none.")
-    projects: list[str] | None = _field("All of them, in place of those before.")
-    disabled: bool | None = _field("Whether nobody comes in by the user's keys.")
-    forget_identity: bool | None = _field(
+    role: Role | None = optional("What the user may do.")
+    unix_name: str | None = optional("The Unix account that the user's jobs run as; empty is none.")
+    projects: list[str] | None = optional("All of them, in place of those before.")
+    disabled: bool | None = optional("Whether nobody comes in by the user's keys.")
+    forget_identity: bool | None = optional(
         "Whether who this was at the identity provider counts no more: whoever comes next under the name is this user."
     )
-    expected_version: int | None = _field("Refuse if it is not at this version.")
+    expected_version: int | None = optional("Refuse if it is not at this version.")
 
     def to_changes(self) -> UserChanges:
         """For the accounts."""
@@ -50,7 +45,7 @@ class UpdateUserInput:
 @strawberry.input(description="A user to disable.")
 class DisableUserInput:
     name: str = strawberry.field(description="Which one.")
-    expected_version: int | None = _field("Refuse if it is not at this version.")
+    expected_version: int | None = optional("Refuse if it is not at this version.")
 
 
 @strawberry.input(description="A new key.")
@@ -58,7 +53,7 @@ class CreateApiKeyInput:
     user: str = strawberry.field(description="Whose it is to be.")
     name: str = strawberry.field(description="What it is for.")
     scope: KeyScope = strawberry.field(default=KeyScope.SUBMIT, description="What it allows at most.")
-    expires_in: float | None = _field("Seconds; without them it holds until it is revoked.")
+    expires_in: float | None = optional("Seconds; without them it holds until it is revoked.")
 
     def to_request(self) -> NewApiKey:
         """For the accounts."""

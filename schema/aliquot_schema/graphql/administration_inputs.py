@@ -6,6 +6,7 @@ import strawberry
 
 from aliquot_schema.admin_views import NewQuota
 from aliquot_schema.errors import InvalidRequest
+from aliquot_schema.graphql.descriptions import optional
 from aliquot_schema.graphql.enums import QuotaScope
 from aliquot_schema.graphql.inputs import NameValueInput, SlotAmountInput
 from aliquot_schema.graphql.scalars import AnyPriority
@@ -16,20 +17,16 @@ from aliquot_schema.sessions import DURATION_S_MAX
 _VERSION = "Refuse if it is not at this version."
 
 
-def _field(description: str) -> Any:
-    return strawberry.field(default=None, description=description)
-
-
 @strawberry.input(description="See `Weights`.")
 class WeightsInput:
-    age: int | None = _field("1 to 1000: without it somebody could wait for ever.")
-    age_unit: float | None = _field("Seconds.")
-    fair: int | None = _field("0 to 1000.")
-    short: int | None = _field("0 to 1000.")
-    short_half: float | None = _field("Seconds.")
-    priority: int | None = _field("0 to 1000.")
-    level: float | None = _field("Seconds.")
-    sjf_age_pct: int | None = _field("1 to 100.")
+    age: int | None = optional("1 to 1000: without it somebody could wait for ever.")
+    age_unit: float | None = optional("Seconds.")
+    fair: int | None = optional("0 to 1000.")
+    short: int | None = optional("0 to 1000.")
+    short_half: float | None = optional("Seconds.")
+    priority: int | None = optional("0 to 1000.")
+    level: float | None = optional("Seconds.")
+    sjf_age_pct: int | None = optional("1 to 100.")
 
     def to_changes(self) -> dict[str, Any]:
         """By the names of the document."""
@@ -53,9 +50,9 @@ class ModelChargeInput:
 
 @strawberry.input(description="See `Charges`.")
 class ChargesInput:
-    accelerators: list[ModelChargeInput] | None = _field("All of them: those left out cost 1000.")
-    cpu_milli: int | None = _field("Per core.")
-    mem_gib_milli: int | None = _field("Per GiB of memory.")
+    accelerators: list[ModelChargeInput] | None = optional("All of them: those left out cost 1000.")
+    cpu_milli: int | None = optional("Per core.")
+    mem_gib_milli: int | None = optional("Per GiB of memory.")
 
     def to_changes(self) -> dict[str, Any]:
         """By the names of the document."""
@@ -70,15 +67,15 @@ class ChargesInput:
 @strawberry.input(description="A part of the cluster.")
 class PoolInput:
     name: str = strawberry.field(description="Its name.")
-    default_limit: float | None = _field("Seconds that a session without a limit is reckoned to run.")
+    default_limit: float | None = optional("Seconds that a session without a limit is reckoned to run.")
 
 
 @strawberry.input(description="See `PreemptionRules`.")
 class PreemptionRulesInput:
-    victims: str | None = _field("nobody, willing or any.")
-    run_min: float | None = _field("Seconds.")
-    preemptions_max: int | None = _field("So often at most.")
-    grace: float | None = _field("Seconds.")
+    victims: str | None = optional("nobody, willing or any.")
+    run_min: float | None = optional("Seconds.")
+    preemptions_max: int | None = optional("So often at most.")
+    grace: float | None = optional("Seconds.")
 
     def to_changes(self) -> dict[str, Any]:
         """By the names of the document."""
@@ -92,10 +89,10 @@ class PreemptionRulesInput:
 
 @strawberry.input(description="See `Retries`.")
 class RetriesInput:
-    tries_min: int | None = _field("So often even when the session asked for fewer.")
-    wait_first: float | None = _field("Seconds.")
-    wait_max: float | None = _field("Seconds.")
-    jitter_pct: int | None = _field("0 to 100.")
+    tries_min: int | None = optional("So often even when the session asked for fewer.")
+    wait_first: float | None = optional("Seconds.")
+    wait_max: float | None = optional("Seconds.")
+    jitter_pct: int | None = optional("0 to 100.")
 
     def to_changes(self) -> dict[str, Any]:
         """By the names of the document."""
@@ -109,21 +106,21 @@ class RetriesInput:
 
 @strawberry.input(description="Changes of the policy: all of them together are taken, or none.")
 class UpdatePolicyInput:
-    order: str | None = _field("fair_share, priority, fcfs, sjf or gang.")
-    backfill: str | None = _field("none, easy or conservative.")
-    backfill_depth: int | None = _field("conservative: so many hold a reservation.")
-    placement: str | None = _field("Name of a placement strategy.")
-    allocation: str | None = _field("evenly or fill.")
-    allow_fragmentation: bool | None = _field("Whether shares may be split that one device could hold.")
-    numa: str | None = _field("prefer or interleave.")
-    weights: WeightsInput | None = _field("How much each thing counts.")
-    half_life: float | None = _field("Seconds.")
-    charges: ChargesInput | None = _field("What holding things costs.")
-    pools: list[PoolInput] | None = _field("All of them: those left out are removed, unless something is in them.")
-    preemption: PreemptionRulesInput | None = _field("How sessions are asked to make room.")
-    retries: RetriesInput | None = _field("How sessions are tried again.")
-    user_priority_max: AnyPriority | None = _field("The highest level that a user may ask for.")
-    expected_version: int | None = _field(_VERSION)
+    order: str | None = optional("fair_share, priority, fcfs, sjf or gang.")
+    backfill: str | None = optional("none, easy or conservative.")
+    backfill_depth: int | None = optional("conservative: so many hold a reservation.")
+    placement: str | None = optional("Name of a placement strategy.")
+    allocation: str | None = optional("evenly or fill.")
+    allow_fragmentation: bool | None = optional("Whether shares may be split that one device could hold.")
+    numa: str | None = optional("prefer or interleave.")
+    weights: WeightsInput | None = optional("How much each thing counts.")
+    half_life: float | None = optional("Seconds.")
+    charges: ChargesInput | None = optional("What holding things costs.")
+    pools: list[PoolInput] | None = optional("All of them: those left out are removed, unless something is in them.")
+    preemption: PreemptionRulesInput | None = optional("How sessions are asked to make room.")
+    retries: RetriesInput | None = optional("How sessions are tried again.")
+    user_priority_max: AnyPriority | None = optional("The highest level that a user may ask for.")
+    expected_version: int | None = optional(_VERSION)
 
     def to_changes(self) -> dict[str, Any]:
         """By the names of the document.
@@ -145,12 +142,12 @@ class UpdatePolicyInput:
 class SetQuotaInput:
     scope: QuotaScope = strawberry.field(description="Whom it is for.")
     name: str = strawberry.field(default="", description="The user or project; empty for the cluster.")
-    max_slots: list[SlotAmountInput] | None = _field("Held at one time at most; 0 = nothing of it.")
-    own_slots: list[SlotAmountInput] | None = _field("Its own: idle parts are lent, and called back.")
-    max_queued: int | None = _field("Tasks that wait at one time.")
-    gpu_hours_per_month: int | None = _field("Within a calendar month, UTC.")
-    weight: int | None = _field("Its share among its siblings.")
-    expected_version: int | None = _field(_VERSION + " 0 = there is none.")
+    max_slots: list[SlotAmountInput] | None = optional("Held at one time at most; 0 = nothing of it.")
+    own_slots: list[SlotAmountInput] | None = optional("Its own: idle parts are lent, and called back.")
+    max_queued: int | None = optional("Tasks that wait at one time.")
+    gpu_hours_per_month: int | None = optional("Within a calendar month, UTC.")
+    weight: int | None = optional("Its share among its siblings.")
+    expected_version: int | None = optional(_VERSION + " 0 = there is none.")
 
     def to_request(self) -> NewQuota:
         """For the administrator."""
@@ -169,13 +166,13 @@ class SetQuotaInput:
 class RemoveQuotaInput:
     scope: QuotaScope = strawberry.field(description="Whom it is for.")
     name: str = strawberry.field(default="", description="The user or project; empty for the cluster.")
-    expected_version: int | None = _field(_VERSION)
+    expected_version: int | None = optional(_VERSION)
 
 
 @strawberry.input(description="An agent to drain.")
 class DrainAgentInput:
     id: strawberry.ID = strawberry.field(description="The agent.")
-    note: str | None = _field("Why, for everybody to read.")
+    note: str | None = optional("Why, for everybody to read.")
     evict: bool = strawberry.field(default=False, description="Ask what runs there to make room, and wait again.")
 
 
@@ -183,7 +180,7 @@ class DrainAgentInput:
 class SetAgentSchedulableInput:
     id: strawberry.ID = strawberry.field(description="The agent.")
     schedulable: bool = strawberry.field(description="Whether it is.")
-    note: str | None = _field("Why, for everybody to read.")
+    note: str | None = optional("Why, for everybody to read.")
 
 
 @strawberry.input(description="Labels of an agent, in place of those that it has.")

@@ -1,13 +1,14 @@
 """History: what devices and the queue measured, and who held how much, over time."""
 
 from datetime import datetime
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import strawberry
 from strawberry.types import Info
 
 from aliquot_schema.errors import Unavailable
 from aliquot_schema.graphql.context import Context
+from aliquot_schema.graphql.descriptions import argument
 from aliquot_schema.graphql.enums import UsageBy
 from aliquot_schema.graphql.history_port import Historian
 from aliquot_schema.graphql.roots import root_field
@@ -16,13 +17,9 @@ from aliquot_schema.history_views import HistoryView, UsageHistoryView
 POINTS: Final = 300
 
 
-def _argument(description: str) -> Any:
-    return strawberry.argument(description=description)
-
-
-Since = Annotated[datetime | None, _argument("From when on; what is left out is chosen.")]
-Until = Annotated[datetime | None, _argument("Up to when; without it, now.")]
-Count = Annotated[int, _argument("How many points each series has at most, 2 to 2000; their step is chosen by it.")]
+Since = Annotated[datetime | None, argument("From when on; what is left out is chosen.")]
+Until = Annotated[datetime | None, argument("Up to when; without it, now.")]
+Count = Annotated[int, argument("How many points each series has at most, 2 to 2000; their step is chosen by it.")]
 
 
 @strawberry.type(description="One number over time.")
@@ -77,8 +74,8 @@ class HistoryQueries:
     async def device_history(
         self,
         info: Info[Context, None],
-        agent_id: Annotated[str, _argument("The agent.")],
-        device_ids: Annotated[list[str] | None, _argument("These devices alone.")] = None,
+        agent_id: Annotated[str, argument("The agent.")],
+        device_ids: Annotated[list[str] | None, argument("These devices alone.")] = None,
         since: Since = None,
         until: Until = None,
         points: Count = POINTS,
@@ -102,7 +99,7 @@ class HistoryQueries:
     async def session_history(
         self,
         info: Info[Context, None],
-        id: Annotated[strawberry.ID, _argument("The session.")],
+        id: Annotated[strawberry.ID, argument("The session.")],
         points: Count = POINTS,
     ) -> HistoryView:
         return await _historian(info).session_history(info.context.caller, id, points=points)
@@ -111,10 +108,10 @@ class HistoryQueries:
     async def usage_history(
         self,
         info: Info[Context, None],
-        by: Annotated[UsageBy, _argument("Whose usage is added up.")] = UsageBy.USER,
+        by: Annotated[UsageBy, argument("Whose usage is added up.")] = UsageBy.USER,
         since: Since = None,
         until: Until = None,
-        step: Annotated[float | None, _argument("Seconds, whole minutes; without it, chosen by the time.")] = None,
+        step: Annotated[float | None, argument("Seconds, whole minutes; without it, chosen by the time.")] = None,
     ) -> UsageHistoryView:
         return await _historian(info).usage_history(info.context.caller, by=by, since=since, until=until, step=step)
 

@@ -1,7 +1,7 @@
 """Alerts and notices. Everybody sees alerts, and says where he is told of his own sessions; the rest is for operators
 and admins."""
 
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import strawberry
 from graphql import GraphQLResolveInfo
@@ -11,6 +11,7 @@ from aliquot_schema.graphql import errors
 from aliquot_schema.graphql.answers import ALWAYS, answer, union
 from aliquot_schema.graphql.audit_types import UncountedConnection, uncounted
 from aliquot_schema.graphql.context import Context
+from aliquot_schema.graphql.descriptions import argument
 from aliquot_schema.graphql.enums import AlertState
 from aliquot_schema.graphql.notices_inputs import MuteNoticeRuleInput, SetNoticePreferencesInput, SetNoticeRuleInput
 from aliquot_schema.graphql.notices_types import Alert, Delivery, NoticePreferences, NoticeReceiver, NoticeRule
@@ -67,10 +68,6 @@ SendTestNoticeResult = union("SendTestNoticeResult", SendTestNoticeSuccess, *_ON
 NoticePreferencesChangeResult = union("NoticePreferencesChangeResult", NoticePreferencesChangeSuccess, *ALWAYS)
 
 
-def _input(description: str) -> Any:
-    return strawberry.argument(description=description)
-
-
 @strawberry.type
 class NoticeQueries:
     """Part of `Query`."""
@@ -79,7 +76,7 @@ class NoticeQueries:
     async def alerts(
         self,
         info: Info[Context, None],
-        state: Annotated[AlertState | None, _input("These alone; null is all.")] = AlertState.OPEN,
+        state: Annotated[AlertState | None, argument("These alone; null is all.")] = AlertState.OPEN,
         first: First = PAGE_DEFAULT,
         after: After = None,
     ) -> UncountedConnection[AlertView]:
@@ -100,7 +97,7 @@ class NoticeQueries:
     async def deliveries(
         self,
         info: Info[Context, None],
-        notice_id: Annotated[strawberry.ID | None, _input("Of this notice alone.")] = None,
+        notice_id: Annotated[strawberry.ID | None, argument("Of this notice alone.")] = None,
         first: First = PAGE_DEFAULT,
         after: After = None,
     ) -> UncountedConnection[DeliveryView]:
@@ -118,7 +115,7 @@ class NoticeMutations:
 
     @root_field(NoticeRuleChangeResult, "Say when alerts open, from now on. For admins.")
     async def set_notice_rule(
-        self, info: Info[Context, None], input: Annotated[SetNoticeRuleInput, _input("Which, and what changes.")]
+        self, info: Info[Context, None], input: Annotated[SetNoticeRuleInput, argument("Which, and what changes.")]
     ) -> NoticeRuleChanged | errors.Error:
         context = info.context
         change = context.admin.set_notice_rule(context.caller, input.to_changes(), input.expected_version)
@@ -126,21 +123,21 @@ class NoticeMutations:
 
     @root_field(NoticeRuleChangeResult, "Let nobody be told of a rule's alerts for a while. For operators.")
     async def mute_notice_rule(
-        self, info: Info[Context, None], input: Annotated[MuteNoticeRuleInput, _input("Which, and for how long.")]
+        self, info: Info[Context, None], input: Annotated[MuteNoticeRuleInput, argument("Which, and for how long.")]
     ) -> NoticeRuleChanged | errors.Error:
         context = info.context
         return await answer(context.admin.mute_notice_rule(context.caller, input.rule, input.seconds), _ON_RULE)
 
     @root_field(SendTestNoticeResult, "Try a receiver. For admins.")
     async def send_test_notice(
-        self, info: Info[Context, None], receiver: Annotated[str, _input("By its name.")]
+        self, info: Info[Context, None], receiver: Annotated[str, argument("By its name.")]
     ) -> TrialSent | errors.Error:
         context = info.context
         return await answer(context.admin.send_test_notice(context.caller, receiver), _ON_TRIAL)
 
     @root_field(NoticePreferencesChangeResult, "Say where you are told of your sessions, and what of.")
     async def set_notice_preferences(
-        self, info: Info[Context, None], input: Annotated[SetNoticePreferencesInput, _input("What changes.")]
+        self, info: Info[Context, None], input: Annotated[SetNoticePreferencesInput, argument("What changes.")]
     ) -> NoticePreferencesChanged | errors.Error:
         context = info.context
         return await answer(context.admin.set_notice_preferences(context.caller, input.to_changes()), ALWAYS)

@@ -1,7 +1,7 @@
 """Secrets: stored for sessions, and never shown again."""
 
 from datetime import datetime
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import strawberry
 from graphql import GraphQLResolveInfo
@@ -10,6 +10,7 @@ from strawberry.types import Info
 from aliquot_schema.graphql import errors
 from aliquot_schema.graphql.answers import ALWAYS, answer, union
 from aliquot_schema.graphql.context import Context
+from aliquot_schema.graphql.descriptions import argument
 from aliquot_schema.graphql.roots import root_field
 from aliquot_schema.secrets import SecretChanged, SecretDeleted, SecretView
 
@@ -45,10 +46,6 @@ SetSecretResult = union("SetSecretResult", SetSecretSuccess, *ALWAYS)
 DeleteSecretResult = union("DeleteSecretResult", DeleteSecretSuccess, *_ON_DELETE)
 
 
-def _input(description: str) -> Any:
-    return strawberry.argument(description=description)
-
-
 @strawberry.type
 class SecretQueries:
     """Part of `Query`."""
@@ -66,13 +63,13 @@ class SecretMutations:
     async def set_secret(
         self,
         info: Info[Context, None],
-        name: Annotated[str, _input("Letters, digits, and _ . -; at most 64.")],
-        value: Annotated[str, _input("At most 32 KiB. Give it as a variable of the query, not in its text.")],
+        name: Annotated[str, argument("Letters, digits, and _ . -; at most 64, the first a letter or _.")],
+        value: Annotated[str, argument("At most 32 KiB. Give it as a variable of the query, not in its text.")],
     ) -> SecretChanged | errors.Error:
         return await answer(info.context.accounts.set_secret(info.context.caller, name, value), ALWAYS)
 
     @root_field(DeleteSecretResult, "Delete a secret of yours.")
     async def delete_secret(
-        self, info: Info[Context, None], name: Annotated[str, _input("Its name.")]
+        self, info: Info[Context, None], name: Annotated[str, argument("Its name.")]
     ) -> SecretDeleted | errors.Error:
         return await answer(info.context.accounts.delete_secret(info.context.caller, name), _ON_DELETE)
