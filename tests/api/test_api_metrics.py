@@ -9,6 +9,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from aliquot.service.measuring.conditions import Condition
 from aliquot_schema.devices import DeviceHealth
+from aliquot_schema.intervals import Intervals
+from aliquot_schema.sessions import HELD_BY_ARRAY, ArrayTasks
 from aliquot_schema.states import AgentState, KernelState, SessionState
 from allocation_devices import slice_of
 from api_server import BEARER
@@ -78,6 +80,17 @@ async def test_the_queue_is_told_by_state_and_by_its_oldest() -> None:
         assert await server.value("aliquot_sessions", state="queued") == 2.0
         assert await server.value("aliquot_sessions", state="held") == 1.0
         assert await server.value("aliquot_queue_oldest_wait_seconds") == 60.0
+
+
+async def test_tasks_of_an_array_that_is_held_back_are_held_and_each_task_counts_once() -> None:
+    async with scraped() as server:
+        tasks = ArrayTasks(waiting=Intervals.of(range(7)))
+        turns = session(id="ses_t", tasks=replace(tasks, max_parallel=1))
+        again = session(SessionState.HELD, id="ses_t_3", array_id="ses_t", array_index=3, held_by=HELD_BY_ARRAY)
+        held = session(SessionState.HELD, id="ses_h", held_by="ann", tasks=tasks)
+        server.office.state.load((turns, again, held), revision=server.office.state.revision, ended_complete=True)
+        assert await server.value("aliquot_sessions", state="queued") == 7.0
+        assert await server.value("aliquot_sessions", state="held") == 7.0
 
 
 async def test_a_follower_tells_of_itself_alone() -> None:

@@ -4,9 +4,22 @@ import asyncio
 import logging
 from typing import Any
 
+import httpx
 import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
 from websockets.asyncio.client import connect
 
+from aliquot.api.envelope import Envelope
+from aliquot.api.metrics.requests import RequestCounts
+from aliquot.api.outputs import OUTPUTS_PATH
+from aliquot.api.sockets import SocketAdapter
+from aliquot_schema.account_views import NewApiKey, NewUser
+from aliquot_schema.ids import UserId
+from aliquot_schema.requests import Caller
+from aliquot_schema.roles import KeyScope, Role
 from api_server import BEARER, SUBPROTOCOL, sign_in, subscribe
 from metrics_cluster import Scraped, scraped
 
@@ -16,6 +29,7 @@ AGENTS = "{ agents(first: 1) { edges { node { id } } } }"
 CANCEL = 'mutation { cancel_session(input: {id: "ses_1"}) { __typename } }'
 UPDATES = "subscription ($after: BigInt) { queue_updates(after: $after) { event_number } }"
 EVENTS = {"accept": "text/event-stream"}
+ROOT = Caller(user=UserId("root"), request_id="req_test", role=Role.ADMIN)
 
 
 async def ask(server: Scraped, body: object, **headers: str) -> Any:
@@ -66,8 +80,48 @@ async def test_other_faces_are_told_apart() -> None:
     async with scraped() as server:
         await server.http.get("/healthz")
         await server.http.get("/nowhere")
-        assert await counted(server) == {("health", "read", "answered"): 1, ("page", "read", "refused"): 1}
+        for path in ("/queue/statistics", "/cluster/nothing", "/openapi.json"):
+            await server.http.get(path)
+        assert await counted(server) == {
+            ("health", "read", "answered"): 1,
+            ("page", "read", "refused"): 1,
+            ("rest", "read", "refused"): 3,
+        }
         assert await server.value("aliquot_requests_total", face="metrics", kind="read", outcome="answered") == 1
+
+
+async def test_outputs_that_another_server_follows_are_no_slow_page() -> None:
+    async def follow(_request: Request) -> Response:
+        return PlainTextResponse("as long as it is printed")
+
+    counts = RequestCounts()
+    face = Envelope(Starlette(routes=[Route(OUTPUTS_PATH, follow)]), counts=counts)
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(face), base_url="http://here") as client:
+        await client.get(OUTPUTS_PATH)
+    assert counts.ended.sums() == {("servers", "subscription", "answered"): 1.0}
+    assert counts.seconds.shown() == []
+
+
+async def test_a_socket_whose_key_has_ended_is_one_until_it_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    may_close = asyncio.Event()
+
+    async def close_late(adapter: SocketAdapter, code: int, reason: str) -> None:
+        await may_close.wait()
+        await adapter.ws.close(code, reason)
+
+    monkeypatch.setattr(SocketAdapter, "close", close_late)
+    async with scraped() as server:
+        accounts = server.office.accounts
+        await accounts.create_user(ROOT, NewUser(name="bob", role=Role.USER))
+        made = await accounts.create_api_key(ROOT, NewApiKey(user="bob", name="laptop", scope=KeyScope.READ))
+        address = f"ws://{server.http.base_url.netloc.decode()}/graphql"
+        async with connect(address, subprotocols=[SUBPROTOCOL]) as socket:
+            await sign_in(socket, {"token": made.secret})
+            await accounts.revoke_api_key(ROOT, made.api_key.id)
+            assert await server.value("aliquot_subscribers", transport="socket") == 1
+            assert await server.value("aliquot_subscribers", transport="stream") == 0
+            may_close.set()
+            await until(server, "aliquot_subscribers", 0, transport="socket")
 
 
 async def test_who_listens_is_counted_while_he_does_and_not_as_a_slow_request() -> None:

@@ -122,7 +122,11 @@ def create_app(deps: ApiDependencies) -> Starlette:
     )
     sign_in, health, page = SignIn(deps.auth), Health(deps.conditions, deps.auth), StatusPage(contexts)
     socket = GraphQLSocket(schema, contexts=contexts, sharing=sharing, held_open=deps.held_open, limits=deps.limits)
-    requests = RequestCounts()
+    figures = ServerFigures(
+        conditions=deps.conditions,
+        requests=RequestCounts(),
+        subscribers=lambda: {"socket": socket.sockets.total, "stream": endpoint.streams.total},
+    )
     dashboard = Dashboard(contexts, plain=page.page, folder=deps.dashboard)
     return Starlette(
         routes=[
@@ -138,20 +142,25 @@ def create_app(deps: ApiDependencies) -> Starlette:
             *rest_routes(contexts, rates=rates, request_s=deps.limits.request_s, page=dashboard.page),
             *dashboard.routes(),
             *([] if deps.outputs is None else [_outputs(deps.outputs, deps.auth)]),
-            *([] if deps.metrics is None else [_metrics(deps, deps.metrics, requests=requests, socket=socket)]),
+            *([] if deps.metrics is None else [_metrics(deps, deps.metrics, figures)]),
             *([] if deps.agents is None else [WebSocketRoute(AGENTS_PATH, AgentSocket(deps.agents))]),
         ],
-        middleware=[
-            Middleware(Envelope, counts=requests),
-            Middleware(Guard, hosts=deps.allowed_hosts, origins=deps.allowed_origins),
-            Middleware(BodyLimit, body_bytes=deps.limits.body_bytes),
-            Middleware(GZipMiddleware, minimum_size=1024, compresslevel=1),
-            Middleware(BodyPatience, body_s=deps.limits.body_s),
-            Middleware(Looking, auth=deps.auth),
-        ],
+        middleware=_middleware(deps, figures.requests),
         exception_handlers={404: not_here, 405: not_here, 408: body_too_slow, 413: BodyRefusal(deps.limits.body_bytes)},
         lifespan=deps.lifespan,
     )
+
+
+def _middleware(deps: ApiDependencies, counts: RequestCounts) -> list[Middleware]:
+    """The outermost first."""
+    return [
+        Middleware(Envelope, counts=counts),
+        Middleware(Guard, hosts=deps.allowed_hosts, origins=deps.allowed_origins),
+        Middleware(BodyLimit, body_bytes=deps.limits.body_bytes),
+        Middleware(GZipMiddleware, minimum_size=1024, compresslevel=1),
+        Middleware(BodyPatience, body_s=deps.limits.body_s),
+        Middleware(Looking, auth=deps.auth),
+    ]
 
 
 def query_rates(limits: Limits) -> QueryRates:
@@ -164,13 +173,6 @@ def _outputs(outputs: Outputs, auth: TokenAuth) -> Route:
     return Route(OUTPUTS_PATH, OutputPages(outputs, auth=auth).stream, methods=["GET"])
 
 
-def _metrics(
-    deps: ApiDependencies, sources: MetricsSources, *, requests: RequestCounts, socket: GraphQLSocket
-) -> Route:
-    def subscribers() -> dict[str, int]:
-        sockets = socket.open_count
-        return {"socket": sockets, "stream": len(deps.held_open) - sockets}
-
-    own = ServerFigures(conditions=deps.conditions, requests=requests, subscribers=subscribers)
-    endpoint = MetricsEndpoint(lambda: sources.look(own), access=sources.access(deps.auth))
+def _metrics(deps: ApiDependencies, sources: MetricsSources, figures: ServerFigures) -> Route:
+    endpoint = MetricsEndpoint(lambda: sources.look(figures), access=sources.access(deps.auth))
     return Route(METRICS_PATH, endpoint.answer, methods=["GET"])

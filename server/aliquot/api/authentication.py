@@ -14,7 +14,7 @@ from starlette.requests import HTTPConnection
 
 from aliquot.api.cookies import COOKIE, Cookies
 from aliquot.api.login_codes import LoginCodes
-from aliquot.api.request_ids import request_id_of as request_id_of
+from aliquot.api.request_ids import request_id_of
 from aliquot.service.people import Bearer, People
 from aliquot_schema.errors import Unauthenticated
 from aliquot_schema.ids import KeyId, UserId

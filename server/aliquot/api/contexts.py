@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 from starlette.requests import HTTPConnection
 
-from aliquot.api.authentication import TokenAuth, caller_of, request_id_of
+from aliquot.api.authentication import TokenAuth, caller_of
+from aliquot.api.request_ids import request_id_of
 from aliquot.service.people import Bearer
 from aliquot_schema.graphql.context import (
     Accountant,

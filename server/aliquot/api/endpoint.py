@@ -5,8 +5,8 @@ Source: GraphQL over HTTP (working draft); GraphQL over Server-Sent Events, dist
 
 import asyncio
 import math
-from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import aclosing, contextmanager
 from functools import partial
 from typing import Any, Final
 
@@ -25,15 +25,17 @@ from aliquot.api.limits import Limits
 from aliquot.api.malformed import Malformed
 from aliquot.api.media_types import EVENTS, JSON, RESPONSE, negotiated
 from aliquot.api.metrics.requests import request_notes
-from aliquot.api.open_streams import TOO_MANY_STREAMS, OpenStreams
+from aliquot.api.open_counts import OpenCounts
 from aliquot.api.parameters import Parameters, read_parameters
 from aliquot.api.query_rates import retry_after
 from aliquot.api.sharing.requests import Asked
 from aliquot.api.sharing.sharing import Sharing
 from aliquot_schema.errors import Unauthenticated
 from aliquot_schema.graphql.context import Context
+from aliquot_schema.requests import Caller
 
 METHODS: Final = ("GET", "POST")
+TOO_MANY_STREAMS: Final = "too_many_streams"
 _READING: Final = frozenset({OperationType.QUERY})
 _ANY: Final = frozenset({OperationType.QUERY, OperationType.MUTATION})
 
@@ -53,7 +55,8 @@ class GraphQLEndpoint:
         self._schema = schema
         self._context_of = context_of
         self._sharing = sharing
-        self._streams = OpenStreams(held_open, per_user=limits.streams_per_user)
+        self._held_open = held_open
+        self.streams = OpenCounts(per_user=limits.streams_per_user)
         self._request_s = limits.request_s
         self._slow_client_s = limits.slow_client_s
 
@@ -110,14 +113,14 @@ class GraphQLEndpoint:
         return response
 
     def _stream(self, parameters: Parameters, context: Context, *, reading: bool) -> Response:
-        if not self._streams.has_room(context.caller.user):
+        if not self.streams.has_room(context.caller.user):
             message = "You have as many streams open as one may have; close some, or follow more by one WebSocket."
             return _refusal(message, TOO_MANY_STREAMS, 429, EVENTS)
         transport = SSETransport()
         request_notes().note_operation("subscription", refused=False)
 
         async def events() -> AsyncGenerator[str, None]:
-            following = await self._sharing.find(_asked(parameters), context)
+            following = self._sharing.find(_asked(parameters), context)
             if following is not None:
                 async with aclosing(following.texts()) as texts:
                     async for text in texts:
@@ -144,10 +147,15 @@ class GraphQLEndpoint:
         )
         return EventStream(
             merged(),
-            holding=partial(self._streams.holding, context.caller),
+            holding=partial(self._holding, context.caller),
             headers=dict(transport.headers),
             slow_client_s=self._slow_client_s,
         )
+
+    @contextmanager
+    def _holding(self, caller: Caller, end: Callable[[], None]) -> Iterator[None]:
+        with self.streams.counted(caller.user), self._held_open.of_caller(caller, end):
+            yield
 
 
 def response_body(result: Any) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from aliquot.api.metrics.requests import RequestCounts
-from aliquot.api.request_ids import REQUEST_ID as REQUEST_ID
+from aliquot.api.request_ids import REQUEST_ID
 from aliquot.service.measuring.log_fields import logging_with
 from aliquot_schema.ids import REQUEST_PREFIX
 

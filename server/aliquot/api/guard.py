@@ -13,8 +13,8 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.websockets import WebSocketClose
 
-from aliquot.api.envelope import REQUEST_ID
 from aliquot.api.refusals import refusal
+from aliquot.api.request_ids import REQUEST_ID
 from aliquot_schema.agent_protocol import PATH as AGENTS_PATH
 
 log: Final = logging.getLogger("aliquot.api")

@@ -34,9 +34,6 @@ class HeldOpen:
         self._auth = auth
         self._held: dict[_Held, None] = {}
 
-    def __len__(self) -> int:
-        return len(self._held)
-
     @contextmanager
     def holding(self, bearer: Bearer, close: Callable[[bool], None]) -> Iterator[None]:
         """Hold something open for somebody.

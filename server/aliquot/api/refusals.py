@@ -8,9 +8,10 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.types import Scope
 
 from aliquot.api.encoding import json_response
-from aliquot.api.envelope import REQUEST_ID
+from aliquot.api.request_ids import REQUEST_ID
 from aliquot.api.rest.problems import shown
 from aliquot.api.rest.routes import DOCUMENT_PATH, OPERATIONS
+from aliquot_schema.errors import Unauthenticated
 
 _REST: Final = frozenset({operation.path.split("/")[1] for operation in OPERATIONS} | {DOCUMENT_PATH[1:]})
 
@@ -18,7 +19,7 @@ _REST: Final = frozenset({operation.path.split("/")[1] for operation in OPERATIO
 def not_here(request: Request, error: Exception) -> Response:
     """Nothing is at that path, or not by that method."""
     assert isinstance(error, HTTPException)
-    if not _is_rest(request.scope):
+    if not is_rest(request.scope["path"]):
         return PlainTextResponse(error.detail, error.status_code, headers=error.headers)
     code = "not_found" if error.status_code == 404 else "method_not_allowed"
     words = f"{request.method} {request.url.path[:80]}: there is nothing like this; see {DOCUMENT_PATH}"
@@ -27,12 +28,20 @@ def not_here(request: Request, error: Exception) -> Response:
     return response
 
 
+def unauthenticated(scope: Scope, error: Unauthenticated) -> Response:
+    """Nobody is known by what was shown, and how to show more."""
+    response = refusal(scope, 401, error.code, error.message)
+    response.headers["www-authenticate"] = "Bearer"
+    return response
+
+
 def refusal(scope: Scope, status: int, code: str, message: str) -> Response:
     """A problem on the paths of the REST face, an error as GraphQL has them on all others."""
-    if _is_rest(scope):
+    if is_rest(scope["path"]):
         return shown(status, code, message, request_id=scope[REQUEST_ID])
     return json_response({"errors": [{"message": message, "extensions": {"code": code}}]}, status=status)
 
 
-def _is_rest(scope: Scope) -> bool:
-    return scope["path"].partition("/")[2].partition("/")[0] in _REST
+def is_rest(path: str) -> bool:
+    """Whether the REST face answers what is asked for there, even that there is nothing like it."""
+    return path.partition("/")[2].partition("/")[0] in _REST

@@ -10,6 +10,7 @@ from aliquot.api.authentication import TokenAuth
 from aliquot.api.cookies import COOKIE, COOKIE_S
 from aliquot.api.encoding import json_response
 from aliquot.api.markup import Html, document, element
+from aliquot.api.refusals import unauthenticated
 from aliquot_schema.errors import Unauthenticated
 
 LOGIN_PATH: Final = "/login"
@@ -55,10 +56,7 @@ class SignIn:
         try:
             bearer = self._auth.of_headers(request.headers.get("authorization"), {})
         except Unauthenticated as error:
-            body = {"errors": [{"message": error.message, "extensions": {"code": error.code}}]}
-            response = json_response(body, status=401)
-            response.headers["www-authenticate"] = "Bearer"
-            return response
+            return unauthenticated(request.scope, error)
         code = self._auth.new_login_code(bearer)
         return json_response({"code": code, "path": f"{LOGIN_PATH}?code={code}"})
 

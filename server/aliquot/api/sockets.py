@@ -6,9 +6,7 @@ that does not read for too long is cut off, so nothing piles up for it. It recon
 
 import asyncio
 import logging
-from collections import Counter
-from collections.abc import Awaitable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Awaitable, Mapping
 from datetime import timedelta
 from typing import Any, Final, cast
 
@@ -26,10 +24,10 @@ from aliquot.api.contexts import Contexts, SocketContext
 from aliquot.api.encoding import json_text, json_value
 from aliquot.api.held_open import HeldOpen
 from aliquot.api.limits import Limits
+from aliquot.api.open_counts import OpenCounts
 from aliquot.api.sharing.requests import Asked
 from aliquot.api.sharing.sharing import Following, Sharing
 from aliquot_schema.errors import Unauthenticated
-from aliquot_schema.ids import UserId
 
 log: Final = logging.getLogger("aliquot.api")
 
@@ -136,7 +134,7 @@ class SocketHandler(BaseGraphQLTransportWSHandler[SocketContext, None]):
         """Run one operation to its end, or to the client's; what others follow too is not run again for it."""
         asked = Asked(text=operation.query, variables=operation.variables, operation_name=operation.operation_name)
         try:
-            following = await cast(GraphQLSocket, self.view).sharing.find(asked, self.context)
+            following = cast(GraphQLSocket, self.view).sharing.find(asked, self.context)
             if following is None:
                 await super().run_operation(operation)
             else:
@@ -181,20 +179,8 @@ class GraphQLSocket(GraphQL[SocketContext, None]):
         self.sharing = sharing
         self.held_open = held_open
         self._contexts = contexts
-        self._open: Counter[UserId] = Counter()
-
-    @property
-    def open_count(self) -> int:
+        self.sockets = OpenCounts(per_user=limits.sockets_per_user)
         """Sockets whose clients have said who they are."""
-        return self._open.total()
-
-    @contextmanager
-    def _counted(self, user: UserId) -> Iterator[None]:
-        self._open[user] += 1
-        try:
-            yield
-        finally:
-            self._open[user] -= 1
 
     async def get_context(self, request: Request | WebSocket, response: Response | WebSocket) -> SocketContext:  # noqa: ARG002
         """The context of this socket; one for all of its operations."""
@@ -206,10 +192,9 @@ class GraphQLSocket(GraphQL[SocketContext, None]):
             await self._contexts.admit(context)
         except Unauthenticated as error:
             raise ConnectionRejectionError from error
-        # Looked at and counted in one go: of many that come at once, none slips through between the two.
-        if self._open[context.caller.user] >= self.limits.sockets_per_user:
+        if not self.sockets.has_room(context.caller.user):
             raise TooManySockets
-        context.until_closed.enter_context(self._counted(context.caller.user))
+        context.until_closed.enter_context(self.sockets.counted(context.caller.user))
         return await super().on_ws_connect(context)
 
     def encode_json(self, data: object) -> str:

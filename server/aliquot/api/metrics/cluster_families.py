@@ -9,10 +9,10 @@ from prometheus_client.core import Metric
 
 from aliquot.api.metrics.families import counter, gauge, histogram, states
 from aliquot.api.metrics.physical_devices import Part
+from aliquot.service.demand import tasks_waiting
 from aliquot.service.measuring.cluster_view import ClusterView
 from aliquot.service.measuring.measures import Measures
 from aliquot_schema.reasons import Reason
-from aliquot_schema.sessions import Session
 from aliquot_schema.states import ENDED, AgentState, SessionState
 
 LIVE: Final = tuple(state for state in SessionState if state not in ENDED)
@@ -52,7 +52,7 @@ def queue_families(view: ClusterView) -> Iterator[Metric]:
     for session in view.sessions:
         if session.state in ENDED:
             continue
-        found[SessionState.QUEUED if session.tasks is not None else session.state] += _tasks(session)
+        found[session.state] += tasks_waiting(session)
         if session.state is SessionState.QUEUED:
             oldest_us = min(oldest_us, session.queued_us)
     text = "Sessions and tasks of job arrays that have not ended, by state."
@@ -83,8 +83,3 @@ def course_families(measures: Measures) -> Iterator[Metric]:
     yield counter("reservations", "Promises of a start that passes made to waiting sessions.", measures.promises.made)
     text = "What became of these promises: kept, late, or withdrawn before the session was given devices."
     yield counter("reservations_ended", text, measures.promises.ended)
-
-
-def _tasks(session: Session) -> int:
-    """Of an array, the tasks that wait; those that run are sessions of their own."""
-    return 1 if session.tasks is None else len(session.tasks.waiting)

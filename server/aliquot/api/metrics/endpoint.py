@@ -9,13 +9,13 @@ from prometheus_client.exposition import gzip_accepted
 from starlette.requests import Request
 from starlette.responses import Response
 
-from aliquot.api.encoding import json_response
 from aliquot.api.metrics.access import MetricsAccess
 from aliquot.api.metrics.exposition import Scrape, exposed
+from aliquot.api.refusals import unauthenticated
 from aliquot_schema.errors import Unauthenticated
 
-WAITING_MAX: Final = 4
-"""Scrapes that wait for another one; whoever comes then is told to come later."""
+SCRAPES_MAX: Final = 5
+"""One is made, four wait; whoever comes then is told to come later."""
 
 
 class MetricsEndpoint:
@@ -27,25 +27,22 @@ class MetricsEndpoint:
         self._turn = asyncio.Lock()
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="metrics")
         """Not one of those for `to_thread`, which whatever has to be quick waits for."""
-        self._waiting = 0
+        self._open = 0
 
     async def answer(self, request: Request) -> Response:
         """Answer one scrape."""
         try:
             self._access.check(request)
         except Unauthenticated as error:
-            body = {"errors": [{"message": error.message, "extensions": {"code": error.code}}]}
-            response = json_response(body, status=401)
-            response.headers["www-authenticate"] = "Bearer"
-            return response
-        if self._waiting >= WAITING_MAX:
+            return unauthenticated(request.scope, error)
+        if self._open >= SCRAPES_MAX:
             return Response("Too many scrapes at once.\n", 503, {"retry-after": "5", "content-type": "text/plain"})
-        self._waiting += 1
+        self._open += 1
         try:
             async with self._turn:
                 return await self._scraped(request)
         finally:
-            self._waiting -= 1
+            self._open -= 1
 
     async def _scraped(self, request: Request) -> Response:
         accept = request.headers.get("accept", "")

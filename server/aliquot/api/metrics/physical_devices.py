@@ -36,7 +36,7 @@ class Part:
 
 
 def physical_devices(view: ClusterView) -> tuple[Part, ...]:
-    """Those of agents that are there; by node, agent and device in natural order."""
+    """Those of agents that are there, the agents in natural order, but that those which can be asked come first."""
     found: dict[tuple[NodeId, DeviceId], Part] = {}
     for agent in _present(view):
         for device in agent.devices:

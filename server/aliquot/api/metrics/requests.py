@@ -11,6 +11,8 @@ from typing import Final, Literal
 
 from starlette.types import Scope
 
+from aliquot.api.outputs import OUTPUTS_PATH
+from aliquot.api.refusals import is_rest
 from aliquot.service.measuring.tallies import SHORT_S, Histogram, Tally
 from aliquot_schema.agent_protocol import PATH as AGENTS_PATH
 
@@ -23,6 +25,7 @@ _FACES: Final = {
     "/healthz": "health",
     "/readyz": "health",
     METRICS_PATH: "metrics",
+    OUTPUTS_PATH: "servers",
 }
 _STREAMS: Final[frozenset[Kind]] = frozenset({"subscription", "socket"})
 """They last as long as somebody listens."""
@@ -83,11 +86,13 @@ class RequestCounts:
 def _kind(scope: Scope) -> Kind:
     if scope["type"] == "websocket":
         return "socket"
+    if scope["path"] == OUTPUTS_PATH:
+        return "subscription"
     return "read" if scope["method"] in ("GET", "HEAD") else "write"
 
 
 def _face(path: str) -> str:
-    return _FACES.get(path) or ("rest" if path.startswith("/api/") else "page")
+    return _FACES.get(path) or ("rest" if is_rest(path) else "page")
 
 
 def _outcome(status: int, notes: RequestNotes) -> str:

@@ -125,11 +125,6 @@ class OidcDoor:
         return _written(identity, expires_us=int((end_s + self._terms.oidc_leeway_s) * 1e6))
 
 
-def is_reference(key_id: str) -> bool:
-    """Whether a text stands for a token of the provider, and not for a key."""
-    return key_id.startswith(PREFIX)
-
-
 def _keep(known: dict[bytes, T], digest: bytes, what: T) -> None:
     known.pop(digest, None)
     while len(known) >= KEPT:
@@ -147,7 +142,7 @@ def _written(identity: Identity, *, expires_us: int) -> KeyId:
 def _read(reference: str) -> _Given | None:
     """What a reference says; None when it is none. References come from this server itself, or out of its signed
     cookies."""
-    if not is_reference(reference):
+    if not reference.startswith(PREFIX):
         return None
     text = reference.removeprefix(PREFIX)
     try:

@@ -9,10 +9,10 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from aliquot.api.authentication import request_id_of
 from aliquot.api.contexts import Contexts
 from aliquot.api.media_types import is_json
 from aliquot.api.query_rates import QueryRates
+from aliquot.api.request_ids import request_id_of
 from aliquot.api.rest.encoding import encoded
 from aliquot.api.rest.operations import Ask, Operation
 from aliquot.api.rest.problems import problem, shown

@@ -60,13 +60,16 @@ def numbered(asked: Asked, tree: DocumentNode, schema: GraphQLSchema) -> Numbere
     if isinstance(values, list) or not isinstance(node, FieldNode) or node.directives:
         return None
     field = root.fields[node.name.value]
-    if AFTER not in field.args or _number(field) is None:
+    number = _number(field)
+    if AFTER not in field.args or number is None:
         return None
     asked = replace(asked, operation_name=operation.name.value if operation.name else None)
-    return _numbered(asked, node, field, values)
+    return _numbered(asked, node, field, values, number=number)
 
 
-def _numbered(asked: Asked, node: FieldNode, field: GraphQLField, values: VariableValues) -> Numbered | None:
+def _numbered(
+    asked: Asked, node: FieldNode, field: GraphQLField, values: VariableValues, *, number: str
+) -> Numbered | None:
     try:
         after = get_argument_values(field, node, values).get(AFTER)
     except GraphQLError:
@@ -77,7 +80,7 @@ def _numbered(asked: Asked, node: FieldNode, field: GraphQLField, values: Variab
     name = asked.operation_name
     return Numbered(
         stream=node.name.value,
-        number=_number(field) or "",
+        number=number,
         after=after,
         operation_name=name,
         key=(asked.text, name, values_text),

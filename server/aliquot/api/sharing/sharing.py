@@ -49,7 +49,7 @@ class Sharing:
     def __len__(self) -> int:
         return len(self._followed)
 
-    async def find(self, asked: Asked, context: Context) -> "Following | None":
+    def find(self, asked: Asked, context: Context) -> "Following | None":
         """What a client is to follow; None when what it asks for is not numbered, or has to be refused."""
         document = self._documents.prepare(asked.text, self._schema._schema)
         if document.errors:
