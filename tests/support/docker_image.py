@@ -83,7 +83,9 @@ class Building:
         made = Stage(root=self._folder / name)
         if base in self.stages:
             before = self.stages[base]
-            made = Stage(root=before.root, environment=dict(before.environment), words=dict(before.words))
+            made = Stage(
+                root=before.root, environment=dict(before.environment), words=dict(before.words), work=before.work
+            )
         made.root.mkdir(exist_ok=True)
         self.stages[name] = self._present = made
 
