@@ -8,7 +8,8 @@ import aliquot.store.audit.tables
 import aliquot.store.ledger.tables
 import aliquot.store.outbox_tables
 import aliquot.store.seals
-import aliquot.store.secrets.tables  # noqa: F401  # each of these makes its tables known
-from aliquot.store.tables import METADATA
+import aliquot.store.secrets.tables
+import aliquot.store.tables  # noqa: F401  # each of these makes its tables known
+from aliquot.store.columns import METADATA
 
 ALL_TABLES: Final[MetaData] = METADATA

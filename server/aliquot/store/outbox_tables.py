@@ -1,23 +1,10 @@
 """Tables of notices. A column is named like the record's field."""
 
-from typing import Any, Final
+from typing import Final
 
-from sqlalchemy import Index, Table, text
-from sqlmodel import Field
+from sqlalchemy import Index, Table
 
-from aliquot.store.tables import INT, METADATA, TEXT, Row
-
-
-def _key() -> Any:
-    return Field(sa_type=TEXT, primary_key=True)
-
-
-def _text() -> Any:
-    return Field(sa_type=TEXT)
-
-
-def _number() -> Any:
-    return Field(sa_type=INT)
+from aliquot.store.columns import METADATA, Row, number_column, text_column, text_key, where
 
 
 class RuleRow(Row, table=True):
@@ -25,37 +12,33 @@ class RuleRow(Row, table=True):
 
     __tablename__ = "notice_rules"
 
-    id: str = _key()
-    version: int = _number()
+    id: str = text_key()
+    version: int = number_column()
     is_on: bool
-    threshold: int = _number()
-    floor: int = _number()
-    for_s: int = _number()
-    severity: int = _number()
-    muted_until_us: int | None = _number()
-    changed_us: int = _number()
+    threshold: int = number_column()
+    floor: int = number_column()
+    for_s: int = number_column()
+    severity: int = number_column()
+    muted_until_us: int | None = number_column()
+    changed_us: int = number_column()
 
 
 class AlertRow(Row, table=True):
     """`Alert`."""
 
     __tablename__ = "alerts"
-    __table_args__ = (
-        Index(
-            "ix_alerts_open", "id", sqlite_where=text("closed_us IS NULL"), postgresql_where=text("closed_us IS NULL")
-        ),
-    )
+    __table_args__ = (Index("ix_alerts_open", "id", **where("closed_us IS NULL")),)
 
-    id: str = _key()
-    version: int = _number()
-    rule: str = _text()
-    subject: str = _text()
-    severity: int = _number()
-    words: str = _text()
-    owners: str = _text()
-    opened_us: int = _number()
-    told_us: int = _number()
-    closed_us: int | None = _number()
+    id: str = text_key()
+    version: int = number_column()
+    rule: str = text_column()
+    subject: str = text_column()
+    severity: int = number_column()
+    words: str = text_column()
+    owners: str = text_column()
+    opened_us: int = number_column()
+    told_us: int = number_column()
+    closed_us: int | None = number_column()
 
 
 class DeliveryRow(Row, table=True):
@@ -63,32 +46,27 @@ class DeliveryRow(Row, table=True):
 
     __tablename__ = "deliveries"
     __table_args__ = (
-        Index(
-            "ix_deliveries_waiting",
-            "id",
-            sqlite_where=text("ended_us IS NULL"),
-            postgresql_where=text("ended_us IS NULL"),
-        ),
+        Index("ix_deliveries_waiting", "id", **where("ended_us IS NULL")),
         Index("ix_deliveries_notice", "notice_id"),
     )
 
-    id: str = _key()
-    version: int = _number()
-    receiver: str = _text()
-    kind: str = _text()
-    severity: int = _number()
+    id: str = text_key()
+    version: int = number_column()
+    receiver: str = text_column()
+    kind: str = text_column()
+    severity: int = number_column()
     is_over: bool
-    subject: str = _text()
-    words: str = _text()
-    user: str | None = _text()
-    notice_id: str = _text()
-    state: str = _text()
-    tries: int = _number()
+    subject: str = text_column()
+    words: str = text_column()
+    user: str | None = text_column()
+    notice_id: str = text_column()
+    state: str = text_column()
+    tries: int = number_column()
     is_gathered: bool
-    made_us: int = _number()
-    next_us: int = _number()
-    ended_us: int | None = _number()
-    error: str | None = _text()
+    made_us: int = number_column()
+    next_us: int = number_column()
+    ended_us: int | None = number_column()
+    error: str | None = text_column()
 
 
 class SubscriberRow(Row, table=True):
@@ -96,11 +74,11 @@ class SubscriberRow(Row, table=True):
 
     __tablename__ = "subscribers"
 
-    id: str = _key()
-    version: int = _number()
-    email: str | None = _text()
-    notify: str = _text()
-    changed_us: int = _number()
+    id: str = text_key()
+    version: int = number_column()
+    email: str | None = text_column()
+    notify: str = text_column()
+    changed_us: int = number_column()
 
 
 class NoticeMarkRow(Row, table=True):
@@ -108,9 +86,9 @@ class NoticeMarkRow(Row, table=True):
 
     __tablename__ = "notice_marks"
 
-    id: str = _key()
-    version: int = _number()
-    number: int = _number()
+    id: str = text_key()
+    version: int = number_column()
+    number: int = number_column()
 
 
 RULES: Final[Table] = METADATA.tables["notice_rules"]

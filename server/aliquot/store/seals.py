@@ -2,11 +2,10 @@
 
 from typing import Any, Final
 
-from sqlalchemy import Connection, LargeBinary, Table, select
+from sqlalchemy import Connection, Table, select
 from sqlalchemy import Row as Found
-from sqlmodel import Field
 
-from aliquot.store.tables import INT, METADATA, TEXT, Row
+from aliquot.store.columns import METADATA, Row, bytes_column, number_column, text_column, text_key
 
 EVENTS_KIND: Final = "events"
 HOLDINGS_KIND: Final = "holdings"
@@ -18,20 +17,20 @@ class SealRow(Row, table=True):
 
     __tablename__ = "seals"
 
-    id: str = Field(sa_type=TEXT, primary_key=True)
+    id: str = text_key()
     """`<kind>-<number>`, and what the name of its file begins with."""
-    kind: str = Field(sa_type=TEXT)
-    first: int = Field(sa_type=INT)
+    kind: str = text_column()
+    first: int = number_column()
     """The first and the last event or pass; of others, when they ended, microseconds UTC."""
-    last: int = Field(sa_type=INT)
-    rows: int = Field(sa_type=INT)
-    at_us: int = Field(sa_type=INT)
+    last: int = number_column()
+    rows: int = number_column()
+    at_us: int = number_column()
     """When it was sealed."""
-    file: str | None = Field(sa_type=TEXT)
+    file: str | None = text_column()
     """Its name in the archive's folder; empty = the rows were not kept."""
-    sha256: str | None = Field(sa_type=TEXT)
+    sha256: str | None = text_column()
     """Of the file."""
-    head: bytes | None = Field(sa_type=LargeBinary)
+    head: bytes | None = bytes_column()
     """The hash of the last link; empty where there is no chain."""
 
 

@@ -3,38 +3,11 @@
 There are no foreign keys: the log is the authority, and a row is never deleted by another row's end.
 """
 
-from typing import Any, Final
+from typing import Final
 
-from sqlalchemy import BigInteger, Index, Integer, LargeBinary, MetaData, Table, Text, text
-from sqlalchemy.orm import registry
-from sqlmodel import Field, SQLModel
+from sqlalchemy import Index, Table
 
-TEXT: Final = Text().with_variant(Text(collation="C"), "postgresql")
-"""Compared byte by byte in both databases, so that ids sort alike."""
-INT: Final = BigInteger().with_variant(Integer(), "sqlite")
-"""64 bits in both databases; SQLite takes only the very word INTEGER as its row number."""
-
-METADATA: Final = MetaData(naming_convention={"pk": "pk_%(table_name)s"})
-
-
-def _key() -> Any:
-    return Field(sa_type=TEXT, primary_key=True)
-
-
-def _text() -> Any:
-    return Field(sa_type=TEXT)
-
-
-def _number() -> Any:
-    return Field(sa_type=INT)
-
-
-def _where(condition: str) -> dict[str, Any]:
-    return {"sqlite_where": text(condition), "postgresql_where": text(condition)}
-
-
-class Row(SQLModel, registry=registry(metadata=METADATA)):
-    """What all tables share: their own metadata, apart from other users of SQLModel in the process."""
+from aliquot.store.columns import METADATA, Row, bytes_column, number_column, number_key, text_column, text_key, where
 
 
 class SessionRow(Row, table=True):
@@ -42,47 +15,47 @@ class SessionRow(Row, table=True):
 
     __tablename__ = "sessions"
     __table_args__ = (
-        Index("uq_sessions_key", "owner", "idempotency_key", unique=True, **_where("idempotency_key IS NOT NULL")),
+        Index("uq_sessions_key", "owner", "idempotency_key", unique=True, **where("idempotency_key IS NOT NULL")),
         Index("ix_sessions_state", "state", "id"),
         Index("ix_sessions_owner", "owner", "id"),
-        Index("ix_sessions_run", "run_id", "id", **_where("run_id IS NOT NULL")),
-        Index("ix_sessions_name", "name", "id", **_where("name IS NOT NULL")),
-        Index("ix_sessions_array", "array_id", "array_index", **_where("array_id IS NOT NULL")),
-        Index("ix_sessions_ended", "ended_us", "id", **_where("ended_us IS NOT NULL")),
+        Index("ix_sessions_run", "run_id", "id", **where("run_id IS NOT NULL")),
+        Index("ix_sessions_name", "name", "id", **where("name IS NOT NULL")),
+        Index("ix_sessions_array", "array_id", "array_index", **where("array_id IS NOT NULL")),
+        Index("ix_sessions_ended", "ended_us", "id", **where("ended_us IS NOT NULL")),
     )
 
-    id: str = _key()
-    version: int = _number()
-    owner: str = _text()
-    project: str = _text()
-    pool: str = _text()
-    name: str | None = _text()
-    run_id: str | None = _text()
-    tags: str = _text()
-    spec: str = _text()
-    priority: int = _number()
-    state: str = _text()
-    attempt: int = _number()
-    retries: int = _number()
-    excluded_agents: str = _text()
-    not_before_us: int | None = _number()
-    queued_us: int = _number()
-    scheduled_us: int | None = _number()
-    started_us: int | None = _number()
-    ended_us: int | None = _number()
-    exit_code: int | None = _number()
-    signal: int | None = _number()
-    failure: str | None = _text()
-    idempotency_key: str | None = _text()
-    request_hash: str | None = _text()
-    held_by: str | None = _text()
-    fallback_level: int = _number()
-    preemptions: int = _number()
-    preemption: str | None = _text()
-    array_id: str | None = _text()
-    array_index: int | None = _number()
-    tasks: str | None = _text()
-    gpus_milli: int = _number()
+    id: str = text_key()
+    version: int = number_column()
+    owner: str = text_column()
+    project: str = text_column()
+    pool: str = text_column()
+    name: str | None = text_column()
+    run_id: str | None = text_column()
+    tags: str = text_column()
+    spec: str = text_column()
+    priority: int = number_column()
+    state: str = text_column()
+    attempt: int = number_column()
+    retries: int = number_column()
+    excluded_agents: str = text_column()
+    not_before_us: int | None = number_column()
+    queued_us: int = number_column()
+    scheduled_us: int | None = number_column()
+    started_us: int | None = number_column()
+    ended_us: int | None = number_column()
+    exit_code: int | None = number_column()
+    signal: int | None = number_column()
+    failure: str | None = text_column()
+    idempotency_key: str | None = text_column()
+    request_hash: str | None = text_column()
+    held_by: str | None = text_column()
+    fallback_level: int = number_column()
+    preemptions: int = number_column()
+    preemption: str | None = text_column()
+    array_id: str | None = text_column()
+    array_index: int | None = number_column()
+    tasks: str | None = text_column()
+    gpus_milli: int = number_column()
 
 
 class KernelRow(Row, table=True):
@@ -91,22 +64,22 @@ class KernelRow(Row, table=True):
     __tablename__ = "kernels"
     __table_args__ = (Index("ix_kernels_session", "session_id", "attempt"),)
 
-    id: str = _key()
-    version: int = _number()
-    session_id: str = _text()
-    attempt: int = _number()
-    rank: int = _number()
-    agent_id: str = _text()
-    state: str = _text()
-    epoch: int = _number()
-    granted_us: int = _number()
-    started_us: int | None = _number()
-    ended_us: int | None = _number()
-    exit_code: int | None = _number()
-    signal: int | None = _number()
+    id: str = text_key()
+    version: int = number_column()
+    session_id: str = text_column()
+    attempt: int = number_column()
+    rank: int = number_column()
+    agent_id: str = text_column()
+    state: str = text_column()
+    epoch: int = number_column()
+    granted_us: int = number_column()
+    started_us: int | None = number_column()
+    ended_us: int | None = number_column()
+    exit_code: int | None = number_column()
+    signal: int | None = number_column()
     timed_out: bool
-    message: str | None = _text()
-    rendezvous_port: int | None = _number()
+    message: str | None = text_column()
+    rendezvous_port: int | None = number_column()
 
 
 class LeaseRow(Row, table=True):
@@ -115,22 +88,22 @@ class LeaseRow(Row, table=True):
     __tablename__ = "leases"
     __table_args__ = (
         Index("ix_leases_kernel", "kernel_id"),
-        Index("ix_leases_held", "id", **_where("released_us IS NULL")),
+        Index("ix_leases_held", "id", **where("released_us IS NULL")),
     )
 
-    id: str = _key()
-    version: int = _number()
-    kind: str = _text()
-    owner: str = _text()
-    session_id: str | None = _text()
-    kernel_id: str | None = _text()
-    agent_id: str = _text()
-    spec: str = _text()
-    epoch: int = _number()
-    granted_us: int = _number()
-    until_us: int | None = _number()
-    released_us: int | None = _number()
-    evidence: str | None = _text()
+    id: str = text_key()
+    version: int = number_column()
+    kind: str = text_column()
+    owner: str = text_column()
+    session_id: str | None = text_column()
+    kernel_id: str | None = text_column()
+    agent_id: str = text_column()
+    spec: str = text_column()
+    epoch: int = number_column()
+    granted_us: int = number_column()
+    until_us: int | None = number_column()
+    released_us: int | None = number_column()
+    evidence: str | None = text_column()
 
 
 class AgentRow(Row, table=True):
@@ -138,26 +111,26 @@ class AgentRow(Row, table=True):
 
     __tablename__ = "agents"
 
-    id: str = _key()
-    version: int = _number()
-    node_id: str = _text()
-    hostname: str = _text()
-    state: str = _text()
+    id: str = text_key()
+    version: int = number_column()
+    node_id: str = text_column()
+    hostname: str = text_column()
+    state: str = text_column()
     schedulable: bool
-    devices: str = _text()
-    slot_types: str = _text()
-    attributes: str = _text()
-    capabilities: str = _text()
-    allocation_mode: str = _text()
-    scaling_factor: str = _text()
-    boot_id: str = _text()
-    software_version: str = _text()
-    registered_us: int = _number()
-    state_changed_us: int = _number()
-    pool: str = _text()
-    labels: str = _text()
+    devices: str = text_column()
+    slot_types: str = text_column()
+    attributes: str = text_column()
+    capabilities: str = text_column()
+    allocation_mode: str = text_column()
+    scaling_factor: str = text_column()
+    boot_id: str = text_column()
+    software_version: str = text_column()
+    registered_us: int = number_column()
+    state_changed_us: int = number_column()
+    pool: str = text_column()
+    labels: str = text_column()
     draining: bool
-    note: str | None = _text()
+    note: str | None = text_column()
 
 
 class SlotRow(Row, table=True):
@@ -165,10 +138,10 @@ class SlotRow(Row, table=True):
 
     __tablename__ = "slots"
 
-    id: str = _key()
-    version: int = _number()
-    type: str = _text()
-    first_seen_us: int = _number()
+    id: str = text_key()
+    version: int = number_column()
+    type: str = text_column()
+    first_seen_us: int = number_column()
     retired: bool
 
 
@@ -177,23 +150,23 @@ class PolicyRow(Row, table=True):
 
     __tablename__ = "policies"
 
-    id: str = _key()
-    version: int = _number()
-    order: str = _text()
-    backfill: str = _text()
-    backfill_depth: int = _number()
-    placement: str = _text()
-    allocation: str = _text()
+    id: str = text_key()
+    version: int = number_column()
+    order: str = text_column()
+    backfill: str = text_column()
+    backfill_depth: int = number_column()
+    placement: str = text_column()
+    allocation: str = text_column()
     allow_fragmentation: bool
-    numa: str = _text()
-    weights: str = _text()
-    half_life_ms: int = _number()
-    charges: str = _text()
-    pools: str = _text()
-    preemption: str = _text()
-    retries: str = _text()
-    user_priority_max: int = _number()
-    changed_us: int = _number()
+    numa: str = text_column()
+    weights: str = text_column()
+    half_life_ms: int = number_column()
+    charges: str = text_column()
+    pools: str = text_column()
+    preemption: str = text_column()
+    retries: str = text_column()
+    user_priority_max: int = number_column()
+    changed_us: int = number_column()
 
 
 class QuotaRow(Row, table=True):
@@ -201,16 +174,16 @@ class QuotaRow(Row, table=True):
 
     __tablename__ = "quotas"
 
-    id: str = _key()
-    version: int = _number()
-    scope: str = _text()
-    name: str = _text()
-    max_slots: str = _text()
-    own_slots: str = _text()
-    max_queued: int | None = _number()
-    gpu_hours_per_month: int | None = _number()
-    weight: int | None = _number()
-    changed_us: int = _number()
+    id: str = text_key()
+    version: int = number_column()
+    scope: str = text_column()
+    name: str = text_column()
+    max_slots: str = text_column()
+    own_slots: str = text_column()
+    max_queued: int | None = number_column()
+    gpu_hours_per_month: int | None = number_column()
+    weight: int | None = number_column()
+    changed_us: int = number_column()
 
 
 class AccountRow(Row, table=True):
@@ -218,32 +191,32 @@ class AccountRow(Row, table=True):
 
     __tablename__ = "accounts"
 
-    id: str = _key()
-    version: int = _number()
-    project: str = _text()
-    user: str = _text()
-    used: int = _number()
-    at_us: int = _number()
-    charged: int = _number()
-    month: int = _number()
-    month_charged: int = _number()
+    id: str = text_key()
+    version: int = number_column()
+    project: str = text_column()
+    user: str = text_column()
+    used: int = number_column()
+    at_us: int = number_column()
+    charged: int = number_column()
+    month: int = number_column()
+    month_charged: int = number_column()
 
 
 class FindingRow(Row, table=True):
     """`Finding`."""
 
     __tablename__ = "findings"
-    __table_args__ = (Index("ix_findings_open", "id", **_where("closed_us IS NULL")),)
+    __table_args__ = (Index("ix_findings_open", "id", **where("closed_us IS NULL")),)
 
-    id: str = _key()
-    version: int = _number()
-    kind: str = _text()
-    agent_id: str = _text()
-    subject: str = _text()
-    evidence: str = _text()
-    repair: str | None = _text()
-    found_us: int = _number()
-    closed_us: int | None = _number()
+    id: str = text_key()
+    version: int = number_column()
+    kind: str = text_column()
+    agent_id: str = text_column()
+    subject: str = text_column()
+    evidence: str = text_column()
+    repair: str | None = text_column()
+    found_us: int = number_column()
+    closed_us: int | None = number_column()
 
 
 class OrchestrationRow(Row, table=True):
@@ -251,12 +224,12 @@ class OrchestrationRow(Row, table=True):
 
     __tablename__ = "orchestration"
 
-    id: str = _key()
-    version: int = _number()
-    state: str = _text()
-    changed_by: str = _text()
-    changed_us: int = _number()
-    note: str | None = _text()
+    id: str = text_key()
+    version: int = number_column()
+    state: str = text_column()
+    changed_by: str = text_column()
+    changed_us: int = number_column()
+    note: str | None = text_column()
 
 
 class UserRow(Row, table=True):
@@ -264,20 +237,20 @@ class UserRow(Row, table=True):
 
     __tablename__ = "users"
     __table_args__ = (
-        Index("uq_users_subject", "subject", unique=True, **_where("subject IS NOT NULL")),
-        Index("uq_users_account", "account", unique=True, **_where("account IS NOT NULL")),
+        Index("uq_users_subject", "subject", unique=True, **where("subject IS NOT NULL")),
+        Index("uq_users_account", "account", unique=True, **where("account IS NOT NULL")),
     )
 
-    id: str = _key()
-    version: int = _number()
-    role: int = _number()
-    unix_name: str | None = _text()
-    projects: str = _text()
+    id: str = text_key()
+    version: int = number_column()
+    role: int = number_column()
+    unix_name: str | None = text_column()
+    projects: str = text_column()
     disabled: bool
-    subject: str | None = _text()
-    account: str | None = _text()
-    created_us: int = _number()
-    changed_us: int = _number()
+    subject: str | None = text_column()
+    account: str | None = text_column()
+    created_us: int = number_column()
+    changed_us: int = number_column()
 
 
 class KeyRow(Row, table=True):
@@ -285,15 +258,15 @@ class KeyRow(Row, table=True):
 
     __tablename__ = "keys"
 
-    id: str = _key()
-    version: int = _number()
-    user: str = _text()
-    name: str = _text()
-    scope: str = _text()
-    digest: str = _text()
-    created_us: int = _number()
-    expires_us: int | None = _number()
-    revoked_us: int | None = _number()
+    id: str = text_key()
+    version: int = number_column()
+    user: str = text_column()
+    name: str = text_column()
+    scope: str = text_column()
+    digest: str = text_column()
+    created_us: int = number_column()
+    expires_us: int | None = number_column()
+    revoked_us: int | None = number_column()
 
 
 class SecretNamesRow(Row, table=True):
@@ -301,9 +274,9 @@ class SecretNamesRow(Row, table=True):
 
     __tablename__ = "secret_names"
 
-    id: str = _key()
-    version: int = _number()
-    set_us: str = _text()
+    id: str = text_key()
+    version: int = number_column()
+    set_us: str = text_column()
 
 
 class EventRow(Row, table=True):
@@ -312,20 +285,20 @@ class EventRow(Row, table=True):
     __tablename__ = "events"
     __table_args__ = (Index("ix_events_entity", "entity_id", "entity_version"),)
 
-    number: int = Field(sa_type=INT, primary_key=True, sa_column_kwargs={"autoincrement": False})
-    at_us: int = _number()
-    kind: str = _text()
-    format: int = _number()
-    entity: str = _text()
-    entity_id: str = _text()
-    entity_version: int = _number()
-    actor: str = _text()
-    request_id: str | None = _text()
-    epoch: int = _number()
-    pass_number: int | None = _number()
-    prev_hash: bytes = Field(sa_type=LargeBinary)
-    hash: bytes = Field(sa_type=LargeBinary)
-    payload: str = _text()
+    number: int = number_key()
+    at_us: int = number_column()
+    kind: str = text_column()
+    format: int = number_column()
+    entity: str = text_column()
+    entity_id: str = text_column()
+    entity_version: int = number_column()
+    actor: str = text_column()
+    request_id: str | None = text_column()
+    epoch: int = number_column()
+    pass_number: int | None = number_column()
+    prev_hash: bytes = bytes_column()
+    hash: bytes = bytes_column()
+    payload: str = text_column()
 
 
 class CounterRow(Row, table=True):
@@ -333,15 +306,15 @@ class CounterRow(Row, table=True):
 
     __tablename__ = "counter"
 
-    id: int = Field(sa_type=INT, primary_key=True, sa_column_kwargs={"autoincrement": False})
-    number: int = _number()
-    hash: bytes = Field(sa_type=LargeBinary)
-    epoch: int = _number()
-    epoch_us: int = _number()
+    id: int = number_key()
+    number: int = number_column()
+    hash: bytes = bytes_column()
+    epoch: int = number_column()
+    epoch_us: int = number_column()
     """When the epoch was raised."""
-    at_us: int = _number()
+    at_us: int = number_column()
     """The latest time of any event."""
-    pass_number: int = _number()
+    pass_number: int = number_column()
     """The highest pass of any event."""
 
 

@@ -16,7 +16,7 @@ from aliquot.service.ports import StoreUnavailable
 from aliquot.store.archive.manifest import Manifest, manifest_path
 
 SUFFIX: Final = ".parquet"
-INSTALL: Final = "archives need pyarrow; install aliquot[archive]"
+INSTALL: Final = "archives need pyarrow (pip install pyarrow)"
 _READ_ROWS: Final = 2000
 _GROUP_ROWS: Final = 4000
 """Written at once."""

@@ -1,23 +1,10 @@
 """What follows from the event log, laid out for questions. It can be made anew from the log at any time."""
 
-from typing import Any, Final
+from typing import Final
 
 from sqlalchemy import Index, Table
-from sqlmodel import Field
 
-from aliquot.store.tables import INT, METADATA, TEXT, Row
-
-
-def _key() -> Any:
-    return Field(sa_type=TEXT, primary_key=True)
-
-
-def _text() -> Any:
-    return Field(sa_type=TEXT)
-
-
-def _number() -> Any:
-    return Field(sa_type=INT)
+from aliquot.store.columns import METADATA, Row, number_column, text_column, text_key
 
 
 class HoldingRow(Row, table=True):
@@ -29,29 +16,29 @@ class HoldingRow(Row, table=True):
         Index("ix_holdings_ended", "ended_us", "lease_id", "device_id", "slot"),
     )
 
-    lease_id: str = _key()
-    device_id: str = _key()
-    slot: str = _key()
-    kind: str = _text()
-    agent_id: str = _text()
-    session_id: str | None = _text()
-    owner: str = _text()
-    amount: int = _number()
-    from_us: int = _number()
-    until_us: int | None = _number()
+    lease_id: str = text_key()
+    device_id: str = text_key()
+    slot: str = text_key()
+    kind: str = text_column()
+    agent_id: str = text_column()
+    session_id: str | None = text_column()
+    owner: str = text_column()
+    amount: int = number_column()
+    from_us: int = number_column()
+    until_us: int | None = number_column()
     """When it is to be given back; moved by a renewal."""
-    ended_us: int | None = _number()
+    ended_us: int | None = number_column()
     """When it was given back; empty = it is held."""
-    evidence: str | None = _text()
-    pass_number: int | None = _number()
+    evidence: str | None = text_column()
+    pass_number: int | None = number_column()
     """The pass that granted it."""
-    granted_event: int = _number()
-    ended_event: int | None = _number()
-    preempted_us: int | None = _number()
+    granted_event: int = number_column()
+    ended_event: int | None = number_column()
+    preempted_us: int | None = number_column()
     """When it was asked to make room."""
-    preempted_by: str | None = _text()
+    preempted_by: str | None = text_column()
     """The session that starts in its place, or the cause."""
-    preempted_pass: int | None = _number()
+    preempted_pass: int | None = number_column()
 
 
 class MarkRow(Row, table=True):
@@ -59,8 +46,8 @@ class MarkRow(Row, table=True):
 
     __tablename__ = "marks"
 
-    id: str = _key()
-    number: int = _number()
+    id: str = text_key()
+    number: int = number_column()
 
 
 HOLDINGS: Final[Table] = METADATA.tables["holdings"]

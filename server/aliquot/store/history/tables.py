@@ -7,7 +7,7 @@ from typing import Final
 
 from sqlalchemy import Column, Connection, LargeBinary, MetaData, Table, text
 
-from aliquot.store.tables import INT, TEXT
+from aliquot.store.columns import INT, TEXT
 
 METADATA: Final = MetaData()
 _LOCK: Final = 0x616C_6968

@@ -1,19 +1,10 @@
 """The ledger's tables. Bodies are JSON, compressed; `aliquot.store.ledger.packing` knows their form."""
 
-from typing import Any, Final
+from typing import Final
 
-from sqlalchemy import Index, LargeBinary, Table
-from sqlmodel import Field
+from sqlalchemy import Index, Table
 
-from aliquot.store.tables import INT, METADATA, TEXT, Row
-
-
-def _key() -> Any:
-    return Field(sa_type=INT, primary_key=True, sa_column_kwargs={"autoincrement": False})
-
-
-def _number() -> Any:
-    return Field(sa_type=INT)
+from aliquot.store.columns import METADATA, Row, bytes_column, number_column, number_key, text_column, text_key
 
 
 class PassRow(Row, table=True):
@@ -22,19 +13,19 @@ class PassRow(Row, table=True):
     __tablename__ = "passes"
     __table_args__ = (Index("ix_passes_now", "now_us"),)
 
-    number: int = _key()
-    now_us: int = _number()
-    revision: int = _number()
-    seed: int = _number()
-    epoch: int = _number()
-    code_version: str = Field(sa_type=TEXT)
-    format: int = _number()
-    lost: int = _number()
-    body: bytes = Field(sa_type=LargeBinary)
-    checkpoint_hash: bytes | None = Field(sa_type=LargeBinary)
+    number: int = number_key()
+    now_us: int = number_column()
+    revision: int = number_column()
+    seed: int = number_column()
+    epoch: int = number_column()
+    code_version: str = text_column()
+    format: int = number_column()
+    lost: int = number_column()
+    body: bytes = bytes_column()
+    checkpoint_hash: bytes | None = bytes_column()
     """Of the body of the checkpoint of the same number; empty = this pass has none."""
-    prev_hash: bytes = Field(sa_type=LargeBinary)
-    hash: bytes = Field(sa_type=LargeBinary)
+    prev_hash: bytes = bytes_column()
+    hash: bytes = bytes_column()
 
 
 class CheckpointRow(Row, table=True):
@@ -42,9 +33,9 @@ class CheckpointRow(Row, table=True):
 
     __tablename__ = "checkpoints"
 
-    number: int = _key()
+    number: int = number_key()
     """The pass's."""
-    body: bytes = Field(sa_type=LargeBinary)
+    body: bytes = bytes_column()
 
 
 class ChainRow(Row, table=True):
@@ -52,11 +43,11 @@ class ChainRow(Row, table=True):
 
     __tablename__ = "chains"
 
-    id: str = Field(sa_type=TEXT, primary_key=True)
-    first_hash: bytes = Field(sa_type=LargeBinary)
+    id: str = text_key()
+    first_hash: bytes = bytes_column()
     """What the first link that is left goes on from."""
-    last_number: int = _number()
-    last_hash: bytes = Field(sa_type=LargeBinary)
+    last_number: int = number_column()
+    last_hash: bytes = bytes_column()
 
 
 PASSES: Final[Table] = METADATA.tables["passes"]

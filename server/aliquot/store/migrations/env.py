@@ -2,7 +2,7 @@
 
 from alembic import context
 
-from aliquot.store.tables import METADATA
+from aliquot.store.all_tables import ALL_TABLES
 
-context.configure(connection=context.config.attributes["connection"], target_metadata=METADATA, render_as_batch=True)
+context.configure(connection=context.config.attributes["connection"], target_metadata=ALL_TABLES, render_as_batch=True)
 context.run_migrations()

@@ -2,10 +2,9 @@
 
 from typing import Final
 
-from sqlalchemy import LargeBinary, Table
-from sqlmodel import Field
+from sqlalchemy import Table
 
-from aliquot.store.tables import INT, METADATA, TEXT, Row
+from aliquot.store.columns import METADATA, Row, bytes_column, number_column, text_column, text_key
 
 
 class SecretRow(Row, table=True):
@@ -13,13 +12,13 @@ class SecretRow(Row, table=True):
 
     __tablename__ = "secrets"
 
-    owner: str = Field(sa_type=TEXT, primary_key=True)
-    name: str = Field(sa_type=TEXT, primary_key=True)
-    key_id: str = Field(sa_type=TEXT)
+    owner: str = text_key()
+    name: str = text_key()
+    key_id: str = text_column()
     """Of the key that it was encrypted with, see `keys`."""
-    sealed: bytes = Field(sa_type=LargeBinary)
-    created_us: int = Field(sa_type=INT)
-    changed_us: int = Field(sa_type=INT)
+    sealed: bytes = bytes_column()
+    created_us: int = number_column()
+    changed_us: int = number_column()
 
 
 SECRETS: Final[Table] = METADATA.tables["secrets"]
