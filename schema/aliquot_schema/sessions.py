@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
+from functools import lru_cache
 from typing import Final
 
 from aliquot_schema.confinement import NO_LIMITS, SandboxProfile, SessionLimits
@@ -218,11 +219,7 @@ class Session:
     @property
     def gpus_milli(self) -> int:
         """What all its kernels ask for of accelerators at first, in milli of one; never changes."""
-        milli = 0
-        for slot, amount in self.spec.slots.items():
-            if slot.endswith((".device", ".shares")):
-                milli += AMOUNT_MAX if isinstance(amount, Unlimited) else amount * MILLI // scale_of(slot)
-        return min(milli * self.spec.cluster_size, AMOUNT_MAX)
+        return min(_milli_of(self.spec.slots) * self.spec.cluster_size, AMOUNT_MAX)
 
     @property
     def request(self) -> Fallback:
@@ -248,3 +245,13 @@ class Session:
     def is_pending(self) -> bool:
         """Whether it waits, with no devices of its own."""
         return self.state in PENDING
+
+
+@lru_cache(maxsize=4096)
+def _milli_of(slots: ResourceSlot) -> int:
+    """Whole devices and shares together. Most sessions ask for what many others ask for."""
+    return sum(
+        AMOUNT_MAX if isinstance(amount, Unlimited) else amount * MILLI // scale_of(slot)
+        for slot, amount in slots.items()
+        if slot.endswith((".device", ".shares"))
+    )

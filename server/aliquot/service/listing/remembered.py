@@ -33,10 +33,10 @@ def sorted_piece(found: Iterable[Session], query: SessionQuery) -> tuple[Sequenc
     sorting = ORDERS[query.order]
     line = sorted(found, key=attrgetter("id"), reverse=sorting.descending)
     if sorting.by != "id":
-        value = attrgetter(sorting.by)
-        valued = [session for session in line if value(session) is not None]
-        valued.sort(key=value, reverse=sorting.descending)  # those that are alike stay as they were
-        line = valued + [session for session in line if value(session) is None]
+        values = [getattr(session, sorting.by) for session in line]
+        places = [place for place, value in enumerate(values) if value is not None]
+        places.sort(key=values.__getitem__, reverse=sorting.descending)  # those that are alike stay as they were
+        line = [*map(line.__getitem__, places), *(line[place] for place, value in enumerate(values) if value is None)]
     after, start = query.after, 0
     if after is not None:
         start = bisect_left(line, True, key=lambda session: sorting.is_beyond(sorting.key(session), after=after))
