@@ -13,6 +13,7 @@ from aliquot_docs.pages.rest_reference import rest_page
 
 from aliquot.cli.main_job.own_server import OwnServer
 from aliquot.cli.session import slurm_variables
+from aliquot.errors import ConfigurationError
 from aliquot.settings import Settings, kebab, read_settings
 from aliquot_schema.access import ROOTS
 from aliquot_schema.agents import AllocationMode
@@ -20,6 +21,9 @@ from aliquot_schema.reasons import Reason
 from docs_blocks import blocks
 from docs_tree import DOCS, ROOT, pages
 
+SETTING: Final = re.compile(r"`([a-z]+(?:-[a-z]+)+)`")
+PERIOD: Final = re.compile(r"^\| [^|]+ \| ([^|]+) \| `(keep-[a-z]+)` \|$", re.MULTILINE)
+IN_WORDS: Final = {"365d": ("a year", "365 days"), "90d": ("90 days",), "30d": ("30 days",), "24h": ("24 hours",)}
 TEST: Final = re.compile(r"\btest_\w+\b")
 FILE: Final = re.compile(r"\b(?:tests|scripts|server|docker)/[\w./-]*\w")
 MADE: Final = frozenset(f"server/{name}" for name in ("agent-keys.json", "aliquot.db", "history.sqlite", "secrets.key"))
@@ -55,6 +59,33 @@ def test_settings_that_are_shown_are_taken(page: Path, tmp_path: Path, monkeypat
             file.write_text(block.text, encoding="utf-8")
             monkeypatch.setenv("ALIQUOT_CONFIG", str(file))
             assert read_settings().model_fields_set
+
+
+def test_settings_that_are_named_exist() -> None:
+    units = {path.stem for path in (ROOT / "docker" / "systemd").glob("*.service")}
+    known = {kebab(name) for name in Settings.model_fields} | {mode.value for mode in AllocationMode} | units
+    named = {page.name: set(SETTING.findall(page.read_text(encoding="utf-8"))) for page in pages()}
+    assert {page: unknown for page, found in named.items() if (unknown := found - known)} == {}
+
+
+def test_how_long_all_is_kept_is_said_as_it_is_by_default() -> None:
+    said = {
+        name: lasts for lasts, name in PERIOD.findall((DOCS / "operating/retention.md").read_text(encoding="utf-8"))
+    }
+    kept = {kebab(name): info.default for name, info in Settings.model_fields.items() if name.startswith("keep_")}
+    assert said.keys() == kept.keys()
+    assert [name for name, lasts in said.items() if not lasts.startswith(IN_WORDS[kept[name]])] == []
+
+
+@pytest.mark.parametrize("name", sorted(settings.TABLES))
+def test_a_table_has_no_variable(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(f"ALIQUOT_{name.upper()}", "{}")
+    with pytest.raises(ConfigurationError, match=f"{kebab(name)}: "):
+        read_settings()
+
+
+def test_what_is_kept_can_be_said_by_a_flag() -> None:
+    assert settings.serve_flags()["keep_findings"] == "--keep findings=PERIOD"
 
 
 def test_every_command_is_there() -> None:

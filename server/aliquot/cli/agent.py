@@ -29,7 +29,8 @@ RendezvousPorts = Annotated[
     str | None, typer.Option(help="Ports where gangs meet, FIRST-LAST.", show_default="29500-30499")
 ]
 GpuMemoryPolicy = Annotated[
-    Literal["off", "flag", "stop"], typer.Option(help="What is done about jobs that take more than their share.")
+    Literal["off", "flag", "stop"],
+    typer.Option(help="What is done about jobs that take more of a GPU's memory than their share."),
 ]
 
 agent: Final = typer.Typer(invoke_without_command=True, no_args_is_help=True)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 db: Final = typer.Typer(no_args_is_help=True, help="Upgrade, check, copy and move the database.")
 
-File = Annotated[Path, typer.Argument(metavar="FILE", dir_okay=False)]
+File = Annotated[Path, typer.Argument(metavar="FILE", dir_okay=False, help="Where the copy, or the export, is.")]
 
 
 @db.command("upgrade")

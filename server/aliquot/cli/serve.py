@@ -40,7 +40,8 @@ Keep = Annotated[
         metavar="KIND=PERIOD",
         help="How long a kind of history is kept, like events=30d, 36h, 12w, 2y or forever; again for each kind. It is "
         "archived before it goes, unless archive = false is set.",
-        show_default="sessions=365d, events=90d, ledger=30d, findings=90d, logs=30d, results=365d",
+        show_default="sessions=365d, events=90d, ledger=30d, findings=90d, logs=30d, results=365d, "
+        "readings=24h, minutes=30d, hours=365d",
     ),
 ]
 Accelerators = Annotated[
@@ -60,7 +61,9 @@ def serve(
     database: Database = None,
     address: Address = None,
     accelerators: Accelerators = None,
-    demo: Annotated[bool, typer.Option("--demo", help="Two mock nodes with eight H100 each.")] = False,
+    demo: Annotated[
+        bool, typer.Option("--demo", help="Take two mock nodes with eight H100 each, even where there are real GPUs.")
+    ] = False,
     no_local_agents: Annotated[bool, typer.Option("--no-local-agents", help="Run no agents in the server.")] = False,
     executor: Annotated[str | None, typer.Option(help="local or ray: where agents are.")] = None,
     ray_head: Annotated[str | None, typer.Option(help="HOST:PORT of the Ray cluster's head.")] = None,

@@ -14,7 +14,7 @@ from aliquot.cli.connection.printing import cells, console, print_json, table
 if TYPE_CHECKING:
     from aliquot.client.generated.agents import Agent
 
-agents: Final = typer.Typer(no_args_is_help=True, help="Look at agents, drain and label them; for operators.")
+agents: Final = typer.Typer(no_args_is_help=True, help="Look at agents; for operators, drain and label them.")
 
 AgentId = Annotated[str, Argument(metavar="AGENT", help="The agent's name.")]
 Note = Annotated[str | None, Option(help="Why, for everybody to read.")]

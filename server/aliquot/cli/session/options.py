@@ -34,14 +34,17 @@ Command = Annotated[
 ]
 Resources = Annotated[
     list[str] | None,
-    Option("-r", "--resources", metavar="SLOT=AMOUNT", help="Per kernel, like cuda.shares=0.2.", show_default="cpu=1",
-           rich_help_panel=_WHAT),
+    Option("-r", "--resources", metavar="SLOT=AMOUNT", show_default="cpu=1", rich_help_panel=_WHAT,
+           help="What each kernel needs: cuda.device, cuda.shares, cpu, mem. Like cuda.shares=0.2; again for each."),
 ]  # fmt: skip
 ClusterSize = Annotated[int, Option(min=1, help="How many kernels; all start or none.", rich_help_panel=_WHAT)]
 GpuMemory = Annotated[
     str | None, Option(metavar="GB", help="The least memory per GPU, in 10^9 bytes.", rich_help_panel=_WHAT)
 ]
-Models = Annotated[list[str] | None, Option("--model", help="Of these GPUs, like '*H100*'.", rich_help_panel=_WHAT)]
+Models = Annotated[
+    list[str] | None,
+    Option("--model", metavar="PATTERN", help="GPUs of this model, like '*H100*'.", rich_help_panel=_WHAT),
+]
 Name = Annotated[str | None, Option(help="What you call it.", rich_help_panel=_TOLD)]
 RunId = Annotated[str | None, Option(help="Your own id for it.", rich_help_panel=_TOLD)]
 Tags = Annotated[
@@ -53,11 +56,18 @@ IdempotencyKey = Annotated[
 Project = Annotated[str | None, Option(help="The project to charge.", rich_help_panel=_WHERE)]
 Pool = Annotated[str | None, Option(help="The pool of agents.", rich_help_panel=_WHERE)]
 Labels = Annotated[
-    list[str] | None, Option("--label", metavar="NAME=VALUE", help="On agents with this.", rich_help_panel=_WHERE)
+    list[str] | None,
+    Option("--label", metavar="NAME=VALUE", help="Only on agents with this label.", rich_help_panel=_WHERE),
 ]
 WorkingDirectory = Annotated[
     Path | None,
-    Option("--chdir", "-C", help="Where it starts.", show_default="a folder of its own", rich_help_panel=_WHERE),
+    Option(
+        "--chdir",
+        "-C",
+        help="The folder of its node that it starts in: an absolute path.",
+        show_default="an empty one of its own",
+        rich_help_panel=_WHERE,
+    ),
 ]
 Environment = Annotated[
     list[str] | None, Option("-e", "--env", metavar="NAME=VALUE", help="A variable to set.", rich_help_panel=_WHERE)
@@ -72,28 +82,38 @@ SecretFiles = Annotated[
            rich_help_panel=_WHERE),
 ]  # fmt: skip
 Sandbox = Annotated[bool, Option("--sandbox", help="Only where it can be put into a sandbox.", rich_help_panel=_WHERE)]
-Processes = Annotated[int | None, Option("--max-processes", help="It may have so many.", rich_help_panel=_WHAT)]
+Processes = Annotated[int | None, Option("--max-processes", help="So many processes at most.", rich_help_panel=_WHAT)]
 OpenFiles = Annotated[
-    int | None, Option("--max-open-files", help="Each of its processes may have so many.", rich_help_panel=_WHAT)
+    int | None, Option("--max-open-files", help="So many open files in each process.", rich_help_panel=_WHAT)
 ]
 Priority = Annotated[str, Option(help="low, normal, high or critical.", rich_help_panel=_WHEN)]
 TimeLimit = Annotated[
     str | None, Option("--time-limit", "-t", help="Stop it after this, like 2h30m.", rich_help_panel=_WHEN)
 ]
-Estimate = Annotated[str | None, Option(help="How long you think it runs.", rich_help_panel=_WHEN)]
+Estimate = Annotated[str | None, Option(help="How long you think it runs, like 45m.", rich_help_panel=_WHEN)]
 Array = Annotated[str | None, Option("--array", "-a", help="One task per index, like 0-99,105.", rich_help_panel=_WHEN)]
 MaxParallel = Annotated[int | None, Option(min=1, help="So many tasks at one time.", rich_help_panel=_WHEN)]
-After = Annotated[list[str] | None, Option("--after", help="Once this one completed.", rich_help_panel=_WHEN)]
-AfterAny = Annotated[list[str] | None, Option("--after-any", help="Once this one ended.", rich_help_panel=_WHEN)]
-AfterFailed = Annotated[list[str] | None, Option("--after-failed", help="Once it failed.", rich_help_panel=_WHEN)]
-Retries = Annotated[int, Option(min=0, help="So often it may be run again.", rich_help_panel=_WHEN)]
-RetriesOwn = Annotated[
-    bool, Option("--retry-own-failures", help="Also when the command itself fails.", rich_help_panel=_WHEN)
+After = Annotated[
+    list[str] | None, Option("--after", metavar="SESSION", help="Once this one completed.", rich_help_panel=_WHEN)
 ]
-Preemptible = Annotated[bool, Option("--preemptible", help="May be asked to make room.", rich_help_panel=_WHEN)]
-CheckpointSignal = Annotated[str | None, Option(help="Sent first then, like SIGUSR1.", rich_help_panel=_WHEN)]
-Grace = Annotated[str | None, Option(help="From that signal to the stop.", rich_help_panel=_WHEN)]
-Hold = Annotated[bool, Option("--hold", help="Until `aliquot session release`.", rich_help_panel=_WHEN)]
+AfterAny = Annotated[
+    list[str] | None, Option("--after-any", metavar="SESSION", help="Once this one ended.", rich_help_panel=_WHEN)
+]
+AfterFailed = Annotated[
+    list[str] | None, Option("--after-failed", metavar="SESSION", help="Once it failed.", rich_help_panel=_WHEN)
+]
+Retries = Annotated[int, Option(min=0, help="So often it may be run again at most.", rich_help_panel=_WHEN)]
+RetriesOwn = Annotated[
+    bool, Option("--retry-own-failures", help="Run it again when the command itself fails, too.", rich_help_panel=_WHEN)
+]
+Preemptible = Annotated[
+    bool, Option("--preemptible", help="It may be asked to make room for others.", rich_help_panel=_WHEN)
+]
+CheckpointSignal = Annotated[
+    str | None, Option(help="Sent when it is to make room, like SIGUSR1.", rich_help_panel=_WHEN)
+]
+Grace = Annotated[str | None, Option(help="From that signal to its stop, like 2m.", rich_help_panel=_WHEN)]
+Hold = Annotated[bool, Option("--hold", help="Not before `aliquot session release`.", rich_help_panel=_WHEN)]
 Wait = Annotated[bool, Option("--wait", "-w", help="Return when it has ended.")]
 Follow = Annotated[bool, Option("--follow", "-f", help="Show what it prints, until it has ended.")]
 Preview = Annotated[bool, Option("--preview", help="Submit nothing; show what would become of it now.")]

@@ -37,7 +37,7 @@ def check_target(path: Path) -> None:
         import matplotlib  # noqa: F401
     except ImportError:
         raise InvalidRequest(
-            "plots need matplotlib: pip install 'aliquot[plots]'; tables and --json do without", field="plot"
+            "plots need matplotlib (pip install matplotlib); tables and --json do without", field="plot"
         ) from None
 
 

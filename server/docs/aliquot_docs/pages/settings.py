@@ -15,10 +15,12 @@ from aliquot.settings import Settings, kebab
 from aliquot_docs.markdown import code, table, text
 
 HEADS: Final = ("in `aliquot.toml`", "flag of `aliquot serve`", "in the environment", "default", "meaning")
-TABLES: Final = frozenset({"resource", "agents", "devices"})
+TABLES: Final = frozenset({"resource", "agents", "devices", "receivers", "notice_rules"})
 """Tables of `aliquot.toml` that no variable holds."""
 NEGATED: Final = {"no_local_agents": "local_agents", "stopped": "orchestration_enabled"}
 """Flags that say the contrary of a setting."""
+KEPT: Final = "keep_"
+"""How settings begin that `--keep` gives."""
 
 
 def settings_tables() -> str:
@@ -41,7 +43,8 @@ def serve_flags() -> Mapping[str, str]:
         for setting in (option.name, f"{option.name}s", NEGATED.get(option.name, "")):
             if setting in Settings.model_fields:
                 found[setting] = str(option.opts[0])
-    return found
+    kept = {name: name.removeprefix(KEPT) for name in Settings.model_fields if name.startswith(KEPT)}
+    return found | {name: f"--keep {kind}=PERIOD" for name, kind in kept.items()}
 
 
 def _row(name: str, info: FieldInfo, flag: str) -> Iterator[str]:

@@ -43,7 +43,7 @@ def check_ray_installed() -> None:
     ConfigurationError: it is not.
     """
     if find_spec("ray") is None:
-        raise ConfigurationError("Ray is not installed here: install aliquot[ray]")
+        raise ConfigurationError("Ray is not installed here (pip install 'ray[default]')")
 
 
 def check_address(head: str) -> None:
