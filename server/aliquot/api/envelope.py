@@ -5,7 +5,6 @@ import time
 from typing import Final
 
 import uuid_utils
-from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from aliquot.api.metrics.requests import RequestCounts
@@ -15,15 +14,19 @@ from aliquot_schema.ids import REQUEST_PREFIX
 
 log: Final = logging.getLogger("aliquot.api.access")
 
-SECURITY: Final = {
-    "content-security-policy": "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; "
-    "frame-ancestors 'none'",
-    "cross-origin-opener-policy": "same-origin",
-    "cross-origin-resource-policy": "same-origin",
-    "referrer-policy": "no-referrer",
-    "x-content-type-options": "nosniff",
-    "x-frame-options": "DENY",
-}
+DEFAULTS: Final = (
+    (
+        b"content-security-policy",
+        b"default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    ),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"cache-control", b"no-store"),
+)
+"""What an answer has that does not say otherwise."""
 
 
 class Envelope:
@@ -63,9 +66,8 @@ class Envelope:
 
 
 def _mark(message: Message, request_id: str) -> None:
-    headers = MutableHeaders(raw=message.setdefault("headers", []))
-    headers["x-request-id"] = request_id
+    headers = message.setdefault("headers", [])
+    headers.append((b"x-request-id", request_id.encode()))
     if message["type"] != "websocket.accept":
-        for name, value in SECURITY.items():
-            headers.setdefault(name, value)
-        headers.setdefault("cache-control", "no-store")
+        said = {name for name, _ in headers}
+        headers += [header for header in DEFAULTS if header[0] not in said]
