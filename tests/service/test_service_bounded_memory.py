@@ -70,7 +70,8 @@ def test_those_that_the_store_is_about_to_lose_are_forgotten_but_for_those_that_
         live_and_end(state, number)
     first, second, third = state.sessions
     state.kept[second] += 1
-    state.forget([first, second, make.session().id])
+    stranger = make.session().id
+    assert state.forget([first, second, stranger]) == [first, stranger]
     assert list(state.sessions) == [second, third]
     assert not state.ended_complete
     assert state.by_key(make.ALICE, "key 0") is None

@@ -9,6 +9,11 @@ from sqlalchemy import Connection, Table, delete, func, select
 
 import store_records as make
 from aliquot.service.ports import Store
+from aliquot.service.retention.periods import DAY_US, Periods
+from aliquot.service.retention.ports import Sealed
+from aliquot.service.retention.retaining import Retaining
+from aliquot.service.state import State
+from aliquot.store.archive.history import DatabaseHistory
 from aliquot.store.archive.sessions import OLD_SESSIONS, old
 from aliquot.store.audit.following import follow_all
 from aliquot.store.audit.tables import HOLDINGS
@@ -18,6 +23,7 @@ from aliquot_schema.events import Record
 from aliquot_schema.leases import EndEvidence
 from aliquot_schema.sessions import Dependency, DependencyCondition, Session
 from aliquot_schema.states import KernelState, SessionState
+from ledger_course import LeapingClock
 
 pytestmark = pytest.mark.anyio
 
@@ -68,10 +74,7 @@ async def test_one_that_holds_devices_stays(store: Store) -> None:
 
 async def test_one_that_a_waiting_session_depends_on_stays(store: Store) -> None:
     needed, other = ended(), ended()
-    waiting = make.session()
-    link = Dependency(session_id=needed.id, condition=DependencyCondition.AFTER_OK)
-    waiting = replace(waiting, spec=replace(waiting.spec, depends_on=(link,)))
-    assert await may_go(store, needed, other, waiting) == {other.id}
+    assert await may_go(store, needed, other, depending_on(needed)) == {other.id}
 
 
 async def test_an_array_goes_with_all_of_its_tasks_or_not_at_all(store: Store) -> None:
@@ -93,6 +96,43 @@ async def test_what_belongs_to_a_session_goes_with_it_unless_it_was_changed_mean
     assert await store.write(partial(OLD_SESSIONS.remove, versions=versions, epoch=None)) == 1
     for table in (SESSIONS, KERNELS, LEASES, HOLDINGS):
         assert await store.read(partial(count, table=table)) == 1
+
+
+class SubmittedMeanwhile(DatabaseHistory):
+    """Something that depends on an old session is submitted when that has just been sealed."""
+
+    def __init__(self, store: DatabaseStore, state: State, waiting: Session) -> None:
+        super().__init__(store, folder=None, epoch=None, now_us=lambda: BEFORE)
+        self._store, self._state, self._waiting = store, state, waiting
+
+    async def seal_sessions(self, before_us: int) -> Sealed | None:
+        sealed = await super().seal_sessions(before_us)
+        if self._waiting.id not in self._state.sessions:
+            for event in await self._store.commit(make.batch(self._waiting)):
+                self._state.apply(event)
+        return sealed
+
+
+async def test_one_that_is_needed_since_it_was_archived_stays(store: Store) -> None:
+    needed, other = ended(), ended()
+    await may_go(store, needed, other)
+    state = State()
+    state.load([needed, other], revision=3, ended_complete=True)
+    assert isinstance(store, DatabaseStore)
+    history = SubmittedMeanwhile(store, state, depending_on(needed))
+    clock = LeapingClock()
+    clock.passes(2 * 86_400)
+    periods = Periods(sessions_us=DAY_US, events_us=None, ledger_us=None, findings_us=None)
+    removed = await Retaining(history, memory=state, clock=clock, periods=periods).run_once()
+    assert removed.sessions == 1
+    assert await store.session_records(needed.id)
+    assert not await store.session_records(other.id)
+
+
+def depending_on(needed: Session) -> Session:
+    waiting = make.session()
+    link = Dependency(session_id=needed.id, condition=DependencyCondition.AFTER_OK)
+    return replace(waiting, spec=replace(waiting.spec, depends_on=(link,)))
 
 
 def count(connection: Connection, *, table: Table) -> int:

@@ -135,13 +135,15 @@ class State:
             self._charging.charge(record, policy=self.rules)
         self.revision = event.number
 
-    def forget(self, names: Iterable[SessionId]) -> None:
-        """Let go of sessions that ended and that the store is about to lose, unless somebody needs them."""
-        for name in names:
-            known = self.sessions.get(name)
-            if known is not None and known.is_ended and name not in self.kept and not self._is_needed(name):
+    def forget(self, names: Iterable[SessionId]) -> list[SessionId]:
+        """Let go of sessions that ended and that the store is about to lose; returns those that nobody needs, whether
+        they were in memory or not. The others stay."""
+        unneeded = [name for name in names if name not in self.kept and not self._is_needed(name)]
+        for name in unneeded:
+            if name in self.sessions:
                 self._retention.drop(name)
                 self._forget(self.sessions.pop(name))
+        return unneeded
 
     def judge(self, verdicts: Mapping[SessionId, Verdict], *, promised_us: Mapping[SessionId, int]) -> None:
         """Remember what a pass said of those that wait, see `Judgement`."""
@@ -304,9 +306,9 @@ class State:
             self._forget(self.sessions.pop(session_id))
 
     def _is_needed(self, session_id: SessionId) -> bool:
-        tasks = self.sessions[session_id].tasks
-        has_tasks = tasks is not None and len(tasks.active) > 0
-        return has_tasks or self._demand.is_waited_for(session_id) or self.holds_devices(session_id)
+        known = self.sessions.get(session_id)
+        lives = known is not None and (not known.is_ended or (known.tasks is not None and len(known.tasks.active) > 0))
+        return lives or self._demand.is_waited_for(session_id) or self.holds_devices(session_id)
 
     def _forget(self, session: Session) -> None:
         self.ended_complete = False

@@ -1,6 +1,6 @@
 """What retention asks of the world: history that is sealed, and then removed a little at a time."""
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, Protocol
@@ -49,12 +49,8 @@ class HistoryDamaged(Exception):
 class Memory(Protocol):
     """The state, as far as what is removed may still be in it."""
 
-    @property
-    def kept(self) -> Container[SessionId]:
-        """Sessions that somebody is about to change."""
-
-    def forget(self, names: Iterable[SessionId]) -> None:
-        """Let go of these, unless somebody needs them."""
+    def forget(self, names: Iterable[SessionId]) -> Collection[SessionId]:
+        """Let go of these, unless somebody needs them or is about to change them; those that nobody does."""
 
 
 class History(Protocol):

@@ -130,9 +130,8 @@ class Retaining:
         return count
 
     async def _remove_sessions(self, versions: Mapping[str, int]) -> int:
-        mine = {SessionId(name): version for name, version in versions.items() if name not in self._memory.kept}
-        self._memory.forget(mine)
-        return await self._history.remove_sessions(mine)
+        unneeded = self._memory.forget(map(SessionId, versions))
+        return await self._history.remove_sessions({name: versions[name] for name in unneeded})
 
 
 def _tell(kind: Kind, sealed: Sealed) -> None:
