@@ -7,6 +7,7 @@ import typer
 
 from aliquot.cli.cluster.policy_document import _nested, _wanted
 from aliquot.cli.cluster.quota_terms import QuotaTerms, scope_of, terms
+from aliquot.cli.connection.advice import after_refusal
 from aliquot.cli.connection.printing import cells, duration, printable
 from aliquot.cli.session.notation import dependencies_of, pairs_of, seconds_of, slots_of
 from aliquot.client.generated.administration import Quota
@@ -40,6 +41,36 @@ def test_the_last_word_about_a_slot_holds() -> None:
 def test_wrong_pairs_are_told(text: str) -> None:
     with pytest.raises(typer.Exit):
         slots_of([text])
+
+
+@pytest.mark.parametrize("text", ["mem=64", "mem=1000000"])
+def test_memory_without_a_unit_is_told(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(typer.Exit) as caught:
+        slots_of([text])
+    assert caught.value.exit_code == 2
+    assert f"{text} is that many bytes; write a unit, like mem=64g" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["mem=0", "mem=1048576", "mem=64g", "mem=64GB", "mem=unlimited"])
+def test_memory_with_a_unit_or_of_many_bytes_is_taken(text: str) -> None:
+    assert [f"{one.slot}={one.amount}" for one in slots_of([text])] == [text]
+
+
+def test_who_asks_for_half_a_device_hears_of_shares() -> None:
+    half = {"slot": "cuda.device", "amount": "0.5", "quantum": "1"}
+    assert "cuda.shares=0.5" in (after_refusal("NotMultipleOfQuantum", half) or "")
+    assert after_refusal("NotMultipleOfQuantum", {**half, "slot": "cuda.shares"}) is None
+
+
+def test_what_is_not_there_is_looked_up_where_such_things_are() -> None:
+    advice = {
+        kind: after_refusal("NotFound", {"kind": kind}) for kind in ("user", "api_key", "secret", "session", "job")
+    }
+    assert [advice["user"], advice["api_key"], advice["secret"], advice["session"]] == [
+        f"`aliquot {lister}` shows what there is"
+        for lister in ("user list", "key list", "secret list", "session list --all")
+    ]
+    assert advice["job"] is None
 
 
 def test_a_value_may_hold_anything() -> None:

@@ -64,6 +64,16 @@ def test_an_allocation_keeps_to_the_models() -> None:
     assert devices.free(WHOLE).total == 4
 
 
+def test_a_refusal_says_how_models_and_memory_are_written() -> None:
+    devices = DeviceMap.of([gpu(0, model="H100 80GB")])
+    with pytest.raises(InsufficientResource, match=r"named H100; \* stands for any letters, as in \*H100\*"):
+        devices.allocate(ask(cuda_device="1"), options=AllocationOptions(models=("H100",)))
+    with pytest.raises(InsufficientResource, match=r"named \*T4\*$"):
+        devices.allocate(ask(cuda_device="1"), options=AllocationOptions(models=("*T4*",)))
+    with pytest.raises(InsufficientResource, match=r"no device gives 90\.5 GB of memory for 1"):
+        devices.allocate(ask(cuda_device="1"), options=AllocationOptions(gpu_memory_bytes=90_500_000_000))
+
+
 @every_strategy
 def test_models_lead_to_the_right_agent_and_the_right_device(name: str) -> None:
     mixed = [gpu(0, model="T4"), gpu(1, model="H100")]

@@ -17,12 +17,24 @@ _REFUSALS: Final = {
     "Unavailable": "try again",
     "LimitExceeded": "ask for less at a time",
 }
+_LISTERS: Final = {
+    "agent": "agents list",
+    "api_key": "key list",
+    "quota": "quota list",
+    "secret": "secret list",
+    "session": "session list --all",
+    "user": "user list",
+}
+"""By what is not there, the command that lists those that are."""
 
 
 def after_refusal(kind: str, answer: Mapping[str, Any]) -> str | None:
     """What may help against an expected error, by its GraphQL type; None where its message says it all."""
     if kind == "NotFound":
-        return f"`{_lister(str(answer.get('kind', '')))}` shows what there is"
+        lister = _LISTERS.get(str(answer.get("kind")))
+        return None if lister is None else f"`aliquot {lister}` shows what there is"
+    if kind == "NotMultipleOfQuantum" and (slot := str(answer.get("slot"))).endswith(".device"):
+        return f"devices are given whole; a part of one is asked for like {slot.removesuffix('device')}shares=0.5"
     return _REFUSALS.get(kind)
 
 
@@ -40,8 +52,3 @@ def after_failure(error: Exception) -> str | None:
     if isinstance(error, UnexpectedAnswer):
         return "is it the address of an Aliquot server, and of its version?"
     return None
-
-
-def _lister(kind: str) -> str:
-    listers = {"agent": "aliquot agents list", "quota": "aliquot quota list"}
-    return listers.get(kind, "aliquot session list --all")

@@ -73,7 +73,7 @@ def create(
         command=CommandInput(argv=_argv(ctx, command)), slots=slots_of(resources or ()), cluster_size=cluster_size,
         gpu_memory_gb=gpu_memory, models=model, name=name, run_id=run_id, tags=pairs_of(tag, option="--tag"),
         idempotency_key=idempotency_key, project=project, pool=pool, labels=pairs_of(label, option="--label"),
-        working_directory=None if chdir is None else str(chdir), environment=pairs_of(env, option="-e"),
+        working_directory=None if chdir is None else str(chdir.absolute()), environment=pairs_of(env, option="-e"),
         priority=priority, time_limit=seconds_of(time_limit, option="--time-limit"),
         estimated_duration=seconds_of(estimate, option="--estimate"), array=array, max_parallel=max_parallel,
         depends_on=dependencies_of(ok=after, ended=after_any, failed=after_failed), max_retries=retries,

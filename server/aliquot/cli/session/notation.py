@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 _DURATION: Final = re.compile(r"(?:(\d+(?:\.\d+)?)d)?(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s?)?")
 _SECONDS: Final = (86_400, 3600, 60, 1)
 DEFAULT_SLOTS: Final = ("cpu=1",)
+MEMORY_BYTES_MIN: Final = 2**20
+"""Less is a number whose unit was forgotten: no program starts in it."""
 
 
 def slots_of(resources: Sequence[str]) -> "list[SlotAmountInput]":
@@ -19,6 +21,9 @@ def slots_of(resources: Sequence[str]) -> "list[SlotAmountInput]":
     from aliquot.client.generated.inputs import SlotAmountInput
 
     found = dict(_pair(text, option="-r", example="cpu=1") for text in resources or DEFAULT_SLOTS)
+    memory = found.get("mem", "")
+    if memory.isdecimal() and 0 < int(memory) < MEMORY_BYTES_MIN:
+        usage(f"-r mem={memory} is that many bytes; write a unit, like mem=64g")
     return [SlotAmountInput(slot=slot, amount=amount) for slot, amount in found.items()]
 
 

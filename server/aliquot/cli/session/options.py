@@ -64,7 +64,7 @@ WorkingDirectory = Annotated[
     Option(
         "--chdir",
         "-C",
-        help="The folder of its node that it starts in: an absolute path.",
+        help="The folder that it starts in, on the node as here.",
         show_default="an empty one of its own",
         rich_help_panel=_WHERE,
     ),

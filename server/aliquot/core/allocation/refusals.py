@@ -11,7 +11,6 @@ from aliquot_schema.errors import (
     UnsupportedResource,
 )
 from aliquot_schema.ids import DeviceId, SlotName
-from aliquot_schema.sizes import format_size
 from aliquot_schema.slots import UNLIMITED_TEXT, format_amount
 
 
@@ -49,9 +48,9 @@ def unsplittable(slot: SlotName, *, requested: int, largest: int) -> FractionalR
 
 def too_little_memory(slot: SlotName, *, requested: int, memory_bytes: int) -> InsufficientResource:
     """No device that could be given has, for this amount, the memory asked for."""
-    asked, least = format_amount(slot, requested), format_size(memory_bytes)
+    asked = format_amount(slot, requested)
     return InsufficientResource(
-        f"{slot}: no device gives {least} of memory for {asked}",
+        f"{slot}: no device gives {_gigabytes(memory_bytes)} of memory for {asked}",
         slot=slot,
         requested=asked,
         available=format_amount(slot, 0),
@@ -61,8 +60,9 @@ def too_little_memory(slot: SlotName, *, requested: int, memory_bytes: int) -> I
 def other_models(slot: SlotName, *, requested: int, models: Sequence[str]) -> InsufficientResource:
     """No device of this agent is of a model that was asked for."""
     asked = format_amount(slot, requested)
+    hint = "" if any("*" in model for model in models) else f"; * stands for any letters, as in *{models[0]}*"
     return InsufficientResource(
-        f"{slot}: no device is of a model named {' or '.join(models)}",
+        f"{slot}: no device is of a model named {' or '.join(models)}{hint}",
         slot=slot,
         requested=asked,
         available=format_amount(slot, 0),
@@ -129,3 +129,9 @@ def device_not_offered(slot: SlotName, *, device_id: DeviceId, requested: int) -
         slot=slot,
         requested=format_amount(slot, requested),
     )
+
+
+def _gigabytes(size: int) -> str:
+    """As `gpu_memory_gb` is written, in units of 10^9 bytes."""
+    whole, rest = divmod(size, 10**9)
+    return f"{whole}.{rest:09}".rstrip("0").rstrip(".") + " GB"
