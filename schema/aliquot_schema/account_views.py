@@ -29,7 +29,7 @@ class MeView:
     projects: tuple[str, ...]
     unix_name: str | None
     key_id: str | None
-    """None = by the server's own token."""
+    """Of a token of the identity provider: what stands for it. None = by the server's own token."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

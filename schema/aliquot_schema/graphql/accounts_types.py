@@ -25,7 +25,9 @@ class Me:
     role: Role = strawberry.field(description="What may be done by this key.")
     projects: list[str] = strawberry.field(description="Whose sessions the user takes part in.")
     unix_name: str | None = strawberry.field(description="The Unix account that the user's jobs run as.")
-    key_id: strawberry.ID | None = strawberry.field(description="The key; null for the server's own token.")
+    key_id: strawberry.ID | None = strawberry.field(
+        description="The key, or what stands for a token of the identity provider; null for the server's own token."
+    )
 
 
 @strawberry.type(description="A key of a user. The secret is shown once, when it is made.")

@@ -45,7 +45,7 @@ class Me(Struct, frozen=True, kw_only=True):
     unix_name: str | None
     """The Unix account that the user's jobs run as."""
     key_id: str | None
-    """The key; null for the server's own token."""
+    """The key, or what stands for a token of the identity provider; null for the server's own token."""
 
 
 class User(Struct, frozen=True, kw_only=True):
