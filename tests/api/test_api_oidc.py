@@ -23,7 +23,10 @@ PEOPLE = {
     "ann": {"preferred_username": "ann", "groups": ["gpu-users", "vision"]},
     "olga": {"preferred_username": "olga", "groups": ["gpu-operators", "gpu-users"]},
     "guest": {"preferred_username": "guest"},
-    **{f"hasty{left_s}": {"preferred_username": "hasty", "groups": ["gpu-users"], "ttl": left_s} for left_s in HASTY_S},
+    **{
+        f"hasty{left_s}": {"preferred_username": f"hasty{left_s}", "groups": ["gpu-users"], "ttl": left_s}
+        for left_s in HASTY_S
+    },
     "machine": {},
 }
 TERMS: dict[str, Any] = {
