@@ -17,7 +17,7 @@ At = Annotated[
     str | None, typer.Option("--server", help="A server by its address; else $ALIQUOT_SERVER, or this machine's.")
 ]
 CaFile = Annotated[Path | None, typer.Option(help="The authority of its certificate; else $ALIQUOT_CA_FILE.")]
-Agent = Annotated[bool, typer.Option("--agent", help="Look at the agents that run here and dial a server instead.")]
+Agent = Annotated[bool, typer.Option("--agent", help="Look at the agents that run here instead.")]
 Folder = Annotated[Path | None, typer.Option(help="The agents' data folder; else $ALIQUOT_DATA_FOLDER.")]
 
 

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
 from aliquot.execution.agent.core import AgentCore
+from aliquot.execution.remote.connection_mark import marked
 from aliquot_schema.errors import Unavailable
 from aliquot_schema.ids import AgentId, KernelId
 from aliquot_schema.launching import AgentJoined, AgentMessage, AgentSilent, Inventory, LaunchOrder, LogChunk
@@ -109,5 +110,6 @@ class LocalExecutor:
         await self._readers.pop(agent_id)
 
     async def _read(self, agent: AgentCore) -> None:
-        async for message in agent.reports():
-            self._messages.put_nowait(message)
+        async with marked(agent.config.folder):  # its server is in the same process
+            async for message in agent.reports():
+                self._messages.put_nowait(message)

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from agent_stand import PATIENCE_S, ToyPlugin, agent_config, marked, order, shell
+from agent_stand import PATIENCE_S, ToyPlugin, agent_config, marked, order, shell, until
 from aliquot.execution.agent.core import AgentCore
 from aliquot.execution.devices.device_set import DeviceSet
 from aliquot.execution.local import LocalExecutor
+from aliquot.execution.remote.connection_mark import MARK
 from aliquot.service.ports import Executor
 from aliquot_schema.errors import Unavailable
 from aliquot_schema.ids import AgentId, KernelId
@@ -108,3 +109,10 @@ async def test_devices_that_go_are_told(executor: LocalExecutor, plugins: dict[A
 async def test_messages_end_when_it_is_closed(executor: LocalExecutor) -> None:
     await executor.close()
     assert isinstance((await anext(executor.messages())), AgentJoined)
+
+
+async def test_health_checks_see_its_agents_as_connected(executor: LocalExecutor, agent_home: Path) -> None:
+    marks = [agent_home.with_name(agent) / MARK for agent in AGENTS]
+    await until(lambda: all(mark.exists() for mark in marks))
+    await executor.close()
+    assert not any(mark.exists() for mark in marks)
