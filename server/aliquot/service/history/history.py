@@ -3,17 +3,19 @@
 import asyncio
 from collections.abc import Mapping
 from datetime import datetime
+from typing import Final
 
 from aliquot.core.allocation.occupancy import budget_cost
 from aliquot.service.history.asked import SPAN_US, USAGE_SPAN_US, grid_of, span_of, usage_grid_of
 from aliquot.service.history.course import course_of, while_held
 from aliquot.service.history.grids import Curves, Grid
 from aliquot.service.history.held import Held, HeldBook
-from aliquot.service.history.loads import TOO_MANY, weigh_all
+from aliquot.service.history.loads import weigh_all
 from aliquot.service.history.measures import WHOLE, Kind
 from aliquot.service.history.ports import HistoryStore, HistoryUnavailable, Tended
 from aliquot.service.history.projection import device_series, history_view, queue_series, usage_view
 from aliquot.service.history.samples import QUEUE_EVERY_S, Sample
+from aliquot.service.history.turns import Turns
 from aliquot.service.history.usage import UsageSums
 from aliquot.service.ports import Clock
 from aliquot.service.projection_terms import moment
@@ -27,6 +29,9 @@ from aliquot_schema.privacy import Sight
 from aliquot_schema.requests import Caller
 from aliquot_schema.slots import MILLI
 
+USAGE_AT_ONCE_MAX: Final = 8
+"""Questions of usage: one is answered, and holds up to 200,000 grants in memory meanwhile; the others wait."""
+
 
 class History:
     """Measurements come from their store, which may be missing; usage from the record of what was held."""
@@ -37,6 +42,7 @@ class History:
         self._clock = clock
         self._store: HistoryStore | None = None
         self._is_kept = asyncio.Event()
+        self._usage_turns = Turns(present_max=USAGE_AT_ONCE_MAX)
         self.book: HeldBook | None = None
 
     def keep(self, store: HistoryStore | None) -> None:
@@ -122,9 +128,13 @@ class History:
         """See `Historian`."""
         now_us = self._clock.now_us()
         grid = usage_grid_of(span_of(since, until, now_us=now_us, usual_us=USAGE_SPAN_US), step=step)
+        async with self._usage_turns.one():
+            return await self._usage(grid, by, until_us=min(grid.end_us, now_us))
+
+    async def _usage(self, grid: Grid, by: UsageBy, *, until_us: int) -> UsageHistoryView:
         sums = UsageSums(grid, key=lambda held: held.owner if by is UsageBy.USER else held.project, share=self._share)
         record = self._record()
-        async for page in record.between(grid.start_us, min(grid.end_us, now_us)):
+        async for page in record.between(grid.start_us, until_us):
             await asyncio.to_thread(sums.add, page)
         told = await self._weighed(sums)
         if grid.start_us < (whole_us := await record.whole_since_us()):
@@ -136,15 +146,13 @@ class History:
 
     async def _weighed(self, sums: UsageSums) -> str | None:
         """Let the sums know what the devices did; returns why some of that may be missing."""
-        if sums.agents is None:
-            return TOO_MANY
         if self._store is None:
             return "this server keeps no measurements: there is no utilization"
         try:
-            await weigh_all(sums, store=self._store)
+            told = await weigh_all(sums, store=self._store)
         except HistoryUnavailable as error:
             return error.message
-        return self.fault
+        return told or self.fault
 
     def _grid(self, since: datetime | None, until: datetime | None, *, points: int, least_s: float = 0.0) -> Grid:
         span = span_of(since, until, now_us=self._clock.now_us(), usual_us=SPAN_US)

@@ -1,0 +1,136 @@
+"""Questions of usage that are large: what they take of memory, and how many are answered at once."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from typing import Any
+
+import numpy as np
+import pytest
+
+from aliquot.service.history.grids import Curves, Grid, covering
+from aliquot.service.history.held import Held
+from aliquot.service.history.history import USAGE_AT_ONCE_MAX, History
+from aliquot.service.history.loads import AT_ONCE, NO_HOURS, weigh_all
+from aliquot.service.history.measures import DEVICE_MEASURES
+from aliquot.service.history.ports import HistoryUnavailable
+from aliquot.service.history.usage import UsageSums
+from aliquot.service.projection_terms import moment
+from aliquot_schema.history_views import UsageBy
+from aliquot_schema.ids import AgentId, DeviceId, ProjectId, SessionId, SlotName, UserId
+from history_places import DAY, HOUR, T0
+from service_bench import agent
+from service_stage import CALLER, stage
+
+pytestmark = pytest.mark.anyio
+MINUTE = 60_000_000
+
+
+class Steady:
+    """A store in which a device was always half used; as fine as it is told to be."""
+
+    def __init__(self, least_s: float) -> None:
+        self._least_s = least_s
+        self.asked: list[Grid] = []
+
+    def least_step_s(self, since_us: int) -> float:
+        return self._least_s
+
+    async def gathered(self, kind: object, name: str, grid: Grid, **_: object) -> dict[str, Curves]:
+        self.asked.append(grid)
+        numbers = np.full((len(DEVICE_MEASURES), grid.points), 50.0)
+        return {"d": Curves(mean=numbers, maximum=numbers)}
+
+
+def held_all(grid: Grid) -> UsageSums:
+    """One device, held all the time."""
+    sums = UsageSums(grid, key=lambda one: one.owner, share=lambda _: 1.0)
+    one = Held(
+        owner=UserId("ann"),
+        project=ProjectId("p"),
+        agent_id=AgentId("a"),
+        device_id=DeviceId("d"),
+        slot=SlotName("cuda.device"),
+        amount=1,
+        from_us=grid.start_us,
+        ended_us=grid.end_us,
+    )
+    sums.add([one])
+    return sums
+
+
+@pytest.mark.parametrize(
+    ("step_us", "points", "least_s", "fine_us"),
+    [
+        (HOUR, 24, 2, 10_000_000),
+        (HOUR, 720, 2, MINUTE),
+        (61 * MINUTE, 600, 60, MINUTE),
+        (28 * DAY, 260, 3600, HOUR),
+    ],
+)
+async def test_a_long_time_is_looked_up_in_parts_and_all_of_it(
+    step_us: int, points: int, least_s: float, fine_us: int
+) -> None:
+    grid = covering(T0, T0 + step_us * points, step_s=step_us // 1_000_000)
+    sums, store = held_all(grid), Steady(least_s)
+    assert await weigh_all(sums, store=store) is None  # type: ignore[arg-type]  # as much of it as is asked
+    assert {part.step_us for part in store.asked} == {fine_us}
+    assert max(part.points for part in store.asked) <= AT_ONCE
+    assert [part.end_us for part in store.asked[:-1]] == [part.start_us for part in store.asked[1:]]
+    assert (store.asked[0].start_us, store.asked[-1].end_us) == (grid.start_us, grid.end_us)
+    (series,) = sums.series()
+    assert set(series.utilization) == {50.0}
+    assert sum(series.gpu_hours) == pytest.approx((grid.end_us - grid.start_us) / HOUR)
+
+
+async def test_steps_that_cut_hours_are_not_filled_from_hours() -> None:
+    """Twenty years in minutes would not fit in memory, and each hour would count in its first minute."""
+    grid = covering(T0, T0 + 20 * 365 * DAY, step_s=28 * 86_400 + 60)
+    sums, store = held_all(grid), Steady(3600)
+    assert await weigh_all(sums, store=store) == NO_HOURS  # type: ignore[arg-type]  # as above
+    assert store.asked == []
+    (series,) = sums.series()
+    assert sum(series.gpu_hours) > 0
+    assert set(series.utilization) == {None}
+
+
+class SlowBook:
+    """A record that is read for as long as it is told to be."""
+
+    def __init__(self) -> None:
+        self.reading = 0
+        self.most = 0
+        self.begun = asyncio.Event()
+        self.may_end = asyncio.Event()
+
+    async def between(self, since_us: int, until_us: int) -> AsyncIterator[tuple[Held, ...]]:
+        self.reading += 1
+        self.most = max(self.most, self.reading)
+        self.begun.set()
+        await self.may_end.wait()
+        self.reading -= 1
+        yield ()
+
+    async def whole_since_us(self) -> int:
+        return 0
+
+    async def of_session(self, session_id: SessionId, until_us: int) -> tuple[Held, ...]:
+        return ()
+
+
+async def test_one_is_answered_at_a_time_and_few_wait() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        history = History(state=on.state, queries=on.queries, clock=on.clock)
+        history.book = book = SlowBook()
+        until = moment(on.clock.now_us()) + timedelta(days=2)
+        since = until - timedelta(days=1)
+        asked: dict[str, Any] = {"by": UsageBy.USER, "since": since, "until": until, "step": None}
+        questions = [asyncio.create_task(history.usage_history(CALLER, **asked)) for _ in range(USAGE_AT_ONCE_MAX)]
+        await asyncio.wait_for(book.begun.wait(), 30)
+        with pytest.raises(HistoryUnavailable, match="too many"):
+            await history.usage_history(CALLER, **asked)
+        questions.pop().cancel()
+        book.may_end.set()
+        answers = await asyncio.gather(*questions)
+        assert (book.most, len(answers)) == (1, USAGE_AT_ONCE_MAX - 1)
+        await history.usage_history(CALLER, **asked)
