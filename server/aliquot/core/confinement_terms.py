@@ -1,5 +1,6 @@
 """Terms of confinement: the limits, the sandbox and the secrets that a request asks for."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
@@ -71,6 +72,6 @@ def secrets_of(
 
 
 def _check_once(names: Sequence[str]) -> None:
-    for name in names:
-        if names.count(name) > 1:
-            raise InvalidRequest(f"secrets: {name} is given twice", field="secrets")
+    twice = next((name for name, count in Counter(names).items() if count > 1), None)
+    if twice is not None:
+        raise InvalidRequest(f"secrets: {twice} is given twice", field="secrets")

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Final
 
-from aliquot.service.agent_projection import HOST_SLOTS, agent_view
+from aliquot.service.agent_projection import HOST_SLOTS, device_views
 from aliquot.service.cluster_capacity import COUNTED
 from aliquot.service.snapshots import is_open
 from aliquot.service.state import State
@@ -30,7 +30,7 @@ def gpus_view(state: State) -> GpusView:
     gpus: dict[Place, GpuView] = {}
     for agent in agents:
         takes_work = is_open(state, agent)
-        for device, view in zip(agent.devices, agent_view(state, agent).devices, strict=True):
+        for device, view in zip(agent.devices, device_views(state, agent), strict=True):
             place = (agent.node_id, device.id)
             if device.kind in HOST_SLOTS or device.health is GONE or (place in gpus and gpus[place].available):
                 continue

@@ -28,6 +28,11 @@ def moment(at_us: int) -> datetime:
     return EPOCH + timedelta(microseconds=at_us)
 
 
+def microseconds(at: datetime) -> int:
+    """An aware time in microseconds UTC, exactly."""
+    return (at - EPOCH) // timedelta(microseconds=1)
+
+
 def moment_or_none(at_us: int | None) -> datetime | None:
     """As `moment`, where there may be none."""
     return None if at_us is None else moment(at_us)

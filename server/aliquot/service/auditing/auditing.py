@@ -9,7 +9,7 @@ from aliquot.service.auditing.projection import change_view, holding_view, pass_
 from aliquot.service.office import Office
 from aliquot.service.paging import cursor_of, key_of
 from aliquot.service.permissions import check_role
-from aliquot.service.projection_terms import EPOCH
+from aliquot.service.projection_terms import microseconds
 from aliquot_schema.audit_views import AuditFilter, ChangeView, HoldingView, LedgerPassView, Reel
 from aliquot_schema.errors import InvalidRequest, Unavailable
 from aliquot_schema.requests import Caller, PageRequest
@@ -93,4 +93,4 @@ def _before(page: PageRequest) -> int | None:
 
 
 def _us(at: datetime | None) -> int | None:
-    return None if at is None else round((at - EPOCH).total_seconds() * 1_000_000)
+    return None if at is None else microseconds(at)

@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import Final
 
 from aliquot.service.history.grids import SECOND_US, Grid, covering, fitting
-from aliquot.service.projection_terms import EPOCH
+from aliquot.service.projection_terms import microseconds
 from aliquot_schema.errors import InvalidRequest
 from aliquot_schema.history_views import POINTS_MAX
 
@@ -21,8 +21,8 @@ def span_of(since: datetime | None, until: datetime | None, *, now_us: int, usua
     Raises:
         InvalidRequest: it ends before it begins, or is longer than anything is kept.
     """
-    until_us = now_us if until is None else _us(until)
-    since_us = until_us - usual_us if since is None else _us(since)
+    until_us = now_us if until is None else microseconds(until)
+    since_us = until_us - usual_us if since is None else microseconds(since)
     if not since_us < until_us:
         raise InvalidRequest("since: give a time before `until`", field="since")
     if until_us - since_us > SPAN_US_MAX or since_us < 0:
@@ -55,7 +55,3 @@ def usage_grid_of(span: tuple[int, int], *, step: float | None) -> Grid:
     if grid.points > POINTS_MAX:
         raise InvalidRequest(f"step: that makes {grid.points} points; at most {POINTS_MAX} are given", field="step")
     return grid
-
-
-def _us(at: datetime) -> int:
-    return round((at - EPOCH).total_seconds() * SECOND_US)

@@ -6,13 +6,12 @@ from typing import Final
 
 from aliquot.service.history.measures import Kind, index_of
 from aliquot.service.history.samples import DeviceSample
+from aliquot.service.measuring.device_time import IDLE_PCT
 from aliquot_schema.ids import AgentId, DeviceId, NodeId
 from aliquot_schema.slots import MILLI
 
 OLD_US: Final = 60_000_000
 """An agent that said nothing for so long is not counted."""
-IDLE_PCT: Final = 5.0
-"""Below this a device that is held does nothing."""
 _UTILIZATION: Final = index_of(Kind.DEVICES, "utilization")
 _HELD: Final = index_of(Kind.DEVICES, "held")
 

@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Final
 
+from aliquot.service.projection_terms import microseconds
 from aliquot_schema.errors import InvalidRequest
 from aliquot_schema.privacy import HIDDEN, Sight
 from aliquot_schema.session_lists import SessionFilter, TimeRange
@@ -25,8 +26,6 @@ FAILURES: Final = "failure"
 SEARCH_CHARS_MAX: Final = 200
 VALUES_MAX: Final = 1000
 """Of one list in a filter."""
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND: Final = timedelta(microseconds=1)
 
 
 def among(where: SessionFilter) -> dict[str, tuple[object, ...]]:
@@ -65,4 +64,4 @@ def check(where: SessionFilter) -> None:
 
 
 def _us(at: datetime | None) -> int | None:
-    return None if at is None else (at - _EPOCH) // _MICROSECOND
+    return None if at is None else microseconds(at)
