@@ -44,6 +44,11 @@ class People:
         name = self.subjects.get(subject)
         return None if name is None else self.users.get(name)
 
+    def is_shut_out(self, name: UserId) -> bool:
+        """Whether somebody is known, and may not come in any more."""
+        user = self.users.get(name)
+        return user is not None and user.disabled
+
     def put_key(self, key: ApiKey) -> None:
         """What is true of a key from now on."""
         self.keys[key.id] = key

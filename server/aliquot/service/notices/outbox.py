@@ -53,7 +53,7 @@ class Outbox:
     async def run_once(self, name: str) -> int:
         """Bring one receiver what is due, some letters of it; returns how many were tried. When it is down that ends
         the round: every other letter would wait for its time-out, too."""
-        await self._give_up_old(name)
+        await self._give_up_vain(name)
         self._hurried.discard(name)
         tried = 0
         for notices in due(self._of(name), now_us=self._clock.now_us()):
@@ -90,9 +90,12 @@ class Outbox:
     def _of(self, name: str) -> list[Delivery]:
         return [one for one in self._state.noticed.deliveries.values() if one.receiver == name]
 
-    async def _give_up_old(self, name: str) -> None:
-        """Also what was never tried, behind others that were not taken."""
-        now_us = self._clock.now_us()
+    async def _give_up_vain(self, name: str) -> None:
+        """What is too old, also if it was never tried, behind others that were not taken; and what is for somebody who
+        was disabled while it waited."""
+        now_us, people = self._clock.now_us(), self._state.people
+        gone = [one for one in self._of(name) if one.user is not None and people.is_shut_out(one.user)]
+        await self._give_up(gone, "its user is disabled")
         old = [one for one in self._of(name) if backoff.is_too_old(one, now_us=now_us)]
         await self._give_up(old, "it could not be sent for a day")
 

@@ -2,16 +2,13 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final
 
 from aliquot.service.noticed import Noticed
 from aliquot.service.notices.receivers import Receiver
 from aliquot.service.notices.terms import SECOND_US
-from aliquot.service.projection_terms import EPOCH, moment
+from aliquot.service.projection_terms import microseconds, moment
 from aliquot_schema.ids import UserId
 from aliquot_schema.notices import OWNERS_HEAR_UNASKED, NoticeKind, Severity
-
-MICROSECOND: Final = 1e-6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,13 +37,17 @@ def receivers_of(fact: Fact, receivers: Iterable[Receiver], noticed: Noticed) ->
             yield receiver
 
 
-def due_us(fact: Fact, receiver: Receiver, *, now_us: int) -> tuple[int, bool]:
-    """(when it is sent, whether together with others that are sent then). The end of something critical can wait."""
+def due_us(fact: Fact, receiver: Receiver, *, now_us: int, at_us: int) -> tuple[int, bool]:
+    """(when it is sent, whether together with others that are sent then). The end of something critical can wait.
+
+    Args:
+        at_us: when it happened. What is critical and happened at once is told at once, in one letter.
+    """
     if fact.severity is Severity.CRITICAL and not fact.is_over:
-        return now_us, False
+        return min(at_us, now_us), True
     end = None if receiver.quiet is None else receiver.quiet.until(moment(now_us))
     if end is not None:
-        return round((end - EPOCH).total_seconds() / MICROSECOND), True
+        return microseconds(end), True
     if receiver.gather_s:
         step = receiver.gather_s * SECOND_US
         return (now_us // step + 1) * step, True

@@ -18,7 +18,6 @@ from aliquot.service.notices.terms import printable
 from aliquot.service.ports import StoreUnavailable
 from aliquot_schema.errors import InvalidRequest
 from aliquot_schema.events import Event
-from aliquot_schema.ids import UserId
 from aliquot_schema.notices import DELIVERY_PREFIX, MARK_ID, Delivery, NoticeMark
 
 log: Final = logging.getLogger("aliquot.notices")
@@ -105,19 +104,14 @@ class Scribe:
         if now_us - event.at_us > OLD_US:
             return []
         return [
-            self._delivery(fact, receiver, now_us=now_us)
+            self._delivery(fact, receiver, now_us=now_us, at_us=event.at_us)
             for fact in facts_of(event, self._rules)
-            if not self._is_gone(fact.user)
+            if fact.user is None or not self._state.people.is_shut_out(fact.user)
             for receiver in receivers_of(fact, self._receivers, self._state.noticed)
         ]
 
-    def _is_gone(self, owner: UserId | None) -> bool:
-        """Whether somebody may not come in any more: then nothing of what still runs for him is his to hear."""
-        user = None if owner is None else self._state.people.users.get(owner)
-        return user is not None and user.disabled
-
-    def _delivery(self, fact: Fact, receiver: Receiver, *, now_us: int) -> Delivery:
-        next_us, is_gathered = due_us(fact, receiver, now_us=now_us)
+    def _delivery(self, fact: Fact, receiver: Receiver, *, now_us: int, at_us: int) -> Delivery:
+        next_us, is_gathered = due_us(fact, receiver, now_us=now_us, at_us=at_us)
         return Delivery(
             id=self._ids.new(DELIVERY_PREFIX),
             receiver=receiver.name,

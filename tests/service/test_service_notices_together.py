@@ -1,0 +1,67 @@
+"""What is critical and begins together is one letter; and who was disabled hears nothing that waited for him."""
+
+from datetime import UTC, datetime, time
+
+import pytest
+
+from aliquot.service.notices.ports import NotDelivered
+from aliquot.service.notices.quiet import QuietHours
+from aliquot.service.notices.receivers import Receiver
+from aliquot_schema.accounts import User
+from aliquot_schema.ids import AgentId, UserId
+from aliquot_schema.launching import AgentSilent
+from aliquot_schema.notices import DeliveryState, Severity
+from aliquot_schema.roles import Role
+from notices_stage import alert, fails, notices
+from service_bench import agent
+
+pytestmark = pytest.mark.anyio
+
+OPS = Receiver(name="ops", kind="webhook")
+ANN = UserId("ann")
+
+
+async def test_a_rack_that_goes_dark_is_one_letter_at_once_and_the_same_when_it_is_sent_again() -> None:
+    quiet = QuietHours(begin=time(0), end=time(23, 59), zone=UTC)
+    names = [f"n{number}" for number in range(12)]
+    receiver = Receiver(name="ops", kind="webhook", quiet=quiet)
+    async with notices(receiver, agents=[agent(name, devices=1) for name in names]) as on:
+        await on.tell()
+        box = on.boxes["ops"]
+        box.errors.append(NotDelivered("it answered 500"))
+        await on.on.hear(*(AgentSilent(agent_id=AgentId(name), lost=True) for name in names))
+        await on.look()
+        await on.tell()
+        assert (len(box.errors), box.letters) == (0, [])
+        await on.look(3600)
+        await on.tell()
+        (letter,) = box.letters
+        assert sorted(one.subject for one in letter.notices) == sorted(names)
+
+
+async def test_what_is_critical_later_is_a_letter_of_its_own() -> None:
+    async with notices(OPS) as on:
+        await on.tell()
+        for words in ("burning", "worse"):
+            await alert(on, words, severity=Severity.CRITICAL)
+            await on.tell()
+        assert on.boxes["ops"].words == [["burning"], ["worse"]]
+
+
+async def test_who_is_disabled_before_the_end_of_quiet_hours_hears_nothing_of_what_waited() -> None:
+    quiet = QuietHours(begin=time(22), end=time(7), zone=UTC)
+    owners = Receiver(name="owners", kind="webhook", tells_alerts=False, tells_owners=True, quiet=quiet)
+    async with notices(owners) as on:
+        on.on.clock.passes(datetime(2026, 11, 20, 23, tzinfo=UTC).timestamp())
+        await on.tell()
+        await fails(on)
+        await on.tell()
+        (waiting,) = on.on.state.noticed.deliveries
+        gone = User(id=ANN, role=Role.USER, created_us=1, disabled=True)
+        await on.on.journal.transact(lambda draft: draft.put(gone, "disabled"), actor="root")
+        on.on.clock.passes(9 * 3600)
+        await on.tell()
+        assert on.boxes["owners"].letters == []
+        assert on.on.state.noticed.deliveries == {}
+        ended = next(event.record for event in reversed(on.log) if event.entity_id == waiting)
+        assert (ended.state, ended.error) == (DeliveryState.GIVEN_UP, "its user is disabled")  # type: ignore[union-attr]
