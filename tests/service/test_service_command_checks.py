@@ -8,7 +8,7 @@ import pytest
 
 from aliquot.service.command_checks.checks import CommandChecks
 from aliquot.service.command_checks.rules import CommandRules
-from aliquot_schema.errors import InvalidRequest, Unavailable
+from aliquot_schema.errors import AliquotError, InvalidRequest, Unavailable
 from aliquot_schema.ids import SessionId, UserId
 from aliquot_schema.sessions import Session, SessionSpec
 from aliquot_schema.slots import ResourceSlot
@@ -37,6 +37,27 @@ async def test_patterns() -> None:
     with pytest.raises(InvalidRequest, match="must not match curl") as refused:
         await checks.check(session("sh", "-c", "curl x"))
     assert refused.value.field == "command"
+
+
+async def test_patterns_of_a_batch_are_matched_at_once_and_the_session_is_named() -> None:
+    checks = CommandChecks(CommandRules(deny=("curl",)))
+    batch = [session("python", str(number)) for number in range(300)]
+    await checks.check(*batch)
+    batch[217] = session("curl", "x")
+
+    def told(error: AliquotError, refused: Session) -> AliquotError:
+        return InvalidRequest(f"{batch.index(refused)}: {error.message}", field="command")
+
+    with pytest.raises(InvalidRequest, match=r"^217: command: it is not taken here: commands must not match curl$"):
+        await checks.check(*batch, told=told)
+
+
+async def test_patterns_that_cannot_be_matched_let_nothing_pass_and_tell_nobody_of_the_server() -> None:
+    """As when the process is out of memory."""
+    checks = CommandChecks(CommandRules(deny=("(",)))
+    with pytest.raises(Unavailable, match="cannot be matched") as refused:
+        await checks.check(session("x"))
+    assert "Traceback" not in refused.value.message
 
 
 async def test_a_pattern_that_takes_for_ever_holds_up_nobody(anyio_backend: str) -> None:

@@ -1,13 +1,17 @@
 """Batches: sessions that are submitted together, and name each other before they have ids."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Final
 
 from aliquot_schema.errors import AliquotError, InvalidRequest, LimitExceeded, UnknownDependency
 from aliquot_schema.ids import SESSION_PREFIX, SessionId
 from aliquot_schema.requests import NewSession
-from aliquot_schema.sessions import BATCH_SESSIONS_MAX
+from aliquot_schema.sessions import BATCH_SESSIONS_MAX, Session
+
+Told = Callable[[AliquotError, Session], AliquotError]
+"""Makes of what stands against a session what the one hears who submitted it."""
 
 NAME_CHARS_MAX: Final = 128
 NAMED_MAX: Final = 10
@@ -50,6 +54,20 @@ def told_of(error: AliquotError, request: NewSession, *, place: int) -> AliquotE
     name = f" ({request.local_name})" if request.local_name else ""
     error.message = f"sessions[{place}]{name}: {error.message}"
     error.args = (error.message,)
+    return error
+
+
+@contextmanager
+def telling(told: Told, session: Session) -> Iterator[None]:
+    """What is raised inside is about this session."""
+    try:
+        yield
+    except AliquotError as error:
+        raise told(error, session) from None
+
+
+def as_it_is(error: AliquotError, _session: Session) -> AliquotError:
+    """Of a session that was submitted alone."""
     return error
 
 

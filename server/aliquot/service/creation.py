@@ -2,14 +2,14 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Final
 
 from aliquot.core.admission import priority_of, spec_of, tags_of
 from aliquot.core.admission_terms import tasks_of
 from aliquot.core.field_checks import label
-from aliquot.service.batches import check_batch, told_of, with_ids
+from aliquot.service.batches import Told, as_it_is, check_batch, telling, told_of, with_ids
 from aliquot.service.draft import Draft
 from aliquot.service.journal import Journal
 from aliquot.service.permissions import check_may_submit, check_priority, check_project
@@ -26,9 +26,6 @@ from aliquot_schema.states import SessionState
 KEY_CHARS_MAX: Final = 256
 TRIES_MAX: Final = 8
 """A batch is tried anew so often when others take its keys meanwhile."""
-
-Told = Callable[[AliquotError, Session], AliquotError]
-"""Makes of what stands against a session what the one hears who submitted it."""
 
 
 class Creation:
@@ -67,11 +64,15 @@ class Creation:
         [(session, is_new)] = await self._commit(caller, [self._session(caller, request)])
         return session, is_new
 
-    async def tried(self, caller: Caller, request: NewSession) -> Session:
-        """The session that `create` would commit now, checked in the same way; raises the same errors."""
+    async def tried(self, caller: Caller, request: NewSession, *, vet: bool = True) -> Session:
+        """The session that `create` would commit now, checked in the same way; raises the same errors.
+
+        Args:
+            vet: False asks nobody about it: it stands for something that is no session like others.
+        """
         check_may_submit(caller)
         session = self._session(caller, replace(request, local_name=None, idempotency_key=None))
-        await self._check([session], lambda error, _: error)
+        await self._check([session], as_it_is, vetting=self.vetting if vet else None)
         check_queue(self._state, [session], pending_max=self._pending_max)
         return session
 
@@ -97,12 +98,12 @@ class Creation:
         return await self._commit(caller, sessions, told=told)
 
     async def _commit(
-        self, caller: Caller, sessions: Sequence[Session], *, told: Told = lambda error, _: error
+        self, caller: Caller, sessions: Sequence[Session], *, told: Told = as_it_is
     ) -> list[tuple[Session, bool]]:
         for _ in range(TRIES_MAX):
             before = [self._known(session) for session in sessions]
             fresh = [session for session, known in zip(sessions, before, strict=True) if known is None]
-            await self._check(fresh, told)
+            await self._check(fresh, told, vetting=self.vetting)
             try:
                 made = await self._insert(caller, fresh)
             except DuplicateKey:
@@ -176,18 +177,18 @@ class Creation:
                 if other.id not in self._state.sessions:
                     self._state.recall(await self._store.session_records(other.id))
 
-    async def _check(self, sessions: Sequence[Session], told: Told) -> None:
-        own = {session.id for session in sessions}
+    async def _check(self, sessions: Sequence[Session], told: Told, *, vetting: Vetting | None) -> None:
         for session in sessions:
-            try:
+            with telling(told, session):
                 check_session(self._state, session)
-                if self.vetting is not None:
-                    await self.vetting.check(session)
+        if vetting is not None:
+            await vetting.check(sessions, told=told)
+        own = {session.id for session in sessions}
+        for session in sessions:  # last, for what is recalled stays in memory for a while only
+            with telling(told, session):
                 for link in session.spec.depends_on:
                     if link.session_id not in own and link.session_id not in self._state.sessions:
                         await self._recall(link.session_id)
-            except AliquotError as error:
-                raise told(error, session) from None
 
     async def _recall(self, session_id: SessionId) -> None:
         """Have an old session in memory that a new one waits for: passes look there alone."""

@@ -217,7 +217,7 @@ class Outside:
 
     async def _refusal(self, caller: Caller, request: NewSession) -> AliquotError:
         """Why there is nothing, as a session would be told that can wait."""
-        shown = await self._previews.preview(caller, replace(request, outside=None))
+        shown = await self._previews.preview(caller, replace(request, outside=None), vet=False)
         if shown.waits is None:
             return NotPlaced("others wait for what it would take", reason=Reason.RESERVED)
         return NotPlaced(

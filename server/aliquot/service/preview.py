@@ -37,14 +37,16 @@ class Previews:
         self._memo = Memo()
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="preview")
 
-    async def preview(self, caller: Caller, request: NewSession) -> SessionPreview:
+    async def preview(self, caller: Caller, request: NewSession, *, vet: bool = True) -> SessionPreview:
         """What would become of a request.
 
+        Args:
+            vet: see `Creation.tried`.
         Raises:
             InvalidRequest, UnknownSlot, ImpossibleRequest, QuotaExceeded, QueueFull, UnknownDependency, Forbidden: as
             of a submission.
         """
-        session = await self._creation.tried(caller, request)
+        session = await self._creation.tried(caller, request, vet=vet)
         forecast = self._state.forecast_like(session)
         row = pending_row(session, estimate_ms=None if forecast is None else forecast.estimate_ms)
         snapshot, rules, now_us = take(self._state), self._state.rules, self._clock.now_us()

@@ -1,7 +1,12 @@
-"""Vetting: what has to be asked of others before a new session is committed."""
+"""Vetting: what has to be asked of others before new sessions are committed."""
 
+from collections.abc import Sequence
+
+from aliquot.service.batches import Told, telling
 from aliquot.service.command_checks.checks import CommandChecks
 from aliquot.service.secrets.vault import Vault
+from aliquot_schema.ids import UserId
+from aliquot_schema.secrets import SecretUse
 from aliquot_schema.sessions import Session
 
 
@@ -14,12 +19,17 @@ class Vetting:
     def __init__(self, vault: Vault) -> None:
         self._vault = vault
 
-    async def check(self, session: Session) -> None:
+    async def check(self, sessions: Sequence[Session], *, told: Told) -> None:
         """Refuse what is refused by one of them.
 
         Raises:
             InvalidRequest, Unavailable: see `Vault.check` and `CommandChecks.check`.
         """
-        await self._vault.check(session.owner, session.spec.secrets)
+        asked: dict[tuple[UserId, tuple[SecretUse, ...]], Session] = {}
+        for session in sessions:
+            asked.setdefault((session.owner, session.spec.secrets), session)
+        for (owner, uses), session in asked.items():
+            with telling(told, session):
+                await self._vault.check(owner, uses)
         if self.commands is not None:
-            await self.commands.check(session)
+            await self.commands.check(*sessions, told=told)

@@ -6,8 +6,13 @@ import sys
 from collections.abc import Sequence
 
 
-def refusal(text: str, *, allow: Sequence[str], deny: Sequence[str]) -> str | None:
-    """Why the patterns refuse a command; None when they do not."""
+def refusal(texts: Sequence[str], *, allow: Sequence[str], deny: Sequence[str]) -> str | None:
+    """The place of the first command that the patterns refuse, and why; None when they take all."""
+    refused = ((place, _refusal(text, allow=allow, deny=deny)) for place, text in enumerate(texts))
+    return next((f"{place} {words}" for place, words in refused if words is not None), None)
+
+
+def _refusal(text: str, *, allow: Sequence[str], deny: Sequence[str]) -> str | None:
     for pattern in deny:
         if re.search(pattern, text):
             return f"it is not taken here: commands must not match {pattern}"
