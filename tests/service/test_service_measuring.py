@@ -23,7 +23,7 @@ from aliquot.service.state import State
 from aliquot_schema.devices import DeviceReading
 from aliquot_schema.ids import AgentId, DeviceId, SessionId
 from aliquot_schema.intervals import Intervals
-from aliquot_schema.sessions import ArrayTasks
+from aliquot_schema.sessions import ArrayTasks, Failure
 from aliquot_schema.states import KernelState, SessionState
 from core_records import agent, kernel, lease_of, session
 from service_events import event_of
@@ -49,6 +49,15 @@ def test_a_tally_shows_what_was_begun_and_gives_copies() -> None:
     copy = tally.sums()
     tally.add("kept", amount=2)
     assert (copy, tally.sums()) == ({("kept",): 0.0}, {("kept",): 2.0})
+
+
+def test_work_outside_that_nobody_called_for_again_has_ended_too() -> None:
+    """Else what was submitted and what has ended would differ by more and more."""
+    counts = SessionCounts()
+    failure = Failure(code="lease_expired", message="its time was over")
+    ended = replace(session(), version=3, state=SessionState.FAILED, failure=failure, started_us=1, ended_us=2)
+    counts.take(event_of(ended, "session.expired"))
+    assert counts.ended.sums()["failed",] == counts.failures.sums()["lease_expired",] == 1.0
 
 
 def test_the_course_of_a_session_is_counted_once_each() -> None:

@@ -9,17 +9,23 @@ from typing import TypeVar
 import pytest
 
 from aliquot.service.administration import Administration
+from aliquot.service.command_checks.checks import CommandChecks
+from aliquot.service.command_checks.rules import CommandRules
 from aliquot.service.feed import Feed
 from aliquot.service.journal import Journal
+from aliquot.service.notices.failures import failure_rate
 from aliquot.service.orchestrator import state_of
 from aliquot.service.reaper.differences import differences
 from aliquot.service.reaper.foreign import foreign_uses
+from aliquot.service.secrets.vault import Vault
+from aliquot.service.vetting import Vetting
 from aliquot_schema.devices import DeviceProcess, DeviceReading
 from aliquot_schema.errors import (
     Forbidden,
     IdempotencyMismatch,
     ImpossibleRequest,
     InvalidAmount,
+    InvalidRequest,
     NotFound,
     NotPlaced,
     StateConflict,
@@ -172,6 +178,28 @@ async def test_it_expires_with_an_event_and_wakes_the_allocator_for_it() -> None
         assert (on.held(), session.state, session.failure is not None) == ({}, S.FAILED, True)
         assert "session.expired system:allocator" in kinds
         assert "lease.released system:allocator" in kinds
+
+
+async def test_who_gets_nothing_hears_why_where_commands_are_checked_too() -> None:
+    """It has no command of its own that an operator could want or not."""
+    async with stage([agent("a", devices=1)]) as on:
+        vetting = Vetting(Vault(clock=on.clock, journal=on.journal))
+        vetting.commands = CommandChecks(CommandRules(allow=("^python ",)))
+        on.outside._creation.vetting = vetting
+        first = await allocate(on, lease=60.0)
+        with pytest.raises(NotPlaced) as refused:
+            await allocate(on, job="other")
+        assert [blocker.session_id for blocker in refused.value.holders] == [first.session_id]
+        with pytest.raises(InvalidRequest, match="none of the patterns"):
+            await on.submit()
+
+
+async def test_what_expires_is_no_session_that_ran_and_failed() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        await allocate(on, lease=60.0)
+        on.clock.passes(61)
+        await on.allocator.run_once()
+        assert failure_rate(on.state, now_us=on.clock.now_us()) == (0, 0)
 
 
 async def test_it_expires_while_the_orchestrator_is_stopped_and_nothing_new_is_given_then() -> None:

@@ -94,5 +94,5 @@ _COUNTED: Final[dict[str, Callable[[SessionCounts, Session], None]]] = {
     "session.running": SessionCounts._start,
     "session.requeued": SessionCounts._requeue,
     "session.preempting": SessionCounts._preempt,
-    **{f"session.{outcome}": SessionCounts._end for outcome in OUTCOMES},
+    **{f"session.{outcome}": SessionCounts._end for outcome in (*OUTCOMES, "expired")},
 }

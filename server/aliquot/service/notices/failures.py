@@ -9,13 +9,13 @@ WINDOW_US: Final = 3_600_000_000
 
 
 def failure_rate(state: State, *, now_us: int) -> tuple[int, int]:
-    """(failed, ended) within the last hour, of sessions in memory that ran; an array counts by its tasks."""
+    """(failed, ended) within the last hour, of sessions in memory that ran here; an array counts by its tasks."""
     since_us = now_us - WINDOW_US
     failed = ended = 0
     for session in state.sessions.values():
         if session.ended_us is None or session.ended_us < since_us or session.tasks is not None:
             continue
-        if session.started_us is None or session.state is SessionState.CANCELED:
+        if session.started_us is None or session.is_outside or session.state is SessionState.CANCELED:
             continue
         ended += 1
         failed += session.state is SessionState.FAILED
