@@ -165,3 +165,39 @@ async def test_processes_of_others_are_news() -> None:
         await asyncio.wait_for(board.news(), 60)
         await board.look()
         assert [device.external for one in board.since(8).agents for device in one.devices] == [True]
+
+
+async def test_processes_of_others_that_come_in_the_midst_of_a_look_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A long look ends with everything as it is by then: whoever waits for news would hear nothing of it else."""
+    monkeypatch.setattr(board_module, "TURN", 1)
+    async with stage([agent(name, devices=1) for name in "abc"]) as on:
+        board = Board(on.state, begun=7)
+        looking = asyncio.create_task(board.look())
+        await asyncio.sleep(0)
+        assert 0 < len(board._marked) < 3
+        on.state.external.set({on.state.node_of(AgentId("a")): {on.state.agents[AgentId("a")].devices[0].id: 1000}})
+        await looking
+        external = {device.id for one in board.since(None).agents for device in one.devices if device.external}
+        assert external == {on.state.agents[AgentId("a")].devices[0].id}
+
+
+async def test_devices_that_came_and_went_are_not_remembered_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As slices do, each time under a new name. Who knows of none of them is told everything."""
+    monkeypatch.setattr(board_module, "GONE_KEPT", 3)
+    async with stage([agent("a", devices=1)]) as on:
+        board = Board(on.state, begun=7)
+        await board.look()
+        known, numbers = told({}, board.since(None)), [board.number]
+        first = known
+        for count in range(10):
+            devices = tuple(replace(one, id=DeviceId(f"slice-{count}")) for one in gpus(1, agent="a"))
+            on.executor.changes(AgentId("a"), devices)
+            await on.settle()
+            board.measured(AgentId("a"))
+            await board.look()
+            known = told(known, board.since(numbers[-1]))
+            numbers.append(board.number)
+            assert known == polled(on), count
+        assert len(board._stands[AgentId("a")].gone) <= 3
+        assert told(first, board.since(numbers[0])) == polled(on)
+        assert [board.since(number).is_snapshot for number in (numbers[0], numbers[-2])] == [True, False]

@@ -6,7 +6,7 @@ him. Nothing is looked at before somebody asks: what happens only marks the agen
 
 import asyncio
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeVar
 
 from aliquot.service.agent_projection import alloc_map_text, device_views
 from aliquot.service.live.concerned import nodes_of
@@ -19,10 +19,12 @@ from aliquot_schema.natural_order import natural_key
 from aliquot_schema.states import AgentState
 from aliquot_schema.views import DeviceView
 
+K = TypeVar("K", bound=str)
+
 BEGUN_MAX: Final = 2**52
 """Numbers stay far below 2**53, up to which every client can read them."""
 GONE_KEPT: Final = 1000
-"""Agents that left, of which that is still known."""
+"""Agents that left, and devices of an agent that are gone, of which that is still known."""
 TURN: Final = 32
 """After so many agents everything else has its turn."""
 
@@ -83,17 +85,17 @@ class Board:
     async def look(self) -> None:
         """Look again at what is marked. What is another way than before gets the next number."""
         async with self._looking:
-            self._mark_blocked()
             number = self.number + 1
+            self._mark_blocked()
             while len(self._marked) > TURN:
                 # Remembered for the next look, should whoever looks now be canceled here.
                 self._has_moved |= self._look_at_some(number)
                 await asyncio.sleep(0)
+                self._mark_blocked()
             # The rest in one go, so that all of it is as of one moment.
             if self._look_at_some(number) or self._has_moved:
                 self.number, self._has_moved = number, False
             self._news.clear()
-            self._forget_gone()
 
     def since(self, number: int | None) -> DeviceUpdateView:
         """What changed since; all of it where that is not known."""
@@ -134,19 +136,26 @@ class Board:
         if agent is None or agent.state is AgentState.LEFT:
             is_known = self._stands.pop(agent_id, None) is not None
             if is_known:
-                self._gone[agent_id] = number
+                self._note_gone(agent_id, number)
             return is_known
         stand = self._stands.get(agent_id)
         if stand is None or stand.node_id != agent.node_id:
             if stand is not None or agent_id in self._gone:
-                self._gone[agent_id] = number  # what was known of it is not of this one
+                self._note_gone(agent_id, number)  # what was known of it is not of this one
             stand = self._stands[agent_id] = _Stand(agent.node_id)
-        return _renew(stand, self._state, agent, number)
+        has_moved = _renew(stand, self._state, agent, number)
+        self._forget_oldest(stand.gone)
+        return has_moved
 
-    def _forget_gone(self) -> None:
-        while len(self._gone) > GONE_KEPT:
-            oldest = next(iter(self._gone))
-            self._floor = max(self._floor, self._gone.pop(oldest))
+    def _note_gone(self, agent_id: AgentId, number: int) -> None:
+        self._gone.pop(agent_id, None)
+        self._gone[agent_id] = number
+        self._forget_oldest(self._gone)
+
+    def _forget_oldest(self, gone: dict[K, int]) -> None:
+        """Slices of devices come and go, each under a new name."""
+        while len(gone) > GONE_KEPT:
+            self._floor = max(self._floor, gone.pop(next(iter(gone))))
 
 
 def _renew(stand: _Stand, state: State, agent: Agent, number: int) -> bool:
