@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from typing import Final, NoReturn
 
 from aliquot.service.accounts.names import project_names, unix_name, user_name
-from aliquot.service.accounts.users import TRIES_MAX, Users
+from aliquot.service.accounts.users import Users
 from aliquot.service.draft import Draft
 from aliquot.service.journal import Journal
 from aliquot.service.people import People
-from aliquot.service.ports import Clock, DuplicateKey
+from aliquot.service.ports import Clock
 from aliquot_schema.accounts import User
 from aliquot_schema.errors import AliquotError, Unauthenticated, Unavailable
 from aliquot_schema.ids import UserId
@@ -69,16 +69,12 @@ class Federation:
             await self._shut_out(known, identity)
         if known is not None and (known.disabled or _following(known, identity) == known):
             return known.id
-        for _ in range(TRIES_MAX):
-            try:
-                return await self._journal.transact(lambda draft: self._written(draft, identity), actor=ACTOR)
-            except DuplicateKey:  # another server was quicker
-                await self._journal.catch_up()
-            except Unavailable:
-                raise
-            except AliquotError as error:
-                raise Unauthenticated(f"{identity.name[:80]} cannot come in: {error.message}") from None
-        raise Unavailable("others change users at this moment; try again")
+        try:
+            return await self._journal.transact(lambda draft: self._written(draft, identity), actor=ACTOR)
+        except Unavailable:
+            raise
+        except AliquotError as error:
+            raise Unauthenticated(f"{identity.name[:80]} cannot come in: {error.message}") from None
 
     async def _shut_out(self, known: User | None, identity: Identity) -> NoReturn:
         """Somebody who was in a group that may come in, and is in none now, has no more rights by what he still has:

@@ -1,8 +1,7 @@
 """Users: made, changed and disabled by admins."""
 
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from aliquot.service.accounts.names import project_names, unix_name, user_name
 from aliquot.service.accounts.projection import user_view
@@ -10,19 +9,15 @@ from aliquot.service.accounts.trust import NOBODY, Trust, check_may_join
 from aliquot.service.draft import Draft
 from aliquot.service.office import Office, check_version
 from aliquot.service.permissions import check_role
-from aliquot.service.ports import DuplicateKey
 from aliquot_schema.account_views import NewUser, UserChanged, UserChanges, UserView
 from aliquot_schema.accounts import User
-from aliquot_schema.errors import InvalidRequest, NotFound, StateConflict, Unavailable
+from aliquot_schema.errors import InvalidRequest, NotFound, StateConflict
 from aliquot_schema.ids import UserId
 from aliquot_schema.natural_order import natural_key
 from aliquot_schema.requests import Caller
 from aliquot_schema.roles import Role
 
-T = TypeVar("T")
-
 NAME_SHOWN_MAX: Final = 80
-TRIES_MAX: Final = 3
 
 
 class Users(Office):
@@ -119,16 +114,6 @@ class Users(Office):
                     field="unix_name",
                 )
         return replace(user, account=user.unix_name)
-
-    async def _act(self, caller: Caller, change: Callable[[Draft], T]) -> T:
-        for _ in range(TRIES_MAX):
-            try:
-                return await super()._act(caller, change)
-            except (
-                DuplicateKey
-            ):  # another server has the name, or the Unix account: what stands against it is known now
-                await self._journal.catch_up()
-        raise Unavailable("others change users at this moment; try again")
 
     def _user_changed(self, user: User) -> UserChanged:
         return UserChanged(user=user_view(user), revision=self._state.revision)
