@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection, delete, func, select, update
 
+from aliquot.service import leaps
 from aliquot.service.orchestrator import load_state
 from aliquot.service.ports import NotLeader
 from aliquot.service.replay.replaying import Replayed, replay
@@ -156,6 +157,7 @@ async def test_a_busy_leader_removes_what_is_old_beside_its_work(
         old = set(course.service.state.sessions)
     monkeypatch.setattr(retaining, "FIRST_S", 0.1)
     monkeypatch.setattr(retaining, "EVERY_S", 0.1)
+    monkeypatch.setattr(leaps, "PATIENCE_S", 0.0)  # the days that pass here pass on the wall alone
     async with course_on(place, seed=2, retention=partial(plan_of, tmp_path)) as (course, running):
         course.clock.passes(500 * 86_400)
         async with asyncio.timeout(300):

@@ -10,6 +10,7 @@ from aliquot.service.history.queue_sampling import QueueSampling
 from aliquot.service.history.samples import QUEUE_EVERY_S
 from aliquot.service.history.tap import Tap
 from aliquot.service.journal import Journal
+from aliquot.service.leaps import Leaps
 from aliquot.service.ports import Clock
 from aliquot.service.state import State
 from aliquot_schema.launching import ReadingsTaken
@@ -23,10 +24,11 @@ log: Final = logging.getLogger("aliquot.history")
 class HistoryRecording:
     """For one term. Until a store of history is there, nothing is recorded."""
 
-    def __init__(self, history: History, *, state: State, journal: Journal, clock: Clock) -> None:
+    def __init__(self, history: History, *, state: State, journal: Journal, clock: Clock, leaps: Leaps) -> None:
         """From now on it hears of every event."""
         self._history = history
         self._clock = clock
+        self._leaps = leaps
         self._tap = Tap(state)
         self._sampling = QueueSampling(state, take=history.take)
         journal.listeners.append(self._sampling.hear)
@@ -55,6 +57,8 @@ class HistoryRecording:
         while True:
             await self._clock.sleep(wait_s)
             wait_s = TEND_EVERY_S
+            if not self._leaps.is_steady():
+                continue
             try:
                 await self._history.tend()
             except HistoryUnavailable:

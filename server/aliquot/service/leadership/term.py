@@ -13,6 +13,7 @@ from aliquot.service.history.recording import HistoryRecording
 from aliquot.service.launcher import Launcher
 from aliquot.service.leadership.consequences import Consequences
 from aliquot.service.leadership.ports import Beginning
+from aliquot.service.leaps import Leaps
 from aliquot.service.ledger.ports import LedgerStore
 from aliquot.service.ledger.recording import Recording, recording_of
 from aliquot.service.measuring.session_news import SessionNews
@@ -21,6 +22,7 @@ from aliquot.service.ports import Executor
 from aliquot.service.reaper.reaper import Reaper
 from aliquot.service.registration import leave
 from aliquot.service.retention.plan import RetentionPlan
+from aliquot.service.secrets.clearing import Clearing
 from aliquot.service.use_cases import UseCases
 from aliquot_schema.ids import AgentId, SessionId
 from aliquot_schema.states import AgentState
@@ -60,7 +62,9 @@ class Term:
         self.recording = None if ledger is None else recording_of(state, beginning.epoch, ledger, clock)
         self.allocator = _allocator(cases, beginning, self.recording, on_scheduled=self._launcher.enqueue)
         _listen(cases, self.recording, self._dispatch)
-        self._history = HistoryRecording(cases.history, state=state, journal=journal, clock=clock)
+        leaps = Leaps(clock, known_us=beginning.last_at_us)
+        self._history = HistoryRecording(cases.history, state=state, journal=journal, clock=clock, leaps=leaps)
+        self._clearing = Clearing(cases.vault, state=state, clock=clock, leaps=leaps)
         self._messages = AgentMessages(
             state=state,
             journal=journal,
@@ -81,7 +85,9 @@ class Term:
             respect_external=respect_external,
             on_moved=self.allocator.wake,
         )
-        self.retaining = retention.begin(beginning.epoch, memory=state, clock=clock) if retention is not None else None
+        self.retaining = (
+            None if retention is None else retention.begin(beginning.epoch, memory=state, clock=clock, leaps=leaps)
+        )
         self._administration, self._measures = cases.administration, cases.measures
         self._administration.looker = self.reaper
         self.noticing = None if notices is None else notices.begin(cases, outputs=executor, beginning=beginning)
@@ -105,6 +111,7 @@ class Term:
             loops.create_task(self._messages.run(), name="agent messages")
             loops.create_task(self.reaper.run(), name="reaper")
             loops.create_task(self._history.run(), name="history")
+            loops.create_task(self._clearing.run(), name="secrets")
 
     async def until_reachable(self, agents: frozenset[AgentId]) -> None:
         """Wait until all of these agents have joined."""

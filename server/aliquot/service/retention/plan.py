@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from aliquot.service.leaps import Leaps
 from aliquot.service.ports import Clock
 from aliquot.service.retention.periods import Periods
 from aliquot.service.retention.ports import History, Memory
@@ -17,6 +18,6 @@ class RetentionPlan:
     open_history: Callable[[int], History]
     """Makes it for a leader's epoch."""
 
-    def begin(self, epoch: int, *, memory: Memory, clock: Clock) -> Retaining:
+    def begin(self, epoch: int, *, memory: Memory, clock: Clock, leaps: Leaps) -> Retaining:
         """For one term."""
-        return Retaining(self.open_history(epoch), memory=memory, clock=clock, periods=self.periods)
+        return Retaining(self.open_history(epoch), memory=memory, clock=clock, periods=self.periods, leaps=leaps)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
+from aliquot.service.leaps import Leaps
 from aliquot.service.ports import Clock, NotLeader, StoreUnavailable
 from aliquot.service.retention.periods import Periods, before
 from aliquot.service.retention.ports import AT_ONCE, CLOSED, History, HistoryDamaged, Kind, Memory, Sealed
@@ -37,11 +38,14 @@ NOTHING: Final = Removed(passes=0, events=0, sessions=0)
 class Retaining:
     """`run` returns only by cancellation, or when another server leads."""
 
-    def __init__(self, history: History, *, memory: Memory, clock: Clock, periods: Periods) -> None:
+    def __init__(
+        self, history: History, *, memory: Memory, clock: Clock, periods: Periods, leaps: Leaps | None = None
+    ) -> None:
         self._history = history
         self._memory = memory
         self._clock = clock
         self._periods = periods
+        self._leaps = leaps or Leaps(clock)
 
     async def run(self) -> None:
         """Look again and again. What fails is told, and tried again the next time."""
@@ -49,6 +53,8 @@ class Retaining:
         while True:
             await self._clock.sleep(wait_s)
             wait_s = EVERY_S
+            if not self._leaps.is_steady():
+                continue
             try:
                 await self.run_once()
             except NotLeader as error:

@@ -29,6 +29,8 @@ from aliquot_schema.secrets import (
 
 log: Final = logging.getLogger("aliquot.secrets")
 
+ACTOR: Final = "system:secrets"
+
 
 class Vault:
     """Everybody has secrets of his own, and sees nobody else's, whatever his role. No value comes out but in orders."""
@@ -61,7 +63,7 @@ class Vault:
             text = f"name: you have {SECRETS_MAX} secrets; delete one first"
             raise LimitExceeded(text, field="name", limit=SECRETS_MAX, actual=len(known) + 1)
         now_us = self._clock.now_us()
-        await self._note(caller, "set", {name: now_us}, known=known)
+        await self._note(caller.user, "set", {name: now_us}, known=known, by=caller)
         stored = await store.put(caller.user, name, value, now_us=now_us)
         return SecretChanged(secret=_view(stored))
 
@@ -76,9 +78,23 @@ class Vault:
         known = await store.names(caller.user)
         if name not in {secret.name for secret in known}:
             raise NotFound(f"you have no secret {name[:64]}", kind="secret", id=name[:64])
-        await self._note(caller, "deleted", {name: None}, known=known)
+        await self._note(caller.user, "deleted", {name: None}, known=known, by=caller)
         await store.delete(caller.user, name)
         return SecretDeleted(name=name)
+
+    async def clear(self, owner: UserId) -> int:
+        """Delete all that somebody has; returns how many these were.
+
+        Raises:
+            Unavailable: the database fails now.
+        """
+        store = self._kept()
+        known = await store.names(owner)
+        if known:
+            await self._note(owner, "deleted", dict.fromkeys(secret.name for secret in known), known=known, by=None)
+        for secret in known:
+            await store.delete(owner, secret.name)
+        return len(known)
 
     async def check(self, owner: UserId, uses: Sequence[SecretUse]) -> None:
         """See that a new session's secrets are there.
@@ -108,20 +124,27 @@ class Vault:
         return [replace(order, secrets=tuple(map(filled, order.secrets))) for order in orders]
 
     async def _note(
-        self, caller: Caller, what: str, changed: Mapping[str, int | None], *, known: Sequence[StoredSecret]
+        self,
+        owner: UserId,
+        what: str,
+        changed: Mapping[str, int | None],
+        *,
+        known: Sequence[StoredSecret],
+        by: Caller | None,
     ) -> None:
         """Tell the log before anything is changed: what breaks off in between is in the audit, and may not be done."""
         stored = {secret.name: secret.changed_us for secret in known}
 
         def change(draft: Draft) -> None:
-            told = draft.secret_names(caller.user)
+            told = draft.secret_names(owner)
             before = stored if told is None else told.set_us
             if len(before) > SECRETS_MAX:  # of many that broke off
                 before = {name: set_us for name, set_us in before.items() if name in stored}
             after = {name: set_us for name, set_us in {**before, **changed}.items() if set_us is not None}
-            draft.put(SecretNames(id=caller.user, set_us=after), what)
+            draft.put(SecretNames(id=owner, set_us=after), what)
 
-        await self._journal.transact(change, actor=caller.user, request_id=RequestId(caller.request_id))
+        request_id = None if by is None else RequestId(by.request_id)
+        await self._journal.transact(change, actor=ACTOR if by is None else by.user, request_id=request_id)
 
     async def _value(self, owner: UserId, name: str) -> tuple[str | None, str | None]:
         """(value, why there is none): one that cannot be decrypted keeps nobody from the others."""

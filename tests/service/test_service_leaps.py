@@ -1,0 +1,92 @@
+"""A clock that went ahead: nothing is removed as too old before somebody could put it right."""
+
+import logging
+
+import pytest
+
+from aliquot.service.leaps import LEAP_S, PATIENCE_S, Leaps
+from aliquot.service.retention.periods import Periods
+from aliquot.service.retention.retaining import EVERY_S, Retaining
+from aliquot.service.state import State
+
+DAY_S = 86_400.0
+
+
+class Hands:
+    """A clock on the wall, and time that goes by."""
+
+    def __init__(self, wall_s: float = 1e9) -> None:
+        self.wall_s = wall_s
+        self.gone_s = 5.0
+
+    def now_us(self) -> int:
+        return round((self.wall_s + self.gone_s) * 1e6)
+
+    def monotonic(self) -> float:
+        return self.gone_s
+
+    async def sleep(self, seconds: float) -> None:
+        self.gone_s += seconds
+
+
+def test_time_that_goes_by_is_no_leap_and_a_clock_may_be_put_right_a_little() -> None:
+    clock = Hands()
+    leaps = Leaps(clock)
+    for ahead_s in (0.0, 3600.0, -3600.0, 6 * DAY_S, -30 * DAY_S, 0.0):
+        clock.gone_s += 40 * DAY_S
+        clock.wall_s += ahead_s
+        assert leaps.is_steady()
+
+
+def test_after_a_leap_it_is_waited_for_a_day_and_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    clock = Hands()
+    leaps = Leaps(clock)
+    clock.wall_s += 400 * DAY_S
+    with caplog.at_level(logging.ERROR):
+        for _ in range(23):
+            assert not leaps.is_steady()
+            clock.gone_s += 3600
+        assert [record.getMessage()[:37] for record in caplog.records] == ["the clock went ahead by 400 days at o"]
+    clock.gone_s += PATIENCE_S
+    assert leaps.is_steady(), "nobody says that it is wrong"
+    clock.wall_s += LEAP_S
+    assert not leaps.is_steady()
+    clock.wall_s -= LEAP_S
+    assert leaps.is_steady(), "it was put right"
+
+
+@pytest.mark.parametrize(("known_s", "is_steady"), [(0, True), (1e9 - 3 * DAY_S, True), (1e9 - 300 * DAY_S, False)])
+def test_a_server_that_starts_with_a_clock_far_ahead_of_its_log_waits_too(known_s: float, is_steady: bool) -> None:
+    assert Leaps(Hands(1e9), known_us=round(known_s * 1e6)).is_steady() is is_steady
+
+
+async def wait_hours(clock: Hands, retaining: Retaining, *, hours: int) -> None:
+    """Let the loop run on for so long, and end it."""
+
+    async def sleep(seconds: float) -> None:
+        if clock.gone_s > 3600 * hours:
+            raise EndOfTest
+        clock.gone_s += seconds
+
+    clock.sleep = sleep  # type: ignore[method-assign]  # until then
+    with pytest.raises(EndOfTest):
+        await retaining.run()
+
+
+class EndOfTest(BaseException):
+    pass
+
+
+@pytest.mark.anyio
+async def test_retention_looks_again_a_day_after_a_leap() -> None:
+    clock, looked = Hands(), list[float]()
+
+    class Looking(Retaining):
+        async def run_once(self) -> None:  # type: ignore[override]  # only when is of interest
+            looked.append(clock.gone_s)
+
+    retaining = Looking(None, memory=State(), clock=clock, periods=Periods())  # type: ignore[arg-type]  # not asked
+    clock.wall_s += 1000 * DAY_S
+    await wait_hours(clock, retaining, hours=30)
+    assert looked[0] >= PATIENCE_S
+    assert looked[1] == looked[0] + EVERY_S

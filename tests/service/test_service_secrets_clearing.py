@@ -1,0 +1,81 @@
+"""Secrets of those who may not come in any more: kept for a while, then deleted, and told in the log."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+
+import pytest
+
+from aliquot.service.leaps import Leaps
+from aliquot.service.ports import StoreUnavailable
+from aliquot.service.secrets.clearing import KEPT_US, Clearing
+from aliquot.service.secrets.ports import StoredSecret
+from aliquot.service.secrets.vault import Vault
+from aliquot_schema.accounts import User
+from aliquot_schema.ids import UserId
+from aliquot_schema.requests import Caller
+from aliquot_schema.roles import Role
+from service_bench import agent
+from service_stage import Stage, stage
+
+pytestmark = pytest.mark.anyio
+
+DAY_S = 86_400
+
+
+class Drawer:
+    """Where secrets are kept; it can be made to fail when something is deleted."""
+
+    def __init__(self) -> None:
+        self.kept: dict[tuple[UserId, str], str] = {}
+        self.may_delete = True
+
+    async def names(self, owner: UserId) -> tuple[StoredSecret, ...]:
+        return tuple(StoredSecret(name=name, created_us=1, changed_us=2) for whose, name in self.kept if whose == owner)
+
+    async def put(self, owner: UserId, name: str, value: str, *, now_us: int) -> StoredSecret:
+        self.kept[owner, name] = value
+        return StoredSecret(name=name, created_us=now_us, changed_us=now_us)
+
+    async def delete(self, owner: UserId, name: str) -> bool:
+        if not self.may_delete:
+            raise StoreUnavailable("down")
+        return self.kept.pop((owner, name), None) is not None
+
+    async def values(self, owner: UserId, names: Collection[str]) -> Mapping[str, str]:
+        return {name: self.kept[owner, name] for name in names}
+
+
+async def put_user(on: Stage, user: User, *, disabled: bool) -> None:
+    changed = replace(user, disabled=disabled, changed_us=on.clock.now_us())
+    await on.journal.transact(lambda draft: draft.put(changed, "changed"), actor="root")
+
+
+async def test_they_are_deleted_when_nobody_let_their_owner_in_for_a_month() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        vault = Vault(clock=on.clock, journal=on.journal)
+        clearing = Clearing(vault, state=on.state, clock=on.clock, leaps=Leaps(on.clock))
+        assert await clearing.run_once() == 0, "this server keeps none"
+        vault.store = drawer = Drawer()
+        users = [User(id=UserId(name), role=Role.USER, created_us=1) for name in ("ann", "bob", "cat")]
+        for user in users:
+            await put_user(on, user, disabled=False)
+            for name in ("one", "two"):
+                await vault.set_secret(Caller(user=user.id, request_id="r", role=Role.USER), name, "x")
+        on.clock.passes(100 * DAY_S)
+        assert await clearing.run_once() == 0
+        for user in users[:2]:
+            await put_user(on, user, disabled=True)
+        on.clock.passes(KEPT_US / 1e6 - 60)
+        assert await clearing.run_once() == 0
+        await put_user(on, users[1], disabled=False)
+        on.clock.passes(120)
+        drawer.may_delete = False
+        with pytest.raises(StoreUnavailable):
+            await clearing.run_once()
+        drawer.may_delete = True
+        assert await clearing.run_once() == 2
+        assert await clearing.run_once() == 0
+        assert sorted({owner for owner, _ in drawer.kept}) == ["bob", "cat"]
+        assert on.state.secret_names[UserId("ann")].set_us == {}
+        told = [event for event in await on.events() if event.kind == "secrets.deleted"]
+        assert {(event.entity_id, event.actor) for event in told} == {("ann", "system:secrets")}
