@@ -180,6 +180,11 @@ async def test_every_filter_finds_some_and_leaves_some(filled: Store) -> None:
     ]
     for term in terms:
         assert 0 < await filled.count_sessions(SessionQuery(where=SessionFilter(**term))) < everything, term
+    for nothing in (
+        SessionFilter(devices=("cuda.shares", "GPU")),  # slots are keys in the same text
+        SessionFilter(failures=("SIGNAL", "sig")),
+    ):
+        assert await filled.count_sessions(SessionQuery(where=nothing)) == 0, nothing
     assert 0 < await filled.count_sessions(SessionQuery(agents=AGENTS[:1])) < everything
     assert await filled.count_sessions(SessionQuery(agents=AGENTS[2:])) == 0  # only attempts before the newest
     assert await filled.count_sessions(SessionQuery(agents=())) == 0
