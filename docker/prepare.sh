@@ -20,7 +20,7 @@ case $what in
     ;;
   keys)
     for agent in "$@"; do
-      [ -s "$folder/$agent.key" ] || aliquot agent key create "$agent" > "$folder/$agent.key"
+      [ -s "$folder/$agent.key" ] || aliquot agent key create --replace "$agent" > "$folder/$agent.key"
     done
     ;;
 esac

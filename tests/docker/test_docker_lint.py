@@ -1,5 +1,6 @@
 """Images, compose and units, read by the programs that know them."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -54,6 +55,22 @@ def test_jobs_outlive_what_a_unit_runs(unit: Path) -> None:
     assert any(line.startswith("LimitNOFILE=") for line in lines)
     # systemd sets it anew at each start, under jobs that pass through to their own folders.
     assert "StateDirectoryMode=0711" in lines
+
+
+def test_a_key_whose_file_was_lost_is_made_anew(tmp_path: Path) -> None:
+    """The server knows it still, and nobody has it."""
+    (tmp_path / "server").mkdir()
+    variables = {
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "ALIQUOT_DATA_FOLDER": str(tmp_path),
+        "CONFIGURATION_FOLDER": str(tmp_path),
+    }
+    made = []
+    for _ in range(2):
+        subprocess.run(["sh", DOCKER / "prepare.sh", "keys", "node-1"], env=variables, check=True)
+        made.append((tmp_path / "node-1.key").read_text(encoding="ascii"))
+        (tmp_path / "node-1.key").write_bytes(b"")  # as when the disk was full
+    assert made[0] != made[1] != ""
 
 
 def test_variables_that_compose_sets_are_settings_or_the_clients() -> None:
