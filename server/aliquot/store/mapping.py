@@ -9,8 +9,7 @@ from typing import Any, Final, Generic, TypeVar, Union, get_args, get_origin, ge
 
 from sqlalchemy import Table
 
-from aliquot.store import outbox_tables as outbox
-from aliquot.store import tables
+from aliquot.store import outbox_tables, tables
 from aliquot.store.encoding import ENCODER, decoder
 from aliquot.store.tables import ACCOUNTS, AGENTS, FINDINGS, KERNELS, LEASES, POLICIES, QUOTAS, SESSIONS, SLOTS
 from aliquot_schema.accounts import ApiKey, User
@@ -109,11 +108,11 @@ FINDING: Final = RecordMapping(Finding, entity=Entity.FINDING, table=FINDINGS)
 USER: Final = RecordMapping(User, entity=Entity.USER, table=tables.USERS)
 KEY: Final = RecordMapping(ApiKey, entity=Entity.KEY, table=tables.KEYS)
 SECRETS: Final = RecordMapping(SecretNames, entity=Entity.SECRETS, table=tables.SECRET_NAMES)
-RULE: Final = RecordMapping(NoticeRule, entity=Entity.NOTICE_RULE, table=outbox.RULES)
-ALERT: Final = RecordMapping(Alert, entity=Entity.ALERT, table=outbox.ALERTS)
-DELIVERY: Final = RecordMapping(Delivery, entity=Entity.DELIVERY, table=outbox.DELIVERIES)
-SUBSCRIBER: Final = RecordMapping(Subscriber, entity=Entity.SUBSCRIBER, table=outbox.SUBSCRIBERS)
-NOTICE_MARK: Final = RecordMapping(NoticeMark, entity=Entity.NOTICE_MARK, table=outbox.NOTICE_MARKS)
+RULE: Final = RecordMapping(NoticeRule, entity=Entity.NOTICE_RULE, table=outbox_tables.RULES)
+ALERT: Final = RecordMapping(Alert, entity=Entity.ALERT, table=outbox_tables.ALERTS)
+DELIVERY: Final = RecordMapping(Delivery, entity=Entity.DELIVERY, table=outbox_tables.DELIVERIES)
+SUBSCRIBER: Final = RecordMapping(Subscriber, entity=Entity.SUBSCRIBER, table=outbox_tables.SUBSCRIBERS)
+NOTICE_MARK: Final = RecordMapping(NoticeMark, entity=Entity.NOTICE_MARK, table=outbox_tables.NOTICE_MARKS)
 NOTICES: Final = (RULE, ALERT, DELIVERY, SUBSCRIBER, NOTICE_MARK)
 
 MAPPINGS: Final[dict[type[Record], RecordMapping[Any]]] = {

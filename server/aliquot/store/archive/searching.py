@@ -3,8 +3,8 @@
 from functools import cached_property
 from typing import Any, Final
 
-_LARGE: Final = "payload"
-"""The column that is read only where something was found."""
+_LARGE: Final = ("payload", "prev_hash", "hash")
+"""Columns that are read only where something was found."""
 
 
 class Group:
@@ -28,7 +28,7 @@ class Group:
 
     @cached_property
     def _small(self) -> Any:
-        names = [name for name in self._file.schema_arrow.names if name != _LARGE]
+        names = [name for name in self._file.schema_arrow.names if name not in _LARGE]
         return self._file.read_row_group(self._index, columns=names, use_threads=False)
 
     @cached_property
