@@ -14,7 +14,7 @@ from typing_extensions import override
 from aliquot.api.refusals import refusal
 
 _LINGER_S: Final = 2.0
-_LINGER_BYTES: Final = 256 * 1024 * 1024
+_LINGER_BYTES: Final = 64 * 1024 * 1024
 
 
 class BodyLimit(RequestBodyLimitMiddleware):
