@@ -7,9 +7,10 @@ import typer
 
 from aliquot.cli.cluster.policy_document import _nested, _wanted
 from aliquot.cli.cluster.quota_terms import QuotaTerms, scope_of, terms
-from aliquot.cli.connection.advice import after_refusal
+from aliquot.cli.connection.advice import after_failure, after_refusal
 from aliquot.cli.connection.printing import cells, duration, printable
 from aliquot.cli.session.notation import dependencies_of, pairs_of, seconds_of, slots_of
+from aliquot.client import ServerUnreachable
 from aliquot.client.generated.administration import Quota
 from aliquot.client.generated.amounts import SlotAmount
 from aliquot.client.generated.enums import DependencyCondition, QuotaScope
@@ -71,6 +72,19 @@ def test_what_is_not_there_is_looked_up_where_such_things_are() -> None:
         for lister in ("user list", "key list", "secret list", "session list --all")
     ]
     assert advice["job"] is None
+
+
+@pytest.mark.parametrize(
+    ("said", "advice"),
+    [
+        ("[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: self-signed certificate", "--ca-file"),
+        ("[SSL: WRONG_VERSION_NUMBER] wrong version number", "http://"),
+        ("Server disconnected without sending a response.", "https://"),
+        ("[Errno 111] Connection refused", "aliquot serve"),
+    ],
+)
+def test_what_helps_depends_on_why_a_server_is_not_reached(said: str, advice: str) -> None:
+    assert advice in (after_failure(ServerUnreachable(f"https://gpu01:8090: {said}")) or "")
 
 
 def test_a_value_may_hold_anything() -> None:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from aliquot.cli.serve import _address
 from aliquot.errors import ConfigurationError
 from aliquot.settings import FILE_VARIABLE, Settings, read_settings
 
@@ -77,3 +78,15 @@ def test_what_does_not_go_together_is_said_with_the_rest(monkeypatch: pytest.Mon
         read_settings()
     assert "port:" in str(refused.value)
     assert len(str(refused.value).splitlines()) > 1
+
+
+@pytest.mark.parametrize(
+    ("said", "address"),
+    [
+        ({}, "http://127.0.0.1:4711"),
+        ({"host": "::1"}, "http://[::1]:4711"),
+        ({"address": "https://gpu01:8090/"}, "https://gpu01:8090"),
+    ],
+)
+def test_people_are_told_the_address_that_was_said(said: dict[str, str], address: str) -> None:
+    assert _address(4711, read_settings(**said)) == address

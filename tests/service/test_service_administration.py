@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from aliquot.service.administration import Administration
+from aliquot.service.reaper.examination import Look
 from aliquot_schema.admin_views import NewQuota
 from aliquot_schema.errors import Forbidden, InvalidRequest, NotFound, StateConflict, UnknownSlot
 from aliquot_schema.ids import AgentId, LeaseId, SessionId
@@ -111,6 +112,24 @@ async def test_a_lost_agent_is_released_on_an_operators_word() -> None:
         assert on.state.agents[A].state is AgentState.LEFT
         assert (on.session(first).state, on.session(first).retries) == (S.QUEUED, 1)
         on.check()
+
+
+class AsksNobody:
+    async def look_around(self) -> Look:
+        return Look(asked=(), differences=())
+
+    async def look_at(self, agent_id: AgentId) -> None:
+        raise AssertionError(f"{agent_id} is not to be asked by itself")
+
+
+async def test_who_looks_for_differences_hears_of_agents_that_are_silent_and_not_of_those_that_left() -> None:
+    async with stage([agent("a", devices=2), agent("b", devices=2)]) as on:
+        on.executor.silent.add(A)
+        await on.hear(AgentSilent(agent_id=A, gone=True))
+        assert on.state.agents[A].state is AgentState.LEFT
+        doctor = office(on)
+        doctor.looker = AsksNobody()
+        assert (await doctor.examine(CALLER)).silent == ("b",)
 
 
 async def test_a_gang_on_a_lost_agent_is_stopped_elsewhere() -> None:

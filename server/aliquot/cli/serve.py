@@ -181,11 +181,18 @@ def _is_no_farewell(record: logging.LogRecord) -> bool:
 
 
 def _greet(port: int, server: "Server", settings: "Settings") -> None:
-    address = f"{'http' if settings.tls_certificate is None else 'https'}://{_reachable_name(settings)}:{port}"
+    address = _address(port, settings)
     print(f"Aliquot is up, with {server.devices_found}.")
     print(f"  in a browser   {address}/login?code={server.auth.new_login_code()}   (works once)")
     print(f"  GraphQL        {address}/graphql   (Authorization: Bearer and the token in {server.token_file})")
     print(f"  data           {settings.data_folder}", flush=True)
+
+
+def _address(port: int, settings: "Settings") -> str:
+    """Where a browser finds the server: as it was said, else as it listens."""
+    if settings.address is not None:
+        return settings.own_address
+    return f"{'http' if settings.tls_certificate is None else 'https'}://{_reachable_name(settings)}:{port}"
 
 
 def _reachable_name(settings: "Settings") -> str:

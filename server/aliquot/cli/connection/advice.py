@@ -17,6 +17,16 @@ _REFUSALS: Final = {
     "Unavailable": "try again",
     "LimitExceeded": "ask for less at a time",
 }
+_NOBODY_THERE: Final = (
+    "does it run? `aliquot serve` starts one; another is named by --server, --cluster or ALIQUOT_SERVER"
+)
+_NO_WAY: Final = {
+    "CERTIFICATE_VERIFY_FAILED": "where its authority is your own: `aliquot clusters add ... --ca-file FILE`, or "
+    "ALIQUOT_CA_FILE",
+    "WRONG_VERSION_NUMBER": "it does not encrypt there: its address begins with http://",
+    "without sending a response": "where it has a certificate its address begins with https://",
+}
+"""By what is said of a connection that came to nothing, what helps."""
 _LISTERS: Final = {
     "agent": "agents list",
     "api_key": "key list",
@@ -44,7 +54,8 @@ def after_failure(error: Exception) -> str | None:
     from aliquot_schema.errors import Unauthenticated
 
     if isinstance(error, ServerUnreachable):
-        return "does it run? `aliquot serve` starts one; another is named by --server, --cluster or ALIQUOT_SERVER"
+        said = str(error)
+        return next((advice for words, advice in _NO_WAY.items() if words in said), _NOBODY_THERE)
     if isinstance(error, Unauthenticated):
         return "name the file of a key that holds there with --token-file, or the cluster with --cluster"
     if isinstance(error, SubscriptionClosed):

@@ -16,6 +16,7 @@ from aliquot_schema.findings import Discrepancy, Finding
 from aliquot_schema.ids import AgentId
 from aliquot_schema.launching import Inventory
 from aliquot_schema.requests import Caller, Role
+from aliquot_schema.states import AgentState
 
 OF_SPECS: Final = frozenset(
     {Discrepancy.SPEC_DIFFERS, Discrepancy.SPEC_WITHOUT_LEASE, Discrepancy.LEASE_WITHOUT_PROCESS}
@@ -59,7 +60,8 @@ class Examination(Office):
             Forbidden, Unavailable: this server does not lead.
         """
         seen = await self._looker_for(caller).look_around()
-        silent = sorted(self._state.agents.keys() - set(seen.asked))
+        there = {agent.id for agent in self._state.agents.values() if agent.state is not AgentState.LEFT}
+        silent = sorted(there - set(seen.asked))
         return ExaminationView(
             differences=self._views(seen.differences),
             asked=seen.asked,
