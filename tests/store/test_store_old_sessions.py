@@ -20,6 +20,7 @@ from aliquot.store.audit.tables import HOLDINGS
 from aliquot.store.store import DatabaseStore
 from aliquot.store.tables import EVENTS, KERNELS, LEASES, SESSIONS
 from aliquot_schema.events import Record
+from aliquot_schema.ids import task_id
 from aliquot_schema.leases import EndEvidence
 from aliquot_schema.sessions import Dependency, DependencyCondition, Session
 from aliquot_schema.states import KernelState, SessionState
@@ -83,6 +84,18 @@ async def test_an_array_goes_with_all_of_its_tasks_or_not_at_all(store: Store) -
     late = replace(ended(array_id=is_late.id, array_index=1), ended_us=LATELY)
     found = await may_go(store, over, lives, is_late, late, *tasks.values())
     assert found == {over.id, tasks[over.id].id}
+
+
+@pytest.mark.parametrize("by_task", [False, True])
+async def test_an_array_stays_with_all_of_its_tasks_as_long_as_somebody_waits_for_one(
+    store: Store, by_task: bool
+) -> None:
+    array, other = ended(), ended()
+    tasks = [
+        replace(ended(array_id=array.id, array_index=index), id=task_id(array.id, index=index)) for index in range(2)
+    ]
+    found = await may_go(store, array, *tasks, other, depending_on(tasks[0] if by_task else array))
+    assert found == {other.id}
 
 
 async def test_what_belongs_to_a_session_goes_with_it_unless_it_was_changed_meanwhile(store: Store) -> None:

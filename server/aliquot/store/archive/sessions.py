@@ -11,7 +11,7 @@ from aliquot.store.audit.tables import HOLDINGS
 from aliquot.store.mapping import SESSION
 from aliquot.store.seals import HOLDINGS_KIND
 from aliquot.store.tables import EVENTS, KERNELS, LEASES, SESSIONS
-from aliquot_schema.ids import SessionId
+from aliquot_schema.ids import SessionId, task_parts
 
 SESSIONS_MAX: Final = 50_000
 """In one file."""
@@ -26,8 +26,8 @@ def old(connection: Connection, *, before_us: int) -> Sequence[Row[str, int, int
         SESSIONS.c.ended_us < before_us, _array_is_over(before_us), ~_has_events(), ~_holds()
     )
     rows = connection.execute(asked.order_by(SESSIONS.c.ended_us, SESSIONS.c.id).limit(SESSIONS_MAX)).all()
-    needed = _waited_for(connection)
-    return [row for row in rows if row.id not in needed]
+    needed = _waited_for(connection) if rows else frozenset()
+    return [row for row in rows if task_parts(row.id)[0] not in needed]
 
 
 def _belongs(table: Table, names: Sequence[str]) -> ColumnElement[bool]:
@@ -61,9 +61,12 @@ def _holds() -> ColumnElement[bool]:
 
 
 def _waited_for(connection: Connection) -> frozenset[SessionId]:
-    """What sessions that wait depend on."""
-    waiting = connection.execute(select(SESSIONS).where(SESSIONS.c.ended_us.is_(None)))
-    return frozenset(link.session_id for row in waiting for link in SESSION.from_row(row).spec.depends_on)
+    """What sessions that wait depend on; of a task, its array."""
+    depends = ~SESSIONS.c.spec.contains('"depends_on":[]', autoescape=True)  # most do not, and are not read for it
+    waiting = connection.execute(select(SESSIONS).where(SESSIONS.c.ended_us.is_(None), depends))
+    return frozenset(
+        task_parts(link.session_id)[0] for row in waiting for link in SESSION.from_row(row).spec.depends_on
+    )
 
 
 OLD_SESSIONS: Final = OldRows(
