@@ -9,7 +9,7 @@ from aliquot.service.ledger.entries import PassEntry
 from aliquot.service.ports import StoreUnavailable
 from aliquot.store.archive.past_holdings import archived, merged, seals_after
 from aliquot.store.audit import holdings, log
-from aliquot.store.audit.following import follow
+from aliquot.store.audit.following import follow_to_the_end
 from aliquot.store.ledger import reading
 from aliquot.store.runner import Runner
 
@@ -27,8 +27,7 @@ class DatabaseBook:
         return await self._database.read(partial(log.changes, query=query))
 
     async def held_at(self, device_id: str, at_us: int) -> tuple[Holding, ...]:
-        while await self._database.write(follow):  # one page of the log a turn, so that commits wait for one at most
-            continue
+        await follow_to_the_end(self._database)
         kept = await self._database.read(partial(holdings.held_at, device_id=device_id, at_us=at_us))
         told = await self._database.read(partial(seals_after, first_us=at_us))
         if not told:

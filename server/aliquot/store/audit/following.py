@@ -9,6 +9,7 @@ from sqlalchemy.exc import IntegrityError
 
 from aliquot.store.audit.tables import HOLDINGS, MARKS
 from aliquot.store.mapping import LEASE, SESSION
+from aliquot.store.runner import Runner
 from aliquot.store.stopping import PREEMPTING
 from aliquot.store.tables import COUNTER, EVENTS
 from aliquot_schema.events import Entity
@@ -55,6 +56,12 @@ def follow(connection: Connection) -> bool:
 def follow_all(connection: Connection) -> None:
     """Take in the whole log."""
     while follow(connection):
+        continue
+
+
+async def follow_to_the_end(database: Runner) -> None:
+    """Take in the whole log, one page a turn, so that commits wait for one at most."""
+    while await database.write(follow):
         continue
 
 

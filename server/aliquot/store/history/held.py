@@ -7,7 +7,7 @@ from typing import Any, Final
 from sqlalchemy import ColumnElement, Connection, Select, and_, func, literal, or_, select, tuple_
 
 from aliquot.service.history.held import Held
-from aliquot.store.audit.following import MARK, follow
+from aliquot.store.audit.following import MARK, follow_to_the_end
 from aliquot.store.audit.tables import HOLDINGS, MARKS
 from aliquot.store.runner import Runner
 from aliquot.store.seals import HOLDINGS_KIND, seals
@@ -27,7 +27,7 @@ class DatabaseHeld:
         self._database = database
 
     async def between(self, since_us: int, until_us: int) -> AsyncIterator[tuple[Held, ...]]:
-        await self._follow()
+        await follow_to_the_end(self._database)
         held, told = await self._database.read(partial(_open, until_us=until_us))
         yield held
         after: tuple[Any, ...] = (since_us + 1, "", "", "")
@@ -42,12 +42,8 @@ class DatabaseHeld:
         return await self._database.read(_sealed)
 
     async def of_session(self, session_id: SessionId, until_us: int) -> tuple[Held, ...]:
-        await self._follow()
+        await follow_to_the_end(self._database)
         return await self._database.read(partial(_of_session, session_id=session_id, until_us=until_us))
-
-    async def _follow(self) -> None:
-        while await self._database.write(follow):  # one page of the log a turn, so that commits wait for one at most
-            continue
 
 
 def _open(connection: Connection, *, until_us: int) -> tuple[tuple[Held, ...], int]:
