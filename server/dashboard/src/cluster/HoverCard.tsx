@@ -40,7 +40,7 @@ export function HoverCard({
   const device = tile?.isConnected ? find(tile.dataset["device"] ?? "") : undefined;
   if (!tile || !device) return null;
   const box = tile.getBoundingClientRect();
-  const isHigh = box.bottom + 320 < innerHeight;
+  const isHigh = box.top < innerHeight - box.bottom;
   return (
     <div
       role="tooltip"

@@ -1,7 +1,7 @@
 import { useLive } from "../api/live";
 import { plain } from "../format/amounts";
 import { courseOf, type Values } from "../history/course";
-import { ago, loadQueueHistory, type History } from "../history/loading";
+import { ago, loadQueueHistory, type QueueHistory } from "../history/loading";
 import { Spark } from "../parts/Spark";
 
 const HOURS = 6;
@@ -14,16 +14,15 @@ const EVERY_MS = 10_000;
 export function Trend() {
   const live = useLive(() => loadQueueHistory(ago(HOURS * 3_600_000), POINTS), "trend", { everyMs: EVERY_MS });
   if (!live.data) return null;
-  const { held, idle, total, waiting } = trendOf(live.data);
+  const { held, idle, total, waiting, waitingMost } = trendOf(live.data);
   // Nothing was measured yet: the server has just begun.
   if (total.every((value) => value === null)) return null;
   const hours = Math.max(1, Math.round((held.length * live.data.step) / 3_600));
-  const most = Math.max(...waiting.map((value) => value ?? 0));
   return (
     <div className="trend">
       <figure>
         <Spark
-          label={`Held in the last ${hours} h: now ${last(held)} of ${last(total)} devices, ${last(idle)} of them idle`}
+          label={`Held in the last ${hours} h, last mean: ${last(held)} of ${last(total)} devices, ${last(idle)} idle`}
           top={Math.max(1, ...total.map((value) => value ?? 0))}
           lines={[
             { name: "held", values: held, token: "--spark", isArea: true },
@@ -36,16 +35,16 @@ export function Trend() {
       </figure>
       <figure>
         <Spark
-          label={`Tasks that wait in the last ${hours} h: now ${last(waiting)}, at most ${plain(most)}`}
+          label={`Tasks that wait in the last ${hours} h, at most ${waitingMost}`}
           lines={[{ name: "waiting", values: waiting, token: "--spark", isArea: true }]}
         />
-        <figcaption className="quiet small">waiting, at most {plain(most)}</figcaption>
+        <figcaption className="quiet small">waiting, at most {waitingMost}</figcaption>
       </figure>
     </div>
   );
 }
 
-function trendOf(history: History) {
+function trendOf(history: QueueHistory) {
   const metric = (name: string): Values => [...courseOf(history, name).rows.values()][0] ?? [];
   const first = metric("gpus_total").findIndex((value) => value !== null);
   // A young cluster has no past: an hour is shown at least, and what was before it began is not.
@@ -56,7 +55,18 @@ function trendOf(history: History) {
     idle: values("gpus_held_idle"),
     total: values("gpus_total"),
     waiting: values("pending"),
+    // A mean of a few minutes is less than what waited at once.
+    waitingMost: Math.max(
+      0,
+      ...mostOf(history, "pending")
+        .slice(from)
+        .map((value) => value ?? 0),
+    ),
   };
+}
+
+function mostOf(history: QueueHistory, name: string): Values {
+  return history.series.find(({ metric }) => metric === name)?.maximum ?? [];
 }
 
 function last(values: Values): string {

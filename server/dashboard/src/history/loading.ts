@@ -4,9 +4,11 @@ import {
   QueueHistoryDocument,
   SessionHistoryDocument,
   type HistoryPartsFragment,
+  type QueueHistoryQuery,
 } from "../generated/graphql";
 
 export type History = HistoryPartsFragment;
+export type QueueHistory = QueueHistoryQuery["queue_history"];
 
 /** What the devices of a session measured while it held them. */
 export async function loadSessionHistory(id: string): Promise<History> {
@@ -18,7 +20,7 @@ export async function loadDeviceHistory(agent: string, device: string, lastMs: n
 }
 
 /** The queue and the cluster's GPUs. */
-export async function loadQueueHistory(since: string, points: number): Promise<History> {
+export async function loadQueueHistory(since: string, points: number): Promise<QueueHistory> {
   return (await ask(QueueHistoryDocument, { since, points })).queue_history;
 }
 

@@ -36,9 +36,10 @@ export function Readings({ session, devices }: Props) {
   if (plots.every(({ course }) => course.times.length < 2)) return null;
   return (
     <section className="panel stack" aria-label="Readings">
-      <h2>
-        Its devices <span className="quiet small">while it held them; tinted: it starts up</span>
-      </h2>
+      <div className="row">
+        <h2>Its devices</h2>
+        <span className="quiet small">while it held them; tinted: it starts up</span>
+      </div>
       <Faults of={past} />
       {history.warning ? <p className="note warn">{history.warning}</p> : null}
       <Suspense>

@@ -26,6 +26,8 @@ export function SessionPage({ params }: { readonly params: { readonly id: string
       </Empty>
     );
   }
+  // An array does not run itself: its tasks do, each on a page of its own.
+  const hasRun = session.attempt > 0 && !session.tasks;
   return (
     <div className="stack">
       <Faults of={live} />
@@ -42,15 +44,17 @@ export function SessionPage({ params }: { readonly params: { readonly id: string
         <Kernels session={session} devices={devices.data ?? []} />
         {session.tasks ? <Tasks session={session} /> : null}
       </div>
-      {session.tasks ? null : (
-        <LogPanel
-          sessionId={session.id}
-          name={nameOf(session)}
-          ranks={session.cluster_size}
-          attempt={session.attempt}
-        />
-      )}
-      {session.attempt > 0 && !session.tasks ? <Readings session={session} devices={devices} /> : null}
+      {hasRun ? (
+        <>
+          <LogPanel
+            sessionId={session.id}
+            name={nameOf(session)}
+            ranks={session.cluster_size}
+            attempt={session.attempt}
+          />
+          <Readings session={session} devices={devices} />
+        </>
+      ) : null}
     </div>
   );
 }

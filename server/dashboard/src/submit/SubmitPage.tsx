@@ -76,9 +76,7 @@ export default function SubmitPage() {
     >
       <h1>Submit a session</h1>
       {isAgain ? (
-        <p className="note">
-          It asks for what another session asked for, but for its secrets and limits: name them again.
-        </p>
+        <p className="note">It is filled in from another session, but for its secrets and limits: name them again.</p>
       ) : null}
       <div className="submit-parts">
         <section className="panel stack" aria-label="What to run">

@@ -20,7 +20,9 @@ export function AgentRow({ agent, pools, refresh, onWish }: Props) {
   return (
     <tr>
       <td>
-        <b>{agent.id}</b> <span className={agent.state === "alive" ? "good" : "bad"}>{wordsOf(agent)}</span>
+        <div className="nowrap">
+          <b>{agent.id}</b> <span className={agent.state === "alive" ? "good" : "bad"}>{wordsOf(agent)}</span>
+        </div>
         <div className="quiet small">
           {agent.hostname}, {agent.allocation_mode.replace("_", "-")}, since {moment(agent.state_changed_at)}
         </div>
@@ -35,7 +37,7 @@ export function AgentRow({ agent, pools, refresh, onWish }: Props) {
         />
       </td>
       <td>
-        <ul className="small">
+        <ul className="small nowrap">
           {agent.capacity.map(({ slot, amount }) => (
             <li key={slot}>
               {occupied.get(slot) ?? "0"} of {amount} {slot}
