@@ -53,7 +53,7 @@ def _differences(connection: Connection, mapping: RecordMapping[Any]) -> Iterato
         *values, payload = tuple(row)
         if payload is None and (not is_sealed or _has_events(connection, mapping, row.id)):
             yield f"{table.name}: {row.id} has version {row.version}, which no event tells of"
-        elif payload is not None and mapping.from_row(values) != mapping.from_payload(payload):
+        elif payload is not None and not mapping.tells_of(values, mapping.from_payload(payload)):
             yield f"{table.name}: {row.id} is not what its newest event says"
 
 

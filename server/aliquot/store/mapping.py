@@ -63,6 +63,11 @@ class RecordMapping(Generic[R]):
                 values[index] = decode(values[index])
         return self.record(**dict(zip(self.names, values, strict=True)))
 
+    def tells_of(self, row: Sequence[Any], record: R) -> bool:
+        """Whether a row is this record's, with what the record works out."""
+        worked_out = slice(len(self.names), None)
+        return self.from_row(row) == record and tuple(row[worked_out]) == self.to_row(record)[worked_out]
+
     def from_payload(self, payload: str) -> R:
         """Read the record from an event's payload."""
         record: R = self._decoder.decode(payload)
