@@ -244,6 +244,32 @@ async def test_that_nobody_leads_is_told_without_a_database_too() -> None:
         assert on.boxes["ops"].words == [[words], [f"over, after 0 s: {words}"]]
 
 
+async def test_that_nobody_leads_is_told_while_the_database_says_nothing_at_all() -> None:
+    """What is asked of one that is cut off ends after a minute or more; whoever is to look at it hears at once."""
+    came, answered = asyncio.Event(), asyncio.Event()
+
+    class Door(Box):
+        async def deliver(self, letter: Letter) -> None:
+            await super().deliver(letter)
+            came.set()
+
+    async def silent(*_: object, **__: object) -> None:
+        await answered.wait()
+        raise StoreUnavailable("the database does not answer")
+
+    async with notices(OPS, courier=Door()) as on:
+        lookout = lookout_of(on, why=lambda: "the database does not answer")
+        on.on.journal.transact = silent  # type: ignore[method-assign, assignment]
+        await lookout.run_once()
+        on.on.clock.passes(60)
+        looking = asyncio.create_task(lookout.run_once())
+        try:
+            await asyncio.wait_for(came.wait(), 30)
+        finally:
+            answered.set()
+            await looking
+
+
 async def test_that_nobody_led_is_written_down_once_the_database_is_back() -> None:
     looks = leader_looks(1, began_us=0, address="one", is_shared=True)
     async with notices(OPS, looks=looks) as on:

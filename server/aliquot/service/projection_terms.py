@@ -38,6 +38,11 @@ def moment_or_none(at_us: int | None) -> datetime | None:
     return None if at_us is None else moment(at_us)
 
 
+def microseconds_or_none(at: datetime | None) -> int | None:
+    """As `microseconds`, where there may be none."""
+    return None if at is None else microseconds(at)
+
+
 def seconds(milliseconds: int | None) -> float | None:
     """Milliseconds as seconds."""
     return None if milliseconds is None else milliseconds / 1000

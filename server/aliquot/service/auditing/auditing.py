@@ -9,7 +9,7 @@ from aliquot.service.auditing.projection import change_view, holding_view, pass_
 from aliquot.service.office import Office
 from aliquot.service.paging import cursor_of, key_of
 from aliquot.service.permissions import check_role
-from aliquot.service.projection_terms import microseconds
+from aliquot.service.projection_terms import microseconds, microseconds_or_none
 from aliquot_schema.audit_views import AuditFilter, ChangeView, HoldingView, LedgerPassView, Reel
 from aliquot_schema.errors import InvalidRequest, Unavailable
 from aliquot_schema.requests import Caller, PageRequest
@@ -35,8 +35,8 @@ class Auditing(Office):
             entity_id=where.entity_id,
             actor=where.actor,
             kind=where.kind,
-            first_us=_us(where.since),
-            last_us=_us(where.until),
+            first_us=microseconds_or_none(where.since),
+            last_us=microseconds_or_none(where.until),
             people_only=where.people_only,
             before=_before(page),
             limit=page.first + 1,
@@ -53,7 +53,7 @@ class Auditing(Office):
             Forbidden: for operators.
         """
         check_role(caller, Role.OPERATOR)
-        found = await self._record().held_at(device_id, _us(at) or 0)
+        found = await self._record().held_at(device_id, microseconds(at))
         return tuple(map(holding_view, found))
 
     async def ledger_passes(self, caller: Caller, page: PageRequest) -> Reel[LedgerPassView]:
@@ -90,7 +90,3 @@ def _before(page: PageRequest) -> int | None:
     if not key.isdecimal() or len(key) > 18:
         raise InvalidRequest("after: this is no cursor of this list; take one from pageInfo", field="after")
     return int(key)
-
-
-def _us(at: datetime | None) -> int | None:
-    return None if at is None else microseconds(at)

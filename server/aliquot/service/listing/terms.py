@@ -2,10 +2,9 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
-from datetime import datetime
 from typing import Final
 
-from aliquot.service.projection_terms import microseconds
+from aliquot.service.projection_terms import microseconds_or_none
 from aliquot_schema.errors import InvalidRequest
 from aliquot_schema.privacy import HIDDEN, Sight
 from aliquot_schema.session_lists import SessionFilter, TimeRange
@@ -40,7 +39,7 @@ def within(where: SessionFilter) -> Iterator[tuple[str, int | None, int | None]]
     for name, field in WITHIN.items():
         span: TimeRange | None = getattr(where, name)
         if span is not None and (span.since is not None or span.until is not None):
-            yield field, _us(span.since), _us(span.until)
+            yield field, microseconds_or_none(span.since), microseconds_or_none(span.until)
 
 
 def asks_what_is_hidden(where: SessionFilter) -> bool:
@@ -61,7 +60,3 @@ def check(where: SessionFilter) -> None:
         value = getattr(where, field.name)
         if isinstance(value, tuple) and len(value) > VALUES_MAX:
             raise InvalidRequest(f"{field.name}: at most {VALUES_MAX} values", field=field.name)
-
-
-def _us(at: datetime | None) -> int | None:
-    return None if at is None else microseconds(at)

@@ -84,9 +84,12 @@ class Lookout:
             told_us=now_us,
         )
         log.error("%s", alert.words)
-        self._is_written = await self._write(partial(_open, alert))
         self._untold = self._deliveries(alert, alert.words, now_us, is_over=False)
-        await self._tell()
+        # Beside each other: a database that says nothing is waited for longer than anybody should be kept from knowing.
+        async with asyncio.TaskGroup() as works:
+            writing = works.create_task(self._write(partial(_open, alert)))
+            works.create_task(self._tell())
+        self._is_written = writing.result()
 
     async def _end(self, now_us: int) -> None:
         """What is in the log, at the latest now, the server that leads closes, and tells."""
