@@ -69,20 +69,23 @@ class Federation:
             await self._shut_out(known, identity)
         if known is not None and (known.disabled or _following(known, identity) == known):
             return known.id
-        try:
-            return await self._journal.transact(lambda draft: self._written(draft, identity), actor=ACTOR)
-        except Unavailable:
-            raise
-        except AliquotError as error:
-            raise Unauthenticated(f"{identity.name[:80]} cannot come in: {error.message}") from None
+        return await self._follow(identity)
 
     async def _shut_out(self, known: User | None, identity: Identity) -> NoReturn:
         """Somebody who was in a group that may come in, and is in none now, has no more rights by what he still has:
         tokens of before, and keys."""
         least = replace(identity, role=Role.VIEWER)
         if known is not None and not known.disabled and _following(known, least) != known:
-            await self._journal.transact(lambda draft: self._written(draft, least), actor=ACTOR)
+            await self._follow(least)
         raise Unauthenticated("The token is of nobody in a group that may come in; see the setting oidc-roles.")
+
+    async def _follow(self, identity: Identity) -> UserId:
+        try:
+            return await self._journal.transact(lambda draft: self._written(draft, identity), actor=ACTOR)
+        except Unavailable:
+            raise
+        except AliquotError as error:
+            raise Unauthenticated(f"{identity.name[:80]} cannot come in: {error.message}") from None
 
     def _written(self, draft: Draft, identity: Identity) -> UserId:
         known, now_us = self._people.known_as(identity.subject), self._clock.now_us()

@@ -35,6 +35,8 @@ class Clearing:
                 await self.run_once()
             except AliquotError as error:
                 log.warning("secrets of disabled users cannot be deleted now: %s", error.message)
+            except Exception:
+                log.exception("secrets of disabled users cannot be deleted now")
 
     async def run_once(self) -> int:
         """Returns how many were deleted.
