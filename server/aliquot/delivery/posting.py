@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
 
 import httpx
 
@@ -11,14 +12,20 @@ from aliquot.delivery.secret_files import read_secret
 from aliquot.delivery.trust import tls_context
 from aliquot.service.notices.ports import NotDelivered
 
+_HEADERS: Final = {"Content-Type": "application/json", "User-Agent": "aliquot"}
 
-async def post(table: WebTable, body: bytes, *, headers: Mapping[str, str]) -> None:
-    """Return when the receiver answered 2xx.
 
+async def post(table: WebTable, body: bytes, *, key: str, headers: Mapping[str, str] | None = None) -> None:
+    """Send JSON; returns when the receiver answered 2xx.
+
+    Args:
+        key: the name of the letter, by which repeats are known.
+        headers: besides those that every letter has.
     Raises:
         NotDelivered: it did not. The message has its host in it at most, and nothing that it said: an address can be a
             secret, and so can what is repeated in an answer.
     """
+    sent = {**_HEADERS, "Idempotency-Key": key, **(headers or {})}
     url = table.url or read_secret(table.url_file or Path())
     try:
         tls = tls_context(table.ca_file, protocol="http")
@@ -26,7 +33,7 @@ async def post(table: WebTable, body: bytes, *, headers: Mapping[str, str]) -> N
             # Of all of it: those of the client begin anew with every byte that comes.
             asyncio.timeout(table.timeout_s),
             httpx.AsyncClient(verify=tls, timeout=None, trust_env=False, follow_redirects=False) as client,
-            client.stream("POST", check_url(url), content=body, headers=dict(headers)) as answer,
+            client.stream("POST", check_url(url), content=body, headers=sent) as answer,
         ):
             status = answer.status_code
     except TimeoutError:

@@ -30,8 +30,7 @@ class Slack:
     async def deliver(self, letter: Letter) -> None:
         """See `Courier.deliver`."""
         body = msgspec.json.encode({"text": text(letter)})
-        headers = {"Content-Type": "application/json", "User-Agent": "aliquot", "Idempotency-Key": letter.key}
-        await post(self._table, body, headers=headers)
+        await post(self._table, body, key=letter.key)
 
 
 def text(letter: Letter) -> str:

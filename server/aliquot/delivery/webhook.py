@@ -29,11 +29,11 @@ class Webhook:
     async def deliver(self, letter: Letter) -> None:
         """See `Courier.deliver`."""
         body = msgspec.json.encode(document(letter))
-        headers = {"Content-Type": "application/json", "User-Agent": "aliquot", "Idempotency-Key": letter.key}
+        signed: dict[str, str] = {}
         if self._table.key_file is not None:
             at_s = self._now_us() // 1_000_000
-            headers[HEADER] = signature(body, key=read_secret(self._table.key_file), at_s=at_s)
-        await post(self._table, body, headers=headers)
+            signed[HEADER] = signature(body, key=read_secret(self._table.key_file), at_s=at_s)
+        await post(self._table, body, key=letter.key, headers=signed)
 
 
 def document(letter: Letter) -> dict[str, Any]:
