@@ -15,6 +15,7 @@ from pydantic_settings import (
     NoDecode,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
+    SettingsError,
     TomlConfigSettingsSource,
 )
 
@@ -305,6 +306,8 @@ def read_settings(**flags: Any) -> Settings:
         settings = Settings(**given)
     except ValidationError as error:
         raise ConfigurationError("\n".join(_words(problem) for problem in error.errors())) from None
+    except SettingsError as error:
+        raise ConfigurationError(f"{error}: in the environment a table is written as JSON") from None
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfigurationError(f"{FILE_VARIABLE}: {file} cannot be read: {error}") from None
     return settings

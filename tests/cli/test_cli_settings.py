@@ -80,6 +80,12 @@ def test_what_does_not_go_together_is_said_with_the_rest(monkeypatch: pytest.Mon
     assert len(str(refused.value).splitlines()) > 1
 
 
+def test_a_table_in_the_environment_that_is_no_json_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ALIQUOT_OIDC_ROLES", "gpu-users=user")
+    with pytest.raises(ConfigurationError, match=r"oidc_roles.*JSON"):
+        read_settings()
+
+
 @pytest.mark.parametrize(
     ("said", "address"),
     [
