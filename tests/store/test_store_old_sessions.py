@@ -1,11 +1,12 @@
 """Which sessions may go when they are old, and which are still needed."""
 
+import time
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, Table, delete, func, select
+from sqlalchemy import Connection, Table, create_engine, delete, func, insert, select
 
 import store_records as make
 from aliquot.service.ports import Store
@@ -13,10 +14,12 @@ from aliquot.service.retention.periods import DAY_US, Periods
 from aliquot.service.retention.ports import Sealed
 from aliquot.service.retention.retaining import Retaining
 from aliquot.service.state import State
+from aliquot.store.all_tables import ALL_TABLES
 from aliquot.store.archive.history import DatabaseHistory
 from aliquot.store.archive.sessions import OLD_SESSIONS, old
 from aliquot.store.audit.following import follow_all
 from aliquot.store.audit.tables import HOLDINGS
+from aliquot.store.mapping import SESSION
 from aliquot.store.store import DatabaseStore
 from aliquot.store.tables import EVENTS, KERNELS, LEASES, SESSIONS
 from aliquot_schema.events import Record
@@ -96,6 +99,20 @@ async def test_an_array_stays_with_all_of_its_tasks_as_long_as_somebody_waits_fo
     ]
     found = await may_go(store, array, *tasks, other, depending_on(tasks[0] if by_task else array))
     assert found == {other.id}
+
+
+def test_a_large_array_is_found_in_one_pass() -> None:
+    array = ended()
+    tasks = [
+        replace(ended(array_id=array.id, array_index=index), id=task_id(array.id, index=index)) for index in range(5000)
+    ]
+    rows = [dict(zip(SESSIONS.c.keys(), SESSION.to_row(one), strict=True)) for one in (array, *tasks)]
+    with create_engine("sqlite://").connect() as connection:
+        ALL_TABLES.create_all(connection)
+        connection.execute(insert(SESSIONS), rows)
+        began_s = time.process_time()
+        assert len(old(connection, before_us=BEFORE)) == 5001
+        assert time.process_time() - began_s < 1  # each task beside each other one takes several
 
 
 async def test_what_belongs_to_a_session_goes_with_it_unless_it_was_changed_meanwhile(store: Store) -> None:
