@@ -3,7 +3,6 @@
 import asyncio
 import json
 import os
-import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -12,7 +11,9 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from aliquot.cli import main
+from aliquot.store import migration
 from aliquot.store.locking import FileLock
+from aliquot.store.sqlite import connect_writer
 from ledger_course import course_on
 from store_places import Place
 
@@ -134,23 +135,12 @@ def test_the_database_of_a_running_server_is_left_alone(folder: Path) -> None:
             assert f"another server (process {os.getpid()}) uses it" in outcome.stderr
 
 
-TABLES_0003 = {
-    *("sessions", "kernels", "leases", "agents", "slots", "policies", "quotas", "accounts"),
-    *("events", "counter", "alembic_version"),
-}
-"""Those of that revision."""
-
-
-def test_an_older_schema_is_upgraded_when_asked(tmp_path: Path) -> None:
+def test_an_older_schema_is_upgraded_when_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "server" / "aliquot.db"
-    assert aliquot("db", "upgrade", folder=tmp_path).exit_code == 0
-    with closing(sqlite3.connect(file)) as connection:
-        connection.execute("UPDATE alembic_version SET version_num = '0003'")
-        tables = [row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
-        for table in set(tables) - TABLES_0003:
-            connection.execute(f"DROP TABLE {table}")
-        connection.execute("DROP INDEX ix_events_entity")
-        connection.commit()
+    file.parent.mkdir()
+    with monkeypatch.context() as then, closing(connect_writer(file)) as connection:
+        then.setattr(migration, "HEAD", "0003")
+        migration.migrate(connection)
     outcome = aliquot("db", "check", folder=tmp_path)
     assert (outcome.exit_code, "`aliquot db upgrade` brings it to" in outcome.stderr) == (2, True)
     assert aliquot("db", "upgrade", folder=tmp_path).exit_code == 0
