@@ -60,15 +60,6 @@ def is_accelerator(slot: str) -> bool:
     return "." in slot
 
 
-def milli_of(slots: Mapping[SlotName, Amount]) -> int:
-    """What amounts of slots ask for of accelerators together, in milli of one; shares count as they are."""
-    return sum(
-        AMOUNT_MAX if amount is UNLIMITED else amount * MILLI // scale_of(slot)
-        for slot, amount in slots.items()
-        if slot.endswith((".device", ".shares"))
-    )
-
-
 @lru_cache(maxsize=4096)
 def parse_amount(slot: str, text: str) -> Amount:
     """Read an amount of a slot into base units.
