@@ -12,6 +12,7 @@ import typer
 
 from aliquot.cli.agent_checks import check
 from aliquot.cli.agent_keys import key
+from aliquot.cli.agent_options import agent_options
 
 if TYPE_CHECKING:
     from aliquot.execution.remote.agent_setup import AgentOptions
@@ -29,9 +30,18 @@ RendezvousPorts = Annotated[
     str | None, typer.Option(help="Ports where gangs meet, FIRST-LAST.", show_default="29500-30499")
 ]
 GpuMemoryPolicy = Annotated[
-    Literal["off", "flag", "stop"],
-    typer.Option(help="What is done about jobs that take more of a GPU's memory than their share."),
+    Literal["off", "flag", "stop"] | None,
+    typer.Option(
+        help="What is done about jobs that take more of a GPU's memory than their share.", show_default="flag"
+    ),
 ]
+ReservedCpu = Annotated[
+    int | None, typer.Option(min=0, help="CPUs of this host that are not handed out.", show_default="0")
+]
+ReservedMem = Annotated[
+    str | None, typer.Option(help="Memory of this host that is not handed out.", show_default="512m")
+]
+LogLevel = Annotated[str | None, typer.Option(help="debug, info, warning or error.", show_default="info")]
 
 agent: Final = typer.Typer(invoke_without_command=True, no_args_is_help=True)
 agent.command("check")(check)
@@ -48,14 +58,14 @@ def run(
     agent_id: Annotated[str | None, typer.Option("--id", help="The agent's name.", show_default="the host's")] = None,
     ca_file: Annotated[Path | None, typer.Option(help="Certificates to trust instead of the system's.")] = None,
     demo_node: DemoNode = None,
-    reserved_cpu: Annotated[int, typer.Option(min=0, help="CPUs of this host that are not handed out.")] = 0,
-    reserved_mem: Annotated[str, typer.Option(help="Memory of this host that is not handed out.")] = "512m",
+    reserved_cpu: ReservedCpu = None,
+    reserved_mem: ReservedMem = None,
     job_user: Annotated[str | None, typer.Option(help="The Unix account that jobs run as.")] = None,
     allow_root_jobs: Annotated[bool, typer.Option("--allow-root-jobs", help="Let jobs run as root.")] = False,
     address: Address = None,
     rendezvous_ports: RendezvousPorts = None,
-    gpu_memory_policy: GpuMemoryPolicy = "flag",
-    log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
+    gpu_memory_policy: GpuMemoryPolicy = None,
+    log_level: LogLevel = None,
 ) -> None:
     """Run an agent until it is told to stop; it dials the server, for ever. Jobs go on without it."""
     if context.invoked_subcommand is not None:
@@ -63,33 +73,32 @@ def run(
     from aliquot.composition.hidden_files import settings_files
     from aliquot.composition.logs import set_up_logs
     from aliquot.errors import ConfigurationError
-    from aliquot.execution.agent.memory_watch import MemoryPolicy
-    from aliquot.execution.agent.reach import Reach, own_address
-    from aliquot.execution.remote.agent_setup import AgentOptions
-    from aliquot.settings import default_data_folder, read_settings
+    from aliquot.settings import read_settings
     from aliquot_schema.errors import AliquotError
 
     if not server or key_file is None:
         print("aliquot agent needs --server and --key-file; --help says more", file=sys.stderr)
         raise typer.Exit(2)
     try:
-        settings = read_settings()
-        set_up_logs(level=log_level, form=settings.log_format, quiet=("websockets",))
-        options = AgentOptions(
-            data_folder=data_folder or default_data_folder(),
-            accelerators=accelerators,
-            id=agent_id,
-            demo_node=demo_node,
+        settings = read_settings(
+            data_folder=data_folder,
             reserved_cpu=reserved_cpu,
             reserved_mem=reserved_mem,
             job_user=job_user,
             allow_root_jobs=allow_root_jobs,
-            division=settings.division,
-            gate_devices=settings.device_access == "auto",
-            disk=settings.disk_rules,
-            confinement=settings.confinement_rules(key_file.absolute(), *settings_files()),
-            memory_policy=MemoryPolicy(gpu_memory_policy),
-            reach=Reach.of(address=address or own_address(urlsplit(server[0]).hostname or ""), ports=rendezvous_ports),
+            gpu_memory_policy=gpu_memory_policy,
+            agent_address=address,
+            rendezvous_ports=rendezvous_ports,
+            log_level=log_level,
+        )
+        set_up_logs(level=settings.log_level, form=settings.log_format, quiet=("websockets",))
+        options = agent_options(
+            settings,
+            accelerators=accelerators,
+            agent_id=agent_id,
+            demo_node=demo_node,
+            dials=urlsplit(server[0]).hostname or "",
+            hidden=(key_file.absolute(), *settings_files()),
         )
         asyncio.run(_serve(options, servers=server, key_file=key_file, ca_file=ca_file))
     except (ConfigurationError, AliquotError) as error:

@@ -40,20 +40,21 @@ def check(
     from aliquot.execution.remote.agent_setup import AgentOptions, agent_node
     from aliquot.execution.remote.node_checks import Grade, check_node
     from aliquot.execution.remote.server_checks import check_server
-    from aliquot.settings import default_data_folder, read_settings
+    from aliquot.settings import read_settings
 
     try:
-        division = read_settings().division
+        settings = read_settings(data_folder=data_folder, job_user=job_user, allow_root_jobs=allow_root_jobs)
+        division = settings.division
     except ConfigurationError as error:
         print(f"aliquot agent cannot start: {error}", file=sys.stderr)
         raise typer.Exit(1) from None
     options = AgentOptions(
-        data_folder=data_folder or default_data_folder(),
+        data_folder=settings.data_folder,
         accelerators=accelerators,
         id=agent_id,
         demo_node=demo_node,
-        job_user=job_user,
-        allow_root_jobs=allow_root_jobs,
+        job_user=settings.job_user,
+        allow_root_jobs=settings.allow_root_jobs,
         division=division,
     )
     results = check_node(options)

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from aliquot.cli.agent import DemoNode, GpuMemoryPolicy, RendezvousPorts
+from aliquot.cli.agent import DemoNode, GpuMemoryPolicy, LogLevel, RendezvousPorts, ReservedCpu, ReservedMem
+from aliquot.cli.agent_options import agent_options
 
 if TYPE_CHECKING:
     from aliquot.execution.ray.node.start_command import RayNodeOptions
@@ -39,16 +40,16 @@ def start(
     data_folder: Annotated[Path | None, typer.Option(help="Where job files are, in agents/ID.")] = None,
     accelerators: Annotated[Path | None, typer.Option(help="A file of mock accelerators.")] = None,
     demo_node: DemoNode = None,
-    reserved_cpu: Annotated[int, typer.Option(min=0, help="CPUs of this host that are not handed out.")] = 0,
-    reserved_mem: Annotated[str, typer.Option(help="Memory of this host that is not handed out.")] = "512m",
+    reserved_cpu: ReservedCpu = None,
+    reserved_mem: ReservedMem = None,
     job_user: Annotated[str | None, typer.Option(help="The Unix account that jobs run as.")] = None,
     allow_root_jobs: Annotated[bool, typer.Option("--allow-root-jobs", help="Let jobs run as root.")] = False,
-    gpu_memory_policy: GpuMemoryPolicy = "flag",
+    gpu_memory_policy: GpuMemoryPolicy = None,
     rendezvous_ports: RendezvousPorts = None,
     ray_token_file: RayTokenFile = None,
     address: Annotated[str | None, typer.Option(help="This host's address, as the other nodes reach it.")] = None,
     temp_folder: Annotated[Path | None, typer.Option(help="Where Ray keeps logs and sockets.")] = None,
-    log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
+    log_level: LogLevel = None,
 ) -> None:
     """Run a Ray node until told to stop, and start it again when it ends. Jobs go on without it.
 
@@ -56,31 +57,30 @@ def start(
     """
     from aliquot.composition.logs import set_up_logs
     from aliquot.errors import ConfigurationError
-    from aliquot.execution.agent.memory_watch import MemoryPolicy
-    from aliquot.execution.agent.reach import Reach, own_address
     from aliquot.execution.ray.node.start_command import RayNodeOptions
-    from aliquot.execution.remote.agent_setup import AgentOptions
-    from aliquot.settings import default_data_folder, read_settings
+    from aliquot.settings import read_settings
     from aliquot_schema.errors import AliquotError
 
     try:
-        settings = read_settings()
-        set_up_logs(level=log_level, form=settings.log_format)
-        options = AgentOptions(
-            data_folder=data_folder or default_data_folder(),
-            accelerators=accelerators and accelerators.absolute(),
-            id=agent_id,
-            demo_node=demo_node,
+        settings = read_settings(
+            data_folder=data_folder,
             reserved_cpu=reserved_cpu,
             reserved_mem=reserved_mem,
             job_user=job_user,
             allow_root_jobs=allow_root_jobs,
-            division=settings.division,
-            gate_devices=settings.device_access == "auto",
-            disk=settings.disk_rules,
-            confinement=settings.confinement_rules(*_hidden(ray_token_file)),
-            memory_policy=MemoryPolicy(gpu_memory_policy),
-            reach=Reach.of(address=address or own_address(ray_head.rpartition(":")[0]), ports=rendezvous_ports),
+            gpu_memory_policy=gpu_memory_policy,
+            agent_address=address,
+            rendezvous_ports=rendezvous_ports,
+            log_level=log_level,
+        )
+        set_up_logs(level=settings.log_level, form=settings.log_format)
+        options = agent_options(
+            settings,
+            accelerators=accelerators and accelerators.absolute(),
+            agent_id=agent_id,
+            demo_node=demo_node,
+            dials=ray_head.rpartition(":")[0],
+            hidden=_hidden(ray_token_file),
         )
         ray_options = RayNodeOptions(
             head=ray_head, is_head=head, with_agent=not no_agent, address=address, temp_folder=temp_folder

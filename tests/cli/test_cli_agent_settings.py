@@ -1,0 +1,53 @@
+"""An agent that dials in takes what is said of it from flags, then the environment, then the file, as a server does."""
+
+import importlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from aliquot.cli import main
+from aliquot.execution.agent.memory_watch import MemoryPolicy
+from aliquot.execution.agent.reach import Reach
+from aliquot.execution.remote.agent_setup import AgentOptions
+
+SAID = """\
+gpu-memory-policy = "stop"
+reserved-cpu = 3
+reserved-mem = "1g"
+job-user = "nobody"
+agent-address = "10.0.0.7"
+rendezvous-ports = "29600-29610"
+"""
+
+
+def options(monkeypatch: pytest.MonkeyPatch, *flags: str) -> AgentOptions:
+    seen: list[AgentOptions] = []
+
+    async def serve(made: AgentOptions, **_: Any) -> None:
+        seen.append(made)
+
+    monkeypatch.setattr(importlib.import_module("aliquot.cli.agent"), "_serve", serve)
+    monkeypatch.setattr("aliquot.composition.logs.set_up_logs", lambda **_: None)
+    words = ["agent", "--server", "https://127.0.0.1:1", "--key-file", "key", *flags]
+    outcome = CliRunner().invoke(main, words, catch_exceptions=False)
+    assert outcome.exit_code == 0, outcome.output
+    (made,) = seen
+    return made
+
+
+def test_the_file_says_what_no_flag_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    file = tmp_path / "aliquot.toml"
+    file.write_text(f'{SAID}data-folder = "{tmp_path}"\n')
+    monkeypatch.setenv("ALIQUOT_CONFIG", str(file))
+    made = options(monkeypatch, "--reserved-cpu", "0")
+    assert (made.memory_policy, made.job_user, made.data_folder) == (MemoryPolicy.STOP, "nobody", tmp_path)
+    assert (made.reserved_cpu, made.reserved_mem) == (0, "1g")
+    assert made.reach == Reach.of(address="10.0.0.7", ports="29600-29610")
+
+
+def test_without_a_word_all_is_as_usual(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = options(monkeypatch)
+    assert (made.memory_policy, made.reserved_cpu, made.reserved_mem) == (MemoryPolicy.FLAG, 0, "512m")
+    assert (made.job_user, made.allow_root_jobs) == (None, False)
