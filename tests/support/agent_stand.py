@@ -4,7 +4,8 @@ import asyncio
 import os
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -236,7 +237,17 @@ def marked(kernel: KernelId) -> list[int]:
 
 def shims(folder: Path) -> list[int]:
     """The living processes that have a file of this folder open as a lock: the shims below it."""
-    return [pid for pid in map(int, filter(str.isdecimal, os.listdir("/proc"))) if _holds(pid, str(folder))]
+    return [
+        pid
+        for pid, links in _opened()
+        if any(link.startswith(f"{folder}/kernels/") and link.endswith("/lock") for link in links)
+    ]
+
+
+def others_in(folder: Path) -> list[int]:
+    """The living processes but this one that have anything open below a folder: those that stopped themselves, too."""
+    found = (pid for pid, links in _opened() if any(link.startswith(f"{folder}/") for link in links))
+    return [pid for pid in found if pid != os.getpid()]
 
 
 def _environment(pid: int) -> list[bytes]:
@@ -246,9 +257,8 @@ def _environment(pid: int) -> list[bytes]:
         return []
 
 
-def _holds(pid: int, folder: str) -> bool:
-    try:
-        links = [os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")]
-    except OSError:
-        return False
-    return any(link.startswith(f"{folder}/kernels/") and link.endswith("/lock") for link in links)
+def _opened() -> Iterator[tuple[int, list[str]]]:
+    """Processes, and what they have open."""
+    for pid in map(int, filter(str.isdecimal, os.listdir("/proc"))):
+        with suppress(OSError):
+            yield pid, [os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_stand import PATIENCE_S, Stand, agent_config, shims
+from agent_stand import PATIENCE_S, Stand, agent_config, others_in, shims
 from aliquot.execution.agent.cgroups import find_groups
 from aliquot.execution.agent.remains import end_remains
 from aliquot_schema.ids import KernelId
@@ -34,6 +34,8 @@ def agent_home() -> Iterator[Path]:
         for name in os.listdir(path / "kernels"):
             if not (path / "kernels" / name / "exit.json").exists():
                 _clean_up(path, KernelId(name))
+    for pid in others_in(home):
+        _kill(pid)
     shutil.rmtree(home)
 
 
