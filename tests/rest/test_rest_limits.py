@@ -12,8 +12,8 @@ from starlette.requests import Request
 
 from aliquot.api import body_limit
 from aliquot.api.body_patience import body_too_slow
-from aliquot.api.request_ids import REQUEST_ID
 from aliquot.api.limits import Limits
+from aliquot.api.request_ids import REQUEST_ID
 from aliquot.service.outside_leases import WAITED_US_MAX
 from aliquot_schema.account_views import NewApiKey, NewUser
 from aliquot_schema.ids import UserId
