@@ -52,7 +52,7 @@ def _pages(session_id: str, waits: str) -> dict[str, str]:
         "usage": "/usage",
         "waiting": f"/sessions/{waits}",
         "agents": "/admin",
-        **{tab: f"/admin?tab={tab}" for tab in ("policy", "quotas", "alerts", "doctor", "access")},
+        **{tab: f"/admin?tab={tab}" for tab in ("policy", "quotas", "alerts", "doctor", "audit", "access")},
         "graphiql": "/graphiql",
     }
 

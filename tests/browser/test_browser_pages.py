@@ -71,6 +71,7 @@ async def _looked_over(browser: Browser, demo: OwnServer, runs: str, form: str) 
         "/admin?tab=quotas": ".empty",
         "/admin?tab=alerts": "table",
         "/admin?tab=doctor": ".facts",
+        "/admin?tab=audit": "table",
         "/admin?tab=access": ".empty",
     }
     found: dict[str, list[str]] = {}

@@ -3,6 +3,7 @@ import { useSearchParams } from "wouter";
 import { AccessTab } from "./AccessTab";
 import { AgentsTab } from "./agents/AgentsTab";
 import { AlertsTab } from "./alerts/AlertsTab";
+import { AuditTab } from "./audit/AuditTab";
 import { DoctorTab } from "./doctor/DoctorTab";
 import { PolicyTab } from "./policy/PolicyTab";
 import { QuotasTab } from "./quotas/QuotasTab";
@@ -24,6 +25,7 @@ export default function AdminPage() {
           <Tab id="quotas">Quotas</Tab>
           <Tab id="alerts">Alerts</Tab>
           <Tab id="doctor">Doctor</Tab>
+          <Tab id="audit">Audit</Tab>
           <Tab id="access">Access</Tab>
         </TabList>
         <TabPanel id="agents">
@@ -40,6 +42,9 @@ export default function AdminPage() {
         </TabPanel>
         <TabPanel id="doctor">
           <DoctorTab />
+        </TabPanel>
+        <TabPanel id="audit">
+          <AuditTab />
         </TabPanel>
         <TabPanel id="access">
           <AccessTab />

@@ -10,10 +10,12 @@ interface Props {
   readonly rows?: number;
   readonly isRequired?: boolean;
   readonly placeholder?: string;
+  /** The browser's own control for it. */
+  readonly type?: "text" | "datetime-local";
 }
 
 /** A line of text, or several; what is wrong with it is said below it at once. */
-export function Text({ label, value, onChange, hint, wrong, rows, isRequired, placeholder }: Props) {
+export function Text({ label, value, onChange, hint, wrong, rows, isRequired, placeholder, type }: Props) {
   const own = { placeholder: placeholder ?? "", autoComplete: "off", spellCheck: false };
   return (
     <TextField
@@ -22,6 +24,7 @@ export function Text({ label, value, onChange, hint, wrong, rows, isRequired, pl
       onChange={onChange}
       isInvalid={wrong !== undefined}
       isRequired={isRequired ?? false}
+      type={type ?? "text"}
       validationBehavior="aria"
     >
       <Label>{label}</Label>

@@ -1,0 +1,65 @@
+import { useState } from "react";
+import { Button } from "react-aria-components";
+import { useLive } from "../../api/live";
+import { Empty } from "../../parts/Empty";
+import { Faults } from "../../parts/Faults";
+import { Segments } from "../../parts/Segments";
+import { Text } from "../../parts/Text";
+import { useSettled } from "../../parts/settled";
+import { ChangeRows } from "./ChangeRows";
+import { HeldBy } from "./HeldBy";
+import { NO_FILTERS, type Filters } from "./filters";
+import { loadChanges, PAGE_ROWS } from "./loading";
+
+const WHO = [
+  { id: "people", text: "By people" },
+  { id: "all", text: "By the server too" },
+] as const;
+
+/** Who changed what, and who held which device. */
+export function AuditTab() {
+  const [filters, setFilters] = useState<Filters>(NO_FILTERS);
+  const [rows, setRows] = useState(PAGE_ROWS);
+  const wanted = useSettled(filters);
+  const live = useLive(() => loadChanges(wanted, rows), `audit/${JSON.stringify(wanted)}/${rows}`, {
+    everyMs: 5_000,
+  });
+  const change = (part: Partial<Filters>) => setFilters((old) => ({ ...old, ...part }));
+  return (
+    <div className="stack">
+      <HeldBy />
+      <section className="stack" aria-label="Changes">
+        <h2>Who changed what</h2>
+        <div className="row wide audit-filters">
+          <Segments label="Whose changes" value={filters.who} options={WHO} onChange={(who) => change({ who })} />
+          <Text
+            label="Whom it happened to"
+            value={filters.whom}
+            onChange={(whom) => change({ whom })}
+            placeholder="id of a session, agent, quota, …"
+          />
+          <Text
+            label="Who did it"
+            value={filters.actor}
+            onChange={(actor) => change({ actor })}
+            placeholder="a user, or system:reaper"
+          />
+        </div>
+        <Faults of={live} />
+        {live.data?.changes.length === 0 ? (
+          <Empty title="No change like this is in the log">
+            <p>
+              What is older was archived; <code>aliquot audit log</code> reads that too.
+            </p>
+          </Empty>
+        ) : null}
+        {live.data?.changes.length ? <ChangeRows of={live.data.changes} /> : null}
+        {live.data?.hasMore ? (
+          <Button className="button" onPress={() => setRows(rows + PAGE_ROWS)}>
+            Show more
+          </Button>
+        ) : null}
+      </section>
+    </div>
+  );
+}

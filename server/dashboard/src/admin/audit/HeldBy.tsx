@@ -1,0 +1,69 @@
+import { useState } from "react";
+import { Button } from "react-aria-components";
+import { Link } from "wouter";
+import { ask, Refusal } from "../../api/client";
+import { moment } from "../../format/times";
+import { HeldByDocument, type HeldByQuery } from "../../generated/graphql";
+import { tellAll } from "../../parts/notices";
+import { TablePanel } from "../../parts/Table";
+import { Text } from "../../parts/Text";
+import { momentOf } from "./filters";
+
+interface Found {
+  readonly at: string;
+  readonly holders: HeldByQuery["held_by"];
+}
+
+/** Who held a device at a moment. */
+export function HeldBy() {
+  const [device, setDevice] = useState("");
+  const [local, setLocal] = useState("");
+  const [found, setFound] = useState<Found | null>(null);
+  const look = async () => {
+    const at = momentOf(local);
+    try {
+      setFound({ at, holders: (await ask(HeldByDocument, { device_id: device.trim(), at })).held_by });
+    } catch (error) {
+      if (!(error instanceof Refusal)) throw error;
+      tellAll({ tone: "bad", text: error.message });
+    }
+  };
+  return (
+    <section className="panel stack" aria-label="Who held a device">
+      <h2>Who held a device</h2>
+      <div className="row wide audit-filters">
+        <Text label="Device" value={device} onChange={setDevice} placeholder="the UUID of a GPU" />
+        <Text label="When" type="datetime-local" value={local} onChange={setLocal} />
+        <Button className="button" isDisabled={!device.trim()} onPress={() => void look()}>
+          Look it up
+        </Button>
+        <span className="quiet" role="status">
+          {found
+            ? `${found.holders.length || "No"} ${found.holders.length === 1 ? "holder" : "holders"} at ${moment(found.at)}`
+            : "An empty time means now."}
+        </span>
+      </div>
+      {found?.holders.length ? <Holders of={found.holders} /> : null}
+    </section>
+  );
+}
+
+function Holders({ of }: { readonly of: Found["holders"] }) {
+  return (
+    <TablePanel label="Holders" columns={["Who", "Held", "Since", "Until", "For"]}>
+      {of.map((one) => (
+        <tr key={`${one.lease_id} ${one.slot}`}>
+          <td>{one.user}</td>
+          <td className="nowrap">
+            {one.amount} {one.slot}
+          </td>
+          <td className="nowrap">{moment(one.since)}</td>
+          <td className="nowrap">{one.until === null ? "held on" : moment(one.until)}</td>
+          <td>
+            {one.session_id === null ? one.kind : <Link href={`/sessions/${one.session_id}`}>{one.session_id}</Link>}
+          </td>
+        </tr>
+      ))}
+    </TablePanel>
+  );
+}

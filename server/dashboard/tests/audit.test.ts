@@ -1,0 +1,30 @@
+import { expect, test } from "vitest";
+import { moment } from "../src/format/times";
+import { fieldsOf, filterOf, labelOf, momentOf, NO_FILTERS, valueOf, type Change } from "../src/admin/audit/filters";
+
+test("what is left out does not filter, and who asks for a part of the server sees what it did", () => {
+  expect(filterOf(NO_FILTERS)).toEqual({ people_only: true });
+  expect(filterOf({ ...NO_FILTERS, whom: " ses_1 ", who: "all" })).toEqual({ entity_id: "ses_1", people_only: false });
+  expect(filterOf({ ...NO_FILTERS, actor: "system:reaper" })).toEqual({ actor: "system:reaper", people_only: false });
+});
+
+test("that a record has a new version is not told", () => {
+  const change = { fields: ["priority", "version"].map((name) => ({ name, before: "1", after: "2" })) };
+  expect(fieldsOf(change as unknown as Change).map(({ name }) => name)).toEqual(["priority"]);
+});
+
+test("a moment is told in the viewer's zone, and asked for in UTC; none is now", () => {
+  const now = Date.UTC(2026, 4, 2, 12);
+  expect(momentOf("", now)).toBe("2026-05-02T12:00:00.000Z");
+  expect(momentOf("2026-05-02T12:00")).toBe(new Date(2026, 4, 2, 12).toISOString());
+});
+
+test("values are told as people read them", () => {
+  expect(labelOf("started_us")).toBe("started");
+  expect(valueOf("state", '"running"')).toBe("running");
+  expect(valueOf("exit_code", "null")).toBe("none");
+  expect(valueOf("retries", "3")).toBe("3");
+  expect(valueOf("tags", '{"a":"b"}')).toBe('{"a":"b"}');
+  expect(valueOf("command", "hidden")).toBe("hidden");
+  expect(valueOf("started_us", "1000000")).toBe(moment(1000));
+});

@@ -1,0 +1,43 @@
+"""The record, as an operator reads it: who changed what, and who held a device."""
+
+import pytest
+
+pytest.importorskip("playwright.async_api", reason="playwright drives the browser")
+
+from playwright.async_api import Browser, expect
+
+from aliquot.cli.main_job.own_server import OwnServer
+from browser_tab import signed_in
+from e2e_sessions import alloc_map, submit, until_state
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_who_changed_what_and_who_held_a_device_are_looked_up(browser: Browser, demo: OwnServer) -> None:
+    async with signed_in(browser, demo) as tab, demo.client() as client:
+        held = await submit(client, "sleep 1000", {"cuda.device": "1"}, name="held")
+        (kernel,) = (await until_state(client, held, "running"))["kernels"]
+        devices = await alloc_map(client, kernel["agent_id"])
+        (gpu,) = (device for device, share in devices.items() if float(share))
+        page = await tab.open("/admin?tab=audit")
+        changes = page.get_by_role("region", name="The record of changes")
+        await expect(changes.get_by_role("row").filter(has_text="session.queued")).to_contain_text(held)
+        await expect(changes).not_to_contain_text("lease.granted")  # which the server did by itself
+
+        await page.get_by_role("radio", name="By the server too").click()
+        granted = changes.get_by_role("row").filter(has_text="lease.granted")
+        await expect(granted).to_contain_text("pass ")
+        await page.get_by_label("Whom it happened to").fill("nobody")
+        await expect(page.get_by_text("No change like this is in the log")).to_be_visible()
+        await page.get_by_label("Whom it happened to").fill(held)
+        await expect(granted).to_have_count(0)
+        await expect(changes.get_by_role("row").filter(has_text="session.queued")).to_be_visible()
+
+        gpus = page.get_by_role("region", name="Who held a device")
+        await gpus.get_by_label("Device").fill(gpu)
+        await gpus.get_by_role("button", name="Look it up").click()
+        await expect(gpus.get_by_role("row").filter(has_text=held)).to_contain_text("held on")
+        assert await tab.accessibility() == []
+        await gpus.get_by_label("When").fill("2020-01-01T12:00")
+        await gpus.get_by_role("button", name="Look it up").click()
+        await expect(gpus).to_contain_text("No holders")
