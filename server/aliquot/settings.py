@@ -174,6 +174,9 @@ class Settings(
     query_cost_per_minute: int = Field(
         1_000_000, ge=0, description="Cost of all queries that a user may ask in a minute; 0 is no limit."
     )
+    introspection: bool = Field(
+        True, description="Whether the schema is told to those who may ask; GraphiQL and generators of code need it."
+    )
 
     @property
     def division(self) -> Division:

@@ -123,6 +123,15 @@ async def test_introspection_fits_the_budget(server: ApiServer) -> None:
 
 
 @pytest.mark.anyio
+async def test_introspection_can_be_switched_off() -> None:
+    async with api_server(introspection=False) as server:
+        for query in (get_introspection_query(), '{ __type(name: "Session") { name } }'):
+            (error, *_) = (await server.post(query))["errors"]
+            assert "introspection has been disabled" in error["message"]
+        assert (await server.post("{ __typename }"))["data"] == {"__typename": "Query"}
+
+
+@pytest.mark.anyio
 async def test_introspection_in_circles_is_refused(server: ApiServer) -> None:
     circles = "fields { type { " * 5 + "name" + " } }" * 5
     body = await server.post(f"{{ __schema {{ types {{ {circles} }} }} }}")

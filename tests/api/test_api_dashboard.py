@@ -117,8 +117,8 @@ async def test_without_a_build_the_plain_page_says_what_to_run(site: httpx.Async
     page = await site.get("/", headers=BEARER)
     assert page.status_code == 200
     assert "agent-1" in page.text
-    assert "scripts/setup" in page.text
-    assert "scripts/setup" not in (await site.get("/plain", headers=BEARER)).text
+    assert "scripts/up" in page.text
+    assert "scripts/up" not in (await site.get("/plain", headers=BEARER)).text
     assert (await site.get("/graphiql", headers=BEARER)).text == (await site.get("/queue", headers=BEARER)).text
     for path in ("/mark.svg", "/assets/a.js"):
         assert (await site.get(path)).status_code == 404

@@ -45,7 +45,7 @@ async def test_a_busy_run_replays_without_a_difference(place: Place, entries: in
         assert len(found) >= entries
         assert sum(one.entry.lost for one in found) == 0
         assert sum(one.entry.checkpoint is not None for one in found) == 1 + len(found) // 1000
-        other = PolicyDocument(weights=replace(Weights(), short=9, age=7))
+        other = PolicyDocument(weights=replace(Weights(), short=9))
         assert any(one.differences for one in await replayed(store.ledger, policy=Policy.of(other)))
     finally:
         await store.close()

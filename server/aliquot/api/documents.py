@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any, Final
 
 from graphql import DocumentNode, GraphQLError, GraphQLSchema, OperationDefinitionNode, OperationType, parse
-from graphql.validation import recommended_rules, specified_rules, validate
+from graphql.validation import NoSchemaIntrospectionCustomRule, recommended_rules, specified_rules, validate
 from strawberry.extensions import SchemaExtension
 from strawberry.schema.validation_rules.maybe_null import MaybeNullValidationRule
 from strawberry.schema.validation_rules.one_of import OneOfInputValidationRule
@@ -57,6 +57,7 @@ class Documents:
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
+        self._rules = RULES if limits.introspection else (*RULES, NoSchemaIntrospectionCustomRule)
         self._kept: OrderedDict[str, Document] = OrderedDict()
 
     def prepare(self, text: str, schema: GraphQLSchema) -> Document:
@@ -95,7 +96,7 @@ class Documents:
         errors = errors or merging_excess(tree, self._limits)
         return Document(
             tree=tree,
-            errors=errors or validate(schema, tree, RULES, max_errors=ERRORS_MAX),
+            errors=errors or validate(schema, tree, self._rules, max_errors=ERRORS_MAX),
             costs={_name(operation): weight.cost for operation, weight in weights},
         )
 

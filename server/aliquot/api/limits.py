@@ -16,6 +16,8 @@ class Limits:
     cost: int = 20_000
     comparisons: int = 2_000
     """Of fields that are selected under one name."""
+    introspection: bool = True
+    """Whether the schema is told to those who ask for it."""
     request_s: float = 30.0
     """Until a query or mutation is given up. Subscriptions have no end."""
     body_s: float = 30.0

@@ -136,7 +136,7 @@ def _building(request: Request) -> Html:
     return joined(
         element("h2", "The dashboard"),
         element("p", "This is the plain page: the dashboard is not built. Install Node 20 or newer, run this, reload:"),
-        element("pre", "scripts/setup"),
+        element("pre", "scripts/up"),
     )
 
 
