@@ -1,0 +1,64 @@
+"""The lines that install the units: what they copy exists, and what the units read is what the pages write."""
+
+import re
+from typing import Final
+
+from docs_blocks import blocks
+from docs_commands import unknown_words
+from docs_tree import DOCS, ROOT, pages
+
+PAGE: Final = DOCS / "operating" / "second-node.md"
+UNITS: Final = ROOT / "docker" / "systemd"
+WHY: Final = re.compile(r"^\| `([A-Z]\w+=\w+)` \|", re.MULTILINE)
+WRITTEN: Final = {block.file: block.text for block in blocks(PAGE) if block.file is not None}
+SHELL: Final = "".join(block.text for block in blocks(PAGE) if block.language == "bash")
+
+
+def _installed(folder: str) -> set[str]:
+    """Names of files that the lines of the page put into a folder."""
+    copies = re.findall(rf"^sudo install -m \d+ (.+) {folder}/$", SHELL, re.MULTILINE)
+    return {word.rsplit("/", 1)[-1] for words in copies for word in words.split()}
+
+
+def _unit(name: str) -> str:
+    return (UNITS / f"{name}.service").read_text(encoding="utf-8")
+
+
+def test_no_page_prints_a_unit_of_its_own() -> None:
+    assert [page for page in pages() if "[Service]" in page.read_text(encoding="utf-8")] == []
+
+
+def test_every_unit_is_installed_and_started() -> None:
+    assert _installed("/etc/systemd/system") == {path.name for path in UNITS.iterdir()}
+    started = re.findall(r"^sudo systemctl enable --now (\S+)$", SHELL, re.MULTILINE)
+    assert {f"{name}.service" for name in started} == {path.name for path in UNITS.glob("*.service")}
+
+
+def test_what_units_and_settings_read_is_put_there() -> None:
+    read = "".join((_unit("aliquot-server"), _unit("aliquot-agent"), *WRITTEN.values()))
+    named = set(re.findall(r"/etc/aliquot/([\w.]+)", read))
+    assert WRITTEN.keys() <= named
+    # The key is taken there by hand: it is on no other host.
+    assert named - _installed("/etc/aliquot") == {"gpu02.key"}
+
+
+def test_the_link_is_where_units_look_for_the_program() -> None:
+    target, link = re.findall(r"^sudo ln -sfT (\S+) (\S+)$", SHELL, re.MULTILINE)[0]
+    assert target == ".venv/bin"
+    for unit in ("aliquot-server", "aliquot-agent"):
+        assert f"ExecStart={link}/aliquot " in _unit(unit)
+
+
+def test_the_agents_flags_exist() -> None:
+    name, _, flags = WRITTEN["agent.env"].strip().partition("=")
+    line = next(line for line in _unit("aliquot-agent").splitlines() if line.startswith("ExecStart="))
+    assert line.endswith(f" ${name}")
+    assert unknown_words(line.replace(f"${name}", flags)) == []
+    assert unknown_words(line.replace(f"${name}", "--no-such-flag")) == ["--no-such-flag"]
+
+
+def test_the_lines_that_are_explained_stand_in_both_units() -> None:
+    explained = WHY.findall(PAGE.read_text(encoding="utf-8"))
+    assert len(explained) >= 4
+    for unit in ("aliquot-server", "aliquot-agent"):
+        assert set(explained) <= set(_unit(unit).splitlines())
