@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from aliquot.cli.connection.printing import cells, console, print_json, table
-from aliquot.cli.stopped_server import AsJson
+from aliquot.cli.connection.options import AsJson
+from aliquot.cli.connection.printing import cells, console, print_json, print_result, table
 
 if TYPE_CHECKING:
-    from aliquot.execution.remote.keys import KeyFile
+    from aliquot.execution.remote.keys import KeyEntry, KeyFile
 
 key: Final = typer.Typer(
     no_args_is_help=True, help="Make, list and revoke the keys of agents, on the server's machine."
@@ -28,38 +28,42 @@ def create(
     agent_id: AgentName,
     data_folder: Folder = None,
     replace: Annotated[bool, typer.Option("--replace", help="Put it in the place of a key that holds.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Make a key, and print it once. Keep it in a file of the agent's machine that nobody else can read."""
     from aliquot.clock import SystemClock
     from aliquot_schema.ids import AgentId
 
     with _key_file(data_folder) as keys:
-        print(keys.create(AgentId(agent_id), now_us=SystemClock().now_us(), replace=replace))
+        secret = keys.create(AgentId(agent_id), now_us=SystemClock().now_us(), replace=replace)
+        made = _plain(agent_id, keys.entries()[AgentId(agent_id)])
+    print_result({**made, "secret": secret}, words=secret, as_json=as_json)
 
 
 @key.command("list")
 def list_keys(data_folder: Folder = None, as_json: AsJson = False) -> None:
     """List the agents that have or had a key."""
     with _key_file(data_folder) as keys:
-        found = [(id, _moment(entry.created_us), _moment(entry.revoked_us)) for id, entry in keys.entries().items()]
+        found = [_plain(id, entry) for id, entry in keys.entries().items()]
     if as_json:
-        print_json([{"agent_id": id, "created_at": at, "revoked_at": revoked or None} for id, at, revoked in found])
+        print_json(found)
         return
     rows = table("agent", "created", "revoked")
     for line in found:
-        rows.add_row(*cells(*line))
+        rows.add_row(*cells(*line.values()))
     console().print(rows)
 
 
 @key.command("revoke")
-def revoke(agent_id: AgentName, data_folder: Folder = None) -> None:
+def revoke(agent_id: AgentName, data_folder: Folder = None, as_json: AsJson = False) -> None:
     """Take a key out of use. An agent that is connected by it is cut off; what it runs goes on."""
     from aliquot.clock import SystemClock
     from aliquot_schema.ids import AgentId
 
     with _key_file(data_folder) as keys:
         keys.revoke(AgentId(agent_id), now_us=SystemClock().now_us())
-    print(f"the key of {agent_id} is revoked")
+        revoked = _plain(agent_id, keys.entries()[AgentId(agent_id)])
+    print_result(revoked, words=f"the key of {agent_id} is revoked", as_json=as_json)
 
 
 @contextmanager
@@ -79,5 +83,13 @@ def _key_file(data_folder: Path | None) -> "Iterator[KeyFile]":
         raise typer.Exit(2) from None
 
 
-def _moment(at_us: int | None) -> str:
-    return "" if at_us is None else datetime.fromtimestamp(at_us / 1e6, tz=UTC).isoformat(timespec="seconds")
+def _plain(agent_id: str, entry: "KeyEntry") -> dict[str, str | None]:
+    return {
+        "agent_id": agent_id,
+        "created_at": _moment(entry.created_us),
+        "revoked_at": _moment(entry.revoked_us),
+    }
+
+
+def _moment(at_us: int | None) -> str | None:
+    return None if at_us is None else datetime.fromtimestamp(at_us / 1e6, tz=UTC).isoformat(timespec="seconds")

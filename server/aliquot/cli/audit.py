@@ -6,17 +6,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 import typer
 
 from aliquot.cli.archives import ArchiveFolderOption, archive_path, seals_of, verified_archives, words_of
-from aliquot.cli.stopped_server import AsJson, DatabaseUrl, Folder, telling, with_database
+from aliquot.cli.connection.options import AsJson
+from aliquot.cli.connection.printing import print_json
+from aliquot.cli.stopped_server import DatabaseUrl, Folder, telling, with_database
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Row
 
     from aliquot.service.auditing.ports import Change, Holding
+    from aliquot.store.archive.verification import ArchivesVerified
     from aliquot.store.store import Database
     from aliquot.store.verification import Verified
 
@@ -99,7 +102,10 @@ def log(
 
 @audit.command("verify")
 def verify(
-    data_folder: Folder = None, database: DatabaseUrl = None, archive_folder: ArchiveFolderOption = None
+    data_folder: Folder = None,
+    database: DatabaseUrl = None,
+    archive_folder: ArchiveFolderOption = None,
+    as_json: AsJson = False,
 ) -> None:
     """Check the hash chains of the event log and of the decision ledger, archives included.
 
@@ -110,25 +116,39 @@ def verify(
     try:
         found, seals = with_database(_verified, data_folder=data_folder, database=database)
     except ChainBroken as broken:
-        print(f"broken: {broken}", file=sys.stderr)
-        raise typer.Exit(1) from None
+        _fail([str(broken)], as_json=as_json)
     with telling():
         folder = archive_path(data_folder=data_folder, archive_folder=archive_folder)
         archives = verified_archives(seals, folder=folder)
     if archives.faults:
-        print("\n".join(f"broken: {fault}" for fault in archives.faults), file=sys.stderr)
-        raise typer.Exit(1)
-    print(f"whole: {found.events} events, {found.passes} passes of the ledger")
-    if told := words_of(archives):
-        print(f"whole: {told}")
-    if found.unwritten:
-        print(f"{found.unwritten} passes have events and no entry in the ledger: a server ended before it was written")
+        _fail(archives.faults, as_json=as_json)
+    if as_json:
+        archived = {name: count for name, count in asdict(archives).items() if name != "faults"}
+        print_json({"faults": [], **asdict(found), "archives": archived})
+    else:
+        _tell_whole(found, archives)
 
 
 async def _verified(opened: "Database") -> tuple["Verified", list["Row[Any]"]]:
     from aliquot.store.verification import verified
 
     return await opened.read(verified), await seals_of(opened)
+
+
+def _fail(faults: Sequence[str], *, as_json: bool) -> NoReturn:
+    if as_json:
+        print_json({"faults": faults})
+    else:
+        print("\n".join(f"broken: {fault}" for fault in faults), file=sys.stderr)
+    raise typer.Exit(1) from None
+
+
+def _tell_whole(found: "Verified", archives: "ArchivesVerified") -> None:
+    print(f"whole: {found.events} events, {found.passes} passes of the ledger")
+    if told := words_of(archives):
+        print(f"whole: {told}")
+    if found.unwritten:
+        print(f"{found.unwritten} passes have events and no entry in the ledger: a server ended before it was written")
 
 
 def _after(

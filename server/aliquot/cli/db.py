@@ -2,6 +2,7 @@
 
 import os
 import sys
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -17,7 +18,8 @@ from aliquot.cli.archives import (
     verified_archives,
 )
 from aliquot.cli.connection.asking import connected
-from aliquot.cli.connection.options import AtServer, InCluster, TokenFile
+from aliquot.cli.connection.options import AsJson, AtServer, InCluster, TokenFile
+from aliquot.cli.connection.printing import print_result
 from aliquot.cli.stopped_server import DatabaseUrl, Folder, telling, with_database
 
 if TYPE_CHECKING:
@@ -31,16 +33,21 @@ File = Annotated[Path, typer.Argument(metavar="FILE", dir_okay=False, help="Wher
 
 
 @db.command("upgrade")
-def upgrade(data_folder: Folder = None, database: DatabaseUrl = None) -> None:
+def upgrade(data_folder: Folder = None, database: DatabaseUrl = None, as_json: AsJson = False) -> None:
     """Bring the schema to this version; a SQLite file is copied before. A server does so, too, when it starts."""
     from aliquot.store.migration import HEAD
 
     with_database(_nothing, data_folder=data_folder, database=database, upgrades=True)
-    print(f"the database has schema {HEAD}")
+    print_result({"version_num": HEAD}, words=f"the database has schema {HEAD}", as_json=as_json)
 
 
 @db.command("check")
-def check(data_folder: Folder = None, database: DatabaseUrl = None, archive_folder: ArchiveFolderOption = None) -> None:
+def check(
+    data_folder: Folder = None,
+    database: DatabaseUrl = None,
+    archive_folder: ArchiveFolderOption = None,
+    as_json: AsJson = False,
+) -> None:
     """See whether the file is whole, the chains and archives are, and each row is what the log says.
 
     The exit code is 1 if not.
@@ -50,14 +57,17 @@ def check(data_folder: Folder = None, database: DatabaseUrl = None, archive_fold
         with telling():
             folder = archive_path(data_folder=data_folder, archive_folder=archive_folder)
             found = list(verified_archives(seals, folder=folder).faults)
-    print("\n".join(found) or "whole")
+    print_result({"faults": found}, words="\n".join(found) or "whole", as_json=as_json)
     if found:
         raise typer.Exit(1)
 
 
 @db.command("archive")
 def archive(
-    data_folder: Folder = None, database: DatabaseUrl = None, archive_folder: ArchiveFolderOption = None
+    data_folder: Folder = None,
+    database: DatabaseUrl = None,
+    archive_folder: ArchiveFolderOption = None,
+    as_json: AsJson = False,
 ) -> None:
     """Write what is older than the settings keep to Parquet files, and remove it; a running server does so by itself.
 
@@ -71,34 +81,40 @@ def archive(
             lambda opened: archive_now(opened, settings), data_folder=data_folder, database=database
         )
     closed = f"{removed.closed} findings, alerts, notices and leases"
-    print(f"removed {removed.passes} passes, {removed.events} events, {removed.sessions} sessions, {closed}")
-    if settings.archive and removed != NOTHING:
-        print(f"archived in {settings.archive_path}")
+    words = f"removed {removed.passes} passes, {removed.events} events, {removed.sessions} sessions, {closed}"
+    path = str(settings.archive_path) if settings.archive and removed != NOTHING else None
+    words += f"\narchived in {path}" if path else ""
+    print_result({"removed": asdict(removed), "path": path}, words=words, as_json=as_json)
 
 
 @db.command("backup")
-def backup(file: File, data_folder: Folder = None, database: DatabaseUrl = None) -> None:
+def backup(file: File, data_folder: Folder = None, database: DatabaseUrl = None, as_json: AsJson = False) -> None:
     """Copy a SQLite database to a new file, which a server can be started on."""
     with telling():
         _check_new(file)
         with_database(
             lambda opened: opened.write(partial(_back_up, path=file)), data_folder=data_folder, database=database
         )
-    print(f"{file}: {os.stat(file).st_size} bytes; `--database sqlite:///{file.absolute()}` starts a server on it")
+    size_bytes = os.stat(file).st_size
+    words = f"{file}: {size_bytes} bytes; `--database sqlite:///{file.absolute()}` starts a server on it"
+    print_result({"path": str(file), "size_bytes": size_bytes}, words=words, as_json=as_json)
 
 
 @db.command("copy")
-def copy(cluster: InCluster = None, server: AtServer = None, token_file: TokenFile = None) -> None:
+def copy(
+    cluster: InCluster = None, server: AtServer = None, token_file: TokenFile = None, as_json: AsJson = False
+) -> None:
     """Have a running server copy its SQLite database to a file beside it, and print where that is.
 
     `aliquot replay`, `audit`, `db check` and `db export` look into it with --database sqlite:///FILE.
     """
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
-        print(client.copy_database().path)
+        made = client.copy_database()
+    print_result(made, words=made.path, as_json=as_json)
 
 
 @db.command("export")
-def export_(file: File, data_folder: Folder = None, database: DatabaseUrl = None) -> None:
+def export_(file: File, data_folder: Folder = None, database: DatabaseUrl = None, as_json: AsJson = False) -> None:
     """Write everything that the database holds into one file, from either kind of database and for either kind."""
     from aliquot.store.transfer.exporting import export
 
@@ -107,11 +123,12 @@ def export_(file: File, data_folder: Folder = None, database: DatabaseUrl = None
         rows = with_database(
             lambda opened: opened.read(partial(export, path=file)), data_folder=data_folder, database=database
         )
-    print(f"{file}: {rows} rows. It holds the environments of sessions: keep it as safe as the database.")
+    words = f"{file}: {rows} rows. It holds the environments of sessions: keep it as safe as the database."
+    print_result({"path": str(file), "size_bytes": os.stat(file).st_size, "rows": rows}, words=words, as_json=as_json)
 
 
 @db.command("import")
-def import_(file: File, data_folder: Folder = None, database: DatabaseUrl = None) -> None:
+def import_(file: File, data_folder: Folder = None, database: DatabaseUrl = None, as_json: AsJson = False) -> None:
     """Fill an empty database with what was exported: all of it, verified, or nothing."""
     from aliquot.store.chain import ChainBroken
     from aliquot.store.transfer.importing import import_archive
@@ -126,11 +143,12 @@ def import_(file: File, data_folder: Folder = None, database: DatabaseUrl = None
     except ChainBroken as broken:
         print(f"nothing was imported, for it is not whole: {broken}", file=sys.stderr)
         raise typer.Exit(1) from None
-    print(f"whole: {found.events} events, {found.passes} passes of the ledger")
+    words = f"whole: {found.events} events, {found.passes} passes of the ledger"
+    print_result(found, words=words, as_json=as_json)
 
 
 @db.command("rotate-secrets")
-def rotate_secrets(data_folder: Folder = None, database: DatabaseUrl = None) -> None:
+def rotate_secrets(data_folder: Folder = None, database: DatabaseUrl = None, as_json: AsJson = False) -> None:
     """Encrypt all secrets with a new key, and forget the old ones. Stop all servers of the database first.
 
     What breaks off is finished by calling it again. With several servers, each needs the new file of keys.
@@ -143,7 +161,8 @@ def rotate_secrets(data_folder: Folder = None, database: DatabaseUrl = None) -> 
         settings = read_settings(data_folder=data_folder, database=database)
         keys = SecretKeys(settings.secret_keys(settings.data_folder))
         count = with_database(lambda opened: rotate(opened, keys=keys), data_folder=data_folder, database=database)
-    print(f"{count} secrets are encrypted with a new key, in {keys.path}")
+    words = f"{count} secrets are encrypted with a new key, in {keys.path}"
+    print_result({"secrets": count, "path": str(keys.path)}, words=words, as_json=as_json)
 
 
 @db.command("forget-secrets")
@@ -151,6 +170,7 @@ def forget_secrets(
     data_folder: Folder = None,
     database: DatabaseUrl = None,
     sure: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Delete the secrets that no key in the file of keys opens, because theirs is lost; the others stay."""
     from aliquot.settings import read_settings
@@ -160,10 +180,13 @@ def forget_secrets(
     with telling():
         settings = read_settings(data_folder=data_folder, database=database)
         keys = SecretKeys(settings.secret_keys(settings.data_folder))
+        if not sure and as_json:
+            raise ValueError("with --json nothing is asked: give --yes, too")
         if not sure:
             typer.confirm(f"Delete for ever what no key in {keys.path} opens?", abort=True)
         count = with_database(lambda opened: forget(opened, keys=keys), data_folder=data_folder, database=database)
-    print(f"deleted {count} secrets; their owners have to store them again")
+    words = f"deleted {count} secrets; their owners have to store them again"
+    print_result({"secrets": count}, words=words, as_json=as_json)
 
 
 async def _checked(opened: "Database") -> tuple[list[str], list["Row[Any]"]]:

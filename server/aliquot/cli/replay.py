@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from aliquot.cli.stopped_server import AsJson, DatabaseUrl, Folder, telling, with_database
+from aliquot.cli.connection.options import AsJson
+from aliquot.cli.stopped_server import DatabaseUrl, Folder, telling, with_database
 
 if TYPE_CHECKING:
     from aliquot.core.policy import Policy

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from aliquot.cli.connection.asking import connected
-from aliquot.cli.connection.options import AtServer, InCluster, TokenFile
+from aliquot.cli.connection.options import AsJson, AtServer, InCluster, TokenFile
+from aliquot.cli.connection.printing import print_json
 
 if TYPE_CHECKING:
     from aliquot.client import BlockingClient
@@ -62,18 +63,20 @@ def export(
     cluster: InCluster = None,
     server: AtServer = None,
     token_file: TokenFile = None,
+    as_json: AsJson = False,
 ) -> None:
     """Write cluster_state.json, job_queue.json, orchestrator_state.json and gpu_allocation.json.
 
     Each file is replaced as a whole: who reads it sees the old one or the new one, never a half.
+    With --json one object each time.
     """
     pause_s = None if every is None else seconds(every)
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
         if pause_s is None:
-            write_files(folder, read_state(client))
+            _write(client, folder, as_json=as_json)
             return
         while True:
-            _write_if_it_answers(client, folder)
+            _write_if_it_answers(client, folder, as_json=as_json)
             time.sleep(pause_s)
 
 
@@ -118,12 +121,20 @@ def write_files(folder: Path, files: dict[str, Any]) -> None:
         partial.rename(folder / name)
 
 
-def _write_if_it_answers(client: "BlockingClient", folder: Path) -> None:
+def _write(client: "BlockingClient", folder: Path, *, as_json: bool) -> None:
+    files = read_state(client)
+    write_files(folder, files)
+    if as_json:
+        written = [{"path": str(folder / name), "revision": content["revision"]} for name, content in files.items()]
+        print_json({"files": written})
+
+
+def _write_if_it_answers(client: "BlockingClient", folder: Path, *, as_json: bool) -> None:
     """A server that is restarted is waited for; the files stay as they are meanwhile."""
     from aliquot.client.failures import ServerUnreachable, UnexpectedAnswer
 
     try:
-        write_files(folder, read_state(client))
+        _write(client, folder, as_json=as_json)
     except (ServerUnreachable, UnexpectedAnswer) as error:
         print(error, file=sys.stderr, flush=True)
 

@@ -19,7 +19,6 @@ DatabaseUrl = Annotated[
     str | None,
     typer.Option(help="The database, if it is not the one in the data folder: sqlite:///FILE or PostgreSQL."),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON value.")]
 
 
 def with_database(

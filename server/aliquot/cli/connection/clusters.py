@@ -10,7 +10,7 @@ from typer import Argument, Option
 
 from aliquot.cli.connection.asking import usage
 from aliquot.cli.connection.options import AsJson
-from aliquot.cli.connection.printing import cells, console, print_json, table
+from aliquot.cli.connection.printing import cells, console, print_json, print_result, table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,7 +35,7 @@ def list_clusters(as_json: AsJson = False) -> None:
 
     found = _read()
     if as_json:
-        print_json([{"name": one.name, "url": one.url, "is_default": one.is_default} for one in found])
+        print_json([_plain(one) for one in found])
     elif not found:
         print(f"{clusters_file()} names none; `aliquot clusters add NAME URL --key-file FILE` does")
     else:
@@ -47,7 +47,14 @@ def list_clusters(as_json: AsJson = False) -> None:
 
 
 @clusters.command("add")
-def add(name: Name, url: Url, key_file: KeyFile, ca_file: CaFile = None, default: Default = False) -> None:
+def add(
+    name: Name,
+    url: Url,
+    key_file: KeyFile,
+    ca_file: CaFile = None,
+    default: Default = False,
+    as_json: AsJson = False,
+) -> None:
     """Give a server a name; one of that name is replaced, and stays the default if it is."""
     from aliquot.client.places import Cluster
 
@@ -57,22 +64,25 @@ def add(name: Name, url: Url, key_file: KeyFile, ca_file: CaFile = None, default
     is_default = default or not any(one.is_default for one in others)
     made = Cluster(name=name, url=url, key_file=_absolute(key_file), ca_file=ca_file and _absolute(ca_file))
     _write([*others, made], default=name if is_default else None)
+    _tell(_known(name, _read()), as_json=as_json)
 
 
 @clusters.command("use")
-def use(name: Name) -> None:
+def use(name: Name, as_json: AsJson = False) -> None:
     """Take this one where none is named."""
     found = _read()
     _known(name, found)
     _write(found, default=name)
+    _tell(_known(name, _read()), as_json=as_json)
 
 
 @clusters.command("remove")
-def remove(name: Name) -> None:
+def remove(name: Name, as_json: AsJson = False) -> None:
     """Forget a name; the key's file stays."""
     found = _read()
-    _known(name, found)
+    gone = _known(name, found)
     _write([one for one in found if one.name != name], default=None)
+    _tell(gone, as_json=as_json)
 
 
 def _read() -> "list[Cluster]":
@@ -85,9 +95,11 @@ def _read() -> "list[Cluster]":
         usage(str(error))
 
 
-def _known(name: str, found: "Sequence[Cluster]") -> None:
-    if name not in {one.name for one in found}:
+def _known(name: str, found: "Sequence[Cluster]") -> "Cluster":
+    known = next((one for one in found if one.name == name), None)
+    if known is None:
         usage(f"there is no cluster {name}; `aliquot clusters list` shows those that there are")
+    return known
 
 
 def _write(found: "Sequence[Cluster]", *, default: str | None) -> None:
@@ -107,7 +119,16 @@ def _write(found: "Sequence[Cluster]", *, default: str | None) -> None:
     with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
         file.write("\n".join(lines))
     fresh.replace(path)
-    print(f"{path} is written")
+
+
+def _tell(changed: "Cluster", *, as_json: bool) -> None:
+    from aliquot.client.places import clusters_file
+
+    print_result(_plain(changed), words=f"{clusters_file()} is written", as_json=as_json)
+
+
+def _plain(one: "Cluster") -> dict[str, object]:
+    return {"name": one.name, "url": one.url, "is_default": one.is_default}
 
 
 def _absolute(path: Path) -> Path:

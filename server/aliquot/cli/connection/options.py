@@ -1,4 +1,4 @@
-"""Options of every command that asks a server."""
+"""Options of every command that asks a server, and the one of all that end with a result."""
 
 from pathlib import Path
 from typing import Annotated
@@ -41,4 +41,4 @@ TokenFile = Annotated[
         rich_help_panel=_PANEL,
     ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, with the names of the GraphQL schema.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, with names as in GraphQL.")]

@@ -24,6 +24,14 @@ def print_json(value: Any) -> None:
     print(msgspec.json.encode(value).decode(), flush=True)
 
 
+def print_result(result: Any, *, words: str, as_json: bool) -> None:
+    """Print what a command came to, as one JSON value or in words."""
+    if as_json:
+        print_json(result)
+    else:
+        print(words)
+
+
 def console() -> "Console":
     """Where tables go."""
     from rich.console import Console
