@@ -1,0 +1,120 @@
+"""Owners hear that their sessions are to make room: for whom, by what right, and nobody else hears it."""
+
+from typing import Any, Final
+
+import pytest
+
+from aliquot.core.plan import Eviction, Plan
+from aliquot.service.administration import Administration
+from aliquot.service.notices.receivers import Receiver
+from aliquot_schema.ids import SessionId, UserId, task_id
+from aliquot_schema.notices import NoticeKind, Severity, Subscriber
+from aliquot_schema.sessions import PreemptionCause
+from aliquot_schema.states import SessionState
+from notices_stage import Notices, notices
+from service_bench import agent
+from service_stage import CALLER
+
+pytestmark = pytest.mark.anyio
+
+ANN: Final = UserId("ann")
+OPS: Final = Receiver(name="ops", kind="webhook")
+OWNERS: Final = Receiver(name="owners", kind="webhook", tells_alerts=False, tells_owners=True)
+MAIL: Final = Receiver(name="mail", kind="email", tells_alerts=False, tells_owners=True)
+OTHER: Final = SessionId("ses_other")
+AFTER: Final = "; it is stopped at the end of its grace, and queued again"
+CAUSES: Final = {
+    PreemptionCause.PRIORITY: "for a session of a higher priority",
+    PreemptionCause.QUOTA: "for the owner of the quota that it ran on",
+    PreemptionCause.DRAIN: "because its agent is drained",
+}
+
+
+async def runs(on: Notices, **asked: Any) -> SessionId:
+    await on.tell()
+    session_id = await on.on.submit(**asked)
+    await on.on.advance()
+    return session_id
+
+
+async def makes_room(
+    on: Notices,
+    session_id: SessionId,
+    *,
+    cause: PreemptionCause = PreemptionCause.PRIORITY,
+    by_session: SessionId | None = OTHER,
+) -> None:
+    """Carry out a plan that asks a session to make room for one of ben's, and tell of it."""
+    eviction = Eviction(
+        session_id=session_id,
+        version=on.on.session(session_id).version,
+        cause=cause,
+        by_session=by_session,
+        by_user=UserId("ben"),
+        grace_ms=60_000,
+    )
+    await on.on.allocator.carry_out(Plan(evictions=(eviction,)))
+    assert on.on.session(session_id).state is SessionState.PREEMPTING
+    await on.tell()
+
+
+async def likes(on: Notices, *kinds: NoticeKind) -> None:
+    subscriber = Subscriber(id=ANN, email="ann@example.org", notify=kinds)
+    await on.on.journal.transact(lambda draft: draft.put(subscriber, "changed"), actor=ANN)
+
+
+@pytest.mark.parametrize("cause", PreemptionCause)
+@pytest.mark.parametrize(("by_session", "by"), [(OTHER, " (ses_other of ben)"), (None, "")])
+async def test_the_owner_hears_by_what_right_and_for_whom(
+    cause: PreemptionCause, by_session: SessionId | None, by: str
+) -> None:
+    async with notices(OWNERS, OPS) as on:
+        session = await runs(on, name="train")
+        await makes_room(on, session, cause=cause, by_session=by_session)
+        (letter,) = on.boxes["owners"].letters
+        (told,) = letter.notices
+        assert (letter.user, told.kind, told.severity, told.subject) == (
+            ANN,
+            NoticeKind.SESSION_PREEMPTED,
+            Severity.INFO,
+            session,
+        )
+        assert told.words == f"train ({session}) is to make room, {CAUSES[cause]}{by}{AFTER}"
+        assert on.boxes["ops"].letters == []
+
+
+async def test_a_drain_by_an_operator_is_told_once_and_the_end_of_the_attempt_is_not() -> None:
+    async with notices(OWNERS) as on:
+        session = await runs(on)
+        office = Administration(state=on.on.state, journal=on.on.journal, clock=on.on.clock)
+        await office.drain_agent(CALLER, "a", note=None, evicts=True)
+        await on.tell()
+        await on.on.settle()
+        on.on.executor.ends(on.on.live()[0], code=None, signal=15)  # type: ignore[arg-type]  # a kernel's id
+        await on.on.settle()
+        await on.tell()
+        assert on.on.session(session).state is SessionState.QUEUED
+        assert on.boxes["owners"].words == [
+            [f"{session} is to make room, {CAUSES[PreemptionCause.DRAIN]}{AFTER}"],
+        ]
+
+
+async def test_who_says_nothing_hears_and_who_leaves_it_out_does_not() -> None:
+    async with notices(OWNERS, MAIL, agents=[agent("a", devices=3)]) as on:
+        first, second, third = [await runs(on) for _ in range(3)]
+        await makes_room(on, first)
+        assert (len(on.boxes["owners"].letters), on.boxes["mail"].letters) == (1, [])
+        await likes(on, NoticeKind.SESSION_PREEMPTED)
+        await makes_room(on, second)
+        (letter,) = on.boxes["mail"].letters
+        assert (letter.email, letter.notices[0].subject) == ("ann@example.org", second)
+        await likes(on, NoticeKind.SESSION_FAILED)
+        await makes_room(on, third)
+        assert (len(on.boxes["owners"].letters), len(on.boxes["mail"].letters)) == (2, 1)
+
+
+async def test_a_task_of_an_array_that_makes_room_is_not_told() -> None:
+    async with notices(OWNERS) as on:
+        array = await runs(on, array="0-1")
+        await makes_room(on, task_id(array, index=0))
+        assert on.boxes["owners"].letters == []
