@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated, Final
 
-from typer import Argument, Option
+from typer import Argument, Context, Option
 
 _WHAT: Final = "What it needs"
 _WHERE: Final = "Where it runs"
@@ -11,14 +11,14 @@ _WHEN: Final = "When it runs, and how long"
 _TOLD: Final = "What it is called"
 
 
-def _recent_sessions() -> list[str]:
-    """For completion in a shell: it has to be fast, and silent when there is no server."""
+def _recent_sessions(context: Context) -> list[str]:
+    """For completion in a shell, of the server that is named so far: fast, and silent when there is none."""
     from aliquot.client import BlockingClient, ClientFailure, find_place
     from aliquot_schema.errors import AliquotError
 
     try:
-        place = find_place()
-        with BlockingClient(place.url, place.token, timeout_s=1.0) as client:
+        place = find_place(**{name: context.params.get(name) for name in ("cluster", "server", "token_file")})
+        with BlockingClient(place.url, place.token, timeout_s=1.0, ca_file=place.ca_file) as client:
             return [edge.node.id for edge in client.sessions(first=20).edges]
     except (ClientFailure, AliquotError, OSError):
         return []
