@@ -48,6 +48,8 @@ async def test_passes_with_work_outside_replay_without_a_difference(place: Place
         course.service.journal.listeners.append(lambda event: kinds.add(event.kind))
         admin = course.service.administration
         await admin.update_policy(OPERATOR, {"order": "fair_share"}, None)
+        for lease in (60.0, 3600.0):  # later on there may be nothing left to give, and so nothing to hold on to
+            await course.service.outside.allocate(ANN, NewOutside(job_id="job 1", gpu_count="0.5", lease=lease))
         for number in takewhile(lambda number: number < ROUNDS or not (kinds >= EVENTS and seen >= ANSWERS), count()):
             seen.add(await act(course))
             for _ in range(4):
