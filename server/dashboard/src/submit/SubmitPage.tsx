@@ -7,7 +7,7 @@ import { loadCluster } from "../cluster/loading";
 import type { Agent } from "../cluster/nodes";
 import { SubmitDocument } from "../generated/graphql";
 import { loadSession } from "../session/loading";
-import { formOf } from "./again";
+import { formOf, leftOutOf } from "./again";
 import { ConfinementFields } from "./ConfinementFields";
 import { EMPTY, requestOf, wrongsOf, type Field, type Form, type Wrongs } from "./form";
 import { MoreFields } from "./MoreFields";
@@ -38,7 +38,7 @@ interface Objection {
 
 /** Asks for a session. What is wrong is said while it is typed. */
 export default function SubmitPage() {
-  const { form, setForm, isAgain } = useForm();
+  const { form, setForm, leftOut } = useForm();
   const [touched, setTouched] = useState<ReadonlySet<Field>>(new Set());
   const [refusal, setRefusal] = useState<Objection | null>(null);
   const [isBusy, setBusy] = useState(false);
@@ -75,9 +75,7 @@ export default function SubmitPage() {
       }}
     >
       <h1>Submit a session</h1>
-      {isAgain ? (
-        <p className="note">It is filled in from another session, but for its secrets and limits: name them again.</p>
-      ) : null}
+      {leftOut ? <p className="note">{againWords(leftOut)}</p> : null}
       <div className="submit-parts">
         <section className="panel stack" aria-label="What to run">
           <Text
@@ -123,14 +121,26 @@ function useForm() {
   const [search] = useSearchParams();
   const from = search.get("from");
   const [form, setForm] = useState<Form>(EMPTY);
+  const [leftOut, setLeftOut] = useState<readonly string[] | null>(null);
   useEffect(() => {
     if (!from) return;
     loadSession(from).then(
-      ({ session }) => session && setForm(formOf(session)),
+      ({ session }) => {
+        if (!session) return;
+        setForm(formOf(session));
+        setLeftOut(leftOutOf(session));
+      },
       () => undefined,
     );
   }, [from, setForm]);
-  return { form, setForm, isAgain: from !== null };
+  return { form, setForm, leftOut: from ? leftOut : null };
+}
+
+/** Secrets and limits are not told of any session, so that it is not known whether it had some. */
+function againWords(leftOut: readonly string[]): string {
+  const untold = "Its secrets and limits are not told: name them again, if it had some.";
+  const known = leftOut.length ? ` This form does not carry its ${leftOut.join("; ")}.` : "";
+  return `It is filled in from another session.${known} ${untold}`;
 }
 
 async function asked(form: Form): Promise<{ id: string } | Objection> {

@@ -5,15 +5,15 @@ import { EMPTY, type Form } from "./form";
 /** What a session that demands a sandbox asks of its agents. */
 const SANDBOX_LABEL = "aliquot.sandbox";
 
-/** The form that asks for the same once more. Limits and secrets are not told of a session: they are to be said again. */
+/** The form that asks for the same once more, as far as it has fields; `leftOutOf` says what it has none for. */
 export function formOf(session: Session): Form {
   const slots = new Map(session.slots.map(({ slot, amount }) => [slot, amount]));
-  const accelerators = [...slots.keys()].find((slot) => slot !== "cpu" && slot !== "mem") ?? "";
+  const accelerator = acceleratorsOf(session)[0] ?? "";
   return {
     ...EMPTY,
     command: commandOf(session.command),
-    slot: accelerators,
-    amount: slots.get(accelerators) ?? "",
+    slot: accelerator,
+    amount: slots.get(accelerator) ?? "",
     kernels: String(session.cluster_size),
     cpu: slots.get("cpu") ?? "",
     mem: slots.get("mem") ?? "",
@@ -25,6 +25,7 @@ export function formOf(session: Session): Form {
     retries: String(session.max_retries),
     project: session.project,
     pool: session.pool,
+    array: indicesOf(session),
     environment: session.environment.map(({ name, value }) => `${name}=${value}`).join("\n"),
     folder: session.working_directory ?? "",
     isPreemptible: session.preemptible,
@@ -32,6 +33,50 @@ export function formOf(session: Session): Form {
   };
 }
 
+/** What the session has and the form does not carry, in words. */
+export function leftOutOf(session: Session): string[] {
+  const labels = session.labels.filter(({ name }) => name !== SANDBOX_LABEL);
+  const parts: readonly (readonly [string, readonly string[]])[] = [
+    ["slots", acceleratorsOf(session).slice(1)],
+    ["models", session.models],
+    ["preferred models", session.preferred_models],
+    ["labels", labels.map(({ name, value }) => `${name}=${value}`)],
+    ["preferred labels", session.preferred_labels.map(({ name, value }) => `${name}=${value}`)],
+    ["tags", session.tags.map(({ name, value }) => `${name}=${value}`)],
+    ["run id", known(session.run_id)],
+    ["sessions that it waits for:", counted(session.depends_on)],
+    ["smaller requests to settle for:", counted(session.fallbacks)],
+    ["tasks at one time at most:", known(session.tasks?.max_parallel)],
+    ["checkpoint signal", known(session.checkpoint_signal)],
+    ["seconds of grace:", known(session.grace)],
+    ["what is hidden from you:", session.hidden],
+  ];
+  const named = parts.flatMap(([what, values]) => (values.length ? [`${what} ${values.join(", ")}`] : []));
+  return session.retries_own_failures ? [...named, "a retry when the command itself fails"] : named;
+}
+
+function acceleratorsOf({ slots }: Session): string[] {
+  return slots.map(({ slot }) => slot).filter((slot) => slot !== "cpu" && slot !== "mem");
+}
+
+/** All tasks of an array, wherever each of them is; a task by itself is asked for without the others. */
+function indicesOf({ tasks }: Session): string {
+  if (!tasks) return "";
+  const { waiting, active, completed, failed, canceled } = tasks;
+  return [waiting, active, completed, failed, canceled]
+    .map(({ indices }) => indices)
+    .filter((indices) => indices !== "")
+    .join(",");
+}
+
+function known(value: string | number | null | undefined): string[] {
+  return value === null || value === undefined ? [] : [String(value)];
+}
+
 function seconds(value: number | null): string {
   return value === null ? "" : `${value}s`;
+}
+
+function counted(list: readonly unknown[]): string[] {
+  return list.length ? [String(list.length)] : [];
 }
