@@ -1,9 +1,11 @@
 """What a server says without agents, and when one of its agents is restarted under it."""
 
 import asyncio
+import logging
 import os
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -55,10 +57,20 @@ async def test_the_map_is_the_same_after_an_agent_was_restarted() -> None:
         await until_map(client, agent_id, IDLE)
 
 
+@contextmanager
+def own_process() -> Iterator[None]:
+    """A server takes its process for its own, and leaves it as it is when it ends."""
+    access, turns_s = logging.getLogger("uvicorn.access"), sys.getswitchinterval()
+    handlers, propagates = access.handlers[:], access.propagate
+    yield
+    sys.setswitchinterval(turns_s)
+    access.handlers, access.propagate = handlers, propagates
+
+
 @asynccontextmanager
 async def served() -> AsyncIterator[tuple[Server, Client]]:
     """A server in this process, so that its agents can be got at, behind a real listener."""
-    with TemporaryDirectory() as folder:
+    with own_process(), TemporaryDirectory() as folder:
         os.chmod(folder, 0o711)  # jobs may run as another account
         settings = read_settings(data_folder=Path(folder), port=0, accelerators=(TWO_GPUS,))
         async with serving(settings) as server:
