@@ -1,4 +1,4 @@
-"""GraphiQL: its own build, a query and a subscription, and nothing from anywhere else."""
+"""GraphiQL: its own build, its menu of examples, and nothing from anywhere else."""
 
 from contextlib import suppress
 
@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("playwright.async_api", reason="playwright drives the browser")
 
-from playwright.async_api import Browser, expect
+from playwright.async_api import Browser, Page, expect
 
 from aliquot.cli.main_job.own_server import OwnServer
 from browser_tab import signed_in
@@ -15,8 +15,10 @@ from e2e_sessions import submit
 pytestmark = pytest.mark.anyio
 
 EVENTS_MAX = 10
-IDLE = r"a11c0000-0001-4000-8000-000000000000\": \"0.00\""
+IDLE = r"a11c0000-0001-4000-8000-000000000000\":\"0.00\""
 """The map is a JSON string in JSON; a device that nobody holds is in it."""
+SHOWS = "text => document.querySelector('.result-window')?.innerText.replace(/\\s/g, '').includes(text)"
+"""Lines are folded where the window ends."""
 
 
 @pytest.mark.parametrize("address", ["/graphiql", "/graphql"])
@@ -25,17 +27,48 @@ async def test_the_first_query_answers(browser: Browser, demo: OwnServer, addres
         page = await tab.open(address)
         await expect(page.locator(".graphiql-query-editor")).to_contain_text("gpu_alloc_map")
         await page.get_by_role("button", name="Execute query").click()
-        await expect(page.locator(".result-window")).to_contain_text(IDLE)
+        await page.wait_for_function(SHOWS, arg=IDLE)
+
+
+@pytest.mark.parametrize(
+    ("group", "title", "field", "answer"),
+    [
+        ("Sessions", "find sessions", "gpus_desc", '"total_count"'),
+        ("Change a session", "release", "release_session", "ReleaseSessionSuccess"),
+        ("Change a session", "retry", "retry_session", "RetrySessionSuccess"),
+        ("Steer agents", "label", "label_agent", "AgentChangeSuccess"),
+        ("Live", "log", "session_logs", '"next_offset"'),
+        ("Live", "devices live", "device_updates", '"gpu_alloc_map"'),
+    ],
+)
+async def test_an_example_is_ready_when_chosen(
+    browser: Browser, demo: OwnServer, group: str, title: str, field: str, answer: str
+) -> None:
+    """What it needs is filled in; a session that is not there yet is submitted."""
+    async with signed_in(browser, demo) as tab:
+        page = await tab.open("/graphiql")
+        await _choose(page, group, title, field)
+        await page.get_by_role("button", name="Execute query").click()
+        await expect(page.locator(".result-window")).to_contain_text(answer)
+
+
+async def test_what_somebody_has_edited_keeps_its_tab(browser: Browser, demo: OwnServer) -> None:
+    async with signed_in(browser, demo) as tab:
+        page = await tab.open("/graphiql")
+        tabs = page.locator(".graphiql-tabs [role=tab]")
+        await _choose(page, "Cluster", "doctor", "differences")
+        await expect(tabs).to_have_count(1)
+        await page.locator(".graphiql-query-editor .view-lines").click()
+        await page.keyboard.type("# mine ")
+        await expect(page.locator(".graphiql-query-editor")).to_contain_text("# mine")
+        await _choose(page, "Cluster", "me", "unix_name")
+        await expect(tabs).to_have_count(2)
 
 
 async def test_a_subscription_tells_of_what_happens(browser: Browser, demo: OwnServer) -> None:
     async with signed_in(browser, demo) as tab, demo.client() as client:
         page = await tab.open("/graphiql")
-        await expect(page.locator(".graphiql-query-editor")).to_contain_text("gpu_alloc_map")
-        await page.get_by_role("tab", name="Events").click()
-        await expect(page.locator(".graphiql-query-editor")).to_contain_text("queue_updates")
-        # The editor reads what it shows a moment later, and keeps it then; who presses sooner runs the tab before.
-        await page.wait_for_function("() => localStorage.getItem('graphiql:query')?.includes('queue_updates')")
+        await _choose(page, "Live", "queue live", "queue_updates")
         await page.get_by_role("button", name="Execute query").click()
         # It tells of what happens from now on, and nothing says when it is in place: events are made until one is told.
         for _ in range(EVENTS_MAX):
@@ -54,3 +87,14 @@ async def test_a_stranger_is_asked_for_the_token_first(browser: Browser, demo: O
     await page.keyboard.press("Enter")
     await expect(page.locator(".graphiql-query-editor")).to_contain_text("gpu_alloc_map")
     await context.close()
+
+
+async def _choose(page: Page, group: str, title: str, field: str) -> None:
+    # It is complete when its tab is there.
+    await expect(page.locator(".graphiql-query-editor")).to_contain_text("{")
+    menu = page.locator(".examples details").filter(has=page.locator("summary", has_text=group))
+    if await menu.get_attribute("open") is None:
+        await menu.locator("summary").click()
+    await menu.get_by_role("button", name=title, exact=True).click()
+    # The editor reads what it shows a moment later, and keeps it then; who presses sooner runs what was there before.
+    await page.wait_for_function("field => localStorage.getItem('graphiql:query')?.includes(field)", arg=field)

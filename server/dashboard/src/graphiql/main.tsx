@@ -2,10 +2,13 @@ import "graphiql/setup-workers/vite";
 import "graphiql/style.css";
 import "./graphiql.css";
 import { createGraphiQLFetcher } from "@graphiql/toolkit";
-import { GraphiQL } from "graphiql";
+import { GraphiQL, HISTORY_PLUGIN } from "graphiql";
 import { createClient } from "graphql-ws";
-import { createRoot } from "react-dom/client";
-import { EXAMPLES } from "./examples";
+import { createRoot, type Root } from "react-dom/client";
+import { ask } from "./asking";
+import { ExamplesIcon, ExamplesPane } from "./ExamplesPane";
+import { FIRST } from "./examples";
+import { filled } from "./filling";
 
 const url = `${location.origin}/graphql`;
 const fetcher = createGraphiQLFetcher({
@@ -14,7 +17,10 @@ const fetcher = createGraphiQLFetcher({
 });
 // GraphiQL keeps its tabs from visit to visit; at the first, the editor of variables must be told what the tab has.
 const isFirstVisit = localStorage.getItem("graphiql:tabState") === null;
-const tabs = EXAMPLES.map(({ query, variables }) => ({ query, variables: variables ?? "" }));
+// The menu is narrow: what it opens is what people read. Who draws the border elsewhere keeps that.
+if (isFirstVisit) localStorage.setItem("graphiql:docExplorerFlex", "0.22");
+const EXAMPLES_PLUGIN = { title: "Examples", icon: ExamplesIcon, content: ExamplesPane };
+const PLUGINS = [HISTORY_PLUGIN, EXAMPLES_PLUGIN];
 
 const isKnown = document.querySelector<HTMLMetaElement>('meta[name="aliquot-user"]')?.content;
 const root = document.getElementById("root");
@@ -22,13 +28,20 @@ if (!isKnown) {
   // Signing in is the dashboard's; it comes back here afterwards.
   location.assign("/?next=/graphiql");
 } else if (root) {
-  createRoot(root).render(
+  void show(createRoot(root));
+}
+
+async function show(page: Root) {
+  const query = FIRST?.query ?? "";
+  const variables = isFirstVisit ? await filled(FIRST?.variables ?? "", ask) : "";
+  page.render(
     <GraphiQL
       fetcher={fetcher}
-      defaultTabs={tabs}
-      defaultQuery={EXAMPLES[0]?.query ?? ""}
+      plugins={PLUGINS}
+      defaultTabs={[{ query, variables }]}
+      defaultQuery={query}
       defaultEditorToolsVisibility="variables"
-      {...(isFirstVisit ? { initialVariables: EXAMPLES[0]?.variables ?? "" } : {})}
+      {...(isFirstVisit ? { initialVariables: variables, visiblePlugin: EXAMPLES_PLUGIN } : {})}
     >
       <GraphiQL.Logo>
         <a href="/">Aliquot</a>

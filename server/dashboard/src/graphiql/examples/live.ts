@@ -1,0 +1,74 @@
+import type { Group } from "../example";
+
+export const LIVE: Group = {
+  name: "Live",
+  examples: [
+    {
+      title: "queue live",
+      query: `# Every change of a session, live. Add (after: NUMBER) to go on after an event.
+subscription Events {
+  queue_updates {
+    event_number
+    kind
+    pending
+    session { id name state }
+  }
+}
+`,
+    },
+    {
+      title: "all events",
+      query: `# Everything that is recorded, live. Narrow it with kinds: ["..."]; change something to see it.
+subscription AllEvents {
+  events { number at kind entity_id actor fields { name before after } }
+}
+`,
+    },
+    {
+      title: "log",
+      query: `# The output of one rank, followed to its end.
+subscription Log($id: ID!) {
+  session_logs(id: $id) {
+    text
+    next_offset
+    at_end
+  }
+}
+`,
+      variables: `{ "id": "<newest session>" }`,
+    },
+    {
+      title: "session live",
+      query: `# One session: how it stands, then every change of it and of its kernels. Add after: NUMBER to go on.
+subscription SessionLive($id: ID!) {
+  session_updates(id: $id) {
+    event_number
+    kind
+    is_snapshot
+    session { state attempt exit_code }
+    kernel { rank state exit_code }
+  }
+}
+`,
+      variables: `{ "id": "<newest session>" }`,
+    },
+    {
+      title: "devices live",
+      query: `# All devices: how they stand, then what changes, at most four times a second.
+subscription DevicesLive {
+  device_updates {
+    number
+    is_snapshot
+    agents_gone
+    agents {
+      agent_id
+      gpu_alloc_map
+      devices { name used utilization_pct holders { user share } }
+      devices_gone
+    }
+  }
+}
+`,
+    },
+  ],
+};

@@ -1,0 +1,35 @@
+import type { Group } from "../example";
+
+export const OUTSIDE: Group = {
+  name: "GPUs without a session",
+  examples: [
+    {
+      title: "allocate_gpus",
+      query: `# Takes half a GPU for a job that runs elsewhere. The lease gives it back after a minute, if nobody renews it.
+mutation AllocateGpus {
+  allocate_gpus(input: { job_id: "from-graphiql", gpu_count: 0.5, lease: 60 }) {
+    __typename
+    ... on GpusAllocated { job_id session_id gpus { node_id gpu_id share memory_gb } expires_at renewed }
+    ... on Error { code message }
+  }
+}
+`,
+    },
+    {
+      title: "release_gpus",
+      query: `# Takes it as "allocate_gpus" does, or renews it, and gives it back.
+mutation ReleaseGpus {
+  allocate_gpus(input: { job_id: "from-graphiql", gpu_count: 0.5, lease: 60 }) {
+    __typename
+    ... on Error { code message }
+  }
+  release_gpus(job_id: "from-graphiql") {
+    __typename
+    ... on GpusAllocated { job_id gpu_ids }
+    ... on Error { code message }
+  }
+}
+`,
+    },
+  ],
+};

@@ -1,0 +1,54 @@
+import type { Group } from "../example";
+
+export const RULES: Group = {
+  name: "Policy and quotas",
+  examples: [
+    {
+      title: "policy and usage",
+      query: `# What the allocator decides by, and who has used what.
+query PolicyAndUsage {
+  policy { version order backfill placement weights { age fair short priority } }
+  usage { project user gpu_hours gpu_hours_month share }
+}
+`,
+    },
+    {
+      title: "change the policy",
+      query: `# Changes one setting of the policy, if nobody else did since. Filled in is what stands now: edit it to change it.
+mutation ChangePolicy($depth: Int!, $version: Int!) {
+  update_policy(input: { backfill_depth: $depth, expected_version: $version }) {
+    __typename
+    ... on PolicyChangeSuccess { policy { version backfill backfill_depth } }
+    ... on Error { code message }
+  }
+}
+`,
+      variables: `{ "depth": "<backfill depth>", "version": "<policy version>" }`,
+    },
+    {
+      title: "quotas",
+      query: `# What users and projects may hold, and what is theirs.
+query Quotas {
+  quotas { scope name version max_slots { slot amount } own_slots { slot amount } max_queued gpu_hours_per_month weight }
+}
+`,
+    },
+    {
+      title: "set and remove a quota",
+      query: `# Limits a project of a new name to one GPU at a time, and takes the limit back at once.
+mutation Quota($name: String!) {
+  set_quota(input: { scope: project, name: $name, max_slots: [{ slot: "cuda.device", amount: "1" }] }) {
+    __typename
+    ... on QuotaChangeSuccess { quota { name version max_slots { slot amount } } }
+    ... on Error { code message }
+  }
+  remove_quota(input: { scope: project, name: $name }) {
+    __typename
+    ... on Error { code message }
+  }
+}
+`,
+      variables: `{ "name": "<new name>" }`,
+    },
+  ],
+};

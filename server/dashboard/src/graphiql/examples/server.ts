@@ -1,0 +1,31 @@
+import type { Group } from "../example";
+
+export const SERVER: Group = {
+  name: "Server",
+  examples: [
+    {
+      title: "start placing",
+      query: `# Lets the server place sessions again after orchestrator_stop; if it does so already, nothing changes.
+mutation StartPlacing {
+  orchestrator_start(note: "from GraphiQL") {
+    __typename
+    ... on OrchestratorChangeSuccess { orchestrator { state changed_by note } }
+    ... on Error { code message }
+  }
+}
+`,
+    },
+    {
+      title: "copy the database",
+      query: `# Copies the database of the server to a file beside it, for a backup.
+mutation CopyDatabase {
+  copy_database {
+    __typename
+    ... on CopyDatabaseSuccess { path size_bytes }
+    ... on Error { code message }
+  }
+}
+`,
+    },
+  ],
+};

@@ -1,0 +1,55 @@
+"""GraphiQL's examples, and how its page fills them in, read from its sources."""
+
+import re
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import orjson
+
+from aliquot.clock import SystemClock
+from aliquot.service.projection_terms import moment
+
+FOLDER: Final = Path(__file__).parents[2] / "server" / "dashboard" / "src" / "graphiql"
+SOURCES: Final = {path.stem: path.read_text(encoding="utf-8") for path in sorted((FOLDER / "examples").glob("*.ts"))}
+ORDER: Final = [
+    found.lower() for found in re.findall(r"^  ([A-Z]+),$", (FOLDER / "examples.ts").read_text(encoding="utf-8"), re.M)
+]
+PLACES_TEXT: Final = (FOLDER / "places.ts").read_text(encoding="utf-8")
+LOOKUP: Final = re.findall(r"LOOKUP = `([^`]+)`", PLACES_TEXT)[0]
+PLACES: Final = dict(re.findall(r'"([^"]+)": "([^"]+)"', PLACES_TEXT.split("SUBMIT =")[0]))
+HOUR_US: Final = 3_600_000_000
+EXAMPLE: Final = re.compile(r'title: "([^"]+)",\s+query: `([^`]+)`,(?:\s+variables: `([^`]+)`,)?')
+
+
+class Example(NamedTuple):
+    """One of the menu; `variables` is empty or JSON with names in angle brackets."""
+
+    title: str
+    query: str
+    variables: str
+
+
+EXAMPLES: Final = [Example(*found) for group in ORDER for found in EXAMPLE.findall(SOURCES[group])]
+
+
+def filled(variables: str, found: dict[str, Any]) -> dict[str, Any]:
+    """Variables as the page makes them of the answer to LOOKUP."""
+
+    def value(written: re.Match[str]) -> str:
+        now = SystemClock().now_us()
+        moments = {
+            "now": moment(now).isoformat(),
+            "an hour ago": moment(now - HOUR_US).isoformat(),
+            "new name": f"example-{now}",
+        }
+        name = written[1]
+        return orjson.dumps(moments[name] if name in moments else _at(found, PLACES[name])).decode()
+
+    given: dict[str, Any] = orjson.loads(re.sub(r'"<([^>]+)>"', value, variables) or "{}")
+    return given
+
+
+def _at(found: Any, path: str) -> Any:
+    for step in path.split("."):
+        found = found[int(step) if step.isdigit() else step]
+    return found
