@@ -2,35 +2,25 @@
 
 import os
 import socket
-import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 import pytest
+from typer.testing import CliRunner
 
-from rest_server import RestServer, rest_server
+from aliquot.cli import main
+from rest_server import RestServer
 
-PATIENCE_S: Final = 25
-"""Less than the 30 s that other commands wait for an answer."""
 CLOSED: Final = "http://127.0.0.1:9"
 
 
 def _completed(home: Path, *words: str, **variables: str) -> list[str]:
     """What is offered for the word that comes next; nothing else may be said."""
-    line = " ".join(["aliquot", *words, ""])
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("ALIQUOT_", "XDG_"))}
-    asked = {"_ALIQUOT_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(len(words) + 1)}
-    done = subprocess.run(
-        [str(Path(sys.executable).with_name("aliquot"))],
-        env={**kept, "HOME": str(home), **asked, **variables},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-    )
-    assert (done.returncode, done.stderr) == (0, "")
+    hidden = {name: None for name in os.environ if name.startswith(("ALIQUOT_", "XDG_"))}
+    line = {"COMP_WORDS": " ".join(["aliquot", *words, ""]), "COMP_CWORD": str(len(words) + 1)}
+    asked = {**hidden, **line, "_ALIQUOT_COMPLETE": "complete_bash", "HOME": str(home), **variables}
+    done = CliRunner().invoke(main, [], env=asked, prog_name="aliquot")
+    assert (done.exit_code, done.stderr) == (0, "")
     return done.stdout.split()
 
 
@@ -40,24 +30,17 @@ def _clusters(home: Path, text: str) -> None:
     (folder / "clusters.toml").write_text(text)
 
 
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[RestServer]:
-    with rest_server(tmp_path / "server", "--stopped") as running:
-        yield running
-
-
-def test_sessions_of_the_server_that_is_named_are_offered(server: RestServer, tmp_path: Path) -> None:
-    with server.client() as http:
-        answer = http.post("/queue/submit", json={"command": "true"})
-        answer.raise_for_status()
-    there = {"ALIQUOT_SERVER": server.address, "ALIQUOT_TOKEN": server.token}
-    (found,) = _completed(tmp_path, "session", "show", **there)
-    assert found in answer.text
-    assert found.startswith("ses_")
-    elsewhere = {"ALIQUOT_SERVER": CLOSED, "ALIQUOT_TOKEN": server.token}
-    assert _completed(tmp_path, "session", "why", "--server", server.address, **elsewhere) == [found]
-    _clusters(tmp_path, f'[clusters.lab]\nurl = "{server.address}"\nkey = "{server.token}"\n')
-    assert _completed(tmp_path, "session", "cancel", "--cluster", "lab") == [found]
+def test_sessions_of_the_server_that_is_named_are_offered(demo_server: RestServer, tmp_path: Path) -> None:
+    address, token = demo_server.address, demo_server.token
+    with demo_server.client() as http:
+        made = http.post("/cluster/gpu-allocate", json={"job_id": "completed"}).raise_for_status().json()
+        http.post("/cluster/gpu-release", json={"job_id": "completed"}).raise_for_status()
+    there = {"ALIQUOT_SERVER": address, "ALIQUOT_TOKEN": token}
+    elsewhere = {"ALIQUOT_SERVER": CLOSED, "ALIQUOT_TOKEN": token}
+    _clusters(tmp_path, f'[clusters.lab]\nurl = "{address}"\nkey = "{token}"\n')
+    assert made["session_id"] in _completed(tmp_path, "session", "show", **there)
+    assert made["session_id"] in _completed(tmp_path, "session", "why", "--server", address, **elsewhere)
+    assert made["session_id"] in _completed(tmp_path, "session", "cancel", "--cluster", "lab")
     assert _completed(tmp_path, "session", "show", **{**there, "ALIQUOT_TOKEN": "wrong"}) == []
 
 

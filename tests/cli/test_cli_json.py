@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from aliquot.cli import main
 from aliquot.store.migration import HEAD
-from rest_server import RestServer, rest_server
+from rest_server import RestServer
 
 ENDLESS: Final = {
     "agent": "runs until it is told to stop",
@@ -73,15 +73,11 @@ def test_a_database_is_copied_and_moved(database: tuple[str, Path], tmp_path: Pa
     assert imported == {"events": 0, "passes": 0, "unwritten": 0}
 
 
-@pytest.fixture
-def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RestServer]:
-    with rest_server(tmp_path, "--stopped") as running:
-        monkeypatch.setenv("ALIQUOT_SERVER", running.address)
-        monkeypatch.setenv("ALIQUOT_TOKEN", running.token)
-        yield running
-
-
-def test_what_a_running_server_is_copied_and_written_to_is_named(server: RestServer, tmp_path: Path) -> None:
+def test_what_a_running_server_is_copied_and_written_to_is_named(
+    demo_server: RestServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ALIQUOT_SERVER", demo_server.address)
+    monkeypatch.setenv("ALIQUOT_TOKEN", demo_server.token)
     copied = _result("db", "copy")
     assert copied["size_bytes"] == Path(copied["path"]).stat().st_size
     written = _result("state", "export", tmp_path / "state")["files"]
