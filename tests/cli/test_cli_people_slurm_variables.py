@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from aliquot.cli.session.slurm_variables import known_at_submission, with_slurm_variables
+from aliquot.cli.session.slurm_variables import known_at_submission, with_slurm_variables, without_slurm_variables
 from aliquot.client.generated.inputs import CommandInput, CreateSessionInput, SlotAmountInput
 
 JOB = {
@@ -64,4 +64,61 @@ def test_what_is_known_at_submission() -> None:
         "SLURM_ARRAY_TASK_COUNT": "4",
         "SLURM_ARRAY_TASK_MIN": "3",
         "SLURM_ARRAY_TASK_MAX": "9",
+        "SLURM_ARRAY_TASK_STEP": "1",
     }
+
+
+@pytest.mark.parametrize(
+    ("array", "step"),
+    [("7", "1"), ("0-15", "1"), ("0,4,8,12", "4"), ("1,3,7", "1"), ("0-1,4-5", "1"), ("1,9", "8"), ("9,1,5", "4")],
+)
+def test_the_step_of_an_array(array: str, step: str) -> None:
+    wanted = CreateSessionInput(command=CommandInput(argv=["true"]), slots=[], array=array)
+    assert known_at_submission(wanted, folder="/")["SLURM_ARRAY_TASK_STEP"] == step
+
+
+WHOLE = {"CUDA_VISIBLE_DEVICES": "GPU-a,GPU-b", "ALIQUOT_SLOTS": '{"cpu": "1", "cuda.device": "2"}'}
+SHARES = WHOLE | {"ALIQUOT_SLOTS": '{"cuda.shares": "1.20"}'}
+APART = {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "1", "RANK": "1", "NODE_RANK": "1"}
+TOGETHER = {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "RANK": "1"}
+OF_GPUS = ("SLURM_GPUS", "SLURM_GPUS_ON_NODE", "SLURM_JOB_GPUS")
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        ({"CUDA_VISIBLE_DEVICES": "", "ALIQUOT_SLOTS": '{"cpu": "1"}'}, (None, None, None)),
+        ({}, (None, None, None)),
+        (WHOLE, ("2", "2", "GPU-a,GPU-b")),
+        (WHOLE | APART, ("4", "2", "GPU-a,GPU-b")),
+        (WHOLE | TOGETHER, ("4", "4", None)),
+        (WHOLE | GANG, ("12", "8", None)),
+        (SHARES, (None, "2", "GPU-a,GPU-b")),
+        (SHARES | APART, (None, "2", "GPU-a,GPU-b")),
+        (SHARES | TOGETHER, (None, None, None)),
+    ],
+)
+def test_gpus_are_said_where_they_are_known(more: dict[str, str], expected: tuple[str | None, ...]) -> None:
+    found = _variables(JOB | more)
+    assert tuple(found.get(name) for name in OF_GPUS) == expected
+
+
+@pytest.mark.parametrize(
+    ("more", "mebibytes", "tasks"),
+    [
+        ({}, None, "1"),
+        ({"ALIQUOT_MEMORY_BYTES": "0"}, None, "1"),
+        ({"ALIQUOT_MEMORY_BYTES": str(64 << 30)}, "65536", "1"),
+        ({"ALIQUOT_MEMORY_BYTES": str(1 << 30)} | APART, "1024", None),
+        ({"ALIQUOT_MEMORY_BYTES": str(1 << 30)} | TOGETHER, "2048", "2"),
+    ],
+)
+def test_memory_and_tasks_of_a_node(more: dict[str, str], mebibytes: str | None, tasks: str | None) -> None:
+    found = _variables(JOB | more)
+    assert (found.get("SLURM_MEM_PER_NODE"), found.get("SLURM_TASKS_PER_NODE")) == (mebibytes, tasks)
+
+
+def test_the_command_is_shown_without_the_variables_of_any_release() -> None:
+    shell, flag, prelude, name, *argv = with_slurm_variables(("sh", "-c", "true"))
+    assert without_slurm_variables((shell, flag, f"export SLURM_OLD=1\n{prelude}", name, *argv)) == tuple(argv)
+    assert without_slurm_variables(("/bin/sh", "-c", "true")) == ("/bin/sh", "-c", "true")

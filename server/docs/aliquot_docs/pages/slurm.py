@@ -45,6 +45,7 @@ AT_SUBMISSION: Final = (
     "SLURM_ARRAY_TASK_COUNT",
     "SLURM_ARRAY_TASK_MIN",
     "SLURM_ARRAY_TASK_MAX",
+    "SLURM_ARRAY_TASK_STEP",
 )
 """Those that are known when a session is submitted; a test holds it against the code."""
 
