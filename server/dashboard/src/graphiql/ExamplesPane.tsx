@@ -1,5 +1,5 @@
 import { useGraphiQL, useGraphiQLActions } from "@graphiql/react";
-import { useState } from "react";
+import { useRef, useState } from "react";
 import { ask } from "./asking";
 import type { Example } from "./example";
 import { GROUPS } from "./examples";
@@ -13,10 +13,15 @@ export function ExamplesPane() {
   const queryEditor = useGraphiQL((state) => state.queryEditor);
   const variableEditor = useGraphiQL((state) => state.variableEditor);
   const [chosen, setChosen] = useState("");
+  const latest = useRef("");
 
   async function choose({ title, query, variables }: Example) {
     setChosen(title);
-    const given = variables ? await filled(variables, ask) : "";
+    latest.current = title;
+    // With the server away it opens as it was written.
+    const given = variables ? await filled(variables, ask).catch(() => variables) : "";
+    // Filling in may take a while; who has chosen another one meanwhile wants that.
+    if (latest.current !== title) return;
     // An example as it was is given up for the next; what somebody has edited keeps its tab.
     if (!QUERIES.has(queryEditor?.getValue() ?? "")) addTab();
     queryEditor?.setValue(query);

@@ -33,7 +33,7 @@ if (!isKnown) {
 
 async function show(page: Root) {
   const query = FIRST?.query ?? "";
-  const variables = isFirstVisit ? await filled(FIRST?.variables ?? "", ask) : "";
+  const variables = isFirstVisit ? await filled(FIRST?.variables ?? "", ask).catch(() => FIRST?.variables ?? "") : "";
   page.render(
     <GraphiQL
       fetcher={fetcher}

@@ -57,7 +57,7 @@ mutation Cancel($id: ID!) {
     },
     {
       title: "retry",
-      query: `# Has a session run again that has ended, as a new attempt.
+      query: `# Has a session run again that has ended, as a new attempt, once its processes are gone.
 mutation Retry($id: ID!) {
   retry_session(input: { id: $id }) {
     __typename
