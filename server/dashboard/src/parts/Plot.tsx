@@ -1,6 +1,7 @@
 import { useEffect, useRef } from "react";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
+import { useColourScheme } from "../shell/theme";
 import { drawBands, type Band } from "./bands";
 
 interface Props {
@@ -27,6 +28,7 @@ export default function Plot({ label, times, names, series, top, barS, tokens, b
   const plot = useRef<uPlot | null>(null);
   const shown = useRef(bands);
   shown.current = bands;
+  const scheme = useColourScheme();
   const key = [...names, ...(tokens ?? [])].join("\n");
   useEffect(() => {
     const element = box.current;
@@ -74,8 +76,8 @@ export default function Plot({ label, times, names, series, top, barS, tokens, b
       sizes.disconnect();
       drawn.destroy();
     };
-    // The data come by the effect below: a plot is made once for its lines.
-  }, [key, top, barS]);
+    // The data come by the effect below: a plot is made once for its lines and for each choice of colours.
+  }, [key, top, barS, scheme]);
   useEffect(() => {
     plot.current?.setData([[...times], ...series.map((row) => [...row])]);
   }, [times, series]);

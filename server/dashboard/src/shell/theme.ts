@@ -1,20 +1,33 @@
-import { Observable } from "../api/observable";
+import { useSyncExternalStore } from "react";
+import { Observable, useObservable } from "../api/observable";
 
 export type Theme = "system" | "light" | "dark";
+const system = matchMedia("(prefers-color-scheme: dark)");
 const KEY = "aliquot.theme";
 
 export const theme = new Observable<Theme>(stored());
 
 export function setTheme(next: Theme): void {
   localStorage.setItem(KEY, next);
+  applyTheme(next);
   theme.set(next);
-  applyTheme();
 }
 
-export function applyTheme(): void {
-  const current = theme.get();
+/** Changes whenever what is drawn, and not styled, is to take other colours: by the button, or by the system. */
+export function useColourScheme(): string {
+  const chosen = useObservable(theme);
+  const isDark = useSyncExternalStore(hearSystem, () => system.matches);
+  return chosen === "system" && isDark ? "dark" : chosen;
+}
+
+export function applyTheme(current: Theme = theme.get()): void {
   if (current === "system") delete document.documentElement.dataset["theme"];
   else document.documentElement.dataset["theme"] = current;
+}
+
+function hearSystem(hear: () => void): () => void {
+  system.addEventListener("change", hear);
+  return () => system.removeEventListener("change", hear);
 }
 
 function stored(): Theme {

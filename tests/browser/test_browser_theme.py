@@ -1,0 +1,46 @@
+"""What is drawn takes other colours with the theme, by the button and by the system."""
+
+from typing import Final
+
+import pytest
+
+pytest.importorskip("playwright.async_api", reason="playwright drives the browser")
+
+from playwright.async_api import Browser
+
+from aliquot.cli.main_job.own_server import OwnServer
+from browser_tab import signed_in
+
+pytestmark = pytest.mark.anyio
+
+DRAWN_IN: Final = """
+(scheme) => {
+  const plots = [...document.querySelectorAll(".plot")].filter((plot) => plot.querySelector("canvas"));
+  const grid = (plot) => getComputedStyle(plot).borderColor.match(/\\d+/g).map(Number);
+  const has = (plot, [red, green, blue]) => {
+    const drawn = plot.querySelector("canvas");
+    const copy = new OffscreenCanvas(drawn.width, drawn.height).getContext("2d", { willReadFrequently: true });
+    copy.drawImage(drawn, 0, 0);
+    const { data } = copy.getImageData(0, 0, drawn.width, drawn.height);
+    for (let at = 0; at < data.length; at += 4)
+      if (data[at] === red && data[at + 1] === green && data[at + 2] === blue && data[at + 3] === 255) return true;
+    return false;
+  };
+  const fits = (plot) => (grid(plot)[0] > 128) === (scheme === "light") && has(plot, grid(plot));
+  return plots.length > 0 && plots.every(fits);
+}
+"""
+"""Whether the lines behind every plot have the colour of the theme that holds."""
+
+
+async def test_plots_are_drawn_anew_with_the_theme(browser: Browser, demo: OwnServer) -> None:
+    async with signed_in(browser, demo, color_scheme="light") as tab:
+        page = await tab.open("/usage")
+        await page.wait_for_function(DRAWN_IN, arg="light")
+        await page.get_by_role("button", name="Colours: system").click()
+        await page.get_by_role("button", name="Colours: light").click()
+        await page.wait_for_function(DRAWN_IN, arg="dark")
+        await page.get_by_role("button", name="Colours: dark").click()
+        await page.wait_for_function(DRAWN_IN, arg="light")
+        await page.emulate_media(color_scheme="dark")
+        await page.wait_for_function(DRAWN_IN, arg="dark")
