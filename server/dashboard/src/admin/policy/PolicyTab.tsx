@@ -10,13 +10,14 @@ import { Faults } from "../../parts/Faults";
 import { Text } from "../../parts/Text";
 import { carryOut } from "../../session/actions";
 import { Difference } from "./Difference";
-import { changesOf, GROUPS, inputOf, valuesOf, wrongsOf, type Setting, type Values } from "./settings";
+import { useDraft } from "./draft";
+import { GROUPS, inputOf, wrongsOf, type Setting } from "./settings";
 
 /** What the allocator decides by: changed together, after a look at the difference. */
 export function PolicyTab() {
   const live = useLive(async () => (await ask(PolicyDocument, {})).policy, "policy", { everyMs: 10_000 });
   if (!live.data) return <Faults of={live} />;
-  return <PolicyForm key={live.data.version} policy={live.data} refresh={live.refresh} />;
+  return <PolicyForm policy={live.data} refresh={live.refresh} />;
 }
 
 interface FormProps {
@@ -25,15 +26,13 @@ interface FormProps {
 }
 
 function PolicyForm({ policy, refresh }: FormProps) {
-  const before = valuesOf(policy);
-  const [draft, setDraft] = useState<Values>(before);
+  const { base, draft, setDraft, changes, isBehind, catchUp, putBack } = useDraft(policy);
   const [isLooking, setLooking] = useState(false);
-  const changes = changesOf(before, draft);
   const wrongs = wrongsOf(draft);
   const isWhole = Object.keys(wrongs).length === 0;
   const save = async () => {
     setLooking(false);
-    const input = inputOf(changes, policy.version);
+    const input = inputOf(changes, base.version);
     if (
       await carryOut(
         "The policy is changed, from the next pass on.",
@@ -46,16 +45,16 @@ function PolicyForm({ policy, refresh }: FormProps) {
     <div className="stack">
       <div className="row">
         <span className="quiet">
-          version {policy.version}
-          {policy.changed_at ? `, changed ${moment(policy.changed_at)}` : ", as it came"}
+          version {base.version}
+          {base.changed_at ? `, changed ${moment(base.changed_at)}` : ", as it came"}
         </span>
         <span className="end row">
-          <Button className="button" isDisabled={changes.length === 0} onPress={() => setDraft(before)}>
+          <Button className="button" isDisabled={changes.length === 0} onPress={putBack}>
             Put back
           </Button>
           <Button
             className="button main"
-            isDisabled={changes.length === 0 || !isWhole}
+            isDisabled={changes.length === 0 || !isWhole || isBehind}
             onPress={() => setLooking(true)}
           >
             {changes.length === 0
@@ -63,6 +62,16 @@ function PolicyForm({ policy, refresh }: FormProps) {
               : `Look at ${changes.length} ${changes.length === 1 ? "change" : "changes"} …`}
           </Button>
         </span>
+      </div>
+      <div role="status">
+        {isBehind ? (
+          <p className="note">
+            Version {policy.version} is there, saved by somebody else. What you typed is kept.{" "}
+            <Button className="button" onPress={catchUp}>
+              Put my changes on version {policy.version}
+            </Button>
+          </p>
+        ) : null}
       </div>
       <div className="groups">
         {GROUPS.map((group) => (
