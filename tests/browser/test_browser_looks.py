@@ -1,0 +1,54 @@
+"""A screen that shows the whole demo cluster, and what axe finds in views that a click leads to."""
+
+import pytest
+
+pytest.importorskip("playwright.async_api", reason="playwright drives the browser")
+
+from playwright.async_api import Browser, expect
+
+from aliquot.cli.main_job.own_server import OwnServer
+from aliquot.cli.main_job.queries import CANCEL
+from browser_tab import AXE, AXE_RUN, signed_in
+from e2e_sessions import submit
+
+pytestmark = pytest.mark.anyio
+
+SCREEN = {"width": 1440, "height": 900}
+HEIGHTS = "() => [document.documentElement.scrollHeight, innerHeight]"
+
+
+async def test_two_nodes_of_eight_devices_fit_a_screen(browser: Browser, demo: OwnServer) -> None:
+    async with signed_in(browser, demo, viewport=SCREEN) as tab:
+        page = await tab.open("/")
+        await expect(page.locator(".tile")).to_have_count(16)
+        high, room = await page.evaluate(HEIGHTS)
+        assert high <= room
+
+
+@pytest.mark.skipif(not AXE.is_file(), reason="axe-core is not installed; scripts/test installs it with Node")
+async def test_the_way_in_is_accessible(browser: Browser, demo: OwnServer) -> None:
+    context = await browser.new_context()
+    page = await context.new_page()
+    await page.goto(f"{demo.url}/login")
+    await page.get_by_role("button", name="Sign in").wait_for()
+    await page.evaluate(AXE.read_text(encoding="utf-8"))
+    assert await page.evaluate(AXE_RUN) == []
+    await context.close()
+
+
+@pytest.mark.skipif(not AXE.is_file(), reason="axe-core is not installed; scripts/test installs it with Node")
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_what_waits_runs_and_has_ended_is_accessible(browser: Browser, demo: OwnServer, scheme: str) -> None:
+    async with signed_in(browser, demo, color_scheme=scheme) as tab, demo.client() as client:
+        runs = await submit(client, "sleep 1000", {"cuda.shares": "0.5"}, name=f"runs-{scheme}")
+        waits = await submit(client, "true", {"cuda.device": "8"}, cluster_size=2, name=f"waits-{scheme}")
+        page = await tab.open(f"/sessions/{waits}")
+        await expect(page.get_by_role("heading", name=f"waits-{scheme}")).to_be_visible()
+        assert await tab.accessibility() == []
+        await client.change(CANCEL, {"id": waits})
+        await tab.open("/queue")
+        for view, name in (("Running", f"runs-{scheme}"), ("Ended", f"waits-{scheme}")):
+            await page.get_by_role("radio", name=view).click()
+            await expect(page.get_by_role("link", name=name)).to_be_visible()
+            assert await tab.accessibility() == []
+        await client.change(CANCEL, {"id": runs})
