@@ -1,6 +1,6 @@
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { Lines, plainOf, shownOf } from "../src/log/lines";
-import { found, next } from "../src/log/search";
+import { next, Search } from "../src/log/search";
 
 const texts = (lines: Lines) => Array.from({ length: lines.count }, (_, index) => lines.at(index).text);
 
@@ -49,7 +49,7 @@ test("what moves the cursor or sets a title is left out", () => {
 test("a search counts from the log's beginning and goes round", () => {
   const lines = new Lines(3);
   lines.append("Error 1\nfine\n\u001b[31merr\u001b[0mor 2\nerror 3\n");
-  const hits = found(lines, "error");
+  const hits = new Search(lines, "error").found();
   expect(hits).toEqual([2, 3]);
   expect([next(hits, -1, 1), next(hits, 2, 1), next(hits, 3, 1), next(hits, 2, -1), next([], 0, 1)]).toEqual([
     2,
@@ -58,4 +58,22 @@ test("a search counts from the log's beginning and goes round", () => {
     3,
     null,
   ]);
+});
+
+test("a search looks once at each line that has ended, while a million of them come", () => {
+  const lines = new Lines(1_000);
+  const search = new Search(lines, "7");
+  const looks = vi.spyOn(lines, "at");
+  const piece = Array.from({ length: 1_000 }, (_, number) => `line ${number}\n`).join("");
+  for (let round = 0; round < 1_000; round += 1) {
+    lines.append(piece);
+    search.found();
+    search.found();
+  }
+  expect(looks).toHaveBeenCalledTimes(1_000_000);
+  expect(search.found()).toEqual(new Search(lines, "7").found());
+  lines.append("8");
+  expect(search.found()).not.toContain(1_000_000);
+  lines.append("7");
+  expect(search.found()).toContain(1_000_000);
 });

@@ -7,7 +7,7 @@ import { tellAll } from "../parts/notices";
 import { save } from "../parts/saving";
 import { LogFollower, wholeLog, type LogState, type Which } from "./following";
 import { LogScroll } from "./LogScroll";
-import { found, next } from "./search";
+import { next, Search } from "./search";
 
 interface Props {
   readonly sessionId: string;
@@ -34,7 +34,8 @@ export function LogPanel({ sessionId, name, ranks, attempt }: Props) {
   const [isFollowing, setFollowing] = useState(true);
   const [text, setText] = useState("");
   const [at, setAt] = useState<number | null>(null);
-  const hits = useMemo(() => (follower ? found(follower.lines, text) : []), [follower, text, news]);
+  const search = useMemo(() => (follower ? new Search(follower.lines, text) : null), [follower, text]);
+  const hits = useMemo(() => search?.found() ?? [], [search, news]);
   const go = (step: 1 | -1) => {
     setFollowing(false);
     setAt(next(hits, at ?? (step === 1 ? -1 : Infinity), step));

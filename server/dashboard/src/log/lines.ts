@@ -30,6 +30,11 @@ export class Lines {
     return this.kept.length - this.start + (this.tail ? 1 : 0);
   }
 
+  /** How many of them have ended and stay as they are. */
+  get ended(): number {
+    return this.kept.length - this.start;
+  }
+
   /** The line at an index from 0 to count - 1; the last may not have ended yet. */
   at(index: number): Line {
     return this.kept[this.start + index] ?? { opening: this.opening, text: shownOf(this.tail) };

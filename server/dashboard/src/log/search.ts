@@ -1,14 +1,35 @@
 import { plainOf, type Lines } from "./lines";
 
-/** The numbers, from the log's beginning, of the kept lines that have the text in them; without regard to case. */
-export function found(lines: Lines, text: string): number[] {
-  const wanted = text.toLowerCase();
-  if (!wanted) return [];
-  const hits: number[] = [];
-  for (let index = 0; index < lines.count; index += 1) {
-    if (plainOf(lines.at(index)).toLowerCase().includes(wanted)) hits.push(lines.first + index);
+/** Looks for a text, without regard to case, and at each line that has ended only once. */
+export class Search {
+  private readonly wanted: string;
+  private hits: number[] = [];
+  /** The number of the first line that has not been looked at. */
+  private next = 0;
+
+  constructor(
+    private readonly lines: Lines,
+    text: string,
+  ) {
+    this.wanted = text.toLowerCase();
   }
-  return hits;
+
+  /** The numbers, from the log's beginning, of the kept lines that have it. */
+  found(): number[] {
+    if (!this.wanted) return [];
+    const { first, ended, count } = this.lines;
+    if ((this.hits[0] ?? first) < first) this.hits = this.hits.filter((hit) => hit >= first);
+    for (let number = Math.max(this.next, first); number < first + ended; number += 1) {
+      if (this.has(number - first)) this.hits.push(number);
+    }
+    this.next = first + ended;
+    const isInLast = count > ended && this.has(ended);
+    return isInLast ? [...this.hits, this.next] : [...this.hits];
+  }
+
+  private has(index: number): boolean {
+    return plainOf(this.lines.at(index)).toLowerCase().includes(this.wanted);
+  }
 }
 
 /** The hit after, or before, a line; round the end. */
