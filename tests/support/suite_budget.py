@@ -15,7 +15,7 @@ import pytest
 BUDGET_S: Final = {
     "core": 200,
     "schema": 20,
-    "service": 300,
+    "service": 240,
     "ledger": 290,
     "store": 180,
     "execution": 140,
@@ -28,7 +28,7 @@ BUDGET_S: Final = {
     "rest": 130,
     "architecture": 40,
     "benchmarks": 30,
-    "browser": 210,
+    "browser": 270,
     "simulation": 300,
     "load": 100,
     "docker": 110,
