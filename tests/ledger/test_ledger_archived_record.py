@@ -16,12 +16,11 @@ from aliquot.store.archive import past_holdings, sealed_files
 from aliquot.store.archive.folder import ArchiveFolder
 from aliquot.store.archive.history import DatabaseHistory
 from aliquot.store.archive.past_changes import PastSearch
-from aliquot.store.audit.following import follow_all
 from aliquot.store.audit.log import changes
 from aliquot.store.audit.tables import HOLDINGS
 from aliquot.store.store import DatabaseStore
 from aliquot.store.tables import EVENTS
-from ledger_course import LeapingClock, course_on
+from ledger_course import LeapingClock, two_terms
 from store_places import Place
 
 pytestmark = pytest.mark.anyio
@@ -31,15 +30,9 @@ ALL = Periods(sessions_us=DAY_US, events_us=DAY_US, ledger_us=DAY_US)
 
 @pytest.fixture
 async def store(place: Place) -> AsyncIterator[DatabaseStore]:
-    for seed in (1, 2):  # two terms: what came before the second one's checkpoint is replayed no more
-        async with course_on(place, seed=seed) as (course, running):
-            await course.until_written(running.ledger, len(await running.ledger.last(1000)) + 8)
-    opened = place.store()
-    await opened.open()
-    assert isinstance(opened, DatabaseStore)
-    await opened.write(follow_all)
-    yield opened
-    await opened.close()
+    """What came before the second term's checkpoint is replayed no more."""
+    async with two_terms(place, entries=8) as opened:
+        yield opened
 
 
 async def archive(store: DatabaseStore, folder: Path | None) -> None:

@@ -27,7 +27,7 @@ from aliquot.store.checking import faults
 from aliquot.store.store import DatabaseStore
 from aliquot.store.tables import EVENTS, SESSIONS
 from aliquot.store.verification import verified
-from ledger_course import LeapingClock, course_on
+from ledger_course import LeapingClock, course_on, two_terms
 from store_places import Place
 
 pytestmark = pytest.mark.anyio
@@ -43,16 +43,8 @@ def later(days: float) -> LeapingClock:
 
 @pytest.fixture
 async def store(place: Place) -> AsyncIterator[DatabaseStore]:
-    """After two busy terms, each with its checkpoint."""
-    for seed in (1, 2):
-        async with course_on(place, seed=seed) as (course, running):
-            await course.until_written(running.ledger, len(await running.ledger.last(1000)) + 12)
-    opened = place.store()
-    await opened.open()
-    assert isinstance(opened, DatabaseStore)
-    await opened.write(follow_all)
-    yield opened
-    await opened.close()
+    async with two_terms(place, entries=12) as opened:
+        yield opened
 
 
 def history_of(store: DatabaseStore, folder: Path | None, *, clock: LeapingClock, kept: int = 20) -> DatabaseHistory:

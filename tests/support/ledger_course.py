@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager, suppress
 from aliquot.clock import RandomIds, SystemClock
 from aliquot.service.orchestrator import Orchestrator, Ports, load_state
 from aliquot.service.retention.plan import RetentionPlan
+from aliquot.store.audit.following import follow_all
 from aliquot.store.ledger.ledger import DatabaseLedger
 from aliquot.store.opening import open_store
 from aliquot.store.store import DatabaseStore
@@ -177,6 +178,20 @@ async def course_on(
             await running
         await service.close()
         await store.close()
+
+
+@asynccontextmanager
+async def two_terms(place: Place, *, entries: int) -> AsyncIterator[DatabaseStore]:
+    """A store after two busy terms of so many entries at least, each with its checkpoint."""
+    for seed in (1, 2):
+        async with course_on(place, seed=seed) as (course, running):
+            await course.until_written(running.ledger, len(await running.ledger.last(1000)) + entries)
+    store = place.store()
+    await store.open()
+    assert isinstance(store, DatabaseStore)
+    await store.write(follow_all)
+    yield store
+    await store.close()
 
 
 def _fallbacks(draw: random.Random) -> list[NewFallback]:
