@@ -1,6 +1,5 @@
 """Submitting, waiting and following over a connection that breaks."""
 
-import asyncio
 import weakref
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from typing import Any
@@ -8,7 +7,6 @@ from typing import Any
 import pytest
 
 from aliquot.client import Refused, ServerUnreachable, SubscriptionClosed, UnexpectedAnswer
-from aliquot.client.blocking_calls import BlockingCalls, _Steps
 from aliquot.client.generated.inputs import CommandInput, CreateSessionInput
 from aliquot.client.session_calls import SessionCalls
 
@@ -124,49 +122,3 @@ async def test_an_answer_of_another_shape_is_unexpected() -> None:
     script = Script({"session_logs": {"text": 3}})
     with pytest.raises(UnexpectedAnswer, match="newer"):
         await anext(script.logs("ses_1"))
-
-
-def test_blocking_calls_give_items_and_failures_one_by_one() -> None:
-    async def numbers() -> AsyncGenerator[int, None]:
-        yield 1
-        yield 2
-        raise ServerUnreachable("away")
-
-    calls = BlockingCalls()
-    items = calls._each(numbers())
-    assert [next(items), next(items)] == [1, 2]
-    with pytest.raises(ServerUnreachable):
-        next(items)
-    calls._end()
-
-
-def test_blocking_iteration_can_be_left_early() -> None:
-    left: list[bool] = []
-
-    async def numbers() -> AsyncGenerator[int, None]:
-        try:
-            while True:
-                yield 1
-        finally:
-            left.append(True)
-
-    calls = BlockingCalls()
-    items = calls._each(numbers())
-    assert next(items) == 1
-    items.close()
-    calls._end()
-    assert left == [True]
-
-
-def test_a_step_that_was_left_behind_is_called_off() -> None:
-    async def silence() -> AsyncGenerator[int, None]:
-        await asyncio.Event().wait()
-        yield 1
-
-    calls = BlockingCalls()
-    steps = _Steps(silence())
-    # Who is interrupted just here has nothing in his hands to cancel it by.
-    left = asyncio.run_coroutine_threadsafe(steps.take(), calls._loop)
-    calls._run(steps.close())
-    assert left.cancelled()
-    calls._end()

@@ -1,9 +1,14 @@
-"""Async calls made from code that is not async: they run on a loop in a thread of its own."""
+"""Async calls made from code that is not async: they run on a loop in a thread of its own.
+
+Ctrl-C may come between any two instructions of the thread that waits, so it must hold no lock that is
+written in Python (those of `threading` and `concurrent.futures` are): one that it let go of halfway would
+hold up the loop for ever. It waits on a `SimpleQueue`, which is one instruction.
+"""
 
 import asyncio
 import threading
 from collections.abc import AsyncGenerator, Coroutine, Generator
-from concurrent.futures import wait
+from queue import Empty, SimpleQueue
 from typing import Any, Final, Generic, TypeVar
 
 T = TypeVar("T")
@@ -22,14 +27,12 @@ class BlockingCalls:
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         """Wait for it. Whoever is interrupted meanwhile takes the call with him."""
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        call = _Call(work)
         try:
-            # A signal that comes just before this thread begins to sleep is not seen until it wakes.
-            while not wait([future], timeout=LOOK_UP_S).done:
-                pass
-            return future.result()
+            self._loop.call_soon_threadsafe(call.begin)
+            return call.result()
         except BaseException:
-            future.cancel()
+            self._loop.call_soon_threadsafe(call.cancel)
             raise
 
     def _each(self, items: AsyncGenerator[T, None]) -> Generator[T, None, None]:
@@ -45,6 +48,40 @@ class BlockingCalls:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
+
+
+class _Call(Generic[T]):
+    """One call: begun and canceled on the loop, waited for by another thread."""
+
+    def __init__(self, work: Coroutine[Any, Any, T]) -> None:
+        self._work = work
+        self._task: asyncio.Task[T] | None = None
+        self._ended: SimpleQueue[asyncio.Task[T]] = SimpleQueue()
+
+    def begin(self) -> None:
+        """Begin it."""
+        self._task = asyncio.get_running_loop().create_task(self._work)
+        self._task.add_done_callback(self._ended.put)
+
+    def cancel(self) -> None:
+        """Call it off, begun or not."""
+        if self._task is None:
+            self._work.close()
+        else:
+            self._task.cancel()
+
+    def result(self) -> T:
+        """Wait for its end.
+
+        Raises:
+            BaseException: what it raised.
+        """
+        while True:
+            try:
+                # A signal that comes just before this thread begins to sleep is not seen until it wakes.
+                return self._ended.get(timeout=LOOK_UP_S).result()
+            except Empty:
+                continue
 
 
 class _Steps(Generic[T]):

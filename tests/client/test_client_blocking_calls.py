@@ -1,0 +1,95 @@
+"""Async calls from code that is not async, which may be interrupted at any instruction."""
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import AsyncGenerator
+
+import pytest
+
+from aliquot.client import ServerUnreachable
+from aliquot.client.blocking_calls import BlockingCalls, _Steps
+
+INTERRUPTED = 2000
+"""So often does Ctrl-C come, each time at another moment of a call."""
+
+COURSE = f"""
+import asyncio, random, signal
+from aliquot.client.blocking_calls import BlockingCalls
+
+signal.signal(signal.SIGALRM, signal.default_int_handler)
+calls = BlockingCalls()
+
+async def numbers():
+    while True:
+        await asyncio.sleep(0.0002)
+        yield 1
+
+async def one():
+    return 1
+
+def interrupted(after_s):
+    try:
+        signal.setitimer(signal.ITIMER_REAL, after_s)
+        for _ in calls._each(numbers()):
+            pass
+    except KeyboardInterrupt:
+        return True
+
+chance = random.Random(1)
+for _ in range({INTERRUPTED}):
+    assert interrupted(chance.uniform(0.00002, 0.0012))
+    assert calls._run(one()) == 1
+calls._end()
+"""
+
+
+def test_who_is_interrupted_at_any_moment_can_ask_again() -> None:
+    done = subprocess.run([sys.executable, "-c", COURSE], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+
+
+def test_blocking_calls_give_items_and_failures_one_by_one() -> None:
+    async def numbers() -> AsyncGenerator[int, None]:
+        yield 1
+        yield 2
+        raise ServerUnreachable("away")
+
+    calls = BlockingCalls()
+    items = calls._each(numbers())
+    assert [next(items), next(items)] == [1, 2]
+    with pytest.raises(ServerUnreachable):
+        next(items)
+    calls._end()
+
+
+def test_blocking_iteration_can_be_left_early() -> None:
+    left: list[bool] = []
+
+    async def numbers() -> AsyncGenerator[int, None]:
+        try:
+            while True:
+                yield 1
+        finally:
+            left.append(True)
+
+    calls = BlockingCalls()
+    items = calls._each(numbers())
+    assert next(items) == 1
+    items.close()
+    calls._end()
+    assert left == [True]
+
+
+def test_a_step_that_was_left_behind_is_called_off() -> None:
+    async def silence() -> AsyncGenerator[int, None]:
+        await asyncio.Event().wait()
+        yield 1
+
+    calls = BlockingCalls()
+    steps = _Steps(silence())
+    # Who is interrupted just here has nothing in his hands to cancel it by.
+    left = asyncio.run_coroutine_threadsafe(steps.take(), calls._loop)
+    calls._run(steps.close())
+    assert left.cancelled()
+    calls._end()
