@@ -3,6 +3,7 @@
 import json
 import shutil
 import subprocess
+import sysconfig
 from collections.abc import AsyncIterator
 
 import httpx
@@ -18,7 +19,8 @@ from metrics_promql import DASHBOARD, DOCKER, RULES, dashboard_expressions, expo
 pytestmark = pytest.mark.anyio
 
 HALF = {"cuda.shares": "0.5"}
-PROMTOOL = shutil.which("promtool")
+PROMTOOL = shutil.which("promtool") or shutil.which("promtool", path=sysconfig.get_path("scripts"))
+"""`scripts/test` takes it out of Debian's package when it is not here."""
 JSON_LOG = {"ALIQUOT_LOG_FORMAT": "json", "ALIQUOT_QUEUE_BACKLOG": "2", "ALIQUOT_READINGS_INTERVAL_S": "0.2"}
 
 
