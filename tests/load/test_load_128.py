@@ -1,4 +1,4 @@
-"""128 sessions that really run at once, 500 behind them, and people who cancel and hurry all the while."""
+"""128 sessions that really run at once, 500 behind them, and fifty people who cancel and hurry all the while."""
 
 import asyncio
 import os
@@ -12,7 +12,8 @@ from aliquot.cli.main_job.cluster_view import read_cluster
 from aliquot.cli.main_job.live_processes import live_kernels
 from aliquot.cli.main_job.map_check import MapCheck
 from aliquot.client import Client
-from load_cluster import USERS, check_log, load_server, meddle, patiently, submit_all
+from load_cluster import check_log, load_server, patiently
+from load_people import PEOPLE, everybody, meddle, submit_all
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
@@ -30,26 +31,25 @@ async def counted(client: Client, *states: str) -> int:
 @pytest.mark.timeout(600)
 async def test_128_run_500_wait_and_people_meddle(tmp_path: Path) -> None:
     counts: Counter[str] = Counter()
-    async with load_server(tmp_path) as server, server.client() as client:
+    async with load_server(tmp_path) as server, server.client() as client, everybody(server, client) as people:
         gate = _gate(server.folder / "gate")
-        first: list[str] = []
-        rest: list[str] = []
-        await submit_all(client, f"cat {gate}", count=AT_ONCE, ids=first, slots=HALF)
+        first: dict[str, str] = {}
+        rest: dict[str, str] = {}
+        await submit_all(people, f"cat {gate}", count=AT_ONCE, owners=first, slots=HALF)
 
         async def all_run() -> bool:
             return len(live_kernels(server.data_folder)) == AT_ONCE and await counted(client, "running") == AT_ONCE
 
         await patiently(all_run)
-        meddling = asyncio.create_task(meddle(client, rest, counts))
+        meddling = asyncio.create_task(meddle(people, rest, counts))
         check = MapCheck(client=client, data_folder=server.data_folder)
-        await submit_all(client, "sleep 0.2", count=QUEUED, ids=rest, slots=HALF)
+        await submit_all(people, "sleep 0.2", count=QUEUED, owners=rest, slots=HALF)
         await check.compare()
         assert check.from_processes_alone == 1
         os.close(os.open(gate, os.O_WRONLY))
 
         async def all_ended() -> bool:
-            if not rest or meddling.done():
-                return False
+            assert not meddling.done(), meddling.exception()
             return await counted(client, "completed", "failed", "canceled") == AT_ONCE + QUEUED
 
         await patiently(all_ended)
@@ -69,7 +69,10 @@ async def test_128_run_500_wait_and_people_meddle(tmp_path: Path) -> None:
         truth = check_log(server.data_folder / "server" / "aliquot.db")
     truth.charges.check_all_settled()
     assert len(truth.sessions) == AT_ONCE + QUEUED
-    assert len(truth.charges.accounts) == USERS
+    assert {session.id: session.owner for session in truth.sessions.values()} == first | rest
+    assert {user for _, user in truth.charges.accounts} == set(people)
+    assert len(people) == PEOPLE
+    assert counts["forbidden"] > 5
     assert truth.kinds["session.canceled"] > 5
     assert truth.kinds["session.priority_changed"] > 20
 

@@ -1,65 +1,31 @@
-"""A server with 64 mock GPUs, 128 halves of which really run something, and people who change their minds meanwhile."""
+"""A server with 64 mock GPUs, 128 halves of which really run something, and its log afterwards."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from random import Random
-from typing import Any, Final
+from typing import Final
 
 from aliquot.cli.main_job.cluster_view import until_joined
 from aliquot.cli.main_job.own_server import OwnServer
-from aliquot.cli.main_job.queries import CANCEL
-from aliquot.client import Client, Refused
 from aliquot.store.sqlite import connect_reader
-from e2e_sessions import submit
 from simulation_truth import Truth
 
 AGENTS: Final = 8
 GPUS: Final = 8
-USERS: Final = 50
 WAIT_S_MAX: Final = 400.0
-URGE: Final = """
-mutation ($id: ID!, $priority: Priority!) {
-  update_session_priority(input: { id: $id, priority: $priority }) { __typename ... on Error { code message } }
-}
-"""
 
 
 @asynccontextmanager
 async def load_server(folder: Path) -> AsyncIterator[OwnServer]:
-    """64 GPUs on eight agents, in the server's own process."""
+    """64 GPUs on eight agents, in the server's own process.
+
+    Jobs of all people run as one account: no host has a Unix account for each of fifty.
+    """
     options = [f"--accelerators={_device_file(folder, number)}" for number in range(AGENTS)]
-    async with OwnServer(*options, "--log-level=warning") as server, server.client() as client:
+    async with OwnServer(*options, "--single-trust-domain", "--log-level=warning") as server, server.client() as client:
         await until_joined(client, agents=AGENTS)
         yield server
-
-
-async def submit_all(client: Client, shell: str, *, count: int, ids: list[str], slots: dict[str, str]) -> None:
-    """Submit sessions of all users in turn; ids are there as soon as they are known."""
-    left = iter(range(count))
-
-    async def work() -> None:
-        for number in left:
-            ids.append(await submit(client, shell, slots, project=f"project-{number % USERS}", priority="normal"))
-
-    async with asyncio.TaskGroup() as group:
-        for _ in range(8):
-            group.create_task(work())
-
-
-async def meddle(client: Client, ids: list[str], counts: dict[str, int]) -> None:
-    """Cancel some and hurry others, for ever; what has ended refuses."""
-    random = Random(1)
-    while True:
-        session_id = random.choice(ids) if ids else ""
-        act = random.choice(("cancel", "urge", "urge", "urge"))
-        try:
-            await _act(client, act, session_id, priority=random.choice(("low", "normal", "high", "critical")))
-            counts[act] = counts.get(act, 0) + 1
-        except Refused:
-            counts["refused"] = counts.get("refused", 0) + 1
-        await asyncio.sleep(0.02)
 
 
 async def patiently(look: Callable[[], Awaitable[bool]]) -> None:
@@ -67,12 +33,6 @@ async def patiently(look: Callable[[], Awaitable[bool]]) -> None:
     async with asyncio.timeout(WAIT_S_MAX):
         while not await look():  # noqa: ASYNC110  # it is another process that knows
             await asyncio.sleep(0.1)
-
-
-async def _act(client: Client, act: str, session_id: str, *, priority: str) -> Any:
-    if act == "cancel":
-        return await client.change(CANCEL, {"id": session_id})
-    return await client.change(URGE, {"id": session_id, "priority": priority})
 
 
 def check_log(database: Path) -> Truth:

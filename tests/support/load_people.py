@@ -1,0 +1,96 @@
+"""Fifty people, each a user with a key, in teams of five: they submit, and change their minds about what is theirs."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from itertools import cycle, islice
+from random import Random
+from typing import Final
+
+from aliquot.cli.main_job.own_server import OwnServer
+from aliquot.client import Client, Refused
+from aliquot.client.generated.accounts_inputs import CreateApiKeyInput, CreateUserInput
+from aliquot.client.generated.administration_inputs import UpdatePolicyInput
+from aliquot.client.generated.inputs import CancelSessionInput, UpdateSessionPriorityInput
+from e2e_sessions import submit
+
+PEOPLE: Final = 50
+TEAMS: Final = 10
+AT_A_TIME: Final = 8
+PRIORITIES: Final = ("low", "normal", "high", "critical")
+ACTS: Final = ("cancel", "urge", "urge", "urge", "intrude")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Person:
+    """A user."""
+
+    name: str
+    team: str
+    """The project, whose members may change each other's sessions."""
+    client: Client
+    """Shows this person's own key."""
+
+
+@asynccontextmanager
+async def everybody(server: OwnServer, admin: Client) -> AsyncIterator[Mapping[str, Person]]:
+    """All of them by name, made through the API; any of them may ask for any priority."""
+    await admin.update_policy(UpdatePolicyInput(user_priority_max=PRIORITIES[-1]))
+    people: dict[str, Person] = {}
+    async with AsyncExitStack() as stack:
+        for number in range(PEOPLE):
+            name, team = f"person-{number}", f"team-{number % TEAMS}"
+            await admin.create_user(CreateUserInput(name=name, projects=[team]))
+            made = await admin.create_api_key(CreateApiKeyInput(user=name, name="load"))
+            client = await stack.enter_async_context(Client(server.url, made.secret))
+            people[name] = Person(name=name, team=team, client=client)
+        yield people
+
+
+async def submit_all(
+    people: Mapping[str, Person], shell: str, *, count: int, owners: dict[str, str], slots: Mapping[str, str]
+) -> None:
+    """Submit sessions of everybody in turn; whose each is stands there as soon as it is known."""
+    left = islice(cycle(people.values()), count)
+
+    async def work() -> None:
+        for person in left:
+            id = await submit(person.client, shell, slots, project=person.team, priority="normal")
+            owners[id] = person.name
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(AT_A_TIME):
+            group.create_task(work())
+
+
+async def meddle(people: Mapping[str, Person], owners: Mapping[str, str], counts: Counter[str]) -> None:
+    """For ever: cancel and hurry what is one's own or the team's, unless it has ended; try to cancel what is others'.
+
+    Raises:
+        AssertionError: that worked, or somebody was kept from changing what is the team's.
+    """
+    random = Random(1)
+    while True:
+        if owners:
+            id = random.choice(list(owners))
+            act, team = random.choice(ACTS), people[owners[id]].team
+            actor = random.choice([one for one in people.values() if (one.team == team) is (act != "intrude")])
+            outcome = await _outcome(actor.client, act, id, priority=random.choice(PRIORITIES))
+            told = f"{actor.name} of {actor.team}, {act} {id} of {owners[id]}: {outcome}"
+            assert (outcome == "forbidden") is (act == "intrude"), told
+            counts[outcome] += 1
+        await asyncio.sleep(0.02)
+
+
+async def _outcome(client: Client, act: str, id: str, *, priority: str) -> str:
+    """The act when it is done, or the code of what stood against it."""
+    try:
+        if act == "urge":
+            await client.update_session_priority(UpdateSessionPriorityInput(id=id, priority=priority))
+        else:
+            await client.cancel_session(CancelSessionInput(id=id))
+    except Refused as error:
+        return error.code
+    return act
