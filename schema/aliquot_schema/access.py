@@ -54,6 +54,7 @@ ROOTS: Final[Mapping[str, Access]] = {
             "Query.quotas",
             "Query.secrets",
             "Query.session",
+            "Query.session_steps",
             "Query.sessions",
             "Query.usage",
             "Query.usage_history",

@@ -135,3 +135,19 @@ def _state(connection: Connection) -> dict[str, Record]:
         for mapping in MAPPINGS.values()
         for row in connection.execute(select(mapping.table))
     }
+
+
+async def test_the_newest_events_of_a_session_by_kind_page_by_page(store: Store) -> None:
+    one, other = make.session(), make.session()
+    await store.commit(make.batch(one, other))
+    for version in range(2, 8):
+        await store.commit(make.batch(replace(one, version=version), replace(other, version=version)))
+    (made, *_), kinds = await store.events_of(one.id, after=0, limit=1), ("session.changed",)
+    assert await store.session_steps(one.id, kinds=(made.kind,), before=None, limit=9)
+    newest = await store.session_steps(one.id, kinds=(made.kind, *kinds), before=None, limit=3)
+    assert [event.entity_version for event in newest] == [5, 6, 7]
+    older = await store.session_steps(one.id, kinds=(made.kind,), before=newest[0].number, limit=9)
+    assert [(event.entity_id, event.entity_version) for event in older] == [
+        (one.id, version) for version in range(1, 5)
+    ]
+    assert await store.session_steps(one.id, kinds=kinds, before=None, limit=9) == ()

@@ -1,7 +1,7 @@
 """A store in memory that keeps the promises of the port: versions, unique keys, numbers without gaps, one epoch."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from aliquot.service.live.trails import session_of
 from aliquot.service.ports import Batch, DuplicateKey, Loaded, NotLeader, SessionQuery, StaleVersion
@@ -62,6 +62,13 @@ class MemoryStore:
     async def events_of(self, session_id: SessionId, *, after: int, limit: int) -> tuple[Event, ...]:
         await asyncio.sleep(0)
         return tuple(event for event in self.log[after:] if session_of(event) == session_id)[:limit]
+
+    async def session_steps(
+        self, session_id: SessionId, *, kinds: Collection[str], before: int | None, limit: int
+    ) -> tuple[Event, ...]:
+        await asyncio.sleep(0)
+        mine = [event for event in self.log if event.entity_id == session_id and event.kind in kinds]
+        return tuple(event for event in mine if before is None or event.number < before)[-limit:]
 
     async def sessions(self, query: SessionQuery) -> tuple[Session, ...]:
         where = query.where

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from aliquot_schema.audit_views import ChangeView
+from aliquot_schema.audit_views import ChangeView, Reel
 from aliquot_schema.graphql.accounts_port import Accountant as Accountant
 from aliquot_schema.graphql.administration_port import Administrator as Administrator
 from aliquot_schema.graphql.history_port import Historian as Historian
@@ -21,6 +21,7 @@ from aliquot_schema.requests import SessionFilter as SessionFilter
 from aliquot_schema.requests import SessionsCreated as SessionsCreated
 from aliquot_schema.server_views import ALONE, OrchestratorView
 from aliquot_schema.statistics_views import ClusterView, QueueStatisticsView
+from aliquot_schema.step_views import SessionStepView
 from aliquot_schema.views import AgentView, LogChunkView, Page, QueueEntryView, QueueUpdateView, SessionView
 
 
@@ -49,6 +50,9 @@ class Reader(Protocol):
         """`order` is one of `SessionOrder`. Raises InvalidRequest for a bad cursor."""
 
     async def session(self, caller: Caller, session_id: str) -> SessionView | None: ...
+
+    async def session_steps(self, caller: Caller, session_id: str, page: PageRequest) -> Reel[SessionStepView]:
+        """The newest first; none of a session that there is not. Raises InvalidRequest for a bad cursor."""
 
     async def preview_session(self, caller: Caller, request: NewSession) -> SessionPreview:
         """Raises what `Writer.create_session` would raise, and changes nothing."""

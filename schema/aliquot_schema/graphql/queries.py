@@ -25,6 +25,7 @@ from aliquot_schema.graphql.roots import root_field
 from aliquot_schema.graphql.scalars import BigInt
 from aliquot_schema.graphql.secrets import SecretQueries
 from aliquot_schema.graphql.session_filters import SessionFilterInput
+from aliquot_schema.graphql.session_steps import SessionStepQueries
 from aliquot_schema.graphql.sessions import Session
 from aliquot_schema.graphql.statistics import StatisticsQueries
 from aliquot_schema.requests import AgentFilter, SessionFilter
@@ -48,6 +49,7 @@ class Query(
     OrchestratorQueries,
     PreviewQueries,
     SecretQueries,
+    SessionStepQueries,
     StatisticsQueries,
 ):
     @root_field(Connection[Agent], "The agents of the cluster.")

@@ -1,6 +1,6 @@
 """What the use cases ask of the world: a clock, ids, a store and an executor. `app.py` says who answers."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -150,6 +150,11 @@ class Store(Protocol):
 
     async def events_of(self, session_id: SessionId, *, after: int, limit: int) -> tuple[Event, ...]:
         """Those of one session, of its kernels, and of what it holds without kernels, numbered above `after`."""
+
+    async def session_steps(
+        self, session_id: SessionId, *, kinds: Collection[str], before: int | None, limit: int
+    ) -> tuple[Event, ...]:
+        """The newest events of a session itself, of these kinds, numbered below `before`; oldest first."""
 
     async def sessions(self, query: SessionQuery) -> tuple[Session, ...]:
         """List sessions by what the database holds."""

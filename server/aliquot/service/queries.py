@@ -16,10 +16,12 @@ from aliquot.service.paging import cut
 from aliquot.service.ports import Clock, SessionQuery, Store
 from aliquot.service.preview import Previews
 from aliquot.service.projection import session_view
+from aliquot.service.session_steps import steps_of
 from aliquot.service.state import State
 from aliquot.service.statistics import queue_statistics
 from aliquot.service.visibility import agent_seen, members_only, session_seen
 from aliquot_schema.agents import Agent
+from aliquot_schema.audit_views import Reel
 from aliquot_schema.errors import Unavailable
 from aliquot_schema.ids import AgentId, SessionId
 from aliquot_schema.leases import Lease
@@ -38,6 +40,7 @@ from aliquot_schema.requests import (
 from aliquot_schema.sessions import Session
 from aliquot_schema.states import ENDED, AgentState
 from aliquot_schema.statistics_views import ClusterView, QueueStatisticsView
+from aliquot_schema.step_views import SessionStepView
 from aliquot_schema.views import AgentView, Page, QueueEntryView, SessionView
 
 REVISION_WAIT_S: Final = 5.0
@@ -108,6 +111,10 @@ class Queries:
         known = self._state.sessions.get(SessionId(session_id))
         view = session_view(self._state, known) if known is not None else await self._old_view(SessionId(session_id))
         return None if view is None else session_seen(caller, view)
+
+    async def session_steps(self, caller: Caller, session_id: str, page: PageRequest) -> Reel[SessionStepView]:
+        """What a session went through, the newest step first."""
+        return await steps_of(self._store, SessionId(session_id), page)
 
     async def preview_session(self, caller: Caller, request: NewSession) -> SessionPreview:
         """See `Previews.preview`."""

@@ -1,5 +1,6 @@
 """Reading: one session with what belongs to it, and events by number."""
 
+from collections.abc import Collection
 from typing import Any, Final
 
 from sqlalchemy import Connection, Row, and_, literal, or_, select, union_all
@@ -53,6 +54,19 @@ def events_of(connection: Connection, session_id: SessionId, *, after: int, limi
     number = column.number + 0
     asked = select(EVENTS).where(mine, column.entity.in_(OF_SESSIONS), held, number > after)
     return tuple(_event(row) for row in connection.execute(asked.order_by(number).limit(limit)))
+
+
+def session_steps(
+    connection: Connection, session_id: SessionId, *, kinds: Collection[str], before: int | None, limit: int
+) -> tuple[Event, ...]:
+    """The newest events of a session itself, of these kinds, numbered below `before`; oldest first."""
+    column = EVENTS.c
+    mine = and_(column.entity_id == session_id, column.entity == Entity.SESSION.value, column.kind.in_(kinds))
+    # By the id and the version, which rise with the number: so the index is walked from its end.
+    asked = select(EVENTS).where(mine).order_by(column.entity_id.desc(), column.entity_version.desc()).limit(limit)
+    if before is not None:
+        asked = asked.where(column.number < before)
+    return tuple(_event(row) for row in reversed(connection.execute(asked).all()))
 
 
 def _event(row: Row[Any]) -> Event:

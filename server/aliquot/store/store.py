@@ -1,6 +1,6 @@
 """The port `Store` over a database: SQLite and PostgreSQL differ only in how a function of a connection is run."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Final, Protocol, TypeVar
@@ -111,6 +111,12 @@ class DatabaseStore:
 
     async def events_of(self, session_id: SessionId, *, after: int, limit: int) -> tuple[Event, ...]:
         return await self.read(partial(queries.events_of, session_id=session_id, after=after, limit=limit))
+
+    async def session_steps(
+        self, session_id: SessionId, *, kinds: Collection[str], before: int | None, limit: int
+    ) -> tuple[Event, ...]:
+        look = partial(queries.session_steps, session_id=session_id, kinds=kinds, before=before, limit=limit)
+        return await self.read(look)
 
     async def sessions(self, query: SessionQuery) -> tuple[Session, ...]:
         return await self.read(partial(session_lists.list_sessions, query=query))

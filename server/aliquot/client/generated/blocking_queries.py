@@ -26,6 +26,7 @@ from aliquot.client.generated.pages import (
     LedgerPassUncountedConnection,
     QueueEntryConnection,
     SessionConnection,
+    SessionStepUncountedConnection,
 )
 from aliquot.client.generated.previews import SessionPreview
 from aliquot.client.generated.queries import Queries
@@ -161,6 +162,10 @@ class BlockingQueries(BlockingCalls):
     def secrets(self) -> tuple[Secret, ...]:
         """Your secrets, by name, without their values."""
         return self._run(self._client.secrets())
+
+    def session_steps(self, id: str, *, first: int = 20, after: str | None = None) -> SessionStepUncountedConnection:
+        """What a session went through, the newest step first, as far back as the event log is kept."""
+        return self._run(self._client.session_steps(id, first=first, after=after))
 
     def queue_statistics(self) -> QueueStatistics:
         """How long the queue is, how long it lets wait, and how much it gets done."""

@@ -333,6 +333,9 @@ estimated_start_time estimated_wait_time scheduling_policy""",
 revision starts_now kernels { ...PlannedKernel } tasks_starting queue_position waits {
 ...Verdict } expected_start failure { ...Failure } displaces { ...Displaced }
 order_estimate { ...OrderEstimate }""",
+    "SessionStep": """number at kind state attempt held_by preemption { ...Preemption }""",
+    "SessionStepEdge": """node { ...SessionStep } cursor""",
+    "SessionStepUncountedConnection": """edges { ...SessionStepEdge } pageInfo { ...PageInfo }""",
     "SessionUpdate": """event_number at kind is_snapshot session { ...Session } kernel { ...Kernel }""",
     "SetSecretResult": """
 __typename ... on SetSecretSuccess { secret { ...Secret } } ... on InvalidRequest { code

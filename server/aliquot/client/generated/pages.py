@@ -10,6 +10,7 @@ from aliquot.client.generated.audit import AuditChange, LedgerPass
 from aliquot.client.generated.connections import PageInfo
 from aliquot.client.generated.notices import Alert, Delivery
 from aliquot.client.generated.queue import QueueEntry
+from aliquot.client.generated.session_steps import SessionStep
 from aliquot.client.generated.sessions import Session
 
 
@@ -149,3 +150,21 @@ class SessionConnection(Struct, frozen=True, kw_only=True):
     """How many items match, on all pages."""
     revision: int
     """The number of the last event that this page knows of."""
+
+
+class SessionStepEdge(Struct, frozen=True, kw_only=True):
+    """One item of a page, and its place."""
+
+    node: SessionStep
+    """The item."""
+    cursor: str
+    """Its place in the list; opaque."""
+
+
+class SessionStepUncountedConnection(Struct, frozen=True, kw_only=True):
+    """One page of a record that may be long: how many items there are is not counted."""
+
+    edges: tuple[SessionStepEdge, ...]
+    """The items of this page."""
+    pageInfo: PageInfo
+    """Where this page lies in its list."""

@@ -27,6 +27,7 @@ from aliquot.client.generated.pages import (
     LedgerPassUncountedConnection,
     QueueEntryConnection,
     SessionConnection,
+    SessionStepUncountedConnection,
 )
 from aliquot.client.generated.previews import SessionPreview
 from aliquot.client.generated.secrets import Secret
@@ -83,6 +84,10 @@ PREVIEW_SESSION: Final = """
 query preview_session($input: CreateSessionInput!) { preview_session(input: $input) {
 ...PreviewSessionResult } }"""
 SECRETS: Final = """query secrets { secrets { ...Secret } }"""
+SESSION_STEPS: Final = """
+query session_steps($id: ID!, $first: Int! = 20, $after: String = null) {
+session_steps(id: $id, first: $first, after: $after) { ...SessionStepUncountedConnection }
+}"""
 QUEUE_STATISTICS: Final = """query queue_statistics { queue_statistics { ...QueueStatistics } }"""
 AGENTS: Final = """
 query agents($filter: AgentFilter = null, $order: AgentOrder! = id, $first: Int! = 20,
@@ -266,6 +271,15 @@ class Queries(Asking):
     async def secrets(self) -> tuple[Secret, ...]:
         """Your secrets, by name, without their values."""
         found: tuple[Secret, ...] = await self._read(SECRETS, {}, tuple[Secret, ...])
+        return found
+
+    async def session_steps(
+        self, id: str, *, first: int = 20, after: str | None = None
+    ) -> SessionStepUncountedConnection:
+        """What a session went through, the newest step first, as far back as the event log is kept."""
+        found: SessionStepUncountedConnection = await self._read(
+            SESSION_STEPS, {"id": id, "first": first, "after": after}, SessionStepUncountedConnection
+        )
         return found
 
     async def queue_statistics(self) -> QueueStatistics:

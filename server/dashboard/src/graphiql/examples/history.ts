@@ -42,6 +42,25 @@ query SessionHistory($id: ID!) {
       variables: `{ "id": "<newest session>" }`,
     },
     {
+      title: "session steps",
+      query: `# What a session went through, the newest step first, and for whom it made room.
+query SessionSteps($id: ID!) {
+  session_steps(id: $id, first: 20) {
+    edges {
+      node {
+        at
+        state
+        attempt
+        preemption { at cause by_user by_session lost_gpu_seconds }
+      }
+    }
+    pageInfo { hasNextPage endCursor }
+  }
+}
+`,
+      variables: `{ "id": "<newest session>" }`,
+    },
+    {
       title: "usage",
       query: `# Who has used what: all of it, this month, and as it counts for fair shares.
 query Usage {
