@@ -133,6 +133,8 @@ class PreemptionCause(StrEnum):
     """It ran on lent quota, and the owner needs it."""
     DRAIN = "drain"
     """Its agent was drained."""
+    DEVICE = "device"
+    """A device of its was gone, and the others were of no use to it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

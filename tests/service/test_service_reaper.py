@@ -11,9 +11,10 @@ from aliquot.service.reaper.reaper import Reaper
 from aliquot.service.state import State
 from aliquot_schema.devices import DeviceHealth, DeviceProcess, DeviceReading
 from aliquot_schema.findings import Discrepancy as D
-from aliquot_schema.ids import AgentId, DeviceId, KernelId, SessionId
+from aliquot_schema.ids import AgentId, DeviceId, KernelId, LeaseId, SessionId
 from aliquot_schema.launching import Inventory, KernelPhase, KernelReport, LaunchOrder, ReadingsTaken, SpecOnDisk
 from aliquot_schema.leases import EndEvidence
+from aliquot_schema.sessions import PreemptionCause
 from aliquot_schema.states import KernelState
 from aliquot_schema.states import SessionState as S
 from service_bench import agent
@@ -199,20 +200,64 @@ async def test_spec_files_are_held_against_leases(specs: object, kind: D | None)
         assert fake.stopped == (["ses_old.1.0"] if kind is D.SPEC_WITHOUT_LEASE else [])
 
 
+async def breaks(on: Stage, device: DeviceId, health: str) -> None:
+    """The agent tells of a device that it is so from now on."""
+    found = on.executor.agents[A].devices
+    sick = tuple(
+        replace(known, health=DeviceHealth.UNHEALTHY) if known.id == device else known
+        for known in found
+        if known.id != device or health != "gone"
+    )
+    on.executor.changes(A, sick)
+    await on.settle()
+
+
 @pytest.mark.parametrize(("health", "kind"), [("gone", D.DEVICE_GONE), ("unhealthy", D.DEVICE_UNHEALTHY)])
 async def test_a_broken_device_that_is_held_is_told_of(health: str, kind: D) -> None:
     async with stage([agent("a", devices=1)]) as on:
         session_id, _ = await running(on)
-        (first,) = on.executor.agents[A].devices
-        sick = () if health == "gone" else (replace(first, health=DeviceHealth.UNHEALTHY),)
-        on.executor.changes(A, sick)
-        await on.settle()
+        await breaks(on, GPU, health)
         reaper = reaper_of(on)
         for _ in range(2):
             await reaper.run_once()
         (finding,) = on.state.findings.values()
-        assert (finding.kind, finding.subject, finding.repair) == (kind, GPU, None)
+        assert (finding.kind, finding.subject, finding.repair is None) == (kind, GPU, health == "unhealthy")
         assert finding.evidence == f"it is {health}, and held by {session_id}"
+
+
+async def test_who_holds_a_device_that_is_gone_waits_for_another_one() -> None:
+    async with stage([agent("a", devices=2)]) as on:
+        session_id, kernel_id = await running(on)
+        (held,) = (device for amounts in on.state.leases[LeaseId(kernel_id)].spec.values() for device in amounts)
+        await breaks(on, held, "gone")
+        reaper = reaper_of(on)
+        await reaper.run_once()
+        assert on.session(session_id).state is S.RUNNING
+        await reaper.run_once()
+        receipt = on.session(session_id).preemption
+        assert receipt is not None
+        assert (receipt.cause, receipt.by_user) == (PreemptionCause.DEVICE, "system:reaper")
+        assert on.executor.agents[A].stopped == [kernel_id]
+        on.executor.ends(kernel_id, code=None, signal=15)
+        await on.settle()
+        await on.advance()
+        session = on.session(session_id)
+        assert (session.state, session.attempt, session.failure) == (S.RUNNING, 2, None)
+        await reaper.run_once()
+        assert on.state.findings == {}
+
+
+async def test_who_holds_a_broken_device_stays_while_nothing_could_start_elsewhere() -> None:
+    async with stage([agent("a", devices=2)]) as on:
+        session_id, kernel_id = await running(on)
+        (held,) = (device for amounts in on.state.leases[LeaseId(kernel_id)].spec.values() for device in amounts)
+        admin = Administration(state=on.state, journal=on.journal, clock=on.clock)
+        await admin.stop_orchestrator(CALLER, None)
+        await breaks(on, held, "gone")
+        reaper = reaper_of(on)
+        for _ in range(2):
+            await reaper.run_once()
+        assert on.session(session_id).state is S.RUNNING
 
 
 async def test_a_device_that_somebody_else_uses_is_not_given_away() -> None:

@@ -54,7 +54,7 @@ DESCRIPTIONS: Final[dict[type[Enum], str]] = {
     LeaseKind: "By what right a device is held: a session's kernel, a person, or a booking.",
     Reason: "Why a session is not placed. The first that holds, in this order, is given.",
     PreemptionCause: "By what right a session was asked to make room: for a higher priority, for the owner of lent "
-    "quota, or because its agent is drained.",
+    "quota, because its agent is drained, or because a device of its is gone.",
     DependencyCondition: "When a dependency is met: the other session ended well, ended at all, or failed.",
     AgentOrder: "In which order agents are listed.",
     Backfill: "Who may start before the head of the queue while the head does not fit.",

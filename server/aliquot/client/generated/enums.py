@@ -167,13 +167,14 @@ class OrchestratorState(StrEnum):
 
 class PreemptionCause(StrEnum):
     """
-    By what right a session was asked to make room: for a higher priority, for the owner of lent quota, or because its
-    agent is drained.
+    By what right a session was asked to make room: for a higher priority, for the owner of lent quota, because its
+    agent is drained, or because a device of its is gone.
     """
 
     PRIORITY = "priority"
     QUOTA = "quota"
     DRAIN = "drain"
+    DEVICE = "device"
 
 
 class QuotaScope(StrEnum):

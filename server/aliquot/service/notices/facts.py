@@ -16,6 +16,7 @@ _CAUSES: Final = {
     PreemptionCause.PRIORITY: "for a session of a higher priority",
     PreemptionCause.QUOTA: "for the owner of the quota that it ran on",
     PreemptionCause.DRAIN: "because its agent is drained",
+    PreemptionCause.DEVICE: "because a device of its is gone",
 }
 
 

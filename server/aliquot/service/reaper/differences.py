@@ -1,14 +1,14 @@
 """Differences between the state and what one agent has: found by looking, and nothing is changed."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from aliquot.service.reconcile import ALIVE, NOT_CLAIMED
 from aliquot.service.state import State
 from aliquot_schema.devices import DeviceHealth, ResourceSpec
 from aliquot_schema.findings import Discrepancy
-from aliquot_schema.ids import AgentId, KernelId, LeaseId
+from aliquot_schema.ids import AgentId, KernelId, LeaseId, SessionId
 from aliquot_schema.launching import Inventory, KernelPhase, KernelReport, SpecOnDisk
 from aliquot_schema.leases import Kernel
 from aliquot_schema.sessions import Session
@@ -30,6 +30,8 @@ class Difference:
     evidence: str
     version: int | None = None
     """Of the kernel that it was seen of: once that has changed, it says nothing any more. None = there is none."""
+    holders: tuple[SessionId, ...] = ()
+    """Of the device."""
 
     @property
     def key(self) -> tuple[Discrepancy, AgentId, str]:
@@ -139,8 +141,10 @@ def _of_devices(state: State, inventory: Inventory) -> Iterator[Difference]:
     for known in state.agents[agent.id].devices if agent.id in state.agents else ():
         health = told[known.id].health if known.id in told else DeviceHealth.GONE
         if health in _HEALTH and held.get(known.id):
-            names = ", ".join(holders.get(known.id, ())) or "a lease of no session"
-            yield _difference(_HEALTH[health], agent.id, known.id, f"it is {health}, and held by {names}")
+            sessions = holders.get(known.id, ())
+            names = ", ".join(sessions) or "a lease of no session"
+            words = f"it is {health}, and held by {names}"
+            yield replace(_difference(_HEALTH[health], agent.id, known.id, words), holders=sessions)
 
 
 def _difference(kind: Discrepancy, agent_id: AgentId, subject: str, evidence: str) -> Difference:

@@ -12,7 +12,7 @@ from aliquot.service.ports import Clock, Executor, NotLeader, StoreUnavailable
 from aliquot.service.reaper.differences import Difference, differences, known_kernels
 from aliquot.service.reaper.examination import Finds, Look
 from aliquot.service.reaper.foreign import blocked_by, foreign_uses
-from aliquot.service.reaper.repairs import Sending, repair, write_findings
+from aliquot.service.reaper.repairs import ACTOR, Sending, repair, write_findings
 from aliquot.service.state import State
 from aliquot_schema.errors import AliquotError
 from aliquot_schema.findings import Discrepancy, Finding
@@ -21,7 +21,6 @@ from aliquot_schema.launching import Inventory
 
 log: Final = logging.getLogger("aliquot.reaper")
 
-ACTOR: Final = "system:reaper"
 LOOK_S: Final = 30.0
 CONFIRM_S: Final = 3.0
 """From the first sight of a difference to the second."""

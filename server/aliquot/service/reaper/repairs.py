@@ -5,21 +5,25 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from aliquot.service.draft import Draft
+from aliquot.service.eviction import evict
 from aliquot.service.kernel_reports import stop_kernels
 from aliquot.service.reaper.differences import Difference
 from aliquot.service.reconcile import reconcile
 from aliquot_schema.findings import Discrepancy, Finding, finding_id
-from aliquot_schema.ids import AgentId, KernelId
+from aliquot_schema.ids import AgentId, KernelId, UserId
 from aliquot_schema.launching import Inventory, LaunchOrder
 from aliquot_schema.leases import Kernel
-from aliquot_schema.states import KernelState
+from aliquot_schema.sessions import PreemptionCause
+from aliquot_schema.states import KernelState, SessionState
 
+ACTOR: Final = "system:reaper"
 D: Final = Discrepancy
 REPAIRS: Final = {
     D.LEASE_WITHOUT_PROCESS: "its end is taken in, its order sent again, or the agent asked to prove that it is gone",
     D.PROCESS_WITHOUT_LEASE: "the agent is asked to end it",
     D.PROCESS_AFTER_END: "the agent is asked again to end it",
     D.SPEC_WITHOUT_LEASE: "the agent is asked to close it",
+    D.DEVICE_GONE: "who holds it is asked to make room, and waits again for devices that are there",
 }
 """What is not here is only told."""
 
@@ -51,12 +55,23 @@ def repair(draft: Draft, sure: Iterable[Difference], inventory: Inventory, *, ep
                 stop_kernels(draft, [kernel], now_us=now_us)
         elif difference.kind is D.LEASE_WITHOUT_PROCESS and kernel is not None:
             kernels.append(kernel)
+        elif difference.kind is D.DEVICE_GONE:
+            _move(draft, difference, now_us=now_us)
     if kernels:
         found = reconcile(draft, inventory, kernels, rebooted=False, epoch=epoch, now_us=now_us)
         sending.launch += found.launch
         sending.stop += found.stop
         _prove(draft, kernels, now_us=now_us)
     return sending
+
+
+def _move(draft: Draft, difference: Difference, *, now_us: int) -> None:
+    """While the orchestrator is stopped they would lose what they have, and start nowhere."""
+    for session_id in () if draft.orchestration().is_stopped else difference.holders:
+        session = draft.session(session_id)
+        if session is not None and session.state is SessionState.RUNNING and not session.is_outside:
+            cause, by_user = PreemptionCause.DEVICE, UserId(ACTOR)
+            evict(draft, session, cause=cause, by_session=None, by_user=by_user, now_us=now_us)
 
 
 def _prove(draft: Draft, kernels: Iterable[Kernel], *, now_us: int) -> None:
