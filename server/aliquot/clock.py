@@ -28,6 +28,10 @@ class SystemClock:
         self._last_us = max(self._last_us + steps, self._wall_ns() // 1000)
         return self._last_us
 
+    def wall_us(self) -> int:
+        """What the clock on the wall says, microseconds UTC: after somebody set it back, it is behind `now_us`."""
+        return self._wall_ns() // 1000
+
     def not_before(self, at_us: int) -> None:
         """Never tell a time before this one: what an earlier process wrote down, before the wall clock was set back."""
         self._last_us = max(self._last_us, at_us)

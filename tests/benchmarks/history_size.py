@@ -75,6 +75,7 @@ def _store(folder: Path, clock: Hands) -> KeptHistory:
             kept=Kept(raw_us=None),
             interval_s=2.0,
             now_us=clock.now_us,
+            wall_us=clock.now_us,
         )
     )
 

@@ -10,7 +10,7 @@ from typer.testing import CliRunner, Result
 
 from aliquot.cli import main
 from aliquot.clock import SystemClock
-from ledger_course import course_on
+from ledger_course import live_two_terms
 from store_places import Place
 
 YEARS_US = 3 * 365 * 86_400 * 1_000_000
@@ -32,17 +32,12 @@ def logged(folder: Path, *arguments: str) -> list[dict[str, object]]:
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A data folder in which something happened, and was archived three years later."""
 
-    async def happen() -> None:
-        for seed in (1, 2):
-            async with course_on(Place("", found), seed=seed) as (course, running):
-                await course.until_written(running.ledger, len(await running.ledger.last(1000)) + 15)
-
     found = tmp_path_factory.mktemp("data")
-    asyncio.run(happen())
+    asyncio.run(live_two_terms(Place("", found), entries=15))
     before = logged(found)
     patch = pytest.MonkeyPatch()
-    now_us = SystemClock.now_us
-    patch.setattr(SystemClock, "now_us", lambda clock: now_us(clock) + YEARS_US)
+    for tell in (SystemClock.now_us, SystemClock.wall_us):
+        patch.setattr(SystemClock, tell.__name__, lambda clock, tell=tell: tell(clock) + YEARS_US)
     patch.setattr("aliquot.store.archive.events.KEPT_MIN", 0)
     try:
         outcome = aliquot("db", "archive", folder=found)

@@ -30,7 +30,7 @@ AGENT = AgentId("a")
 def kept(bench: Bench, folder: Path) -> KeptHistory:
     now_us = bench.service.clock.now_us
     place = place_of("", data_folder=folder, now_us=now_us)
-    return KeptHistory(HistoryPlan(make_database=place, kept=Kept(), interval_s=0.5, now_us=now_us))
+    return KeptHistory(HistoryPlan(make_database=place, kept=Kept(), interval_s=0.5, now_us=now_us, wall_us=now_us))
 
 
 async def archived(book: DatabaseHeld) -> None:

@@ -4,6 +4,7 @@ import logging
 
 import pytest
 
+from aliquot.clock import SystemClock
 from aliquot.service.leaps import LEAP_S, PATIENCE_S, Leaps
 from aliquot.service.retention.periods import Periods
 from aliquot.service.retention.retaining import EVERY_S, Retaining
@@ -12,18 +13,15 @@ from aliquot.service.state import State
 DAY_S = 86_400.0
 
 
-class Hands:
-    """A clock on the wall, and time that goes by."""
+class Hands(SystemClock):
+    """A clock on the wall, and time that goes by: what is told by it never goes back."""
 
     def __init__(self, wall_s: float = 1e9) -> None:
         self.wall_s = wall_s
         self.gone_s = 5.0
-
-    def now_us(self) -> int:
-        return round((self.wall_s + self.gone_s) * 1e6)
-
-    def monotonic(self) -> float:
-        return self.gone_s
+        super().__init__(
+            wall_ns=lambda: round((self.wall_s + self.gone_s) * 1e9), monotonic_ns=lambda: round(self.gone_s * 1e9)
+        )
 
     async def sleep(self, seconds: float) -> None:
         self.gone_s += seconds
@@ -53,6 +51,22 @@ def test_after_a_leap_it_is_waited_for_a_day_and_told_once(caplog: pytest.LogCap
     assert not leaps.is_steady()
     clock.wall_s -= LEAP_S
     assert leaps.is_steady(), "it was put right"
+
+
+def test_what_was_dated_ahead_is_not_too_old_once_the_clock_was_put_right() -> None:
+    clock = Hands()
+    leaps = Leaps(clock)
+    clock.wall_s += 400 * DAY_S
+    assert not leaps.is_steady()
+    dated_us = clock.now_us()
+    clock.wall_s -= 400 * DAY_S
+    assert leaps.is_steady()
+    assert (clock.now_us() - clock.wall_us()) // 1_000_000 == 400 * DAY_S, "it never goes back"
+
+    again = Hands()
+    again.not_before(dated_us)
+    assert Leaps(again, known_us=dated_us).is_steady()
+    assert again.wall_us() < dated_us - 399 * DAY_S * 1e6, "it is by this one that things are too old"
 
 
 @pytest.mark.parametrize(("known_s", "is_steady"), [(0, True), (1e9 - 3 * DAY_S, True), (1e9 - 300 * DAY_S, False)])

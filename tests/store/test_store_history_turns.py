@@ -71,7 +71,8 @@ def database(sqlite_place: Place) -> SlowDatabase:
 
 @pytest.fixture
 def store(database: SlowDatabase) -> KeptHistory:
-    plan = HistoryPlan(make_database=lambda: database, kept=Kept(), interval_s=2.0, now_us=Hands().now_us)
+    now_us = Hands().now_us
+    plan = HistoryPlan(make_database=lambda: database, kept=Kept(), interval_s=2.0, now_us=now_us, wall_us=now_us)
     return KeptHistory(plan)
 
 

@@ -48,6 +48,7 @@ class HistoryStage:
                 kept=kept or self.kept,
                 interval_s=self.interval_s,
                 now_us=self.clock.now_us,
+                wall_us=self.clock.now_us,
             )
         )
         await found.open()

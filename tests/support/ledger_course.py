@@ -38,6 +38,9 @@ class LeapingClock(SystemClock):
     def now_us(self) -> int:
         return super().now_us() + self._ahead_us
 
+    def wall_us(self) -> int:
+        return super().wall_us() + self._ahead_us
+
     def passes(self, seconds: float) -> None:
         self._ahead_us += round(seconds * 1e6)
 
@@ -180,12 +183,17 @@ async def course_on(
         await store.close()
 
 
-@asynccontextmanager
-async def two_terms(place: Place, *, entries: int) -> AsyncIterator[DatabaseStore]:
-    """A store after two busy terms of so many entries at least, each with its checkpoint."""
+async def live_two_terms(place: Place, *, entries: int) -> None:
+    """Two busy terms of so many entries at least, each with its checkpoint."""
     for seed in (1, 2):
         async with course_on(place, seed=seed) as (course, running):
             await course.until_written(running.ledger, len(await running.ledger.last(1000)) + entries)
+
+
+@asynccontextmanager
+async def two_terms(place: Place, *, entries: int) -> AsyncIterator[DatabaseStore]:
+    """A store after two busy terms."""
+    await live_two_terms(place, entries=entries)
     store = place.store()
     await store.open()
     assert isinstance(store, DatabaseStore)

@@ -47,6 +47,9 @@ class StepClock:
         self._now_us += 1
         return self._now_us
 
+    def wall_us(self) -> int:
+        return self.now_us()
+
     def passes(self, seconds: float) -> None:
         """Let time pass."""
         self._now_us += round(seconds * 1e6)

@@ -18,13 +18,14 @@ async def history_kept(running: Running, settings: Settings) -> AsyncIterator[No
         yield
         return
     # A clock of its own: the service's never goes back because one thread alone reads it.
-    now_us = SystemClock().now_us
+    clock = SystemClock()
     store = KeptHistory(
         HistoryPlan(
-            make_database=place_of(settings.database or "", data_folder=settings.data_folder, now_us=now_us),
+            make_database=place_of(settings.database or "", data_folder=settings.data_folder, now_us=clock.now_us),
             kept=settings.history_kept,
             interval_s=settings.readings_interval_s,
-            now_us=now_us,
+            now_us=clock.now_us,
+            wall_us=clock.wall_us,
         )
     )
     await store.open()

@@ -16,7 +16,10 @@ class Clock(Protocol):
     """Time, as the service sees it."""
 
     def now_us(self) -> int:
-        """Wall time, microseconds UTC; never goes back within a process."""
+        """Wall time, microseconds UTC; never goes back within a process, nor behind what an earlier one wrote down."""
+
+    def wall_us(self) -> int:
+        """The same as the machine has it, which somebody may set back: what is too old is too old by this one."""
 
     def monotonic(self) -> float:
         """Seconds from some start, for measuring and time-outs."""

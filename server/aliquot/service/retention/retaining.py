@@ -73,17 +73,21 @@ class Retaining:
         Raises:
             NotLeader, StoreUnavailable, HistoryDamaged, OSError: it is not done; nothing is lost.
         """
-        now_us, history, periods = self._clock.now_us(), self._history, self._periods
-        passes = await self._in_turn(Kind.LEDGER, periods.ledger_us, history.seal_ledger, history.remove_passes, now_us)
-        events = await self._in_turn(Kind.EVENTS, periods.events_us, history.seal_events, history.remove_events, now_us)
+        wall_us, history, periods = self._clock.wall_us(), self._history, self._periods
+        passes = await self._in_turn(
+            Kind.LEDGER, periods.ledger_us, history.seal_ledger, history.remove_passes, wall_us
+        )
+        events = await self._in_turn(
+            Kind.EVENTS, periods.events_us, history.seal_events, history.remove_events, wall_us
+        )
         sessions = closed = 0
         if periods.sessions_us is not None:
-            until_us = before(now_us, periods.sessions_us)
+            until_us = before(wall_us, periods.sessions_us)
             sessions = await self._each(Kind.SESSIONS, partial(history.seal_sessions, until_us), self._remove_sessions)
         for kind in CLOSED:
             kept_us = periods.sessions_us if kind is Kind.LEASES else periods.findings_us
             if kept_us is not None:
-                seal = partial(history.seal_closed, kind, before(now_us, kept_us))
+                seal = partial(history.seal_closed, kind, before(wall_us, kept_us))
                 closed += await self._each(kind, seal, partial(history.remove_closed, kind))
         found = Removed(passes=passes, events=events, sessions=sessions, closed=closed)
         if found != NOTHING:
@@ -97,13 +101,13 @@ class Retaining:
         kept_us: int | None,
         seal: Callable[[int], Awaitable[Sealed | None]],
         remove: Callable[[], Awaitable[int]],
-        now_us: int,
+        wall_us: int,
     ) -> int:
         """Seal one file after the other, and remove what it holds."""
         removed = await self._removed(remove)
         if kept_us is None:
             return removed
-        while (sealed := await seal(before(now_us, kept_us))) is not None:
+        while (sealed := await seal(before(wall_us, kept_us))) is not None:
             _tell(kind, sealed)
             removed += await self._removed(remove)
         return removed

@@ -46,7 +46,7 @@ class Clearing:
         """
         if self._vault.store is None:
             return 0
-        before_us = self._clock.now_us() - KEPT_US
+        before_us = self._clock.wall_us() - KEPT_US
         users = list(self._state.people.users.values())
         gone = [user.id for user in users if user.disabled and user.changed_us <= before_us]
         return sum([await self._vault.clear(name) for name in gone])

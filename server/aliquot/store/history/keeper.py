@@ -35,8 +35,20 @@ log: Final = logging.getLogger("aliquot.history")
 class Keeper:
     """Made and used in one thread."""
 
-    def __init__(self, database: Database, *, waiting: deque[Sample], kept: Kept, now_us: Callable[[], int]) -> None:
-        """`waiting`: samples, put in by another thread."""
+    def __init__(
+        self,
+        database: Database,
+        *,
+        waiting: deque[Sample],
+        kept: Kept,
+        now_us: Callable[[], int],
+        wall_us: Callable[[], int],
+    ) -> None:
+        """
+        Args:
+            waiting: samples, put in by another thread.
+            wall_us: the clock by which something is too old.
+        """
         self._fault: str | None = None
         self._damaged_us: int | None = None
         """When a damaged block was met last."""
@@ -44,6 +56,7 @@ class Keeper:
         self._waiting = waiting
         self._kept = kept
         self._now_us = now_us
+        self._wall_us = wall_us
         self._writer = Writer()
         self._is_open = False
         self._is_ending = False
@@ -127,7 +140,7 @@ class Keeper:
         return await self._write(partial(sum_up, series=one.id, tier=tier, now_us=self._now_us()))
 
     def _remove(self, connection: Connection, *, of: SeriesRow) -> int:
-        removed, is_empty = remove_old(connection, of.id, self._kept, now_us=self._now_us())
+        removed, is_empty = remove_old(connection, of.id, self._kept, now_us=self._wall_us())
         if is_empty and not self._writer.is_open(of.key):
             rows.remove_series(connection, of.id)
             self._writer.forget(of.key)

@@ -30,6 +30,8 @@ class HistoryPlan:
     interval_s: float
     """Between two readings of a device."""
     now_us: Callable[[], int]
+    wall_us: Callable[[], int]
+    """The clock by which something is too old."""
 
 
 class KeptHistory:
@@ -79,7 +81,9 @@ class KeptHistory:
 
     async def _begin(self) -> None:
         plan = self._plan
-        self._keeper = Keeper(plan.make_database(), waiting=self._waiting, kept=plan.kept, now_us=plan.now_us)
+        self._keeper = Keeper(
+            plan.make_database(), waiting=self._waiting, kept=plan.kept, now_us=plan.now_us, wall_us=plan.wall_us
+        )
         await self._keeper.begin()
 
     async def _run(self, work: Callable[[Keeper], Coroutine[Any, Any, T]]) -> T:
