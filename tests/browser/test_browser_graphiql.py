@@ -9,7 +9,7 @@ pytest.importorskip("playwright.async_api", reason="playwright drives the browse
 from playwright.async_api import Browser, Page, expect
 
 from aliquot.cli.main_job.own_server import OwnServer
-from browser_tab import signed_in
+from browser_tab import AXE, signed_in
 from e2e_sessions import submit
 
 pytestmark = pytest.mark.anyio
@@ -50,6 +50,17 @@ async def test_an_example_is_ready_when_chosen(
         await _choose(page, group, title, field)
         await page.get_by_role("button", name="Execute query").click()
         await expect(page.locator(".result-window")).to_contain_text(answer)
+
+
+@pytest.mark.skipif(not AXE.is_file(), reason="axe-core is not installed; scripts/test installs it with Node")
+async def test_what_is_ours_in_it_is_accessible(browser: Browser, demo: OwnServer) -> None:
+    async with signed_in(browser, demo) as tab:
+        for scheme in ("light", "dark"):
+            await tab.page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]  # one of its words
+            page = await tab.open("/graphiql")
+            await expect(page.get_by_role("link", name="Aliquot", exact=True)).to_be_visible()
+            await expect(page.locator(".examples")).to_be_visible()
+            assert await tab.accessibility(".graphiql-logo, .examples") == []
 
 
 async def test_what_somebody_has_edited_keeps_its_tab(browser: Browser, demo: OwnServer) -> None:

@@ -17,8 +17,8 @@ CHROMIUM: Final = shutil.which("chromium") or shutil.which("chromium-browser")
 WAIT_MS: Final = 30_000
 AXE: Final = Path(__file__).parents[2] / "server" / "dashboard" / "node_modules" / "axe-core" / "axe.min.js"
 AXE_RUN: Final = """
-async () => {
-  const found = await axe.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"] });
+async (within) => {
+  const found = await axe.run(within || "html", { runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"] });
   return found.violations.map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html.slice(0, 160)).join(" | ")}`);
 }
 """
@@ -39,10 +39,10 @@ class Tab:
         await self.page.goto(self.url + path)
         return self.page
 
-    async def accessibility(self) -> list[str]:
-        """What axe finds wrong with the page as it is."""
+    async def accessibility(self, within: str = "html") -> list[str]:
+        """What axe finds wrong with the page, or with what these selectors choose, as it is."""
         await self.page.evaluate(AXE.read_text(encoding="utf-8"))
-        found: list[str] = await self.page.evaluate(AXE_RUN)
+        found: list[str] = await self.page.evaluate(AXE_RUN, within)
         return found
 
     def note_request(self, request: Request) -> None:

@@ -1,26 +1,67 @@
 import { expect, test } from "vitest";
 import { newerOf } from "../src/session/found";
-import { phasesOf } from "../src/session/phases";
 import { commandOf } from "../src/session/Request";
 import { Readings } from "../src/session/samples";
 import { asked, tailOf } from "../src/session/standing";
+import { attemptsOf, ownSteps, receiptsOf, type Receipt, type Step } from "../src/session/steps";
 
 const at = (second: number) => new Date(second * 1000).toISOString();
-const moments = { queued_at: at(0), scheduled_at: null, started_at: null, ended_at: null };
+const step = (second: number, state: Step["state"], attempt: number, more: Partial<Step> = {}): Step => ({
+  number: second,
+  at: at(second),
+  kind: `session.${state}`,
+  state,
+  attempt,
+  held_by: null,
+  preemption: null,
+  ...more,
+});
+const receipt = (second: number, lost: number | null = null): Receipt => ({
+  cause: "priority",
+  by_session: null,
+  by_user: "ben",
+  at: at(second),
+  until: at(second + 1),
+  lost_gpu_seconds: lost,
+});
+const shown = (steps: readonly Step[], now: number) =>
+  attemptsOf(steps, now).map(({ number, isTried, stages }) => [
+    number,
+    isTried,
+    stages.map(({ step: { state }, ms }) => `${state} ${ms === null ? "" : ms / 1000}`.trim()),
+  ]);
 
-test("the time of a session, phase by phase", () => {
-  expect(phasesOf(moments, 5_000)).toEqual([{ name: "waits", ms: 5_000 }]);
-  expect(phasesOf({ ...moments, ended_at: at(3) }, 9_000)).toEqual([{ name: "waited", ms: 3_000 }]);
-  expect(phasesOf({ ...moments, scheduled_at: at(1), started_at: at(2) }, 9_000)).toEqual([
-    { name: "waited", ms: 1_000 },
-    { name: "started up", ms: 1_000 },
-    { name: "runs", ms: 7_000 },
+test("every state of every try, newest try first", () => {
+  const once = [step(0, "queued", 0), step(1, "scheduled", 1), step(2, "allocating", 1), step(4, "running", 1)];
+  expect(shown(once.slice(0, 1), 5_000)).toEqual([[1, false, ["queued 5"]]]);
+  expect(shown(once, 9_000)).toEqual([[1, true, ["queued 1", "scheduled 1", "allocating 2", "running 5"]]]);
+  const again = [...once, step(6, "preempting", 1), step(7, "queued", 1), step(9, "held", 1)];
+  expect(shown(again, 10_000)).toEqual([
+    [2, false, ["queued 2", "held 1"]],
+    [1, true, ["queued 1", "scheduled 1", "allocating 2", "running 2", "preempting 1"]],
   ]);
-  const over = phasesOf({ queued_at: at(0), scheduled_at: at(1), started_at: null, ended_at: at(4) }, 9_000);
-  expect(over).toEqual([
-    { name: "waited", ms: 1_000 },
-    { name: "started up", ms: 3_000 },
+  expect(shown([...again, step(10, "canceled", 1)], 99_000)[0]).toEqual([2, false, ["queued 2", "held 1", "canceled"]]);
+  expect(shown([...once, step(8, "failed", 1), step(9, "queued", 1)], 9_000).map(([number]) => number)).toEqual([2, 1]);
+});
+
+test("a session tells of its newest try where its steps are not kept", () => {
+  const session = { queued_at: at(0), scheduled_at: at(1), started_at: null, ended_at: at(4), held_by: null };
+  const steps = ownSteps({ ...session, state: "canceled", attempt: 3 });
+  expect(shown(steps, 9_000)).toEqual([[3, true, ["queued 1", "scheduled 3", "canceled"]]]);
+});
+
+test("each time that room was made, newest first, with what was lost once that is known", () => {
+  const steps = [
+    step(1, "preempting", 1, { preemption: receipt(1) }),
+    step(2, "queued", 1, { preemption: receipt(1, 7) }),
+    step(5, "preempting", 2, { preemption: receipt(5) }),
+  ];
+  const found = receiptsOf(steps, receipt(5, 3)).map(({ at, lost_gpu_seconds }) => [at, lost_gpu_seconds]);
+  expect(found).toEqual([
+    [at(5), 3],
+    [at(1), 7],
   ]);
+  expect(receiptsOf([], null)).toEqual([]);
 });
 
 test("a command as it was written, or as a shell would take it", () => {

@@ -44,7 +44,9 @@ async function show(page: Root) {
       {...(isFirstVisit ? { initialVariables: variables, visiblePlugin: EXAMPLES_PLUGIN } : {})}
     >
       <GraphiQL.Logo>
-        <a href="/">Aliquot</a>
+        <a className="home" href="/">
+          Aliquot
+        </a>
       </GraphiQL.Logo>
     </GraphiQL>,
   );

@@ -3,10 +3,16 @@ import { duration, moment } from "../format/times";
 import { words } from "../format/words";
 import type { Session } from "./loading";
 import { tailOf } from "./standing";
+import { receiptsOf, type Course, type Receipt } from "./steps";
 
-/** What was done to a session: why it failed, for whom it made room, and what it lost. */
-export function Receipts({ session }: { readonly session: Session }) {
-  const { failure, preemption } = session;
+interface Props {
+  readonly session: Session;
+  readonly course: Course;
+}
+
+/** What was done to a session: why it failed, for whom it made room each time, and what it lost. */
+export function Receipts({ session, course }: Props) {
+  const { failure } = session;
   return (
     <>
       {failure ? (
@@ -21,21 +27,49 @@ export function Receipts({ session }: { readonly session: Session }) {
       {session.fallback_level ? (
         <p className="note">It has settled for its smaller request number {session.fallback_level}.</p>
       ) : null}
-      {preemption ? (
-        <p className="note warn">
-          Asked to make room at {moment(preemption.at)} for {preemption.by_user} ({preemption.cause}
-          {preemption.by_session ? (
-            <>
-              , <Link href={`/sessions/${preemption.by_session}`}>{tailOf(preemption.by_session)}</Link>
-            </>
-          ) : null}
-          ), with time until {moment(preemption.until)}.
-          {preemption.lost_gpu_seconds === null
-            ? ""
-            : ` That attempt had used ${duration(preemption.lost_gpu_seconds * 1000)} of a device.`}{" "}
-          {session.preemptions > 1 ? `It has made room ${session.preemptions} times.` : ""}
-        </p>
+      <Preemptions receipts={receiptsOf(course.steps, session.preemption)} count={session.preemptions} />
+    </>
+  );
+}
+
+/** The newest in full, the rest folded. */
+function Preemptions({ receipts, count }: { readonly receipts: readonly Receipt[]; readonly count: number }) {
+  const [newest, ...earlier] = receipts;
+  if (!newest) return null;
+  return (
+    <div className="note warn stack">
+      <p>
+        <Told receipt={newest} /> {count > 1 ? `It has made room ${count} times.` : ""}
+      </p>
+      {earlier.length ? (
+        <details>
+          <summary>{earlier.length === 1 ? "Once before" : `${earlier.length} times before`}</summary>
+          <ol className="receipts" aria-label="Earlier preemptions">
+            {earlier.map((receipt) => (
+              <li key={receipt.at}>
+                <Told receipt={receipt} />
+              </li>
+            ))}
+          </ol>
+        </details>
       ) : null}
+    </div>
+  );
+}
+
+function Told({ receipt }: { readonly receipt: Receipt }) {
+  return (
+    <>
+      Asked to make room at {moment(receipt.at)} for {receipt.by_user} ({receipt.cause}
+      {receipt.by_session ? (
+        <>
+          , <Link href={`/sessions/${receipt.by_session}`}>{tailOf(receipt.by_session)}</Link>
+        </>
+      ) : null}
+      ), with time until {moment(receipt.until)}.
+      {receipt.lost_gpu_seconds === null
+        ? ""
+        : ` That attempt had used ${duration(receipt.lost_gpu_seconds * 1000)} of a device.`}
     </>
   );
 }

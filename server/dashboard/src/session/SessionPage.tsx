@@ -9,6 +9,7 @@ import { Readings } from "./Readings";
 import { Receipts } from "./Receipts";
 import { Request } from "./Request";
 import { isWaiting, nameOf } from "./standing";
+import { useSteps } from "./stepping";
 import { Tasks } from "./Tasks";
 import { Timeline } from "./Timeline";
 import { useSession } from "./watching";
@@ -17,6 +18,7 @@ import { useSession } from "./watching";
 export function SessionPage({ params }: { readonly params: { readonly id: string } }) {
   const live = useSession(params.id);
   const devices = useDevices(live.data?.session ?? null);
+  const course = useSteps(params.id, live.data?.session?.version ?? 0);
   if (!live.data) return <Faults of={live} />;
   const { session } = live.data;
   if (!session) {
@@ -32,14 +34,14 @@ export function SessionPage({ params }: { readonly params: { readonly id: string
     <div className="stack">
       <Faults of={live} />
       <Heading session={session} refresh={live.refresh} />
-      <Receipts session={session} />
+      <Receipts session={session} course={course} />
       {isWaiting(session.state) ? (
         <section className="panel" aria-label="Why it waits">
           <Because session={session} />
         </section>
       ) : null}
       <div className="session-parts">
-        <Timeline session={session} />
+        <Timeline session={session} course={course} />
         <Request session={session} />
         <Kernels session={session} devices={devices.data ?? []} />
         {session.tasks ? <Tasks session={session} /> : null}

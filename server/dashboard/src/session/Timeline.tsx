@@ -1,43 +1,25 @@
 import { useNow } from "../format/clock";
 import { duration, moment } from "../format/times";
 import { expectedStart } from "../queue/start";
+import { Attempts } from "./Attempts";
 import type { Session } from "./loading";
-import { phasesOf } from "./phases";
+import { attemptsOf, ownSteps, type Course } from "./steps";
 
-/** Where the time went, as a bar and as moments. */
-export function Timeline({ session }: { readonly session: Session }) {
+interface Props {
+  readonly session: Session;
+  readonly course: Course;
+}
+
+/** What it went through, try by try, and what is reckoned of the rest. */
+export function Timeline({ session, course }: Props) {
   const now = useNow();
-  const phases = phasesOf(session, now);
-  const moments = [
-    ["submitted", session.queued_at],
-    ["devices granted", session.scheduled_at],
-    ["all kernels ran", session.started_at],
-    [session.state, session.ended_at],
-  ] as const;
+  const steps = course.steps.length ? course.steps : ownSteps(session);
   return (
     <section className="panel stack" aria-label="Timeline">
       <h2>Timeline</h2>
-      <div className="phases" aria-hidden="true">
-        {phases.map((phase) => (
-          <span key={phase.name} className={phase.name.replace(" ", "-")} style={{ flexGrow: Math.max(1, phase.ms) }} />
-        ))}
-      </div>
-      <ul className="row wide">
-        {phases.map((phase) => (
-          <li key={phase.name}>
-            <i className={`swatch ${phase.name.replace(" ", "-")}`} /> {phase.name} <b>{duration(phase.ms)}</b>
-          </li>
-        ))}
-      </ul>
+      <Attempts attempts={attemptsOf(steps, now)} now={now} />
+      {course.isCut ? <p className="quiet small">There were steps before these.</p> : null}
       <dl className="facts">
-        {moments.map(([name, at]) =>
-          at ? (
-            <div key={name}>
-              <dt>{name}</dt>
-              <dd>{moment(at, now)}</dd>
-            </div>
-          ) : null,
-        )}
         {session.expected_start && !session.scheduled_at ? (
           <div>
             <dt>starts at the latest</dt>

@@ -1,0 +1,86 @@
+import type { SessionStepsQuery } from "../generated/graphql";
+import type { Session } from "./loading";
+import { isEnded, isWaiting } from "./standing";
+
+export type Step = SessionStepsQuery["session_steps"]["edges"][number]["node"];
+export type Receipt = NonNullable<Step["preemption"]>;
+
+/** What a session went through, as far as the server keeps it. */
+export interface Course {
+  /** The oldest first. */
+  readonly steps: readonly Step[];
+  /** Whether there were steps before these. */
+  readonly isCut: boolean;
+}
+
+export interface Stage {
+  readonly step: Step;
+  /** How long it lasted, so far; null of an end. */
+  readonly ms: number | null;
+}
+
+/** One try, from the wait before it to its end. */
+export interface Attempt {
+  readonly number: number;
+  /** Whether devices were granted; without them it waits, or was never more than a wait. */
+  readonly isTried: boolean;
+  readonly stages: readonly Stage[];
+}
+
+/** The tries, newest first. */
+export function attemptsOf(steps: readonly Step[], now: number): Attempt[] {
+  const found: { number: number; isTried: boolean; stages: Stage[] }[] = [];
+  steps.forEach((step, index) => {
+    const number = isEnded(step.state)
+      ? (found.at(-1)?.number ?? step.attempt)
+      : step.attempt + (isWaiting(step.state) ? 1 : 0);
+    if (found.at(-1)?.number !== number) found.push({ number, isTried: false, stages: [] });
+    const end = steps[index + 1] ? Date.parse(steps[index + 1]?.at ?? "") : now;
+    const attempt = found.at(-1);
+    attempt?.stages.push({ step, ms: isEnded(step.state) ? null : Math.max(0, end - Date.parse(step.at)) });
+    if (attempt && step.attempt === number) attempt.isTried = true;
+  });
+  return found.reverse();
+}
+
+/** Each time that it was asked to make room, newest first, with what is known of it last. */
+export function receiptsOf(steps: readonly Step[], newest: Receipt | null): Receipt[] {
+  const found = new Map(steps.flatMap(({ preemption }) => (preemption ? [[preemption.at, preemption]] : [])));
+  if (newest) found.set(newest.at, newest);
+  return [...found.values()].sort((one, other) => Date.parse(other.at) - Date.parse(one.at));
+}
+
+/** The steps that a session tells of itself, where the server keeps no others: those of its newest try. */
+export function ownSteps(session: Moments): Step[] {
+  const { queued_at, scheduled_at, started_at, ended_at, state, attempt, held_by } = session;
+  const moments = [
+    [queued_at, held_by ? "held" : "queued", Math.max(0, attempt - 1)],
+    [scheduled_at, "scheduled", attempt],
+    [started_at, "running", attempt],
+    [ended_at, state, attempt],
+  ] as const;
+  return moments.flatMap(([at, state, attempt], number) =>
+    at ? [{ number, at, kind: `session.${state}`, state, attempt, held_by, preemption: null }] : [],
+  );
+}
+
+type Moments = Pick<
+  Session,
+  "queued_at" | "scheduled_at" | "started_at" | "ended_at" | "state" | "attempt" | "held_by"
+>;
+
+/** What its state does not say of a step. */
+export function noteOf({ kind, held_by, preemption, state }: Step): string {
+  if (state === "held" && held_by) return `by ${held_by}`;
+  if (state === "preempting" && preemption) return `for ${preemption.by_user}`;
+  return NOTES[kind] ?? "";
+}
+
+const NOTES: Readonly<Record<string, string>> = {
+  "session.requeued": "waits for another try",
+  "session.retried": "run again",
+  "session.released": "let go",
+  "session.scheduled": "devices granted",
+  "session.allocating": "kernels start",
+  "session.expired": "its time was over",
+};
