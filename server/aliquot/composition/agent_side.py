@@ -4,6 +4,7 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from importlib.metadata import version
+from typing import TYPE_CHECKING
 
 from aliquot.composition.disk import own_disk
 from aliquot.composition.own_agents import agent_factory
@@ -11,9 +12,6 @@ from aliquot.errors import ConfigurationError
 from aliquot.execution.combined import CombinedExecutor
 from aliquot.execution.devices.node_devices import NodeDevices
 from aliquot.execution.local import LocalExecutor
-from aliquot.execution.ray.node.preparation import check_address, check_ray_installed
-from aliquot.execution.ray.node.token_file import checked_token
-from aliquot.execution.ray.supervisor import GatewaySupervisor
 from aliquot.execution.remote.executor import RemoteExecutor
 from aliquot.execution.remote.keys import AgentKeys
 from aliquot.execution.remote.timing import Timing
@@ -24,6 +22,9 @@ from aliquot.settings import Settings
 from aliquot_schema.ids import AgentId
 from aliquot_schema.states import AgentState
 
+if TYPE_CHECKING:
+    from aliquot.execution.ray.supervisor import GatewaySupervisor
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentSide:
@@ -33,7 +34,7 @@ class AgentSide:
     """All of them."""
     local: LocalExecutor
     remote: RemoteExecutor
-    ray: GatewaySupervisor | None
+    ray: "GatewaySupervisor | None"
     own: frozenset[AgentId]
     """Agents of the server's own process."""
     expected: frozenset[AgentId]
@@ -125,7 +126,7 @@ def agents_expected(keys: AgentKeys, state: State, *, by_any: bool) -> frozenset
     return missed if by_any else missed & known
 
 
-def ray_gateway(settings: Settings, agents: RemoteExecutor, *, epoch: int) -> GatewaySupervisor | None:
+def ray_gateway(settings: Settings, agents: RemoteExecutor, *, epoch: int) -> "GatewaySupervisor | None":
     """The way to the agents of a Ray cluster, not opened yet; None without one.
 
     Raises:
@@ -133,6 +134,11 @@ def ray_gateway(settings: Settings, agents: RemoteExecutor, *, epoch: int) -> Ga
     """
     if settings.executor != "ray":
         return None
+    # Imported here: a start without Ray does without it.
+    from aliquot.execution.ray.node.preparation import check_address, check_ray_installed
+    from aliquot.execution.ray.node.token_file import checked_token
+    from aliquot.execution.ray.supervisor import GatewaySupervisor
+
     if settings.ray_head is None:
         raise ConfigurationError("ray-head: --executor ray needs the address of the cluster's head, HOST:PORT")
     if settings.demo or settings.accelerators:

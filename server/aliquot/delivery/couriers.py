@@ -2,10 +2,7 @@
 
 from collections.abc import Callable, Iterable
 
-from aliquot.delivery.mail import Mail
 from aliquot.delivery.receiver_tables import AnyReceiver, EmailTable, SlackTable
-from aliquot.delivery.slack import Slack
-from aliquot.delivery.webhook import Webhook
 from aliquot.service.notices.handing import Address
 from aliquot.service.notices.ports import Courier
 
@@ -18,6 +15,15 @@ def addresses_of(tables: Iterable[AnyReceiver], *, now_us: Callable[[], int]) ->
 
 
 def _courier(table: AnyReceiver, now_us: Callable[[], int]) -> Courier:
+    # Each imported here: without receivers a start does without clients for mail and for HTTP.
     if isinstance(table, EmailTable):
+        from aliquot.delivery.mail import Mail
+
         return Mail(table)
-    return Slack(table) if isinstance(table, SlackTable) else Webhook(table, now_us=now_us)
+    if isinstance(table, SlackTable):
+        from aliquot.delivery.slack import Slack
+
+        return Slack(table)
+    from aliquot.delivery.webhook import Webhook
+
+    return Webhook(table, now_us=now_us)

@@ -17,6 +17,9 @@ METADATA: Final = MetaData(naming_convention={"pk": "pk_%(table_name)s"})
 class Row(SQLModel, registry=registry(metadata=METADATA)):
     """What all tables share: their own metadata, apart from other users of SQLModel in the process."""
 
+    # Rows are read and written as tuples: nobody asks for validators, which take longer to make than the tables.
+    model_config = {"defer_build": True}
+
 
 def text_key() -> Any:
     """A text that is the key, or a part of it."""

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import Annotated, Final, Literal
 
 import typer
-from rich.console import Console
 
 RUN_S_MAX: Final = 180.0
 
@@ -42,6 +41,8 @@ def once(
 
 
 async def _run(*, agents: int, ray: bool, as_json: bool) -> bool:
+    from rich.console import Console
+
     from aliquot.cli.main_job import report
     from aliquot.cli.main_job.course import run_course
     from aliquot.cli.main_job.findings import findings

@@ -8,8 +8,6 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 if TYPE_CHECKING:
     from aliquot.cli.selftest.finding import Finding
@@ -48,6 +46,9 @@ def selftest(
 
 
 def _print(findings: "list[Finding]", words: str) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
     if not findings:
         print(f"no NVIDIA GPU to try: {words}")
         return
