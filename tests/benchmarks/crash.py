@@ -70,7 +70,7 @@ async def _on_postgresql() -> CrashFindings:
 
 
 def _told(found: CrashFindings) -> CrashFindings:
-    print(f"{ROUNDS} rounds: {dict(found.kills)} killed, {found.acknowledged} acknowledged", file=sys.stderr)
+    print(f"{ROUNDS} rounds: {found}", file=sys.stderr, flush=True)
     return found
 
 

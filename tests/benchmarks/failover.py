@@ -1,45 +1,69 @@
-"""Two servers on PostgreSQL: the leader is killed, or frozen, and a session is placed again by the other one."""
+"""Two servers on PostgreSQL: the leader is killed, frozen or cut off, and the other one places a session again."""
 
 import asyncio
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 from registry import Key, scenario
 
-from aliquot.cli.main_job.own_server import OwnServer
-
 sys.path.append(str(Path(__file__).parents[1] / "support"))
 
-from failover_cluster import failover_cluster, freeze  # the path is made above
+from failover_cluster import FailoverCluster, failover_cluster, freeze  # the path is made above
+from failover_proxy import PostgresProxy, postgres_proxy
 from store_postgres import postgres_cluster
 
 
 @scenario(Key(name="failover_s", what="leader killed -9, until a submission is placed again", reach="<= 10"))
 async def killed() -> dict[str, float]:
     """With the usual beats and patience of servers and agents."""
-    return {"failover_s": await _until_placed_again(lambda leader: leader.kill())}
+    async with _two_servers() as (on, _):
+        began = time.perf_counter()
+        await on.servers[0].kill()
+        return {"failover_s": await _placed_again(on) - began}
 
 
 @scenario(Key(name="failover_frozen_s", what="leader SIGSTOPped, until a submission is placed again", reach="<= 30"))
 async def frozen() -> dict[str, float]:
     """As above; a frozen leader keeps its connections."""
+    async with _two_servers() as (on, _):
+        began = time.perf_counter()
+        freeze(on.servers[0])
+        return {"failover_frozen_s": await _placed_again(on) - began}
 
-    async def blow(leader: OwnServer) -> None:
-        freeze(leader)
 
-    return {"failover_frozen_s": await _until_placed_again(blow)}
+@scenario(
+    Key(
+        name="failover_cut_s",
+        what="leader's way to PostgreSQL lets nothing through, until a submission is placed again",
+        reach="<= 30",
+    )
+)
+async def cut_off() -> dict[str, float]:
+    """As above; both ends keep their TCP connections, and the leader can still be asked."""
+    async with _two_servers() as (on, way):
+        began = time.perf_counter()
+        way.wire.stall()
+        taken_s = await _placed_again(on) - began
+        way.wire.mend()
+        return {"failover_cut_s": taken_s}
 
 
-async def _until_placed_again(blow: Callable[[OwnServer], Awaitable[None]]) -> float:
+@asynccontextmanager
+async def _two_servers() -> AsyncIterator[tuple[FailoverCluster, PostgresProxy]]:
+    """A cluster that works, and the way from its leader to the database."""
     with postgres_cluster() as postgres:
         url = await asyncio.to_thread(postgres.new_database)
-        async with failover_cluster(url, url, environment={}) as on:
+        async with postgres_proxy(postgres, url) as way, failover_cluster(way.url, url, environment={}) as on:
             before = await on.submit("exit 0", key="before")
             await on.until_state(before, "completed")
-            began = time.perf_counter()
-            await blow(on.servers[0])
-            after = await on.submit("exit 0", key="after", first=1)
-            await on.until_state(after, "running", "completed", at=on.servers[1])
-            return time.perf_counter() - began
+            yield on, way
+
+
+async def _placed_again(on: FailoverCluster) -> float:
+    """The time at which a session that is submitted now runs, as the second server says."""
+    after = await on.submit("exit 0", key="after", first=1)
+    await on.until_state(after, "running", "completed", at=on.servers[1])
+    return time.perf_counter()

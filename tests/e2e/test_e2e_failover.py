@@ -86,12 +86,12 @@ async def test_a_leader_that_is_cut_off_from_the_database_is_replaced(
     async with postgres_proxy(postgres, database_url) as proxy, failover_cluster(proxy.url, database_url) as on:
         old, new = on.servers
         job = await on.job("a", code=3)
-        proxy.stall()
+        proxy.wire.stall()
         assert await on.leader(among=[new]) is new
         await on.until_joined(new)
         after = await on.submit("exit 5", key="after", first=1)
         assert (await on.until_state(after, "failed", at=new))["exit_code"] == 5
-        proxy.mend()
+        proxy.wire.mend()
         await on.until_standing(old, role="follower", leader_address=new.url)
         on.let_end("a")
         assert (await on.until_state(job, "failed", at=old))["exit_code"] == 3

@@ -1,15 +1,19 @@
 """A TCP proxy on loopback that cuts connections, or lets nothing through any more."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
+from functools import partial
+
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class Proxy:
-    """Between an agent and its server."""
+    """Between an agent and its server, or a server and its database."""
 
-    def __init__(self, port: int) -> None:
-        self._target = port
+    def __init__(self, dial: Callable[[], Awaitable[Streams]]) -> None:
+        """`dial`: connects to what is behind it."""
+        self._dial = dial
         self._open = asyncio.Event()
         self._open.set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -53,7 +57,7 @@ class Proxy:
             writer.transport.abort()
             return
         try:
-            there, back = await asyncio.open_connection("127.0.0.1", self._target)
+            there, back = await self._dial()
         except OSError:
             writer.transport.abort()
             return
@@ -76,10 +80,17 @@ class Proxy:
 
 
 @asynccontextmanager
-async def proxy_to(port: int) -> AsyncIterator[Proxy]:
-    proxy = Proxy(port)
+async def proxied(dial: Callable[[], Awaitable[Streams]]) -> AsyncIterator[Proxy]:
+    proxy = Proxy(dial)
     await proxy.start()
     try:
         yield proxy
     finally:
         await proxy.close()
+
+
+@asynccontextmanager
+async def proxy_to(port: int) -> AsyncIterator[Proxy]:
+    """Before a port of this machine."""
+    async with proxied(partial(asyncio.open_connection, "127.0.0.1", port)) as proxy:
+        yield proxy
