@@ -48,6 +48,8 @@ ROOTS: Final[Mapping[str, Access]] = {
             "Query.notice_preferences",
             "Query.orchestrator",
             "Query.policy",
+            "Query.pools",
+            "Query.projects",
             "Query.queue",
             "Query.queue_history",
             "Query.queue_statistics",

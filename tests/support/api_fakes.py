@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 import api_views as views
+from aliquot_schema.division_views import ClusterPoolView, ProjectView
 from aliquot_schema.errors import (
     ImpossibleRequest,
     InvalidRequest,
@@ -100,6 +101,12 @@ class FakeReader:
         capacity = SlotCapacityView(slot="cuda.device", total="2.00", available="1.80", allocated="0.20")
         gpus = GpusView(total_gpus=2.0, available_gpus=1.8, allocated_gpus=0.2, nodes=(), gpus=())
         return ClusterView(ray=ray, capacity=(capacity,), look=lambda: gpus)
+
+    def pools(self, caller: Caller, *, name: str | None) -> tuple[ClusterPoolView, ...]:
+        return ()
+
+    def projects(self, caller: Caller, *, name: str | None) -> tuple[ProjectView, ...]:
+        return ()
 
     def queue_statistics(self, caller: Caller) -> QueueStatisticsView:
         return QueueStatisticsView(

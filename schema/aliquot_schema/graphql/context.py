@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from aliquot_schema.audit_views import ChangeView, Reel
+from aliquot_schema.division_views import ClusterPoolView, ProjectView
 from aliquot_schema.graphql.accounts_port import Accountant as Accountant
 from aliquot_schema.graphql.administration_port import Administrator as Administrator
 from aliquot_schema.graphql.history_port import Historian as Historian
@@ -42,6 +43,12 @@ class Reader(Protocol):
 
     def cluster(self, caller: Caller, ray: RayView | None) -> ClusterView:
         """What all agents have together that can be asked."""
+
+    def pools(self, caller: Caller, *, name: str | None) -> tuple[ClusterPoolView, ...]:
+        """All pools, or the one of this name; nothing when there is none."""
+
+    def projects(self, caller: Caller, *, name: str | None) -> tuple[ProjectView, ...]:
+        """All projects that anything is known of, or the one of this name."""
 
     def queue_statistics(self, caller: Caller) -> QueueStatisticsView:
         """The queue now, and how it went in the hour before."""

@@ -12,6 +12,7 @@ from aliquot_schema.graphql.audit import AuditQueries
 from aliquot_schema.graphql.cluster import ClusterQueries
 from aliquot_schema.graphql.connections import Connection, connection_of
 from aliquot_schema.graphql.context import Context
+from aliquot_schema.graphql.divisions import DivisionQueries
 from aliquot_schema.graphql.doctor import DoctorQueries
 from aliquot_schema.graphql.enums import AgentOrder, SessionOrder
 from aliquot_schema.graphql.history import HistoryQueries
@@ -43,6 +44,7 @@ class Query(
     AdministrationQueries,
     AuditQueries,
     ClusterQueries,
+    DivisionQueries,
     DoctorQueries,
     HistoryQueries,
     NoticeQueries,

@@ -9,6 +9,8 @@ from aliquot.cli.audit import audit
 from aliquot.cli.cluster import policy_document
 from aliquot.cli.cluster.agents import agents
 from aliquot.cli.cluster.gpus import gpus
+from aliquot.cli.cluster.pools import pools
+from aliquot.cli.cluster.projects import projects
 from aliquot.cli.cluster.queue import queue
 from aliquot.cli.cluster.quota import quota
 from aliquot.cli.cluster.usage import usage
@@ -54,6 +56,8 @@ main.add_typer(session, name="session")
 main.command("queue")(queue)
 main.command("gpus")(gpus)
 main.add_typer(agents, name="agents")
+main.command("pools")(pools)
+main.command("projects")(projects)
 main.command("usage")(usage)
 main.add_typer(quota, name="quota")
 main.add_typer(notices, name="notices")

@@ -1,9 +1,10 @@
-"""What the cluster has: a sum over devices, each counted once, however many agents see it."""
+"""What the cluster, or a part of it, has: a sum over devices, each counted once, however many agents see it."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from aliquot.service.state import State
+from aliquot_schema.agents import Agent
 from aliquot_schema.devices import Device, DeviceHealth
 from aliquot_schema.ids import DeviceId, NodeId, SlotName
 from aliquot_schema.ray_views import SlotCapacityView
@@ -14,11 +15,12 @@ from aliquot_schema.states import AgentState
 COUNTED = frozenset({AgentState.ALIVE, AgentState.SUSPECT})
 
 
-def capacity_of(state: State) -> tuple[SlotCapacityView, ...]:
-    """By slot, in the order of their names. Every slot of a device shows the same silicon in its own unit."""
+def capacity_of(state: State, agents: Iterable[Agent]) -> tuple[SlotCapacityView, ...]:
+    """What these agents have, by slot, in the order of the slots' names; every slot of a device shows the same silicon
+    in its own unit."""
     total: Counter[SlotName] = Counter()
     allocated: Counter[SlotName] = Counter()
-    for node_id, device in _devices(state):
+    for node_id, device in _devices(agents):
         used = min(device.budget, state.used.get(node_id, {}).get(device.id, 0))
         for slot, cost in device.costs.items():
             total[slot] += _in_slot(slot, device.budget, cost=cost)
@@ -26,10 +28,10 @@ def capacity_of(state: State) -> tuple[SlotCapacityView, ...]:
     return tuple(_view(slot, total[slot], allocated[slot]) for slot in sorted(total))
 
 
-def _devices(state: State) -> Iterator[tuple[NodeId, Device]]:
+def _devices(agents: Iterable[Agent]) -> Iterator[tuple[NodeId, Device]]:
     """Healthy devices; a piece of one that is itself there is not counted beside it."""
     found: dict[tuple[NodeId, DeviceId], Device] = {}
-    for agent in state.agents.values():
+    for agent in agents:
         if agent.state in COUNTED:
             healthy = (device for device in agent.devices if device.health is DeviceHealth.HEALTHY)
             found.update(((agent.node_id, device.id), device) for device in healthy)

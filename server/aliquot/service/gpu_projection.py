@@ -1,23 +1,17 @@
 """All GPUs of the cluster as people see them; a shared one counts by its parts."""
 
 from collections import Counter
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Iterable, Mapping
 
-from aliquot.service.agent_projection import HOST_SLOTS, device_views
+from aliquot.service.agent_projection import device_views
 from aliquot.service.cluster_capacity import COUNTED
-from aliquot.service.snapshots import is_open
+from aliquot.service.divisions.gpu_places import GpuPlace, Place, counted, gpu_places, gpu_sums, held_milli
 from aliquot.service.state import State
 from aliquot_schema.agents import Agent
-from aliquot_schema.devices import Device, DeviceHealth
-from aliquot_schema.ids import DeviceId, NodeId
 from aliquot_schema.natural_order import natural_key
 from aliquot_schema.slots import MILLI
 from aliquot_schema.statistics_views import GpusView, GpuView, NodeView
 from aliquot_schema.views import DeviceView
-
-Place = tuple[NodeId, DeviceId]
-GONE: Final = DeviceHealth.GONE
 
 
 def gpus_view(state: State) -> GpusView:
@@ -26,48 +20,33 @@ def gpus_view(state: State) -> GpusView:
     agents = sorted(
         (agent for agent in state.agents.values() if agent.state in COUNTED), key=lambda agent: natural_key(agent.id)
     )
-    devices: dict[Place, Device] = {}
-    gpus: dict[Place, GpuView] = {}
-    for agent in agents:
-        takes_work = is_open(state, agent)
-        for device, view in zip(agent.devices, device_views(state, agent), strict=True):
-            place = (agent.node_id, device.id)
-            if device.kind in HOST_SLOTS or device.health is GONE or (place in gpus and gpus[place].available):
-                continue
-            devices[place] = device
-            gpus[place] = _gpu(state, agent, device, view, takes_work=takes_work)
-    shown = [gpus[place] for place, device in devices.items() if (place[0], device.parent) not in devices]
-    healthy = [place for place, device in devices.items() if device.health is DeviceHealth.HEALTHY]
-    counted = [place for place in healthy if (place[0], devices[place].parent) not in devices]
-    held = {place: _held_milli(state, place, devices[place]) for place in counted}
-    free = sum(MILLI - held[place] for place in counted if gpus[place].available)
+    places = gpu_places(state, agents)
+    views = {(str(agent.id), view.id): view for agent in agents for view in device_views(state, agent)}
+    shown = [_gpu(state, place, places[place], views) for place in counted(places)]
+    sums = gpu_sums(state, places)
     return GpusView(
-        total_gpus=float(len(counted)),
-        available_gpus=free / MILLI,
-        allocated_gpus=sum(held.values()) / MILLI,
+        total_gpus=sums.total,
+        available_gpus=sums.available,
+        allocated_gpus=sums.allocated,
         nodes=_nodes(agents, shown),
         gpus=tuple(sorted(shown, key=lambda gpu: (natural_key(gpu.node_id), natural_key(gpu.name)))),
     )
 
 
-def _held_milli(state: State, place: Place, device: Device) -> int:
-    node_id, device_id = place
-    used = min(state.used.get(node_id, {}).get(device_id, 0), device.budget)
-    return used * MILLI // device.budget
-
-
-def _gpu(state: State, agent: Agent, device: Device, view: DeviceView, *, takes_work: bool) -> GpuView:
+def _gpu(state: State, place: Place, gpu: GpuPlace, views: Mapping[tuple[str, str], DeviceView]) -> GpuView:
+    agent, device = gpu.agent, gpu.device
+    view = views[agent.id, device.id]
     return GpuView(
         id=device.id,
         node_id=agent.node_id,
         name=device.name,
         model=device.model,
-        available=takes_work and device.health is DeviceHealth.HEALTHY and not view.external,
+        available=gpu.available,
         memory_total=device.memory_bytes,
         memory_used=view.memory_used_bytes,
         utilization=view.utilization_pct,
         temperature=view.temperature_c,
-        allocated=_held_milli(state, (agent.node_id, device.id), device) / MILLI,
+        allocated=held_milli(state, place, device) / MILLI,
         allocated_to=view.holders,
     )
 

@@ -7,6 +7,8 @@ from typing import Final
 
 from aliquot.service.agent_projection import agent_view
 from aliquot.service.cluster_capacity import capacity_of
+from aliquot.service.divisions.pools import pool_views
+from aliquot.service.divisions.projects import project_views
 from aliquot.service.feed import Feed
 from aliquot.service.gpu_projection import gpus_view
 from aliquot.service.listing.orders import ORDERS, cursor_at, place_of
@@ -22,6 +24,7 @@ from aliquot.service.statistics import queue_statistics
 from aliquot.service.visibility import agent_seen, members_only, session_seen
 from aliquot_schema.agents import Agent
 from aliquot_schema.audit_views import Reel
+from aliquot_schema.division_views import ClusterPoolView, ProjectView
 from aliquot_schema.errors import Unavailable
 from aliquot_schema.ids import AgentId, SessionId
 from aliquot_schema.leases import Lease
@@ -93,7 +96,19 @@ class Queries:
 
     def cluster(self, caller: Caller, ray: RayView | None) -> ClusterView:
         """What agents that can be asked have together, and what of it is held."""
-        return ClusterView(ray=ray, capacity=capacity_of(self._state), look=cache(lambda: gpus_view(self._state)))
+        return ClusterView(
+            ray=ray,
+            capacity=capacity_of(self._state, self._state.agents.values()),
+            look=cache(lambda: gpus_view(self._state)),
+        )
+
+    def pools(self, caller: Caller, *, name: str | None) -> tuple[ClusterPoolView, ...]:
+        """All pools, or the one of this name; everybody may see what there is."""
+        return pool_views(self._state, name=name)
+
+    def projects(self, caller: Caller, *, name: str | None) -> tuple[ProjectView, ...]:
+        """All projects that anything is known of, or the one of this name; as everybody sees use and quotas."""
+        return project_views(self._state, name=name, now_us=self._clock.now_us())
 
     def queue_statistics(self, caller: Caller) -> QueueStatisticsView:
         """The queue now, and how it went in the hour before."""

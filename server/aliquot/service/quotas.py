@@ -7,6 +7,7 @@ from typing import Final
 from aliquot.service.draft import Draft
 from aliquot.service.office import Office, check_version
 from aliquot.service.projection_terms import moment
+from aliquot.service.usage import usage_views
 from aliquot_schema.admin_views import NewQuota, QuotaChanged, QuotaView, UsageView
 from aliquot_schema.errors import InvalidRequest, NotFound, UnknownSlot
 from aliquot_schema.natural_order import natural_key
@@ -17,8 +18,6 @@ from aliquot_schema.views import slot_amounts
 
 NAME_CHARS_MAX: Final = 128
 NUMBER_MAX: Final = 2**31 - 1
-HOUR: Final = 1000 * 3_600_000
-"""Of a whole device, in milli of it x milliseconds."""
 
 
 class Quotas(Office):
@@ -26,30 +25,13 @@ class Quotas(Office):
 
     def quotas(self, caller: Caller) -> tuple[QuotaView, ...]:
         """All quotas, the cluster's first."""
-        found = [quota for quota in self._state.quotas.values() if not _is_void(quota)]
+        found = [quota for quota in self._state.quotas.values() if not is_void(quota)]
         found.sort(key=lambda quota: (quota.scope is not QuotaScope.CLUSTER, quota.scope, natural_key(quota.name)))
         return tuple(quota_view(quota) for quota in found)
 
     def usage(self, caller: Caller, *, user: str | None, project: str | None) -> tuple[UsageView, ...]:
         """What was used, by project and user; those who ever held something."""
-        now_us, usage = self._clock.now_us(), self._state.usage
-        decayed = usage.used_at(now_us)
-        total = sum(decayed.values())
-        found = []
-        for place in sorted(usage.balances):
-            if (project is None or place[0] == project) and (user is None or place[1] == user):
-                balance = usage.balances[place].held(0, now_us=now_us, half_life_ms=usage.half_life_ms)
-                found.append(
-                    UsageView(
-                        project=place[0],
-                        user=place[1],
-                        gpu_hours=balance.charged / HOUR,
-                        gpu_hours_month=balance.month_charged / HOUR,
-                        gpu_hours_decayed=balance.used / HOUR,
-                        share=decayed.get(place, 0) / total if total else 0.0,
-                    )
-                )
-        return tuple(found)
+        return usage_views(self._state.usage, user=user, project=project, now_us=self._clock.now_us())
 
     async def set_quota(self, caller: Caller, asked: NewQuota, expected_version: int | None) -> QuotaChanged:
         """Give somebody a quota, in place of the one that he has.
@@ -81,7 +63,7 @@ class Quotas(Office):
 
         def change(draft: Draft) -> Quota:
             known = draft.quota(wanted)
-            if known is None or _is_void(known):
+            if known is None or is_void(known):
                 raise NotFound(f"there is no quota {wanted[:NAME_CHARS_MAX]}", kind="quota", id=wanted[:NAME_CHARS_MAX])
             check_version(wanted, expected=expected_version, actual=known.version)
             void = Quota(id=wanted, version=known.version, scope=scope, name=name, changed_us=self._clock.now_us())
@@ -114,6 +96,12 @@ def quota_view(quota: Quota) -> QuotaView:
     )
 
 
+def is_void(quota: Quota) -> bool:
+    """Whether it limits nothing, and so is none any more."""
+    numbers = quota.max_queued, quota.gpu_hours_per_month, quota.weight
+    return not quota.max_slots and not quota.own_slots and all(number is None for number in numbers)
+
+
 def _checked(asked: NewQuota) -> Quota:
     if (asked.scope is QuotaScope.CLUSTER) is bool(asked.name):
         raise InvalidRequest("name: a user or project has one, the cluster has none", field="name")
@@ -138,7 +126,7 @@ def _checked(asked: NewQuota) -> Quota:
         gpu_hours_per_month=asked.gpu_hours_per_month,
         weight=asked.weight,
     )
-    if _is_void(quota):
+    if is_void(quota):
         raise InvalidRequest("this quota says nothing; give it a limit, or use remove_quota", field=None)
     return quota
 
@@ -148,8 +136,3 @@ def _once(pairs: Sequence[tuple[str, str]], *, field: str) -> dict[str, str]:
     if len(found) < len(pairs):
         raise InvalidRequest(f"{field}: a slot is given twice", field=field)
     return found
-
-
-def _is_void(quota: Quota) -> bool:
-    numbers = quota.max_queued, quota.gpu_hours_per_month, quota.weight
-    return not quota.max_slots and not quota.own_slots and all(number is None for number in numbers)

@@ -22,6 +22,7 @@ from aliquot.service.meeting_ports import MeetingPorts, leader_of
 from aliquot.service.noticed import KINDS, Noticed
 from aliquot.service.outside_index import OutsideIndex
 from aliquot.service.people import People
+from aliquot.service.population import Population
 from aliquot.service.possible import Possible
 from aliquot.service.record_order import end_of, load_order
 from aliquot.service.retention import Retention
@@ -79,6 +80,7 @@ class State:
         self.outside = OutsideIndex()
         self.pending: dict[SessionId, PendingRow] = {}
         self.kernels_of: dict[SessionId, dict[KernelId, Kernel]] = {}
+        self.population = Population()
         self.ended_complete = True
         self.leaving: dict[SessionId, None] = {}
         """Sessions that were asked to make room, and still run."""
@@ -265,7 +267,9 @@ class State:
         writer(self, record)
 
     def _put_session(self, session: Session) -> None:
-        self._demand.ask(session, before=self.sessions.get(session.id))
+        before = self.sessions.get(session.id)
+        self._demand.ask(session, before=before)
+        self.population.put(session, before=before)
         self.sessions[session.id] = session
         if session.idempotency_key is not None:
             self._by_key[session.owner, session.idempotency_key] = session.id

@@ -4,6 +4,8 @@ from typing import Annotated, Final
 
 from typer import Option
 
+from aliquot.cli.session.completion import pool_names, project_names
+
 _WHOSE: Final = "Whose, and what they are"
 _WHERE: Final = "Where they are or were"
 _WHEN: Final = "When: like 2026-03-01T12:00 (UTC), or so long ago, like 90m or 7d"
@@ -14,7 +16,10 @@ States = Annotated[
 ]
 Owners = Annotated[list[str] | None, Option("--owner", help="Submitted by this user.", rich_help_panel=_WHOSE)]
 Mine = Annotated[bool, Option("--mine", help="Submitted by whoever asks.", rich_help_panel=_WHOSE)]
-Projects = Annotated[list[str] | None, Option("--project", help="Charged to this project.", rich_help_panel=_WHOSE)]
+Projects = Annotated[
+    list[str] | None,
+    Option("--project", help="Charged to this project.", rich_help_panel=_WHOSE, autocompletion=project_names),
+]
 Priorities = Annotated[
     list[str] | None, Option("--priority", help="low, normal, high or critical.", rich_help_panel=_WHOSE)
 ]
@@ -23,7 +28,10 @@ Search = Annotated[str | None, Option(help="With this in their name or id.", ric
 ArrayId = Annotated[
     str | None, Option("--array", metavar="SESSION", help="Tasks of this job array.", rich_help_panel=_WHOSE)
 ]
-Pools = Annotated[list[str] | None, Option("--pool", help="For this pool of agents.", rich_help_panel=_WHERE)]
+Pools = Annotated[
+    list[str] | None,
+    Option("--pool", help="For this pool of agents.", rich_help_panel=_WHERE, autocompletion=pool_names),
+]
 Agents = Annotated[list[str] | None, Option("--agent", help="On this agent.", rich_help_panel=_WHERE)]
 Nodes = Annotated[list[str] | None, Option("--node", help="On this node.", rich_help_panel=_WHERE)]
 Devices = Annotated[list[str] | None, Option("--device", help="On this device: a GPU's UUID.", rich_help_panel=_WHERE)]

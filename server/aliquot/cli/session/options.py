@@ -3,30 +3,18 @@
 from pathlib import Path
 from typing import Annotated, Final
 
-from typer import Argument, Context, Option
+from typer import Argument, Option
+
+from aliquot.cli.session.completion import pool_names, project_names, recent_sessions
 
 _WHAT: Final = "What it needs"
 _WHERE: Final = "Where it runs"
 _WHEN: Final = "When it runs, and how long"
 _TOLD: Final = "What it is called"
 
-
-def _recent_sessions(context: Context) -> list[str]:
-    """For completion in a shell, of the server that is named so far: fast, and silent when there is none."""
-    from aliquot.client import BlockingClient, ClientFailure, find_place
-    from aliquot_schema.errors import AliquotError
-
-    try:
-        place = find_place(**{name: context.params.get(name) for name in ("cluster", "server", "token_file")})
-        with BlockingClient(place.url, place.token, timeout_s=1.0, ca_file=place.ca_file) as client:
-            return [edge.node.id for edge in client.sessions(first=20).edges]
-    except (ClientFailure, AliquotError, OSError):
-        return []
-
-
-SessionId = Annotated[str, Argument(metavar="SESSION", help="Its id, `ses_...`.", autocompletion=_recent_sessions)]
+SessionId = Annotated[str, Argument(metavar="SESSION", help="Its id, `ses_...`.", autocompletion=recent_sessions)]
 SessionIds = Annotated[
-    list[str], Argument(metavar="SESSION...", help="Their ids, `ses_...`.", autocompletion=_recent_sessions)
+    list[str], Argument(metavar="SESSION...", help="Their ids, `ses_...`.", autocompletion=recent_sessions)
 ]
 Command = Annotated[
     list[str] | None,
@@ -53,8 +41,10 @@ Tags = Annotated[
 IdempotencyKey = Annotated[
     str | None, Option(help="Submit once, however often this is called with it.", rich_help_panel=_TOLD)
 ]
-Project = Annotated[str | None, Option(help="The project to charge.", rich_help_panel=_WHERE)]
-Pool = Annotated[str | None, Option(help="The pool of agents.", rich_help_panel=_WHERE)]
+Project = Annotated[
+    str | None, Option(help="The project to charge.", rich_help_panel=_WHERE, autocompletion=project_names)
+]
+Pool = Annotated[str | None, Option(help="The pool of agents.", rich_help_panel=_WHERE, autocompletion=pool_names)]
 Labels = Annotated[
     list[str] | None,
     Option("--label", metavar="NAME=VALUE", help="Only on agents with this label.", rich_help_panel=_WHERE),

@@ -12,6 +12,7 @@ from aliquot.client.generated.administration import Policy, Quota, Usage
 from aliquot.client.generated.agents import Agent
 from aliquot.client.generated.audit import AuditFilterInput, DeviceHolding
 from aliquot.client.generated.cluster import Cluster
+from aliquot.client.generated.divisions import ClusterPool, Project
 from aliquot.client.generated.doctor import Examination
 from aliquot.client.generated.enums import AgentOrder, AlertState, SessionOrder, UsageBy
 from aliquot.client.generated.history import History, UsageHistory
@@ -85,6 +86,14 @@ class BlockingQueries(BlockingCalls):
     def cluster(self) -> Cluster:
         """What the agents are on, and have together."""
         return self._run(self._client.cluster())
+
+    def pools(self, *, name: str | None = None) -> tuple[ClusterPool, ...]:
+        """The pools of the policy, and what is in them, waits for them and runs there."""
+        return self._run(self._client.pools(name=name))
+
+    def projects(self, *, name: str | None = None) -> tuple[Project, ...]:
+        """Projects: who uses them, what they hold and have used, and their quotas."""
+        return self._run(self._client.projects(name=name))
 
     def doctor(self) -> Examination:
         """Ask every agent now, and tell what does not agree. For operators."""

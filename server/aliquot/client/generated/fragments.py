@@ -69,6 +69,9 @@ sandbox_note""",
     "Cluster": """
 total_gpus available_gpus allocated_gpus nodes { ...Node } gpus { ...Gpu } capacity {
 ...SlotCapacity } ray { ...RayCluster }""",
+    "ClusterPool": """
+name agents nodes schedulable gpu_count gpu_type total_gpus available_gpus allocated_gpus
+capacity { ...SlotCapacity } total_queued running""",
     "CopyDatabaseResult": """
 __typename ... on CopyDatabaseSuccess { path size_bytes } ... on InvalidRequest { code
 message field } ... on LimitExceeded { code message field limit actual } ... on
@@ -246,6 +249,9 @@ requested available } ... on FractionalResourceFragmented { code message slot re
 available } ... on InvalidResourceCombination { code message slot requested available }
 ... on UnsupportedResource { code message slot requested available } ... on Error { code
 message }""",
+    "Project": """
+name users total_queued running allocated_gpus gpu_hours gpu_hours_month share usage {
+...Usage } quota { ...Quota }""",
     "QueueEntry": """position session { ...Session }""",
     "QueueEntryConnection": """edges { ...QueueEntryEdge } pageInfo { ...PageInfo } total_count revision""",
     "QueueEntryEdge": """node { ...QueueEntry } cursor""",

@@ -13,6 +13,7 @@ from aliquot.client.generated.administration import Policy, Quota, Usage
 from aliquot.client.generated.agents import Agent
 from aliquot.client.generated.audit import AuditFilterInput, DeviceHolding
 from aliquot.client.generated.cluster import Cluster
+from aliquot.client.generated.divisions import ClusterPool, Project
 from aliquot.client.generated.doctor import Examination
 from aliquot.client.generated.enums import AgentOrder, AlertState, SessionOrder, UsageBy
 from aliquot.client.generated.history import History, UsageHistory
@@ -54,6 +55,8 @@ LEDGER_PASSES: Final = """
 query ledger_passes($first: Int! = 20, $after: String = null) { ledger_passes(first:
 $first, after: $after) { ...LedgerPassUncountedConnection } }"""
 CLUSTER: Final = """query cluster { cluster { ...Cluster } }"""
+POOLS: Final = """query pools($name: String = null) { pools(name: $name) { ...ClusterPool } }"""
+PROJECTS: Final = """query projects($name: String = null) { projects(name: $name) { ...Project } }"""
 DOCTOR: Final = """query doctor { doctor { ...Examination } }"""
 DEVICE_HISTORY: Final = """
 query device_history($agent_id: String!, $device_ids: [String!] = null, $since: DateTime =
@@ -173,6 +176,16 @@ class Queries(Asking):
     async def cluster(self) -> Cluster:
         """What the agents are on, and have together."""
         found: Cluster = await self._read(CLUSTER, {}, Cluster)
+        return found
+
+    async def pools(self, *, name: str | None = None) -> tuple[ClusterPool, ...]:
+        """The pools of the policy, and what is in them, waits for them and runs there."""
+        found: tuple[ClusterPool, ...] = await self._read(POOLS, {"name": name}, tuple[ClusterPool, ...])
+        return found
+
+    async def projects(self, *, name: str | None = None) -> tuple[Project, ...]:
+        """Projects: who uses them, what they hold and have used, and their quotas."""
+        found: tuple[Project, ...] = await self._read(PROJECTS, {"name": name}, tuple[Project, ...])
         return found
 
     async def doctor(self) -> Examination:

@@ -53,6 +53,24 @@ query Cluster {
 `,
     },
     {
+      title: "pools",
+      query: `# The parts of the cluster that sessions choose by name: what is in them, what is free, and who waits for it.
+query Pools {
+  pools {
+    name
+    schedulable
+    agents
+    total_gpus
+    available_gpus
+    allocated_gpus
+    capacity { slot total available allocated }
+    running
+    total_queued
+  }
+}
+`,
+    },
+    {
       title: "doctor",
       query: `# Asks every agent what runs there, and names what differs from what was granted. Changes nothing.
 query Doctor {

@@ -26,6 +26,24 @@ mutation ChangePolicy($depth: Int!, $version: Int!) {
       variables: `{ "depth": "<backfill depth>", "version": "<policy version>" }`,
     },
     {
+      title: "projects",
+      query: `# Who works on what, what they hold and have used, and what they may.
+query Projects {
+  projects {
+    name
+    users
+    running
+    total_queued
+    allocated_gpus
+    gpu_hours
+    gpu_hours_month
+    usage { user gpu_hours share }
+    quota { max_slots { slot amount } max_queued }
+  }
+}
+`,
+    },
+    {
       title: "quotas",
       query: `# What users and projects may hold, and what is theirs.
 query Quotas {

@@ -1,0 +1,36 @@
+"""How many GPUs the sessions of each project hold, parts as parts."""
+
+from collections import Counter
+from collections.abc import Mapping
+
+from aliquot.core.allocation.occupancy import budget_cost
+from aliquot.service.state import State
+from aliquot_schema.devices import Device
+from aliquot_schema.ids import DeviceId, ProjectId
+from aliquot_schema.leases import Lease
+from aliquot_schema.sessions import DEFAULT_PROJECT
+from aliquot_schema.slots import MILLI, is_accelerator
+
+
+def gpus_by_project(state: State) -> Mapping[ProjectId, float]:
+    """Of what is not released; what no session holds counts where it is charged, in the default project."""
+    held: Counter[ProjectId] = Counter()
+    for leases in state.open_leases.values():
+        for lease in leases.values():
+            session = None if lease.session_id is None else state.sessions.get(lease.session_id)
+            project = DEFAULT_PROJECT if session is None else session.project
+            held[project] += _milli(lease, state.layouts[lease.agent_id].devices)
+    return {project: milli / MILLI for project, milli in held.items()}
+
+
+def _milli(lease: Lease, devices: Mapping[DeviceId, Device]) -> int:
+    return sum(
+        _of_device(amount * budget_cost(slot, device=devices.get(device_id)), devices.get(device_id))
+        for slot, amounts in lease.spec.items()
+        if is_accelerator(slot)
+        for device_id, amount in amounts.items()
+    )
+
+
+def _of_device(units: int, device: Device | None) -> int:
+    return units if device is None else units * MILLI // device.budget
