@@ -19,6 +19,7 @@ reserved-mem = "1g"
 job-user = "nobody"
 agent-address = "10.0.0.7"
 rendezvous-ports = "29600-29610"
+readings-interval-s = 30
 """
 
 
@@ -44,6 +45,7 @@ def test_the_file_says_what_no_flag_says(monkeypatch: pytest.MonkeyPatch, tmp_pa
     made = options(monkeypatch, "--reserved-cpu", "0")
     assert (made.memory_policy, made.job_user, made.data_folder) == (MemoryPolicy.STOP, "nobody", tmp_path)
     assert (made.reserved_cpu, made.reserved_mem) == (0, "1g")
+    assert made.readings_interval_s == 30
     assert made.reach == Reach.of(address="10.0.0.7", ports="29600-29610")
 
 
@@ -51,3 +53,25 @@ def test_without_a_word_all_is_as_usual(monkeypatch: pytest.MonkeyPatch) -> None
     made = options(monkeypatch)
     assert (made.memory_policy, made.reserved_cpu, made.reserved_mem) == (MemoryPolicy.FLAG, 0, "512m")
     assert (made.job_user, made.allow_root_jobs) == (None, False)
+
+
+def test_the_check_looks_at_what_the_file_says_of_the_node(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    file = tmp_path / "aliquot.toml"
+    monkeypatch.setenv("ALIQUOT_CONFIG", str(file))
+    for said, words in (("reserved-cpu = 100000", "leaves none"), ('rendezvous-ports = "9-8"', "rendezvous-ports")):
+        file.write_text(f'{said}\ndata-folder = "{tmp_path}"\n')
+        outcome = CliRunner().invoke(main, ["agent", "check", "--json"], catch_exceptions=False)
+        assert outcome.exit_code == 1
+        assert words in outcome.output
+
+
+def test_health_looks_where_the_file_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    file = tmp_path / "aliquot.toml"
+    file.write_text(f'data-folder = "{tmp_path / "elsewhere"}"\n')
+    monkeypatch.setenv("ALIQUOT_CONFIG", str(file))
+    asked: list[Path] = []
+    monkeypatch.setattr(
+        "aliquot.execution.remote.connection_mark.connections", lambda folder: asked.append(folder) or {}
+    )
+    assert CliRunner().invoke(main, ["health", "--agent"]).exit_code == 1
+    assert asked == [tmp_path / "elsewhere"]

@@ -35,8 +35,10 @@ def _held(server: RestServer) -> Iterator[None]:
     """A GPU, until this is left."""
     with server.client() as http:
         http.post("/cluster/gpu-allocate", json={"job_id": "watched"}).raise_for_status()
-        yield
-        http.post("/cluster/gpu-release", json={"job_id": "watched"}).raise_for_status()
+        try:
+            yield
+        finally:
+            http.post("/cluster/gpu-release", json={"job_id": "watched"}).raise_for_status()
 
 
 def _used(line: bytes) -> float:

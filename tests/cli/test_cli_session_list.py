@@ -10,7 +10,8 @@ import typer
 from typer.testing import CliRunner
 
 from aliquot.cli import main
-from aliquot.cli.session.listing_terms import moment_of, one_of, range_of, states_of
+from aliquot.cli.connection.choices import choice
+from aliquot.cli.session.listing_terms import moment_of, range_of, states_of
 from aliquot.client.generated.enums import SessionOrder, SessionState
 from rest_server import RestServer, rest_server
 
@@ -82,4 +83,4 @@ def test_those_that_ended_are_left_out_unless_they_are_meant() -> None:
     assert SessionState.FAILED not in going
     assert states_of(None, all_states=True) is None
     assert states_of(["failed"], all_states=False) == [SessionState.FAILED]
-    assert one_of(SessionOrder, "gpus-desc", option="--order") is SessionOrder.GPUS_DESC
+    assert choice(SessionOrder, "gpus-desc", of="order") is SessionOrder.GPUS_DESC

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from aliquot.api.refusals import is_rest
 from aliquot.api.rest.problems import STATUSES, problem, status_of
 from aliquot_schema import errors
 from aliquot_schema.graphql.errors import TYPES
@@ -33,3 +34,11 @@ def test_members_of_an_error_never_hide_those_that_all_have() -> None:
     error = errors.StateConflict("it ended", id="ses_1", state="completed")
     body = json.loads(bytes(problem(error, request_id="req_1").body))
     assert (body["status"], body["state"], body["detail"]) == (409, "completed", "it ended")
+
+
+OWN = ("/queue", "/queue/nothing", "/cluster/nothing", "/openapi.json", "/sessions")
+
+
+@pytest.mark.parametrize("path", [*OWN, "/sessions/ses_1", "/", "/login"])
+def test_pages_of_the_dashboard_are_none_of_its_own(path: str) -> None:
+    assert is_rest(path) is (path in OWN)

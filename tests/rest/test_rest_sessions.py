@@ -58,6 +58,7 @@ def test_sessions_are_listed_by_what_is_asked(stopped: RestServer, jobs: list[di
         ({"exit_code": 2**70}, 422),
         ({"who": "me"}, 422),
         ({"after": "bmV3ZXN0CnNlc18x", "order": "oldest"}, 422),
+        ({"state": ["running", "queued"]}, 422),
     ],
 )
 def test_what_cannot_be_asked_is_told(stopped: RestServer, asked: dict[str, object], code: int) -> None:

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from aliquot.clock import RandomIds
 from aliquot.errors import ConfigurationError
 from aliquot.service.accounts.federation import Federation, Identity
 from aliquot.service.accounts.keys import Accounts
@@ -17,6 +16,7 @@ from aliquot_schema.errors import InvalidRequest, Unauthenticated
 from aliquot_schema.ids import UserId
 from aliquot_schema.requests import Caller
 from aliquot_schema.roles import Role
+from api_service import accounts_of
 from leader_servers import OneServer, servers_on
 from service_bench import agent
 from service_stage import Stage, stage
@@ -30,8 +30,7 @@ ANN = Identity(
 
 
 def federation_of(on: Stage, *, trust: Trust = Trust.SHARED, is_open: bool = True) -> tuple[Federation, Accounts]:
-    accounts = Accounts(state=on.state, journal=on.journal, clock=on.clock, ids=RandomIds())
-    accounts.trust = trust
+    accounts = accounts_of(on, trust=trust)
     found = Federation(
         users=accounts,
         people=on.state.people,

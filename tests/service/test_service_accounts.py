@@ -8,10 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aliquot.clock import RandomIds
 from aliquot.service.accounts.buckets import Buckets, Rate
 from aliquot.service.accounts.gate import Gate
-from aliquot.service.accounts.keys import Accounts
 from aliquot.service.accounts.trust import Trust
 from aliquot.service.people import People
 from aliquot_schema.account_views import NewApiKey, NewUser, UserChanges
@@ -21,6 +19,7 @@ from aliquot_schema.privacy import KERNEL_FIELDS, SESSION_FIELDS
 from aliquot_schema.requests import Caller, NewSession, PageRequest, SessionFilter
 from aliquot_schema.roles import KeyScope, Role
 from aliquot_schema.views import KernelView, SessionView
+from api_service import accounts_of
 from service_bench import agent
 from service_stage import Stage, stage
 
@@ -39,12 +38,6 @@ PAGE = PageRequest(first=10)
 async def scene() -> AsyncIterator[Stage]:
     async with stage([agent("a", devices=4)]) as found:
         yield found
-
-
-def accounts_of(scene: Stage, *, trust: Trust) -> Accounts:
-    accounts = Accounts(state=scene.state, journal=scene.journal, clock=scene.clock, ids=RandomIds())
-    accounts.trust = trust
-    return accounts
 
 
 async def submit(scene: Stage, caller: Caller, **more: Any) -> str:

@@ -39,6 +39,13 @@ async def test_patterns() -> None:
     assert refused.value.field == "command"
 
 
+@pytest.mark.parametrize("pattern", ["[;&&||]", "[[;]"])
+async def test_a_pattern_that_python_warns_of_is_matched(pattern: str) -> None:
+    checks = CommandChecks(CommandRules(deny=(pattern,)))
+    with pytest.raises(InvalidRequest, match="must not match"):
+        await checks.check(session("sh", "-c", "a; b"))
+
+
 async def test_patterns_of_a_batch_are_matched_at_once_and_the_session_is_named() -> None:
     checks = CommandChecks(CommandRules(deny=("curl",)))
     batch = [session("python", str(number)) for number in range(300)]

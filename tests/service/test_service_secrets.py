@@ -1,13 +1,12 @@
 """The vault, over a store in memory: whose secrets they are, and what orders get of them."""
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterator
 
 import pytest
 
 from aliquot.core.confinement_terms import limits_of, sandbox_of, secrets_of
 from aliquot.service.ports import StoreUnavailable
-from aliquot.service.secrets.ports import StoredSecret
 from aliquot.service.secrets.vault import Vault
 from aliquot_schema.errors import Forbidden, InvalidRequest, LimitExceeded, NotFound, Unavailable
 from aliquot_schema.ids import KernelId, UserId
@@ -16,6 +15,7 @@ from aliquot_schema.requests import Caller, NewSession
 from aliquot_schema.roles import Role
 from aliquot_schema.secrets import SECRETS_MAX, VALUE_BYTES_MAX, SecretGrant, SecretNames, SecretUse
 from service_bench import agent
+from service_secrets import Drawer
 from service_stage import Stage, stage
 
 pytestmark = pytest.mark.anyio
@@ -23,37 +23,6 @@ pytestmark = pytest.mark.anyio
 ANNA = Caller(user=UserId("anna"), request_id="r", role=Role.USER)
 ADMIN = Caller(user=UserId("root"), request_id="r", role=Role.ADMIN)
 LOOKER = Caller(user=UserId("vera"), request_id="r", role=Role.VIEWER)
-
-
-class Drawer:
-    """A store in memory that can be made to fail."""
-
-    def __init__(self) -> None:
-        self.kept: dict[tuple[UserId, str], str] = {}
-        self.fault: Exception | None = None
-        self.spoilt: str | None = None
-        self.lost_key = False
-
-    async def names(self, owner: UserId) -> tuple[StoredSecret, ...]:
-        mine = sorted(name for whose, name in self.kept if whose == owner)
-        return tuple(StoredSecret(name=name, created_us=1, changed_us=2) for name in mine)
-
-    async def put(self, owner: UserId, name: str, value: str, *, now_us: int) -> StoredSecret:
-        await asyncio.sleep(0)
-        if self.lost_key:
-            raise Unavailable("no such key")
-        self.kept[owner, name] = value
-        return StoredSecret(name=name, created_us=now_us, changed_us=now_us)
-
-    async def delete(self, owner: UserId, name: str) -> bool:
-        return self.kept.pop((owner, name), None) is not None
-
-    async def values(self, owner: UserId, names: Collection[str]) -> Mapping[str, str]:
-        if self.fault is not None:
-            raise self.fault
-        if self.spoilt in names:
-            raise Unavailable("it was changed")
-        return {name: self.kept[owner, name] for name in names if (owner, name) in self.kept}
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """Secrets of those who may not come in any more: kept for a while, then deleted, and told in the log."""
 
-from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 import pytest
@@ -8,41 +7,18 @@ import pytest
 from aliquot.service.leaps import Leaps
 from aliquot.service.ports import StoreUnavailable
 from aliquot.service.secrets.clearing import KEPT_US, Clearing
-from aliquot.service.secrets.ports import StoredSecret
 from aliquot.service.secrets.vault import Vault
 from aliquot_schema.accounts import User
 from aliquot_schema.ids import UserId
 from aliquot_schema.requests import Caller
 from aliquot_schema.roles import Role
 from service_bench import agent
+from service_secrets import Drawer
 from service_stage import Stage, stage
 
 pytestmark = pytest.mark.anyio
 
 DAY_S = 86_400
-
-
-class Drawer:
-    """Where secrets are kept; it can be made to fail when something is deleted."""
-
-    def __init__(self) -> None:
-        self.kept: dict[tuple[UserId, str], str] = {}
-        self.may_delete = True
-
-    async def names(self, owner: UserId) -> tuple[StoredSecret, ...]:
-        return tuple(StoredSecret(name=name, created_us=1, changed_us=2) for whose, name in self.kept if whose == owner)
-
-    async def put(self, owner: UserId, name: str, value: str, *, now_us: int) -> StoredSecret:
-        self.kept[owner, name] = value
-        return StoredSecret(name=name, created_us=now_us, changed_us=now_us)
-
-    async def delete(self, owner: UserId, name: str) -> bool:
-        if not self.may_delete:
-            raise StoreUnavailable("down")
-        return self.kept.pop((owner, name), None) is not None
-
-    async def values(self, owner: UserId, names: Collection[str]) -> Mapping[str, str]:
-        return {name: self.kept[owner, name] for name in names}
 
 
 async def put_user(on: Stage, user: User, *, disabled: bool) -> None:

@@ -151,3 +151,7 @@ async def test_long_filters_are_refused(tmp_path: Path) -> None:
         many = tuple(str(number) for number in range(1001))
         with pytest.raises(InvalidRequest, match="owners: at most 1000 values"):
             await bench.service.queries.sessions(CALLER, SessionFilter(owners=many), "newest", PageRequest(first=1))
+        for field in ("failures", "devices"):
+            where = SessionFilter(**{field: many[:101]})
+            with pytest.raises(InvalidRequest, match=f"{field}: at most 100 values"):
+                await bench.service.queries.sessions(CALLER, where, "newest", PageRequest(first=1))

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -13,6 +12,7 @@ import store_records as make
 from aliquot.service.listing.orders import ORDERS, cursor_at, place_of
 from aliquot.service.listing.remembered import matching, sorted_piece
 from aliquot.service.ports import SessionQuery, SortKey, Store
+from aliquot.service.projection_terms import moment
 from aliquot.service.state import State
 from aliquot_schema.events import Record
 from aliquot_schema.ids import AgentId, DeviceId, LeaseId, PoolId, SessionId, UserId
@@ -92,14 +92,10 @@ def _some(values: Sequence[Any]) -> st.SearchStrategy[Any]:
     return st.just(()) | st.lists(st.sampled_from(values), min_size=1, max_size=3).map(tuple)
 
 
-def _moment(at_us: int) -> datetime:
-    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=at_us)
-
-
 SPANS = st.none() | st.builds(
     TimeRange,
-    since=st.none() | st.integers(-1, 12).map(_moment),
-    until=st.none() | st.integers(-1, 12).map(_moment),
+    since=st.none() | st.integers(-1, 12).map(moment),
+    until=st.none() | st.integers(-1, 12).map(moment),
 )
 FILTERS = st.builds(
     SessionFilter,
@@ -170,9 +166,9 @@ async def test_every_filter_finds_some_and_leaves_some(filled: Store) -> None:
         {"pools": ("big",)},
         {"priorities": (Priority.HIGH,)},
         {"array_id": "ses_array"},
-        {"queued_at": TimeRange(until=_moment(3))},
-        {"started_at": TimeRange(since=_moment(0))},
-        {"ended_at": TimeRange(since=_moment(2), until=_moment(2))},
+        {"queued_at": TimeRange(until=moment(3))},
+        {"started_at": TimeRange(since=moment(0))},
+        {"ended_at": TimeRange(since=moment(2), until=moment(2))},
         {"exit_codes": (1,)},
         {"failures": ('odd"code',)},
         {"devices": ("GPU-1",)},

@@ -13,10 +13,10 @@ from aliquot.service.ports import Clock
 from service_stage import Stage
 
 
-def accounts_of(on: Stage, *, clock: Clock | None = None) -> Accounts:
-    """Of people who trust each other. `clock`: the stage's own, unless another one is given."""
+def accounts_of(on: Stage, *, clock: Clock | None = None, trust: Trust = Trust.SHARED) -> Accounts:
+    """`clock`: the stage's own, unless another one is given. `trust`: of the people among each other."""
     made = Accounts(state=on.state, journal=on.journal, clock=clock or on.clock, ids=RandomIds())
-    made.trust = Trust.SHARED
+    made.trust = trust
     return made
 
 

@@ -15,16 +15,16 @@ import pytest
 BUDGET_S: Final = {
     "core": 200,
     "schema": 20,
-    "service": 240,
+    "service": 190,
     "ledger": 290,
     "store": 180,
-    "execution": 140,
+    "execution": 130,
     "api": 240,
     "client": 30,
     "cli": 40,
     "e2e": 900,
     "readme": 30,
-    "docs": 120,
+    "docs": 110,
     "rest": 130,
     "architecture": 40,
     "benchmarks": 30,
@@ -32,7 +32,9 @@ BUDGET_S: Final = {
     "simulation": 300,
     "load": 100,
     "docker": 110,
-    "release": 110,
+    "release": 80,
+    "authorisation": 60,
+    "mutation": 10,
 }
 BUDGET_S_OTHERS: Final = 60
 """For each suite that is not named above."""

@@ -4,6 +4,7 @@ from datetime import datetime
 
 import strawberry
 
+from aliquot_schema.graphql.descriptions import optional
 from aliquot_schema.graphql.enums import SessionState
 from aliquot_schema.graphql.scalars import AnyPriority
 from aliquot_schema.session_lists import SessionFilter, TimeRange
@@ -11,45 +12,36 @@ from aliquot_schema.session_lists import SessionFilter, TimeRange
 
 @strawberry.input(name="TimeRange", description="A time from one moment to another, both included.")
 class TimeRangeInput:
-    since: datetime | None = strawberry.field(default=None, description="Not before this.")
-    until: datetime | None = strawberry.field(default=None, description="Not after this.")
+    since: datetime | None = optional("Not before this.")
+    until: datetime | None = optional("Not after this.")
 
 
 @strawberry.input(name="SessionFilter", description="Which sessions; what is not given does not filter.")
 class SessionFilterInput:
-    ids: list[strawberry.ID] | None = strawberry.field(default=None, description="One of these.")
-    states: list[SessionState] | None = strawberry.field(default=None, description="In one of these states.")
-    owners: list[str] | None = strawberry.field(default=None, description="Submitted by one of these.")
-    run_id: str | None = strawberry.field(
-        default=None, description="With this id of the client's own; of those whose run_id you are shown."
+    ids: list[strawberry.ID] | None = optional("One of these.")
+    states: list[SessionState] | None = optional("In one of these states.")
+    owners: list[str] | None = optional("Submitted by one of these.")
+    run_id: str | None = optional("With this id of the client's own; of those whose run_id you are shown.")
+    name: str | None = optional("With exactly this name.")
+    projects: list[str] | None = optional("Charged to one of these.")
+    search: str | None = optional("With this in their name or id; the case of the letters A to Z does not count.")
+    pools: list[str] | None = optional("For one of these pools of agents.")
+    priorities: list[AnyPriority] | None = optional("Of one of these priorities.")
+    array_id: strawberry.ID | None = optional("Tasks of this job array.")
+    queued_at: TimeRangeInput | None = optional("Submitted within this time.")
+    started_at: TimeRangeInput | None = optional("Started within this time.")
+    ended_at: TimeRangeInput | None = optional("Ended within this time.")
+    exit_codes: list[int] | None = optional(
+        "Ended with one of these exit codes; of those whose exit code you are shown."
     )
-    name: str | None = strawberry.field(default=None, description="With exactly this name.")
-    projects: list[str] | None = strawberry.field(default=None, description="Charged to one of these.")
-    search: str | None = strawberry.field(
-        default=None, description="With this in their name or id; the case of the letters A to Z does not count."
+    failures: list[str] | None = optional(
+        "Failed for a reason with one of these codes, like time_limit, signal, exit_code or kernel_lost; "
+        "of those whose failure you are shown."
     )
-    pools: list[str] | None = strawberry.field(default=None, description="For one of these pools of agents.")
-    priorities: list[AnyPriority] | None = strawberry.field(default=None, description="Of one of these priorities.")
-    array_id: strawberry.ID | None = strawberry.field(default=None, description="Tasks of this job array.")
-    queued_at: TimeRangeInput | None = strawberry.field(default=None, description="Submitted within this time.")
-    started_at: TimeRangeInput | None = strawberry.field(default=None, description="Started within this time.")
-    ended_at: TimeRangeInput | None = strawberry.field(default=None, description="Ended within this time.")
-    exit_codes: list[int] | None = strawberry.field(
-        default=None, description="Ended with one of these exit codes; of those whose exit code you are shown."
-    )
-    failures: list[str] | None = strawberry.field(
-        default=None,
-        description="Failed for a reason with one of these codes, like time_limit, signal, exit_code or kernel_lost; "
-        "of those whose failure you are shown.",
-    )
-    agents: list[strawberry.ID] | None = strawberry.field(
-        default=None, description="The newest attempt is, or was, on one of these agents."
-    )
-    nodes: list[str] | None = strawberry.field(
-        default=None, description="The newest attempt is, or was, on an agent that is on one of these nodes."
-    )
-    devices: list[str] | None = strawberry.field(
-        default=None, description="The newest attempt holds, or held, a part of one of these devices, by their ids."
+    agents: list[strawberry.ID] | None = optional("The newest attempt is, or was, on one of these agents.")
+    nodes: list[str] | None = optional("The newest attempt is, or was, on an agent that is on one of these nodes.")
+    devices: list[str] | None = optional(
+        "The newest attempt holds, or held, a part of one of these devices, by their ids."
     )
 
     def to_filter(self) -> SessionFilter:

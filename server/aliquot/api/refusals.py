@@ -13,7 +13,9 @@ from aliquot.api.rest.problems import shown
 from aliquot.api.rest.routes import DOCUMENT_PATH, OPERATIONS
 from aliquot_schema.errors import Unauthenticated
 
-_REST: Final = frozenset({operation.path.split("/")[1] for operation in OPERATIONS} | {DOCUMENT_PATH[1:]})
+_PATHS: Final = frozenset({operation.path for operation in OPERATIONS} | {DOCUMENT_PATH})
+_ROOTS: Final = frozenset(path.split("/")[1] for path in _PATHS if path.count("/") > 1)
+"""Nothing else is below these."""
 
 
 def not_here(request: Request, error: Exception) -> Response:
@@ -44,4 +46,4 @@ def refusal(scope: Scope, status: int, code: str, message: str) -> Response:
 
 def is_rest(path: str) -> bool:
     """Whether the REST face answers what is asked for there, even that there is nothing like it."""
-    return path.partition("/")[2].partition("/")[0] in _REST
+    return path in _PATHS or path.partition("/")[2].partition("/")[0] in _ROOTS

@@ -6,6 +6,7 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
+from urllib.parse import urlsplit
 
 import typer
 from rich.console import Console
@@ -35,28 +36,27 @@ def check(
 
     The exit code is 1 when the agent would not start or not work.
     """
+    from aliquot.cli.agent_options import agent_options
     from aliquot.clock import SystemClock
     from aliquot.errors import ConfigurationError
-    from aliquot.execution.remote.agent_setup import AgentOptions, agent_node
+    from aliquot.execution.remote.agent_setup import agent_node
     from aliquot.execution.remote.node_checks import Grade, check_node
     from aliquot.execution.remote.server_checks import check_server
     from aliquot.settings import read_settings
 
     try:
         settings = read_settings(data_folder=data_folder, job_user=job_user, allow_root_jobs=allow_root_jobs)
-        division = settings.division
+        options = agent_options(
+            settings,
+            accelerators=accelerators,
+            agent_id=agent_id,
+            demo_node=demo_node,
+            dials=urlsplit(server or "").hostname or "",
+            hidden=(),
+        )
     except ConfigurationError as error:
         print(f"aliquot agent cannot start: {error}", file=sys.stderr)
         raise typer.Exit(1) from None
-    options = AgentOptions(
-        data_folder=settings.data_folder,
-        accelerators=accelerators,
-        id=agent_id,
-        demo_node=demo_node,
-        job_user=settings.job_user,
-        allow_root_jobs=settings.allow_root_jobs,
-        division=division,
-    )
     results = check_node(options)
     if server is not None:
         try:

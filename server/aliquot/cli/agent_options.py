@@ -43,5 +43,6 @@ def agent_options(
         disk=settings.disk_rules,
         confinement=settings.confinement_rules(*hidden),
         memory_policy=settings.gpu_memory_policy,
+        readings_interval_s=settings.readings_interval_s,
         reach=Reach.of(address=settings.agent_address or own_address(dials), ports=settings.rendezvous_ports),
     )

@@ -10,6 +10,7 @@ from aliquot.cli.connection.asking import fail
 from aliquot.cli.connection.exit_codes import FAILED, UNREACHABLE
 from aliquot.cli.connection.options import AsJson
 from aliquot.cli.connection.printing import print_json
+from aliquot.errors import ConfigurationError
 
 TIMEOUT_S: Final = 4.0
 
@@ -18,7 +19,7 @@ At = Annotated[
 ]
 CaFile = Annotated[Path | None, typer.Option(help="The authority of its certificate; else $ALIQUOT_CA_FILE.")]
 Agent = Annotated[bool, typer.Option("--agent", help="Look at the agents that run here instead.")]
-Folder = Annotated[Path | None, typer.Option(help="The agents' data folder; else $ALIQUOT_DATA_FOLDER.")]
+Folder = Annotated[Path | None, typer.Option(help="The agents' data folder; else that of the settings.")]
 
 
 def health(
@@ -57,10 +58,12 @@ def _server(server: str | None, ca_file: Path | None, *, as_json: bool) -> None:
 
 def _agents(data_folder: Path | None, *, as_json: bool) -> None:
     from aliquot.execution.remote.connection_mark import connections
-    from aliquot.settings import default_data_folder
+    from aliquot.settings import read_settings
 
     try:
-        found = connections(data_folder or default_data_folder())
+        found = connections(read_settings(data_folder=data_folder).data_folder)
+    except ConfigurationError as error:
+        fail(str(error), code=FAILED)
     except PermissionError as error:
         fail(f"{error.filename} is not yours to look at; ask as the account that the agent runs as", code=FAILED)
     if as_json:

@@ -8,7 +8,7 @@ import typer
 
 from aliquot.cli.connection.asking import connected, usage
 from aliquot.cli.connection.options import AsJson, AtServer, InCluster, TokenFile
-from aliquot.cli.connection.printing import cells, console, moment, print_json, table
+from aliquot.cli.connection.printing import cells, console, moment, print_json, print_result, table
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The secret's name.")]
 File = Annotated[
@@ -35,10 +35,7 @@ def set_(
     value = _value(file)
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
         done = client.set_secret(name, value=value)
-    if as_json:
-        print_json(done.secret)
-    else:
-        print(f"stored {done.secret.name}")
+    print_result(done.secret, words=f"stored {done.secret.name}", as_json=as_json)
 
 
 @secret.command("list")
@@ -68,10 +65,7 @@ def delete(
     """Delete a secret. Sessions that ask for it are not started any more; those that run keep what they have."""
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
         done = client.delete_secret(name)
-    if as_json:
-        print_json(done)
-    else:
-        print(f"deleted {done.name}")
+    print_result(done, words=f"deleted {done.name}", as_json=as_json)
 
 
 def _value(file: Path | None) -> str:

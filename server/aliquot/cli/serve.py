@@ -3,7 +3,6 @@
 import asyncio
 import gc
 import logging
-import socket
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -181,22 +180,8 @@ def _is_no_farewell(record: logging.LogRecord) -> bool:
 
 
 def _greet(port: int, server: "Server", settings: "Settings") -> None:
-    address = _address(port, settings)
+    address = settings.model_copy(update={"port": port}).own_address
     print(f"Aliquot is up, with {server.devices_found}.")
     print(f"  in a browser   {address}/login?code={server.auth.new_login_code()}   (works once)")
     print(f"  GraphQL        {address}/graphql   (Authorization: Bearer and the token in {server.token_file})")
     print(f"  data           {settings.data_folder}", flush=True)
-
-
-def _address(port: int, settings: "Settings") -> str:
-    """Where a browser finds the server: as it was said, else as it listens."""
-    if settings.address is not None:
-        return settings.own_address
-    return f"{'http' if settings.tls_certificate is None else 'https'}://{_reachable_name(settings)}:{port}"
-
-
-def _reachable_name(settings: "Settings") -> str:
-    """A host that leads here, in an address."""
-    if settings.host in ("0.0.0.0", "::"):  # every address of this machine, and none that could be dialled
-        return socket.gethostname()
-    return f"[{settings.host}]" if ":" in settings.host else settings.host

@@ -24,7 +24,7 @@ from aliquot_schema.ids import DeviceId, NodeId, SlotName
 from aliquot_schema.natural_order import NaturalKey, natural_key
 from aliquot_schema.reasons import Evidence, Reason, Verdict
 from aliquot_schema.sessions import SessionSpec
-from aliquot_schema.slots import Unlimited, format_amount
+from aliquot_schema.slots import format_amount
 
 NAMED_MAX: Final = 8
 """Agents named as evidence, at most."""
@@ -37,7 +37,7 @@ def impossible(spec: SessionSpec, agents: Iterable[AgentRow], options: Allocatio
 
     Agents that are lost, drained or suspect count: they may come back.
     """
-    request = tuple((slot, amount) for slot, amount in spec.slots.items() if not isinstance(amount, Unlimited))
+    request = spec.slots.finite
     options = replace(options, gpu_memory_bytes=spec.gpu_memory_bytes, models=spec.models)
     agents = [agent for agent in sorted(agents, key=_by_name) if has_labels(agent, spec.labels.items())]
     room = kernels_when_empty(agents, request, options, most=spec.cluster_size, repaired=True)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from aliquot.core.plan import KernelPlacement
 from aliquot.core.snapshot import milli_of
 from aliquot_schema.ids import SlotName
-from aliquot_schema.slots import MILLI, SlotAmounts, Unlimited, format_amount, format_milli
+from aliquot_schema.slots import MILLI, SlotAmounts, format_amount, format_milli
 
 Amounts = Mapping[SlotName, int]
 """By counted slot; all > 0, but for limits."""
@@ -34,16 +34,11 @@ def counted_in(kernels: Iterable[KernelPlacement]) -> dict[SlotName, int]:
     return counted((slot, sum(amounts.values())) for kernel in kernels for slot, amounts in kernel.spec.items())
 
 
-def finite(slots: SlotAmounts) -> tuple[tuple[SlotName, int], ...]:
-    """Its amounts without the unlimited."""
-    return tuple((slot, amount) for slot, amount in slots.items() if not isinstance(amount, Unlimited))
-
-
 def limits(slots: SlotAmounts) -> dict[SlotName, int]:
     """Slots read as limits: of two that are counted alike the smaller holds; zero forbids, and the unlimited
     does not limit."""
     found: dict[SlotName, int] = {}
-    for pair in finite(slots):
+    for pair in slots.finite:
         for name, amount in counted([pair]).items():
             found[name] = min(found.get(name, amount), amount)
     return found

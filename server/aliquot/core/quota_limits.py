@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable, Mapping
 from aliquot.core.quota import asked_as, names_over
 from aliquot.core.quota_amounts import (
     counted,
-    finite,
     limits,
     text_of,
 )
@@ -26,7 +25,7 @@ def impossible_under(
     requests = [(spec.slots, spec.cluster_size), *((one.slots, one.cluster_size) for one in spec.fallbacks)]
     first: QuotaExceeded | None = None
     for slots, cluster_size in requests:
-        refusal = _too_much(finite(slots), _over(quotas, user, project), cluster_size=cluster_size)
+        refusal = _too_much(slots.finite, _over(quotas, user, project), cluster_size=cluster_size)
         if refusal is None:
             return None
         first = first or refusal

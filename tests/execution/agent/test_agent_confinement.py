@@ -64,6 +64,7 @@ def test_an_account_for_which_the_host_was_too_busy_is_tried_again(
 ) -> None:
     found = iter([None, "it took too long", None])
     monkeypatch.setattr(agent_confinement, "why_no_sandbox", lambda _: next(found))
+    monkeypatch.setattr(agent_confinement, "find_bubblewrap", lambda: "/usr/bin/true")
     confinement = AgentConfinement(ConfinementRules(), folder=tmp_path, limit_memory=False, gates=lambda _: ())
     usual = resolve_user(JobUserPolicy(), asked=None, uid=os.geteuid(), environment={})
     anna = replace(usual, name="anna")
@@ -126,6 +127,20 @@ async def test_an_order_that_was_not_carried_out_gets_its_secrets_again(stand: S
     await stand.core.launch([asked])
     await stand.ended(asked.kernel_id)
     assert stand.output(asked.kernel_id) == f"{VALUE}\n"
+
+
+async def test_a_sandbox_that_is_gone_since_the_agent_began_is_told(
+    stand: Stand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(agent_confinement, "why_no_sandbox", lambda _: None)
+    monkeypatch.setattr(agent_confinement, "find_bubblewrap", lambda: "/usr/bin/true")
+    await stand.reopen()
+    monkeypatch.undo()
+    for module in (agent_confinement, sandbox_probe):
+        monkeypatch.setattr(module, "find_bubblewrap", lambda: None)
+    report = await stand.run(replace(shell("echo ran"), sandbox=SandboxProfile.STANDARD))
+    assert report.phase is KernelPhase.REFUSED
+    assert "not installed" in str(report.message)
 
 
 async def test_what_is_gone_since_an_order_was_written_down_keeps_it_from_its_start(

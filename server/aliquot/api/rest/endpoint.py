@@ -91,7 +91,10 @@ class RestEndpoint:
         return self._decoder.decode(body)
 
     def _query(self, request: Request) -> Any:
-        given = dict(request.query_params)
+        pairs = request.query_params.multi_items()
+        given = dict(pairs)
+        if len(given) < len(pairs):
+            raise InvalidRequest("a parameter is given twice; each takes one value")
         if self._operation.query is not None:
             return msgspec.convert(given, self._operation.query, strict=False)
         if given:

@@ -9,12 +9,12 @@ E = TypeVar("E", bound=StrEnum)
 
 
 def choice(kinds: type[E], text: str, *, of: str) -> E:
-    """The member that a word names; of another word is said which there are, and the command ends.
+    """The member that a word names, with `-` for `_`; of another word is said which there are, and the command ends.
 
     Args:
-        of: what it is called: a role, a scope.
+        of: what it is called: a role, an order.
     """
     try:
-        return kinds(text)
+        return kinds(text.replace("-", "_"))
     except ValueError:
         usage(f"there is no {of} {text}; it is one of {', '.join(kinds)}")

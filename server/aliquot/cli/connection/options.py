@@ -41,4 +41,6 @@ TokenFile = Annotated[
         rich_help_panel=_PANEL,
     ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, with names as in GraphQL.")]
+AsJson = Annotated[
+    bool, typer.Option("--json", help="Print JSON, and nothing else; what a server answers has the names of GraphQL.")
+]

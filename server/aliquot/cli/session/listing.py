@@ -5,11 +5,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from aliquot.cli.connection.asking import connected
+from aliquot.cli.connection.choices import choice
 from aliquot.cli.connection.options import AsJson, AtServer, InCluster, TokenFile
 from aliquot.cli.connection.pages import nodes
 from aliquot.cli.connection.printing import asked, cells, console, moment, print_json, table
 from aliquot.cli.session import listing_options as options
-from aliquot.cli.session.listing_terms import one_of, range_of, states_of
+from aliquot.cli.session.listing_terms import range_of, states_of
 
 if TYPE_CHECKING:
     from aliquot.client.generated.sessions import Session
@@ -49,7 +50,7 @@ def list_sessions(
     from aliquot.client.generated.session_filters import SessionFilter
 
     ended_at = range_of(ended_since, ended_until, option="--ended")
-    by = one_of(SessionOrder, order, option="--order")
+    by = choice(SessionOrder, order, of="order")
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
         wanted = SessionFilter(
             states=states_of(state, all_states=bool(all_states or name or ended_at or exit_code or failure)),

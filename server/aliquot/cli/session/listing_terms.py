@@ -2,17 +2,15 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from enum import StrEnum
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from aliquot.cli.connection.asking import usage
+from aliquot.cli.connection.choices import choice
 from aliquot.cli.session.notation import duration_s
 
 if TYPE_CHECKING:
     from aliquot.client.generated.enums import SessionState
     from aliquot.client.generated.session_filters import TimeRange
-
-E = TypeVar("E", bound=StrEnum)
 
 
 def states_of(given: Sequence[str] | None, *, all_states: bool) -> "list[SessionState] | None":
@@ -21,20 +19,8 @@ def states_of(given: Sequence[str] | None, *, all_states: bool) -> "list[Session
     from aliquot.client.session_calls import ENDED
 
     if given:
-        return [one_of(SessionState, text, option="--state") for text in given]
+        return [choice(SessionState, text, of="state") for text in given]
     return None if all_states else [one for one in SessionState if one not in ENDED]
-
-
-def one_of(kind: type[E], text: str, *, option: str) -> E:
-    """A value by its name; `-` stands for `_`, too.
-
-    Raises:
-        typer.Exit: there is none of this name; it was told.
-    """
-    name = text.replace("-", "_")
-    if name not in list(kind):
-        usage(f"{option} {text}: it is one of {', '.join(kind)}")
-    return kind(name)
 
 
 def range_of(since: str | None, until: str | None, *, option: str) -> "TimeRange | None":

@@ -41,6 +41,7 @@ class AgentOptions:
     allow_root_jobs: bool = False
     reach: Reach = field(default_factory=Reach)
     memory_policy: MemoryPolicy = MemoryPolicy.FLAG
+    readings_interval_s: float = 2.0
     gate_devices: bool = True
     disk: DiskRules = field(default_factory=DiskRules)
     confinement: ConfinementRules = field(default_factory=ConfinementRules)
@@ -104,6 +105,7 @@ def agent_core(options: AgentOptions, *, now_us: Callable[[], int]) -> AgentCore
         software_version=software_version(),
         reach=options.reach,
         memory_policy=options.memory_policy,
+        readings_interval_s=options.readings_interval_s,
         gate_devices=options.gate_devices,
         disk=options.disk,
         confinement=replace(options.confinement, hidden=(options.data_folder.absolute(), *options.confinement.hidden)),

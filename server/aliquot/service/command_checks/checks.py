@@ -16,7 +16,8 @@ from aliquot_schema.sessions import Session
 
 log: Final = logging.getLogger("aliquot.command_checks")
 
-_PATTERNS: Final = (sys.executable, "-I", "-S", patterns.__file__)
+# Patterns that `re` warns of are matched all the same, and what it says would stand before the answer.
+_PATTERNS: Final = (sys.executable, "-I", "-S", "-W", "ignore", patterns.__file__)
 
 
 class CommandChecks:

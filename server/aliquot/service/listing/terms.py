@@ -25,6 +25,9 @@ FAILURES: Final = "failure"
 SEARCH_CHARS_MAX: Final = 200
 VALUES_MAX: Final = 1000
 """Of one list in a filter."""
+COMPARED_MAX: Final = 100
+"""Of a list whose values are compared one by one."""
+_COMPARED: Final = frozenset({"failures", "devices"})
 
 
 def among(where: SessionFilter) -> dict[str, tuple[object, ...]]:
@@ -58,5 +61,6 @@ def check(where: SessionFilter) -> None:
         raise InvalidRequest(f"search: at most {SEARCH_CHARS_MAX} characters", field="search")
     for field in fields(where):
         value = getattr(where, field.name)
-        if isinstance(value, tuple) and len(value) > VALUES_MAX:
-            raise InvalidRequest(f"{field.name}: at most {VALUES_MAX} values", field=field.name)
+        most = COMPARED_MAX if field.name in _COMPARED else VALUES_MAX
+        if isinstance(value, tuple) and len(value) > most:
+            raise InvalidRequest(f"{field.name}: at most {most} values", field=field.name)

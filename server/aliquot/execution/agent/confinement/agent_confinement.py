@@ -65,9 +65,10 @@ class AgentConfinement:
     def try_sandbox(self, user: JobUser) -> None:
         """Find out whether an account can be put into it, and remember that. Blocks.
 
-        One that could not is tried again each time: a host that was too busy for it is not so always.
+        One that could not is tried again each time: a host that was too busy for it is not so always. So is one that
+        could when bubblewrap was there.
         """
-        if not self._why_not and self._tried.get(user, "") is not None:
+        if not self._why_not and (self._tried.get(user, "") is not None or find_bubblewrap() is None):
             self._try(user)
 
     def check(self, order: LaunchOrder, *, user: JobUser, kernel: KernelFolder, session: Path) -> None:
@@ -107,7 +108,8 @@ class AgentConfinement:
         if not self._is_put_in(order, user=user):
             return None
         program = find_bubblewrap()
-        assert program is not None, "it was tried"
+        if program is None:
+            raise Unavailable("there is no sandbox: bubblewrap is not installed any more")
         arguments = sandbox_arguments(
             self._rules,
             user=user,
