@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from aliquot_schema.accounts import ApiKey, User
+from aliquot_schema.actions import Action
 from aliquot_schema.agents import Agent, KnownSlot
 from aliquot_schema.findings import Finding
 from aliquot_schema.leases import Kernel, Lease
@@ -33,6 +34,7 @@ Record = (
     | Subscriber
     | NoticeMark
     | SecretNames
+    | Action
 )
 """Everything the store holds a row of, and events carry the full new state of."""
 
@@ -60,6 +62,7 @@ class Entity(StrEnum):
     SUBSCRIBER = "subscriber"
     NOTICE_MARK = "notice_mark"
     SECRETS = "secrets"
+    ACTION = "action"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +78,7 @@ class Event:
     entity_id: str
     entity_version: int
     actor: str
-    """A user id, or `system:<part>`."""
+    """A user id, `system:<part>`, or `unix:<account>`: who used a command on the server's machine."""
     request_id: str | None
     epoch: int
     pass_number: int | None

@@ -18,6 +18,7 @@ from aliquot.api.held_open import HeldOpen
 from aliquot.api.limits import Limits
 from aliquot.api.metrics.sources import MetricsSources
 from aliquot.clock import SystemClock
+from aliquot.composition.agent_keys import agent_keys_told
 from aliquot.composition.agent_side import AgentPlan, agent_side
 from aliquot.composition.alone import AlonePlan, lone_server
 from aliquot.composition.folders import TOKEN_FILE, make_folders, read_token
@@ -72,6 +73,7 @@ async def serving(settings: Settings) -> AsyncIterator[Server]:
         _running(settings, nodes, token) as running,
         watched(running, settings) as lag,
         history_kept(running, settings),
+        agent_keys_told(running, settings),
     ):
         running.cases.admit(trust=settings.trust, per_minute=settings.submissions_per_minute or None)
         people = running.cases.state.people

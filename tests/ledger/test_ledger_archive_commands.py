@@ -45,7 +45,9 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
         patch.undo()
     assert outcome.exit_code == 0, outcome.output
     assert f"archived in {found / 'server' / 'archive'}" in outcome.stdout
-    assert logged(found) == before
+    *told, archiving = logged(found)
+    assert told == before
+    assert archiving["kind"] == "action.history_archived"
     return found
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection, select, update
 
+from aliquot.store.audit.noting import Hand
 from aliquot.store.secrets import rows
 from aliquot.store.secrets.keys import SecretKeys
 from aliquot.store.secrets.rotation import forget, rotate
@@ -16,12 +17,13 @@ from aliquot.store.secrets.secrets import DatabaseSecrets
 from aliquot.store.secrets.tables import SECRETS
 from aliquot.store.store import DatabaseStore
 from aliquot_schema.errors import Unavailable
-from aliquot_schema.ids import UserId
+from aliquot_schema.ids import RequestId, UserId
 from store_places import Place
 
 pytestmark = pytest.mark.anyio
 
 ANNA, BEN = UserId("anna"), UserId("ben")
+BY = Hand(actor="unix:root", request_id=RequestId("req_test"), at_us=1)
 VALUE = "what nobody reads: ü 42"
 
 
@@ -114,7 +116,7 @@ async def test_rotation_leaves_one_key_that_opens_everything(place: Place, tmp_p
     database = place.database()
     await database.open()
     try:
-        assert await rotate(database, keys=keys) == 3
+        assert await rotate(database, keys=keys, by=BY) == 3
         found = await database.read(partial(_key_ids))
     finally:
         await database.close()
@@ -180,9 +182,9 @@ async def test_two_rotations_at_once_lose_nothing(place: Place, tmp_path: Path) 
     keys = SecretKeys(tmp_path / "keys")
     secrets = secrets_in(store, keys.path)
     await secrets.put(ANNA, "token", VALUE, now_us=1)
-    assert await rotate(store, keys=RotatedTwice(keys.path)) == 1
+    assert await rotate(store, keys=RotatedTwice(keys.path), by=BY) == 1
     assert await secrets.values(ANNA, ["token"]) == {"token": VALUE}
-    assert await rotate(store, keys=keys) == 1  # what the other one goes on with
+    assert await rotate(store, keys=keys, by=BY) == 1  # what the other one goes on with
     assert await secrets.values(ANNA, ["token"]) == {"token": VALUE}
     assert len(keys.ids()) == 1
     await store.close()
@@ -204,7 +206,7 @@ async def test_what_no_key_opens_can_be_deleted_and_the_rest_stays(place: Place,
     database = place.database()
     await database.open()
     try:
-        assert await forget(database, keys=keys) == 1
+        assert await forget(database, keys=keys, by=BY) == 1
     finally:
         await database.close()
     store = place.store()

@@ -3,6 +3,7 @@
 from typing import Any
 
 from aliquot_schema.accounts import ApiKey, User
+from aliquot_schema.actions import Action
 from aliquot_schema.agents import Agent, KnownSlot
 from aliquot_schema.events import Entity, Event, Record
 from aliquot_schema.findings import Finding
@@ -33,6 +34,7 @@ ENTITIES: dict[type, Entity] = {
     Subscriber: Entity.SUBSCRIBER,
     NoticeMark: Entity.NOTICE_MARK,
     SecretNames: Entity.SECRETS,
+    Action: Entity.ACTION,
 }
 
 

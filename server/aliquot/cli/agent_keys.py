@@ -11,9 +11,11 @@ import typer
 
 from aliquot.cli.connection.options import AsJson
 from aliquot.cli.connection.printing import cells, console, print_json, print_result, table
+from aliquot.cli.unix_account import unix_actor
 
 if TYPE_CHECKING:
-    from aliquot.execution.remote.keys import KeyEntry, KeyFile
+    from aliquot.execution.remote.key_records import KeyEntry
+    from aliquot.execution.remote.keys import KeyFile
 
 key: Final = typer.Typer(
     no_args_is_help=True, help="Make, list and revoke the keys of agents, on the server's machine."
@@ -35,7 +37,7 @@ def create(
     from aliquot_schema.ids import AgentId
 
     with _key_file(data_folder) as keys:
-        secret = keys.create(AgentId(agent_id), now_us=SystemClock().now_us(), replace=replace)
+        secret = keys.create(AgentId(agent_id), now_us=SystemClock().now_us(), replace=replace, by=unix_actor())
         made = _plain(agent_id, keys.entries()[AgentId(agent_id)])
     print_result({**made, "secret": secret}, words=secret, as_json=as_json)
 
@@ -61,7 +63,7 @@ def revoke(agent_id: AgentName, data_folder: Folder = None, as_json: AsJson = Fa
     from aliquot_schema.ids import AgentId
 
     with _key_file(data_folder) as keys:
-        keys.revoke(AgentId(agent_id), now_us=SystemClock().now_us())
+        keys.revoke(AgentId(agent_id), now_us=SystemClock().now_us(), by=unix_actor())
         revoked = _plain(agent_id, keys.entries()[AgentId(agent_id)])
     print_result(revoked, words=f"the key of {agent_id} is revoked", as_json=as_json)
 

@@ -1,9 +1,12 @@
 """The archive of a server, for commands that look into it or add to it."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from aliquot.cli.unix_account import noted
 
 if TYPE_CHECKING:
     from sqlalchemy import Row
@@ -39,6 +42,8 @@ async def archive_now(opened: "Database", settings: "Settings") -> "Removed":
     from aliquot.store.archive.history import DatabaseHistory
     from aliquot.store.audit.following import follow_all
 
+    kept = {name: "for ever" if us is None else us for name, us in asdict(settings.periods).items()}
+    await noted(opened, "history_archived", {f"keep_{name}": value for name, value in kept.items()})
     await opened.write(follow_all)
     clock = SystemClock()
     folder = ArchiveFolder(settings.archive_path) if settings.archive else None

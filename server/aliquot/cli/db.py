@@ -21,6 +21,7 @@ from aliquot.cli.connection.asking import connected
 from aliquot.cli.connection.options import AsJson, AtServer, InCluster, TokenFile
 from aliquot.cli.connection.printing import print_result
 from aliquot.cli.stopped_server import DatabaseUrl, Folder, telling, with_database
+from aliquot.cli.unix_account import noted, own_hand
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Row
@@ -37,7 +38,7 @@ def upgrade(data_folder: Folder = None, database: DatabaseUrl = None, as_json: A
     """Bring the schema to this version; a SQLite file is copied before. A server does so, too, when it starts."""
     from aliquot.store.migration import HEAD
 
-    with_database(_nothing, data_folder=data_folder, database=database, upgrades=True)
+    with_database(_upgraded, data_folder=data_folder, database=database, upgrades=True)
     print_result({"version_num": HEAD}, words=f"the database has schema {HEAD}", as_json=as_json)
 
 
@@ -92,9 +93,7 @@ def backup(file: File, data_folder: Folder = None, database: DatabaseUrl = None,
     """Copy a SQLite database to a new file, which a server can be started on."""
     with telling():
         _check_new(file)
-        with_database(
-            lambda opened: opened.write(partial(_back_up, path=file)), data_folder=data_folder, database=database
-        )
+        with_database(partial(_backed_up, path=file.absolute()), data_folder=data_folder, database=database)
     size_bytes = os.stat(file).st_size
     words = f"{file}: {size_bytes} bytes; `--database sqlite:///{file.absolute()}` starts a server on it"
     print_result({"path": str(file), "size_bytes": size_bytes}, words=words, as_json=as_json)
@@ -116,13 +115,9 @@ def copy(
 @db.command("export")
 def export_(file: File, data_folder: Folder = None, database: DatabaseUrl = None, as_json: AsJson = False) -> None:
     """Write everything that the database holds into one file, from either kind of database and for either kind."""
-    from aliquot.store.transfer.exporting import export
-
     with telling():
         _check_new(file)
-        rows = with_database(
-            lambda opened: opened.read(partial(export, path=file)), data_folder=data_folder, database=database
-        )
+        rows = with_database(partial(_exported, path=file.absolute()), data_folder=data_folder, database=database)
     words = f"{file}: {rows} rows. It holds the environments of sessions: keep it as safe as the database."
     print_result({"path": str(file), "size_bytes": os.stat(file).st_size, "rows": rows}, words=words, as_json=as_json)
 
@@ -135,7 +130,7 @@ def import_(file: File, data_folder: Folder = None, database: DatabaseUrl = None
 
     try:
         found = with_database(
-            lambda opened: opened.write(partial(import_archive, path=file)),
+            lambda opened: opened.write(partial(import_archive, path=file, by=own_hand())),
             data_folder=data_folder,
             database=database,
             upgrades=True,
@@ -160,7 +155,8 @@ def rotate_secrets(data_folder: Folder = None, database: DatabaseUrl = None, as_
     with telling():
         settings = read_settings(data_folder=data_folder, database=database)
         keys = SecretKeys(settings.secret_keys(settings.data_folder))
-        count = with_database(lambda opened: rotate(opened, keys=keys), data_folder=data_folder, database=database)
+        work = partial(rotate, keys=keys, by=own_hand())
+        count = with_database(work, data_folder=data_folder, database=database)
     words = f"{count} secrets are encrypted with a new key, in {keys.path}"
     print_result({"secrets": count, "path": str(keys.path)}, words=words, as_json=as_json)
 
@@ -184,7 +180,8 @@ def forget_secrets(
             raise ValueError("with --json nothing is asked: give --yes, too")
         if not sure:
             typer.confirm(f"Delete for ever what no key in {keys.path} opens?", abort=True)
-        count = with_database(lambda opened: forget(opened, keys=keys), data_folder=data_folder, database=database)
+        work = partial(forget, keys=keys, by=own_hand())
+        count = with_database(work, data_folder=data_folder, database=database)
     words = f"deleted {count} secrets; their owners have to store them again"
     print_result({"secrets": count}, words=words, as_json=as_json)
 
@@ -195,8 +192,24 @@ async def _checked(opened: "Database") -> tuple[list[str], list["Row[Any]"]]:
     return await opened.read(faults), await seals_of(opened)
 
 
-async def _nothing(opened: "Database") -> None:
-    """Opening it is all."""
+async def _upgraded(opened: "Database") -> None:
+    """Opening it has done so."""
+    from aliquot.store.migration import HEAD
+
+    await noted(opened, "database_upgraded", {"schema": HEAD})
+
+
+async def _backed_up(opened: "Database", *, path: Path) -> None:
+    await opened.read(_check_file)
+    await noted(opened, "database_backed_up", {"path": path})
+    await opened.write(partial(_back_up, path=path))
+
+
+async def _exported(opened: "Database", *, path: Path) -> int:
+    from aliquot.store.transfer.exporting import export
+
+    await noted(opened, "database_exported", {"path": path})
+    return await opened.read(partial(export, path=path))
 
 
 def _check_new(file: Path) -> None:
@@ -204,10 +217,14 @@ def _check_new(file: Path) -> None:
         raise ValueError(f"{file} exists; name another file")
 
 
-def _back_up(connection: "Connection", *, path: Path) -> None:
+def _check_file(connection: "Connection") -> None:
     from aliquot.service.ports import StoreUnavailable
-    from aliquot.store.sqlite import back_up
 
     if connection.dialect.name != "sqlite":
         raise StoreUnavailable("this is for SQLite; PostgreSQL has pg_dump, and there is `aliquot db export`")
+
+
+def _back_up(connection: "Connection", *, path: Path) -> None:
+    from aliquot.store.sqlite import back_up
+
     back_up(connection, path)

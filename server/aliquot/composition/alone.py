@@ -61,7 +61,7 @@ async def lone_server(plan: AlonePlan) -> AsyncIterator[Running]:
         respect_external=outfit.respect_external,
         pending_max=outfit.pending_max,
     )
-    orchestrator.administration.copy = store.copy
+    orchestrator.administration.file = store
     await fit_out(orchestrator, store, outfit)
     await orchestrator.forget_agents(side.own | side.expected)
     watched = Watched(asyncio.create_task(orchestrator.run()))

@@ -10,6 +10,7 @@ from aliquot.service.noticed import KINDS, Notice
 from aliquot.service.ports import Write
 from aliquot.service.state import State
 from aliquot_schema.accounts import ApiKey, User
+from aliquot_schema.actions import Action
 from aliquot_schema.agents import Agent, KnownSlot
 from aliquot_schema.events import Record
 from aliquot_schema.findings import Finding
@@ -53,6 +54,7 @@ R = TypeVar(
     Subscriber,
     NoticeMark,
     SecretNames,
+    Action,
 )
 
 N = TypeVar("N", bound=Notice)
@@ -76,6 +78,7 @@ _ENTITY: Final[dict[type, str]] = {
     Subscriber: "subscriber",
     NoticeMark: "notice_mark",
     SecretNames: "secrets",
+    Action: "action",
 }
 
 
@@ -155,6 +158,11 @@ class Draft:
         """What the log tells of somebody's secrets, as this draft has it."""
         own = self._own.get((SecretNames, owner))
         return own if isinstance(own, SecretNames) else self._state.secret_names.get(owner)
+
+    def action(self, id_: str) -> Action | None:
+        """The last action of a sort, as this draft has it."""
+        own = self._own.get((Action, id_))
+        return own if isinstance(own, Action) else self._state.actions.get(id_)
 
     def notice(self, kind: type[N], id_: str) -> N | None:
         """A record of notices as this draft has it, as long as it is not over."""
@@ -247,6 +255,7 @@ _KNOWN: Final[dict[type, Callable[[State, Any], Record | None]]] = {
     User: lambda state, id_: state.people.users.get(id_),
     ApiKey: lambda state, id_: state.people.keys.get(id_),
     SecretNames: lambda state, id_: state.secret_names.get(id_),
+    Action: lambda state, id_: state.actions.get(id_),
     Orchestration: lambda state, _: state.orchestration if state.orchestration.version else None,
 }
 """How the state finds a record of each kind; a document that nobody ever wrote is not there."""

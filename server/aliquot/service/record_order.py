@@ -4,6 +4,7 @@ from typing import Final
 
 from aliquot.service.noticed import KINDS
 from aliquot_schema.accounts import ApiKey, User
+from aliquot_schema.actions import Action
 from aliquot_schema.agents import Agent, KnownSlot
 from aliquot_schema.events import Record
 from aliquot_schema.findings import Finding
@@ -19,6 +20,7 @@ _LOADED: Final = (
     User,
     ApiKey,
     SecretNames,
+    Action,
     Orchestration,
     PolicyDocument,
     Quota,

@@ -29,6 +29,7 @@ from aliquot.service.retention import Retention
 from aliquot.service.rows import QueueRows, RunningRows, pending_row
 from aliquot.service.running_reading import RunningReading
 from aliquot_schema.accounts import ApiKey, User
+from aliquot_schema.actions import Action
 from aliquot_schema.agents import Agent, KnownSlot
 from aliquot_schema.events import Event, Record
 from aliquot_schema.findings import Finding
@@ -72,6 +73,7 @@ class State:
         self.accounts: dict[str, Account] = {}
         self.people = People()
         self.secret_names: dict[UserId, SecretNames] = {}
+        self.actions: dict[str, Action] = {}
         self.noticed = Noticed()
         self.findings: dict[str, Finding] = {}
         """Those that stand."""
@@ -382,5 +384,6 @@ _WRITERS: Final[dict[type, Callable[..., None]]] = {
     User: lambda state, user: state.people.put_user(user),
     ApiKey: lambda state, key: state.people.put_key(key),
     SecretNames: lambda state, names: state.secret_names.update({names.id: names}),
+    Action: lambda state, action: state.actions.update({action.id: action}),
     **dict.fromkeys(KINDS, lambda state, record: state.noticed.put(record)),
 }

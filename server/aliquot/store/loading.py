@@ -9,6 +9,7 @@ from aliquot.service.ports import Loaded
 from aliquot.store.ledger.tables import PASSES
 from aliquot.store.mapping import (
     ACCOUNT,
+    ACTION,
     AGENT,
     ALERT,
     DELIVERY,
@@ -74,7 +75,7 @@ def _records(connection: Connection, *, ended_limit: int) -> Iterator[Record]:
     leases = select(LEASES).where(LEASES.c.id.in_(union(select(LEASES.c.id).where(_HELD), of_present)))
     yield from _read(connection, AGENT, select(AGENT.table))
     yield from _read(connection, SLOT, select(SLOT.table))
-    for small in (ORCHESTRATION, POLICY, QUOTA, ACCOUNT, USER, KEY, RULE, SUBSCRIBER, NOTICE_MARK, SECRETS):
+    for small in (ORCHESTRATION, POLICY, QUOTA, ACCOUNT, USER, KEY, RULE, SUBSCRIBER, NOTICE_MARK, SECRETS, ACTION):
         yield from _read(connection, small, select(small.table))
     yield from _read(connection, FINDING, select(FINDING.table).where(FINDING.table.c.closed_us.is_(None)))
     yield from _read(connection, ALERT, select(ALERT.table).where(ALERT.table.c.closed_us.is_(None)))

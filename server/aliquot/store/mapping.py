@@ -13,6 +13,7 @@ from aliquot.store import outbox_tables, tables
 from aliquot.store.encoding import ENCODER, decoder
 from aliquot.store.tables import ACCOUNTS, AGENTS, FINDINGS, KERNELS, LEASES, POLICIES, QUOTAS, SESSIONS, SLOTS
 from aliquot_schema.accounts import ApiKey, User
+from aliquot_schema.actions import Action
 from aliquot_schema.agents import Agent, KnownSlot
 from aliquot_schema.events import Entity, Record
 from aliquot_schema.findings import Finding
@@ -113,6 +114,7 @@ FINDING: Final = RecordMapping(Finding, entity=Entity.FINDING, table=FINDINGS)
 USER: Final = RecordMapping(User, entity=Entity.USER, table=tables.USERS)
 KEY: Final = RecordMapping(ApiKey, entity=Entity.KEY, table=tables.KEYS)
 SECRETS: Final = RecordMapping(SecretNames, entity=Entity.SECRETS, table=tables.SECRET_NAMES)
+ACTION: Final = RecordMapping(Action, entity=Entity.ACTION, table=tables.ACTIONS)
 RULE: Final = RecordMapping(NoticeRule, entity=Entity.NOTICE_RULE, table=outbox_tables.RULES)
 ALERT: Final = RecordMapping(Alert, entity=Entity.ALERT, table=outbox_tables.ALERTS)
 DELIVERY: Final = RecordMapping(Delivery, entity=Entity.DELIVERY, table=outbox_tables.DELIVERIES)
@@ -126,6 +128,7 @@ MAPPINGS: Final[dict[type[Record], RecordMapping[Any]]] = {
         *(AGENT, SLOT, POLICY, QUOTA, SESSION, KERNEL, LEASE, ACCOUNT, FINDING, ORCHESTRATION, USER, KEY),
         *NOTICES,
         SECRETS,
+        ACTION,
     )
 }
 """In the order in which tables are written and loaded; it is the same everywhere, so that writers do not deadlock."""

@@ -22,6 +22,7 @@ REVISIONS: Final = (
     "0013",
     "0014",
     "0015",
+    "0016",
 )
 """Every revision in `migrations/versions`, oldest first."""
 HEAD: Final = REVISIONS[-1]

@@ -1,8 +1,10 @@
 """The port `Store` over a database: SQLite and PostgreSQL differ only in how a function of a connection is run."""
 
+import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from typing import Final, Protocol, TypeVar
 
 from sqlalchemy import Connection
@@ -75,12 +77,15 @@ class DatabaseStore:
         """See `aliquot.service.leadership.ports.SharedStore.begin_term`."""
         return await self.write(partial(begin_term, now_us=self._now_us()))
 
-    async def copy(self) -> DatabaseCopy:
-        """Copy a SQLite database to a new file beside it; reads wait meanwhile, writes do not."""
+    def copy_path(self) -> str:
+        """See `aliquot.service.copying.DatabaseFile`, which a store on SQLite is."""
         assert isinstance(self._database, SqliteDatabase), "only a file can be copied"
-        path = self._database.copy_path(self._now_us())
-        await self.read(partial(back_up, path=path))
-        return DatabaseCopy(path=str(path), size_bytes=path.stat().st_size)
+        return str(self._database.copy_path(self._now_us()))
+
+    async def copy(self, path: str) -> DatabaseCopy:
+        """See `aliquot.service.copying.DatabaseFile`; reads wait meanwhile, writes do not."""
+        await self.read(partial(back_up, path=Path(path)))
+        return DatabaseCopy(path=path, size_bytes=os.stat(path).st_size)
 
     async def present_term(self) -> PresentTerm:
         """See `aliquot.service.leadership.ports.SharedStore.present_term`."""

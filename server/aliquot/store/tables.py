@@ -279,6 +279,16 @@ class SecretNamesRow(Row, table=True):
     set_us: str = text_column()
 
 
+class ActionRow(Row, table=True):
+    """`Action`."""
+
+    __tablename__ = "actions"
+
+    id: str = text_key()
+    version: int = number_column()
+    facts: str = text_column()
+
+
 class EventRow(Row, table=True):
     """One link of the log, see `aliquot.store.chain`."""
 
@@ -331,5 +341,6 @@ USERS: Final[Table] = METADATA.tables["users"]
 KEYS: Final[Table] = METADATA.tables["keys"]
 ORCHESTRATION: Final[Table] = METADATA.tables["orchestration"]
 SECRET_NAMES: Final[Table] = METADATA.tables["secret_names"]
+ACTIONS: Final[Table] = METADATA.tables["actions"]
 EVENTS: Final[Table] = METADATA.tables["events"]
 COUNTER: Final[Table] = METADATA.tables["counter"]

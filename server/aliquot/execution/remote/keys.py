@@ -6,19 +6,23 @@ import hmac
 import logging
 import os
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
-from aliquot.execution.agent.json_files import FORMAT, read_file, replace_file
+import uuid_utils
+
+from aliquot.execution.remote.key_records import KeyEntry, KeyRecords, read_records, write_records
+from aliquot.service.auditing.key_changes import KeyChange
 from aliquot_schema.errors import InvalidRequest, NotFound, StateConflict
-from aliquot_schema.ids import AgentId
+from aliquot_schema.ids import REQUEST_PREFIX, AgentId
 
 KEY_FILE: Final = "agent-keys.json"
 KEY_PREFIX: Final = "agk_"
 ID_CHARACTERS_MAX: Final = 120
+SERVER: Final = "system:agent-keys"
+"""Who changes keys when nobody is named."""
 
 log: Final = logging.getLogger("aliquot.agents")
 
@@ -33,18 +37,8 @@ class AgentKeys(Protocol):
         """The agents that have a key which holds."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeyEntry:
-    """What is kept of a key; the key itself is not."""
-
-    sha256: str
-    """A key has 256 random bits: a slow hash would make it no safer."""
-    created_us: int
-    revoked_us: int | None = None
-
-
 class KeyFile:
-    """`AgentKeys` in a JSON file, that commands change while the server runs."""
+    """`AgentKeys` in a JSON file, that commands change while the server runs; and `KeyChanges`, to be told of."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -74,11 +68,11 @@ class KeyFile:
             return self._entries
         stamp = (found.st_ino, found.st_size, found.st_mtime_ns)
         if stamp != self._seen:
-            self._entries = _entries(read_file(self._path))
+            self._entries = read_records(self._path).entries
             self._seen = stamp
         return self._entries
 
-    def create(self, agent_id: AgentId, *, now_us: int, replace: bool = False) -> str:
+    def create(self, agent_id: AgentId, *, now_us: int, replace: bool = False, by: str = SERVER) -> str:
         """Make a key, and return it; this is the only time that it can be seen.
 
         Raises:
@@ -87,36 +81,47 @@ class KeyFile:
         """
         check_agent_id(agent_id)
         key = KEY_PREFIX + secrets.token_urlsafe(32)
-        with self._changing() as entries:
-            old = entries.get(agent_id)
+        with self._changing() as records:
+            old = records.entries.get(agent_id)
             if old is not None and old.revoked_us is None and not replace:
                 text = f"{agent_id} has a key already; revoke it first, or give --replace"
                 raise StateConflict(text, id=agent_id, state="has a key")
-            entries[agent_id] = KeyEntry(sha256=_hash(key), created_us=now_us)
+            records.entries[agent_id] = KeyEntry(sha256=_hash(key), created_us=now_us)
+            records.untold.append(_change(agent_id, "created" if old is None else "replaced", by=by, at_us=now_us))
         return key
 
-    def revoke(self, agent_id: AgentId, *, now_us: int) -> None:
+    def revoke(self, agent_id: AgentId, *, now_us: int, by: str = SERVER) -> None:
         """Take a key out of use; an agent that is connected by it is cut off.
 
         Raises:
             NotFound: the agent has no key that holds.
         """
-        with self._changing() as entries:
-            old = entries.get(agent_id)
+        with self._changing() as records:
+            old = records.entries.get(agent_id)
             if old is None or old.revoked_us is not None:
                 raise NotFound(f"{agent_id} has no key", kind="agent key", id=agent_id)
-            entries[agent_id] = KeyEntry(sha256=old.sha256, created_us=old.created_us, revoked_us=now_us)
+            revoked = KeyEntry(sha256=old.sha256, created_us=old.created_us, revoked_us=now_us)
+            records.entries[agent_id] = revoked
+            records.untold.append(_change(agent_id, "revoked", by=by, at_us=now_us))
+
+    def untold(self) -> Sequence[KeyChange]:
+        """See `KeyChanges`."""
+        return read_records(self._path).untold
+
+    def told(self, ids: Collection[str]) -> None:
+        """See `KeyChanges`."""
+        with self._changing() as records:
+            records.untold[:] = [change for change in records.untold if change.id not in ids]
 
     @contextmanager
-    def _changing(self) -> Iterator[dict[AgentId, KeyEntry]]:
+    def _changing(self) -> Iterator[KeyRecords]:
         """Two commands at once change the file one after the other; readers see the old one or the new one."""
         lock = os.open(self._path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            entries = _entries(read_file(self._path))
-            yield entries
-            fields = {id: _fields(entry) for id, entry in entries.items()}
-            replace_file(self._path, {"format": FORMAT, "keys": fields})
+            records = read_records(self._path)
+            yield records
+            write_records(self._path, records)
         finally:
             os.close(lock)
 
@@ -146,15 +151,9 @@ def check_agent_id(agent_id: str) -> None:
         )
 
 
-def _entries(fields: dict[str, Any] | None) -> dict[AgentId, KeyEntry]:
-    try:
-        return {} if fields is None else {AgentId(id): KeyEntry(**entry) for id, entry in fields["keys"].items()}
-    except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"the file of agent keys is damaged: {error}") from None
-
-
-def _fields(entry: KeyEntry) -> dict[str, object]:
-    return {"sha256": entry.sha256, "created_us": entry.created_us, "revoked_us": entry.revoked_us}
+def _change(agent_id: AgentId, what: str, *, by: str, at_us: int) -> KeyChange:
+    id_ = f"{REQUEST_PREFIX}{uuid_utils.uuid7()}"
+    return KeyChange(id=id_, agent_id=agent_id, what=what, by=by, at_us=at_us)
 
 
 def _hash(key: str) -> str:

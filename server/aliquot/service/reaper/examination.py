@@ -1,15 +1,18 @@
-"""Examination: the differences of this moment, told to an operator; nothing is changed."""
+"""Examination: the differences of this moment, told to an operator; nothing is repaired."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, Protocol
 
 from aliquot.core.allocation.alloc_map import gpu_alloc_json, gpu_alloc_map
+from aliquot.service.draft import Draft
 from aliquot.service.office import Office
 from aliquot.service.permissions import check_role
 from aliquot.service.projection_terms import moment
 from aliquot.service.reaper.differences import Difference
 from aliquot.service.reaper.repairs import REPAIRS
+from aliquot_schema.actions import Action
 from aliquot_schema.doctor_views import DifferenceView, ExaminationView, RescanView
 from aliquot_schema.errors import NotFound, Unavailable
 from aliquot_schema.findings import Discrepancy, Finding
@@ -69,7 +72,7 @@ class Examination(Office):
         )
 
     async def rescan(self, caller: Caller, agent_id: str) -> RescanView:
-        """Have an agent read the files again that say what its kernels were given.
+        """Have an agent read the files again that say what its kernels were given; what they say is in the log, too.
 
         Raises:
             Forbidden, NotFound.
@@ -82,10 +85,15 @@ class Examination(Office):
         if found is None:
             raise Unavailable(f"agent {shown} does not answer; its files cannot be read now")
         inventory, differing = found
+        view = self._rescan_view(inventory, differing)
+        await self._act(caller, partial(_tell, view=view))
+        return view
+
+    def _rescan_view(self, inventory: Inventory, differing: Iterable[Difference]) -> RescanView:
         specs = [spec for spec in inventory.specs if not spec.ended]
         readable = [spec.spec for spec in specs if spec.spec is not None]
         return RescanView(
-            agent_id=agent_id,
+            agent_id=inventory.agent.id,
             scanned=len(specs),
             unreadable=tuple(spec.kernel_id for spec in specs if spec.spec is None),
             differences=self._views(difference for difference in differing if difference.kind in OF_SPECS),
@@ -102,6 +110,17 @@ class Examination(Office):
         found = self._state.findings.values()
         standing = {(finding.kind, finding.agent_id, finding.subject): finding for finding in found}
         return tuple(_view(difference, standing.get(difference.key)) for difference in differences)
+
+
+def _tell(draft: Draft, *, view: RescanView) -> None:
+    """What was read, in the log."""
+    facts = {
+        "scanned": str(view.scanned),
+        "unreadable": " ".join(view.unreadable),
+        "differences": str(len(view.differences)),
+        "gpu_alloc_map": view.gpu_alloc_map,
+    }
+    draft.put(Action(id=f"gpu_maps/{view.agent_id}", facts=facts), "gpu_maps_rescanned")
 
 
 def _view(difference: Difference, finding: Finding | None) -> DifferenceView:

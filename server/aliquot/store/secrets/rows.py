@@ -6,6 +6,8 @@ from typing import Any
 from sqlalchemy import Connection, Row, and_, delete, insert, not_, select, text, update
 
 from aliquot.service.secrets.ports import StoredSecret
+from aliquot.store.audit.noting import Hand, action, note_within
+from aliquot.store.secrets.forgetting import forgotten
 from aliquot.store.secrets.keys import SecretKeys
 from aliquot.store.secrets.tables import SECRETS
 
@@ -67,11 +69,12 @@ def key_ids(connection: Connection) -> tuple[str, ...]:
     return tuple(connection.execute(select(SECRETS.c.key_id).distinct().order_by(SECRETS.c.key_id)).scalars())
 
 
-def reseal(connection: Connection, *, keys: SecretKeys) -> int:
-    """Encrypt everything with the newest key, all of it or nothing; returns how many that were.
+def reseal(connection: Connection, *, keys: SecretKeys, by: Hand) -> int:
+    """Encrypt everything with the newest key, all of it or nothing, its event too; returns how many that were.
 
     Raises:
         Unavailable: something cannot be decrypted.
+        StaleVersion, IntegrityError: see `note_within`.
     """
     with connection.begin():
         _lock(connection)
@@ -81,13 +84,25 @@ def reseal(connection: Connection, *, keys: SecretKeys) -> int:
             key_id, fresh = keys.seal(value, owner=row.owner, name=row.name)
             changed = update(SECRETS).where(_is(row.owner, row.name)).values(key_id=key_id, sealed=fresh)
             connection.execute(changed)
+        facts = {"secrets": str(len(rows)), "key": keys.ids()[0]}
+        note_within(connection, [action(connection, "secrets_rotated", facts)], by=by)
     return len(rows)
 
 
-def forget(connection: Connection, *, known: Collection[str]) -> int:
-    """Delete what was encrypted with other keys than these; returns how many secrets that were."""
+def forget(connection: Connection, *, known: Collection[str], by: Hand) -> int:
+    """Delete what was encrypted with other keys than these, with events; returns how many secrets that were.
+
+    Raises:
+        StaleVersion, IntegrityError: see `note_within`.
+    """
     with connection.begin():
-        return connection.execute(delete(SECRETS).where(SECRETS.c.key_id.not_in(known))).rowcount
+        _lock(connection)
+        lost = SECRETS.c.key_id.not_in(known)
+        gone = connection.execute(select(SECRETS.c.owner, SECRETS.c.name).where(lost).order_by(SECRETS.c.owner)).all()
+        connection.execute(delete(SECRETS).where(lost))
+        noted = action(connection, "secrets_forgotten", {"secrets": str(len(gone))})
+        note_within(connection, [*forgotten(connection, gone), noted], by=by)
+    return len(gone)
 
 
 def _lock(connection: Connection) -> None:

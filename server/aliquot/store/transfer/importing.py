@@ -11,6 +11,7 @@ from sqlalchemy import Connection, LargeBinary, Table, delete, func, select
 
 from aliquot.service.ports import StoreUnavailable
 from aliquot.store.all_tables import ALL_TABLES
+from aliquot.store.audit.noting import Hand, action, note_within
 from aliquot.store.migration import HEAD
 from aliquot.store.statements import insert_rows
 from aliquot.store.tables import COUNTER
@@ -20,8 +21,11 @@ from aliquot.store.verification import Verified, verified
 _AT_ONCE: Final = 1000
 
 
-def import_archive(connection: Connection, *, path: Path) -> Verified:
+def import_archive(connection: Connection, *, path: Path, by: Hand | None = None) -> Verified:
     """Fill the database; returns what was found to be whole in it afterwards.
+
+    Args:
+        by: who does so by a command; it is in the log, after what was imported.
 
     Raises:
         StoreUnavailable: the database is not empty, or the archive is of another version or was changed.
@@ -33,7 +37,11 @@ def import_archive(connection: Connection, *, path: Path) -> Verified:
         connection.execute(delete(COUNTER))
         for name, lines in groupby(archive.rows(), key=lambda line: line[0]):
             _fill(connection, ALL_TABLES.tables[name], (values for _, values in lines))
-        return verified(connection)
+        found = verified(connection)
+        if by is not None:
+            facts = {"path": str(path.absolute()), "events": str(found.events)}
+            note_within(connection, [action(connection, "database_imported", facts)], by=by)
+        return found
 
 
 def _check(connection: Connection, archive: ArchiveReader) -> None:
