@@ -7,11 +7,12 @@ pytest.importorskip("playwright.async_api", reason="playwright drives the browse
 from playwright.async_api import Browser, expect
 
 from aliquot.cli.main_job.own_server import OwnServer
-from browser_tab import signed_in
+from browser_tab import NEEDS_AXE, signed_in
 
 pytestmark = pytest.mark.anyio
 
 
+@NEEDS_AXE
 async def test_an_admin_lets_somebody_in_who_signs_in_with_the_key(browser: Browser, demo: OwnServer) -> None:
     async with signed_in(browser, demo) as tab:
         page = await tab.open("/admin?tab=access")

@@ -7,12 +7,13 @@ pytest.importorskip("playwright.async_api", reason="playwright drives the browse
 from playwright.async_api import Browser, expect
 
 from aliquot.cli.main_job.own_server import OwnServer
-from browser_tab import signed_in
+from browser_tab import NEEDS_AXE, signed_in
 from e2e_sessions import alloc_map, submit, until_state
 
 pytestmark = pytest.mark.anyio
 
 
+@NEEDS_AXE
 async def test_who_changed_what_and_who_held_a_device_are_looked_up(browser: Browser, demo: OwnServer) -> None:
     async with signed_in(browser, demo) as tab, demo.client() as client:
         held = await submit(client, "sleep 1000", {"cuda.device": "1"}, name="held")

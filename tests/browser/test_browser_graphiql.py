@@ -9,7 +9,7 @@ pytest.importorskip("playwright.async_api", reason="playwright drives the browse
 from playwright.async_api import Browser, Page, expect
 
 from aliquot.cli.main_job.own_server import OwnServer
-from browser_tab import AXE, signed_in
+from browser_tab import NEEDS_AXE, signed_in
 from e2e_sessions import submit
 
 pytestmark = pytest.mark.anyio
@@ -52,7 +52,7 @@ async def test_an_example_is_ready_when_chosen(
         await expect(page.locator(".result-window")).to_contain_text(answer)
 
 
-@pytest.mark.skipif(not AXE.is_file(), reason="axe-core is not installed; scripts/test installs it with Node")
+@NEEDS_AXE
 async def test_what_is_ours_in_it_is_accessible(browser: Browser, demo: OwnServer) -> None:
     async with signed_in(browser, demo) as tab:
         for scheme in ("light", "dark"):

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import re
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -14,12 +13,17 @@ from playwright.async_api import Browser, Page, Route, WebSocket, WebSocketRoute
 
 from aliquot.cli.main_job.own_server import OwnServer
 from aliquot.cli.main_job.queries import CANCEL
-from browser_tab import signed_in
+from browser_tab import SOCKET, signed_in
 from e2e_sessions import submit, until, until_state
 
 pytestmark = pytest.mark.anyio
 
-SOCKET: Final = re.compile(r"^ws://[^/]+/graphql$")
+LOOKED_AT: Final = """
+(state) => {
+  Object.defineProperty(document, "visibilityState", { value: state, configurable: true });
+  document.dispatchEvent(new Event("visibilitychange"));
+}
+"""
 
 
 async def test_devices_and_a_session_move_on_while_nobody_asks(browser: Browser, demo: OwnServer) -> None:
@@ -58,7 +62,7 @@ async def test_where_no_socket_opens_pages_ask_and_say_that_they_are_old(browser
         tab.is_away_expected = True
         await tab.page.route_web_socket(SOCKET, _refuse)
         page = await tab.open("/")
-        await expect(page.locator(".connection.lost")).to_contain_text("some seconds old")
+        await expect(page.locator(".connection.lost")).to_contain_text("a minute old at most")
         await expect(page.locator("main.stale")).to_be_visible()
         runs = await submit(client, "sleep 1000", {"cuda.device": "2"}, name="asked-for")
         await expect(page.locator(".tile", has_text="asked-for")).to_have_count(2)
@@ -88,8 +92,10 @@ async def test_who_leaves_a_page_follows_nothing_of_it_any_more(browser: Browser
         await client.change(CANCEL, {"id": runs})
 
 
-def _note(socket: WebSocket, sent: list[dict[str, Any]]) -> None:
+def _note(socket: WebSocket, sent: list[dict[str, Any]], told: list[dict[str, Any]] | None = None) -> None:
     socket.on("framesent", lambda frame: sent.append(json.loads(frame)))
+    if told is not None:
+        socket.on("framereceived", lambda frame: told.append(json.loads(frame)))
 
 
 async def _are_sent(sent: Sequence[dict[str, Any]], streams: Sequence[str], *, frames: str) -> bool:
@@ -97,6 +103,27 @@ async def _are_sent(sent: Sequence[dict[str, Any]], streams: Sequence[str], *, f
     begun = {one["id"]: one["payload"]["query"] for one in sent if one["type"] == "subscribe"}
     of = [begun[one["id"]] for one in sent if one["type"] == frames]
     return all(any(stream in query for query in of) for stream in streams)
+
+
+async def test_a_quiet_session_is_told_of_anew_when_it_is_looked_at_again(browser: Browser, demo: OwnServer) -> None:
+    """Nothing more will happen to it, and a page that is not told of it would ask for ever."""
+    async with signed_in(browser, demo) as tab, demo.client() as client:
+        ended = await submit(client, "true", {"cpu": "1"}, name="all-over")
+        await until_state(client, ended, "completed")
+        sent: list[dict[str, Any]] = []
+        told: list[dict[str, Any]] = []
+        tab.page.on("websocket", lambda socket: _note(socket, sent, told))
+        page = await tab.open(f"/sessions/{ended}")
+        await until(lambda: _is_told(told, "session_updates"))
+        await page.evaluate(LOOKED_AT, "hidden")
+        await until(lambda: _are_sent(sent, ["session_updates"], frames="complete"))
+        told.clear()
+        await page.evaluate(LOOKED_AT, "visible")
+        await until(lambda: _is_told(told, "session_updates"))
+
+
+async def _is_told(told: Sequence[dict[str, Any]], stream: str) -> bool:
+    return any(stream in one["payload"]["data"] for one in told if one["type"] == "next")
 
 
 async def test_a_page_that_is_left_while_it_asks_does_not_break_afterwards(browser: Browser, demo: OwnServer) -> None:

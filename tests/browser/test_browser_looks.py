@@ -8,7 +8,7 @@ from playwright.async_api import Browser, expect
 
 from aliquot.cli.main_job.own_server import OwnServer
 from aliquot.cli.main_job.queries import CANCEL
-from browser_tab import AXE, AXE_RUN, signed_in
+from browser_tab import NEEDS_AXE, Tab, signed_in
 from e2e_sessions import submit
 
 pytestmark = pytest.mark.anyio
@@ -25,18 +25,17 @@ async def test_two_nodes_of_eight_devices_fit_a_screen(browser: Browser, demo: O
         assert high <= room
 
 
-@pytest.mark.skipif(not AXE.is_file(), reason="axe-core is not installed; scripts/test installs it with Node")
+@NEEDS_AXE
 async def test_the_way_in_is_accessible(browser: Browser, demo: OwnServer) -> None:
     context = await browser.new_context()
     page = await context.new_page()
     await page.goto(f"{demo.url}/login")
     await page.get_by_role("button", name="Sign in").wait_for()
-    await page.evaluate(AXE.read_text(encoding="utf-8"))
-    assert await page.evaluate(AXE_RUN) == []
+    assert await Tab(page=page, url=demo.url).accessibility() == []
     await context.close()
 
 
-@pytest.mark.skipif(not AXE.is_file(), reason="axe-core is not installed; scripts/test installs it with Node")
+@NEEDS_AXE
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 async def test_what_waits_runs_and_has_ended_is_accessible(browser: Browser, demo: OwnServer, scheme: str) -> None:
     async with signed_in(browser, demo, color_scheme=scheme) as tab, demo.client() as client:

@@ -13,7 +13,7 @@ from playwright.async_api import Browser, Page, expect
 
 from aliquot.cli.main_job.own_server import OwnServer
 from aliquot.cli.main_job.queries import CANCEL
-from browser_tab import AXE, signed_in
+from browser_tab import NEEDS_AXE, signed_in
 from e2e_sessions import submit, until_state
 
 pytestmark = pytest.mark.anyio
@@ -34,10 +34,9 @@ TREND_MS_MAX = 120_000
 WIDTHS = "() => [document.documentElement.scrollWidth, innerWidth]"
 
 
+@NEEDS_AXE
 @pytest.mark.parametrize("form", FORMS)
 async def test_every_page_is_clean(browser: Browser, demo: OwnServer, form: str) -> None:
-    if not AXE.is_file():
-        pytest.skip("axe-core is not installed; scripts/test installs it with Node")
     async with _busy(demo) as runs:
         found = await _looked_over(browser, demo, runs, form)
     assert {path: bad for path, bad in found.items() if bad} == {}

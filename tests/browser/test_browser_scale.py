@@ -5,7 +5,6 @@ The API is played to the page: that many agents would need a machine of their ow
 
 import asyncio
 import json
-import re
 from contextlib import suppress
 from typing import Any, Final
 
@@ -16,7 +15,7 @@ pytest.importorskip("playwright.async_api", reason="playwright drives the browse
 from playwright.async_api import Browser, Error, Route, WebSocketRoute, expect
 
 from aliquot.cli.main_job.own_server import OwnServer
-from browser_tab import signed_in
+from browser_tab import SOCKET, signed_in
 from e2e_sessions import until
 
 pytestmark = pytest.mark.anyio
@@ -26,7 +25,6 @@ PAGE = 100
 TURNS: Final = 8
 """Agents measure every two seconds, and devices are told of four times a second: an eighth of them each time."""
 PAUSE_S: Final = 0.25
-SOCKET: Final = re.compile(r"^ws://[^/]+/graphql$")
 TILES_DRAWN_MAX = 400
 FRAMES = """
 (ms) => new Promise((done) => {

@@ -1,6 +1,7 @@
 """A browser tab that notices what must never happen: errors on the page, and requests to anybody else's host."""
 
 import os
+import re
 import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -9,12 +10,15 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+import pytest
 from playwright.async_api import Browser, ConsoleMessage, Page, Playwright, Request
 
 from aliquot.cli.main_job.own_server import OwnServer
 
 CHROMIUM: Final = shutil.which("chromium") or shutil.which("chromium-browser")
 WAIT_MS: Final = 30_000
+SOCKET: Final = re.compile(r"^ws://[^/]+/graphql$")
+"""Where subscriptions go."""
 AXE: Final = Path(__file__).parents[2] / "server" / "dashboard" / "node_modules" / "axe-core" / "axe.min.js"
 AXE_RUN: Final = """
 async (within) => {
@@ -22,6 +26,9 @@ async (within) => {
   return found.violations.map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html.slice(0, 160)).join(" | ")}`);
 }
 """
+NEEDS_AXE: Final = pytest.mark.skipif(
+    not AXE.is_file(), reason="axe-core is not installed; scripts/test installs it with Node"
+)
 
 
 @dataclass(kw_only=True)
@@ -65,8 +72,14 @@ async def launched(playwright: Playwright) -> Browser:
 
 
 @asynccontextmanager
-async def signed_in(browser: Browser, server: OwnServer, **options: Any) -> AsyncIterator[Tab]:
-    """A new tab with cookies of its own, signed in with the token as a person would. Faults fail it at the end."""
+async def signed_in(
+    browser: Browser, server: OwnServer, *, key: str | None = None, **options: Any
+) -> AsyncIterator[Tab]:
+    """A new tab with cookies of its own, signed in as a person would. Faults fail it at the end.
+
+    Args:
+        key: somebody's; without one it is the server's own token.
+    """
     context = await browser.new_context(**options)
     context.set_default_timeout(WAIT_MS)
     tab = Tab(page=await context.new_page(), url=server.url)
@@ -75,7 +88,7 @@ async def signed_in(browser: Browser, server: OwnServer, **options: Any) -> Asyn
     tab.page.on("pageerror", lambda error: tab.faults.append(f"page error: {error}"))
     try:
         await tab.open("/")
-        await tab.page.get_by_label("Token").fill(server.token)
+        await tab.page.get_by_label("Token").fill(key or server.token)
         await tab.page.get_by_role("button", name="Sign in").click()
         await tab.page.get_by_role("link", name="Queue", exact=False).first.wait_for()
         yield tab

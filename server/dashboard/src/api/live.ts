@@ -2,6 +2,7 @@ import { useCallback, useEffect, useRef, useState } from "react";
 import { Refusal } from "./client";
 import type { Fault } from "./faults";
 import { onEvent, type Event } from "./feed";
+import { seen } from "./seen";
 import { shared } from "./sharing";
 
 export interface Live<T> {
@@ -52,13 +53,13 @@ export function useLive<T>(load: () => Promise<T>, key: string, options: Options
     const stop = onEvent((event) => {
       if (event === "reconnected" || latest.current.options.wants?.(event)) asking.soon(GATHER_MS);
     });
-    const look = () => document.visibilityState === "visible" && asking.soon(0);
-    document.addEventListener("visibilitychange", look);
+    const look = () => seen.get() && asking.soon(0);
+    const unsee = seen.watch(look);
     const timer = options.everyMs ? setInterval(look, options.everyMs) : undefined;
     return () => {
       asking.isOver = true;
       stop();
-      document.removeEventListener("visibilitychange", look);
+      unsee();
       clearInterval(timer);
     };
   }, [key, options.everyMs]);

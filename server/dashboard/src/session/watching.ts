@@ -19,7 +19,8 @@ export function useSession(id: string): Live<Found> {
   const [told, setTold] = useState<Found | null>(null);
   const isTold = useTold(id, {
     document: SessionUpdatesDocument,
-    variables: (after) => ({ id, after }),
+    // How it stands comes first, each time: one that is quiet would be told of nothing after a number.
+    variables: () => ({ id }),
     take: async ({ session_updates: { event_number: revision, session } }) => {
       await learnNames(session.waits?.blocked_by ?? []).catch(() => undefined);
       setTold((old) => shared(old, { session, revision }));

@@ -6,7 +6,7 @@ import { duration, moment } from "../format/times";
 
 const PATIENCE_MS = 1_000;
 const ANSWERS_MS = 15_000;
-const ASKED = "The server answers, so what you see is some seconds old.";
+const ASKED = "The server answers, so what you see is a minute old at most.";
 
 /** Says when what is shown is old, and of when it is. A gap of a second is not worth a word. */
 export function ConnectionBar() {
