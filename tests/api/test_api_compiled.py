@@ -190,6 +190,18 @@ def test_plans_go_with_their_documents(runner: asyncio.Runner) -> None:
     assert len(executor.plans) == 0
 
 
+def test_an_executor_is_gone_with_its_answer(runner: asyncio.Runner) -> None:
+    executor, document = compiled_executor(), parse("{ __typename }")
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(ROUNDS):
+            answer(runner, document, executor)
+        assert not [each for each in gc.get_objects() if type(each) is executor]
+    finally:
+        gc.enable()
+
+
 def test_what_is_too_large_is_not_compiled(
     runner: asyncio.Runner, walked: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

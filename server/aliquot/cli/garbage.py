@@ -10,6 +10,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 OLDEST: Final = 2
+THRESHOLDS: Final = (20_000, 0, 0)
+"""Objects that are new, and rounds between looks at older ones; see `gc.set_threshold`. Python's own 700 are those of a
+few requests: it would look through all that are being answered again and again. Every fourth round is a full one, and
+each object is looked at three times before it is left out: the longest look is through 80,000."""
 THOROUGH_S: Final = 6 * 3600.0
 """How often everything is looked through, for the cycles that have lived long before they became garbage."""
 
@@ -20,16 +24,19 @@ class PatientCollector:
     def __init__(self, *, thorough_s: float = THOROUGH_S) -> None:
         self._thorough_s = thorough_s
         self._looked_at = time.monotonic()
+        self._thresholds = gc.get_threshold()
 
     def begin(self) -> None:
         """From now on; what is there already is left out."""
         gc.freeze()
         gc.callbacks.append(self._hear)
+        gc.set_threshold(*THRESHOLDS)
         gc.enable()
 
     def end(self) -> None:
         """Leave the collector as Python has it."""
         gc.callbacks.remove(self._hear)
+        gc.set_threshold(*self._thresholds)
         gc.unfreeze()
 
     def _hear(self, phase: str, found: Mapping[str, Any]) -> None:

@@ -6,7 +6,14 @@ value, its parts again with compiled functions, so errors, their paths and where
 
 from typing import Any, ClassVar, Final
 
-from graphql import GraphQLAbstractType, GraphQLList, GraphQLObjectType, GraphQLOutputType, GraphQLResolveInfo
+from graphql import (
+    GraphQLAbstractType,
+    GraphQLList,
+    GraphQLObjectType,
+    GraphQLOutputType,
+    GraphQLResolveInfo,
+    GraphQLResolveInfoHelpers,
+)
 from graphql.execution.collect_fields import FieldDetails
 from graphql.pyutils import Path
 from strawberry.schema.schema import StrawberryGraphQLCoreExecutionContext
@@ -28,6 +35,19 @@ class CompiledExecutor(StrawberryGraphQLCoreExecutionContext):
             manager = self.middleware_manager = None
         # Middleware wants to see every field.
         self._plan = self.plans.of(self) if manager is None else None
+
+    @property
+    def async_helpers(self) -> GraphQLResolveInfoHelpers:
+        """What resolvers may run beside each other with.
+
+        Made when it is asked for: kept, it would lead back to its executor, and each request would wait for the
+        garbage collector with all that it was about.
+        """
+        return GraphQLResolveInfoHelpers(gather=self.gather_async_work, track=self.track_async_work)
+
+    @async_helpers.setter
+    def async_helpers(self, _kept: GraphQLResolveInfoHelpers) -> None:
+        pass
 
     def complete_list_value(
         self,
