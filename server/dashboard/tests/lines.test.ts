@@ -1,5 +1,5 @@
 import { expect, test, vi } from "vitest";
-import { Lines, plainOf, shownOf } from "../src/log/lines";
+import { FOLD, Lines, plainOf, shownOf } from "../src/log/lines";
 import { next, Search } from "../src/log/search";
 
 const texts = (lines: Lines) => Array.from({ length: lines.count }, (_, index) => lines.at(index).text);
@@ -60,7 +60,7 @@ test("a search counts from the log's beginning and goes round", () => {
   ]);
 });
 
-test("a search looks once at each line that has ended, while a million of them come", () => {
+test("a search looks once at each line that has ended, while a million of them come", { timeout: 30_000 }, () => {
   const lines = new Lines(1_000);
   const search = new Search(lines, "7");
   const looks = vi.spyOn(lines, "at");
@@ -76,4 +76,51 @@ test("a search looks once at each line that has ended, while a million of them c
   expect(search.found()).not.toContain(1_000_000);
   lines.append("7");
   expect(search.found()).toContain(1_000_000);
+});
+
+test("a very long line is folded, ended or not, and keeps its number", () => {
+  const pieces = ["a".repeat(FOLD), "b".repeat(FOLD), "c"];
+  const rows = [[0, false, "before"], ...pieces.map((text, index) => [1, index > 0, text]), [2, false, "after"]];
+  const whole = new Lines();
+  whole.append(`before\n${pieces.join("")}\nafter\n`);
+  const slow = new Lines();
+  for (const piece of ["before\n", ...pieces, "\nafter\n"]) slow.append(piece);
+  for (const lines of [whole, slow]) {
+    const found = texts(lines).map((text, index) => [lines.at(index).number, lines.at(index).isRest, text]);
+    expect(found).toEqual(rows);
+  }
+  const endless = new Lines();
+  for (let number = 0; number < 3 * FOLD; number += 1) endless.append("xy");
+  expect(texts(endless).every((text) => text.length <= FOLD)).toBe(true);
+  expect(texts(endless).join("")).toHaveLength(6 * FOLD);
+});
+
+test("a fold is not within a colour or a character, and the colour goes on after it", () => {
+  const lines = new Lines();
+  const [red, face] = ["\u001b[31m", "\u{1f600}"];
+  lines.append(`${"x".repeat(FOLD - 2)}${red}${"y".repeat(FOLD - 6)}${face}z\n`);
+  expect(texts(lines).map((text) => text.length)).toEqual([FOLD - 2, FOLD - 1, 3]);
+  expect([lines.at(1).text.startsWith(red), lines.at(2).opening, lines.at(2).text]).toEqual([true, red, `${face}z`]);
+});
+
+test("a progress bar that never ends its line is not kept whole, and hands its colour on", () => {
+  const lines = new Lines();
+  for (let number = 0; number < 10_000; number += 1) lines.append(`\u001b[32m${number} %\r`);
+  expect(texts(lines)).toEqual(["\u001b[32m9999 %"]);
+  lines.append("done");
+  expect([texts(lines), lines.at(0).opening]).toEqual([["done"], "\u001b[32m"]);
+});
+
+test("a search that is done in parts finds the same", () => {
+  const lines = new Lines();
+  for (let number = 0; number < 100; number += 1) lines.append(`line ${number}\n`);
+  lines.append("7 is not ended");
+  const search = new Search(lines, "7");
+  let parts = 0;
+  do {
+    search.found(50);
+    parts += 1;
+  } while (!search.isDone);
+  expect(parts).toBeGreaterThan(5);
+  expect(search.found()).toEqual(new Search(lines, "7").found());
 });

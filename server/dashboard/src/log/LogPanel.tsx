@@ -3,9 +3,8 @@ import { Button, Input, SearchField } from "react-aria-components";
 import { Check } from "../parts/Check";
 import { Choice } from "../parts/Choice";
 import { bytes } from "../format/amounts";
-import { tellAll } from "../parts/notices";
-import { save } from "../parts/saving";
-import { LogFollower, wholeLog, type LogState, type Which } from "./following";
+import { Download } from "./Download";
+import { LogFollower, type LogState, type Which } from "./following";
 import { LogScroll } from "./LogScroll";
 import { next, Search } from "./search";
 
@@ -16,6 +15,8 @@ interface Props {
   readonly attempt: number;
 }
 
+/** Characters that are looked through before the page may do something else. */
+const LOOK = 2_000_000;
 const WORDS: Record<LogState, string> = {
   opening: "waiting for output",
   following: "live",
@@ -35,7 +36,13 @@ export function LogPanel({ sessionId, name, ranks, attempt }: Props) {
   const [text, setText] = useState("");
   const [at, setAt] = useState<number | null>(null);
   const search = useMemo(() => (follower ? new Search(follower.lines, text) : null), [follower, text]);
-  const hits = useMemo(() => search?.found() ?? [], [search, news]);
+  const [looks, lookOn] = useReducer((count: number) => count + 1, 0);
+  const hits = useMemo(() => search?.found(LOOK) ?? [], [search, news, looks]);
+  useEffect(() => {
+    if (!search || search.isDone) return;
+    const timer = setTimeout(lookOn);
+    return () => clearTimeout(timer);
+  }, [search, hits]);
   const go = (step: 1 | -1) => {
     setFollowing(false);
     setAt(next(hits, at ?? (step === 1 ? -1 : Infinity), step));
@@ -61,7 +68,7 @@ export function LogPanel({ sessionId, name, ranks, attempt }: Props) {
         </SearchField>
         {text ? (
           <span className="row" role="status">
-            <span>{countWords(hits, at)}</span>
+            <span>{search?.isDone ? countWords(hits, at) : "searching"}</span>
             <Button className="button plain" aria-label="Previous hit" isDisabled={!hits.length} onPress={() => go(-1)}>
               ↑
             </Button>
@@ -73,18 +80,12 @@ export function LogPanel({ sessionId, name, ranks, attempt }: Props) {
         <span className="end row">
           <span className="quiet small">{follower ? `${WORDS[follower.state]} · ${bytes(follower.offset)}` : ""}</span>
           <Check text="Follow" isOn={isFollowing} onChange={setFollowing} />
-          <Button
-            className="button"
-            isDisabled={!follower?.offset}
-            onPress={() => follower && void download(which, follower.offset, name)}
-          >
-            Download
-          </Button>
+          <Download which={which} end={follower?.offset ?? 0} name={name} />
         </span>
       </div>
       {follower?.state === "refused" ? <p className="note">{follower.refusal}</p> : null}
-      {follower?.lines.first ? (
-        <p className="quiet small">The first {follower.lines.first} lines are not kept here; Download has them.</p>
+      {follower?.lines.forgotten ? (
+        <p className="quiet small">The first {follower.lines.forgotten} lines are not kept here; Download has them.</p>
       ) : null}
       {follower ? (
         <LogScroll
@@ -115,14 +116,6 @@ function useFollower(which: Which): { follower: LogFollower | null; news: number
     return () => own.stop();
   }, [which]);
   return { follower, news };
-}
-
-async function download(which: Which, end: number, name: string): Promise<void> {
-  try {
-    save(`${name}-${which.rank}.log`, await wholeLog(which, end));
-  } catch {
-    tellAll({ tone: "bad", text: "The log could not be downloaded: the connection was lost." });
-  }
 }
 
 interface NumberedProps {

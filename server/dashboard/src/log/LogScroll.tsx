@@ -11,7 +11,7 @@ interface Props {
   readonly news: number;
   readonly isFollowing: boolean;
   readonly onLeave: () => void;
-  /** The line to show, by its number from the log's beginning. */
+  /** The row to show, by its number from the log's beginning. */
   readonly at: number | null;
   readonly hits: readonly number[];
 }
@@ -49,6 +49,7 @@ export function LogScroll({ lines, news, isFollowing, onLeave, at, hits }: Props
       <div style={{ height: rows.getTotalSize() }} className="log-tall">
         {rows.getVirtualItems().map((row) => {
           const number = lines.first + row.index;
+          const line = lines.at(row.index);
           return (
             <div
               key={number}
@@ -56,9 +57,11 @@ export function LogScroll({ lines, news, isFollowing, onLeave, at, hits }: Props
               style={{ transform: `translateY(${row.start}px)` }}
             >
               <span className="log-number" aria-hidden="true">
-                {number + 1}
+                {line.isRest ? "" : line.number + 1}
               </span>
-              <span className="log-text">{<LogLine line={lines.at(row.index)} />}</span>
+              <span className="log-text">
+                <LogLine line={line} />
+              </span>
             </div>
           );
         })}

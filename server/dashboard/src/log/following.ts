@@ -83,13 +83,3 @@ export class LogFollower {
     }, GATHER_MS);
   }
 }
-
-/** The whole log up to a byte, as it is, in pieces for a file. */
-export async function wholeLog(which: Which, end: number): Promise<Blob> {
-  const pieces: string[] = [];
-  for await (const { session_logs: chunk } of socket.follow(SessionLogDocument, { ...which, offset: 0 })) {
-    pieces.push(chunk.text);
-    if (chunk.at_end || chunk.next_offset >= end) break;
-  }
-  return new Blob(pieces, { type: "text/plain;charset=utf-8" });
-}

@@ -1,28 +1,38 @@
-/** One line of output: its text with the escape codes in it, and the codes that were in force where it began. */
+/** A row of output: a line, or a part of one that is very long. */
 export interface Line {
+  /** The escape codes that were in force where it began. */
   readonly opening: string;
+  /** With the codes in it. */
   readonly text: string;
+  /** Of the line, from 0. */
+  readonly number: number;
+  /** Whether the line began in a row before. */
+  readonly isRest: boolean;
 }
 
+/** What is longer takes a browser too long to lay out. */
+export const FOLD = 2_000;
 const SGR = /\u001b\[([\d;]*)m/g;
 // Everything that moves the cursor, sets a title or asks the terminal something; colours stay.
 const NOISE = /\u001b(?:\[[\d;?]*[A-LN-Za-ln-z]|\][^\u0007\u001b]*(?:\u0007|\u001b\\)|[()][A-Z0-9]|[=>78])/g;
 
 /**
- * The end of a log that may be long: the oldest lines are forgotten when there are too many, or too much of them. A
- * carriage return writes a line anew, as progress bars do.
+ * The end of a log that may be long: the oldest rows are forgotten when there are too many, or too much of them. A
+ * carriage return writes a line anew, as progress bars do; very long lines are folded.
  */
 export class Lines {
-  /** The number of the first line that is kept, from 0. */
+  /** The number of the first row that is kept, from 0. */
   first = 0;
   private kept: Line[] = [];
   private start = 0;
   private size = 0;
   private opening = "";
   private tail = "";
+  private number = 0;
+  private isRest = false;
 
   constructor(
-    private readonly linesMax = 100_000,
+    private readonly rowsMax = 100_000,
     private readonly charactersMax = 24_000_000,
   ) {}
 
@@ -35,31 +45,61 @@ export class Lines {
     return this.kept.length - this.start;
   }
 
-  /** The line at an index from 0 to count - 1; the last may not have ended yet. */
+  /** How many lines are not kept any more. */
+  get forgotten(): number {
+    return this.count ? this.at(0).number : 0;
+  }
+
+  /** The row at an index from 0 to count - 1; the last may not have ended yet. */
   at(index: number): Line {
-    return this.kept[this.start + index] ?? { opening: this.opening, text: shownOf(this.tail) };
+    return this.kept[this.start + index] ?? this.row(shownOf(this.tail));
   }
 
   append(text: string): void {
     const parts = (this.tail + text).split("\n");
-    this.tail = parts.pop() ?? "";
-    if (this.tail.length > 100_000) {
-      parts.push(this.tail);
-      this.tail = "";
+    const tail = parts.pop() ?? "";
+    for (const part of parts) {
+      this.push(this.folded(this.rewritten(part)));
+      this.number += 1;
+      this.isRest = false;
     }
-    for (const part of parts) this.push(part);
+    this.tail = this.folded(this.rewritten(tail));
     this.forget();
+  }
+
+  /** What is left of a line when what was overwritten is gone. */
+  private rewritten(raw: string): string {
+    const from = raw.lastIndexOf("\r", raw.length - 2) + 1;
+    if (from === 0) return raw;
+    this.opening = closingOf(this.opening, raw.slice(0, from));
+    return raw.slice(from);
+  }
+
+  /** Keeps the whole rows of a text, and returns what is left for the last one. */
+  private folded(text: string): string {
+    let rest = text;
+    while (rest.length > FOLD) {
+      const end = foldOf(rest);
+      this.push(rest.slice(0, end));
+      this.isRest = true;
+      rest = rest.slice(end);
+    }
+    return rest;
   }
 
   private push(raw: string): void {
     const text = shownOf(raw);
-    this.kept.push({ opening: this.opening, text });
+    this.kept.push(this.row(text));
     this.size += text.length;
-    if (raw.includes("\u001b")) this.opening = closingOf(this.opening, raw);
+    this.opening = closingOf(this.opening, text);
+  }
+
+  private row(text: string): Line {
+    return { opening: this.opening, text, number: this.number, isRest: this.isRest };
   }
 
   private forget(): void {
-    while (this.kept.length - this.start > this.linesMax || this.size > this.charactersMax) {
+    while (this.kept.length - this.start > this.rowsMax || this.size > this.charactersMax) {
       this.size -= this.kept[this.start]?.text.length ?? 0;
       this.start += 1;
       this.first += 1;
@@ -72,6 +112,14 @@ export class Lines {
   }
 }
 
+/** Where a long text is folded: never within an escape code, or a character of two parts. */
+function foldOf(text: string): number {
+  const code = text.lastIndexOf("\u001b", FOLD - 1);
+  const isWithin = code > FOLD - 40 && !/[A-Za-z\u0007\\]/.test(text.slice(code + 2, FOLD));
+  if (isWithin) return code;
+  return /[\ud800-\udbff]/.test(text[FOLD - 1] ?? "") ? FOLD - 1 : FOLD;
+}
+
 /** What a terminal would show of a line. */
 export function shownOf(raw: string): string {
   const line = raw.endsWith("\r") ? raw.slice(0, -1) : raw;
@@ -81,15 +129,20 @@ export function shownOf(raw: string): string {
 }
 
 /** The text alone, for a search. */
-export function plainOf(line: Line): string {
+export function plainOf(line: Pick<Line, "opening" | "text">): string {
   return line.text.includes("\u001b") ? line.text.replace(SGR, "") : line.text;
 }
 
 function closingOf(opening: string, raw: string): string {
+  if (!raw.includes("\u001b")) return opening;
   let codes = opening;
   for (const [sequence, numbers] of raw.matchAll(SGR)) {
-    codes = numbers === "" || numbers === "0" ? "" : /^0;/.test(numbers ?? "") ? sequence : codes + sequence;
+    codes = numbers === "" || numbers === "0" ? "" : /^0;/.test(numbers ?? "") ? sequence : joined(codes, sequence);
   }
   // A log that never resets would carry more and more.
   return codes.length > 200 ? codes.slice(codes.lastIndexOf("\u001b")) : codes;
+}
+
+function joined(codes: string, sequence: string): string {
+  return codes.endsWith(sequence) ? codes : codes + sequence;
 }

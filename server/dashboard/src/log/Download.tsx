@@ -1,0 +1,33 @@
+import { useState } from "react";
+import { Button } from "react-aria-components";
+import { bytes } from "../format/amounts";
+import { tellAll } from "../parts/notices";
+import { save } from "../parts/saving";
+import type { Which } from "./following";
+import { wholeLog } from "./wholeLog";
+
+interface Props {
+  readonly which: Which;
+  /** How many bytes there are. */
+  readonly end: number;
+  readonly name: string;
+}
+
+/** The whole log as a file, however long it is. */
+export function Download({ which, end, name }: Props) {
+  const [got, setGot] = useState<number | null>(null);
+  const begin = async () => {
+    setGot(0);
+    try {
+      save(`${name}-${which.rank}.log`, await wholeLog(which, end, setGot));
+    } catch {
+      tellAll({ tone: "bad", text: "The log could not be downloaded: the connection was lost." });
+    }
+    setGot(null);
+  };
+  return (
+    <Button className="button" isDisabled={!end || got !== null} onPress={() => void begin()}>
+      {got === null ? "Download" : `Download: ${bytes(got)}`}
+    </Button>
+  );
+}

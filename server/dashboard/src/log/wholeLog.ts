@@ -1,0 +1,58 @@
+import { connection } from "../api/feed";
+import { Closed, Socket } from "../api/socket";
+import { SessionLogDocument } from "../generated/graphql";
+import type { Which } from "./following";
+
+const socket = new Socket();
+const RETRY_MS = 1_000;
+/** So often in a row it may be cut off without a byte more. */
+const TRIES_MAX = 30;
+/** Text is handed to the browser, which keeps it on disk, in pieces of about so many characters. */
+const PIECE = 4_000_000;
+
+/**
+ * The whole log up to a byte, for a file. Where it is cut off it goes on from the last byte that it has.
+ *
+ * @param tell is told how many bytes it has.
+ */
+export async function wholeLog(which: Which, end: number, tell: (bytes: number) => void): Promise<Blob> {
+  const file = new Gathered();
+  for (let offset = 0, tries = 0; ; tries += 1) {
+    try {
+      for await (const { session_logs: chunk } of socket.follow(SessionLogDocument, { ...which, offset })) {
+        file.add(chunk.text);
+        tries = chunk.next_offset > offset ? 0 : tries;
+        offset = chunk.next_offset;
+        tell(offset);
+        if (chunk.at_end || offset >= end) return file.blob();
+      }
+    } catch (error) {
+      if (!(error instanceof Closed) && connection.get().state === "live") throw error;
+    }
+    if (tries >= TRIES_MAX) throw new Error("The connection was lost.");
+    await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
+  }
+}
+
+class Gathered {
+  private readonly pieces: Blob[] = [];
+  private texts: string[] = [];
+  private size = 0;
+
+  add(text: string): void {
+    this.texts.push(text);
+    this.size += text.length;
+    if (this.size >= PIECE) this.hand();
+  }
+
+  blob(): Blob {
+    this.hand();
+    return new Blob(this.pieces, { type: "text/plain;charset=utf-8" });
+  }
+
+  private hand(): void {
+    this.pieces.push(new Blob(this.texts));
+    this.texts = [];
+    this.size = 0;
+  }
+}
