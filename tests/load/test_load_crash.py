@@ -32,5 +32,6 @@ async def test_on_postgresql_nothing_is_lost(postgres: PostgresCluster) -> None:
 def check(found: CrashFindings) -> None:
     print(found)
     assert found.acknowledged > ROUNDS
+    assert found.started > ROUNDS
     assert sum(found.kills.values()) == ROUNDS
     assert (found.lost, found.ids_reused, found.orphans, found.run_twice, found.not_completed) == (0, 0, 0, 0, 0)

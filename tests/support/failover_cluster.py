@@ -105,6 +105,10 @@ class FailoverCluster:
         mark = self.mark(name)
         return len(mark.read_text().splitlines()) if mark.exists() else 0
 
+    def started(self) -> int:
+        """How many jobs were started, each counted once."""
+        return sum(mark.suffix != ".go" for mark in self.mark("x").parent.iterdir())
+
     def mark(self, name: str) -> Path:
         return self.servers[0].folder / "marks" / name
 

@@ -8,21 +8,24 @@ from typing import Final
 from failover_cluster import FailoverCluster
 
 ANSWERED_S_MAX: Final = 120
+LOOK_S: Final = 0.05
 
 
 class Crowd:
     """Each client submits with keys of its own what it wants done, until it is acknowledged."""
 
-    def __init__(self, on: FailoverCluster, *, then: str) -> None:
-        """`then`: what a job does once it has noted that it runs."""
+    def __init__(self, on: FailoverCluster, *, then: str, ahead: int | None) -> None:
+        """See `crowded`."""
         self._on = on
         self._then = then
+        self._ahead = ahead
         self.acknowledged: dict[str, str] = {}
         """Session ids by key."""
         self._news = asyncio.Event()
 
     async def submit_for_ever(self, client: int) -> None:
         for count in range(10**6):
+            await self._until_not_ahead()
             key = f"{client}-{count}"
             shell = f"echo run >> {self._on.mark(key)}; {self._then}"
             self.acknowledged[key] = await self._on.submit(shell, key=key, first=client)
@@ -36,11 +39,23 @@ class Crowd:
                 self._news.clear()
                 await self._news.wait()
 
+    async def _until_not_ahead(self) -> None:
+        if self._ahead is not None:
+            while len(self.acknowledged) - self._on.started() >= self._ahead:  # noqa: ASYNC110  # jobs tell by files
+                await asyncio.sleep(LOOK_S)
+
 
 @asynccontextmanager
-async def crowded(on: FailoverCluster, *, clients: int, then: str = "true") -> AsyncIterator[Crowd]:
-    """A crowd that submits until the end of the block; none of it may be broken off by anything else."""
-    crowd = Crowd(on, then=then)
+async def crowded(
+    on: FailoverCluster, *, clients: int, then: str = "true", ahead: int | None = None
+) -> AsyncIterator[Crowd]:
+    """A crowd that submits until the end of the block; none of it may be broken off by anything else.
+
+    Args:
+        then: what a job does once it has noted that it runs.
+        ahead: with so many acknowledged that have not started, nobody submits; None = no limit.
+    """
+    crowd = Crowd(on, then=then, ahead=ahead)
     tasks = [asyncio.create_task(crowd.submit_for_ever(client)) for client in range(clients)]
     try:
         yield crowd

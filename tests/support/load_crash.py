@@ -7,7 +7,6 @@ import subprocess
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
 from random import Random
 from typing import Final
 
@@ -22,6 +21,8 @@ from store_postgres import PostgresCluster
 
 CLIENTS: Final = 4
 AGENTS: Final = 2
+AHEAD: Final = 16
+"""As many wait as there are GPUs: a kill finds jobs that start, run and end, and not a queue alone."""
 LISTED: Final = (
     "query ($after: String) { sessions(first: 100, after: $after) { edges { cursor node { id name state } } } }"
 )
@@ -30,9 +31,11 @@ ENDED: Final = frozenset({"completed", "failed", "canceled"})
 
 @dataclass(slots=True, kw_only=True)
 class CrashFindings:
-    """What was found, counted; all but the first two should be 0."""
+    """What was found, counted; all but the first three should be 0."""
 
     acknowledged: int = 0
+    started: int = 0
+    """Jobs that had started when the last kill was over."""
     kills: Counter[str] = field(default_factory=Counter)
     lost: int = 0
     """Acknowledged sessions that are not there."""
@@ -54,12 +57,13 @@ async def crash_rounds(url: str, *, rounds: int, seed: int, postgres: PostgresCl
     random = Random(seed)
     found = CrashFindings()
     async with failover_cluster(url, agents=AGENTS) as on:
-        async with crowded(on, clients=CLIENTS, then="sleep 0.3") as crowd:
+        async with crowded(on, clients=CLIENTS, then="sleep 0.3", ahead=AHEAD) as crowd:
             for _ in range(rounds):
                 await crowd.until_more(random.randrange(4, 20))
                 victim = random.choice(("server", "server", "agent", *["database"][: postgres is not None]))
                 found.kills[victim] += 1
                 await _kill(victim, on, postgres, random)
+            found.started = on.started()
         await _take_stock(on, crowd.acknowledged, found)
     return found
 
@@ -91,7 +95,7 @@ def _kill_database(postgres: PostgresCluster) -> None:
 
 
 async def _take_stock(on: FailoverCluster, acknowledged: dict[str, str], found: CrashFindings) -> None:
-    listed = await until(partial(_all_ended, on))
+    listed = await _until_all_ended(on)
     found.acknowledged = len(acknowledged)
     found.lost = sum(session_id not in listed for session_id in acknowledged.values())
     found.ids_reused = len(acknowledged) - len(set(acknowledged.values()))
@@ -103,16 +107,35 @@ async def _take_stock(on: FailoverCluster, acknowledged: dict[str, str], found: 
     found.orphans = len(live) + sum(amount > 0 for agent in cluster.agents for amount in agent.alloc_map.values())
 
 
-async def _all_ended(on: FailoverCluster) -> dict[str, str] | None:
-    """States by id, once nothing is under way any more."""
+async def _until_all_ended(on: FailoverCluster) -> dict[str, str]:
+    """States by id, once nothing is under way any more.
+
+    Raises:
+        AssertionError: something goes on for ever; it says what.
+    """
+    states: dict[str, str] = {}
+
+    async def look() -> bool:
+        states.update(await _listed(on))
+        return set(states.values()) <= ENDED
+
+    try:
+        await until(look)
+    except TimeoutError:
+        live = {session_id: state for session_id, state in states.items() if state not in ENDED}
+        raise AssertionError(f"these do not end: {live}") from None
+    return states
+
+
+async def _listed(on: FailoverCluster) -> dict[str, str]:
     found: dict[str, str] = {}
     after = None
     while True:
         page = await on.retried(lambda client, after=after: client.execute(LISTED, {"after": after}))
         edges = page["sessions"]["edges"]
-        found |= {edge["node"]["id"]: edge["node"]["state"] for edge in edges}
         if not edges:
-            return found if set(found.values()) <= ENDED else None
+            return found
+        found |= {edge["node"]["id"]: edge["node"]["state"] for edge in edges}
         after = edges[-1]["cursor"]
 
 
