@@ -53,8 +53,9 @@ def note_within(connection: Connection, writes: Sequence[Write], *, by: Hand) ->
 
 
 def action(connection: Connection, what: str, facts: Mapping[str, str]) -> Write:
-    """The next action of a sort."""
-    row = connection.execute(select(ACTION.table).where(ACTION.table.c.id == what)).one_or_none()
+    """The next action of a sort, of which nobody else writes one until the transaction ends."""
+    asked = select(ACTION.table).where(ACTION.table.c.id == what).with_for_update()
+    row = connection.execute(asked).one_or_none()
     former = Action(id=what) if row is None else ACTION.from_row(row)
     return Write(record=replace(former, version=former.version + 1, facts=facts), kind=f"action.{what}")
 

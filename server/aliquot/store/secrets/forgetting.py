@@ -32,7 +32,7 @@ def forgotten(connection: Connection, gone: Sequence[Row[Any, Any]]) -> Iterator
 
 def _told(connection: Connection, owner: UserId) -> SecretNames:
     """What the log tells of an owner's; where it tells nothing yet, what is there."""
-    row = connection.execute(select(NAMES.table).where(NAMES.table.c.id == owner)).one_or_none()
+    row = connection.execute(select(NAMES.table).where(NAMES.table.c.id == owner).with_for_update()).one_or_none()
     if row is not None:
         return NAMES.from_row(row)
     stored = connection.execute(select(SECRETS.c.name, SECRETS.c.changed_us).where(SECRETS.c.owner == owner))

@@ -100,8 +100,8 @@ def forget(connection: Connection, *, known: Collection[str], by: Hand) -> int:
         lost = SECRETS.c.key_id.not_in(known)
         gone = connection.execute(select(SECRETS.c.owner, SECRETS.c.name).where(lost).order_by(SECRETS.c.owner)).all()
         connection.execute(delete(SECRETS).where(lost))
-        noted = action(connection, "secrets_forgotten", {"secrets": str(len(gone))})
-        note_within(connection, [*forgotten(connection, gone), noted], by=by)
+        names = forgotten(connection, gone)
+        note_within(connection, [*names, action(connection, "secrets_forgotten", {"secrets": str(len(gone))})], by=by)
     return len(gone)
 
 

@@ -1,0 +1,166 @@
+"""Every command that works on a database, or on agents' keys, without asking a server: it changes nothing but what is
+made of the log, or leaves an event with the Unix account that used it."""
+
+import inspect
+import json
+import os
+import pwd
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import typer
+from typer.testing import CliRunner, Result
+
+from aliquot import cli
+from aliquot.cli import main
+from aliquot.execution.remote.keys import KEY_FILE, KeyFile
+from aliquot.store.opening import SQLITE_FILE
+from aliquot.store.secrets.keys import SecretKeys
+from aliquot.store.secrets.secrets import DatabaseSecrets
+from aliquot.store.secrets.settings import KEY_FILE as SECRETS_KEY_FILE
+from aliquot.store.store import DatabaseStore
+from aliquot_schema.ids import UserId
+from store_places import Place
+from store_records import batch, session
+
+OPENS: Final = ("with_database(", "_key_file(")
+"""One of these is in a command that opens what a server keeps; the other commands ask a server."""
+DERIVED: Final = {"holdings", "marks"}
+"""Made of the log, and anew at any time."""
+LEAVE: Final = {
+    "db upgrade": ("database_upgraded", ()),
+    "db archive": ("history_archived", ()),
+    "db backup": ("database_backed_up", ("NEW",)),
+    "db export": ("database_exported", ("NEW",)),
+    "db rotate-secrets": ("secrets_rotated", ()),
+    "db forget-secrets": ("secrets_forgotten", ("--yes",)),
+}
+"""The event's kind, and arguments; NEW is a file that is not there."""
+KEYS: Final = {"agent key create": "created", "agent key revoke": "revoked"}
+"""What the file of keys says of a change until a server has told the log of it, see test_ledger_actions.py."""
+MOVES: Final = {"db import"}
+"""Into another, empty database."""
+READ: Final = {
+    "agent key list": (),
+    "audit device": ("GPU-0",),
+    "audit log": (),
+    "audit verify": (),
+    "db check": (),
+    "replay": ("--last", "1"),
+}
+"""These only look, and leave nothing."""
+ACTOR: Final = f"unix:{pwd.getpwuid(os.getuid()).pw_name}"
+
+
+def leaves(command: Any, *path: str) -> Iterator[tuple[str, str]]:
+    """Commands by their words, with the source of each."""
+    below = getattr(command, "commands", {})
+    if command.callback is not None and not below:
+        yield " ".join(path), inspect.getsource(inspect.unwrap(command.callback))
+    for name, one in below.items():
+        yield from leaves(one, *path, name)
+
+
+def test_every_command_that_opens_what_a_server_keeps_is_named() -> None:
+    opening = {path for path, source in leaves(typer.main.get_command(main)) if any(word in source for word in OPENS)}
+    assert opening == {*LEAVE, *KEYS, *MOVES, *READ}
+
+
+@pytest.fixture
+async def folder(anyio_backend: str, tmp_path: Path) -> Path:
+    """A data folder in which something happened."""
+    found = tmp_path / "data"
+    store = Place("", found).store()
+    await store.open()
+    assert isinstance(store, DatabaseStore)
+    await store.commit(batch(session()))
+    secrets = DatabaseSecrets(store, keys=SecretKeys(found / SECRETS_KEY_FILE))
+    await secrets.put(UserId("ann"), "token", "hush", now_us=1)
+    await store.close()
+    return found
+
+
+def aliquot(path: str, *arguments: object, folder: Path) -> Result:
+    outcome = CliRunner().invoke(main, [*path.split(), *map(str, arguments), "--data-folder", str(folder)])
+    assert outcome.exception is None or isinstance(outcome.exception, SystemExit), outcome.exception
+    return outcome
+
+
+def tables(folder: Path) -> dict[str, list[tuple[Any, ...]]]:
+    """All that the database holds and that is not made of its log."""
+    with closing(sqlite3.connect(folder / SQLITE_FILE)) as connection:
+        names = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        return {name: connection.execute(f"SELECT * FROM {name}").fetchall() for name in names - DERIVED}
+
+
+def actions(folder: Path) -> list[dict[str, Any]]:
+    told: list[dict[str, Any]] = json.loads(aliquot("audit log", "--kind", "action", "--json", folder=folder).stdout)
+    return told
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("path", sorted(LEAVE))
+def test_it_leaves_an_event(folder: Path, tmp_path: Path, path: str) -> None:
+    kind, arguments = LEAVE[path]
+    filled = [tmp_path / "new" if argument == "NEW" else argument for argument in arguments]
+    outcome = aliquot(path, *filled, folder=folder)
+    assert outcome.exit_code == 0, outcome.output
+    [told] = actions(folder)
+    assert (told["kind"], told["actor"]) == (f"action.{kind}", ACTOR)
+    assert told["request_id"].startswith("req_")
+    assert told["after"]["facts"]
+    assert aliquot("db check", folder=folder).exit_code == 0
+
+
+@pytest.mark.anyio
+def test_what_breaks_off_has_left_its_event(folder: Path, tmp_path: Path) -> None:
+    assert aliquot("db export", tmp_path / "nowhere" / "new", folder=folder).exit_code == 2
+    assert [told["kind"] for told in actions(folder)] == ["action.database_exported"]
+
+
+@pytest.mark.anyio
+def test_an_import_is_told_of_after_what_was_imported(folder: Path, tmp_path: Path) -> None:
+    file = tmp_path / "new"
+    assert aliquot("db export", file, folder=folder).exit_code == 0
+    other = tmp_path / "other"
+    assert aliquot("db import", file, folder=other).exit_code == 0
+    exported, imported = actions(other)
+    assert (exported["kind"], exported["actor"]) == ("action.database_exported", ACTOR)
+    assert (imported["kind"], imported["actor"]) == ("action.database_imported", ACTOR)
+    assert imported["after"]["facts"] == {"path": str(file), "events": "2"}
+    assert aliquot("db check", folder=other).exit_code == 0
+
+
+@pytest.mark.anyio
+def test_agents_keys_are_told_of_by_their_file(folder: Path) -> None:
+    keys = KeyFile(folder / "server" / KEY_FILE)
+    for path, what in KEYS.items():
+        before = tables(folder)
+        secret = aliquot(path, "node-1", folder=folder).stdout.strip()
+        change = keys.untold()[-1]
+        assert (change.what, change.agent_id, change.by) == (what, "node-1", ACTOR)
+        assert secret not in (folder / "server" / KEY_FILE).read_text()
+        assert tables(folder) == before
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("path", sorted(READ))
+def test_looking_changes_nothing(folder: Path, tmp_path: Path, path: str) -> None:
+    shutil.copytree(folder / "server", tmp_path / "kept" / "server")
+    aliquot(path, *READ[path], folder=folder)
+    assert tables(folder) == tables(tmp_path / "kept")
+
+
+def test_nothing_else_of_the_command_line_opens_them() -> None:
+    folder = Path(cli.__file__).parent
+    found = {
+        str(path.relative_to(folder))
+        for path in folder.rglob("*.py")
+        if any(f"{opener}(" in path.read_text() for opener in ("choose_database", "open_store", "KeyFile"))
+    }
+    assert found == {"agent_keys.py", "main_job/own_agents.py", "stopped_server.py"}

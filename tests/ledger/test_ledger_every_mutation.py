@@ -1,0 +1,71 @@
+"""Every mutation leaves an event with who did it and in which request, and with what was before and is after."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from authorisation_queries import operation, root_fields
+from ledger_mutations import AGENT, CALLS, ELSEWHERE, KEY, SESSION, Call
+from rest_server import rest_server
+
+RECEIVER = '[[receivers]]\nname = "hook"\nkind = "webhook"\nurl = "http://127.0.0.1:9/"\n'
+AUDIT = "{ audit(first: 30) { edges { node { at actor kind request_id fields { name before after } } } } }"
+NEWEST = """{ sessions(first: 1) { edges { node { id } } } api_keys(user: "ada") { id }
+    agents(first: 1) { edges { node { id } } } }"""
+
+
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
+    """A server of its own: every mutation is called on it."""
+    folder = tmp_path_factory.mktemp("data")
+    settings = folder / "aliquot.toml"
+    settings.write_text(RECEIVER)
+    with rest_server(folder / "data", settings={"ALIQUOT_CONFIG": str(settings)}) as server, server.client() as client:
+        yield client
+
+
+def answer(client: httpx.Client, query: str, variables: dict[str, Any] | None = None) -> tuple[dict[str, Any], str]:
+    """(data, the request's id)."""
+    response = client.post("/graphql", json={"query": query, "variables": variables or {}})
+    body = response.json()
+    assert "errors" not in body, body
+    return body["data"], response.headers["x-request-id"]
+
+
+def places(client: httpx.Client) -> dict[str, str]:
+    """What stands in a call for the newest of each."""
+    data, _ = answer(client, NEWEST)
+    nodes = {name: [edge["node"]["id"] for edge in data[name]["edges"]] for name in ("sessions", "agents")}
+    found = {SESSION: nodes["sessions"], KEY: [key["id"] for key in data["api_keys"]], AGENT: nodes["agents"]}
+    return {place: ids[-1] for place, ids in found.items() if ids}
+
+
+def filled(given: Any, found: dict[str, str]) -> Any:
+    if isinstance(given, dict):
+        return {name: filled(value, found) for name, value in given.items()}
+    return found.get(given, given) if isinstance(given, str) else given
+
+
+def test_every_mutation_has_a_call_or_a_reason() -> None:
+    mutations = {name.partition(".")[2] for name in root_fields() if name.startswith("Mutation.")}
+    called = [call.mutation for call in CALLS]
+    assert sorted([*called, *ELSEWHERE]) == sorted(mutations)
+
+
+@pytest.mark.parametrize("call", CALLS, ids=[call.mutation for call in CALLS])
+def test_it_leaves_an_event(asked: httpx.Client, call: Call) -> None:
+    """In the order of the table: calls rest on those before them."""
+    query, variables = operation(f"Mutation.{call.mutation}", filled(dict(call.given), places(asked)))
+    data, request_id = answer(asked, query, variables)
+    assert "code" not in data[call.mutation], data
+    log, _ = answer(asked, AUDIT)
+    mine = [edge["node"] for edge in log["audit"]["edges"] if edge["node"]["request_id"] == request_id]
+    told = {node["kind"]: node for node in mine}
+    assert call.leaves in told, (call.mutation, request_id, sorted(told))
+    event = told[call.leaves]
+    assert not event["actor"].startswith("system:")
+    assert event["at"]
+    assert event["fields"], "before and after"
+    assert "hush" not in str(mine)
