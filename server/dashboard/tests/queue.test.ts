@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
-import { matching, NO_FILTERS, reasonsOf } from "../src/queue/filters";
+import { matching, NO_FILTERS, reasonsOf, wantedOf } from "../src/queue/filters";
+import { merged } from "../src/queue/merging";
 import type { Entry, Row } from "../src/queue/loading";
 import { expectedStart } from "../src/queue/start";
 
@@ -41,4 +42,21 @@ test("the expected start, where one is known", () => {
   expect(expectedStart(until(null), now)).toBe("—");
   expect(expectedStart(until("2026-05-02T12:10:00Z"), now)).toBe("in 10 min");
   expect(expectedStart(until("2026-05-02T11:00:00Z"), now)).toBe("now");
+});
+
+test("the server is asked for the longest word and the priority", () => {
+  expect(wantedOf(NO_FILTERS)).toBeNull();
+  expect(wantedOf({ ...NO_FILTERS, reason: "quota", text: "  " })).toBeNull();
+  expect(wantedOf({ ...NO_FILTERS, text: " ada vision x" })).toEqual({ word: "vision", priority: "any" });
+  expect(wantedOf({ ...NO_FILTERS, priority: "high" })).toEqual({ word: "", priority: "high" });
+});
+
+test("what was found in several ways stands there once, in the order of the queue, else the newest first", () => {
+  const found = (hasNextPage: boolean, ...rows: readonly [string, number | null][]) => ({
+    edges: rows.map(([id, queue_position]) => ({ node: { id, queue_position } as Row })),
+    pageInfo: { hasNextPage },
+  });
+  const page = merged([found(false, ["a", 7], ["b", null], ["c", 2]), found(true, ["a", 7], ["d", null])]);
+  expect(page.entries.map(({ session }) => session.id)).toEqual(["c", "a", "d", "b"]);
+  expect([page.total, page.isCut, merged([found(false)]).isCut]).toEqual([4, true, false]);
 });

@@ -1,4 +1,4 @@
-import { useMemo, useState } from "react";
+import { useMemo, useRef, useState } from "react";
 import { Button, Input, SearchField } from "react-aria-components";
 import { Link } from "wouter";
 import { useLive } from "../api/live";
@@ -7,11 +7,13 @@ import { Choice } from "../parts/Choice";
 import { Empty } from "../parts/Empty";
 import { Faults } from "../parts/Faults";
 import { Segments } from "../parts/Segments";
+import { useSettled } from "../parts/settled";
 import { PRIORITIES } from "../session/actions";
-import { ACTIVE, ENDED } from "../session/standing";
+import { ACTIVE, ENDED, WAITING } from "../session/standing";
 import { ActiveTable } from "./ActiveTable";
 import { EndedTable } from "./EndedTable";
-import { ANY, matching, NO_FILTERS, reasonsOf, type Filters } from "./filters";
+import { ANY, matching, NO_FILTERS, reasonsOf, wantedOf, type Filters, type Wanted } from "./filters";
+import { findSessions } from "./finding";
 import { loadQueue, loadSessions, PAGE_ROWS, type Page } from "./loading";
 import { WaitingTable } from "./WaitingTable";
 
@@ -22,14 +24,26 @@ const VIEWS = [
   { id: "ended", text: "Ended" },
 ] as const;
 
+const STATES = { waiting: WAITING, active: ACTIVE, ended: ENDED } as const;
+/** Of the queue, at one time: all of them are asked for again with every event. */
+const ROWS_MAX = 2_000;
+
 /** The order in which sessions are served, and why each of them waits. */
 export function QueuePage() {
   const [view, setView] = useState<View>("waiting");
   const [rows, setRows] = useState(PAGE_ROWS);
   const [filters, setFilters] = useState<Filters>(NO_FILTERS);
-  const load = () => loadView(view, rows);
-  const live = useLive(load, `${view}/${rows}`, { wants: () => true, everyMs: 10_000 });
-  const page = live.data;
+  const asked = useSettled(JSON.stringify(wantedOf(filters)));
+  const wanted = JSON.parse(asked) as Wanted | null;
+  const load = () => (wanted ? findSessions(STATES[view], wanted) : loadView(view, rows));
+  // What has ended is looked through in the database: not with every event.
+  const live = useLive(load, `${view}/${rows}/${asked}`, {
+    wants: () => !wanted || view !== "ended",
+    everyMs: 10_000,
+  });
+  const last = useRef<{ view: View; page: Page } | null>(null);
+  if (live.data) last.current = { view, page: live.data };
+  const page = last.current?.view === view ? last.current.page : null;
   const shown = useMemo(() => matching(page?.entries ?? [], filters), [page, filters]);
   const change = (part: Partial<Filters>) => setFilters((old) => ({ ...old, ...part }));
 
@@ -40,18 +54,18 @@ export function QueuePage() {
         <Segments label="Which sessions" value={view} options={VIEWS} onChange={setView} />
         <SearchField
           className="field search"
-          aria-label="Filter by name, owner, project or id"
+          aria-label="Part of a name or id; an owner, project or pool in full"
           value={filters.text}
           onChange={(text) => change({ text })}
         >
-          <Input placeholder="Name, owner, project, id" />
+          <Input placeholder="Name, id, owner, project, pool" />
         </SearchField>
         {view === "waiting" ? (
           <Choice
             label="Reason"
             isBare
             value={filters.reason}
-            options={[ANY, ...reasonsOf(page?.entries ?? [])].map((id) => ({
+            options={[...new Set([ANY, filters.reason, ...reasonsOf(page?.entries ?? [])])].map((id) => ({
               id,
               text: id === ANY ? "any reason" : words(id),
             }))}
@@ -66,22 +80,41 @@ export function QueuePage() {
           onChange={(priority) => change({ priority })}
         />
         <span className="quiet end" role="status">
-          {page ? `${shown.length} of ${page.total}` : ""}
+          {page ? countOf(page, shown.length) : ""}
         </span>
       </div>
       <Faults of={live} />
       {page ? <Table view={view} page={page} shown={shown} refresh={live.refresh} /> : null}
+      {page?.isCut ? (
+        <p className="quiet small">More match than are shown here: say more of what you look for.</p>
+      ) : null}
       {page && view === "waiting" && page.entries.length < page.total ? (
-        <Button className="button" onPress={() => setRows(rows + 4 * PAGE_ROWS)}>
-          Show more
-        </Button>
+        <div className="row">
+          <Button className="button" onPress={() => setRows(rows + 4 * PAGE_ROWS)}>
+            Show more
+          </Button>
+          {filters.reason === ANY ? null : (
+            <>
+              <Button className="button" onPress={() => setRows(Math.min(page.total, ROWS_MAX))}>
+                Load {page.total > ROWS_MAX ? `the first ${ROWS_MAX}` : "all"}
+              </Button>
+              <span className="quiet small">
+                Reasons are looked for in the first {page.entries.length} of {page.total}.
+              </span>
+            </>
+          )}
+        </div>
       ) : null}
     </div>
   );
 }
 
+function countOf(page: Page, shown: number): string {
+  return page.isFound ? `${shown}${page.isCut ? " or more" : ""} found` : `${shown} of ${page.total}`;
+}
+
 function loadView(view: View, rows: number): Promise<Page> {
-  return view === "waiting" ? loadQueue(rows) : loadSessions(view === "active" ? ACTIVE : ENDED);
+  return view === "waiting" ? loadQueue(rows) : loadSessions(STATES[view]);
 }
 
 interface TableProps {
@@ -92,8 +125,10 @@ interface TableProps {
 }
 
 function Table({ view, page, shown, refresh }: TableProps) {
-  if (page.total === 0) return <Nothing view={view} />;
-  if (shown.length === 0) return <Empty title="Nothing that is loaded matches these filters" />;
+  if (page.total === 0 && !page.isFound) return <Nothing view={view} />;
+  if (shown.length === 0) {
+    return <Empty title={`Nothing${page.isFound ? "" : " that is loaded"} matches these filters`} />;
+  }
   if (view === "waiting") return <WaitingTable entries={shown} refresh={refresh} />;
   return view === "active" ? (
     <ActiveTable entries={shown} refresh={refresh} />

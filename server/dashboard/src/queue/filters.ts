@@ -8,6 +8,8 @@ export interface Filters {
 }
 
 export const ANY = "any";
+/** What the server takes. */
+const WORD_MAX = 200;
 export const NO_FILTERS: Filters = { text: "", reason: ANY, priority: ANY };
 
 export function matching(entries: readonly Entry[], filters: Filters): Entry[] {
@@ -20,6 +22,20 @@ export function matching(entries: readonly Entry[], filters: Filters): Entry[] {
       (filters.priority === ANY || session.priority === filters.priority)
     );
   });
+}
+
+/** What the server can be asked for: the longest word, and a priority. The rest is looked for in what it answers. */
+export interface Wanted {
+  readonly word: string;
+  readonly priority: string;
+}
+
+export function wantedOf({ text, priority }: Filters): Wanted | null {
+  const word = text
+    .split(/\s+/)
+    .reduce((longest, next) => (next.length > longest.length ? next : longest), "")
+    .slice(0, WORD_MAX);
+  return word || priority !== ANY ? { word, priority } : null;
 }
 
 /** The reasons there are, in the order of the queue. */

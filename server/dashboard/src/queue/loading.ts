@@ -16,6 +16,9 @@ export interface Entry {
 export interface Page {
   readonly total: number;
   readonly entries: readonly Entry[];
+  /** Whether these are what was looked for, among all there are; of too many, the first. */
+  readonly isFound?: boolean;
+  readonly isCut?: boolean;
 }
 
 export const PAGE_ROWS = 100;

@@ -1,0 +1,27 @@
+import { ask } from "../api/client";
+import { FindSessionsDocument, type SessionFilter, type SessionState } from "../generated/graphql";
+import { learnNames } from "../session/names";
+import { isWaiting } from "../session/standing";
+import { ANY, type Wanted } from "./filters";
+import type { Page } from "./loading";
+import { merged } from "./merging";
+
+/**
+ * Sessions in these states, among all there are, with the word in their name or id, or whose owner, project or pool it
+ * is. Those that wait come in the order of the queue, others the newest first.
+ */
+export async function findSessions(states: readonly SessionState[], wanted: Wanted): Promise<Page> {
+  const { word, priority } = wanted;
+  const shared: SessionFilter = { states, priorities: priority === ANY ? null : [priority] };
+  const answer = await ask(FindSessionsDocument, {
+    named: { ...shared, search: word || null },
+    owned: { ...shared, owners: [word] },
+    charged: { ...shared, projects: [word] },
+    pooled: { ...shared, pools: [word] },
+    hasWord: word !== "",
+    order: states.some(isWaiting) ? "oldest" : "newest",
+  });
+  const page = merged([answer.named, answer.owned, answer.charged, answer.pooled].filter((one) => one !== undefined));
+  await learnNames(page.entries.flatMap(({ session }) => session.waits?.blocked_by ?? []));
+  return page;
+}
