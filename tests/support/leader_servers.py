@@ -127,6 +127,7 @@ class Servers:
             news=database.news,
             open_term=open_term,
             address=address,
+            relay=database.relay,
         )
         running = asyncio.create_task(duty.run())
         server = OneServer(address, cases, duty, database, running, executors)

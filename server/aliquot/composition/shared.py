@@ -87,6 +87,7 @@ async def _on_duty(plan: SharedPlan, database: SharedDatabase, state: State) -> 
         open_term=turns.open_term,
         address=plan.address,
         must_lead=plan.must_lead,
+        relay=database.relay,
     )
     watched = Watched(asyncio.create_task(duty.run()))
     lookout = asyncio.create_task(plan.outfit.notices.lookout(cases, why=lambda: duty.why_unled).run())

@@ -1,4 +1,5 @@
-"""Readings: what agents measured last, device by device. Not durable; a server that leads no more has none."""
+"""Readings: what agents measured last, device by device. Not durable: a server that leads has them from
+agents, one that follows from the leader."""
 
 from collections.abc import Callable, Iterable
 
@@ -7,7 +8,7 @@ from aliquot_schema.ids import AgentId, DeviceId
 
 
 class Readings(dict[tuple[AgentId, DeviceId], DeviceReading]):
-    """Changed by `take` and `drop` alone."""
+    """Changed by `take`, `forget` and `drop` alone."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -17,6 +18,12 @@ class Readings(dict[tuple[AgentId, DeviceId], DeviceReading]):
     def take(self, agent_id: AgentId, readings: Iterable[DeviceReading]) -> None:
         """An agent has measured."""
         self.update(((agent_id, reading.device_id), reading) for reading in readings)
+        self._tell(agent_id)
+
+    def forget(self, agent_id: AgentId) -> None:
+        """What an agent measured is known no more."""
+        for key in [key for key in self if key[0] == agent_id]:
+            del self[key]
         self._tell(agent_id)
 
     def drop(self) -> None:

@@ -7,6 +7,7 @@ from sqlalchemy import MetaData
 import aliquot.store.audit.tables
 import aliquot.store.ledger.tables
 import aliquot.store.outbox_tables
+import aliquot.store.relay.tables
 import aliquot.store.seals
 import aliquot.store.secrets.tables
 import aliquot.store.tables  # noqa: F401  # each of these makes its tables known

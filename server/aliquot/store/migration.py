@@ -23,6 +23,7 @@ REVISIONS: Final = (
     "0014",
     "0015",
     "0016",
+    "0017",
 )
 """Every revision in `migrations/versions`, oldest first."""
 HEAD: Final = REVISIONS[-1]

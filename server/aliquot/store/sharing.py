@@ -1,4 +1,5 @@
-"""What several servers on one database need of it: the store, the leader's seat, and news of commits."""
+"""What several servers on one database need of it: the store, the leader's seat, news of commits, and a
+relay of what devices measure."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,6 +9,7 @@ from sqlalchemy import make_url
 from aliquot.store.leadership import PostgresSeat
 from aliquot.store.notices import PostgresNotices
 from aliquot.store.postgres import PostgresDatabase
+from aliquot.store.relay.relay import PostgresRelay
 from aliquot.store.store import DatabaseStore
 
 
@@ -18,6 +20,7 @@ class SharedDatabase:
     store: DatabaseStore
     seat: PostgresSeat
     news: PostgresNotices
+    relay: PostgresRelay
 
 
 def share(database_url: str, *, now_us: Callable[[], int], address: str) -> SharedDatabase:
@@ -29,8 +32,10 @@ def share(database_url: str, *, now_us: Callable[[], int], address: str) -> Shar
     """
     url = make_url(database_url)
     database = PostgresDatabase(url)
+    store = DatabaseStore(database, now_us=now_us)
     return SharedDatabase(
-        store=DatabaseStore(database, now_us=now_us),
+        store=store,
         seat=PostgresSeat(url, address=address),
         news=PostgresNotices(url, server_id=database.server_id),
+        relay=PostgresRelay(store),
     )

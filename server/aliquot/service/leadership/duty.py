@@ -11,6 +11,8 @@ from aliquot.service.leadership.following import Following
 from aliquot.service.leadership.judging import Judging
 from aliquot.service.leadership.patience import Patience
 from aliquot.service.leadership.ports import Beginning, News, Seat, SeatLost, SharedStore
+from aliquot.service.leadership.relaying.ports import ReadingsRelay
+from aliquot.service.leadership.relaying.relaying import Relaying
 from aliquot.service.leadership.standing import ServerRole, Standing
 from aliquot.service.leadership.term import Term
 from aliquot.service.ports import NotLeader, StoreUnavailable
@@ -37,12 +39,14 @@ class Duty:
         open_term: OpenTerm,
         address: str,
         must_lead: bool = False,
+        relay: ReadingsRelay | None = None,
     ) -> None:
         """
         Args:
             open_term: makes what only a leader has, agents included, and lets go of it at the end.
             address: where people and agents reach this server.
             must_lead: whether it fails when another one leads.
+            relay: None = what devices measure is known to the leader alone.
         """
         self._cases = cases
         self._store = store
@@ -53,6 +57,7 @@ class Duty:
         self._patience = Patience(clock=cases.clock) if must_lead else None
         self._judging = Judging(cases)
         self._following = Following(journal=cases.journal, news=news)
+        self._relaying = None if relay is None else Relaying(cases, relay)
         self._moved = asyncio.Event()
         self._is_led = False
         self.standing = Standing(role=ServerRole.FOLLOWER, address=address, leader_address=None, epoch=0, since_us=None)
@@ -75,6 +80,8 @@ class Duty:
             async with asyncio.TaskGroup() as loops:
                 loops.create_task(self._following.run(), name="following")
                 loops.create_task(self._judging.run(), name="judging")
+                if self._relaying is not None:
+                    loops.create_task(self._relaying.run(), name="readings")
                 loops.create_task(self._stand(), name="leading")
         finally:
             self._judging.close()

@@ -23,6 +23,7 @@ from aliquot.service.reaper.reaper import Reaper
 from aliquot.service.registration import leave
 from aliquot.service.retention.plan import RetentionPlan
 from aliquot.service.secrets.clearing import Clearing
+from aliquot.service.state import State
 from aliquot.service.use_cases import UseCases
 from aliquot_schema.ids import AgentId, SessionId
 from aliquot_schema.states import AgentState
@@ -56,7 +57,7 @@ class Term:
         self._state, self._journal, self._clock = state, journal, clock
         self._reached = asyncio.Event()
         listening, waiting = len(journal.listeners), len(journal.settled)
-        state.reachable.clear()
+        _forget_measured(state)
         self._dispatch = Dispatch(executor, epoch=beginning.epoch, grace_ms=grace_ms, filled=cases.vault.filled)
         self._launcher = Launcher(journal=journal, dispatch=self._dispatch)
         self.recording = None if ledger is None else recording_of(state, beginning.epoch, ledger, clock)
@@ -93,11 +94,15 @@ class Term:
         self.noticing = None if notices is None else notices.begin(cases, outputs=executor, beginning=beginning)
         self._listeners, self._settled = journal.listeners[listening:], journal.settled[waiting:]
 
-    async def run(self) -> None:
-        """Keep all loops going; the failure of one ends the others."""
-        self.allocator.wake()
+    async def run(self, *, awaited: frozenset[AgentId] = frozenset()) -> None:
+        """Keep all loops going; the failure of one ends the others.
+
+        Args:
+            awaited: agents that join at once. Nothing is decided before: a pass without them would only find out, of
+                all that waits, that they are away.
+        """
         async with asyncio.TaskGroup() as loops:
-            loops.create_task(self.allocator.run(), name="allocator")
+            loops.create_task(self._allocate(awaited), name="allocator")
             if self.recording is not None:
                 loops.create_task(self.recording.run(), name="ledger")
             if self.retaining is not None:
@@ -135,10 +140,7 @@ class Term:
             self._journal.listeners.remove(listener)
         for call in self._settled:
             self._journal.settled.remove(call)
-        self._state.reachable.clear()
-        self._state.readings.drop()
-        self._state.external.set({})
-        self._state.space.agents.clear()
+        _forget_measured(self._state)
         self._administration.looker = None
         self._measures.end_term()
         await self._dispatch.close()
@@ -146,11 +148,24 @@ class Term:
         if self.recording is not None:
             await self.recording.close()
 
+    async def _allocate(self, awaited: frozenset[AgentId]) -> None:
+        await self.until_reachable(awaited)
+        self.allocator.wake()
+        await self.allocator.run()
+
     def _note_reachable(self) -> None:
         self.allocator.wake()
         self.reaper.wake()
         reached, self._reached = self._reached, asyncio.Event()
         reached.set()
+
+
+def _forget_measured(state: State) -> None:
+    """A term begins and ends with nothing of what its agents alone can tell."""
+    state.reachable.clear()
+    state.readings.drop()
+    state.external.set({})
+    state.space.agents.clear()
 
 
 def _allocator(

@@ -1,0 +1,1 @@
+"""Relaying: servers that follow know what devices measure, because the one that leads tells them by the database."""

@@ -1,0 +1,229 @@
+"""What devices measure is known to every server: the one that leads tells it, the others hear it."""
+
+from contextlib import aclosing
+from dataclasses import replace
+
+import pytest
+
+from aliquot.service.leadership.relaying.hearing import STALE_S, Hearing
+from aliquot.service.leadership.relaying.ports import Told
+from aliquot.service.leadership.relaying.sheet import Sheet, sheet_of
+from aliquot.service.leadership.relaying.telling import KEEP_S, Telling
+from aliquot.service.ports import StoreUnavailable
+from aliquot.service.state import State
+from aliquot_schema.devices import DeviceReading
+from aliquot_schema.ids import AgentId, DeviceId, NodeId
+from aliquot_schema.live_views import DeviceUpdateView
+from aliquot_schema.states import AgentState
+from aliquot_schema.views import DeviceView
+from leader_servers import CALLER, OneServer, servers_on
+from service_bench import agent
+from service_fakes import FakeAgent
+from service_stage import StepClock
+
+pytestmark = pytest.mark.anyio
+
+A = AgentId("a")
+
+
+def measured(fake: FakeAgent, utilization_pct: float) -> tuple[DeviceReading, ...]:
+    return tuple(
+        DeviceReading(
+            device_id=device.id,
+            utilization_pct=utilization_pct,
+            memory_used_bytes=2**34 + 1,
+            temperature_c=41.5,
+            power_w=300.25,
+        )
+        for device in fake.devices
+    )
+
+
+def shown(server: OneServer, agent_id: AgentId = A) -> list[float | None]:
+    """Utilization, as people who ask see it."""
+    view = server.cases.queries.agent(CALLER, agent_id)
+    return [] if view is None else [device.utilization_pct for device in view.devices]
+
+
+async def test_a_follower_shows_what_the_leader_does(database_url: str) -> None:
+    fake = agent("a", devices=2)
+    async with servers_on(database_url, [fake]) as servers:
+        leader, follower = servers.all
+        await leader.until(lambda: A in leader.cases.state.reachable)
+        leader.executors[-1].measures(A, measured(fake, 37.123456789))
+        await follower.until(lambda: 37.123456789 in shown(follower))
+        assert follower.cases.queries.agent(CALLER, A) == leader.cases.queries.agent(CALLER, A)
+        ours, theirs = (server.cases.queries.cluster(CALLER, None).gpus for server in (follower, leader))
+        assert ours == theirs
+        assert {gpu.temperature for gpu in ours} == {41.5}
+
+
+async def test_who_follows_devices_at_a_follower_is_told_of_each_change(database_url: str) -> None:
+    fake = agent("a", devices=1)
+    async with servers_on(database_url, [fake]) as servers:
+        leader, follower = servers.all
+        await follower.until(lambda: A in follower.cases.state.agents)
+        await leader.until(lambda: A in leader.cases.state.reachable)
+        async with aclosing(follower.cases.watching.device_updates(CALLER, None)) as updates:
+            seen = [await anext(updates)]
+            for percent in (10.0, 90.0):
+                leader.executors[-1].measures(A, measured(fake, percent))
+                while not any(view.utilization_pct == percent for view in _devices(seen[-1])):
+                    seen.append(await anext(updates))
+            assert [update.is_snapshot for update in seen] == [True] + [False] * (len(seen) - 1)
+
+
+async def test_after_a_take_over_it_is_told_by_the_new_leader_alone(database_url: str) -> None:
+    fake = agent("a", devices=1)
+    async with servers_on(database_url, [fake]) as servers:
+        old, new = servers.all
+        await old.until(lambda: A in old.cases.state.reachable)
+        old.executors[-1].measures(A, measured(fake, 10.0))
+        await new.until(lambda: shown(new) == [10.0])
+        await old.stop()
+        assert await servers.leader() is new
+        assert shown(new) == [None]
+        third = await servers.start()
+        assert shown(third) == [None]
+        await new.until(lambda: A in new.cases.state.reachable)
+        new.executors[-1].measures(A, measured(fake, 20.0))
+        await third.until(lambda: shown(third) == [20.0])
+
+
+class OneSheet:
+    """A relay in memory."""
+
+    def __init__(self) -> None:
+        self.told: Told | None = None
+        self.puts = self.kept = 0
+        self.is_away = False
+
+    async def put(self, sheet: Sheet, *, epoch: int, number: int) -> bool:
+        self.told = Told(epoch=epoch, number=number, age_s=0.0, sheet=sheet)
+        self.puts += 1
+        return True
+
+    async def keep(self, *, epoch: int, number: int) -> bool:
+        self.kept += 1
+        return True
+
+    async def newest(self, *, known: tuple[int, int] | None) -> Told | None:
+        if self.is_away:
+            raise StoreUnavailable("it is away")
+        told = self.told
+        return replace(told, sheet=None) if told is not None and known == (told.epoch, told.number) else told
+
+
+@pytest.fixture
+def fake() -> FakeAgent:
+    return agent("a", devices=1)
+
+
+@pytest.fixture
+def known(fake: FakeAgent) -> State:
+    """A state with the agent, as a follower has it from the log."""
+    state = State()
+    state.load([replace(fake.describe(), version=3)], revision=0, ended_complete=True)
+    return state
+
+
+def sheet_in(state: State, fake: FakeAgent, utilization_pct: float) -> Sheet:
+    """As a leader who knows the same tells it."""
+    readings = {(fake.id, reading.device_id): reading for reading in measured(fake, utilization_pct)}
+    return sheet_of(state.agents.values(), readings, blocked={NodeId("n"): {DeviceId("gpu-1"): 1000}})
+
+
+async def test_what_nobody_confirms_is_known_no_more(known: State, fake: FakeAgent) -> None:
+    clock, relay = StepClock(), OneSheet()
+    hearing = Hearing(state=known, relay=relay, clock=clock, leads=lambda: False)
+    await relay.put(sheet_in(known, fake, 10.0), epoch=1, number=1)
+    await hearing.run_once()
+    assert [reading.utilization_pct for reading in known.readings.values()] == [10.0]
+    assert known.external.blocked == {"n": {"gpu-1": 1000}}
+    assert relay.told is not None
+    relay.told = replace(relay.told, age_s=STALE_S + 1)
+    await hearing.run_once()
+    assert (known.readings, known.external.blocked) == ({}, {})
+    relay.told = replace(relay.told, age_s=1.0)
+    await hearing.run_once()
+    assert len(known.readings) == len(known.external.blocked) == 1
+
+
+async def test_without_the_database_it_is_known_for_a_while(known: State, fake: FakeAgent) -> None:
+    clock, relay = StepClock(), OneSheet()
+    hearing = Hearing(state=known, relay=relay, clock=clock, leads=lambda: False)
+    await relay.put(sheet_in(known, fake, 10.0), epoch=1, number=1)
+    await hearing.run_once()
+    relay.is_away = True
+    clock.passes(STALE_S - 1)
+    await hearing.run_once()
+    assert len(known.readings) == 1
+    clock.passes(2)
+    await hearing.run_once()
+    assert known.readings == {}
+
+
+async def test_readings_wait_for_the_agent_that_they_are_of(known: State, fake: FakeAgent) -> None:
+    """The sheet may come before the event, and the devices of another version may be others."""
+    relay, later = OneSheet(), replace(known.agents[A], version=4)
+    hearing = Hearing(state=known, relay=relay, clock=StepClock(), leads=lambda: False)
+    leader = State()
+    leader.load([later], revision=0, ended_complete=True)
+    await relay.put(sheet_in(leader, fake, 10.0), epoch=1, number=1)
+    await hearing.run_once()
+    assert known.readings == {}
+    known.load([later], revision=0, ended_complete=True)
+    await hearing.run_once()
+    assert len(known.readings) == 1
+
+
+async def test_an_agent_that_is_told_of_no_more_is_forgotten(known: State, fake: FakeAgent) -> None:
+    relay = OneSheet()
+    hearing = Hearing(state=known, relay=relay, clock=StepClock(), leads=lambda: False)
+    await relay.put(sheet_in(known, fake, 10.0), epoch=1, number=1)
+    await hearing.run_once()
+    await relay.put(Sheet(lines=(), blocked={}), epoch=1, number=2)
+    await hearing.run_once()
+    assert (known.readings, known.external.blocked) == ({}, {})
+
+
+async def test_who_leads_writes_nothing_that_he_hears_and_what_ends_a_term_is_heard_anew(
+    known: State, fake: FakeAgent
+) -> None:
+    relay, leads = OneSheet(), True
+    hearing = Hearing(state=known, relay=relay, clock=StepClock(), leads=lambda: leads)
+    await relay.put(sheet_in(known, fake, 10.0), epoch=1, number=1)
+    await hearing.run_once()
+    assert known.readings == {}
+    leads = False
+    await hearing.run_once()
+    known.readings.drop()  # at the end of a term, which may take its time
+    known.external.set({})
+    await hearing.run_once()
+    assert len(known.readings) == len(known.external.blocked) == 1
+
+
+async def test_only_what_is_new_is_told_and_what_is_not_is_confirmed(known: State, fake: FakeAgent) -> None:
+    clock, relay = StepClock(), OneSheet()
+    telling = Telling(state=known, relay=relay, clock=clock)
+    known.readings.take(A, measured(fake, 10.0))
+    for _ in range(3):
+        await telling.run_once(1)
+    assert (relay.puts, relay.kept) == (1, 0)
+    clock.passes(KEEP_S)
+    await telling.run_once(1)
+    assert (relay.puts, relay.kept) == (1, 1)
+    known.readings.take(A, measured(fake, 11.0))
+    await telling.run_once(1)
+    await telling.run_once(2)
+    assert (relay.puts, relay.kept) == (3, 1)
+
+
+async def test_an_agent_that_left_is_not_told_of(known: State, fake: FakeAgent) -> None:
+    readings = {(A, reading.device_id): reading for reading in measured(fake, 10.0)}
+    gone = replace(known.agents[A], state=AgentState.LEFT)
+    assert sheet_of([gone], readings, blocked={}).lines == ()
+
+
+def _devices(update: DeviceUpdateView) -> list[DeviceView]:
+    return [view for one in update.agents for view in one.devices]
