@@ -81,7 +81,8 @@ ROOTS: Final[Mapping[str, Access]] = {
         ),
         CHANGE,
     ),
-    **dict.fromkeys(("Query.api_keys", "Mutation.revoke_api_key", "Subscription.session_logs"), OWN),
+    **dict.fromkeys(("Query.api_keys", "Mutation.revoke_api_key"), OWN),
+    **dict.fromkeys(("Query.session_log", "Subscription.session_logs"), OWN),
     **dict.fromkeys(
         (
             "Query.audit",

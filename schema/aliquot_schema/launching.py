@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from aliquot_schema.agents import Agent
 from aliquot_schema.confinement import NO_LIMITS, SandboxProfile, SessionLimits
@@ -132,6 +133,11 @@ class KernelChanged:
 
 
 AgentMessage = AgentJoined | AgentSilent | DevicesChanged | ReadingsTaken | KernelChanged
+
+
+OUTPUT_END: Final = 2**62
+"""As the offset that an output is asked for from: where it ends now. The first chunk comes at once, is empty, and its
+offset says where that is. No output is that long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

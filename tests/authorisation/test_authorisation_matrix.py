@@ -59,7 +59,7 @@ async def _arguments(people: Scene, name: str, *, owner: str) -> dict[str, Any]:
         return {"after": str(people.stage.state.revision - 1)}
     if name == "Subscription.session_updates":
         return {"id": await people.session_of(owner)}
-    if name in ("Subscription.session_logs", "Query.session_history"):
+    if name in ("Subscription.session_logs", "Query.session_log", "Query.session_history"):
         return {"id": people.running[owner]}
     if _changes_session(name):
         return _about_session(name, await people.session_of(owner))

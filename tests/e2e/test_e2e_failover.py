@@ -14,6 +14,7 @@ from store_postgres import PostgresCluster
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
+PIECE = "query ($id: ID!, $offset: BigInt!) { session_log(id: $id, offset: $offset) { text offset at_end } }"
 LOGS = "subscription ($id: ID!) { session_logs(id: $id) { text at_end } }"
 
 
@@ -42,9 +43,12 @@ async def test_outputs_are_read_at_both_servers_while_they_are_printed(database_
         session_id = await on.submit(script, key="prints")
         for server in on.servers:
             assert await _printed(on, server, session_id, until="first") == "first\n"
+            assert await _piece(on, server, session_id, offset=-3) == ("st\n", 3, False)
         mark.touch()
         for server in on.servers:
             assert await _printed(on, server, session_id, until=None) == "first\nlast\n"
+            await on.until_state(session_id, "completed", at=server)
+            assert await _piece(on, server, session_id, offset=6) == ("last\n", 6, True)
         unknown = on.client(on.servers[1]).subscribe(LOGS, {"id": "ses_unknown"})
         with pytest.raises(GraphQLFault, match="there is no session"):
             await anext(unknown)
@@ -108,6 +112,12 @@ async def _printed(on: FailoverCluster, server: OwnServer, session_id: str, *, u
             if until is not None and until in text:
                 return text
     return text
+
+
+async def _piece(on: FailoverCluster, server: OwnServer, session_id: str, *, offset: int) -> tuple[str, int, bool]:
+    """(text, where it begins, whether nothing follows) of a piece, as one server tells it at once."""
+    found = (await on.client(server).execute(PIECE, {"id": session_id, "offset": offset}))["session_log"]
+    return found["text"], found["offset"], found["at_end"]
 
 
 async def _runs_at_both(on: FailoverCluster) -> None:

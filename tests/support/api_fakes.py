@@ -17,6 +17,7 @@ from aliquot_schema.errors import (
     VersionConflict,
 )
 from aliquot_schema.live_views import Place
+from aliquot_schema.log_views import SessionLogView
 from aliquot_schema.preview_views import SessionPreview
 from aliquot_schema.ray_views import RayView, SlotCapacityView
 from aliquot_schema.requests import (
@@ -284,6 +285,26 @@ class FakeWatcher:
             raise NotFound(f"there is no rank {rank}", kind="kernel", id=f"{session_id}.1.{rank}")
         for start, end in ((offset, max(offset, 4)), (max(offset, 4), len(text))):
             yield _chunk(session_id, start, text[start:end], at_end=end == len(text))
+
+    async def session_log(
+        self, caller: Caller, session_id: str, *, rank: int, attempt: int | None, offset: int, bytes_max: int
+    ) -> SessionLogView:
+        text = "one\ntwo\n"
+        begin = max(0, len(text) + offset) if offset < 0 else offset
+        end = min(len(text), begin + bytes_max)
+        return SessionLogView(
+            session_id=session_id,
+            kernel_id=f"{session_id}.1.{rank}",
+            rank=rank,
+            attempt=1,
+            offset=begin,
+            next_offset=end,
+            length=len(text),
+            left_out=0,
+            has_more=end < len(text),
+            text=text[begin:end],
+            at_end=end == len(text),
+        )
 
     async def _endless(self) -> AsyncIterator[LogChunkView]:
         try:

@@ -12,6 +12,7 @@ from aliquot_schema.devices import Device, DeviceReading
 from aliquot_schema.errors import NotFound, Unavailable
 from aliquot_schema.ids import AgentId, KernelId, NodeId
 from aliquot_schema.launching import (
+    OUTPUT_END,
     AgentJoined,
     AgentMessage,
     AgentSilent,
@@ -125,11 +126,15 @@ class FakeExecutor:
     async def follow_log(self, agent_id: AgentId, kernel_id: KernelId, *, offset: int) -> AsyncIterator[LogChunk]:
         if kernel_id not in self._reachable(agent_id).orders:
             raise NotFound(f"{kernel_id} is not known here", kind="kernel", id=kernel_id)
+        text = f"output of {kernel_id}\n".encode()
+        if offset == OUTPUT_END:
+            *_, last = self.logs.get(kernel_id) or [LogChunk(offset=0, data=text, at_end=True)]
+            yield LogChunk(offset=last.offset + len(last.data), data=b"", at_end=False)
+            return
         for chunk in self.logs.get(kernel_id, []):
             yield chunk
         if kernel_id in self.logs:
             return
-        text = f"output of {kernel_id}\n".encode()
         yield LogChunk(offset=offset, data=text[offset:], at_end=False)
         yield LogChunk(offset=len(text), data=b"", at_end=True)
 

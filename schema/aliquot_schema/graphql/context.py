@@ -10,6 +10,7 @@ from aliquot_schema.graphql.accounts_port import Accountant as Accountant
 from aliquot_schema.graphql.administration_port import Administrator as Administrator
 from aliquot_schema.graphql.history_port import Historian as Historian
 from aliquot_schema.live_views import DeviceUpdateView, Place, SessionUpdateView
+from aliquot_schema.log_views import SessionLogView
 from aliquot_schema.outside_views import NewOutside, OutsideView
 from aliquot_schema.preview_views import SessionPreview
 from aliquot_schema.ray_views import RayView as RayView
@@ -133,6 +134,16 @@ class Watcher(Protocol):
 
         Raises:
             NotFound: no such session, rank or attempt.
+        """
+
+    async def session_log(
+        self, caller: Caller, session_id: str, *, rank: int, attempt: int | None, offset: int, bytes_max: int
+    ) -> SessionLogView:
+        """A piece of what one rank has printed; a negative offset counts from the end. Nothing is waited for.
+
+        Raises:
+            NotFound: as of `session_logs`.
+            Unavailable: its agent cannot be asked.
         """
 
 

@@ -26,6 +26,7 @@ from aliquot_schema.graphql.roots import root_field
 from aliquot_schema.graphql.scalars import BigInt
 from aliquot_schema.graphql.secrets import SecretQueries
 from aliquot_schema.graphql.session_filters import SessionFilterInput
+from aliquot_schema.graphql.session_log import SessionLogQueries
 from aliquot_schema.graphql.session_steps import SessionStepQueries
 from aliquot_schema.graphql.sessions import Session
 from aliquot_schema.graphql.statistics import StatisticsQueries
@@ -51,6 +52,7 @@ class Query(
     OrchestratorQueries,
     PreviewQueries,
     SecretQueries,
+    SessionLogQueries,
     SessionStepQueries,
     StatisticsQueries,
 ):

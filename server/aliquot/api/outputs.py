@@ -8,13 +8,14 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
 from aliquot.api.authentication import TokenAuth
+from aliquot.api.output_frames import frame
 from aliquot.service.watching import Outputs
 from aliquot_schema.errors import AliquotError, NotFound, Unauthenticated
 from aliquot_schema.ids import AgentId, KernelId
 from aliquot_schema.launching import LogChunk
 
 OUTPUTS_PATH: Final = "/servers/outputs"
-"""`?agent_id=&kernel_id=&offset=`; answers the output's bytes from there on, and ends where the output does."""
+"""`?agent_id=&kernel_id=&offset=`; answers the output from there on in frames, and ends where the output does."""
 
 
 class OutputPages:
@@ -52,9 +53,9 @@ def _status(error: AliquotError) -> int:
 
 
 async def _bytes(first: LogChunk, rest: AsyncIterator[LogChunk]) -> AsyncIterator[bytes]:
-    yield first.data
+    yield frame(first)
     if first.at_end:
         return
     async with aclosing(rest):  # type: ignore[type-var] # executors' iterators are generators
         async for chunk in rest:
-            yield chunk.data
+            yield frame(chunk)

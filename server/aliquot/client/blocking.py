@@ -14,6 +14,7 @@ from aliquot.client.generated.blocking_subscriptions import BlockingSubscription
 from aliquot.client.generated.inputs import CreateSessionInput
 from aliquot.client.generated.outside import GpusAllocated
 from aliquot.client.generated.queue import LogChunk, QueueUpdate
+from aliquot.client.generated.session_log import SessionLog
 from aliquot.client.generated.sessions import Session
 from aliquot.client.places import Place, find_place
 
@@ -68,7 +69,9 @@ class BlockingClient(BlockingQueries, BlockingMutations, BlockingSubscriptions):
         """See `Client.outputs`."""
         return self._each(self._client.outputs(id, offsets=offsets, attempt=attempt))
 
-    def output_so_far(self, id: str, *, offsets: Mapping[int, int], attempt: int) -> Generator[LogChunk, None, None]:
+    def output_so_far(
+        self, id: str, *, offsets: Mapping[int, int], attempt: int | None = None
+    ) -> Generator[SessionLog, None, None]:
         """See `Client.output_so_far`."""
         return self._each(self._client.output_so_far(id, offsets=offsets, attempt=attempt))
 

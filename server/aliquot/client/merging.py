@@ -1,15 +1,11 @@
-"""The outputs of several ranks as one stream, and output as far as there is any."""
+"""The outputs of several ranks as one stream."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from typing import Final, TypeVar
+from typing import TypeVar
 
 T = TypeVar("T")
-
-QUIET_S: Final = 1.0
-"""Output that was there already comes at once; after so long without any there is no more for now."""
-FIRST_S: Final = 15.0
 
 
 async def merged(streams: Sequence[AsyncGenerator[T, None]]) -> AsyncGenerator[T, None]:
@@ -45,19 +41,3 @@ async def merged(streams: Sequence[AsyncGenerator[T, None]]) -> AsyncGenerator[T
         for task in pumps:
             task.cancel()
         await asyncio.gather(*pumps, return_exceptions=True)
-
-
-async def so_far(stream: AsyncGenerator[T, None]) -> AsyncGenerator[T, None]:
-    """What a stream that is followed gives until it is quiet."""
-    patience_s = FIRST_S
-    async with aclosing(stream):
-        while True:
-            try:
-                async with asyncio.timeout(patience_s):
-                    item = await anext(stream, None)
-            except TimeoutError:
-                return
-            if item is None:
-                return
-            patience_s = QUIET_S
-            yield item

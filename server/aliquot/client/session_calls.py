@@ -4,6 +4,7 @@ import asyncio
 import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
+from functools import partial
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -15,15 +16,18 @@ from aliquot.client.generated.inputs import CommandInput, CreateSessionInput, Na
 from aliquot.client.generated.mutations import Mutations
 from aliquot.client.generated.queries import Queries
 from aliquot.client.generated.queue import LogChunk, QueueUpdate
+from aliquot.client.generated.session_log import SessionLog
 from aliquot.client.generated.sessions import Session
 from aliquot.client.generated.subscriptions import Subscriptions
-from aliquot.client.merging import merged, so_far
+from aliquot.client.merging import merged
 from aliquot.client.patience import Patience
 from aliquot_schema.errors import NotFound
 
 T = TypeVar("T")
 
 ENDED: Final = frozenset({SessionState.COMPLETED, SessionState.FAILED, SessionState.CANCELED})
+PIECE_BYTES: Final = 256 * 1024
+"""Of what was printed so far, in one answer."""
 LOOK_S_MIN: Final = 0.05
 LOOK_S_MAX: Final = 1.0
 """Between two looks at a session that is waited for: a short one's end is seen soon, a long one costs little."""
@@ -134,9 +138,22 @@ class SessionCalls(Queries, Mutations, Subscriptions):
         """The outputs of several ranks of an attempt until all have ended, each from its own offset; see `logs`."""
         return merged([self.logs(id, rank=rank, attempt=attempt, offset=at) for rank, at in offsets.items()])
 
-    def output_so_far(self, id: str, *, offsets: Mapping[int, int], attempt: int) -> AsyncGenerator[LogChunk, None]:
-        """As `outputs`, until nothing has come for a second."""
-        return so_far(self.outputs(id, offsets=offsets, attempt=attempt))
+    async def output_so_far(
+        self, id: str, *, offsets: Mapping[int, int], attempt: int | None = None
+    ) -> AsyncGenerator[SessionLog, None]:
+        """What several ranks of an attempt have printed so far, one after the other, each from its own offset.
+
+        Args:
+            offsets: by rank; a negative one counts from the end.
+            attempt: without it, the newest that was begun.
+        """
+        for rank, offset in offsets.items():
+            has_more = True
+            while has_more:
+                ask = partial(self.session_log, id, rank=rank, attempt=attempt, offset=offset, bytes_max=PIECE_BYTES)
+                piece = await self._again(ask)
+                yield piece
+                offset, has_more = piece.next_offset, piece.has_more
 
     async def events(self, *, after: int | None = None) -> AsyncGenerator[QueueUpdate, None]:
         """Every change of a session without gaps or repeats, over restarts of the server too; it does not end.

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Callable
 
 import httpx
 
+from aliquot.api.output_frames import unframed
 from aliquot.api.outputs import OUTPUTS_PATH
 from aliquot.service.ports import Executor
 from aliquot_schema.errors import NotFound, Unavailable
@@ -63,12 +64,13 @@ class LeaderOutputs:
                 client.stream("GET", OUTPUTS_PATH, params=asked, headers=headers) as answer,
             ):
                 await _check(answer, kernel_id)
-                async for data in answer.aiter_bytes():
-                    yield LogChunk(offset=offset, data=data, at_end=False)
-                    offset += len(data)
+                async for chunk in unframed(answer.aiter_bytes()):
+                    yield chunk
+                    if chunk.at_end:
+                        return
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise Unavailable(f"{leader}, which leads: {error or type(error).__name__}") from None
-        yield LogChunk(offset=offset, data=b"", at_end=True)
+        raise Unavailable(f"{leader}, which leads, stopped in the middle of it")
 
 
 async def _check(answer: httpx.Response, kernel_id: KernelId) -> None:

@@ -221,7 +221,7 @@ class Executor(Protocol):
         """
 
     def follow_log(self, agent_id: AgentId, kernel_id: KernelId, *, offset: int) -> AsyncIterator[LogChunk]:
-        """The kernel's output from a byte on, until its end; ends with a chunk that is `at_end`.
+        """The kernel's output from a byte on, or from `OUTPUT_END`, until its end; ends with a chunk that is `at_end`.
 
         Raises:
             Unavailable: the agent cannot be asked.

@@ -1,35 +1,29 @@
 """Watching: what happens to the queue, and what sessions print, as it happens."""
 
-import codecs
 from collections import OrderedDict
 from collections.abc import AsyncIterator
-from typing import Final, Protocol
+from typing import Final
 
 from aliquot.service.feed import KEPT, Feed
 from aliquot.service.live.watching import LiveSources, LiveWatching
+from aliquot.service.printed.decoding import decoded, nothing
+from aliquot.service.printed.pieces import nothing_of, piece_of
+from aliquot.service.printed.ports import Outputs as Outputs
 from aliquot.service.projection import session_view
 from aliquot.service.projection_terms import moment
 from aliquot.service.state import State
 from aliquot.service.visibility import check_may_read_output, session_seen
 from aliquot_schema.errors import InvalidRequest, NotFound
 from aliquot_schema.events import Event
-from aliquot_schema.ids import AgentId, KernelId, LeaseId, SessionId, kernel_id
-from aliquot_schema.launching import LogChunk
+from aliquot_schema.ids import LeaseId, SessionId, kernel_id
 from aliquot_schema.leases import EndEvidence, Kernel
+from aliquot_schema.log_views import SessionLogView
 from aliquot_schema.requests import Caller
 from aliquot_schema.sessions import Session
 from aliquot_schema.states import KernelState
 from aliquot_schema.views import LogChunkView, QueueUpdateView
 
-UTF8_BYTES_MAX: Final = 4
 NEVER_STARTED: Final = frozenset({EndEvidence.NEVER_SENT, EndEvidence.TOMBSTONE, EndEvidence.REFUSED})
-
-
-class Outputs(Protocol):
-    """Where kernels' outputs are read: the part of `Executor` that is asked for here."""
-
-    def follow_log(self, agent_id: AgentId, kernel_id: KernelId, *, offset: int) -> AsyncIterator[LogChunk]:
-        """See `Executor.follow_log`."""
 
 
 class Watching(LiveWatching):
@@ -76,10 +70,27 @@ class Watching(LiveWatching):
         check_may_read_output(caller, session)
         kernel = await self._begun_kernel(session.id, rank=rank, attempt=attempt)
         if kernel is None:
-            yield _nothing(session_id, rank=rank, attempt=attempt or 0, offset=offset)
+            yield nothing(session_id, rank=rank, attempt=attempt or 0, offset=offset)
             return
-        async for view in self._follow(kernel, offset=offset):
+        chunks = self._outputs.follow_log(kernel.agent_id, kernel.id, offset=offset)
+        async for view in decoded(kernel, chunks, offset=offset):
             yield view
+
+    async def session_log(
+        self, caller: Caller, session_id: str, *, rank: int, attempt: int | None, offset: int, bytes_max: int
+    ) -> SessionLogView:
+        """A piece of what one rank has printed, in the newest attempt that was begun or a given one; without waiting.
+
+        Raises:
+            NotFound, Forbidden: as of `session_logs`. Unavailable: its agent cannot be asked.
+        """
+        session = self._session(SessionId(session_id), rank=rank, attempt=attempt)
+        check_may_read_output(caller, session)
+        number = session.attempt if attempt is None else attempt
+        kernel, is_over = self._begun(session, rank=rank, attempt=number or None)
+        if kernel is None:
+            return nothing_of(session, rank=rank, attempt=number, offset=max(0, offset), is_over=is_over)
+        return await piece_of(self._outputs, kernel, offset=offset, bytes_max=bytes_max, is_over=is_over)
 
     def _update(self, caller: Caller, event: Event, session: Session) -> QueueUpdateView:
         return QueueUpdateView(
@@ -95,14 +106,19 @@ class Watching(LiveWatching):
         while True:
             seen = self._state.revision
             session = self._session(session_id, rank=rank, attempt=attempt)
-            kernel = self._kernel(session, rank=rank, attempt=attempt)
-            if kernel is not None and kernel.state is KernelState.EXITED:
-                return None if self._never_started(kernel) else kernel
-            if kernel is not None and kernel.started_us is not None:
+            kernel, is_over = self._begun(session, rank=rank, attempt=attempt)
+            if kernel is not None or is_over:
                 return kernel
-            if kernel is None and session.is_ended:
-                return None
             await self._feed.reached(seen + 1)
+
+    def _begun(self, session: Session, *, rank: int, attempt: int | None) -> tuple[Kernel | None, bool]:
+        """(the kernel, once it was started; whether nothing will be printed any more)."""
+        kernel = self._kernel(session, rank=rank, attempt=attempt)
+        if kernel is None:
+            return None, session.is_ended
+        if kernel.state is KernelState.EXITED:
+            return None if self._never_started(kernel) else kernel, True
+        return None if kernel.started_us is None else kernel, False
 
     def _session(self, session_id: SessionId, *, rank: int, attempt: int | None) -> Session:
         session = self._state.sessions.get(session_id)
@@ -126,42 +142,3 @@ class Watching(LiveWatching):
     def _never_started(self, kernel: Kernel) -> bool:
         lease = self._state.leases.get(LeaseId(kernel.id))
         return lease is not None and lease.evidence in NEVER_STARTED
-
-    async def _follow(self, kernel: Kernel, *, offset: int) -> AsyncIterator[LogChunkView]:
-        rest, position = b"", offset
-        async for chunk in self._outputs.follow_log(kernel.agent_id, kernel.id, offset=offset):
-            # What was cut out of an output lets the rest of a character before it stand alone.
-            data = rest + chunk.data if chunk.offset == position else chunk.data
-            position = chunk.offset + len(chunk.data)
-            keep = 0 if chunk.at_end else _unfinished(data)
-            rest = data[len(data) - keep :]
-            yield _view(kernel.id, kernel.session_id, kernel.rank, chunk, data=data, keep=keep)
-
-
-def _view(
-    kernel: KernelId, session_id: SessionId, rank: int, chunk: LogChunk, *, data: bytes, keep: int
-) -> LogChunkView:
-    next_offset = chunk.offset + len(chunk.data) - keep
-    return LogChunkView(
-        session_id=session_id,
-        kernel_id=kernel,
-        rank=rank,
-        offset=chunk.offset + len(chunk.data) - len(data),
-        next_offset=next_offset,
-        text=data[: len(data) - keep].decode("utf-8", "replace"),
-        at_end=chunk.at_end,
-    )
-
-
-def _nothing(session_id: str, *, rank: int, attempt: int, offset: int) -> LogChunkView:
-    name = kernel_id(SessionId(session_id), attempt=attempt, rank=rank)
-    return LogChunkView(
-        session_id=session_id, kernel_id=name, rank=rank, offset=offset, next_offset=offset, text="", at_end=True
-    )
-
-
-def _unfinished(data: bytes) -> int:
-    """How many bytes at the end begin a character whose rest is still to come."""
-    decoder = codecs.getincrementaldecoder("utf-8")("replace")
-    decoder.decode(data[-UTF8_BYTES_MAX:])
-    return len(decoder.getstate()[0])

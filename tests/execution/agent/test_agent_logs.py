@@ -5,10 +5,10 @@ from itertools import pairwise
 
 import pytest
 
-from agent_stand import Stand, new_kernel, order, shell
+from agent_stand import Stand, new_kernel, order, shell, until
 from aliquot_schema.errors import InvalidRequest, NotFound
 from aliquot_schema.ids import KernelId
-from aliquot_schema.launching import KernelPhase, LogChunk
+from aliquot_schema.launching import OUTPUT_END, KernelPhase, LogChunk
 
 pytestmark = pytest.mark.anyio
 
@@ -41,6 +41,22 @@ async def test_output_is_read_from_any_byte_after_the_end(stand: Stand, offset: 
     assert chunks[-1].at_end
     await stand.reopen()
     assert await read(stand, asked.kernel_id, offset=offset) == chunks
+
+
+async def test_the_end_is_told_at_once_and_what_comes_after_it_is_followed(stand: Stand) -> None:
+    asked = shell("echo one; touch begun; while ! [ -e go ]; do sleep 0.01; done; echo two")
+    await stand.core.launch([asked])
+    work = stand.folder(asked.kernel_id) / "work"
+    await until((work / "begun").exists)
+    async with asyncio.timeout(60):
+        chunks = []
+        async for chunk in stand.core.follow_log(asked.kernel_id, offset=OUTPUT_END):
+            chunks.append(chunk)
+            (work / "go").touch()
+    assert chunks[0] == LogChunk(offset=4, data=b"", at_end=False)
+    assert b"".join(chunk.data for chunk in chunks) == b"two\n"
+    ended = await read(stand, asked.kernel_id, offset=OUTPUT_END)
+    assert ended == [LogChunk(offset=8, data=b"", at_end=False), LogChunk(offset=8, data=b"", at_end=True)]
 
 
 async def test_many_follow_one_kernel(stand: Stand) -> None:

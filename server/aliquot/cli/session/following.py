@@ -10,6 +10,7 @@ from aliquot.cli.session.waiting import status_line
 if TYPE_CHECKING:
     from aliquot.client import BlockingClient
     from aliquot.client.generated.queue import LogChunk
+    from aliquot.client.generated.session_log import SessionLog
     from aliquot.client.generated.sessions import Session
 
 RANKS_MAX: Final = 64
@@ -77,15 +78,19 @@ class RankPrinter:
         self._begun: dict[int, str] = {}
         """By rank, a line whose end has not come yet."""
 
-    def print(self, chunk: "LogChunk") -> None:
+    def print(self, chunk: "LogChunk | SessionLog") -> None:
         """Print what can be printed of it."""
+        self.say(chunk.rank, chunk.text)
+
+    def say(self, rank: int, text: str) -> None:
+        """Print what can be printed of a text."""
         if not self._names_ranks:
-            print(chunk.text, end="", flush=True)
+            print(text, end="", flush=True)
             return
-        *lines, rest = (self._begun.get(chunk.rank, "") + chunk.text).split("\n")
+        *lines, rest = (self._begun.get(rank, "") + text).split("\n")
         for line in lines:
-            print(f"{chunk.rank}: {line}", flush=True)
-        self._begun[chunk.rank] = rest
+            print(f"{rank}: {line}", flush=True)
+        self._begun[rank] = rest
 
     def end(self) -> None:
         """Print the lines that have no end."""

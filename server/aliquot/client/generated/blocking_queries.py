@@ -33,6 +33,7 @@ from aliquot.client.generated.previews import SessionPreview
 from aliquot.client.generated.queries import Queries
 from aliquot.client.generated.secrets import Secret
 from aliquot.client.generated.session_filters import SessionFilter
+from aliquot.client.generated.session_log import SessionLog
 from aliquot.client.generated.sessions import Session
 from aliquot.client.generated.statistics import QueueStatistics
 
@@ -171,6 +172,15 @@ class BlockingQueries(BlockingCalls):
     def secrets(self) -> tuple[Secret, ...]:
         """Your secrets, by name, without their values."""
         return self._run(self._client.secrets())
+
+    def session_log(
+        self, id: str, *, rank: int = 0, attempt: int | None = None, offset: int = 0, bytes_max: int = 65536
+    ) -> SessionLog:
+        """
+        What one rank has printed so far, or a piece of it. Nothing is waited for; `session_logs` follows it. For its
+        owner and admins.
+        """
+        return self._run(self._client.session_log(id, rank=rank, attempt=attempt, offset=offset, bytes_max=bytes_max))
 
     def session_steps(self, id: str, *, first: int = 20, after: str | None = None) -> SessionStepUncountedConnection:
         """What a session went through, the newest step first, as far back as the event log is kept."""

@@ -335,6 +335,7 @@ requested_gpus requested_memory_gb allocated_gpus { ...AllocatedGpu } allocation
 estimated_start_time estimated_wait_time scheduling_policy""",
     "SessionConnection": """edges { ...SessionEdge } pageInfo { ...PageInfo } total_count revision""",
     "SessionEdge": """node { ...Session } cursor""",
+    "SessionLog": """session_id kernel_id rank attempt offset next_offset length left_out has_more text at_end""",
     "SessionPreview": """
 revision starts_now kernels { ...PlannedKernel } tasks_starting queue_position waits {
 ...Verdict } expected_start failure { ...Failure } displaces { ...Displaced }

@@ -33,6 +33,7 @@ from aliquot.client.generated.pages import (
 from aliquot.client.generated.previews import SessionPreview
 from aliquot.client.generated.secrets import Secret
 from aliquot.client.generated.session_filters import SessionFilter
+from aliquot.client.generated.session_log import SessionLog
 from aliquot.client.generated.sessions import Session
 from aliquot.client.generated.statistics import QueueStatistics
 
@@ -87,6 +88,10 @@ PREVIEW_SESSION: Final = """
 query preview_session($input: CreateSessionInput!) { preview_session(input: $input) {
 ...PreviewSessionResult } }"""
 SECRETS: Final = """query secrets { secrets { ...Secret } }"""
+SESSION_LOG: Final = """
+query session_log($id: ID!, $rank: Int! = 0, $attempt: Int = null, $offset: BigInt! = 0,
+$bytes_max: Int! = 65536) { session_log(id: $id, rank: $rank, attempt: $attempt, offset:
+$offset, bytes_max: $bytes_max) { ...SessionLog } }"""
 SESSION_STEPS: Final = """
 query session_steps($id: ID!, $first: Int! = 20, $after: String = null) {
 session_steps(id: $id, first: $first, after: $after) { ...SessionStepUncountedConnection }
@@ -284,6 +289,20 @@ class Queries(Asking):
     async def secrets(self) -> tuple[Secret, ...]:
         """Your secrets, by name, without their values."""
         found: tuple[Secret, ...] = await self._read(SECRETS, {}, tuple[Secret, ...])
+        return found
+
+    async def session_log(
+        self, id: str, *, rank: int = 0, attempt: int | None = None, offset: int = 0, bytes_max: int = 65536
+    ) -> SessionLog:
+        """
+        What one rank has printed so far, or a piece of it. Nothing is waited for; `session_logs` follows it. For its
+        owner and admins.
+        """
+        found: SessionLog = await self._read(
+            SESSION_LOG,
+            {"id": id, "rank": rank, "attempt": attempt, "offset": offset, "bytes_max": bytes_max},
+            SessionLog,
+        )
         return found
 
     async def session_steps(

@@ -135,5 +135,14 @@ query OneSession($id: ID!) {
 `,
       variables: `{ "id": "<newest session>" }`,
     },
+    {
+      title: "end of a log",
+      query: `# The last bytes that a session has printed. Go on with offset: the next_offset of this piece.
+query EndOfLog($id: ID!) {
+  session_log(id: $id, offset: -4000, bytes_max: 4000) { offset next_offset length left_out has_more at_end text }
+}
+`,
+      variables: `{ "id": "<newest session>" }`,
+    },
   ],
 };

@@ -1,0 +1,1 @@
+"""What kernels print: read as text, as it comes or piece by piece."""

@@ -1,0 +1,30 @@
+"""Frames of an output between servers: what comes out is what went in, however the stream was cut."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from aliquot.api.output_frames import frame, unframed
+from aliquot_schema.launching import OUTPUT_END, LogChunk
+
+CHUNKS = st.lists(
+    st.builds(LogChunk, offset=st.integers(0, OUTPUT_END), data=st.binary(max_size=20), at_end=st.booleans()),
+    max_size=6,
+)
+
+
+@settings(deadline=None)
+@given(CHUNKS, st.integers(1, 30))
+def test_chunks_come_as_they_were_wherever_the_stream_is_cut(chunks: list[LogChunk], size: int) -> None:
+    sent = b"".join(map(frame, chunks))
+
+    async def stream() -> AsyncIterator[bytes]:
+        for begin in range(0, len(sent), size):
+            yield sent[begin : begin + size]
+
+    async def read() -> list[LogChunk]:
+        return [chunk async for chunk in unframed(stream())]
+
+    assert asyncio.run(read()) == chunks

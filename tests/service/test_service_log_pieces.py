@@ -1,0 +1,179 @@
+"""Pieces of an output: none waits, none cuts a character, and together they are the whole, wherever it is cut."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from aliquot.service.printed.pieces import piece_of
+from aliquot_schema.errors import Forbidden, NotFound, Unavailable
+from aliquot_schema.ids import AgentId, KernelId, UserId
+from aliquot_schema.launching import OUTPUT_END, KernelPhase, KernelReport, LogChunk
+from aliquot_schema.log_views import SessionLogView
+from aliquot_schema.requests import Caller, Role
+from aliquot_schema.states import KernelState
+from core_records import kernel
+from service_bench import agent
+from service_stage import CALLER, Stage, stage
+
+KERNEL = kernel(KernelState.RUNNING)
+BOB = replace(CALLER, user=UserId("bob"), role=Role.OPERATOR)
+
+
+@dataclass
+class Printed:
+    """An output as an agent tells it; one that has not ended is followed for ever."""
+
+    data: bytes
+    has_ended: bool = False
+    chunk_bytes: int = 64 * 1024
+    hole: range = range(0)
+    """What was cut out."""
+    ends: bool = True
+    """Whether the agent knows of `OUTPUT_END`."""
+
+    async def follow_log(self, _agent: AgentId, _kernel: KernelId, *, offset: int) -> AsyncIterator[LogChunk]:
+        if offset == OUTPUT_END and self.ends:
+            offset = len(self.data)
+            yield LogChunk(offset=offset, data=b"", at_end=False)
+        while offset < len(self.data):
+            offset = self.hole.stop if offset in self.hole else offset
+            stop = self.hole.start if offset < self.hole.start else len(self.data)
+            data = self.data[offset : min(stop, offset + self.chunk_bytes)]
+            yield LogChunk(offset=offset, data=data, at_end=False)
+            offset += len(data)
+        if not self.has_ended:
+            await asyncio.Event().wait()
+        yield LogChunk(offset=offset, data=b"", at_end=True)
+
+
+async def piece(printed: Printed, *, offset: int = 0, bytes_max: int = 1000) -> SessionLogView:
+    return await piece_of(printed, KERNEL, offset=offset, bytes_max=bytes_max, is_over=printed.has_ended)
+
+
+@settings(deadline=None)
+@given(st.text(max_size=60), st.integers(4, 20), st.integers(1, 20), st.booleans())
+def test_pieces_together_are_the_whole(text: str, bytes_max: int, chunk_bytes: int, has_ended: bool) -> None:
+    printed = Printed(text.encode(), has_ended, chunk_bytes)
+
+    async def read() -> None:
+        found, offset = "", 0
+        while True:
+            one = await piece(printed, offset=offset, bytes_max=bytes_max)
+            assert (one.offset, one.length, one.left_out) == (offset, len(printed.data), 0)
+            assert len(one.text.encode()) == one.next_offset - one.offset <= bytes_max
+            assert one.at_end == (has_ended and not one.has_more)
+            found, offset = found + one.text, one.next_offset
+            if not one.has_more:
+                break
+        assert (found, offset) == (text, len(printed.data))
+
+    asyncio.run(read())
+
+
+@settings(deadline=None)
+@given(st.text(max_size=60), st.integers(1, 80), st.integers(1, 20))
+def test_the_end_begins_with_a_character(text: str, back: int, chunk_bytes: int) -> None:
+    one = asyncio.run(piece(Printed(text.encode(), chunk_bytes=chunk_bytes), offset=-back))
+    assert text.endswith(one.text)
+    assert back - 4 < len(one.text.encode()) <= back or one.text == text
+    assert one.next_offset - one.offset == len(one.text.encode())
+    assert one.left_out == 0
+
+
+@settings(deadline=None)
+@given(st.binary(max_size=60), st.integers(4, 20), st.integers(1, 20))
+def test_bytes_that_are_no_text_are_neither_lost_nor_repeated(data: bytes, bytes_max: int, chunk_bytes: int) -> None:
+    printed = Printed(data, True, chunk_bytes)
+
+    async def read() -> str:
+        found, offset, has_more = "", 0, True
+        while has_more:
+            one = await piece(printed, offset=offset, bytes_max=bytes_max)
+            found, offset, has_more = found + one.text, one.next_offset, one.has_more
+        assert (one.at_end, offset) == (True, len(data))
+        return found
+
+    assert asyncio.run(read()) == data.decode("utf-8", "replace")
+
+
+@pytest.mark.anyio
+async def test_what_was_cut_out_is_counted_and_jumped_over() -> None:
+    printed = Printed(b"begin" + b"\0" * 1000 + b"\n[words]\nend", hole=range(5, 1005))
+    whole = await piece(printed, bytes_max=10)
+    assert (whole.text, whole.offset, whole.left_out, whole.has_more) == ("begin\n[wor", 0, 1000, True)
+    rest = await piece(printed, offset=whole.next_offset)
+    assert (rest.text, rest.left_out, rest.has_more, rest.at_end) == ("ds]\nend", 0, False, False)
+    inside = await piece(printed, offset=500)
+    assert (inside.text, inside.offset, inside.left_out) == ("\n[words]\nend", 1005, 505)
+
+
+@pytest.mark.anyio
+async def test_behind_the_end_there_is_nothing_and_nothing_is_waited_for() -> None:
+    for has_ended in (False, True):
+        beyond = await piece(Printed(b"text", has_ended), offset=9)
+        assert (beyond.text, beyond.next_offset, beyond.length, beyond.has_more) == ("", 9, 4, False)
+        assert beyond.at_end is has_ended
+
+
+@pytest.mark.anyio
+async def test_an_agent_that_cannot_tell_its_end_is_told_of() -> None:
+    with pytest.raises(Unavailable, match="older version"):
+        await piece(Printed(b"text", has_ended=True, ends=False))
+
+
+async def look(
+    on: Stage, session_id: str, *, attempt: int | None = None, rank: int = 0, caller: Caller = CALLER
+) -> SessionLogView:
+    return await on.watching.session_log(caller, session_id, rank=rank, attempt=attempt, offset=0, bytes_max=1000)
+
+
+@pytest.mark.anyio
+async def test_before_and_after_a_start() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        first, second = await on.submit(), await on.submit()
+        early = await look(on, first)
+        assert (early.text, early.attempt, early.length, early.at_end) == ("", 0, 0, False)
+        await on.advance()
+        running = await look(on, first)
+        assert (running.text, running.attempt) == (f"output of {first}.1.0\n", 1)
+        assert (running.has_more, running.at_end) == (False, False)
+        on.executor.ends(KernelId(f"{first}.1.0"))
+        await on.settle()
+        assert (await look(on, first)).at_end
+        await on.cancel(second)
+        never = await look(on, second)
+        assert (never.text, never.at_end) == ("", True)
+        with pytest.raises(NotFound):
+            await look(on, first, attempt=3)
+        with pytest.raises(NotFound):
+            await look(on, "ses_none")
+        with pytest.raises(Forbidden):
+            await look(on, first, caller=BOB)
+
+
+@pytest.mark.anyio
+async def test_of_a_session_that_waits_again_the_attempt_before_is_told() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        first = await on.submit(max_retries=1, retries_own_failures=True)
+        await on.advance()
+        on.executor.ends(KernelId(f"{first}.1.0"), code=1)
+        await on.settle()
+        waits = await look(on, first)
+        assert (on.session(first).is_pending, waits.attempt, waits.at_end) == (True, 1, True)
+        assert waits.text == f"output of {first}.1.0\n"
+        assert (await look(on, first, attempt=2)).at_end is False
+
+
+@pytest.mark.anyio
+async def test_a_launch_that_was_refused_printed_nothing() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        refusal = KernelReport(kernel_id=KernelId(""), phase=KernelPhase.REFUSED, at_us=0)
+        on.executor.agents[AgentId("a")].refuse = refusal
+        first = await on.submit()
+        await on.advance()
+        refused = await look(on, first)
+        assert (refused.text, refused.attempt, refused.at_end) == ("", 1, True)
