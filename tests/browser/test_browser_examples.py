@@ -13,6 +13,8 @@ from graphql import FieldNode, OperationDefinitionNode, OperationType, build_sch
 from aliquot.cli.main_job.cluster_view import until_joined
 from aliquot.cli.main_job.own_server import OwnServer
 from aliquot.client import Client
+from aliquot_schema.access import ROOTS
+from aliquot_schema.roles import Role
 from browser_examples import EXAMPLES, LOOKUP, ORDER, SOURCES, Example, filled
 from e2e_sessions import submit, until_state
 
@@ -21,6 +23,8 @@ pytestmark = pytest.mark.anyio
 SDL: Final = Path(__file__).parents[2] / "schema" / "schema.graphql"
 WAIT_S: Final = 60.0
 SEED: Final = "query ($agent_id: String!) { agent(agent_id: $agent_id) { gpu_alloc_map } }"
+NAME: Final = "for-an-example"
+ME: Final = "{ me { name } }"
 CANCEL: Final = "mutation ($id: ID!) { cancel_session(input: { id: $id }) { __typename ... on Error { message } } }"
 WITHOUT: Final = {
     "orchestrator_stop": "nobody's session would start any more until somebody starts it again",
@@ -61,25 +65,42 @@ def test_every_field_at_the_root_is_in_some_example() -> None:
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=[example.title for example in EXAMPLES])
+def test_an_example_says_whom_it_is_for(example: Example) -> None:
+    """A query that is refused one field answers nothing: those for everybody ask for nothing that is for a few."""
+    (least,) = {
+        max(Role.USER, ROOTS[f"{operation.value.capitalize()}.{name}"].least)
+        for operation, name in _fields(example.query)
+    }
+    said = [f"# For {least.name.lower()}s."] if least > Role.USER else []
+    assert [line for line in example.query.splitlines() if line.startswith("# For ")] == said
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=[example.title for example in EXAMPLES])
 async def test_an_example_runs(alone: OwnServer, example: Example) -> None:
     async with alone.client() as client, _sessions(client, are_needed=" session>" in example.variables):
-        given = filled(example.variables, await client.execute(LOOKUP)) if example.variables else {}
+        given = filled(example.variables, await _found(client)) if example.variables else {}
         answer = await _first(client, example.query, given)
         assert answer
         refused = [found for found in answer.values() if isinstance(found, dict) and "message" in found]
         assert refused == [], "an error that was expected"
 
 
+async def _found(client: Client) -> dict[str, Any]:
+    """What there is to fill in."""
+    me = (await client.execute(ME))["me"]["name"]
+    return await client.execute(LOOKUP, {"me": me, "gpus": True, "rules": True})
+
+
 @asynccontextmanager
 async def _sessions(client: Client, *, are_needed: bool) -> AsyncIterator[None]:
-    """One that has ended, one that waits, and the newest runs."""
+    """One that has ended, one that waits, and the newest runs; all of them for an example."""
     if not are_needed:
         yield
         return
-    ends = await submit(client, "true", {"cpu": "1"})
+    ends = await submit(client, "true", {"cpu": "1"}, name=NAME)
     await until_state(client, ends, "completed")
-    waits = await submit(client, "true", {"cpu": "1"}, held=True)
-    runs = await submit(client, "echo hello; sleep 1000", {"cuda.device": "1"}, name="for-an-example")
+    waits = await submit(client, "true", {"cpu": "1"}, held=True, name=NAME)
+    runs = await submit(client, "echo hello; sleep 1000", {"cuda.device": "1"}, name=NAME)
     await until_state(client, runs, "running")
     yield
     for session_id in (waits, runs):

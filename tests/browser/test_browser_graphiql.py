@@ -6,9 +6,10 @@ import pytest
 
 pytest.importorskip("playwright.async_api", reason="playwright drives the browser")
 
-from playwright.async_api import Browser, Page, expect
+from playwright.async_api import Browser, expect
 
 from aliquot.cli.main_job.own_server import OwnServer
+from browser_graphiql import SHOWS, choose, execute
 from browser_tab import NEEDS_AXE, signed_in
 from e2e_sessions import submit
 
@@ -17,8 +18,6 @@ pytestmark = pytest.mark.anyio
 EVENTS_MAX = 10
 IDLE = r"a11c0000-0001-4000-8000-000000000000\":\"0.00\""
 """The map is a JSON string in JSON; a device that nobody holds is in it."""
-SHOWS = "text => document.querySelector('.result-window')?.innerText.replace(/\\s/g, '').includes(text)"
-"""Lines are folded where the window ends."""
 
 
 @pytest.mark.parametrize("address", ["/graphiql", "/graphql"])
@@ -26,7 +25,7 @@ async def test_the_first_query_answers(browser: Browser, demo: OwnServer, addres
     async with signed_in(browser, demo) as tab:
         page = await tab.open(address)
         await expect(page.locator(".graphiql-query-editor")).to_contain_text("gpu_alloc_map")
-        await page.get_by_role("button", name="Execute query").click()
+        await execute(page)
         await page.wait_for_function(SHOWS, arg=IDLE)
 
 
@@ -47,8 +46,8 @@ async def test_an_example_is_ready_when_chosen(
     """What it needs is filled in; a session that is not there yet is submitted."""
     async with signed_in(browser, demo) as tab:
         page = await tab.open("/graphiql")
-        await _choose(page, group, title, field)
-        await page.get_by_role("button", name="Execute query").click()
+        await choose(page, group, title, field)
+        await execute(page)
         await expect(page.locator(".result-window")).to_contain_text(answer)
 
 
@@ -67,20 +66,20 @@ async def test_what_somebody_has_edited_keeps_its_tab(browser: Browser, demo: Ow
     async with signed_in(browser, demo) as tab:
         page = await tab.open("/graphiql")
         tabs = page.locator(".graphiql-tabs [role=tab]")
-        await _choose(page, "Cluster", "doctor", "differences")
+        await choose(page, "Cluster", "doctor", "differences")
         await expect(tabs).to_have_count(1)
         await page.locator(".graphiql-query-editor .view-lines").click()
         await page.keyboard.type("# mine ")
         await expect(page.locator(".graphiql-query-editor")).to_contain_text("# mine")
-        await _choose(page, "Cluster", "me", "unix_name")
+        await choose(page, "Cluster", "me", "unix_name")
         await expect(tabs).to_have_count(2)
 
 
 async def test_a_subscription_tells_of_what_happens(browser: Browser, demo: OwnServer) -> None:
     async with signed_in(browser, demo) as tab, demo.client() as client:
         page = await tab.open("/graphiql")
-        await _choose(page, "Live", "queue live", "queue_updates")
-        await page.get_by_role("button", name="Execute query").click()
+        await choose(page, "Live", "queue live", "queue_updates")
+        await execute(page)
         # It tells of what happens from now on, and nothing says when it is in place: events are made until one is told.
         for _ in range(EVENTS_MAX):
             await submit(client, "true", {"cuda.device": "1"}, name="for-the-editor")
@@ -98,14 +97,3 @@ async def test_a_stranger_is_asked_for_the_token_first(browser: Browser, demo: O
     await page.keyboard.press("Enter")
     await expect(page.locator(".graphiql-query-editor")).to_contain_text("gpu_alloc_map")
     await context.close()
-
-
-async def _choose(page: Page, group: str, title: str, field: str) -> None:
-    # It is complete when its tab is there.
-    await expect(page.locator(".graphiql-query-editor")).to_contain_text("{")
-    menu = page.locator(".examples details").filter(has=page.locator("summary", has_text=group))
-    if await menu.get_attribute("open") is None:
-        await menu.locator("summary").click()
-    await menu.get_by_role("button", name=title, exact=True).click()
-    # The editor reads what it shows a moment later, and keeps it then; who presses sooner runs what was there before.
-    await page.wait_for_function("field => localStorage.getItem('graphiql:query')?.includes(field)", arg=field)

@@ -1,5 +1,6 @@
 import { useGraphiQL, useGraphiQLActions } from "@graphiql/react";
 import { useRef, useState } from "react";
+import { user } from "../api/presence";
 import { ask } from "./asking";
 import type { Example } from "./example";
 import { GROUPS } from "./examples";
@@ -19,7 +20,7 @@ export function ExamplesPane() {
     setChosen(title);
     latest.current = title;
     // With the server away it opens as it was written.
-    const given = variables ? await filled(variables, ask).catch(() => variables) : "";
+    const given = variables ? await filled(variables, user.get(), ask).catch(() => variables) : "";
     // Filling in may take a while; who has chosen another one meanwhile wants that.
     if (latest.current !== title) return;
     // An example as it was is given up for the next; what somebody has edited keeps its tab.

@@ -1,4 +1,4 @@
-/** What the server answers to a document; parts that it refuses are null in it. */
+/** What the server answers to a document; null where it refuses a part that cannot be null. */
 export async function ask(query: string, variables: unknown = {}): Promise<unknown> {
   const answer = await fetch("/graphql", {
     method: "POST",

@@ -1,4 +1,4 @@
-import { LOOKUP, PLACES, SUBMIT, SUBMITTED } from "./places";
+import { COMING, LOOKUP, OTHERWISE, PLACES, SUBMIT, SUBMITTED } from "./places";
 
 type Asked = (query: string, variables?: unknown) => Promise<unknown>;
 
@@ -12,25 +12,34 @@ export function wanted(variables: string): string[] {
 }
 
 /**
- * Variables with everything filled in. Where a session is needed and there is none, one is submitted.
+ * Variables with everything filled in. Where a session is needed and there is none, one is submitted, if one may.
  * What is not found in ten seconds stays as it was written.
  */
-export async function filled(variables: string, ask: Asked): Promise<string> {
+export async function filled(variables: string, me: string, ask: Asked): Promise<string> {
   const names = wanted(variables);
   if (!names.some((name) => name in PLACES)) return replaced(variables, {});
-  let found = await ask(LOOKUP);
-  const missing = names.filter((name) => name in SUBMITTED && at(found, PLACES[name]) === undefined);
-  for (const name of missing) await ask(SUBMIT, SUBMITTED[name]);
-  for (let tries = 0; tries < TRIES_MAX && missing.some((name) => at(found, PLACES[name]) === undefined); tries += 1) {
+  const asked = { me, gpus: names.includes("first device"), rules: names.includes("backlog threshold") };
+  let found = await ask(LOOKUP, asked);
+  const awaited: string[] = [];
+  for (const name of names) if (await isSubmitted(name, found, ask)) awaited.push(name);
+  for (let tries = 0; tries < TRIES_MAX && awaited.some((name) => at(found, PLACES[name]) === undefined); tries += 1) {
     await new Promise((resolve) => setTimeout(resolve, TRY_MS));
-    found = await ask(LOOKUP);
+    found = await ask(LOOKUP, asked);
   }
   return replaced(variables, found);
 }
 
+/** Whether what is missing will be there in a moment: it was submitted before, or is now. */
+async function isSubmitted(name: string, found: unknown, ask: Asked): Promise<boolean> {
+  const what = SUBMITTED[name];
+  if (!what || at(found, PLACES[name]) !== undefined) return false;
+  if (!what.held && at(found, COMING) !== undefined) return true;
+  return at(await ask(SUBMIT, what), "create_session.__typename") === "CreateSessionSuccess";
+}
+
 function replaced(variables: string, found: unknown): string {
   return variables.replace(/"<([^>]+)>"/g, (written, name: string) => {
-    const value = moment(name) ?? at(found, PLACES[name]);
+    const value = moment(name) ?? at(found, PLACES[name]) ?? at(found, OTHERWISE[name]);
     return value === undefined ? written : JSON.stringify(value);
   });
 }

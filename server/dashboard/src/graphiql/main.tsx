@@ -5,6 +5,7 @@ import { createGraphiQLFetcher } from "@graphiql/toolkit";
 import { GraphiQL, HISTORY_PLUGIN } from "graphiql";
 import { createClient } from "graphql-ws";
 import { createRoot, type Root } from "react-dom/client";
+import { user } from "../api/presence";
 import { ask } from "./asking";
 import { ExamplesIcon, ExamplesPane } from "./ExamplesPane";
 import { FIRST } from "./examples";
@@ -22,9 +23,8 @@ if (isFirstVisit) localStorage.setItem("graphiql:docExplorerFlex", "0.22");
 const EXAMPLES_PLUGIN = { title: "Examples", icon: ExamplesIcon, content: ExamplesPane };
 const PLUGINS = [HISTORY_PLUGIN, EXAMPLES_PLUGIN];
 
-const isKnown = document.querySelector<HTMLMetaElement>('meta[name="aliquot-user"]')?.content;
 const root = document.getElementById("root");
-if (!isKnown) {
+if (!user.get()) {
   // Signing in is the dashboard's; it comes back here afterwards.
   location.assign("/?next=/graphiql");
 } else if (root) {
@@ -33,7 +33,8 @@ if (!isKnown) {
 
 async function show(page: Root) {
   const query = FIRST?.query ?? "";
-  const variables = isFirstVisit ? await filled(FIRST?.variables ?? "", ask).catch(() => FIRST?.variables ?? "") : "";
+  const written = FIRST?.variables ?? "";
+  const variables = isFirstVisit ? await filled(written, user.get(), ask).catch(() => written) : "";
   page.render(
     <GraphiQL
       fetcher={fetcher}

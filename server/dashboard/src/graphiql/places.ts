@@ -1,23 +1,39 @@
-/** Where to look for what examples are filled in with, in one answer. */
-export const LOOKUP = `query {
+/**
+ * Where to look for what examples are filled in with, in one answer. Sessions that examples change are such as were
+ * submitted for one, by who asks. What is for operators alone, or long, is asked for only where it is wanted.
+ */
+export const LOOKUP = `query (
+  $me: String!, $name: String! = "for-an-example", $gpus: Boolean! = false, $rules: Boolean! = false
+) {
   newest: sessions(first: 1) { edges { node { id } } }
-  waiting: sessions(filter: { states: [queued, held] }, first: 1) { edges { node { id } } }
-  live: sessions(filter: { states: [queued, held, running] }, first: 1) { edges { node { id } } }
-  ended: sessions(filter: { states: [completed, failed, canceled] }, first: 1) { edges { node { id } } }
-  agents(first: 1) { edges { node { id pool labels { name value } devices { id } } } }
+  begun: sessions(filter: { owners: [$me], states: [running, completed, failed] }, first: 1) { edges { node { id } } }
+  waiting: sessions(filter: { owners: [$me], name: $name, states: [queued, held] }, first: 1) {
+    edges { node { id } }
+  }
+  live: sessions(filter: { owners: [$me], name: $name, states: [queued, held, running] }, first: 1) {
+    edges { node { id } }
+  }
+  coming: sessions(
+    filter: { owners: [$me], name: $name, states: [queued, scheduled, allocating, running] }, first: 1
+  ) { edges { node { id } } }
+  ended: sessions(filter: { owners: [$me], name: $name, states: [completed, failed, canceled] }, first: 1) {
+    edges { node { id } }
+  }
+  agents(first: 1) { edges { node { id pool labels { name value } } } }
+  cluster @include(if: $gpus) { gpus { id } }
   policy { version backfill_depth }
-  notice_rules { threshold }
+  notice_rules @include(if: $rules) { threshold }
   notice_preferences { notify }
 }`;
 
 /** The way in that answer to each. */
 export const PLACES: Readonly<Record<string, string>> = {
-  "newest session": "newest.edges.0.node.id",
+  "newest session": "begun.edges.0.node.id",
   "waiting session": "waiting.edges.0.node.id",
   "live session": "live.edges.0.node.id",
   "ended session": "ended.edges.0.node.id",
   "first agent": "agents.edges.0.node.id",
-  "first device": "agents.edges.0.node.devices.0.id",
+  "first device": "cluster.gpus.0.id",
   "its labels": "agents.edges.0.node.labels",
   "its pool": "agents.edges.0.node.pool",
   "policy version": "policy.version",
@@ -40,3 +56,9 @@ export const SUBMITTED: Readonly<Record<string, { readonly held: boolean; readon
   "live session": { held: true, shell: "true" },
   "ended session": { held: false, shell: "true" },
 };
+
+/** Where one is that will have begun, or ended, in a moment. */
+export const COMING = "coming.edges.0.node.id";
+
+/** What to look at who has none and may not submit any, or waits with it for too long. */
+export const OTHERWISE: Readonly<Record<string, string>> = { "newest session": "newest.edges.0.node.id" };

@@ -6,6 +6,7 @@ export const AGENTS: Group = {
     {
       title: "drain",
       query: `# No new session starts on the agent; what runs stays. "resume" undoes it.
+# For operators.
 mutation Drain($id: ID!) {
   drain_agent(input: { id: $id, note: "from GraphiQL" }) {
     __typename
@@ -19,6 +20,7 @@ mutation Drain($id: ID!) {
     {
       title: "resume",
       query: `# Undoes "drain".
+# For operators.
 mutation Resume($id: ID!) {
   resume_agent(id: $id) {
     __typename
@@ -32,6 +34,7 @@ mutation Resume($id: ID!) {
     {
       title: "schedulable",
       query: `# Lets sessions be placed on the agent; false takes it out, as "drain" does.
+# For operators.
 mutation Schedulable($id: ID!) {
   set_agent_schedulable(input: { id: $id, schedulable: true }) {
     __typename
@@ -44,7 +47,8 @@ mutation Schedulable($id: ID!) {
     },
     {
       title: "label",
-      query: `# Gives the agent labels, in place of its own. Filled in are those it has, so it changes nothing until you edit them.
+      query: `# Gives the agent labels, in place of its own. Filled in are those it has: edit them to change them.
+# For operators.
 mutation Label($id: ID!, $labels: [NameValueInput!]!) {
   label_agent(input: { id: $id, labels: $labels }) {
     __typename
@@ -58,6 +62,7 @@ mutation Label($id: ID!, $labels: [NameValueInput!]!) {
     {
       title: "pool",
       query: `# Moves the agent to a pool; what runs there stays. Filled in is the pool it is in.
+# For operators.
 mutation Pool($id: ID!, $pool: String!) {
   assign_agent_pool(id: $id, pool: $pool) {
     __typename
@@ -71,6 +76,7 @@ mutation Pool($id: ID!, $pool: String!) {
     {
       title: "rescan",
       query: `# Compares the agent's map with what its devices say. Changes nothing that agrees.
+# For operators.
 mutation Rescan($agent_id: String!) {
   rescan_gpu_alloc_maps(agent_id: $agent_id) {
     __typename

@@ -73,6 +73,7 @@ query Pools {
     {
       title: "doctor",
       query: `# Asks every agent what runs there, and names what differs from what was granted. Changes nothing.
+# For operators.
 query Doctor {
   doctor {
     asked

@@ -80,6 +80,7 @@ query UsageHistory($since: DateTime!) {
     {
       title: "audit",
       query: `# Who changed what, the newest first; and who held a device at a moment.
+# For operators.
 query Audit($device_id: String!, $at: DateTime!) {
   audit(filter: { people_only: true }, first: 10) {
     edges { node { number at actor kind entity_id fields { name before after } } }
@@ -92,6 +93,7 @@ query Audit($device_id: String!, $at: DateTime!) {
     {
       title: "passes",
       query: `# What the allocator decided, pass by pass, the newest first.
+# For operators.
 query Passes {
   ledger_passes(first: 10) {
     edges { node { number at placed preempted failed code_version } }

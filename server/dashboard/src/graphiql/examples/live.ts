@@ -19,6 +19,7 @@ subscription Events {
     {
       title: "all events",
       query: `# Everything that is recorded, live. Narrow it with kinds: ["..."]; change something to see it.
+# For operators.
 subscription AllEvents {
   events { number at kind entity_id actor fields { name before after } }
 }

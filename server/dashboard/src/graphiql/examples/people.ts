@@ -4,10 +4,18 @@ export const PEOPLE: Group = {
   name: "People and secrets",
   examples: [
     {
-      title: "users and keys",
-      query: `# Who may come in, and by which keys.
-query UsersAndKeys {
+      title: "users",
+      query: `# Who may come in, and what each may do.
+# For operators.
+query Users {
   users { name role projects unix_name disabled }
+}
+`,
+    },
+    {
+      title: "keys",
+      query: `# The keys by which you may come in; to admins, everybody's.
+query Keys {
   api_keys { id user name scope expires_at is_valid }
 }
 `,
@@ -16,6 +24,7 @@ query UsersAndKeys {
       title: "a user and a key",
       query: `# Makes a user with a key that is valid for a minute, changes the projects, and disables the user again.
 # A key is shown once. Users are never deleted: each press leaves one behind, disabled.
+# For admins.
 mutation UserAndKey($name: String!) {
   create_user(input: { name: $name, role: viewer }) {
     __typename

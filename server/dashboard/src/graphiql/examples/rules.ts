@@ -15,6 +15,7 @@ query PolicyAndUsage {
     {
       title: "change the policy",
       query: `# Changes one setting of the policy, if nobody else did since. Filled in is what stands now: edit it to change it.
+# For operators.
 mutation ChangePolicy($depth: Int!, $version: Int!) {
   update_policy(input: { backfill_depth: $depth, expected_version: $version }) {
     __typename
@@ -54,6 +55,7 @@ query Quotas {
     {
       title: "set and remove a quota",
       query: `# Limits a project of a new name to one GPU at a time, and takes the limit back at once.
+# For operators.
 mutation Quota($name: String!) {
   set_quota(input: { scope: project, name: $name, max_slots: [{ slot: "cuda.device", amount: "1" }] }) {
     __typename

@@ -6,6 +6,7 @@ export const SERVER: Group = {
     {
       title: "start placing",
       query: `# Lets the server place sessions again after orchestrator_stop; if it does so already, nothing changes.
+# For operators.
 mutation StartPlacing {
   orchestrator_start(note: "from GraphiQL") {
     __typename
@@ -18,6 +19,7 @@ mutation StartPlacing {
     {
       title: "copy the database",
       query: `# Copies the database of the server to a file beside it, for a backup.
+# For operators.
 mutation CopyDatabase {
   copy_database {
     __typename
