@@ -224,19 +224,15 @@ class Session:
         return min(_milli_of(self.spec.slots) * self.spec.cluster_size, AMOUNT_MAX)
 
     @property
-    def request(self) -> Fallback:
-        """What it asks for now: the fallback taken last, or what was asked first."""
-        if self.fallback_level:
-            return self.spec.fallbacks[self.fallback_level - 1]
-        spec = self.spec
-        return Fallback(
-            slots=spec.slots, cluster_size=spec.cluster_size, gpu_memory_bytes=spec.gpu_memory_bytes, after_ms=0
-        )
+    def request(self) -> Fallback | SessionSpec:
+        """Where `slots`, `cluster_size` and `gpu_memory_bytes` are what it asks for now: in the fallback taken last, or
+        in what was asked first."""
+        return self.spec.fallbacks[self.fallback_level - 1] if self.fallback_level else self.spec
 
     @property
     def slots(self) -> ResourceSlot:
         """What each kernel asks for now, see `request`."""
-        return self.spec.fallbacks[self.fallback_level - 1].slots if self.fallback_level else self.spec.slots
+        return self.request.slots
 
     @property
     def is_outside(self) -> bool:

@@ -64,7 +64,7 @@ async def lone_server(plan: AlonePlan) -> AsyncIterator[Running]:
     orchestrator.administration.file = store
     await fit_out(orchestrator, store, outfit)
     await orchestrator.forget_agents(side.own | side.expected)
-    watched = Watched(asyncio.create_task(orchestrator.run()))
+    watched = Watched(asyncio.create_task(orchestrator.run(awaited=side.own)))
     try:
         await side.start()
         joining = asyncio.create_task(orchestrator.until_reachable(side.own))

@@ -2,6 +2,7 @@
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import compress
 from typing import Final, Generic, NamedTuple, TypeVar, overload
 
@@ -138,23 +139,25 @@ def _place(row: PendingRow) -> tuple[int, SessionId]:
 
 def _table(rows: Sequence[PendingRow], codes: _AllCodes) -> IntArray:
     """[columns, rows]"""
-    table = np.array([_numbers(row, codes) for row in rows], dtype=np.int64)
-    return np.ascontiguousarray(table.reshape(len(rows), LEAST_MILLI + 1).T)
-
-
-def _numbers(row: PendingRow, codes: _AllCodes) -> tuple[int, ...]:
-    return (
-        row.queued_us,
-        row.priority,
-        UNKNOWN if row.estimate_ms is None else row.estimate_ms,
-        UNKNOWN if row.limit_ms is None else row.limit_ms,
-        codes.kinds.of(kind_of(row)),
-        codes.owners.of(row.owner),
-        codes.projects.of(row.project),
-        codes.pools.of(row.where.pool),
-        _is_plain(row),
-        sum(amount * milli_of(slot) for slot, amount in row.request) * row.cluster_size,
+    columns: tuple[list[int], ...] = (
+        [row.queued_us for row in rows],
+        [row.priority for row in rows],
+        [UNKNOWN if row.estimate_ms is None else row.estimate_ms for row in rows],
+        [UNKNOWN if row.limit_ms is None else row.limit_ms for row in rows],
+        [codes.kinds.of(kind_of(row)) for row in rows],
+        [codes.owners.of(row.owner) for row in rows],
+        [codes.projects.of(row.project) for row in rows],
+        [codes.pools.of(row.where.pool) for row in rows],
+        [_is_plain(row) for row in rows],
+        [_least_milli(row.request) * row.cluster_size for row in rows],
     )
+    return np.array(columns, dtype=np.int64)
+
+
+@lru_cache(maxsize=4096)
+def _least_milli(request: Request) -> int:
+    """Of one kernel."""
+    return sum(amount * milli_of(slot) for slot, amount in request)
 
 
 def _is_plain(row: PendingRow) -> bool:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final
 
 from aliquot.core.allocation.layout import DeviceLayout
@@ -167,6 +168,7 @@ def startable(tasks: ArrayTasks) -> int:
     return waiting if tasks.max_parallel is None else min(waiting, max(tasks.max_parallel - len(tasks.active), 0))
 
 
+@lru_cache(maxsize=1024)
 def milli_of(slot: SlotName) -> int:
     """Milli of an accelerator that one base unit of a slot is worth, on a device of the usual kind; 0 for others."""
     return MILLI // scale_of(slot) if is_accelerator(slot) and not is_size(slot) else 0

@@ -42,11 +42,13 @@ class Demand:
 
     def wait(self, session: Session) -> None:
         """A session waits, and so for those that it depends on."""
-        self._waited_for.update(link.session_id for link in session.spec.depends_on)
+        if session.spec.depends_on:
+            self._waited_for.update(link.session_id for link in session.spec.depends_on)
 
     def wait_no_more(self, session: Session) -> None:
         """It waits no more, for nobody."""
-        self._waited_for.subtract(link.session_id for link in session.spec.depends_on)
+        if session.spec.depends_on:
+            self._waited_for.subtract(link.session_id for link in session.spec.depends_on)
         for link in session.spec.depends_on:
             if not self._waited_for[link.session_id]:
                 del self._waited_for[link.session_id]

@@ -55,9 +55,9 @@ class Orchestrator(UseCases):
         self.reaper = self._term.reaper
         self.retaining = self._term.retaining
 
-    async def run(self) -> None:
-        """Keep all loops going; the failure of one ends the others."""
-        await self._term.run()
+    async def run(self, *, awaited: frozenset[AgentId] = frozenset()) -> None:
+        """See `Term.run`."""
+        await self._term.run(awaited=awaited)
 
     async def until_reachable(self, agents: frozenset[AgentId]) -> None:
         """See `Term.until_reachable`."""

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 from enum import Enum
+from functools import lru_cache
 from operator import attrgetter
 from types import NoneType, UnionType
 from typing import Any, Final, Generic, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -26,6 +27,10 @@ from aliquot_schema.secrets import SecretNames
 from aliquot_schema.sessions import Session
 
 R = TypeVar("R", bound=Record)
+
+SHARED_MAX: Final = 512
+SHARED_CHARS_MAX: Final = 1000
+"""Longer texts are unlikely to be met again."""
 
 
 class RecordMapping(Generic[R]):
@@ -85,7 +90,13 @@ def _codec(hint: Any) -> Codec | None:
         return None
     if isinstance(kind, type) and issubclass(kind, Enum):
         return attrgetter("value"), {member.value: member for member in kind}.__getitem__
-    return _to_json, decoder(hint).decode
+    return _to_json, _shared(decoder(hint).decode)
+
+
+def _shared(decode: Callable[[str], Any]) -> Callable[[str], Any]:
+    """Decodes each short text once for all rows that have it: many sessions ask for the same, or for nothing."""
+    remembered = lru_cache(maxsize=SHARED_MAX)(decode)
+    return lambda text: (remembered if len(text) <= SHARED_CHARS_MAX else decode)(text)
 
 
 def _plain(hint: Any) -> Any:

@@ -1,6 +1,7 @@
 """The routes of the REST face, and its document."""
 
 from collections.abc import Awaitable, Callable
+from functools import cache
 from typing import Final
 
 from starlette.requests import Request
@@ -28,17 +29,22 @@ def rest_routes(contexts: Contexts, *, rates: QueryRates, request_s: float, page
     """
     if contexts.outside is None:
         return []
-    text = encoded(document(OPERATIONS, version=API_VERSION))
-
-    async def described(_request: Request) -> Response:
-        return Response(text, headers={"content-type": "application/json"})
-
-    routes = [Route(DOCUMENT_PATH, described, methods=["GET"])]
+    routes = [Route(DOCUMENT_PATH, _described, methods=["GET"])]
     for operation in OPERATIONS:
         endpoint = RestEndpoint(operation, contexts=contexts, rates=rates, request_s=request_s)
         handler = _beside(endpoint.answer, page) if operation.path == "/queue" else endpoint.answer
         routes.append(Route(operation.path, handler, methods=[operation.method]))
     return routes
+
+
+async def _described(_request: Request) -> Response:
+    return Response(_document(), headers={"content-type": "application/json"})
+
+
+@cache
+def _document() -> bytes:
+    """Made when it is first asked for."""
+    return encoded(document(OPERATIONS, version=API_VERSION))
 
 
 def _beside(endpoint: Answer, page: Answer) -> Answer:
