@@ -10,7 +10,7 @@ import pytest
 from architecture_sources import ROOT, SERVER, modules, place, tree
 
 SPAWNER = SERVER / "execution" / "agent" / "spawner"
-HEAVY = ("alembic", "asyncpg", "pynvml", "ray")
+HEAVY = ("aiosmtplib", "alembic", "asyncpg", "httpx", "pynvml", "ray", "rich")
 
 
 def test_layers_and_contracts_hold() -> None:

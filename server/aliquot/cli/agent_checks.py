@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Final
 from urllib.parse import urlsplit
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 if TYPE_CHECKING:
     from aliquot.execution.remote.node_checks import CheckResult
@@ -74,6 +72,9 @@ def check(
 
 
 def _print(results: "list[CheckResult]") -> None:
+    from rich.console import Console
+    from rich.table import Table
+
     table = Table("check", "", "seen", "what to do")
     for result in results:
         table.add_row(result.name, f"[{COLOURS[result.grade]}]{result.grade}[/]", result.seen, result.to_do)
