@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -28,6 +29,7 @@ from aliquot.api.health import Conditions, Health
 from aliquot.api.held_open import HeldOpen
 from aliquot.api.limits import Limits
 from aliquot.api.looking import Looking
+from aliquot.api.media_types import EVENTS
 from aliquot.api.metrics.endpoint import MetricsEndpoint
 from aliquot.api.metrics.requests import METRICS_PATH, RequestCounts
 from aliquot.api.metrics.server_families import ServerFigures
@@ -48,6 +50,8 @@ from aliquot_schema.graphql.context import Accountant, Administrator, Historian,
 from aliquot_schema.graphql.schema import build_schema
 from aliquot_schema.server_views import ALONE, OrchestratorView
 
+NOT_COMPRESSED: Final = (EVENTS,)
+"""Of what the server answers; Starlette goes through its own long list for each request."""
 Lifespan = Callable[[Starlette], AbstractAsyncContextManager[None]]
 
 
@@ -157,7 +161,7 @@ def _middleware(deps: ApiDependencies, counts: RequestCounts) -> list[Middleware
         Middleware(Envelope, counts=counts),
         Middleware(Guard, hosts=deps.allowed_hosts, origins=deps.allowed_origins),
         Middleware(BodyLimit, body_bytes=deps.limits.body_bytes),
-        Middleware(GZipMiddleware, minimum_size=1024, compresslevel=1),
+        Middleware(GZipMiddleware, minimum_size=1024, compresslevel=1, exclude_content_types=NOT_COMPRESSED),
         Middleware(BodyPatience, body_s=deps.limits.body_s),
         Middleware(Looking, auth=deps.auth),
     ]

@@ -6,6 +6,7 @@ cookies. The Host header gives the first away, the Origin header the second.
 
 import logging
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -80,6 +81,7 @@ def _is_same(origin: str, host: str) -> bool:
         return False
 
 
+@lru_cache(maxsize=16)  # few are asked for but by who tries
 def _hostname(url: str) -> str | None:
     try:
         parts = urlsplit(url)

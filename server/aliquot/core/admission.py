@@ -28,6 +28,8 @@ SHELL: Final = "/bin/sh"
 GB: Final = 1_000_000_000
 """`gpu_memory_gb` counts in 10^9 bytes, as cards are sold."""
 BYTE_GB: Final = Decimal(1) / GB
+PRIORITIES: Final = {name: level for level in Priority for name in (str(level.value), level.name.lower())}
+"""By number and by name."""
 
 
 def spec_of(request: NewSession) -> SessionSpec:
@@ -149,8 +151,7 @@ def tags_of(pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
 
 def priority_of(text: str) -> Priority:
     """A priority by its name or its number."""
-    by_name = {str(level.value): level for level in Priority} | {level.name.lower(): level for level in Priority}
-    found = by_name.get(text.strip().lower())
+    found = PRIORITIES.get(text.strip().lower())
     if found is None:
         names = ", ".join(f"{level.name.lower()} ({level.value})" for level in Priority)
         raise InvalidRequest(f"priority: {text[:40]!r} is none of {names}", field="priority")

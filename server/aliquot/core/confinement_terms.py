@@ -72,6 +72,6 @@ def secrets_of(
 
 
 def _check_once(names: Sequence[str]) -> None:
-    twice = next((name for name, count in Counter(names).items() if count > 1), None)
-    if twice is not None:
+    if len(set(names)) < len(names):
+        twice = next(name for name, count in Counter(names).items() if count > 1)
         raise InvalidRequest(f"secrets: {twice} is given twice", field="secrets")

@@ -179,15 +179,17 @@ class Creation:
 
     async def _check(self, sessions: Sequence[Session], told: Told, *, vetting: Vetting | None) -> None:
         for session in sessions:
-            with telling(told, session):
+            try:
                 check_session(self._state, session)
+            except AliquotError as error:
+                raise told(error, session) from None
         if vetting is not None:
             await vetting.check(sessions, told=told)
         own = {session.id for session in sessions}
         for session in sessions:  # last, for what is recalled stays in memory for a while only
-            with telling(told, session):
-                for link in session.spec.depends_on:
-                    if link.session_id not in own and link.session_id not in self._state.sessions:
+            for link in session.spec.depends_on:
+                if link.session_id not in own and link.session_id not in self._state.sessions:
+                    with telling(told, session):
                         await self._recall(link.session_id)
 
     async def _recall(self, session_id: SessionId) -> None:

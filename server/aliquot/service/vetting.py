@@ -27,7 +27,8 @@ class Vetting:
         """
         asked: dict[tuple[UserId, tuple[SecretUse, ...]], Session] = {}
         for session in sessions:
-            asked.setdefault((session.owner, session.spec.secrets), session)
+            if session.spec.secrets:
+                asked.setdefault((session.owner, session.spec.secrets), session)
         for (owner, uses), session in asked.items():
             with telling(told, session):
                 await self._vault.check(owner, uses)
