@@ -5,9 +5,9 @@ export const CHANGES: Group = {
   examples: [
     {
       title: "priority",
-      query: `# How urgent a session is that has not ended.
+      query: `# How urgent a session is that has not ended. Operators alone may give more than normal.
 mutation Priority($id: ID!) {
-  update_session_priority(input: { id: $id, priority: high }) {
+  update_session_priority(input: { id: $id, priority: low }) {
     __typename
     ... on UpdateSessionPrioritySuccess { session { id priority queue_position } }
     ... on Error { code message }
