@@ -55,10 +55,10 @@ def test_every_command_that_ends_with_a_result_has_it() -> None:
 
 
 def test_a_database_is_looked_into(database: tuple[str, Path]) -> None:
-    counts = {"events": 0, "passes": 0, "unwritten": 0}
+    counts = {"events": 0, "passes": 0, "unwritten": 0, "holdings": 0}
     archives = {"files": 0, "rows": 0, "links": 0, "gone": 0}
     removed = {"passes": 0, "events": 0, "sessions": 0, "closed": 0}
-    assert _result("db", "check", *database) == {"faults": []}
+    assert _result("db", "check", *database) == {"faults": [], "holdings": 0}
     assert _result("audit", "verify", *database) == {"faults": [], **counts, "archives": archives}
     assert _result("db", "archive", *database) == {"removed": removed, "path": None}
 
@@ -70,7 +70,7 @@ def test_a_database_is_copied_and_moved(database: tuple[str, Path], tmp_path: Pa
     assert (exported["path"], exported["size_bytes"]) == (str(file), file.stat().st_size)
     assert exported["rows"] > 0
     imported = _result("db", "import", file, "--data-folder", tmp_path / "other")
-    assert imported == {"events": 0, "passes": 0, "unwritten": 0}
+    assert imported == {"events": 0, "passes": 0, "unwritten": 0, "holdings": 0}
 
 
 def test_what_a_running_server_is_copied_and_written_to_is_named(

@@ -118,3 +118,43 @@ async def test_tampering_is_found(place: Place) -> None:
         assert (await store.read(verified)).unwritten == 0
     finally:
         await store.close()
+
+
+CHANGED_HOLDINGS = (
+    ("UPDATE holdings SET owner = 'mallory' WHERE lease_id = {first}", "is not what the log says"),
+    ("UPDATE holdings SET from_us = from_us + 1 WHERE lease_id = {first}", "is not what the log says"),
+    ("UPDATE holdings SET ended_us = NULL WHERE lease_id = {first}", "is not what the log says"),
+    ("UPDATE holdings SET ended_event = ended_event + 1 WHERE lease_id = {first}", "is not what the log says"),
+    ("UPDATE holdings SET device_id = device_id || 'x' WHERE lease_id = {first}", "is not what the log says"),
+    ("DELETE FROM holdings WHERE lease_id = {first}", "is not what the log says"),
+    ("DELETE FROM holdings", "is not what the log says"),
+    ("UPDATE holdings SET pass_number = pass_number + 1 WHERE lease_id = {first}", "has not granted"),
+    ("UPDATE holdings SET granted_event = granted_event + 1 WHERE lease_id = {first}", "has not granted"),
+    ("UPDATE holdings SET lease_id = 'nobodys' WHERE lease_id = {first}", "has not granted nobodys"),
+    ("DELETE FROM marks", "has not granted"),
+    (
+        "UPDATE holdings SET preempted_by = 'mallory' WHERE preempted_by IS NOT NULL",
+        "asked to make room in another way",
+    ),
+    ("UPDATE holdings SET preempted_us = NULL", "asked to make room in another way"),
+)
+FIRST = "(SELECT lease_id FROM (SELECT min(lease_id) AS lease_id FROM holdings WHERE ended_us IS NOT NULL) AS one)"
+
+
+async def test_holdings_that_are_not_what_the_log_says_are_found(place: Place) -> None:
+    def tamper(connection: Connection) -> None:
+        for statement, words in CHANGED_HOLDINGS:
+            with connection.begin() as transaction:
+                connection.execute(text(statement.format(first=FIRST)))
+                with pytest.raises(ChainBroken, match=words):
+                    verified(connection)
+                transaction.rollback()
+
+    store = await written(place)
+    try:
+        await store.write(follow_all)
+        rows = await store.read(lambda c: c.execute(select(HOLDINGS)).all())
+        assert (await store.read(verified)).holdings == len(rows) > 20
+        await store.write(tamper)
+    finally:
+        await store.close()

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from aliquot.settings import Settings
     from aliquot.store.archive.verification import ArchivesVerified
     from aliquot.store.store import Database
+    from aliquot.store.verification import Verified
 
 ArchiveFolderOption = Annotated[
     Path | None, typer.Option("--archive-folder", help="Where its archives are, if not in the data folder.")
@@ -63,6 +64,11 @@ def verified_archives(seals: list["Row[Any]"], *, folder: Path) -> "ArchivesVeri
     from aliquot.store.archive.verification import verify_archives
 
     return verify_archives(seals, folder=folder)
+
+
+def whole(found: "Verified") -> str:
+    """What was found to be whole, in one line."""
+    return f"whole: {found.events} events, {found.passes} passes of the ledger, {found.holdings} holdings"
 
 
 def words_of(found: "ArchivesVerified") -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 import typer
 
-from aliquot.cli.archives import ArchiveFolderOption, archive_path, seals_of, verified_archives, words_of
+from aliquot.cli.archives import ArchiveFolderOption, archive_path, seals_of, verified_archives, whole, words_of
 from aliquot.cli.connection.options import AsJson
 from aliquot.cli.connection.printing import print_json
 from aliquot.cli.stopped_server import DatabaseUrl, Folder, telling, with_database
@@ -107,7 +107,7 @@ def verify(
     archive_folder: ArchiveFolderOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check the hash chains of the event log and of the decision ledger, archives included.
+    """Check the hash chains of the event log and of the decision ledger, archives included, and who held what.
 
     The exit code is 1 when one is broken.
     """
@@ -144,7 +144,7 @@ def _fail(faults: Sequence[str], *, as_json: bool) -> NoReturn:
 
 
 def _tell_whole(found: "Verified", archives: "ArchivesVerified") -> None:
-    print(f"whole: {found.events} events, {found.passes} passes of the ledger")
+    print(whole(found))
     if told := words_of(archives):
         print(f"whole: {told}")
     if found.unwritten:

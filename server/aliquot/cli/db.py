@@ -16,6 +16,7 @@ from aliquot.cli.archives import (
     seals_of,
     settings_of,
     verified_archives,
+    whole,
 )
 from aliquot.cli.connection.asking import connected
 from aliquot.cli.connection.options import AsJson, AtServer, InCluster, TokenFile
@@ -26,6 +27,7 @@ from aliquot.cli.unix_account import noted, own_hand
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Row
 
+    from aliquot.store.checking import Checked
     from aliquot.store.store import Database
 
 db: Final = typer.Typer(no_args_is_help=True, help="Upgrade, check, copy and move the database.")
@@ -53,14 +55,17 @@ def check(
 
     The exit code is 1 if not.
     """
-    found, seals = with_database(_checked, data_folder=data_folder, database=database)
+    checked, seals = with_database(_checked, data_folder=data_folder, database=database)
+    found = checked.faults
     if not found:
         with telling():
             folder = archive_path(data_folder=data_folder, archive_folder=archive_folder)
             found = list(verified_archives(seals, folder=folder).faults)
-    print_result({"faults": found}, words="\n".join(found) or "whole", as_json=as_json)
+    print_result({"faults": found, "holdings": checked.holdings}, words="\n".join(found) or "whole", as_json=as_json)
     if found:
         raise typer.Exit(1)
+    if not as_json:
+        print(f"{checked.holdings} holdings are what the log says", file=sys.stderr)
 
 
 @db.command("archive")
@@ -138,7 +143,7 @@ def import_(file: File, data_folder: Folder = None, database: DatabaseUrl = None
     except ChainBroken as broken:
         print(f"nothing was imported, for it is not whole: {broken}", file=sys.stderr)
         raise typer.Exit(1) from None
-    words = f"whole: {found.events} events, {found.passes} passes of the ledger"
+    words = whole(found)
     print_result(found, words=words, as_json=as_json)
 
 
@@ -186,10 +191,10 @@ def forget_secrets(
     print_result({"secrets": count}, words=words, as_json=as_json)
 
 
-async def _checked(opened: "Database") -> tuple[list[str], list["Row[Any]"]]:
-    from aliquot.store.checking import faults
+async def _checked(opened: "Database") -> tuple["Checked", list["Row[Any]"]]:
+    from aliquot.store.checking import checked
 
-    return await opened.read(faults), await seals_of(opened)
+    return await opened.read(checked), await seals_of(opened)
 
 
 async def _upgraded(opened: "Database") -> None:

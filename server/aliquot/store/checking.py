@@ -1,6 +1,7 @@
 """Checking: whether a database is whole, and its tables say what its log says."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, Final
 
 from sqlalchemy import Connection, and_, exists, func, select, text
@@ -15,18 +16,33 @@ SHOWN_MAX: Final = 20
 """Differences told of each table."""
 
 
-def faults(connection: Connection) -> list[str]:
-    """What is wrong, in words; nothing is changed."""
-    found = list(_damage(connection))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """What was found; nothing is changed."""
+
+    faults: list[str]
+    """What is wrong, in words."""
+    holdings: int = 0
+    """How many are as the log says, see `Verified`."""
+
+
+def checked(connection: Connection) -> Checked:
+    """Check all of it, as far as the file can be read."""
+    found, holdings = list(_damage(connection)), 0
     if found:
-        return found
+        return Checked(faults=found)
     try:
-        verified(connection)
+        holdings = verified(connection).holdings
     except ChainBroken as broken:
         found.append(str(broken))
     for mapping in MAPPINGS.values():
         found += list(_differences(connection, mapping))[:SHOWN_MAX]
-    return found
+    return Checked(faults=found, holdings=holdings)
+
+
+def faults(connection: Connection) -> list[str]:
+    """What is wrong, in words."""
+    return checked(connection).faults
 
 
 def _damage(connection: Connection) -> Iterator[str]:

@@ -1,19 +1,19 @@
 """Following: leases of the event log into the table of holdings, behind the log's back."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, Final
 
 from sqlalchemy import Connection, bindparam, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
+from aliquot.store.audit.holding_rows import end_of, rows_of
 from aliquot.store.audit.tables import HOLDINGS, MARKS
 from aliquot.store.mapping import LEASE, SESSION
 from aliquot.store.runner import Runner
 from aliquot.store.stopping import PREEMPTING
 from aliquot.store.tables import COUNTER, EVENTS
 from aliquot_schema.events import Entity
-from aliquot_schema.leases import Lease
 from aliquot_schema.sessions import Session
 
 MARK: Final = "holdings"
@@ -83,11 +83,11 @@ def _take_in(connection: Connection, rows: Sequence[Any]) -> None:
         lease = LEASE.from_payload(row.payload)
         ended_event = None if lease.released_us is None else row.number
         if lease.version == 1:
-            granted[lease.id] = list(_holdings(lease, event=row.number, pass_number=row.pass_number))
+            granted[lease.id] = list(rows_of(lease, event=row.number, pass_number=row.pass_number))
         for holding in granted.get(lease.id, ()):
-            holding |= _end(lease, event=ended_event)
+            holding |= end_of(lease, event=ended_event)
         if lease.id not in granted:
-            end = _end(lease, event=ended_event)
+            end = end_of(lease, event=ended_event)
             changed[lease.id] = {
                 "of_lease": lease.id,
                 "until": end["until_us"],
@@ -116,30 +116,3 @@ def _preempt(connection: Connection, session: Session, *, pass_number: int | Non
             preempted_pass=pass_number,
         )
     )
-
-
-def _holdings(lease: Lease, *, event: int, pass_number: int | None) -> Iterator[dict[str, Any]]:
-    for slot, amounts in lease.spec.items():
-        for device_id, amount in amounts.items():
-            yield {
-                "lease_id": lease.id,
-                "device_id": device_id,
-                "slot": slot,
-                "kind": lease.kind.value,
-                "agent_id": lease.agent_id,
-                "session_id": lease.session_id,
-                "owner": lease.owner,
-                "amount": amount,
-                "from_us": lease.granted_us,
-                "pass_number": pass_number,
-                "granted_event": event,
-            }
-
-
-def _end(lease: Lease, *, event: int | None) -> dict[str, Any]:
-    return {
-        "until_us": lease.until_us,
-        "ended_us": lease.released_us,
-        "evidence": None if lease.evidence is None else lease.evidence.value,
-        "ended_event": event,
-    }
