@@ -81,6 +81,7 @@ async def test_a_frozen_leader_is_replaced_and_follows_when_it_wakes_up(database
         assert (await on.until_state(job, "failed", at=old))["exit_code"] == 3
         assert on.runs("a") == 1
         await _runs_at_both(on)
+        await on.until_measured(old)  # it has no agents any more: the one that leads tells it
 
 
 async def test_a_leader_that_is_cut_off_from_the_database_is_replaced(

@@ -1,17 +1,26 @@
 """What devices measure is known to every server: the one that leads tells it, the others hear it."""
 
-from contextlib import aclosing
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
+from aliquot.clock import SystemClock
 from aliquot.service.leadership.relaying.hearing import STALE_S, Hearing
 from aliquot.service.leadership.relaying.ports import Told
 from aliquot.service.leadership.relaying.sheet import Sheet, sheet_of
 from aliquot.service.leadership.relaying.telling import KEEP_S, Telling
 from aliquot.service.ports import StoreUnavailable
 from aliquot.service.state import State
+from aliquot.store.history.places import place_of
+from aliquot.store.history.store import HistoryPlan, KeptHistory
+from aliquot.store.history.tiers import Kept
 from aliquot_schema.devices import DeviceReading
+from aliquot_schema.history_views import HistoryView
 from aliquot_schema.ids import AgentId, DeviceId, NodeId
 from aliquot_schema.live_views import DeviceUpdateView
 from aliquot_schema.states import AgentState
@@ -88,6 +97,30 @@ async def test_after_a_take_over_it_is_told_by_the_new_leader_alone(database_url
         await new.until(lambda: A in new.cases.state.reachable)
         new.executors[-1].measures(A, measured(fake, 20.0))
         await third.until(lambda: shown(third) == [20.0])
+
+
+async def test_a_follower_says_that_history_of_the_last_minutes_may_be_with_the_leader(
+    database_url: str, tmp_path: Path
+) -> None:
+    fake = agent("a", devices=1)
+    async with servers_on(database_url, [fake]) as servers, AsyncExitStack() as stack:
+        leader, follower = servers.all
+        kept = [await stack.enter_async_context(_history_of(server, database_url, tmp_path)) for server in servers.all]
+        await leader.until(lambda: A in leader.cases.state.reachable)
+        leader.executors[-1].measures(A, measured(fake, 10.0))
+        async with asyncio.timeout(60):
+            while not (told := await _asked(leader)).series:  # noqa: ASYNC110 # no event tells of it
+                await asyncio.sleep(0.01)
+        assert told.warning is None
+        await follower.until(lambda: A in follower.cases.state.agents)
+        unwritten = await _asked(follower)
+        assert unwritten.series == ()
+        assert unwritten.warning is not None
+        assert "this server follows: what was measured in the last 5 minutes" in unwritten.warning
+        await kept[0].flush()
+        assert {one.metric for one in (await _asked(follower)).series} >= {"utilization", "temperature"}
+        past = await _asked(follower, until=datetime(2026, 1, 1, tzinfo=UTC))
+        assert past.warning is None
 
 
 class OneSheet:
@@ -223,6 +256,24 @@ async def test_an_agent_that_left_is_not_told_of(known: State, fake: FakeAgent) 
     readings = {(A, reading.device_id): reading for reading in measured(fake, 10.0)}
     gone = replace(known.agents[A], state=AgentState.LEFT)
     assert sheet_of([gone], readings, blocked={}).lines == ()
+
+
+@asynccontextmanager
+async def _history_of(server: OneServer, url: str, folder: Path) -> AsyncIterator[KeptHistory]:
+    now_us = SystemClock().now_us
+    place = place_of(url, data_folder=folder, now_us=now_us)
+    store = KeptHistory(HistoryPlan(make_database=place, kept=Kept(), interval_s=0.5, now_us=now_us, wall_us=now_us))
+    await store.open()
+    server.cases.history.keep(store)
+    try:
+        yield store
+    finally:
+        server.cases.history.keep(None)
+        await store.close()
+
+
+async def _asked(server: OneServer, *, until: datetime | None = None) -> HistoryView:
+    return await server.cases.history.device_history(CALLER, A, device_ids=None, since=None, until=until, points=10)
 
 
 def _devices(update: DeviceUpdateView) -> list[DeviceView]:

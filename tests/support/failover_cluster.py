@@ -22,6 +22,8 @@ STANDING: Final = (
     "{ orchestrator { role address leader_address epoch } agents(first: 9) { edges { node { id state } } } }"
 )
 
+MEASURED: Final = "{ agents(first: 9) { edges { node { devices { kind utilization_pct } } } } }"
+
 
 @dataclass(slots=True, kw_only=True)
 class FailoverCluster:
@@ -67,6 +69,16 @@ class FailoverCluster:
     async def until_joined(self, server: OwnServer) -> None:
         """Wait until all agents are alive in a server's eyes."""
         await self.until_standing(server, agents={agent.id: "alive" for agent in self.agents})
+
+    async def until_measured(self, server: OwnServer) -> None:
+        """Wait until a server shows how busy each GPU of each agent is."""
+
+        async def look() -> bool:
+            edges = (await self.client(server).execute(MEASURED))["agents"]["edges"]
+            gpus = [device for edge in edges for device in edge["node"]["devices"] if device["kind"] == "cuda"]
+            return bool(gpus) and all(gpu["utilization_pct"] is not None for gpu in gpus)
+
+        await until(look)
 
     async def submit(self, shell: str, *, key: str, first: int = 0) -> str:
         """Submit a session of one GPU as a client does that wants it done: the same key, at one server after another,

@@ -78,7 +78,7 @@ class UseCases:
             clock=clock,
         )
         self.queries = Queries(state=state, store=store, feed=self.feed, previews=self.previews, clock=clock)
-        self.history = History(state=state, queries=self.queries, clock=clock)
+        self.history = History(state=state, queries=self.queries, clock=clock, leads=lambda: self.journal.leads)
         self.sessions = Sessions(state=state, journal=self.journal, creation=creation, store=store, clock=clock)
         self.administration = Administration(state=state, journal=self.journal, clock=clock)
         self.accounts = Accounts(state=state, journal=self.journal, clock=clock, ids=ids)

@@ -1,14 +1,14 @@
 """History, as people ask for it. Any server can be asked."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Final
 
 from aliquot.core.allocation.occupancy import budget_cost
 from aliquot.service.history.asked import SPAN_US, USAGE_SPAN_US, grid_of, span_of, usage_grid_of
 from aliquot.service.history.course import course_of, while_held
-from aliquot.service.history.grids import Curves, Grid
+from aliquot.service.history.grids import SECOND_US, Curves, Grid
 from aliquot.service.history.held import Held, HeldBook
 from aliquot.service.history.loads import weigh_all
 from aliquot.service.history.measures import WHOLE, Kind
@@ -29,6 +29,8 @@ from aliquot_schema.privacy import Sight
 from aliquot_schema.requests import Caller
 from aliquot_schema.slots import MILLI
 
+UNWRITTEN_S_MAX: Final = 300
+"""For so long at most what was measured is in the memory of the server that leads, and nowhere else."""
 USAGE_AT_ONCE_MAX: Final = 8
 """Questions of usage: one is answered, and holds up to 200,000 grants in memory meanwhile; the others wait."""
 
@@ -36,7 +38,10 @@ USAGE_AT_ONCE_MAX: Final = 8
 class History:
     """Measurements come from their store, which may be missing; usage from the record of what was held."""
 
-    def __init__(self, *, state: State, queries: Queries, clock: Clock) -> None:
+    def __init__(
+        self, *, state: State, queries: Queries, clock: Clock, leads: Callable[[], bool] = lambda: True
+    ) -> None:
+        self._leads = leads
         self._state = state
         self._queries = queries
         self._clock = clock
@@ -92,7 +97,7 @@ class History:
         grid = self._grid(since, until, points=points)
         wanted = None if device_ids is None else frozenset(device_ids)
         found = await self._stored().gathered(Kind.DEVICES, agent_id, grid, devices=wanted)
-        return history_view(grid, await asyncio.to_thread(_listed, agent_id, found), warning=self.fault)
+        return history_view(grid, await asyncio.to_thread(_listed, agent_id, found), warning=self._missing(grid))
 
     async def queue_history(
         self, caller: Caller, *, since: datetime | None, until: datetime | None, points: int
@@ -101,7 +106,7 @@ class History:
         grid = self._grid(since, until, points=points, least_s=2 * QUEUE_EVERY_S)
         found = await self._stored().gathered(Kind.QUEUE, "", grid)
         series = queue_series(found[WHOLE]) if WHOLE in found else iter(())
-        return history_view(grid, series, warning=self.fault)
+        return history_view(grid, series, warning=self._missing(grid))
 
     async def session_history(self, caller: Caller, session_id: str, *, points: int) -> HistoryView:
         """See `Historian`."""
@@ -120,7 +125,7 @@ class History:
             wanted = frozenset(one.device_id for one in own)
             found = await self._stored().gathered(Kind.DEVICES, agent_id, grid, devices=wanted)
             series += await asyncio.to_thread(_listed, agent_id, while_held(found, own, grid=grid))
-        return history_view(grid, series, warning=self.fault)
+        return history_view(grid, series, warning=self._missing(grid))
 
     async def usage_history(
         self, caller: Caller, *, by: UsageBy, since: datetime | None, until: datetime | None, step: float | None
@@ -130,6 +135,16 @@ class History:
         grid = usage_grid_of(span_of(since, until, now_us=now_us, usual_us=USAGE_SPAN_US), step=step)
         async with self._usage_turns.one():
             return await self._usage(grid, by, until_us=min(grid.end_us, now_us))
+
+    def _missing(self, grid: Grid) -> str | None:
+        """Why something may be missing."""
+        if self._leads() or grid.end_us < self._clock.now_us() - UNWRITTEN_S_MAX * SECOND_US:
+            return self.fault
+        words = (
+            f"this server follows: what was measured in the last {UNWRITTEN_S_MAX // 60} minutes may be known to the "
+            "server that leads alone"
+        )
+        return words if self.fault is None else f"{self.fault}; {words}"
 
     async def _usage(self, grid: Grid, by: UsageBy, *, until_us: int) -> UsageHistoryView:
         sums = UsageSums(grid, key=lambda held: held.owner if by is UsageBy.USER else held.project, share=self._share)
