@@ -247,6 +247,21 @@ async def test_who_holds_a_device_that_is_gone_waits_for_another_one() -> None:
         assert on.state.findings == {}
 
 
+async def test_a_device_that_another_agent_of_the_node_was_given_is_not_gone() -> None:
+    async with stage([agent("a", devices=1, node="n"), agent("b", devices=1, node="n")]) as on:
+        session_id, kernel_id = await running(on)
+        (there,) = (known for known in (A, AgentId("b")) if known != on.state.kernels[kernel_id].agent_id)
+        held = {device.id for device in on.state.agents[there].devices}
+        on.executor.changes(on.state.kernels[kernel_id].agent_id, ())
+        await on.settle()
+        reaper = reaper_of(on)
+        for _ in range(2):
+            await reaper.run_once()
+        assert held == {DeviceId("n-gpu-0")}
+        assert on.state.findings == {}
+        assert on.session(session_id).state is S.RUNNING
+
+
 async def test_who_holds_a_broken_device_stays_while_nothing_could_start_elsewhere() -> None:
     async with stage([agent("a", devices=2)]) as on:
         session_id, kernel_id = await running(on)

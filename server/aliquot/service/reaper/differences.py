@@ -6,9 +6,10 @@ from typing import Final
 
 from aliquot.service.reconcile import ALIVE, NOT_CLAIMED
 from aliquot.service.state import State
+from aliquot_schema.agents import Agent
 from aliquot_schema.devices import DeviceHealth, ResourceSpec
 from aliquot_schema.findings import Discrepancy
-from aliquot_schema.ids import AgentId, KernelId, LeaseId, SessionId
+from aliquot_schema.ids import AgentId, DeviceId, KernelId, LeaseId, SessionId
 from aliquot_schema.launching import Inventory, KernelPhase, KernelReport, SpecOnDisk
 from aliquot_schema.leases import Kernel
 from aliquot_schema.sessions import Session
@@ -140,11 +141,20 @@ def _of_devices(state: State, inventory: Inventory) -> Iterator[Difference]:
     told = {device.id: device for device in agent.devices}
     for known in state.agents[agent.id].devices if agent.id in state.agents else ():
         health = told[known.id].health if known.id in told else DeviceHealth.GONE
+        if health is DeviceHealth.GONE and _has_another(state, agent, known.id):
+            continue
         if health in _HEALTH and held.get(known.id):
             sessions = holders.get(known.id, ())
             names = ", ".join(sessions) or "a lease of no session"
             words = f"it is {health}, and held by {names}"
             yield replace(_difference(_HEALTH[health], agent.id, known.id, words), holders=sessions)
+
+
+def _has_another(state: State, agent: Agent, device_id: DeviceId) -> bool:
+    """Whether another agent on the node has a device: the node was divided anew."""
+    others = (other for other in state.agents.values() if other.node_id == agent.node_id and other.id != agent.id)
+    devices = (device for other in others for device in other.devices)
+    return any(device.id == device_id and device.health is not DeviceHealth.GONE for device in devices)
 
 
 def _difference(kind: Discrepancy, agent_id: AgentId, subject: str, evidence: str) -> Difference:
