@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+import asyncpg
 import pytest
 
 from aliquot.clock import SystemClock
@@ -97,6 +98,25 @@ async def test_after_a_take_over_it_is_told_by_the_new_leader_alone(database_url
         await new.until(lambda: A in new.cases.state.reachable)
         new.executors[-1].measures(A, measured(fake, 20.0))
         await third.until(lambda: shown(third) == [20.0])
+
+
+async def test_a_sheet_that_cannot_be_read_costs_nothing_but_its_numbers(
+    database_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    fake = agent("a", devices=1)
+    async with servers_on(database_url, [fake]) as servers:
+        leader, follower = servers.all
+        await leader.until(lambda: A in leader.cases.state.reachable)
+        leader.executors[-1].measures(A, measured(fake, 10.0))
+        await follower.until(lambda: shown(follower) == [10.0])
+        connection = await asyncpg.connect(database_url)
+        try:
+            await connection.execute("UPDATE readings SET number = number + 1000, body = 'no sheet'")
+        finally:
+            await connection.close()
+        await follower.until(lambda: "what devices measure cannot be told to, or heard from" in caplog.text)
+        leader.executors[-1].measures(A, measured(fake, 20.0))
+        await follower.until(lambda: shown(follower) == [20.0])
 
 
 async def test_a_follower_says_that_history_of_the_last_minutes_may_be_with_the_leader(

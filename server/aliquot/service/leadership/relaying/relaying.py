@@ -28,21 +28,24 @@ class Relaying:
         self._state, self._journal, self._clock = cases.state, cases.journal, cases.clock
         self._telling = Telling(state=cases.state, relay=relay, clock=cases.clock)
         self._hearing = Hearing(state=cases.state, relay=relay, clock=cases.clock, leads=lambda: cases.journal.leads)
+        self._has_failed = False
 
     async def run(self) -> None:
-        """Go on for ever; without the database readings are not known elsewhere, and nothing else is touched."""
+        """Go on for ever: whatever fails here costs nothing but the numbers."""
         while True:
-            pause_s = await self._run_once()
+            try:
+                await (self._telling.run_once(self._journal.epoch) if self._journal.leads else self._hearing.run_once())
+                self._has_failed = False
+            except StoreUnavailable as error:
+                log.debug("the other servers are not told what devices measure: %s", error)
+            except Exception:
+                if not self._has_failed:
+                    log.exception("what devices measure cannot be told to, or heard from, other servers now")
+                self._has_failed = True
             raise_if_canceled()
-            await self._clock.sleep(pause_s)
+            await self._clock.sleep(self._pause_s())
 
-    async def _run_once(self) -> float:
-        """Returns how long to wait."""
+    def _pause_s(self) -> float:
         if not self._journal.leads:
-            await self._hearing.run_once()
             return HEAR_S
-        try:
-            await self._telling.run_once(self._journal.epoch)
-        except StoreUnavailable as error:
-            log.debug("the other servers are not told what devices measure: %s", error)
         return min(max(TELL_S, len(self._state.readings) / DEVICES_PER_S), TELL_S_MAX)
