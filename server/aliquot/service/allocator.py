@@ -40,7 +40,7 @@ IDLE_RESTS: Final = 4
 """After a pass that placed nobody, while others wait, the server is left to those who submit for so many times as long
 as it took, but for not longer than `IDLE_REST_S_MAX`, and no longer than until something else happens; and for as long
 as it took in any case."""
-IDLE_REST_S_MAX: Final = 0.05
+IDLE_REST_S_MAX: Final = 0.2
 SUBMITTED: Final = "session.queued"
 WAKING: Final = frozenset(
     {
