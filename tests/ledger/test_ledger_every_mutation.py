@@ -1,11 +1,17 @@
 """Every mutation leaves an event with who did it and in which request, and with what was before and is after."""
 
+import os
+import pwd
+import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from typer.testing import CliRunner
 
+from aliquot.cli import main
 from authorisation_queries import operation, root_fields
 from ledger_mutations import AGENT, CALLS, ELSEWHERE, KEY, SESSION, Call
 from rest_server import rest_server
@@ -17,9 +23,14 @@ NEWEST = """{ sessions(first: 1) { edges { node { id } } } api_keys(user: "ada")
 
 
 @pytest.fixture(scope="module")
-def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The server's."""
+    return tmp_path_factory.mktemp("data")
+
+
+@pytest.fixture(scope="module")
+def asked(folder: Path) -> Iterator[httpx.Client]:
     """A server of its own: every mutation is called on it."""
-    folder = tmp_path_factory.mktemp("data")
     settings = folder / "aliquot.toml"
     settings.write_text(RECEIVER)
     with rest_server(folder / "data", settings={"ALIQUOT_CONFIG": str(settings)}) as server, server.client() as client:
@@ -69,3 +80,15 @@ def test_it_leaves_an_event(asked: httpx.Client, call: Call) -> None:
     assert event["at"]
     assert event["fields"], "before and after"
     assert "hush" not in str(mine)
+
+
+def test_an_agents_key_that_is_made_beside_a_running_server_is_told_by_it(asked: httpx.Client, folder: Path) -> None:
+    made = CliRunner().invoke(main, ["agent", "key", "create", "node-1", "--data-folder", str(folder / "data")])
+    assert made.exit_code == 0, made.output
+    query = '{ audit(filter: { kind: "action.agent_key_created" }) { edges { node { actor entity_id } } } }'
+    deadline = time.monotonic() + 120
+    while not (edges := answer(asked, query)[0]["audit"]["edges"]):
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    actor = f"unix:{pwd.getpwuid(os.getuid()).pw_name}"
+    assert [edge["node"] for edge in edges] == [{"actor": actor, "entity_id": "agent_key/node-1"}]
