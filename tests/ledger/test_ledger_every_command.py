@@ -1,6 +1,7 @@
 """Every command that works on a database, or on agents' keys, without asking a server: it changes nothing but what is
 made of the log, or leaves an event with the Unix account that used it."""
 
+import asyncio
 import inspect
 import json
 import os
@@ -71,18 +72,28 @@ def test_every_command_that_opens_what_a_server_keeps_is_named() -> None:
     assert opening == {*LEAVE, *KEYS, *MOVES, *READ}
 
 
-@pytest.fixture
-async def folder(anyio_backend: str, tmp_path: Path) -> Path:
-    """A data folder in which something happened."""
-    found = tmp_path / "data"
-    store = Place("", found).store()
+async def happen(folder: Path) -> None:
+    store = Place("", folder).store()
     await store.open()
     assert isinstance(store, DatabaseStore)
     await store.commit(batch(session()))
-    secrets = DatabaseSecrets(store, keys=SecretKeys(found / SECRETS_KEY_FILE))
+    secrets = DatabaseSecrets(store, keys=SecretKeys(folder / SECRETS_KEY_FILE))
     await secrets.put(UserId("ann"), "token", "hush", now_us=1)
     await store.close()
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data folder in which something happened."""
+    found = tmp_path_factory.mktemp("data")
+    asyncio.run(happen(found))
     return found
+
+
+@pytest.fixture
+def folder(prepared: Path, tmp_path: Path) -> Path:
+    """One's own copy."""
+    return Path(shutil.copytree(prepared, tmp_path / "data"))
 
 
 def aliquot(path: str, *arguments: object, folder: Path) -> Result:
@@ -103,7 +114,6 @@ def actions(folder: Path) -> list[dict[str, Any]]:
     return told
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("path", sorted(LEAVE))
 def test_it_leaves_an_event(folder: Path, tmp_path: Path, path: str) -> None:
     kind, arguments = LEAVE[path]
@@ -117,13 +127,11 @@ def test_it_leaves_an_event(folder: Path, tmp_path: Path, path: str) -> None:
     assert aliquot("db check", folder=folder).exit_code == 0
 
 
-@pytest.mark.anyio
 def test_what_breaks_off_has_left_its_event(folder: Path, tmp_path: Path) -> None:
     assert aliquot("db export", tmp_path / "nowhere" / "new", folder=folder).exit_code == 2
     assert [told["kind"] for told in actions(folder)] == ["action.database_exported"]
 
 
-@pytest.mark.anyio
 def test_an_import_is_told_of_after_what_was_imported(folder: Path, tmp_path: Path) -> None:
     file = tmp_path / "new"
     assert aliquot("db export", file, folder=folder).exit_code == 0
@@ -136,7 +144,6 @@ def test_an_import_is_told_of_after_what_was_imported(folder: Path, tmp_path: Pa
     assert aliquot("db check", folder=other).exit_code == 0
 
 
-@pytest.mark.anyio
 def test_agents_keys_are_told_of_by_their_file(folder: Path) -> None:
     keys = KeyFile(folder / "server" / KEY_FILE)
     for path, what in KEYS.items():
@@ -148,7 +155,6 @@ def test_agents_keys_are_told_of_by_their_file(folder: Path) -> None:
         assert tables(folder) == before
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("path", sorted(READ))
 def test_looking_changes_nothing(folder: Path, tmp_path: Path, path: str) -> None:
     shutil.copytree(folder / "server", tmp_path / "kept" / "server")
