@@ -1,30 +1,23 @@
 """The reaper: what does not agree is seen twice, told with its evidence, repaired, and seen to be gone."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
 
 from aliquot.service.administration import Administration
-from aliquot.service.reaper.reaper import Reaper
-from aliquot.service.state import State
-from aliquot_schema.devices import DeviceHealth, DeviceProcess, DeviceReading
 from aliquot_schema.findings import Discrepancy as D
-from aliquot_schema.ids import AgentId, DeviceId, KernelId, LeaseId, SessionId
-from aliquot_schema.launching import Inventory, KernelPhase, KernelReport, LaunchOrder, ReadingsTaken, SpecOnDisk
+from aliquot_schema.ids import AgentId, KernelId
+from aliquot_schema.launching import Inventory, KernelPhase, KernelReport, LaunchOrder, SpecOnDisk
 from aliquot_schema.leases import EndEvidence
-from aliquot_schema.sessions import PreemptionCause
 from aliquot_schema.states import KernelState
 from aliquot_schema.states import SessionState as S
 from service_bench import agent
 from service_fakes import FakeAgent
-from service_stage import CALLER, Stage, stage
+from service_reaping import GPU, A, kinds, reaper_of, running
+from service_stage import CALLER, stage
 
 pytestmark = pytest.mark.anyio
-
-A = AgentId("a")
-GPU = DeviceId("a-gpu-0")
 
 
 @dataclass
@@ -35,22 +28,6 @@ class Specs(FakeAgent):
 
     def inventory(self) -> Inventory:
         return replace(super().inventory(), specs=self.specs)
-
-
-def reaper_of(on: Stage, *, respects: bool = True) -> Reaper:
-    return Reaper(on, executor=on.executor, dispatch=on.dispatch, grace_ms=100, respect_external=respects)
-
-
-async def running(on: Stage, **asked: object) -> tuple[SessionId, KernelId]:
-    session_id = await on.submit(**asked)
-    await on.advance()
-    assert on.session(session_id).state is S.RUNNING
-    return session_id, KernelId(f"{session_id}.1.0")
-
-
-def kinds(state: State) -> list[D]:
-    """Of what stands."""
-    return sorted(finding.kind for finding in state.findings.values())
 
 
 def tombstone(kernel_id: KernelId) -> KernelReport:
@@ -200,117 +177,6 @@ async def test_spec_files_are_held_against_leases(specs: object, kind: D | None)
         assert fake.stopped == (["ses_old.1.0"] if kind is D.SPEC_WITHOUT_LEASE else [])
 
 
-async def breaks(on: Stage, device: DeviceId, health: str) -> None:
-    """The agent tells of a device that it is so from now on."""
-    found = on.executor.agents[A].devices
-    sick = tuple(
-        replace(known, health=DeviceHealth.UNHEALTHY) if known.id == device else known
-        for known in found
-        if known.id != device or health != "gone"
-    )
-    on.executor.changes(A, sick)
-    await on.settle()
-
-
-@pytest.mark.parametrize(("health", "kind"), [("gone", D.DEVICE_GONE), ("unhealthy", D.DEVICE_UNHEALTHY)])
-async def test_a_broken_device_that_is_held_is_told_of(health: str, kind: D) -> None:
-    async with stage([agent("a", devices=1)]) as on:
-        session_id, _ = await running(on)
-        await breaks(on, GPU, health)
-        reaper = reaper_of(on)
-        for _ in range(2):
-            await reaper.run_once()
-        (finding,) = on.state.findings.values()
-        assert (finding.kind, finding.subject, finding.repair is None) == (kind, GPU, health == "unhealthy")
-        assert finding.evidence == f"it is {health}, and held by {session_id}"
-
-
-async def test_who_holds_a_device_that_is_gone_waits_for_another_one() -> None:
-    async with stage([agent("a", devices=2)]) as on:
-        session_id, kernel_id = await running(on)
-        (held,) = (device for amounts in on.state.leases[LeaseId(kernel_id)].spec.values() for device in amounts)
-        await breaks(on, held, "gone")
-        reaper = reaper_of(on)
-        await reaper.run_once()
-        assert on.session(session_id).state is S.RUNNING
-        await reaper.run_once()
-        receipt = on.session(session_id).preemption
-        assert receipt is not None
-        assert (receipt.cause, receipt.by_user) == (PreemptionCause.DEVICE, "system:reaper")
-        assert on.executor.agents[A].stopped == [kernel_id]
-        on.executor.ends(kernel_id, code=None, signal=15)
-        await on.settle()
-        await on.advance()
-        session = on.session(session_id)
-        assert (session.state, session.attempt, session.failure) == (S.RUNNING, 2, None)
-        await reaper.run_once()
-        assert on.state.findings == {}
-
-
-async def test_a_device_that_another_agent_of_the_node_was_given_is_not_gone() -> None:
-    async with stage([agent("a", devices=1, node="n"), agent("b", devices=1, node="n")]) as on:
-        session_id, kernel_id = await running(on)
-        (there,) = (known for known in (A, AgentId("b")) if known != on.state.kernels[kernel_id].agent_id)
-        held = {device.id for device in on.state.agents[there].devices}
-        on.executor.changes(on.state.kernels[kernel_id].agent_id, ())
-        await on.settle()
-        reaper = reaper_of(on)
-        for _ in range(2):
-            await reaper.run_once()
-        assert held == {DeviceId("n-gpu-0")}
-        assert on.state.findings == {}
-        assert on.session(session_id).state is S.RUNNING
-
-
-async def test_who_holds_a_broken_device_stays_while_nothing_could_start_elsewhere() -> None:
-    async with stage([agent("a", devices=2)]) as on:
-        session_id, kernel_id = await running(on)
-        (held,) = (device for amounts in on.state.leases[LeaseId(kernel_id)].spec.values() for device in amounts)
-        admin = Administration(state=on.state, journal=on.journal, clock=on.clock)
-        await admin.stop_orchestrator(CALLER, None)
-        await breaks(on, held, "gone")
-        reaper = reaper_of(on)
-        for _ in range(2):
-            await reaper.run_once()
-        assert on.session(session_id).state is S.RUNNING
-
-
-async def test_a_device_that_somebody_else_uses_is_not_given_away() -> None:
-    async with stage([agent("a", devices=1)]) as on:
-        reaper = reaper_of(on)
-        await hear(on, pids=(4711,))
-        await reaper.run_once()
-        await reaper.run_once()
-        (finding,) = on.state.findings.values()
-        assert (finding.kind, finding.subject) == (D.EXTERNAL_PROCESS, GPU)
-        assert finding.evidence == "processes 4711 (1024 bytes)"
-        waiting = await on.submit()
-        await on.advance()
-        assert on.session(waiting).state is S.QUEUED
-        await hear(on, pids=())
-        await reaper.run_once()
-        assert on.state.findings == {}
-        await on.advance()
-        assert on.session(waiting).state is S.RUNNING
-
-
-async def test_where_others_are_not_respected_they_are_told_of_all_the_same() -> None:
-    async with stage([agent("a", devices=1)]) as on:
-        reaper = reaper_of(on, respects=False)
-        await hear(on, pids=(4711,))
-        for _ in range(2):
-            await reaper.run_once()
-        assert kinds(on.state) == [D.EXTERNAL_PROCESS]
-        await running(on)
-
-
-async def test_processes_on_a_device_that_somebody_holds_are_his() -> None:
-    async with stage([agent("a", devices=1)]) as on:
-        await running(on)
-        await hear(on, pids=(4711,))
-        assert await reaper_of(on).run_once() == 0
-
-
 async def test_what_changes_while_an_agent_is_asked_says_nothing() -> None:
     async with stage([agent("a", devices=2)]) as on:
         _, kernel_id = await running(on)
@@ -386,13 +252,6 @@ async def test_looking_changes_nothing() -> None:
             assert look.asked == (A,)
             assert [one.kind for one in look.differences] == [D.LEASE_WITHOUT_PROCESS]
         assert on.state.revision == events
-
-
-async def hear(on: Stage, *, pids: Sequence[int]) -> None:
-    """The agent measures these processes on its first device."""
-    processes = tuple(DeviceProcess(pid=pid, memory_bytes=1024) for pid in pids)
-    reading = DeviceReading(device_id=GPU, processes=processes)
-    await on.hear(ReadingsTaken(agent_id=A, at_us=1, readings=(reading,)))
 
 
 def _spec(device: str, amount: int) -> dict[str, dict[str, int]]:

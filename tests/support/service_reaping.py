@@ -1,0 +1,27 @@
+"""The reaper on a stage, and what it looks at."""
+
+from aliquot.service.reaper.reaper import Reaper
+from aliquot.service.state import State
+from aliquot_schema.findings import Discrepancy as D
+from aliquot_schema.ids import AgentId, DeviceId, KernelId, SessionId
+from aliquot_schema.states import SessionState as S
+from service_stage import Stage
+
+A = AgentId("a")
+GPU = DeviceId("a-gpu-0")
+
+
+def reaper_of(on: Stage, *, respects: bool = True) -> Reaper:
+    return Reaper(on, executor=on.executor, dispatch=on.dispatch, grace_ms=100, respect_external=respects)
+
+
+async def running(on: Stage, **asked: object) -> tuple[SessionId, KernelId]:
+    session_id = await on.submit(**asked)
+    await on.advance()
+    assert on.session(session_id).state is S.RUNNING
+    return session_id, KernelId(f"{session_id}.1.0")
+
+
+def kinds(state: State) -> list[D]:
+    """Of what stands."""
+    return sorted(finding.kind for finding in state.findings.values())
