@@ -112,9 +112,7 @@ def make_app(
             ray=lambda: _ray_status(running),
             orchestrator=lambda: orchestrator_view(running.standing(), running.cases.state.orchestration),
             allowed_hosts=settings.names,
-            limits=Limits(
-                cost_per_minute=settings.query_cost_per_minute or None, introspection=settings.introspection
-            ),
+            limits=Limits(cost_per_minute=settings.query_cost_per_minute or None, introspection=settings.introspection),
             allowed_origins=settings.allowed_origins,
             conditions=lambda: conditions_of(running, lag),
             metrics=MetricsSources(
