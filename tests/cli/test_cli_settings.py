@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from aliquot.cli.serve import _address
 from aliquot.errors import ConfigurationError
 from aliquot.settings import FILE_VARIABLE, Settings, read_settings
 
@@ -95,4 +94,4 @@ def test_a_table_in_the_environment_that_is_no_json_is_told(monkeypatch: pytest.
     ],
 )
 def test_people_are_told_the_address_that_was_said(said: dict[str, str], address: str) -> None:
-    assert _address(4711, read_settings(**said)) == address
+    assert read_settings(**said, port=4711).own_address == address
