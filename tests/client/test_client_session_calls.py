@@ -18,7 +18,9 @@ Step = dict[str, Any] | Exception
 class Script(SessionCalls):
     """Does what it is told, step by step."""
 
-    _fragments = dict.fromkeys(("QueueUpdate", "LogChunk", "CreateSessionResult", "SessionConnection"), "id")
+    _fragments = dict.fromkeys(
+        ("QueueUpdate", "LogChunk", "CreateSessionResult", "SessionConnection", "SessionLog"), "id"
+    )
 
     def __init__(self, *steps: Step) -> None:
         self._steps: Iterator[Step] = iter(steps)
@@ -54,6 +56,17 @@ async def test_output_goes_on_where_it_was() -> None:
     )
     assert [chunk.text async for chunk in script.logs("ses_1")] == ["one", "two"]
     assert [asked["offset"] for asked in script.asked] == [0, 3, 3]
+
+
+def _piece(*, offset: int, length: int) -> dict[str, Any]:
+    places = {"offset": offset, "next_offset": offset + 10, "length": length, "left_out": 0, "has_more": True}
+    known = {"session_id": "ses_1", "kernel_id": "ses_1.1.0", "rank": 0, "attempt": 1}
+    return {"session_log": {**known, **places, "text": "x" * 10, "at_end": False}}
+
+
+async def test_what_was_printed_so_far_ends_even_where_more_is_printed_than_can_be_read() -> None:
+    script = Script(*(_piece(offset=10 * n, length=20 + 100 * n) for n in range(5)))
+    assert [piece.offset async for piece in script.output_so_far("ses_1", offsets={0: 0})] == [0, 10]
 
 
 async def test_events_begin_at_a_number_before_anything_can_be_missed() -> None:

@@ -143,16 +143,18 @@ async def test_keys_of_agents(place: Place, tmp_path: Path) -> None:
 async def test_a_change_of_a_key_is_told_once_when_the_server_ends_in_between(place: Place, tmp_path: Path) -> None:
     keys = KeyFile(tmp_path / "keys.json")
     keys.create(A, now_us=5, by="unix:root")
+    keys.revoke(A, now_us=6, by="unix:root")
     async with staged(place) as (on, store):
 
         class Ends(KeyFile):
             def told(self, ids: object) -> None:
                 raise OSError("the disk is full")
 
-        with pytest.raises(OSError, match="full"):
-            await KeyTeller(Ends(tmp_path / "keys.json"), journal=on.journal, clock=on.clock).run_once()
-        assert await KeyTeller(keys, journal=on.journal, clock=on.clock).run_once() == 1
-        assert len(await changes(store, "action")) == 1
+        for _ in range(3):
+            with pytest.raises(OSError, match="full"):
+                await KeyTeller(Ends(tmp_path / "keys.json"), journal=on.journal, clock=on.clock).run_once()
+        assert await KeyTeller(keys, journal=on.journal, clock=on.clock).run_once() == 2
+        assert len(await changes(store, "action")) == 2
 
 
 async def test_keys_of_secrets_are_rotated_and_what_no_key_opens_is_forgotten(place: Place, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from aliquot.service.ports import StoreUnavailable
 from aliquot_schema.accounts import User
 from aliquot_schema.events import Event
 from aliquot_schema.ids import AgentId, KernelId, UserId
-from aliquot_schema.launching import AgentSilent, LogChunk
+from aliquot_schema.launching import OUTPUT_END, AgentSilent, LogChunk
 from aliquot_schema.notices import AlertRule, NoticeKind, NoticeRule, Severity, Subscriber
 from aliquot_schema.roles import Role
 from notices_stage import alert, fails, notices, of_stage
@@ -320,6 +320,9 @@ class Printed:
         self.read = 0
 
     async def follow_log(self, _agent: AgentId, _kernel: KernelId, *, offset: int) -> AsyncIterator[LogChunk]:
+        if offset == OUTPUT_END:
+            offset = len(self.data)
+            yield LogChunk(offset=offset, data=b"", at_end=False)
         while piece := self.data[offset : offset + 64 * 1024]:
             self.read += len(piece)
             yield LogChunk(offset=offset, data=piece, at_end=False)

@@ -12,8 +12,8 @@ from typing import Any, Final
 OLDEST: Final = 2
 THRESHOLDS: Final = (20_000, 0, 0)
 """Objects that are new, and rounds between looks at older ones; see `gc.set_threshold`. Python's own 700 are those of a
-few requests: it would look through all that are being answered again and again. Every fourth round is a full one, and
-each object is looked at three times before it is left out: the longest look is through 80,000."""
+few requests: it would look through all that are being answered again and again. Every third round is a full one, and
+each object is looked at three times at most before it is left out: the longest look is through 60,000."""
 THOROUGH_S: Final = 6 * 3600.0
 """How often everything is looked through, for the cycles that have lived long before they became garbage."""
 

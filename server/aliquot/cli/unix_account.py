@@ -30,7 +30,7 @@ def own_hand() -> "Hand":
 
 
 async def noted(opened: "Database", what: str, facts: Mapping[str, object]) -> None:
-    """Leave an event of what this command is about to do."""
+    """Leave an event of what this command does."""
     from aliquot.store.audit.noting import note
 
     told = {name: str(value) for name, value in facts.items()}

@@ -141,19 +141,21 @@ class SessionCalls(Queries, Mutations, Subscriptions):
     async def output_so_far(
         self, id: str, *, offsets: Mapping[int, int], attempt: int | None = None
     ) -> AsyncGenerator[SessionLog, None]:
-        """What several ranks of an attempt have printed so far, one after the other, each from its own offset.
+        """What several ranks of an attempt have printed so far, one after the other, each from its own offset; of each
+        up to where its output ended when it was first asked for.
 
         Args:
             offsets: by rank; a negative one counts from the end.
             attempt: without it, the newest that was begun.
         """
         for rank, offset in offsets.items():
-            has_more = True
+            has_more, end = True, None
             while has_more:
                 ask = partial(self.session_log, id, rank=rank, attempt=attempt, offset=offset, bytes_max=PIECE_BYTES)
                 piece = await self._again(ask)
                 yield piece
-                offset, has_more = piece.next_offset, piece.has_more
+                end = piece.length if end is None else end
+                offset, has_more = piece.next_offset, piece.has_more and piece.next_offset < end
 
     async def events(self, *, after: int | None = None) -> AsyncGenerator[QueueUpdate, None]:
         """Every change of a session without gaps or repeats, over restarts of the server too; it does not end.

@@ -43,7 +43,7 @@ class KeyFile:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._seen: tuple[int, int, int] | None = None
-        self._entries: dict[AgentId, KeyEntry] = {}
+        self._records = KeyRecords({}, [])
 
     def verify(self, agent_id: AgentId, key: str) -> bool:
         """See `AgentKeys`. Reads the file when it changed.
@@ -61,16 +61,7 @@ class KeyFile:
 
     def entries(self) -> Mapping[AgentId, KeyEntry]:
         """All keys, revoked ones included, in the order in which they were made."""
-        try:
-            found = os.stat(self._path)
-        except FileNotFoundError:
-            self._seen, self._entries = None, {}
-            return self._entries
-        stamp = (found.st_ino, found.st_size, found.st_mtime_ns)
-        if stamp != self._seen:
-            self._entries = read_records(self._path).entries
-            self._seen = stamp
-        return self._entries
+        return self._current().entries
 
     def create(self, agent_id: AgentId, *, now_us: int, replace: bool = False, by: str = SERVER) -> str:
         """Make a key, and return it; this is the only time that it can be seen.
@@ -106,12 +97,24 @@ class KeyFile:
 
     def untold(self) -> Sequence[KeyChange]:
         """See `KeyChanges`."""
-        return read_records(self._path).untold
+        return self._current().untold
 
     def told(self, ids: Collection[str]) -> None:
         """See `KeyChanges`."""
         with self._changing() as records:
             records.untold[:] = [change for change in records.untold if change.id not in ids]
+
+    def _current(self) -> KeyRecords:
+        """Read anew when the file changed."""
+        try:
+            found = os.stat(self._path)
+        except FileNotFoundError:
+            self._seen, self._records = None, KeyRecords({}, [])
+            return self._records
+        stamp = (found.st_ino, found.st_size, found.st_mtime_ns)
+        if stamp != self._seen:
+            self._records, self._seen = read_records(self._path), stamp
+        return self._records
 
     @contextmanager
     def _changing(self) -> Iterator[KeyRecords]:

@@ -39,8 +39,8 @@ class KeyTeller:
         changes = await asyncio.to_thread(self._changes.untold)
         for change in changes:
             await self._tell(change)
-        if changes:
-            await asyncio.to_thread(self._changes.told, {change.id for change in changes})
+            # One by one: that it was told is seen of an agent's last change alone.
+            await asyncio.to_thread(self._changes.told, {change.id})
         return len(changes)
 
     async def _tell(self, change: KeyChange) -> None:

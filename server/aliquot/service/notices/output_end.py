@@ -2,26 +2,21 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Sequence
-from contextlib import AbstractAsyncContextManager, aclosing
+from collections.abc import Sequence
 from typing import Final
 
+from aliquot.service.printed.pieces import piece_of
 from aliquot.service.state import State
 from aliquot.service.watching import Outputs
 from aliquot_schema.errors import AliquotError
 from aliquot_schema.ids import SessionId
-from aliquot_schema.launching import LogChunk
-from aliquot_schema.leases import Kernel
 from aliquot_schema.notices import Delivery, NoticeKind
 
 log: Final = logging.getLogger("aliquot.notices")
 
-WINDOW_BYTES: Final = 16 * 1024
+BYTES_MAX: Final = 32 * 1024
 """So much of the end is read."""
-BYTES_MAX: Final = 2 * WINDOW_BYTES
-OFFSET_MAX: Final = 2**60
 LINE_CHARACTERS: Final = 500
-WAIT_S: Final = 10.0
 TOLD_MAX: Final = 5
 """Outputs in one letter: a hundred sessions that fail together fail of the same, mostly."""
 _WITH_OUTPUT: Final = frozenset({NoticeKind.SESSION_FAILED, NoticeKind.RETRIES_SPENT})
@@ -44,46 +39,14 @@ async def last_lines(state: State, outputs: Outputs, session_id: str, *, most: i
         return ""
     kernel = min(failed or kernels, key=lambda one: (one.ended_us or 0, one.rank))
     try:
-        async with asyncio.timeout(WAIT_S):
-            data = await _end(outputs, kernel)
-    except (AliquotError, TimeoutError, OSError):
+        piece = await piece_of(outputs, kernel, offset=-BYTES_MAX, bytes_max=BYTES_MAX, is_over=True)
+    except (AliquotError, OSError):
         return ""
     except Exception:
         log.exception("the output of %s could not be read for a letter", session_id)
         return ""
-    lines = data.decode("utf-8", "replace").splitlines()[-most:]
+    lines = piece.text.splitlines()[-most:]
     return "\n".join(_printable(line)[:LINE_CHARACTERS] for line in lines)
-
-
-async def _end(outputs: Outputs, kernel: Kernel) -> bytes:
-    """Where it ends is found by asking further and further on: an answer without data is behind the end."""
-    low, step = 0, WINDOW_BYTES
-    while low + step < OFFSET_MAX and (await _chunk(outputs, kernel, low + step)).data:
-        low, step = low + step, step * 2
-    while step > WINDOW_BYTES:
-        step //= 2
-        if (await _chunk(outputs, kernel, low + step)).data:
-            low += step
-    begin, data = max(0, low - WINDOW_BYTES), b""
-    async with _following(outputs, kernel, begin) as chunks:
-        async for chunk in chunks:
-            data += chunk.data
-            if chunk.at_end or len(data) >= BYTES_MAX:
-                break
-    return data[-BYTES_MAX:]
-
-
-async def _chunk(outputs: Outputs, kernel: Kernel, offset: int) -> LogChunk:
-    async with _following(outputs, kernel, offset) as chunks:
-        async for chunk in chunks:
-            return chunk
-    return LogChunk(offset=offset, data=b"", at_end=True)
-
-
-def _following(outputs: Outputs, kernel: Kernel, offset: int) -> AbstractAsyncContextManager[AsyncIterator[LogChunk]]:
-    """Closed at once when enough was read."""
-    # The executors' iterators are generators.
-    return aclosing(outputs.follow_log(kernel.agent_id, kernel.id, offset=offset))  # type: ignore[type-var]
 
 
 def _printable(line: str) -> str:
