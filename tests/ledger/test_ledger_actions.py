@@ -14,7 +14,7 @@ from aliquot.service.auditing.agent_keys import KeyTeller
 from aliquot.service.auditing.ports import AuditQuery, Change
 from aliquot.service.reaper.differences import Difference
 from aliquot.store.audit.noting import Hand, note
-from aliquot.store.checking import faults
+from aliquot.store.checking import checked
 from aliquot.store.secrets.keys import SecretKeys
 from aliquot.store.secrets.rotation import forget, rotate
 from aliquot.store.secrets.secrets import DatabaseSecrets
@@ -42,7 +42,7 @@ async def staged(place: Place) -> AsyncIterator[tuple[Stage, DatabaseStore]]:
     try:
         async with stage([agent("a", devices=2)], store=store) as on:
             yield on, store
-        assert await store.read(faults) == []
+        assert (await store.read(checked)).faults == []
     finally:
         await store.close()
 

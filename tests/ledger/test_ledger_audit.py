@@ -30,6 +30,7 @@ async def written(place: Place, *, entries: int = 40) -> DatabaseStore:
     """A store that something has happened in, opened anew."""
     async with course_on(place) as (course, running):
         await course.until_written(running.ledger, entries)
+        await course.until_happened(running, {"session.preempting"})
     store = place.store()
     await store.open()
     return store
@@ -137,6 +138,7 @@ CHANGED_HOLDINGS = (
         "asked to make room in another way",
     ),
     ("UPDATE holdings SET preempted_us = NULL", "asked to make room in another way"),
+    ("UPDATE holdings SET preempted_us = 1, preempted_by = 'x' WHERE preempted_us IS NULL", "nobody asked"),
 )
 FIRST = "(SELECT lease_id FROM (SELECT min(lease_id) AS lease_id FROM holdings WHERE ended_us IS NOT NULL) AS one)"
 

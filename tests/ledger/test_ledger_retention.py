@@ -23,7 +23,7 @@ from aliquot.store.archive.folder import ArchiveFolder
 from aliquot.store.archive.history import DatabaseHistory
 from aliquot.store.archive.verification import all_seals, verify_archives
 from aliquot.store.audit.following import follow_all
-from aliquot.store.checking import faults
+from aliquot.store.checking import checked
 from aliquot.store.store import DatabaseStore
 from aliquot.store.tables import EVENTS, SESSIONS
 from aliquot.store.verification import verified
@@ -82,7 +82,7 @@ async def test_what_is_old_goes_into_files_and_everything_stays_whole(store: Dat
     assert removed.sessions > 0
     assert await count(store, EVENTS) == before_events - removed.events
     assert await count(store, SESSIONS) == before_sessions - removed.sessions
-    assert await store.read(faults) == []
+    assert (await store.read(checked)).faults == []
     told = verify_archives(await store.read(all_seals), folder=tmp_path)
     assert told.faults == ()
     assert told.links == removed.passes + removed.events
@@ -105,16 +105,16 @@ async def test_a_removal_that_was_cut_off_is_found_whole_and_goes_on(store: Data
     before_us = clock.now_us()
     assert await history.seal_ledger(before_us) is not None
     assert await history.remove_passes() > 0
-    assert await store.read(faults) == []
+    assert (await store.read(checked)).faults == []
     while await history.remove_passes():
         continue
     sealed = await history.seal_events(before_us)
     assert sealed is not None
     await store.write(partial(remove_events, until=sealed.first + 2))
-    assert await store.read(faults) == []
+    assert (await store.read(checked)).faults == []
     removed = await remove(store, tmp_path, days=500)
     assert removed.events == sealed.rows - 3
-    assert await store.read(faults) == []
+    assert (await store.read(checked)).faults == []
     assert verify_archives(await store.read(all_seals), folder=tmp_path).faults == ()
 
 
@@ -135,7 +135,7 @@ async def test_what_came_after_the_archive_is_chained_to_it(store: DatabaseStore
     await store.write(follow_all)
     again = await remove(store, tmp_path, days=1000)
     assert again.events > 0
-    assert await store.read(faults) == []
+    assert (await store.read(checked)).faults == []
     told = verify_archives(await store.read(all_seals), folder=tmp_path)
     assert told.faults == ()
     assert len([name for name in os.listdir(tmp_path) if name.startswith("events") and name.endswith(".parquet")]) == 2
@@ -157,7 +157,7 @@ async def test_a_busy_leader_removes_what_is_old_beside_its_work(
                 await course.step()
         assert not gone & set(course.service.state.sessions)
         await course.until_written(running.ledger, 20)
-        assert await running.read(faults) == []
+        assert (await running.read(checked)).faults == []
     store = place.store()
     await store.open()
     try:

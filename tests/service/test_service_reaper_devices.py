@@ -9,7 +9,7 @@ from aliquot.service.administration import Administration
 from aliquot_schema.devices import DeviceHealth, DeviceProcess, DeviceReading
 from aliquot_schema.findings import Discrepancy as D
 from aliquot_schema.ids import AgentId, DeviceId, LeaseId
-from aliquot_schema.launching import ReadingsTaken
+from aliquot_schema.launching import AgentSilent, ReadingsTaken
 from aliquot_schema.sessions import PreemptionCause
 from aliquot_schema.states import SessionState as S
 from service_bench import agent
@@ -79,6 +79,23 @@ async def test_a_device_that_another_agent_of_the_node_was_given_is_not_gone() -
         assert held == {DeviceId("n-gpu-0")}
         assert on.state.findings == {}
         assert on.session(session_id).state is S.RUNNING
+
+
+async def test_a_device_that_an_agent_had_who_has_left_is_gone() -> None:
+    async with stage([agent("a", devices=1, node="n"), agent("b", devices=1, node="n")]) as on:
+        session_id, kernel_id = await running(on)
+        here = on.state.kernels[kernel_id].agent_id
+        (there,) = {A, AgentId("b")} - {here}
+        await on.hear(AgentSilent(agent_id=there, lost=True))
+        admin = Administration(state=on.state, journal=on.journal, clock=on.clock)
+        await admin.release_lost_agent(CALLER, there)
+        on.executor.changes(here, ())
+        await on.settle()
+        reaper = reaper_of(on)
+        for _ in range(2):
+            await reaper.run_once()
+        assert kinds(on.state) == [D.DEVICE_GONE]
+        assert on.session(session_id).state is S.PREEMPTING
 
 
 async def test_who_holds_a_broken_device_stays_while_nothing_could_start_elsewhere() -> None:

@@ -7,7 +7,7 @@ from sqlalchemy import Connection
 
 import store_first_schema as first
 from aliquot.service.ports import Store
-from aliquot.store.checking import faults
+from aliquot.store.checking import checked
 from aliquot.store.postgres import PostgresDatabase
 from aliquot.store.sqlite import connect_writer
 from aliquot_schema.agents import Agent
@@ -53,7 +53,7 @@ async def test_the_first_database_is_upgraded_with_its_rows(place: Place, monkey
         assert (session.preemptions, session.tasks, session.array_id) == (0, None, None)
         assert {type(record) for record in loaded.records} >= {Session, Kernel, Lease, Agent}
         assert (loaded.revision, loaded.last_pass) == (len(first.LOG), 3)
-        assert await store.read(faults) == []
+        assert (await store.read(checked)).faults == []
         events = await store.events_after(0, limit=100)
         assert [event.kind for event in events] == [f"{entity}.{what}" for entity, what, _ in first.LOG]
         await _goes_on(store, session)

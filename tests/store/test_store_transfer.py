@@ -19,7 +19,7 @@ from aliquot.service.orchestrator import load_state
 from aliquot.service.ports import StoreUnavailable
 from aliquot.store.all_tables import ALL_TABLES
 from aliquot.store.chain import ChainBroken
-from aliquot.store.checking import faults
+from aliquot.store.checking import checked
 from aliquot.store.store import Database
 from aliquot.store.transfer.exporting import export
 from aliquot.store.transfer.importing import import_archive
@@ -86,7 +86,7 @@ async def test_a_running_installation_moves(sqlite_place: Place, postgres_place:
     found = await database.write(lambda connection: import_archive(connection, path=archive))
     assert (found.events, found.passes) == (len(before["events"]), len(before["passes"]))
     assert await database.read(rows) == before
-    assert await database.read(faults) == []
+    assert (await database.read(checked)).faults == []
     await database.close()
     async with course_on(target, seed=2) as (course, running):
         held = len(await running.ledger.last(1000))
@@ -162,9 +162,9 @@ async def test_a_broken_chain_is_not_imported(sqlite_place: Place, tmp_path: Pat
 )
 async def test_a_check_finds_what_does_not_belong(store: Any, statement: str, words: str) -> None:
     await store.commit(make.batch(make.session(), make.agent()))
-    assert await store.read(faults) == []
+    assert (await store.read(checked)).faults == []
     await store.write(lambda connection: _run(connection, statement))
-    found = await store.read(faults)
+    found = (await store.read(checked)).faults
     assert len(found) == 1
     assert words in found[0]
 

@@ -19,13 +19,10 @@ class Demand:
     def __init__(self) -> None:
         self.asked: Counter[Request] = Counter()
         """How often each request was made; a session counts by what it asks for now, which a fallback changes."""
-        self.tasks_pending = 0
-        """Tasks that wait; a job array counts those of it that do."""
         self._waited_for: Counter[SessionId] = Counter()
 
     def ask(self, session: Session, *, before: Session | None) -> None:
         """A session is new, or another version of `before`."""
-        self.tasks_pending += _pending(session) - (0 if before is None else _pending(before))
         request = request_of(session)
         if before is not None and request_of(before) != request:
             self.forget(before)
@@ -47,8 +44,9 @@ class Demand:
 
     def wait_no_more(self, session: Session) -> None:
         """It waits no more, for nobody."""
-        if session.spec.depends_on:
-            self._waited_for.subtract(link.session_id for link in session.spec.depends_on)
+        if not session.spec.depends_on:
+            return
+        self._waited_for.subtract(link.session_id for link in session.spec.depends_on)
         for link in session.spec.depends_on:
             if not self._waited_for[link.session_id]:
                 del self._waited_for[link.session_id]
@@ -60,7 +58,3 @@ class Demand:
     def waited_for(self) -> Iterable[SessionId]:
         """Sessions that pending ones depend on."""
         return self._waited_for.keys()
-
-
-def _pending(session: Session) -> int:
-    return tasks_waiting(session) if session.is_pending else 0

@@ -30,12 +30,15 @@ class Population:
 
     def __init__(self) -> None:
         self._at: dict[Place, Counted] = {}
+        self.waiting = 0
+        """Tasks, at all places."""
 
     def put(self, session: Session, *, before: Session | None) -> None:
         """A session is new, or another version of `before`."""
         old, new = NOBODY if before is None else _counted(before), _counted(session)
         if old == new:
             return
+        self.waiting += new.waiting - old.waiting
         place = session.pool, session.project, session.owner
         there = _changed(self._at.pop(place, NOBODY), more=new, less=old)
         if there != NOBODY:

@@ -1,7 +1,7 @@
 """Readings: what agents measured last, device by device. Not durable: a server that leads has them from
 agents, one that follows from the leader."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from aliquot_schema.devices import DeviceReading
 from aliquot_schema.ids import AgentId, DeviceId
@@ -20,11 +20,12 @@ class Readings(dict[tuple[AgentId, DeviceId], DeviceReading]):
         self.update(((agent_id, reading.device_id), reading) for reading in readings)
         self._tell(agent_id)
 
-    def forget(self, agent_id: AgentId) -> None:
-        """What an agent measured is known no more."""
-        for key in [key for key in self if key[0] == agent_id]:
+    def forget(self, agent_ids: Collection[AgentId]) -> None:
+        """What these agents measured is known no more."""
+        for key in [key for key in self if key[0] in agent_ids]:
             del self[key]
-        self._tell(agent_id)
+        for agent_id in agent_ids:
+            self._tell(agent_id)
 
     def drop(self) -> None:
         """Nothing is known any more."""

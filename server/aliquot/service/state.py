@@ -203,7 +203,7 @@ class State:
     @property
     def tasks_pending(self) -> int:
         """How many tasks wait; a job array counts those of it that do."""
-        return self._demand.tasks_pending
+        return self.population.waiting
 
     def waited_for(self) -> Iterable[SessionId]:
         """Sessions that pending ones depend on."""

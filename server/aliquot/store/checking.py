@@ -40,11 +40,6 @@ def checked(connection: Connection) -> Checked:
     return Checked(faults=found, holdings=holdings)
 
 
-def faults(connection: Connection) -> list[str]:
-    """What is wrong, in words."""
-    return checked(connection).faults
-
-
 def _damage(connection: Connection) -> Iterator[str]:
     if connection.dialect.name == "sqlite":
         told = connection.execute(text("PRAGMA integrity_check(20)")).scalars().all()

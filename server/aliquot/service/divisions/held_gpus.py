@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping
 
-from aliquot.core.allocation.occupancy import budget_cost
+from aliquot.core.allocation.occupancy import occupancy_on
 from aliquot.service.state import State
 from aliquot_schema.devices import Device
 from aliquot_schema.ids import DeviceId, ProjectId
@@ -24,12 +24,8 @@ def gpus_by_project(state: State) -> Mapping[ProjectId, float]:
 
 
 def _milli(lease: Lease, devices: Mapping[DeviceId, Device]) -> int:
-    return sum(
-        _of_device(amount * budget_cost(slot, device=devices.get(device_id)), devices.get(device_id))
-        for slot, amounts in lease.spec.items()
-        if is_accelerator(slot)
-        for device_id, amount in amounts.items()
-    )
+    held = occupancy_on([{slot: lease.spec[slot] for slot in lease.spec if is_accelerator(slot)}], devices)
+    return sum(_of_device(units, devices.get(device_id)) for device_id, units in held.items())
 
 
 def _of_device(units: int, device: Device | None) -> int:

@@ -29,8 +29,9 @@ from aliquot_schema.privacy import Sight
 from aliquot_schema.requests import Caller
 from aliquot_schema.slots import MILLI
 
-UNWRITTEN_S_MAX: Final = 300
-"""For so long at most what was measured is in the memory of the server that leads, and nowhere else."""
+UNWRITTEN_S_MAX: Final = 320
+"""A window of five minutes, and until it is written: for so long at most what was measured is in the memory of the
+server that leads, and nowhere else."""
 USAGE_AT_ONCE_MAX: Final = 8
 """Questions of usage: one is answered, and holds up to 200,000 grants in memory meanwhile; the others wait."""
 

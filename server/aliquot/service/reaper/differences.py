@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from aliquot.service.reconcile import ALIVE, NOT_CLAIMED
+from aliquot.service.snapshots import is_present
 from aliquot.service.state import State
 from aliquot_schema.agents import Agent
 from aliquot_schema.devices import DeviceHealth, ResourceSpec
@@ -152,7 +153,7 @@ def _of_devices(state: State, inventory: Inventory) -> Iterator[Difference]:
 
 def _has_another(state: State, agent: Agent, device_id: DeviceId) -> bool:
     """Whether another agent on the node has a device: the node was divided anew."""
-    others = (other for other in state.agents.values() if other.node_id == agent.node_id and other.id != agent.id)
+    others = (other for other in state.agents_on(agent.node_id) if other.id != agent.id and is_present(other))
     devices = (device for other in others for device in other.devices)
     return any(device.id == device_id and device.health is not DeviceHealth.GONE for device in devices)
 

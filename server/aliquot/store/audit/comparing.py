@@ -35,12 +35,12 @@ def compare_holdings(connection: Connection) -> int:
     for page in _pages(connection, known, EVENTS.c.kind == PREEMPTING):
         for event in page:
             _compare_preemption(connection, event)
+    _check_preempted(connection, mark)
     return count
 
 
 def _check_grants(connection: Connection, mark: int) -> None:
     """Each begins with the event that granted it, but for those whose events were archived."""
-    seal = last_seal(connection, EVENTS_KIND)
     is_grant = and_(
         EVENTS.c.entity == Entity.LEASE.value,
         EVENTS.c.entity_id == HOLDINGS.c.lease_id,
@@ -49,10 +49,29 @@ def _check_grants(connection: Connection, mark: int) -> None:
     )
     told = exists().where(EVENTS.c.number == HOLDINGS.c.granted_event, is_grant)
     asked = select(HOLDINGS.c.lease_id, HOLDINGS.c.granted_event).where(
-        HOLDINGS.c.granted_event > (0 if seal is None else seal.last), or_(~told, HOLDINGS.c.granted_event > mark)
+        _is_kept(connection), or_(~told, HOLDINGS.c.granted_event > mark)
     )
     if (row := connection.execute(asked.limit(1)).first()) is not None:
         raise ChainBroken(f"holdings: event {row.granted_event} has not granted {row.lease_id}")
+
+
+def _check_preempted(connection: Connection, mark: int) -> None:
+    """Nobody made room who was not asked to."""
+    asked_for = exists().where(
+        EVENTS.c.entity == Entity.SESSION.value,
+        EVENTS.c.entity_id == HOLDINGS.c.session_id,
+        EVENTS.c.kind == PREEMPTING,
+        EVENTS.c.number <= mark,
+    )
+    invented = select(HOLDINGS.c.lease_id).where(HOLDINGS.c.preempted_us.is_not(None), _is_kept(connection), ~asked_for)
+    if (row := connection.execute(invented.limit(1)).first()) is not None:
+        raise ChainBroken(f"holdings: nobody asked {row.lease_id} to make room")
+
+
+def _is_kept(connection: Connection) -> ColumnElement[bool]:
+    """Whether the log still has the event that a holding begins with, and so all of what follows."""
+    seal = last_seal(connection, EVENTS_KIND)
+    return HOLDINGS.c.granted_event > (0 if seal is None else seal.last)
 
 
 def _is_newest(mark: int) -> ColumnElement[bool]:

@@ -57,9 +57,9 @@ class Hearing:
 
     async def _show(self) -> None:
         """An agent whose devices are not known as they were told, here or there, has its turn when they are."""
-        for agent_id in [agent_id for agent_id in self._shown if agent_id not in self._lines]:
-            del self._shown[agent_id]
-            self._state.readings.forget(agent_id)
+        if gone := self._shown.keys() - self._lines.keys():
+            self._shown = {agent_id: line for agent_id, line in self._shown.items() if agent_id not in gone}
+            self._state.readings.forget(gone)
         moved = [line for agent_id, line in self._lines.items() if self._shown.get(agent_id) != line]
         for count, line in enumerate(moved, start=1):
             agent = self._state.agents.get(line.agent_id)
