@@ -1,6 +1,6 @@
 import { expect, test, vi } from "vitest";
 import { FOLD, Lines, plainOf, shownOf } from "../src/log/lines";
-import { next, Search } from "../src/log/search";
+import { linesOf, next, Search } from "../src/log/search";
 
 const texts = (lines: Lines) => Array.from({ length: lines.count }, (_, index) => lines.at(index).text);
 
@@ -101,6 +101,49 @@ test("a fold is not within a colour or a character, and the colour goes on after
   lines.append(`${"x".repeat(FOLD - 2)}${red}${"y".repeat(FOLD - 6)}${face}z\n`);
   expect(texts(lines).map((text) => text.length)).toEqual([FOLD - 2, FOLD - 1, 3]);
   expect([lines.at(1).text.startsWith(red), lines.at(2).opening, lines.at(2).text]).toEqual([true, red, `${face}z`]);
+});
+
+test("nor within a title or a link, however long; one that has no room in a row is cut", () => {
+  for (const end of ["\u0007", "\u001b\\"]) {
+    const title = `\u001b]0;${"title ".repeat(50)}${end}`;
+    for (let before = FOLD - title.length; before <= FOLD; before += 1) {
+      const lines = new Lines();
+      lines.append(`${"x".repeat(before)}${title}${"y".repeat(FOLD)}\n`);
+      expect(texts(lines).join("")).toBe("x".repeat(before) + "y".repeat(FOLD));
+    }
+  }
+  const endless = new Lines();
+  endless.append(`x\u001b]0;${"title ".repeat(FOLD)}`);
+  expect(texts(endless).every((text) => text.length <= FOLD)).toBe(true);
+});
+
+test("what lies across a fold is found, in the row where it ends", () => {
+  const lines = new Lines();
+  lines.append(`${"x".repeat(FOLD - 2)}\u001b[31mNeedle${"y".repeat(FOLD)}\n${"x".repeat(FOLD - 3)}nee\ndle\n`);
+  lines.append(`${"x".repeat(FOLD - 3)}needle`);
+  expect(texts(lines).map((text) => text.length)).toEqual([FOLD - 2, FOLD, 11, FOLD, 3, FOLD, 3]);
+  const found = (text: string) => new Search(lines, text).found();
+  expect([found("needle"), found("xxneedle"), found("x"), found("e")]).toEqual([
+    [1, 6],
+    [1, 6],
+    [0, 3, 5],
+    [1, 3, 4, 5, 6],
+  ]);
+  expect(found("y".repeat(FOLD))).toEqual([2]);
+  expect([linesOf([0, 3, 5], lines), linesOf([1, 2, 4, 5, 6], lines), linesOf([], lines)]).toEqual([
+    [1, 2, 3],
+    [1, 1, 2, 3, 3],
+    [],
+  ]);
+});
+
+test("what is forgotten is no part of what is found", () => {
+  const lines = new Lines(1);
+  const search = new Search(lines, "needle");
+  lines.append(`${"x".repeat(FOLD - 3)}nee\n`);
+  search.found();
+  lines.append(`${"x".repeat(FOLD - 3)}needle\n`);
+  expect([lines.first, search.found()]).toEqual([2, []]);
 });
 
 test("a progress bar that never ends its line is not kept whole, and hands its colour on", () => {

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { matching, NO_FILTERS, reasonsOf, wantedOf } from "../src/queue/filters";
+import { hasAll, matching, NO_FILTERS, reasonsOf, wantedOf } from "../src/queue/filters";
 import { merged } from "../src/queue/merging";
 import type { Entry, Row } from "../src/queue/loading";
 import { expectedStart } from "../src/queue/start";
@@ -49,6 +49,17 @@ test("the server is asked for the longest word and the priority", () => {
   expect(wantedOf({ ...NO_FILTERS, reason: "quota", text: "  " })).toBeNull();
   expect(wantedOf({ ...NO_FILTERS, text: " ada vision x" })).toEqual({ word: "vision", priority: "any" });
   expect(wantedOf({ ...NO_FILTERS, priority: "high" })).toEqual({ word: "", priority: "high" });
+});
+
+test("only an uncut answer to what is looked for now has all there is", () => {
+  const filters = { ...NO_FILTERS, text: "ada vision" };
+  const asked = JSON.stringify(wantedOf(filters));
+  const page = { total: 0, entries: [], isFound: true, isCut: false };
+  expect(hasAll(page, asked, filters)).toBe(true);
+  expect(hasAll(page, asked, { ...filters, text: "ada vision x" })).toBe(true);
+  expect(hasAll(page, asked, { ...filters, text: "ada visions" })).toBe(false);
+  expect(hasAll({ ...page, isCut: true }, asked, filters)).toBe(false);
+  expect(hasAll({ total: 0, entries: [] }, JSON.stringify(null), NO_FILTERS)).toBe(false);
 });
 
 test("what was found in several ways stands there once, in the order of the queue, else the newest first", () => {

@@ -3,7 +3,7 @@ import { newerOf } from "../src/session/found";
 import { commandOf } from "../src/session/Request";
 import { Readings } from "../src/session/samples";
 import { asked, tailOf } from "../src/session/standing";
-import { attemptsOf, ownSteps, receiptsOf, type Receipt, type Step } from "../src/session/steps";
+import { attemptsOf, isLater, ownSteps, receiptsOf, stepsOf, type Receipt, type Step } from "../src/session/steps";
 
 const at = (second: number) => new Date(second * 1000).toISOString();
 const step = (second: number, state: Step["state"], attempt: number, more: Partial<Step> = {}): Step => ({
@@ -44,10 +44,37 @@ test("every state of every try, newest try first", () => {
   expect(shown([...once, step(8, "failed", 1), step(9, "queued", 1)], 9_000).map(([number]) => number)).toEqual([2, 1]);
 });
 
+test("a job array is never tried itself: it waits, runs and ends in one piece", () => {
+  const steps = [step(0, "queued", 0), step(2, "running", 0), step(5, "completed", 0)];
+  expect(shown(steps, 9_000)).toEqual([[1, false, ["queued 2", "running 3", "completed"]]]);
+  expect(shown(steps.slice(2), 9_000)).toEqual([[1, false, ["completed"]]]);
+});
+
+const session = { queued_at: at(0), scheduled_at: at(1), started_at: null, ended_at: at(4), held_by: null };
+
 test("a session tells of its newest try where its steps are not kept", () => {
-  const session = { queued_at: at(0), scheduled_at: at(1), started_at: null, ended_at: at(4), held_by: null };
   const steps = ownSteps({ ...session, state: "canceled", attempt: 3 });
   expect(shown(steps, 9_000)).toEqual([[3, true, ["queued 1", "scheduled 3", "canceled"]]]);
+  const again = { ...session, scheduled_at: null, ended_at: null, state: "queued", attempt: 3 } as const;
+  expect(shown(ownSteps(again), 9_000)).toEqual([[4, false, ["queued 9"]]]);
+  expect(shown(stepsOf(again, []), 9_000)).toEqual([[4, false, ["queued 9"]]]);
+});
+
+test("a task that was first heard of with its devices tells since when it waited, unless that was forgotten", () => {
+  const steps = [step(3, "scheduled", 1), step(4, "running", 1), step(5, "queued", 1)];
+  const task = { ...session, held_by: "ada", state: "held", attempt: 1 } as const;
+  expect(shown(stepsOf(task, steps), 9_000)).toEqual([
+    [2, false, ["queued 4"]],
+    [1, true, ["queued 3", "scheduled 1", "running 1"]],
+  ]);
+  expect(stepsOf({ ...task, queued_at: at(8) }, steps)).toBe(steps);
+  for (const known of [[step(1, "queued", 0), ...steps], steps.slice(1)]) expect(stepsOf(task, known)).toBe(known);
+});
+
+test("what no session begins with had steps before it", () => {
+  const first = [step(0, "queued", 0), step(0, "held", 0), step(0, "scheduled", 1), step(0, "running", 1)];
+  const later = [step(0, "queued", 1), step(0, "allocating", 1), step(0, "failed", 1), step(0, "scheduled", 2)];
+  expect([first.filter(isLater), later.filter(isLater)]).toEqual([[], later]);
 });
 
 test("each time that room was made, newest first, with what was lost once that is known", () => {
@@ -62,6 +89,10 @@ test("each time that room was made, newest first, with what was lost once that i
     [at(1), 7],
   ]);
   expect(receiptsOf([], null)).toEqual([]);
+  const again = [...steps, step(6, "failed", 2, { preemption: receipt(5) })];
+  again.push(step(7, "queued", 2, { kind: "session.retried" }), step(8, "running", 3));
+  expect(receiptsOf(again, null)).toEqual([]);
+  expect(receiptsOf(again, receipt(9)).map(({ at }) => at)).toEqual([at(9)]);
 });
 
 test("a command as it was written, or as a shell would take it", () => {

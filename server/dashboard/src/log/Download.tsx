@@ -20,8 +20,9 @@ export function Download({ which, end, name }: Props) {
     setGot(0);
     try {
       save(`${name}-${which.rank}.log`, await wholeLog(which, end, setGot));
-    } catch {
-      tellAll({ tone: "bad", text: "The log could not be downloaded: the connection was lost." });
+    } catch (error) {
+      const why = error instanceof Error ? error.message : String(error);
+      tellAll({ tone: "bad", text: `The log could not be downloaded. ${why}` });
     }
     setGot(null);
   };

@@ -6,7 +6,7 @@ import { bytes } from "../format/amounts";
 import { Download } from "./Download";
 import { LogFollower, type LogState, type Which } from "./following";
 import { LogScroll } from "./LogScroll";
-import { next, Search } from "./search";
+import { linesOf, next, Search } from "./search";
 
 interface Props {
   readonly sessionId: string;
@@ -38,6 +38,7 @@ export function LogPanel({ sessionId, name, ranks, attempt }: Props) {
   const search = useMemo(() => (follower ? new Search(follower.lines, text) : null), [follower, text]);
   const [looks, lookOn] = useReducer((count: number) => count + 1, 0);
   const hits = useMemo(() => search?.found(LOOK) ?? [], [search, news, looks]);
+  const places = useMemo(() => (follower ? linesOf(hits, follower.lines) : []), [follower, hits]);
   useEffect(() => {
     if (!search || search.isDone) return;
     const timer = setTimeout(lookOn);
@@ -68,7 +69,7 @@ export function LogPanel({ sessionId, name, ranks, attempt }: Props) {
         </SearchField>
         {text ? (
           <span className="row" role="status">
-            <span>{search?.isDone ? countWords(hits, at) : "searching"}</span>
+            <span>{search?.isDone ? countWords(places.at(-1) ?? 0, places[hits.indexOf(at ?? -1)]) : "searching"}</span>
             <Button className="button plain" aria-label="Previous hit" isDisabled={!hits.length} onPress={() => go(-1)}>
               ↑
             </Button>
@@ -101,10 +102,9 @@ export function LogPanel({ sessionId, name, ranks, attempt }: Props) {
   );
 }
 
-function countWords(hits: readonly number[], at: number | null): string {
-  if (hits.length === 0) return "not found";
-  const place = at === null ? "" : `${hits.indexOf(at) + 1} of `;
-  return `${place}${hits.length} ${hits.length === 1 ? "line" : "lines"}`;
+function countWords(count: number, place?: number): string {
+  if (count === 0) return "not found";
+  return `${place ? `${place} of ` : ""}${count} ${count === 1 ? "line" : "lines"}`;
 }
 
 function useFollower(which: Which): { follower: LogFollower | null; news: number } {

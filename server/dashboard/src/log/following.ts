@@ -1,7 +1,7 @@
-import { connection } from "../api/feed";
-import { Closed, Socket } from "../api/socket";
+import { Socket } from "../api/socket";
 import { SessionLogDocument } from "../generated/graphql";
 import { Lines } from "./lines";
+import { isRefusal, RETRY_MS } from "./refusals";
 
 export interface Which {
   readonly id: string;
@@ -13,7 +13,6 @@ export type LogState = "opening" | "following" | "lost" | "ended" | "refused";
 
 const socket = new Socket();
 const GATHER_MS = 80;
-const RETRY_MS = 1_000;
 
 /**
  * Follows a log from its first byte to its end, over lost connections, and tells of news a few times a second at most.
@@ -43,7 +42,7 @@ export class LogFollower {
       try {
         if (await this.isRead()) return;
       } catch (error) {
-        if (!(error instanceof Closed) && connection.get().state === "live") return this.refuse(error);
+        if (isRefusal(error)) return this.refuse(error);
       }
       await this.wait();
     }

@@ -13,6 +13,8 @@ export interface Line {
 /** What is longer takes a browser too long to lay out. */
 export const FOLD = 2_000;
 const SGR = /\u001b\[([\d;]*)m/g;
+// The beginning of a code whose end is missing.
+const UNFINISHED = /\u001b(?:\[[\d;?]*|\][^\u0007\u001b]*\u001b?|[()])?$/;
 // Everything that moves the cursor, sets a title or asks the terminal something; colours stay.
 const NOISE = /\u001b(?:\[[\d;?]*[A-LN-Za-ln-z]|\][^\u0007\u001b]*(?:\u0007|\u001b\\)|[()][A-Z0-9]|[=>78])/g;
 
@@ -112,20 +114,17 @@ export class Lines {
   }
 }
 
-/** Where a long text is folded: never within an escape code, or a character of two parts. */
+/** Where a long text is folded: never within a character of two parts, or a code that has room in a row. */
 function foldOf(text: string): number {
-  const code = text.lastIndexOf("\u001b", FOLD - 1);
-  const isWithin = code > FOLD - 40 && !/[A-Za-z\u0007\\]/.test(text.slice(code + 2, FOLD));
-  if (isWithin) return code;
+  const code = text.slice(0, FOLD).search(UNFINISHED);
+  if (code > 0) return code;
   return /[\ud800-\udbff]/.test(text[FOLD - 1] ?? "") ? FOLD - 1 : FOLD;
 }
 
-/** What a terminal would show of a line. */
+/** What a terminal would show of a line, of which nothing is overwritten. */
 export function shownOf(raw: string): string {
   const line = raw.endsWith("\r") ? raw.slice(0, -1) : raw;
-  const last = line.lastIndexOf("\r");
-  const shown = last < 0 ? line : line.slice(last + 1);
-  return shown.includes("\u001b") ? shown.replace(NOISE, "") : shown;
+  return line.includes("\u001b") ? line.replace(NOISE, "") : line;
 }
 
 /** The text alone, for a search. */

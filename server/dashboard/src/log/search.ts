@@ -4,6 +4,8 @@ import { plainOf, type Line, type Lines } from "./lines";
 export class Search {
   private readonly wanted: string;
   private hits: number[] = [];
+  /** Of what was looked at last, so much that what goes on in the next row of its line is found there. */
+  private end = "";
   /** The number of the first row that has not been looked at. */
   private next = 0;
   /** Whether all that has ended was looked at. */
@@ -17,29 +19,44 @@ export class Search {
   }
 
   /**
-   * The numbers, from the log's beginning, of the kept rows that have it. About so many characters are looked through at
-   * a time; the next call goes on from there.
+   * The numbers, from the log's beginning, of the kept rows that have it, or its end. About so many characters are
+   * looked through at a time; the next call goes on from there.
    */
   found(charactersMax = Infinity): number[] {
     if (!this.wanted) return [];
     const { first, ended, count } = this.lines;
     if ((this.hits[0] ?? first) < first) this.hits = this.hits.filter((hit) => hit >= first);
+    if (this.next < first) this.end = "";
     let left = charactersMax;
     let number = Math.max(this.next, first);
     for (; number < first + ended && left > 0; number += 1) {
       const row = this.lines.at(number - first);
       left -= row.text.length;
-      if (this.isIn(row)) this.hits.push(number);
+      const text = this.textOf(row);
+      if (text.includes(this.wanted)) this.hits.push(number);
+      this.end = text.slice(Math.max(0, text.length - this.wanted.length + 1));
     }
     this.next = number;
     this.isDone = number >= first + ended;
-    const isInLast = this.isDone && count > ended && this.isIn(this.lines.at(ended));
+    const isInLast = this.isDone && count > ended && this.textOf(this.lines.at(ended)).includes(this.wanted);
     return isInLast ? [...this.hits, number] : [...this.hits];
   }
 
-  private isIn(row: Line): boolean {
-    return plainOf(row).toLowerCase().includes(this.wanted);
+  private textOf(row: Line): string {
+    return (row.isRest ? this.end : "") + plainOf(row).toLowerCase();
   }
+}
+
+/** For each of these rows, how many lines the rows up to it are of: a long line stands in several. */
+export function linesOf(hits: readonly number[], lines: Lines): number[] {
+  let last = -1;
+  let count = 0;
+  return hits.map((hit) => {
+    const { number } = lines.at(hit - lines.first);
+    if (number !== last) count += 1;
+    last = number;
+    return count;
+  });
 }
 
 /** The hit after, or before, a row; round the end. */

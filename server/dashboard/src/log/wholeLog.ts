@@ -1,10 +1,9 @@
-import { connection } from "../api/feed";
-import { Closed, Socket } from "../api/socket";
+import { Socket } from "../api/socket";
 import { SessionLogDocument } from "../generated/graphql";
 import type { Which } from "./following";
+import { isRefusal, RETRY_MS } from "./refusals";
 
 const socket = new Socket();
-const RETRY_MS = 1_000;
 /** So often in a row it may be cut off without a byte more. */
 const TRIES_MAX = 30;
 /** Text is handed to the browser, which keeps it on disk, in pieces of about so many characters. */
@@ -27,7 +26,7 @@ export async function wholeLog(which: Which, end: number, tell: (bytes: number) 
         if (chunk.at_end || offset >= end) return file.blob();
       }
     } catch (error) {
-      if (!(error instanceof Closed) && connection.get().state === "live") throw error;
+      if (isRefusal(error)) throw error;
     }
     if (tries >= TRIES_MAX) throw new Error("The connection was lost.");
     await new Promise((resolve) => setTimeout(resolve, RETRY_MS));

@@ -12,7 +12,7 @@ import { PRIORITIES } from "../session/actions";
 import { ACTIVE, ENDED, WAITING } from "../session/standing";
 import { ActiveTable } from "./ActiveTable";
 import { EndedTable } from "./EndedTable";
-import { ANY, matching, NO_FILTERS, reasonsOf, wantedOf, type Filters, type Wanted } from "./filters";
+import { ANY, hasAll, matching, NO_FILTERS, reasonsOf, wantedOf, type Filters, type Wanted } from "./filters";
 import { findSessions } from "./finding";
 import { loadQueue, loadSessions, PAGE_ROWS, type Page } from "./loading";
 import { WaitingTable } from "./WaitingTable";
@@ -25,7 +25,7 @@ const VIEWS = [
 ] as const;
 
 const STATES = { waiting: WAITING, active: ACTIVE, ended: ENDED } as const;
-/** Of the queue, at one time: all of them are asked for again with every event. */
+/** Of the queue, by one press: all of them are asked for again with every event. */
 const ROWS_MAX = 2_000;
 
 /** The order in which sessions are served, and why each of them waits. */
@@ -41,8 +41,8 @@ export function QueuePage() {
     wants: () => !wanted || view !== "ended",
     everyMs: 10_000,
   });
-  const last = useRef<{ view: View; page: Page } | null>(null);
-  if (live.data) last.current = { view, page: live.data };
+  const last = useRef<{ view: View; asked: string; page: Page } | null>(null);
+  if (live.data) last.current = { view, asked, page: live.data };
   const page = last.current?.view === view ? last.current.page : null;
   const shown = useMemo(() => matching(page?.entries ?? [], filters), [page, filters]);
   const change = (part: Partial<Filters>) => setFilters((old) => ({ ...old, ...part }));
@@ -84,9 +84,17 @@ export function QueuePage() {
         </span>
       </div>
       <Faults of={live} />
-      {page ? <Table view={view} page={page} shown={shown} refresh={live.refresh} /> : null}
+      {page ? (
+        <Table
+          view={view}
+          page={page}
+          shown={shown}
+          isWhole={hasAll(page, last.current?.asked ?? "", filters)}
+          refresh={live.refresh}
+        />
+      ) : null}
       {page?.isCut ? (
-        <p className="quiet small">More match than are shown here: say more of what you look for.</p>
+        <p className="quiet small">More match than are loaded here: say more of what you look for.</p>
       ) : null}
       {page && view === "waiting" && page.entries.length < page.total ? (
         <div className="row">
@@ -95,9 +103,11 @@ export function QueuePage() {
           </Button>
           {filters.reason === ANY ? null : (
             <>
-              <Button className="button" onPress={() => setRows(Math.min(page.total, ROWS_MAX))}>
-                Load {page.total > ROWS_MAX ? `the first ${ROWS_MAX}` : "all"}
-              </Button>
+              {page.entries.length < ROWS_MAX ? (
+                <Button className="button" onPress={() => setRows(Math.min(page.total, ROWS_MAX))}>
+                  Load {page.total > ROWS_MAX ? `the first ${ROWS_MAX}` : "all"}
+                </Button>
+              ) : null}
               <span className="quiet small">
                 Reasons are looked for in the first {page.entries.length} of {page.total}.
               </span>
@@ -121,13 +131,14 @@ interface TableProps {
   readonly view: View;
   readonly page: Page;
   readonly shown: Page["entries"];
+  readonly isWhole: boolean;
   readonly refresh: () => void;
 }
 
-function Table({ view, page, shown, refresh }: TableProps) {
+function Table({ view, page, shown, isWhole, refresh }: TableProps) {
   if (page.total === 0 && !page.isFound) return <Nothing view={view} />;
   if (shown.length === 0) {
-    return <Empty title={`Nothing${page.isFound ? "" : " that is loaded"} matches these filters`} />;
+    return <Empty title={`Nothing${isWhole ? "" : " that is loaded"} matches these filters`} />;
   }
   if (view === "waiting") return <WaitingTable entries={shown} refresh={refresh} />;
   return view === "active" ? (

@@ -1,7 +1,7 @@
-import type { Entry } from "./loading";
+import type { Entry, Page } from "./loading";
 
 export interface Filters {
-  /** Parts of a name, owner, project or id; all of them must be found. */
+  /** Parts of a name or id; an owner, project or pool in full. All of them must be found. */
   readonly text: string;
   readonly reason: string;
   readonly priority: string;
@@ -36,6 +36,15 @@ export function wantedOf({ text, priority }: Filters): Wanted | null {
     .reduce((longest, next) => (next.length > longest.length ? next : longest), "")
     .slice(0, WORD_MAX);
   return word || priority !== ANY ? { word, priority } : null;
+}
+
+/**
+ * Whether a page has all there is for these filters, so that what is not on it is nowhere.
+ *
+ * @param asked what it answers: the wanted, as JSON.
+ */
+export function hasAll({ isFound, isCut }: Page, asked: string, filters: Filters): boolean {
+  return Boolean(isFound && !isCut) && asked === JSON.stringify(wantedOf(filters));
 }
 
 /** The reasons there are, in the order of the queue. */

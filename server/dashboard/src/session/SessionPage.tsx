@@ -18,7 +18,7 @@ import { useSession } from "./watching";
 export function SessionPage({ params }: { readonly params: { readonly id: string } }) {
   const live = useSession(params.id);
   const devices = useDevices(live.data?.session ?? null);
-  const course = useSteps(params.id, live.data?.session?.version ?? 0);
+  const course = useSteps(params.id, live.data?.session);
   if (!live.data) return <Faults of={live} />;
   const { session } = live.data;
   if (!session) {

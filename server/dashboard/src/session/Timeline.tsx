@@ -3,7 +3,7 @@ import { duration, moment } from "../format/times";
 import { expectedStart } from "../queue/start";
 import { Attempts } from "./Attempts";
 import type { Session } from "./loading";
-import { attemptsOf, ownSteps, type Course } from "./steps";
+import { attemptsOf, stepsOf, type Course } from "./steps";
 
 interface Props {
   readonly session: Session;
@@ -13,11 +13,10 @@ interface Props {
 /** What it went through, try by try, and what is reckoned of the rest. */
 export function Timeline({ session, course }: Props) {
   const now = useNow();
-  const steps = course.steps.length ? course.steps : ownSteps(session);
   return (
     <section className="panel stack" aria-label="Timeline">
       <h2>Timeline</h2>
-      <Attempts attempts={attemptsOf(steps, now)} now={now} />
+      <Attempts attempts={attemptsOf(stepsOf(session, course.steps), now)} now={now} />
       {course.isCut ? <p className="quiet small">There were steps before these.</p> : null}
       <dl className="facts">
         {session.expected_start && !session.scheduled_at ? (

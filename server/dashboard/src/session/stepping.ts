@@ -1,36 +1,37 @@
-import { useEffect, useRef } from "react";
+import { useEffect } from "react";
 import { ask } from "../api/client";
 import { useLive } from "../api/live";
 import { SessionStepsDocument, type SessionStepsQuery } from "../generated/graphql";
-import type { Course, Step } from "./steps";
+import type { Session } from "./loading";
+import { isLater, type Course, type Step } from "./steps";
 
 const PAGES_MAX = 10;
+const RETRY_MS = 10_000;
 const NOTHING: Course = { steps: [], isCut: false };
 
-/** What a session went through; only what is new is asked for when it has moved. */
-export function useSteps(id: string, version: number): Course {
-  const known = useRef<{ id: string; course: Course }>({ id, course: NOTHING });
-  const { data, refresh } = useLive(async () => {
-    const before = known.current.id === id ? known.current.course : NOTHING;
-    const course = await loadSteps(id, before);
-    known.current = { id, course };
-    return course;
-  }, id);
-  useEffect(refresh, [refresh, version]);
+/** What a session went through; asked for again when it has moved, and a while after a failure. */
+export function useSteps(id: string, session: Session | null | undefined): Course {
+  const { data, fault, refresh } = useLive(() => loadSteps(id), id);
+  // Its version rises with its priority, too, and with each task of an array.
+  const { state, attempt, held_by, preemptions } = session ?? {};
+  useEffect(refresh, [refresh, state, attempt, held_by, preemptions]);
+  useEffect(() => {
+    if (!fault) return;
+    const timer = setTimeout(refresh, RETRY_MS);
+    return () => clearTimeout(timer);
+  }, [fault, refresh]);
   return data ?? NOTHING;
 }
 
-async function loadSteps(id: string, known: Course): Promise<Course> {
-  const newest = known.steps.at(-1)?.number ?? 0;
-  let found: Step[] = [];
+async function loadSteps(id: string): Promise<Course> {
+  const newestFirst: Step[] = [];
   let after: string | null = null;
   for (let page = 0; page < PAGES_MAX; page += 1) {
     const { session_steps: piece }: SessionStepsQuery = await ask(SessionStepsDocument, { id, after });
-    const fresh = piece.edges.map(({ node }) => node).filter(({ number }) => number > newest);
-    found = [...fresh.reverse(), ...found];
-    if (fresh.length < piece.edges.length) return { steps: [...known.steps, ...found], isCut: known.isCut };
-    if (!piece.pageInfo.hasNextPage) return { steps: found, isCut: false };
-    after = piece.pageInfo.endCursor;
+    newestFirst.push(...piece.edges.map(({ node }) => node));
+    after = piece.pageInfo.hasNextPage ? piece.pageInfo.endCursor : null;
+    if (after === null) break;
   }
-  return { steps: found, isCut: true };
+  const steps = newestFirst.reverse();
+  return { steps, isCut: after !== null || steps.slice(0, 1).some(isLater) };
 }

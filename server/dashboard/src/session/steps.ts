@@ -31,9 +31,9 @@ export interface Attempt {
 export function attemptsOf(steps: readonly Step[], now: number): Attempt[] {
   const found: { number: number; isTried: boolean; stages: Stage[] }[] = [];
   steps.forEach((step, index) => {
-    const number = isEnded(step.state)
-      ? (found.at(-1)?.number ?? step.attempt)
-      : step.attempt + (isWaiting(step.state) ? 1 : 0);
+    // An array itself is never tried: its tasks are.
+    const own = Math.max(1, step.attempt + (isWaiting(step.state) ? 1 : 0));
+    const number = isEnded(step.state) ? (found.at(-1)?.number ?? own) : own;
     if (found.at(-1)?.number !== number) found.push({ number, isTried: false, stages: [] });
     const end = steps[index + 1] ? Date.parse(steps[index + 1]?.at ?? "") : now;
     const attempt = found.at(-1);
@@ -43,18 +43,34 @@ export function attemptsOf(steps: readonly Step[], now: number): Attempt[] {
   return found.reverse();
 }
 
-/** Each time that it was asked to make room, newest first, with what is known of it last. */
+/** Each time that it was asked to make room, since it was last retried: newest first, with what is known of it last. */
 export function receiptsOf(steps: readonly Step[], newest: Receipt | null): Receipt[] {
-  const found = new Map(steps.flatMap(({ preemption }) => (preemption ? [[preemption.at, preemption]] : [])));
+  const since = steps.slice(steps.findLastIndex(({ kind }) => kind === "session.retried") + 1);
+  const found = new Map(since.flatMap(({ preemption }) => (preemption ? [[preemption.at, preemption]] : [])));
   if (newest) found.set(newest.at, newest);
   return [...found.values()].sort((one, other) => Date.parse(other.at) - Date.parse(one.at));
+}
+
+/** Whether a step cannot be the first: at first a session waits, or as a task has devices, or runs if it is outside. */
+export function isLater({ state, attempt }: Step): boolean {
+  return attempt > (state === "scheduled" || state === "running" ? 1 : 0);
+}
+
+/** The steps that are kept. A task is first heard of when devices are granted to it: the session tells of its wait. */
+export function stepsOf(session: Moments, steps: readonly Step[]): readonly Step[] {
+  const own = ownSteps(session);
+  const [first] = steps;
+  const [wait] = own;
+  if (!first || !wait) return own;
+  const isUntold = first.state === "scheduled" && first.attempt === 1 && Date.parse(wait.at) <= Date.parse(first.at);
+  return isUntold ? [{ ...wait, kind: "session.queued", state: "queued", attempt: 0 }, ...steps] : steps;
 }
 
 /** The steps that a session tells of itself, where the server keeps no others: those of its newest try. */
 export function ownSteps(session: Moments): Step[] {
   const { queued_at, scheduled_at, started_at, ended_at, state, attempt, held_by } = session;
   const moments = [
-    [queued_at, held_by ? "held" : "queued", Math.max(0, attempt - 1)],
+    [queued_at, held_by ? "held" : "queued", scheduled_at ? Math.max(0, attempt - 1) : attempt],
     [scheduled_at, "scheduled", attempt],
     [started_at, "running", attempt],
     [ended_at, state, attempt],
