@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from aliquot.service.printed.pieces import piece_of
@@ -76,6 +76,8 @@ def test_pieces_together_are_the_whole(text: str, bytes_max: int, chunk_bytes: i
 
 @settings(deadline=None)
 @given(st.text(max_size=60), st.integers(1, 80), st.integers(1, 20))
+@example("\u0800\x80\x80", 6, 1)
+@example("\U00010000\x80", 5, 2)
 def test_the_end_begins_with_a_character(text: str, back: int, chunk_bytes: int) -> None:
     one = asyncio.run(piece(Printed(text.encode(), chunk_bytes=chunk_bytes), offset=-back))
     assert text.endswith(one.text)

@@ -34,7 +34,8 @@ async def piece_of(outputs: Outputs, kernel: Kernel, *, offset: int, bytes_max: 
         async with asyncio.timeout(WAIT_S):
             length = await _length(outputs, kernel)
             begin = offset if offset >= 0 else max(0, length + offset)
-            piece = _Piece(position=begin, end=length, room=bytes_max, is_over=is_over, is_cut=offset < 0 < begin)
+            strays = UTF8_BYTES_MAX - 1 if offset < 0 < begin else 0
+            piece = _Piece(position=begin, end=length, room=bytes_max, is_over=is_over, strays=strays)
             return await _read(outputs, kernel, piece)
     except TimeoutError:
         raise Unavailable(f"{kernel.agent_id} does not tell what {kernel.id} printed; ask again later") from None
@@ -66,8 +67,8 @@ class _Piece:
     room: int
     """Bytes that may still be read."""
     is_over: bool
-    is_cut: bool
-    """Whether it may begin in the middle of a character."""
+    strays: int
+    """So many bytes at its beginning may be the rest of a character before it."""
     left_out: int = 0
 
     @property
@@ -81,7 +82,8 @@ class _Piece:
             data = chunk.data[: min(self.room, max(0, self.end - chunk.offset))]
             self.position = chunk.offset + len(data)
             self.room -= len(data)
-            cut, self.is_cut = _continuation(data) if self.is_cut else 0, False
+            cut = _continuation(data[: self.strays])
+            self.strays = self.strays - cut if cut == len(data) else 0
             yield LogChunk(
                 offset=chunk.offset + cut, data=data[cut:], at_end=self.is_over and self.position >= self.end
             )
@@ -104,7 +106,7 @@ async def _read(outputs: Outputs, kernel: Kernel, piece: _Piece) -> SessionLogVi
     if not piece.is_read:
         async with _following(outputs, kernel, begin) as chunks:
             async for view in decoded(kernel, piece.of(chunks), offset=begin):
-                begin, next_offset = (begin if texts else view.offset), view.next_offset
+                begin, next_offset = (begin if any(texts) else view.offset), view.next_offset
                 texts.append(view.text)
     return SessionLogView(
         session_id=kernel.session_id,
@@ -129,5 +131,4 @@ def _following(outputs: Outputs, kernel: Kernel, offset: int) -> AbstractAsyncCo
 
 def _continuation(data: bytes) -> int:
     """How many bytes at the beginning belong to a character before them."""
-    begin = data[: UTF8_BYTES_MAX - 1]
-    return next((place for place, byte in enumerate(begin) if byte & 0xC0 != 0x80), len(begin))
+    return next((place for place, byte in enumerate(data) if byte & 0xC0 != 0x80), len(data))
