@@ -1,9 +1,8 @@
 #!/bin/sh
-# Makes what a server and its agents need to know each other, and leaves what is there:
+# Creates the certificate, the metrics token and the agents' keys. Existing files are kept.
 #
-#   prepare.sh certificate NAME    a certificate for the name by which the server is dialled, and the token that opens
-#                                  its metrics; before it starts
-#   prepare.sh keys AGENT...       keys for agents of these ids; once it has started
+#   prepare.sh certificate NAME    before the server starts: a certificate for its host name, and its metrics token
+#   prepare.sh keys AGENT...       after the server has started: keys for the agents with these ids
 set -eu
 umask 077
 

@@ -1,1 +1,1 @@
-"""The vocabulary of Aliquot: what things are. Standard library alone, but for `graphql`."""
+"""Domain types shared by server, agents and clients. Only `graphql` needs more than the standard library."""

@@ -1,30 +1,30 @@
-"""Expected errors: what a caller can get wrong, or the cluster can refuse. Each has a stable `code`.
+"""Expected errors: mistakes of callers and refusals of the cluster. Each class has a stable `code`.
 
 AliquotError
-├── InvalidRequest              the request can be seen to be wrong by itself
+├── InvalidRequest              a value is wrong, whatever the state of the cluster
 │   ├── InvalidAmount           NaN, infinite, negative, or not a number
 │   ├── NotMultipleOfQuantum    an amount that is not a multiple of the device's step
 │   ├── LimitExceeded           a size, length or count above a documented limit
-│   └── UnsupportedField        a field that nothing acts on yet
+│   └── UnsupportedField        a field that is not implemented
 ├── UnknownSlot                 a slot type that no agent ever reported
-├── ImpossibleRequest           would be refused on every registered agent, even an empty one
-├── QuotaExceeded               could never start under a quota, or too many wait already
-├── QueueFull                   as many tasks wait as the server keeps
-├── RateLimited                 the caller asks for too much in too short a time
-├── NotPlaced                   work run outside would have to wait, and does not
+├── ImpossibleRequest           does not fit any registered agent, even an empty one
+├── QuotaExceeded               a quota could never be met, or its queue limit is reached
+├── QueueFull                   the server's queue limit is reached
+├── RateLimited                 the caller sent too many requests
+├── NotPlaced                   an external allocation does not fit now
 ├── UnknownDependency           depends_on names a session that does not exist
 ├── NotFound                    no such session, agent, ...
 ├── StateConflict               the object is not in a state that allows this
 ├── VersionConflict             expected_version is not the current one
 ├── IdempotencyMismatch         the key was used before with another request
-├── Unauthenticated             no token, or not a valid one
-├── Forbidden                   known, but not allowed
-├── AllocationRefused           an agent's device maps cannot give what was asked
+├── Unauthenticated             no token, or an invalid one
+├── Forbidden                   authenticated, but not allowed
+├── AllocationRefused           an agent's devices cannot satisfy the request
 │   ├── InsufficientResource    not enough left
 │   ├── FractionalResourceFragmented  enough in sum, not in one piece or in equal parts
 │   ├── InvalidResourceCombination    two slots that exclude each other
 │   └── UnsupportedResource     the agent does not have this slot
-└── Unavailable                 the server cannot do this now; try again
+└── Unavailable                 temporary: the server cannot do this now; try again
 """
 
 from datetime import datetime
@@ -32,7 +32,7 @@ from typing import ClassVar
 
 
 class AliquotError(Exception):
-    """An expected failure. `message` is written for the person who caused it and says what to do."""
+    """An expected failure. `message` is written for the caller and says what to do next."""
 
     code: ClassVar[str] = "error"
 
@@ -42,7 +42,7 @@ class AliquotError(Exception):
 
 
 class InvalidRequest(AliquotError):
-    """The request can be seen to be wrong by itself."""
+    """A value of the request is wrong, whatever the state of the cluster; `field` names it where possible."""
 
     code = "invalid_request"
 
@@ -86,13 +86,13 @@ class LimitExceeded(InvalidRequest):
 
 
 class UnsupportedField(InvalidRequest):
-    """A field was set that nothing acts on yet; it is refused rather than swallowed."""
+    """A field was set that is not implemented; it is rejected instead of ignored."""
 
     code = "unsupported_field"
 
 
 class UnknownSlot(AliquotError):
-    """A slot was asked for that no agent ever reported."""
+    """The request names a slot that no agent ever reported; `known` lists the slots there are."""
 
     code = "unknown_slot"
 
@@ -103,7 +103,7 @@ class UnknownSlot(AliquotError):
 
 
 class ImpossibleRequest(AliquotError):
-    """No registered agent could ever run this, even when empty."""
+    """The request does not fit any registered agent, even an empty one."""
 
     code = "impossible_request"
 
@@ -115,7 +115,7 @@ class ImpossibleRequest(AliquotError):
 
 
 class QuotaExceeded(AliquotError):
-    """A quota stands against the request: it could never start under it, or too much waits already."""
+    """A quota rules the request out: it could never start under it, or the quota's queue limit is reached."""
 
     code = "quota_exceeded"
 
@@ -128,7 +128,7 @@ class QuotaExceeded(AliquotError):
 
 
 class QueueFull(AliquotError):
-    """As many tasks wait as the server keeps; try again when some have started."""
+    """The server's limit on waiting tasks is reached; try again once some have started."""
 
     code = "queue_full"
 
@@ -141,7 +141,7 @@ class QueueFull(AliquotError):
 
 
 class RateLimited(AliquotError):
-    """The caller asks for too much in too short a time; try again later."""
+    """The caller sent too many requests; try again after `retry_after`."""
 
     code = "rate_limited"
 
@@ -152,7 +152,7 @@ class RateLimited(AliquotError):
 
 
 class NotPlaced(AliquotError):
-    """Work that is run outside does not wait, and there is nothing for it now."""
+    """An external allocation does not fit now, and external allocations never queue."""
 
     code = "not_placed"
 
@@ -162,9 +162,9 @@ class NotPlaced(AliquotError):
         super().__init__(message)
         self.reason = reason
         self.holders = holders
-        """Who is in the way: `BlockerView`."""
+        """Sessions that hold, or are to get before it, what it needs: `BlockerView`."""
         self.until = until
-        """When it would get what it asks for, if it could wait; None = nobody knows."""
+        """When it could start if it queued; None = unknown."""
 
 
 class UnknownDependency(AliquotError):
@@ -178,7 +178,7 @@ class UnknownDependency(AliquotError):
 
 
 class NotFound(AliquotError):
-    """The object named does not exist, or is not yours to see."""
+    """The named object does not exist, or is not visible to the caller."""
 
     code = "not_found"
 
@@ -223,19 +223,19 @@ class IdempotencyMismatch(AliquotError):
 
 
 class Unauthenticated(AliquotError):
-    """No token was given, or it is not a valid one."""
+    """No token was sent, or it is invalid."""
 
     code = "unauthenticated"
 
 
 class Forbidden(AliquotError):
-    """The caller is known, and may not do this."""
+    """The caller is authenticated, but not allowed to do this."""
 
     code = "forbidden"
 
 
 class AllocationRefused(AliquotError):
-    """An agent's device maps cannot give what was asked; nothing was changed."""
+    """An agent's devices cannot satisfy the request; nothing was changed."""
 
     code = "allocation_refused"
 
@@ -253,13 +253,13 @@ class InsufficientResource(AllocationRefused):
 
 
 class FractionalResourceFragmented(AllocationRefused):
-    """There is enough in sum, but not in one piece, or not in equal parts."""
+    """Enough is free in sum, but not in one piece, or not in equal parts."""
 
     code = "fractional_resource_fragmented"
 
 
 class InvalidResourceCombination(AllocationRefused):
-    """Two slots were asked for together that exclude each other."""
+    """The request combines two slots that exclude each other."""
 
     code = "invalid_resource_combination"
 
@@ -271,6 +271,6 @@ class UnsupportedResource(AllocationRefused):
 
 
 class Unavailable(AliquotError):
-    """The server cannot do this now; the same request may succeed later."""
+    """A temporary failure; the same request may succeed later."""
 
     code = "unavailable"

@@ -1,18 +1,17 @@
-"""Events: what happened, in the one order in which it was committed."""
+"""Events: the log of committed changes, in commit order."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
-from aliquot_schema.accounts import ApiKey, User
-from aliquot_schema.actions import Action
-from aliquot_schema.agents import Agent, KnownSlot
-from aliquot_schema.findings import Finding
-from aliquot_schema.leases import Kernel, Lease
-from aliquot_schema.notices import Alert, Delivery, NoticeMark, NoticeRule, Subscriber
-from aliquot_schema.orchestration import Orchestration
+from aliquot_schema.alerts import Alert, Delivery, NoticeMark, NoticeRule, Subscriber
+from aliquot_schema.cluster.agents import Agent, KnownSlot
+from aliquot_schema.cluster.findings import Finding
+from aliquot_schema.identity.accounts import ApiKey, User
+from aliquot_schema.identity.secrets import SecretNames
+from aliquot_schema.orchestration import Action, Orchestration
 from aliquot_schema.policies import PolicyDocument
 from aliquot_schema.quotas import Account, Quota
-from aliquot_schema.secrets import SecretNames
+from aliquot_schema.resources.leases import Kernel, Lease
 from aliquot_schema.sessions import Session
 
 Record = (
@@ -36,13 +35,13 @@ Record = (
     | SecretNames
     | Action
 )
-"""Everything the store holds a row of, and events carry the full new state of."""
+"""Every kind of record that the store keeps; an event carries the full new state of one."""
 
 EVENT_FORMAT = 1
 
 
 class Entity(StrEnum):
-    """What an event is about."""
+    """Kind of record an event is about."""
 
     SESSION = "session"
     KERNEL = "kernel"
@@ -67,20 +66,20 @@ class Entity(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """One committed change. Numbers have no gaps, and number order is commit order."""
+    """One committed change. Numbers have no gaps and follow commit order."""
 
     number: int
     at_us: int
-    """When it was written, microseconds UTC."""
+    """Commit time, microseconds UTC."""
     kind: str
-    """`session.queued`, `kernel.exited`, `lease.granted`, ...: the entity and what happened to it."""
+    """`<entity>.<what happened>`: `session.queued`, `kernel.exited`, `lease.granted`, ..."""
     entity: Entity
     entity_id: str
     entity_version: int
     actor: str
-    """A user id, `system:<part>`, or `unix:<account>`: who used a command on the server's machine."""
+    """A user id, `system:<part>`, or `unix:<account>` for a command run on the server's machine."""
     request_id: str | None
     epoch: int
     pass_number: int | None
     record: Record
-    """The entity's full new state."""
+    """The full new state."""

@@ -1,22 +1,24 @@
-"""Typed identifiers. All are text; the ones made here are a prefix and a UUIDv7, so they sort by time of birth.
+"""Identifiers: typed strings, their formats, and natural order of names.
 
-A kernel has no id of its own making: it is named by what it is, `<session>.<attempt>.<rank>`.
+Generated ids are a prefix and a UUIDv7, so they sort by creation time. A kernel's id is derived:
+`<session>.<attempt>.<rank>`. Natural order puts cuda2 before cuda10.
 """
 
-from typing import NewType
+import re
+from typing import Final, NewType
 
 SessionId = NewType("SessionId", str)
 """`ses_<uuid7>`."""
 KernelId = NewType("KernelId", str)
 """`<session id>.<attempt>.<rank>`, see `kernel_id`."""
 LeaseId = NewType("LeaseId", str)
-"""The kernel's id for a lease of kind `session`; `lea_<uuid7>` otherwise."""
+"""Lease id: the kernel's id for kind `session`, otherwise `lea_<uuid7>`."""
 AgentId = NewType("AgentId", str)
-"""Chosen by the operator or derived from host and file name; unique in the cluster."""
+"""Agent id: chosen by the operator or derived from host and file name; unique in the cluster."""
 NodeId = NewType("NodeId", str)
-"""Stable over reboots (machine-id); several agents of one host share it."""
+"""Node id: the machine-id, stable over reboots; agents on one host share it."""
 DeviceId = NewType("DeviceId", str)
-"""Stable over reboots: a GPU's UUID, `<uuid>/<n>` for a MIG slice, `cpu<n>`, `mem<n>` for the host's own."""
+"""Device id, stable over reboots: a GPU's UUID, `<uuid>/<n>` for a MIG slice, `cpu<n>`, `mem<n>` for the host's."""
 SlotName = NewType("SlotName", str)
 """`cpu`, `mem`, `cuda.device`, `cuda.shares`, ..."""
 UserId = NewType("UserId", str)
@@ -25,7 +27,7 @@ PoolId = NewType("PoolId", str)
 PolicyId = NewType("PolicyId", str)
 OrchestrationId = NewType("OrchestrationId", str)
 KeyId = NewType("KeyId", str)
-"""`key_<uuid7>`: an API key, which is shown with its secret behind it."""
+"""`key_<uuid7>`: an API key, without its secret."""
 QuotaId = NewType("QuotaId", str)
 """`<scope>:<name>`, see `quotas.quota_id`."""
 RequestId = NewType("RequestId", str)
@@ -35,16 +37,16 @@ SESSION_PREFIX = "ses_"
 REQUEST_PREFIX = "req_"
 LEASE_PREFIX = "lea_"
 INDEX_DIGITS_MAX = 9
-"""Of an index in a job array."""
+"""Digits of an index in a job array."""
 
 
 def task_id(array: SessionId, *, index: int) -> SessionId:
-    """Name one task of a job array."""
+    """Id of one task of a job array."""
     return SessionId(f"{array}_{index}")
 
 
 def task_parts(session_id: str) -> tuple[SessionId, int | None]:
-    """Split the name of a task into (array, index); the index of any other session is None."""
+    """Split a task's id into (array, index); the index is None for any other session."""
     array, _, index = session_id.rpartition("_")
     is_number = index.isascii() and index.isdigit() and len(index) <= INDEX_DIGITS_MAX
     if array.startswith(SESSION_PREFIX) and is_number and str(int(index)) == index:
@@ -53,7 +55,7 @@ def task_parts(session_id: str) -> tuple[SessionId, int | None]:
 
 
 def kernel_id(session_id: SessionId, *, attempt: int, rank: int) -> KernelId:
-    """Name the kernel of one rank in one attempt; both count from 1 and 0."""
+    """Id of the kernel of one rank (from 0) in one attempt (from 1)."""
     return KernelId(f"{session_id}.{attempt}.{rank}")
 
 
@@ -65,3 +67,20 @@ def kernel_parts(kernel: KernelId) -> tuple[SessionId, int, int]:
     """
     session, attempt, rank = kernel.rsplit(".", 2)
     return SessionId(session), int(attempt), int(rank)
+
+
+NaturalKey = tuple[tuple[tuple[str, int, str], ...], str]
+
+_RUN: Final = re.compile(r"([^0-9]*)([0-9]*)")
+
+
+def natural_key(text: str) -> NaturalKey:
+    """Sort key that compares runs of the digits 0-9 as numbers of any length, and the rest as text.
+
+    `a1` and `a01` are adjacent, ordered by their text; different texts never have equal keys.
+    """
+    runs = []
+    for letters, digits in _RUN.findall(text):
+        number = digits.lstrip("0")
+        runs.append((letters, len(number), number))
+    return tuple(runs), text

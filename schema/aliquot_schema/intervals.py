@@ -1,4 +1,4 @@
-"""Sets of whole numbers as intervals: the indices of a job array, however many, in one short value."""
+"""Interval sets: sets of whole numbers as sorted spans, for the indices of job arrays."""
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
@@ -9,19 +9,19 @@ from aliquot_schema.errors import InvalidRequest
 
 @dataclass(frozen=True, slots=True)
 class Intervals:
-    """Numbers >= 0, ascending. Immutable; a change makes a new value."""
+    """An immutable set of numbers >= 0, iterated in ascending order."""
 
     spans: tuple[tuple[int, int], ...] = ()
-    """(first, last), both inclusive; ascending, and neither overlapping nor touching."""
+    """(first, last), both inclusive; ascending, not overlapping, not adjacent."""
 
     @classmethod
     def of(cls, numbers: Iterable[int]) -> "Intervals":
-        """The set of these numbers, in any order."""
+        """The set of these numbers, given in any order."""
         return cls.joined((number, number) for number in numbers)
 
     @classmethod
     def joined(cls, spans: Iterable[tuple[int, int]]) -> "Intervals":
-        """The union of spans, which may overlap and stand in any order."""
+        """The union of spans, which may overlap and be in any order."""
         found: list[tuple[int, int]] = []
         for first, last in sorted(spans):
             if found and first <= found[-1][1] + 1:
@@ -35,7 +35,7 @@ class Intervals:
         """Read `0-99,105`.
 
         Raises:
-            InvalidRequest: it is written in another way, or a span runs backwards.
+            InvalidRequest: the text has another form, or a span runs backwards.
         """
         return cls.joined(_span(part.strip()) for part in text.split(","))
 
@@ -56,16 +56,16 @@ class Intervals:
         return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in self.spans)
 
     def nth(self, place: int) -> int:
-        """The number at a place, from 0.
+        """The number at a position, from 0.
 
         Raises:
-            IndexError: there are not so many.
+            IndexError: the set is smaller.
         """
         for first, last in self.spans:
             if place <= last - first:
                 return first + place
             place -= last - first + 1
-        raise IndexError("there are not so many numbers")
+        raise IndexError("position is beyond the end of the set")
 
     def with_number(self, number: int) -> "Intervals":
         """The set with one more number."""
@@ -86,7 +86,7 @@ class Intervals:
 def _span(part: str) -> tuple[int, int]:
     ends = part.split("-")
     if len(ends) > 2 or not all(end.isascii() and end.isdigit() and len(end) <= 9 for end in ends):
-        raise InvalidRequest(f"array: {part[:32]!r} is no index; write indices like 0-99,105", field="array")
+        raise InvalidRequest(f"array: {part[:32]!r} is not an index; write indices like 0-99,105", field="array")
     first, last = int(ends[0]), int(ends[-1])
     if first > last:
         raise InvalidRequest(f"array: {part!r} runs backwards; write {last}-{first}", field="array")

@@ -1,39 +1,54 @@
-"""Orchestration: whether the allocator places anything new. One state for all servers, kept over restarts."""
+"""Orchestrator state: whether the scheduler places sessions; shared by all servers, kept over restarts.
 
-from dataclasses import dataclass
+Also `Action`: the record of administrative commands that change no other record.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
 from aliquot_schema.ids import OrchestrationId, UserId
 
 ORCHESTRATION_ID: Final = OrchestrationId("orchestration")
-"""The one record's id."""
-NOBODY: Final = UserId("")
+"""Id of the single record."""
+NO_USER: Final = UserId("")
 
 
 class OrchestratorState(StrEnum):
-    """What the allocator does. Sessions that run, the reaper and submissions go on in both states."""
+    """State of the orchestrator. Running sessions, the reaper and submissions continue in both states."""
 
     RUNNING = "running"
-    """Passes place what waits, and preempt where the policy says so."""
+    """Waiting sessions are placed, and preempted as the policy says."""
     STOPPED = "stopped"
-    """Nothing new is placed or preempted until somebody starts it again."""
+    """Nothing is placed or preempted until an operator starts it again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Orchestration:
-    """Who stopped or started the orchestrator last, and when."""
+    """State of the orchestrator and its last change."""
 
     id: OrchestrationId = ORCHESTRATION_ID
     version: int = 0
-    """0 = nobody ever did; it runs."""
+    """0 = never changed; it runs."""
     state: OrchestratorState = OrchestratorState.RUNNING
-    changed_by: UserId = NOBODY
+    changed_by: UserId = NO_USER
     changed_us: int = 0
     note: str | None = None
-    """Why, in that person's words."""
+    """Why, in the operator's words."""
 
     @property
     def is_stopped(self) -> bool:
-        """Whether nothing new is placed."""
+        """Whether placement is stopped."""
         return self.state is OrchestratorState.STOPPED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Action:
+    """The latest action of one kind; earlier ones are in the event log."""
+
+    id: str
+    """Kind and object: `database_copy`, `agent_key/node-1`, ..."""
+    version: int = 0
+    facts: Mapping[str, str] = field(default_factory=dict)
+    """Arguments or result; never a secret, nor the digest of one."""

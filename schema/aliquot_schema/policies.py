@@ -1,110 +1,115 @@
-"""The policy document: everything that people may change about who is next and where it goes. One, versioned."""
+"""Policy document: settings of ordering, backfill, placement, preemption and charging. One per cluster, versioned."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
 from aliquot_schema.ids import PolicyId, PoolId
+from aliquot_schema.resources.units import duration_seconds
 from aliquot_schema.sessions import DEFAULT_POOL, Priority
 
 DAY_MS: Final = 86_400_000
 POLICY_ID: Final = PolicyId("policy")
-"""The one document's id."""
+"""Id of the single document."""
+DURATION_NAMES: Final = frozenset(
+    {"age_unit", "short_half", "level", "half_life", "default_limit", "run_min", "grace", "wait_first", "wait_max"}
+)
+"""Fields of a policy file that are durations: a number of seconds, or text like `7d`."""
 
 
 class Backfill(StrEnum):
-    """Who may start before the head of the queue while the head does not fit."""
+    """Which sessions may start before the head of the queue while the head does not fit."""
 
     NONE = "none"
-    """Nobody."""
+    """None."""
     EASY = "easy"
-    """Whoever does not delay the head, which holds a reservation. Source: Lifka, The ANL/IBM SP scheduling system."""
+    """Those that do not delay the head, which has a reservation. Source: Lifka, The ANL/IBM SP Scheduling System."""
     CONSERVATIVE = "conservative"
-    """Whoever delays none of those before it, of which each holds a reservation."""
+    """Those that delay no session ahead of them; each of these has a reservation."""
 
 
 class Victims(StrEnum):
-    """Who may be asked to make room."""
+    """Which sessions may be preempted."""
 
     NOBODY = "nobody"
-    """Nothing is preempted, and nobody borrows quota."""
+    """None, and no quota is borrowed."""
     WILLING = "willing"
-    """Sessions that were submitted as preemptible; nobody else whose user or project owns something may borrow beyond
-    it. What others own is called back from those who own nothing whether they are willing or not."""
+    """Sessions submitted as preemptible. Other sessions of users and projects with quota of their own cannot borrow
+    beyond it. Lent quota is reclaimed from users without own quota even if their sessions are not preemptible."""
     ANY = "any"
     """Every session."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weights:
-    """How much each thing counts in an order policy. Whole numbers; only their ratios matter."""
+    """Weights of the order policies. Whole numbers; only their ratios matter."""
 
     age: int = 1
-    """`fair_share`: for every `age_unit_ms` that a session has waited; without an upper limit."""
+    """`fair_share`: per `age_unit_ms` waited, without an upper limit."""
     age_unit_ms: int = 7 * DAY_MS
     fair: int = 1
-    """`fair_share`: for an owner and a project that have used nothing; half of it at their exact share."""
+    """`fair_share`: for an owner and a project without usage; half of it when usage equals their share."""
     short: int = 2
-    """`fair_share`: for a session that is over at once; half of it at `short_half_ms`."""
+    """`fair_share`: for a session of zero length; half of it at `short_half_ms`."""
     short_half_ms: int = 4 * 3_600_000
     priority: int = 1
-    """`fair_share`: for every level of priority above the lowest."""
+    """`fair_share`: per priority level above the lowest."""
     level_ms: int = DAY_MS
-    """`priority`: the wait that makes up for one level. The lowest overtakes every later session after three of it."""
+    """`priority`: the wait that is worth one level. After three of these the lowest precedes all later sessions."""
     sjf_age_pct: int = 10
-    """`sjf`: the part of its wait that is taken off a session's estimate. Nobody who comes later than the estimate
-    divided by this part overtakes it."""
+    """`sjf`: percentage of its wait that is subtracted from a session's estimate. No session submitted later than
+    estimate / percentage overtakes it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Charges:
-    """What holding things costs in fair share and GPU-hours, in milli of a device."""
+    """Prices of held resources in fair share and GPU-hours, in milli of a device."""
 
     accelerator_milli: Mapping[str, int] = field(default_factory=dict)
-    """Per whole device, by model; a model that is missing costs 1000."""
+    """Per whole device, by model; 1000 for models that are missing."""
     cpu_milli: int = 5
-    """Per core, so that those who use CPUs alone are served fairly among themselves, too."""
+    """Per core; not zero, so that fair share also works among users who only use CPUs."""
     mem_gib_milli: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pool:
-    """A part of the cluster that sessions choose by name."""
+    """A named partition of the cluster's agents that sessions select."""
 
     default_limit_ms: int | None = None
-    """How long a session without a time limit is reckoned to hold its devices; soft: it guards the head of the queue,
-    and never kills. None = by its estimate."""
+    """Planned duration of a session without a time limit. It shapes reservations and never stops a session. None = the
+    session's estimate."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preemption:
-    """How sessions are asked to make room, under the order `priority` and for lent quota that is called back."""
+    """Preemption rules, for the order policy `priority` and for reclaiming lent quota."""
 
     victims: Victims = Victims.WILLING
     run_ms_min: int = 600_000
-    """A session is left alone until it has run for so long."""
+    """A session is not preempted before it has run this long."""
     preemptions_max: int = 3
-    """So often a session is preempted at most."""
+    """Upper bound on preemptions of one session."""
     grace_ms: int = 30_000
-    """From the checkpoint signal to the stop, for sessions that name none of their own."""
+    """Time from the checkpoint signal to the stop, for sessions without their own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retries:
-    """How sessions are tried again after failures that are ours: a launch that failed, an agent that was lost."""
+    """Retries after infrastructure failures: a failed launch or a lost agent."""
 
     tries_min: int = 3
-    """Tried again so often even when the session asked for fewer retries."""
+    """Minimum number of retries, even if the session requested fewer."""
     wait_ms_first: int = 1_000
     wait_ms_max: int = 300_000
     jitter_pct: int = 25
-    """Each wait, doubled from try to try, is moved by up to so much either way."""
+    """Waits double from retry to retry; each is varied randomly by up to this percentage in either direction."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyDocument:
-    """What a pass decides by. Every change is an event, and takes effect in the next pass."""
+    """The scheduling policy. A change is an event and takes effect in the next pass."""
 
     id: PolicyId = POLICY_ID
     version: int = 0
@@ -112,22 +117,40 @@ class PolicyDocument:
     """Name of an order policy."""
     backfill: Backfill = Backfill.EASY
     backfill_depth: int = 100
-    """`conservative`: so many sessions hold a reservation at most."""
+    """`conservative`: upper bound on sessions with a reservation."""
     placement: str = "least_waste"
     """Name of a placement strategy."""
     allocation: str = "evenly"
-    """How an amount is spread over devices: `evenly` or `fill`."""
+    """How an amount is split over devices: `evenly` or `fill`."""
     allow_fragmentation: bool = False
-    """Whether shares that one whole device could hold may be split when none has room for them."""
+    """Whether shares that fit on one empty device may be split when no device has enough free."""
     numa: str = "prefer"
     """`prefer` devices of one NUMA node, or `interleave`."""
     weights: Weights = field(default_factory=Weights)
     half_life_ms: int = 7 * DAY_MS
-    """After this time a use counts half in fair share."""
+    """Half-life of usage in fair share."""
     charges: Charges = field(default_factory=Charges)
     pools: Mapping[PoolId, Pool] = field(default_factory=lambda: {DEFAULT_POOL: Pool()})
     preemption: Preemption = field(default_factory=Preemption)
     retries: Retries = field(default_factory=Retries)
     user_priority_max: Priority = Priority.NORMAL
-    """The highest level that a user may ask for; operators may ask for any."""
+    """The highest priority users may request; operators may request any."""
     changed_us: int = 0
+
+
+def with_seconds(written: Any, *, path: str = "") -> Any:
+    """Replace durations written as text by numbers of seconds, in a policy or a part of one.
+
+    Raises:
+        InvalidRequest: a duration has another form; the message names its field.
+    """
+    if isinstance(written, Mapping):
+        return {
+            name: duration_seconds(value, field=f"{path}{name}")
+            if name in DURATION_NAMES and isinstance(value, str)
+            else with_seconds(value, path=f"{path}{name}.")
+            for name, value in written.items()
+        }
+    if isinstance(written, list):
+        return [with_seconds(item, path=path) for item in written]
+    return written

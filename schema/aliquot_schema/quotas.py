@@ -1,27 +1,26 @@
-"""Quotas: how much a user, a project, or all of them together may hold, queue, and use in a month."""
+"""Quotas: limits on what a user, a project or the cluster may hold, queue and use per month; and their accounting."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from aliquot_schema.ids import ProjectId, QuotaId, UserId
-from aliquot_schema.slots import ResourceSlot, SlotAmounts
+from aliquot_schema.resources.slots import ResourceSlot, SlotAmounts
 
 
 class QuotaScope(StrEnum):
-    """Whom a quota is for."""
+    """What a quota applies to."""
 
     USER = "user"
     PROJECT = "project"
     CLUSTER = "cluster"
-    """Everybody together."""
+    """All users together."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quota:
-    """Limits of one user, project, or the whole. What is missing does not limit.
+    """Limits of one user, one project or the cluster. A missing value is no limit.
 
-    All slots of one kind of device draw on the same silicon and count once: `cuda.device 2` and `cuda.shares 2` are the
-    same limit.
+    Slots of one kind of device count together: `cuda.device 2` and `cuda.shares 2` are the same limit.
     """
 
     id: QuotaId
@@ -31,24 +30,24 @@ class Quota:
     name: str = ""
     """The user or project; empty for the cluster."""
     max_slots: SlotAmounts = field(default_factory=SlotAmounts)
-    """Held at one time at most, whatever is idle; zero = nothing of it."""
+    """Upper bound on what is held at one time; zero = none."""
     own_slots: ResourceSlot = field(default_factory=ResourceSlot)
-    """What is its own: idle parts are lent to others, and called back when it needs them. Users and projects only."""
+    """Guaranteed amounts: idle parts are lent to others and reclaimed when needed. Users and projects only."""
     max_queued: int | None = None
-    """Tasks that wait at one time, every index of an array counted."""
+    """Upper bound on waiting tasks; each index of an array counts."""
     gpu_hours_per_month: int | None = None
-    """Charged within a calendar month, UTC; nothing new starts once they are spent."""
+    """GPU-hours per calendar month, UTC; nothing new starts once they are used up."""
     weight: int | None = None
-    """Its share among its siblings; without one, the accelerators of `own_slots` in milli, else those of `max_slots`,
-    else 1000."""
+    """Fair-share weight among its siblings; None = the accelerators of `own_slots` in milli, else those of
+    `max_slots`, else 1000."""
     changed_us: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """What one user has been charged within one project. Written when something is given back.
+    """Usage charged to one user within one project, updated when a lease is released.
 
-    Charges are milli of a device x milliseconds, weighted as the policy's `charges` say.
+    Charges are milli of a device x milliseconds, weighted by the policy's `charges`.
     """
 
     id: str
@@ -57,12 +56,12 @@ class Account:
     project: ProjectId
     user: UserId
     used: int = 0
-    """Decayed up to `at_us`; what is held since is not in it."""
+    """Decayed usage as of `at_us`; leases held since are not included."""
     at_us: int = 0
     charged: int = 0
-    """All of it, ever, without decay."""
+    """Total without decay."""
     month: int = 0
-    """The month that `month_charged` is of, as 202611, UTC."""
+    """Calendar month of `month_charged`, as 202611, UTC."""
     month_charged: int = 0
 
 

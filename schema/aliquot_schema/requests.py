@@ -1,40 +1,101 @@
-"""What people ask for, as it came in: callers, filters, pages and new sessions, before anything is validated."""
+"""Request types: callers, filters, sort orders, pages and new sessions. Nothing in them is validated yet."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import StrEnum
+from typing import Final
 
+from aliquot_schema.identity.accounts import Role as Role
 from aliquot_schema.ids import KeyId, ProjectId, UserId
-from aliquot_schema.roles import Role as Role
-from aliquot_schema.session_lists import SessionFilter as SessionFilter
-from aliquot_schema.session_lists import SessionOrder as SessionOrder
-from aliquot_schema.states import AgentState
-from aliquot_schema.views import SessionView
+from aliquot_schema.sessions import Priority
+from aliquot_schema.states import AgentState, SessionState
+from aliquot_schema.views.sessions import SessionView
+
+
+class SessionOrder(StrEnum):
+    """Sort order of sessions.
+
+    Equal values are ordered by submission time, in the same direction. Sessions without a value always come last.
+    """
+
+    NEWEST = "newest"
+    OLDEST = "oldest"
+    PRIORITY_DESC = "priority_desc"
+    PRIORITY_ASC = "priority_asc"
+    STARTED_DESC = "started_desc"
+    STARTED_ASC = "started_asc"
+    ENDED_DESC = "ended_desc"
+    ENDED_ASC = "ended_asc"
+    GPUS_DESC = "gpus_desc"
+    GPUS_ASC = "gpus_asc"
+    NAME_DESC = "name_desc"
+    NAME_ASC = "name_asc"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeRange:
+    """A closed interval of aware times; None = unbounded."""
+
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionFilter:
+    """Filter of sessions. Empty tuples and None match everything."""
+
+    ids: tuple[str, ...] = ()
+    states: tuple[SessionState, ...] = ()
+    owners: tuple[str, ...] = ()
+    run_id: str | None = None
+    name: str | None = None
+    projects: tuple[str, ...] = ()
+    search: str | None = None
+    """Substring of the name or the id; case-insensitive for A to Z."""
+    pools: tuple[str, ...] = ()
+    priorities: tuple[Priority, ...] = ()
+    array_id: str | None = None
+    """Tasks of this job array."""
+    queued_at: TimeRange | None = None
+    started_at: TimeRange | None = None
+    """Any bound excludes sessions that have not started."""
+    ended_at: TimeRange | None = None
+    exit_codes: tuple[int, ...] = ()
+    failures: tuple[str, ...] = ()
+    """Codes of `Failure`."""
+    agents: tuple[str, ...] = ()
+    """Agents of the newest attempt."""
+    nodes: tuple[str, ...] = ()
+    devices: tuple[str, ...] = ()
+
+
+ALL_SESSIONS: Final = SessionFilter()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """Who asks."""
+    """The authenticated sender of a request."""
 
     user: UserId
     request_id: str
     role: Role
     projects: tuple[ProjectId, ...] = ()
-    """Whose sessions the caller takes part in; see `accounts.User`."""
+    """Projects the caller is a member of; see `accounts.User`."""
     key_id: KeyId | None = None
-    """By which key; None = by the server's own token."""
+    """The key used; None = the server's own token."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageRequest:
-    """Which piece of a list."""
+    """Position and size of one page."""
 
     first: int
     after: str | None = None
 
 
 class AgentOrder(StrEnum):
-    """In which order agents are listed; natural order, node2 before node10."""
+    """Sort order of agents; natural order, node2 before node10."""
 
     ID = "id"
     HOSTNAME = "hostname"
@@ -42,7 +103,7 @@ class AgentOrder(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentFilter:
-    """Which agents. Empty tuples do not filter."""
+    """Filter of agents. Empty tuples match everything."""
 
     ids: tuple[str, ...] = ()
     states: tuple[AgentState, ...] = ()
@@ -51,18 +112,18 @@ class AgentFilter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewFallback:
-    """A smaller request, as it came in."""
+    """A smaller request to apply after a wait, not validated."""
 
     slots: Sequence[tuple[str, str]]
     after_s: float
     cluster_size: int | None = None
-    """None = as the session asked first."""
+    """None = as in the original request."""
     gpu_memory_gb: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewSession:
-    """A request as it came in: nothing is validated yet, amounts are text."""
+    """A session to submit, not validated; amounts are text."""
 
     argv: tuple[str, ...] | None
     shell: str | None
@@ -98,37 +159,37 @@ class NewSession:
     """Indices of a job array: `0-99,105`."""
     max_parallel: int | None = None
     held: bool = False
-    """Submit it held back, to be released by hand."""
+    """Submit it in state `held`."""
     local_name: str | None = None
-    """Within `create_sessions`: how others of the batch name it in `depends_on`."""
+    """Within `create_sessions`: its name in `depends_on` of other sessions of the batch."""
     outside: float | None = None
-    """Seconds: it runs nothing, and holds devices for so long for work run outside, see `SessionSpec.outside_ms`."""
+    """Lease time in seconds of an external allocation, see `SessionSpec.outside_ms`; None = an ordinary session."""
     processes: int | None = None
-    """Processes and threads that each kernel may have."""
+    """Limit on processes and threads per kernel."""
     open_files: int | None = None
-    """Files that each of its processes may have open."""
+    """Limit on open files per process."""
     sandbox: str | None = None
-    """The profile that it demands."""
+    """The sandbox profile it requires."""
     secrets: Sequence[tuple[str, str | None, str | None]] = ()
     """(name, variable, file)."""
     unsupported: Mapping[str, object] = field(default_factory=dict)
-    """Fields that were set and that nothing acts on yet."""
+    """Fields that were set but are not implemented."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionChanged:
-    """What a mutation did."""
+    """Result of a mutation of one session."""
 
     session: SessionView
     revision: int
     created: bool = False
-    """False when an idempotency key answered with what was there."""
+    """False when the idempotency key matched an existing session."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionsCreated:
-    """What submitting a batch did."""
+    """Result of `create_sessions`."""
 
     results: tuple[SessionChanged, ...]
-    """In the order in which they were given."""
+    """In the order of the request."""
     revision: int

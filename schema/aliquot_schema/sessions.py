@@ -1,4 +1,4 @@
-"""Sessions: what a user submits, and what became of it."""
+"""Sessions: the request a user submits, its state and its result."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,15 +6,15 @@ from enum import IntEnum, StrEnum
 from functools import lru_cache
 from typing import Final
 
-from aliquot_schema.confinement import NO_LIMITS, SandboxProfile, SessionLimits
+from aliquot_schema.identity.secrets import SecretUse
 from aliquot_schema.ids import AgentId, PoolId, ProjectId, SessionId, UserId
 from aliquot_schema.intervals import Intervals
-from aliquot_schema.secrets import SecretUse
-from aliquot_schema.slots import AMOUNT_MAX, MILLI, ResourceSlot, Unlimited, scale_of
+from aliquot_schema.resources.confinement import NO_LIMITS, SandboxProfile, SessionLimits
+from aliquot_schema.resources.slots import AMOUNT_MAX, MILLI, ResourceSlot, Unlimited, scale_of
 from aliquot_schema.states import ENDED, PENDING, SessionState
 
 COMMAND_BYTES_MAX: Final = 128 * 1024
-"""argv and environment strings of one kernel share the kernel's limit per string; a command is refused above this."""
+"""Longer commands are rejected: the Linux kernel limits each string of argv and the environment to this."""
 CLUSTER_SIZE_MAX: Final = 4096
 TAGS_MAX: Final = 64
 ENVIRONMENT_MAX: Final = 512
@@ -24,10 +24,10 @@ FALLBACKS_MAX: Final = 8
 NO_INDICES: Final = Intervals()
 ARRAY_TASKS_MAX: Final = 100_000
 BATCH_SESSIONS_MAX: Final = 1000
-"""Sessions of one `create_sessions`."""
+"""Sessions per `create_sessions`."""
 DURATION_S_MAX: Final = 10 * 365 * 86_400
 HELD_BY_ARRAY: Final = UserId("system:array")
-"""Holds back a task that is to run again until its array lets so many run; its index waits in the array."""
+"""Holder of a task that is to run again but waits for its array's `max_parallel`; its index waits in the array."""
 
 DEFAULT_POOL: Final = PoolId("default")
 DEFAULT_PROJECT: Final = ProjectId("default")
@@ -43,7 +43,7 @@ class Priority(IntEnum):
 
 
 class DependencyCondition(StrEnum):
-    """When a dependency is met: the other session ended well, ended at all, or failed."""
+    """Condition of a dependency: the other session succeeded, ended in any way, or failed."""
 
     AFTER_OK = "after_ok"
     AFTER_ANY = "after_any"
@@ -60,111 +60,111 @@ class Dependency:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fallback:
-    """A smaller request, taken after a wait. Once taken, nothing makes the session grow back."""
+    """A smaller request that replaces the original one after a wait, for good."""
 
     slots: ResourceSlot
-    """Per kernel, in place of what was asked first."""
+    """Per kernel."""
     cluster_size: int
     gpu_memory_bytes: int | None
     after_ms: int
-    """The wait since submission; each is longer than the one before."""
+    """Wait since submission; ascending from fallback to fallback."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionSpec:
-    """What was asked for. Never changes."""
+    """The request as validated. Immutable."""
 
     argv: tuple[str, ...]
-    """The program and its arguments; a shell string became `/bin/sh -c STRING`."""
+    """Program and arguments; a shell string is `/bin/sh -c STRING`."""
     slots: ResourceSlot
     """Per kernel."""
     cluster_size: int = 1
     """Kernels in the gang."""
     gpu_memory_bytes: int | None = None
-    """The least memory per device: all of it for whole devices, share x total for fractions."""
+    """Minimum memory per device: its total for whole devices, share x total for fractions."""
     environment: Mapping[str, str] = field(default_factory=dict)
     working_directory: str | None = None
     estimated_duration_ms: int | None = None
     time_limit_ms: int | None = None
-    """Wall time of an attempt; the shim stops it then."""
+    """Wall-time limit of an attempt, enforced by the shim."""
     max_retries: int = 0
     retries_own_failures: bool = False
-    """Whether it is tried again also when its own command fails, within `max_retries`."""
+    """Whether a failure of its own command is retried too, within `max_retries`."""
     preemptible: bool = False
-    """Whether it may be asked to make room; it is then queued again, with the same CHECKPOINT_DIR."""
+    """Whether it may be preempted; a preempted session is queued again with the same CHECKPOINT_DIR."""
     checkpoint_signal: int | None = None
-    """Sent first when it is to make room; None = it gets the stop signal alone."""
+    """Signal sent when it is preempted; None = only the stop signal is sent."""
     grace_ms: int | None = None
-    """From that signal to the stop; None = as the policy says."""
+    """Time from that signal to the stop; None = the policy's."""
     depends_on: tuple[Dependency, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
     """Labels that an agent must have."""
     preferred_labels: Mapping[str, str] = field(default_factory=dict)
-    """Agents with these are taken where the whole session fits on such agents now."""
+    """Agents with these labels are preferred if the whole session fits on them now."""
     models: tuple[str, ...] = ()
-    """Models that its accelerators may be of, `*` and `?` allowed, whatever the case; empty = any."""
+    """Allowed accelerator models: case-insensitive patterns with `*` and `?`; empty = any."""
     preferred_models: tuple[str, ...] = ()
     fallbacks: tuple[Fallback, ...] = ()
-    """By `after_ms`."""
+    """Ordered by `after_ms`."""
     outside_ms: int | None = None
-    """Of work that is run outside: so long it holds its devices from each call on. Nothing is started for it, and it
-    does not wait: it gets them in the first pass that looks at it, or not at all. None = it runs `argv`."""
+    """Lease time of an external allocation, renewed by each call. Nothing is started for it, and it never queues: the
+    first pass either places it or rejects it. None = an ordinary session that runs `argv`."""
     limits: SessionLimits = NO_LIMITS
     sandbox: SandboxProfile | None = None
-    """Which it demands; then `labels` has `SANDBOX_LABEL` too, so that it goes only where there is one."""
+    """The sandbox it requires. `labels` then has `SANDBOX_LABEL` too, so that only agents with that sandbox match."""
     secrets: tuple[SecretUse, ...] = ()
-    """What of its owner's it is given; never the values."""
+    """Names of the owner's secrets that its kernels receive; never the values."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """Why a session failed, for people (`message`) and for programs (`code`)."""
+    """Why a session failed: `code` for programs, `message` for users."""
 
     code: str
     message: str
 
 
 class PreemptionCause(StrEnum):
-    """By what right a session was asked to make room."""
+    """Cause of a preemption."""
 
     PRIORITY = "priority"
-    """For a session of a higher level."""
+    """A session of a higher priority needs its devices."""
     QUOTA = "quota"
-    """It ran on lent quota, and the owner needs it."""
+    """It ran on borrowed quota that the owner needs."""
     DRAIN = "drain"
     """Its agent was drained."""
     DEVICE = "device"
-    """A device of its was gone, and the others were of no use to it."""
+    """One of its devices was lost, so it cannot use the others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreemptionReceipt:
-    """The last time that a session was asked to make room: who, why, and what it lost."""
+    """A session's last preemption: for whose benefit, why, and how much work was lost."""
 
     cause: PreemptionCause
     by_session: SessionId | None
-    """The session that starts in its place; None when there is none, see `cause`."""
+    """The session that it was preempted for; None = none, see `cause`."""
     by_user: UserId
     at_us: int
     until_us: int
-    """When its grace ends, and it is stopped."""
+    """End of its grace period; it is stopped then."""
     lost_ms: int | None = None
-    """Milli of a device x milliseconds that its attempt had used; known once it has made room."""
+    """Milli of a device x milliseconds that the attempt had used; known once the attempt has ended."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArrayTasks:
-    """Where the tasks of a job array are; each index is in exactly one of these sets, or active."""
+    """The tasks of a job array by state; each index is in exactly one of these sets."""
 
     waiting: Intervals
-    """Not split off yet: no session of their own."""
+    """Tasks without a session of their own."""
     active: Intervals = NO_INDICES
-    """Split off, and not ended; these are sessions `<array>_<index>`."""
+    """Tasks with a session `<array>_<index>` that has not ended."""
     completed: Intervals = NO_INDICES
     failed: Intervals = NO_INDICES
     canceled: Intervals = NO_INDICES
     max_parallel: int | None = None
-    """So many are active at one time at most."""
+    """Limit on `active`; None = no limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,76 +178,75 @@ class Session:
     pool: PoolId = DEFAULT_POOL
     name: str | None = None
     run_id: str | None = None
-    """The client's own name for it; need not be unique."""
+    """The client's own id; need not be unique."""
     tags: Mapping[str, str] = field(default_factory=dict)
     spec: SessionSpec
     priority: Priority = Priority.NORMAL
     state: SessionState = SessionState.QUEUED
     attempt: int = 0
-    """Counts the tries; 0 before the first grant."""
+    """Number of the current attempt; 0 before the first grant."""
     retries: int = 0
     excluded_agents: tuple[AgentId, ...] = ()
-    """Agents that refused it for good (no such slot); not tried again."""
+    """Agents that rejected it permanently (no such slot); not tried again."""
     not_before_us: int | None = None
     queued_us: int
-    """When it was submitted; keeps its place over retries."""
+    """When it was submitted; unchanged by retries, so that it keeps its place in the queue."""
     scheduled_us: int | None = None
     started_us: int | None = None
     ended_us: int | None = None
     exit_code: int | None = None
-    """Of the first rank that failed, else 0. Negative numbers are not used: see `signal`."""
+    """Of the first rank that failed, else 0. Never negative: see `signal`."""
     signal: int | None = None
     failure: Failure | None = None
     idempotency_key: str | None = None
     request_hash: str | None = None
     held_by: UserId | None = None
-    """Who holds it back, in state `held`."""
+    """The user or system part that holds it, in state `held`."""
     fallback_level: int = 0
-    """How many of `spec.fallbacks` have been taken: 0 = it asks for what was asked first."""
+    """Number of `spec.fallbacks` applied; 0 = the original request is in force."""
     preemptions: int = 0
-    """How often it made room."""
+    """How often it was preempted."""
     preemption: PreemptionReceipt | None = None
     array_id: SessionId | None = None
-    """The job array that it is a task of."""
+    """The job array it is a task of."""
     array_index: int | None = None
     tasks: ArrayTasks | None = None
-    """Of a job array; a session that is none has None."""
+    """Set only on a job array."""
 
     @property
     def is_ended(self) -> bool:
-        """Whether it reached a state that it will never leave."""
+        """Whether its state is final."""
         return self.state in ENDED
 
     @property
     def gpus_milli(self) -> int:
-        """What all its kernels ask for of accelerators at first, in milli of one; never changes."""
+        """Accelerators in the original request, all kernels together, in milli of a device; constant."""
         return min(_milli_of(self.spec.slots) * self.spec.cluster_size, AMOUNT_MAX)
 
     @property
     def request(self) -> Fallback | SessionSpec:
-        """Where `slots`, `cluster_size` and `gpu_memory_bytes` are what it asks for now: in the fallback taken last, or
-        in what was asked first."""
+        """The request in force: the last applied fallback, or the original spec."""
         return self.spec.fallbacks[self.fallback_level - 1] if self.fallback_level else self.spec
 
     @property
     def slots(self) -> ResourceSlot:
-        """What each kernel asks for now, see `request`."""
+        """Slots per kernel of the request in force."""
         return self.request.slots
 
     @property
     def is_outside(self) -> bool:
-        """Whether it holds devices for work that is run outside."""
+        """Whether it is an external allocation."""
         return self.spec.outside_ms is not None
 
     @property
     def is_pending(self) -> bool:
-        """Whether it waits, with no devices of its own."""
+        """Whether it waits without devices."""
         return self.state in PENDING
 
 
 @lru_cache(maxsize=4096)
 def _milli_of(slots: ResourceSlot) -> int:
-    """Whole devices and shares together. Most sessions ask for what many others ask for."""
+    """Whole devices and shares together. Cached because most sessions share few distinct requests."""
     return sum(
         AMOUNT_MAX if isinstance(amount, Unlimited) else amount * MILLI // scale_of(slot)
         for slot, amount in slots.items()

@@ -1,4 +1,4 @@
-"""States, and the only moves between them. Who makes a move is said beside it; everything else is refused."""
+"""State machines of sessions, kernels and agents: the states and the allowed moves. Every other move is rejected."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -6,54 +6,54 @@ from typing import Final
 
 
 class SessionState(StrEnum):
-    """Where a session is on its way."""
+    """State of a session."""
 
     QUEUED = "queued"
-    """Waits to be placed; has one primary reason after each pass. Entered on submit, launch failure, agent loss."""
+    """Waiting to be placed; each pass gives it one primary reason. Entered on submit, launch failure, agent loss."""
     HELD = "held"
-    """Not looked at by the allocator: a dependency, a reservation or a person holds it back."""
+    """Skipped by the scheduler because of a dependency, a reservation, or a hold by a user."""
     SCHEDULED = "scheduled"
-    """Devices are granted and committed; not yet sent to its agents. Entered by the allocator."""
+    """Devices are granted and committed; nothing was sent to the agents yet. Entered by the allocator."""
     ALLOCATING = "allocating"
-    """Sent to its agents. Entered by the launcher."""
+    """The launch orders were sent to the agents. Entered by the launcher."""
     RUNNING = "running"
-    """Every kernel was reported started; of a job array: every task was split off, and not all have ended."""
+    """Every kernel was reported started. A job array: every task has a session of its own, and not all have ended."""
     PREEMPTING = "preempting"
-    """Asked to make room; runs until it ends or its grace is over."""
+    """Being preempted; runs until it ends or its grace period is over."""
     COMPLETED = "completed"
     """Every kernel exited with code 0."""
     FAILED = "failed"
-    """A kernel exited with another code or by a signal, or it could not be run; `failure` says which."""
+    """A kernel exited with another code or by a signal, or could not be run; `failure` says which."""
     CANCELED = "canceled"
-    """A person stopped it. Its attempt may still be stopping, and holds its devices until its processes are gone."""
+    """A user stopped it. Its attempt may still be stopping and holds its devices until its processes are gone."""
 
 
 class KernelState(StrEnum):
-    """Where one rank of an attempt is."""
+    """State of a kernel, one rank of an attempt."""
 
     GRANTED = "granted"
-    """Holds devices; nothing was started."""
+    """Holds devices; nothing was sent to the agent."""
     STARTING = "starting"
-    """Sent to the agent; from here on it may have started even if no answer came."""
+    """Sent to the agent; it may have started even if no answer arrived."""
     RUNNING = "running"
     STOPPING = "stopping"
-    """Asked to stop; holds its devices until there is evidence of its end."""
+    """The agent was asked to stop it; it holds its devices until there is evidence of its end."""
     EXITED = "exited"
-    """There is evidence that its processes are gone; its devices are free."""
+    """Its processes are proven gone; its devices are free."""
     UNKNOWN = "unknown"
-    """Its agent cannot be asked; its devices stay held."""
+    """Its agent is unreachable; its devices stay held."""
 
 
 class AgentState(StrEnum):
-    """How the server sees an agent."""
+    """State of an agent, as the server sees it."""
 
     ALIVE = "alive"
     SUSPECT = "suspect"
-    """Silent for some beats; gets nothing new."""
+    """Missed some heartbeats; gets no new work."""
     LOST = "lost"
-    """Silent for long; its devices are quarantined, since its jobs may still be running."""
+    """Missed heartbeats for long; its devices stay held, because its jobs may still be running."""
     LEFT = "left"
-    """Said good-bye, or was removed; reports no capacity."""
+    """Signed off, or was removed; has no capacity."""
 
 
 S = SessionState
@@ -88,6 +88,6 @@ AGENT_MOVES: Final[Mapping[AgentState, frozenset[AgentState]]] = {
 }
 
 PENDING: Final = frozenset({S.QUEUED, S.HELD})
-"""Sessions without devices of a present attempt."""
+"""Sessions without an attempt that holds devices."""
 ACTIVE: Final = frozenset({S.SCHEDULED, S.ALLOCATING, S.RUNNING, S.PREEMPTING})
 ENDED: Final = frozenset({S.COMPLETED, S.FAILED, S.CANCELED})

@@ -1,4 +1,4 @@
-"""The one place that reads the time, and the one that makes ids."""
+"""System clock and id generator: the only places that read the time and make random ids."""
 
 import asyncio
 import time
@@ -8,9 +8,9 @@ import uuid_utils
 
 
 class SystemClock:
-    """Wall time that never goes back within a process, nor stands still, and monotonic time for measuring.
+    """Wall time that strictly advances within a process, and monotonic time for measuring.
 
-    While the wall clock is behind what was told already, after somebody set it back, time goes at half its speed.
+    After the wall clock was set back, `now_us` advances at half speed until the wall clock has caught up.
     """
 
     def __init__(
@@ -29,24 +29,24 @@ class SystemClock:
         return self._last_us
 
     def wall_us(self) -> int:
-        """What the clock on the wall says, microseconds UTC: after somebody set it back, it is behind `now_us`."""
+        """Wall-clock time, microseconds UTC; behind `now_us` after the clock was set back."""
         return self._wall_ns() // 1000
 
     def not_before(self, at_us: int) -> None:
-        """Never tell a time before this one: what an earlier process wrote down, before the wall clock was set back."""
+        """Never return a time before this one, which an earlier process recorded before the clock was set back."""
         self._last_us = max(self._last_us, at_us)
 
     def monotonic(self) -> float:
-        """Seconds from some start."""
+        """Seconds from an arbitrary start."""
         return self._monotonic_ns() / 1e9
 
     async def sleep(self, seconds: float) -> None:
-        """Let others run for a while."""
+        """Suspend the task for some seconds."""
         await asyncio.sleep(seconds)
 
 
 class RandomIds:
-    """UUIDv7 behind a prefix: later ones sort after earlier ones of this process."""
+    """UUIDv7 behind a prefix; within a process, later ids sort after earlier ones."""
 
     def new(self, prefix: str) -> str:
         """`<prefix><uuid7>`, hexadecimal with dashes."""

@@ -5,11 +5,10 @@ import asyncio
 import pytest
 
 from aliquot.api.authentication import TokenAuth
-from aliquot.api.held_open import HeldOpen
-from aliquot.service.people import Bearer, People
-from aliquot_schema.accounts import ApiKey, User
+from aliquot.api.connections import HeldOpen
+from aliquot.service.state.identities import Bearer, Identities
+from aliquot_schema.identity.accounts import ApiKey, KeyScope, Role, User
 from aliquot_schema.ids import KeyId, UserId
-from aliquot_schema.roles import KeyScope, Role
 
 LEFT_S = 0.05
 
@@ -23,7 +22,7 @@ def test_a_key_that_never_was_holds_nothing_open() -> None:
 
 @pytest.mark.anyio
 async def test_what_a_key_holds_open_ends_with_the_key(anyio_backend: str) -> None:
-    now, people = 1000.0, People()
+    now, people = 1000.0, Identities()
     people.put_user(User(id=UserId("bob"), role=Role.USER))
     key = ApiKey(
         id=KeyId("key_1"),

@@ -3,10 +3,10 @@
 import httpx
 import pytest
 
-from aliquot_schema.account_views import NewApiKey, NewUser
+from aliquot_schema.identity.accounts import KeyScope, Role
 from aliquot_schema.ids import UserId
 from aliquot_schema.requests import Caller
-from aliquot_schema.roles import KeyScope, Role
+from aliquot_schema.views.accounts import NewApiKey, NewUser
 from api_server import ApiServer, api_server, receive, send, sign_in
 
 pytestmark = pytest.mark.anyio

@@ -54,10 +54,10 @@ async def test_the_policy_changes_field_by_field(server: ApiServer) -> None:
         ({"placement": "anywhere"}, "placement", "least_waste"),
         ({"backfill": "much"}, "backfill", "easy"),
         ({"numa": "near"}, "numa", "interleave, prefer"),
-        ({"weights": {"age": 0}}, "weights.age", "0 is not within 1 and 1000"),
+        ({"weights": {"age": 0}}, "weights.age", "0 is not between 1 and 1000"),
         ({"half_life": -1}, "half_life", "not within"),
         ({"preemption": {"victims": "all"}}, "preemption.victims", "any, nobody, willing"),
-        ({"pools": [{"name": "big"}]}, "pools", "default must be there"),
+        ({"pools": [{"name": "big"}]}, "pools", "default is missing"),
         ({"pools": [{"name": "default"}, {"name": "default"}]}, "pools", "given twice"),
     ],
 )

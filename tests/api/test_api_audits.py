@@ -2,26 +2,23 @@
 
 import asyncio
 import json
-import shutil
 from pathlib import Path
 from typing import Final
 
 import pytest
 
 from api_server import TOKEN, ApiServer
+from machine_lacks import DASHBOARD, node_with
 
 pytestmark = pytest.mark.anyio
 
 SCRIPT: Final = Path(__file__).with_name("graphql_audits.mjs")
-DASHBOARD: Final = Path(__file__).parents[2] / "server" / "dashboard"
 AUDITS: Final = 61
 WAIT_S: Final = 120
 
 
 async def test_all_server_audits_pass(server: ApiServer) -> None:
-    node = shutil.which("node")
-    if node is None or not (DASHBOARD / "node_modules" / "graphql-http").is_dir():
-        pytest.skip("Node is not here, or what scripts/setup installs for it")
+    node = node_with("graphql-http")
     arguments = [DASHBOARD / "package.json", str(server.port), TOKEN]
     process = await asyncio.create_subprocess_exec(node, SCRIPT, *arguments, stdout=asyncio.subprocess.PIPE)
     try:

@@ -1,11 +1,12 @@
 """Who may come in: the token, the cookie, the one-time address, and how each is refused."""
 
+import hashlib
+import hmac
+
 import httpx
 import pytest
 
-from aliquot.api.authentication import TokenAuth
-from aliquot.api.cookies import COOKIE, COOKIE_S
-from aliquot.api.login_codes import CODES_MAX
+from aliquot.api.authentication import CODES_MAX, COOKIE, COOKIE_S, TokenAuth
 from aliquot_schema.errors import Unauthenticated
 from aliquot_schema.ids import UserId
 from api_server import TOKEN, ApiServer
@@ -40,6 +41,8 @@ async def test_the_token_lets_in(server: ApiServer, value: str) -> None:
         {"cookie": f"{COOKIE}={TOKEN}"},
         {"cookie": f"{COOKIE}=99999999999.{'0' * 64}"},
         {"cookie": f"{COOKIE}=-1.x"},
+        {"cookie": f"{COOKIE}=.."},
+        {"cookie": f"{COOKIE}=\u00e4.aZ.aZ".encode()},
     ],
 )
 async def test_everything_else_is_401_and_says_how_to_come_in(
@@ -112,11 +115,28 @@ def test_a_cookie_ends_and_dies_with_its_token() -> None:
         later.of_headers(None, cookies)
 
 
-def test_a_cookies_end_cannot_be_moved() -> None:
-    auth = TokenAuth(TOKEN, UserId("ada"))
-    end, _, signature = auth.redeem(auth.new_login_code()).partition(".")
+def test_a_cookies_time_cannot_be_moved() -> None:
+    now = 1000.0
+    auth, later = (TokenAuth(TOKEN, UserId("ada"), now=lambda at=at: at) for at in (now, now + 1))
+    key, made, signature = auth.redeem(auth.new_login_code()).split(".")
+    _, made_later, _ = later.redeem(later.new_login_code()).split(".")
+    assert auth.of_headers(None, {COOKIE: f"{key}.{made}.{signature}"}).user == "ada"
     with pytest.raises(Unauthenticated):
-        auth.of_headers(None, {COOKIE: f"{int(end) + 1}.{signature}"})
+        auth.of_headers(None, {COOKIE: f"{key}.{made_later}.{signature}"})
+
+
+def test_a_cookie_of_a_server_whose_clock_is_ahead_is_valid() -> None:
+    ahead, here = (TokenAuth(TOKEN, UserId("ada"), now=lambda at=at: at) for at in (1002.0, 1000.0))
+    assert here.of_headers(None, {COOKIE: ahead.redeem(ahead.new_login_code())}).user == "ada"
+
+
+@pytest.mark.parametrize("key", ["", ".key_1"])
+def test_a_cookie_of_the_former_form_is_refused(key: str) -> None:
+    end = 99_999_999_999
+    words = " ".join(["cookie", str(end), *key.split(".")[1:]])
+    signature = hmac.new(TOKEN.encode(), words.encode(), hashlib.sha256).hexdigest()
+    with pytest.raises(Unauthenticated, match="No valid cookie was sent"):
+        TokenAuth(TOKEN, UserId("ada")).of_headers(None, {COOKIE: f"{end}{key}.{signature}"})
 
 
 def test_codes_are_few_the_oldest_goes_first() -> None:
@@ -130,10 +150,10 @@ def test_codes_are_few_the_oldest_goes_first() -> None:
 def test_a_code_is_too_old_after_a_quarter_of_an_hour(monkeypatch: pytest.MonkeyPatch) -> None:
     auth = TokenAuth(TOKEN, UserId("ada"))
     code = auth.new_login_code()
-    from aliquot.api import login_codes
+    from aliquot.api import authentication
 
-    now = login_codes.time.monotonic()
-    monkeypatch.setattr(login_codes.time, "monotonic", lambda: now + login_codes.CODE_S)
+    now = authentication.time.monotonic()
+    monkeypatch.setattr(authentication.time, "monotonic", lambda: now + authentication.CODE_S)
     with pytest.raises(Unauthenticated):
         auth.redeem(code)
 

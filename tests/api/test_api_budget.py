@@ -10,9 +10,9 @@ from graphql.validation import validate
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aliquot.api import documents as documents_module
-from aliquot.api.budget import Weight, weigh
-from aliquot.api.documents import KEPT, TEXT_KEPT_MAX, Documents
+from aliquot.api.graphql import documents as documents_module
+from aliquot.api.graphql.documents import DOCUMENTS_KEPT, TEXT_KEPT_MAX, Documents
+from aliquot.api.graphql.query_cost import Weight, weigh
 from aliquot.api.limits import Limits
 from aliquot_schema.graphql.schema import build_schema
 from api_server import ApiServer, api_server, receive, sign_in, subscribe
@@ -142,7 +142,7 @@ def test_a_text_is_read_once_and_the_oldest_is_forgotten() -> None:
     documents = Documents(Limits())
     first = documents.prepare("{ __typename }", SCHEMA)
     assert documents.prepare("{ __typename }", SCHEMA) is first
-    for number in range(KEPT):
+    for number in range(DOCUMENTS_KEPT):
         documents.prepare(f"{{ a{number}: __typename }}", SCHEMA)
     assert documents.prepare("{ __typename }", SCHEMA) is not first
 

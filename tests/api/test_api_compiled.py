@@ -18,8 +18,8 @@ from hypothesis_graphql import queries
 from strawberry.execution import optimized_is_awaitable
 from strawberry.schema.schema import StrawberryGraphQLCoreExecutionContext
 
-from aliquot.api.execution import compiler
-from aliquot.api.execution.executor import CompiledExecutor, compiled_executor
+from aliquot.api.graphql import compiler
+from aliquot.api.graphql.executor import CompiledExecutor, compiled_executor
 from api_documents import various
 from api_reading import Readings, reading_schema
 

@@ -12,7 +12,7 @@ from strawberry.execution import optimized_is_awaitable
 from strawberry.schema.config import StrawberryConfig
 from strawberry.schema.schema import StrawberryGraphQLCoreExecutionContext
 
-from aliquot.api.execution.executor import compiled_executor
+from aliquot.api.graphql.executor import compiled_executor
 from aliquot_schema.graphql import errors
 from aliquot_schema.graphql.enums import SessionState, SnakeNames
 from aliquot_schema.graphql.scalars import SCALARS, AnyPriority, BigInt

@@ -7,9 +7,9 @@ from contextlib import AsyncExitStack
 import pytest
 import websockets
 
+from aliquot.api.authentication import CODES_MAX, CODES_OF_OWNER_MAX, LoginCodes
+from aliquot.api.graphql.sockets import TOO_MANY_SOCKETS
 from aliquot.api.limits import Limits
-from aliquot.api.login_codes import CODES_MAX, CODES_OF_OWNER_MAX, LoginCodes
-from aliquot.api.sockets import TOO_MANY_SOCKETS
 from aliquot_schema.ids import KeyId
 from oidc_stand import stand
 

@@ -10,7 +10,7 @@ import pytest
 
 from aliquot.api.application import ApiDependencies, create_app
 from aliquot.api.authentication import TokenAuth
-from aliquot.api.held_open import HeldOpen
+from aliquot.api.connections import HeldOpen
 from aliquot_schema.ids import UserId
 from api_administration import Office
 from api_fakes import FakeCluster, FakeReader, FakeWatcher, FakeWriter

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import pytest
 
-from aliquot.cli.main_job.own_server import OwnServer
+from aliquot.cli.acceptance.processes import OwnServer
 from aliquot.client import Client, Refused, ServerUnreachable
 from api_deltas import Follower, Queue, poll
 from api_live import (

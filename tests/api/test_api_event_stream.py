@@ -8,7 +8,7 @@ import httpx
 import pytest
 from starlette.types import Message
 
-from aliquot.api.event_stream import EventStream
+from aliquot.api.graphql.endpoint import EventStream
 from api_server import BEARER, api_server
 
 pytestmark = pytest.mark.anyio

@@ -3,7 +3,7 @@
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from aliquot.api.guard import Guard
+from aliquot.api.middleware import OriginCheck
 from api_server import ApiServer
 
 pytestmark = pytest.mark.anyio
@@ -79,13 +79,13 @@ async def test_patterns(hosts: tuple[str, ...], host: str, served: bool) -> None
             statuses.append(int(str(message["status"])))
 
     scope = {"type": "http", "path": "/", "headers": [(b"host", host.encode())]}
-    await Guard(application, hosts=hosts)(scope, receive, send)  # type: ignore[arg-type]  # messages are plain dicts
+    await OriginCheck(application, hosts=hosts)(scope, receive, send)  # type: ignore[arg-type]  # messages are plain dicts
     assert (reached, statuses) == ((["/"], []) if served else ([], [421]))
 
 
 @pytest.mark.parametrize("names", [[], [b"localhost", b"evil.example"], [b""]])
 async def test_one_host_and_only_one_must_be_named(names: list[bytes]) -> None:
-    guard = Guard(lambda *_: None, hosts=("localhost",))  # type: ignore[arg-type, return-value]  # never reached
+    guard = OriginCheck(lambda *_: None, hosts=("localhost",))  # type: ignore[arg-type, return-value]  # never reached
     statuses: list[object] = []
 
     async def send(message: dict[str, object]) -> None:

@@ -9,7 +9,7 @@ import pytest
 import strawberry
 from graphql import parse
 
-from aliquot.api.budget import weigh
+from aliquot.api.graphql.query_cost import weigh
 from aliquot_schema.graphql.schema import build_schema
 from rest_server import rest_server
 

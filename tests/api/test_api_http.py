@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from httpx import Response
 
-from aliquot.api import body_limit
+from aliquot.api import middleware
 from api_server import BEARER, ApiServer, api_server
 
 pytestmark = pytest.mark.anyio
@@ -158,7 +158,7 @@ async def test_a_body_above_the_limit_is_413_while_it_is_read() -> None:
 
 
 async def test_a_body_without_an_end_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(body_limit, "_LINGER_S", 0.1)
+    monkeypatch.setattr(middleware, "_LINGER_S", 0.1)
     async with api_server(body_bytes=1000) as server:
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
         head = "POST /graphql HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"

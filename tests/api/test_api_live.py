@@ -11,13 +11,13 @@ import pytest
 from strawberry.http.streaming import SSETransport
 from websockets.asyncio.client import ClientConnection, connect
 
-from aliquot.api import endpoint
-from aliquot.api.sharing.sources import Source
-from aliquot.api.sockets import KEY_ENDED
-from aliquot.service.live import watching as live_watching
-from aliquot_schema.devices import DeviceReading
+from aliquot.api.graphql import endpoint
+from aliquot.api.graphql.shared_subscriptions import Source
+from aliquot.api.graphql.sockets import KEY_ENDED
+from aliquot.service.subscriptions import watching as live_watching
+from aliquot_schema.cluster.launching import ReadingsTaken
 from aliquot_schema.ids import AgentId, SessionId, kernel_id
-from aliquot_schema.launching import ReadingsTaken
+from aliquot_schema.resources.devices import DeviceReading
 from api_node import KINDS, WAIT_S, following
 from api_server import SUBPROTOCOL, closing_code, receive, sign_in, subscribe
 from authorisation_scene import ADMIN, AGENT, OTHER, Scene, scene
@@ -161,7 +161,7 @@ async def test_all_who_follow_devices_are_given_one_encoding(people: Scene, enco
 async def test_people_of_every_role_are_told_one_encoding_of_devices(people: Scene, encoded: list[int]) -> None:
     """And it goes on when the key ends with which it was begun."""
     await measure(people, 60.0)
-    await people.stage.watching._board.look()
+    await people.stage.watching._board.refresh()
     keys = [await people.key_of(user) for user in ("viewer", OTHER, "operator")]
     async with AsyncExitStack() as stack:
         sockets = [await stack.enter_async_context(socket_of(people, secret)) for _, secret in keys]

@@ -7,9 +7,9 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics_families
 from prometheus_client.parser import text_string_to_metric_families
 
-from aliquot.service.measuring.conditions import Condition
-from aliquot_schema.devices import DeviceHealth
+from aliquot.service.metrics.health import HealthCondition
 from aliquot_schema.intervals import Intervals
+from aliquot_schema.resources.devices import DeviceHealth
 from aliquot_schema.sessions import HELD_BY_ARRAY, ArrayTasks
 from aliquot_schema.states import AgentState, KernelState, SessionState
 from allocation_devices import slice_of
@@ -60,6 +60,25 @@ async def test_a_shared_device_is_counted_once_and_slices_beside_a_whole_one_not
         assert (sample.labels["agent"], sample.labels["device"]) == ("a", whole.id)
 
 
+async def test_a_device_that_one_agent_is_leaving_is_shown_as_the_other_one_has_it() -> None:
+    async with scraped() as server:
+        whole = agent().devices[0]
+        leaving = replace(whole, health=DeviceHealth.LEAVING)
+        server.join([agent("a", node="n", devices=(leaving,)), agent("b", node="n", devices=(whole,))])
+        families = await server.families()
+        (sample,) = families["aliquot_device_healthy"].samples
+        assert (sample.labels["agent"], sample.value) == ("b", 1.0)
+
+
+async def test_a_device_that_is_leaving_has_no_sample_that_would_open_an_alert() -> None:
+    async with scraped() as server:
+        leaving = replace(agent().devices[0], health=DeviceHealth.LEAVING)
+        server.join([agent("a", node="n", devices=(leaving, agent().devices[1]))])
+        families = await server.families()
+        assert [sample.value for sample in families["aliquot_device_healthy"].samples] == [1.0]
+        assert await server.value("aliquot_device_held_ratio", device=leaving.id) == 0.0
+
+
 async def test_devices_of_lost_agents_and_lost_devices_are_not_shown() -> None:
     async with scraped() as server:
         gone = replace(agent().devices[0], health=DeviceHealth.GONE)
@@ -105,7 +124,7 @@ async def test_a_follower_tells_of_itself_alone() -> None:
 
 
 async def test_conditions_are_told_by_code() -> None:
-    wrong = Condition(code="database_down", message="db.internal is away", is_fatal=True)
+    wrong = HealthCondition(code="database_down", message="db.internal is away", is_fatal=True)
     async with scraped(conditions=(wrong,)) as server:
         assert await server.value("aliquot_condition", code="database_down") == 1.0
         assert await server.value("aliquot_condition", code="disk_low") == 0.0

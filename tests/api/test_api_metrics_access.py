@@ -7,13 +7,13 @@ from typing import Any, cast
 
 import pytest
 
-from aliquot.composition.running import Running, WatchedDatabase
-from aliquot.composition.watching import conditions_of, metrics_token
+from aliquot.app.health import conditions_of, metrics_token
+from aliquot.app.running import Running, WatchedDatabase
 from aliquot.errors import ConfigurationError
-from aliquot.service.disk_space import DiskSpace
-from aliquot.service.leadership.standing import ServerRole, Standing
-from aliquot.service.measuring.loop_lag import LoopLag
-from aliquot.service.measuring.store_counts import StoreMeasures
+from aliquot.service.leadership.ports import LeadershipStatus, ServerRole
+from aliquot.service.metrics.counters import StoreMeasures
+from aliquot.service.metrics.health import LoopLag
+from aliquot.service.state.agents import DiskSpace
 from aliquot.settings import Settings, read_settings
 from aliquot_schema.ids import AgentId
 from api_server import BEARER
@@ -92,7 +92,7 @@ class Patient:
 
     def codes(self) -> list[tuple[str, bool]]:
         state, history = SimpleNamespace(space=self.space), SimpleNamespace(fault=None)
-        standing = Standing(
+        standing = LeadershipStatus(
             role=ServerRole.FOLLOWER, address="https://two:8090", leader_address=self.leader, epoch=3, since_us=None
         )
         running = Running(
@@ -103,7 +103,7 @@ class Patient:
             standing=lambda: standing,
             missing=lambda: self.fault,
             failed=self.failed,
-            database=WatchedDatabase(measures=self.measures, ask=nothing),
+            database=WatchedDatabase(measures=self.measures, ask=nothing, mark=nothing),
         )
         return [(condition.code, condition.is_fatal) for condition in conditions_of(running, self.lag)]
 

@@ -12,14 +12,14 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from websockets.asyncio.client import connect
 
-from aliquot.api.envelope import Envelope
-from aliquot.api.metrics.requests import RequestCounts
-from aliquot.api.outputs import OUTPUTS_PATH
-from aliquot.api.sockets import SocketAdapter
-from aliquot_schema.account_views import NewApiKey, NewUser
+from aliquot.api.graphql.sockets import SocketAdapter
+from aliquot.api.job_output import OUTPUTS_PATH
+from aliquot.api.metrics.request_counts import RequestCounts
+from aliquot.api.middleware import RequestLog
+from aliquot_schema.identity.accounts import KeyScope, Role
 from aliquot_schema.ids import UserId
 from aliquot_schema.requests import Caller
-from aliquot_schema.roles import KeyScope, Role
+from aliquot_schema.views.accounts import NewApiKey, NewUser
 from api_server import BEARER, SUBPROTOCOL, sign_in, subscribe
 from metrics_cluster import Scraped, scraped
 
@@ -95,7 +95,7 @@ async def test_outputs_that_another_server_follows_are_no_slow_page() -> None:
         return PlainTextResponse("as long as it is printed")
 
     counts = RequestCounts()
-    face = Envelope(Starlette(routes=[Route(OUTPUTS_PATH, follow)]), counts=counts)
+    face = RequestLog(Starlette(routes=[Route(OUTPUTS_PATH, follow)]), counts=counts)
     async with httpx.AsyncClient(transport=httpx.ASGITransport(face), base_url="http://here") as client:
         await client.get(OUTPUTS_PATH)
     assert counts.ended.sums() == {("servers", "subscription", "answered"): 1.0}

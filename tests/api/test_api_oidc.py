@@ -10,10 +10,10 @@ import httpx
 import pytest
 import websockets
 
-from aliquot.api.oidc.provider_keys import PAUSE_S, ProviderKeys
+from aliquot.api.oidc.jwks import PAUSE_S, ProviderKeys
+from aliquot_schema.identity.accounts import Role
 from aliquot_schema.ids import UserId
 from aliquot_schema.requests import Caller
-from aliquot_schema.roles import Role
 from oidc_stand import Provider, Stand, provider, stand
 
 pytestmark = pytest.mark.anyio
@@ -96,7 +96,7 @@ async def test_nobody_comes_in_whom_no_admin_has_made_a_user_unless_that_is_said
 async def test_a_token_for_somebody_else_or_without_a_name_is_refused_in_words(there: Provider, here: Stand) -> None:
     for token, words in (
         (there.token("ann", audience="mail"), "Audience"),
-        (there.token("machine"), "has no preferred_username"),
+        (there.token("machine"), "has no claim preferred_username"),
     ):
         refused = await here.me(token)
         assert refused.status_code == 401
@@ -162,7 +162,7 @@ async def test_a_provider_that_is_away_keeps_nobody_with_a_key_out() -> None:
     async with stand(there.issuer, **TERMS) as here:
         refused = await here.me(token)
         assert refused.status_code == 401
-        assert "cannot be asked" in refused.text
+        assert "cannot be fetched" in refused.text
         assert (await who(here, "the-servers-own-token"))["role"] == "admin"
 
 

@@ -12,14 +12,14 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from jwt.algorithms import ECAlgorithm
 
-from aliquot.api.login_codes import CODES_OF_OWNER_MAX
-from aliquot.api.oidc.oidc_door import KEPT
-from aliquot.api.oidc.provider_keys import ProviderKeys
-from aliquot.api.signing_in import FORM_BYTES_MAX
-from aliquot_schema.account_views import UserChanges
+from aliquot.api.authentication import CODES_OF_OWNER_MAX
+from aliquot.api.oidc.jwks import ProviderKeys
+from aliquot.api.oidc.tokens import CACHED_MAX
+from aliquot.api.sign_in import FORM_BYTES_MAX
+from aliquot_schema.identity.accounts import Role
 from aliquot_schema.ids import UserId
 from aliquot_schema.requests import Caller
-from aliquot_schema.roles import Role
+from aliquot_schema.views.accounts import UserChanges
 from oidc_stand import Stand, stand
 
 pytestmark = pytest.mark.anyio
@@ -63,10 +63,10 @@ async def test_what_is_no_text_in_a_token_is_a_refusal_and_no_fault(here: Stand,
 
 async def test_those_who_make_tokens_up_drive_out_nobodys(here: Stand) -> None:
     mine = token()
-    await here.door.look_at(mine)
-    for number in range(KEPT + 1):
-        await here.door.look_at(f"{number}..")
-    bearer = here.door.shown(mine, now_us=0)
+    await here.door.resolve(mine)
+    for number in range(CACHED_MAX + 1):
+        await here.door.resolve(f"{number}..")
+    bearer = here.door.bearer_of(mine, now_us=0)
     assert bearer is not None
     assert bearer.user == "ann"
 
@@ -75,11 +75,11 @@ async def test_who_is_refused_hears_why(here: Stand) -> None:
     mine = token()
     assert (await here.me(mine)).status_code == 200
     await here.accounts.disable_user(ROOT, "ann", None)
-    assert "may not come in any more" in (await here.me(mine)).text
+    assert "has no access any more" in (await here.me(mine)).text
     async with httpx.AsyncClient(base_url=here.url, timeout=60) as browser:
         refused = await browser.post("/login", data={"key": token(left_s=-600)}, headers={"origin": here.url})
     assert refused.status_code == 401
-    assert "The token is too old" in refused.text
+    assert "The token has expired" in refused.text
 
 
 @pytest.mark.parametrize("body", [b"key=" + b"%41" * FORM_BYTES_MAX, b"&".join([b"a=1"] * 9), b"\xff", b""])
@@ -96,7 +96,7 @@ async def test_what_was_opened_as_a_user_ends_when_he_is_somebody_else(here: Sta
     mine, before = token(), here.stage.state.revision
     assert (await here.me(mine)).status_code == 200
     assert here.stage.state.revision == before + 1
-    bearer = here.door.shown(mine, now_us=0)
+    bearer = here.door.bearer_of(mine, now_us=0)
     assert bearer is not None
     assert bearer.key_id is not None
     await here.accounts.update_user(ROOT, "ann", UserChanges(forget_identity=True), None)

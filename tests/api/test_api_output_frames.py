@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aliquot.api.output_frames import frame, unframed
-from aliquot_schema.launching import OUTPUT_END, LogChunk
+from aliquot.api.job_output import frame, unframed
+from aliquot_schema.cluster.launching import OUTPUT_END, LogChunk
 
 CHUNKS = st.lists(
     st.builds(LogChunk, offset=st.integers(0, OUTPUT_END), data=st.binary(max_size=20), at_end=st.booleans()),

@@ -8,16 +8,17 @@ from pathlib import Path
 
 import httpx
 import pytest
+from markupsafe import Markup
 from starlette.applications import Starlette
 
 import api_views as views
 from aliquot.api.application import ApiDependencies, create_app
 from aliquot.api.authentication import TokenAuth
-from aliquot.api.held_open import HeldOpen
-from aliquot.api.markup import Html, element, joined, table
-from aliquot.service.measuring.conditions import Condition
+from aliquot.api.connections import HeldOpen
+from aliquot.api.status_page import PARAGRAPH, document, table
+from aliquot.service.metrics.health import HealthCondition
 from aliquot_schema.errors import Unavailable
-from aliquot_schema.graphql.sdl import schema_text
+from aliquot_schema.graphql.schema import schema_text
 from aliquot_schema.ids import UserId
 from api_administration import Office
 from api_fakes import FakeCluster, FakeReader, FakeWatcher, FakeWriter
@@ -51,7 +52,7 @@ async def test_devices_holders_and_the_queue_are_shown(server: ApiServer) -> Non
         "H100",
         "ada: 0.50, job 1 <code>ses_1</code>",
         "0.50 of 1.00",
-        "nobody",
+        "no holder",
         "job 1",
         "is free",
     ):
@@ -63,7 +64,7 @@ async def test_an_empty_cluster_says_so(server: ApiServer) -> None:
     server.cluster.agents = []
     page = (await server.http.get("/plain")).text
     assert "No agent is registered." in page
-    assert "Nobody waits." in page
+    assert "No session is waiting." in page
 
 
 async def test_text_from_outside_is_only_ever_text(server: ApiServer) -> None:
@@ -94,9 +95,11 @@ async def test_a_server_that_cannot_answer_says_why(server: ApiServer) -> None:
 
 
 def test_markup_escapes_all_but_markup() -> None:
-    assert element("p", "<b>", Html("<i></i>"), 5) == "<p>&lt;b&gt;<i></i>5</p>"
-    assert joined("&") == "&amp;"
-    assert '<td class="amount">1</td>' in table(("a",), [("1",)])
+    assert PARAGRAPH.format("<b>") + Markup("<i></i>") + "&" == "<p>&lt;b&gt;</p><i></i>&amp;"
+    assert "<body><h1>Aliquot</h1><p>&#34;</p></body>" in document(PARAGRAPH.format('"'))
+    assert '<td class="amount">1</td><td>&lt;b&gt;</td><td><i></i></td>' in table(
+        ("a",), [("1", "<b>", Markup("<i></i>"))]
+    )
 
 
 async def test_health_needs_no_token(server: ApiServer) -> None:
@@ -107,7 +110,7 @@ async def test_health_needs_no_token(server: ApiServer) -> None:
 
 async def test_what_is_wrong_is_told_by_code_and_in_words_to_those_with_a_key(server: ApiServer) -> None:
     words = "agent gpu-7: the disk of /srv/aliquot has 1 MiB free"
-    server.conditions[:] = [Condition(code="agent_disk_low", message=words, is_fatal=False)]
+    server.conditions[:] = [HealthCondition(code="agent_disk_low", message=words, is_fatal=False)]
     codes = {"ready": True, "missing": [], "warnings": ["agent_disk_low"]}
     async with httpx.AsyncClient(base_url=server.http.base_url) as stranger:
         response = await stranger.get("/readyz")
@@ -116,7 +119,7 @@ async def test_what_is_wrong_is_told_by_code_and_in_words_to_those_with_a_key(se
             **codes,
             "details": [{"code": "agent_disk_low", "message": words}],
         }
-        server.conditions[:] = [Condition(code="database_down", message="10.0.0.7 is away", is_fatal=True)]
+        server.conditions[:] = [HealthCondition(code="database_down", message="10.0.0.7 is away", is_fatal=True)]
         response = await stranger.get("/readyz")
     assert (response.status_code, response.json()) == (
         503,
@@ -152,4 +155,4 @@ async def test_what_the_application_lives_in_is_entered_and_left(anyio_backend: 
 
 def test_the_printed_schema_is_fresh() -> None:
     printed = Path(__file__).parents[2] / "schema" / "schema.graphql"
-    assert printed.read_text() == schema_text(), "run: python -m aliquot_schema.graphql.sdl > schema/schema.graphql"
+    assert printed.read_text() == schema_text(), "run: python -m aliquot_schema.graphql.schema > schema/schema.graphql"

@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from aliquot_schema.graphql.scalars import AnyPriority
-from aliquot_schema.graphql.session_filters import SessionFilterInput, TimeRangeInput
-from aliquot_schema.session_lists import SessionFilter, TimeRange
+from aliquot_schema.graphql.workloads.sessions import SessionFilterInput, TimeRangeInput
+from aliquot_schema.requests import SessionFilter, TimeRange
 from aliquot_schema.sessions import Priority
 from aliquot_schema.states import SessionState
 

@@ -11,13 +11,18 @@ import orjson
 import pytest
 
 import api_views as views
-from aliquot.api.sharing import broadcasts
-from aliquot.api.sharing.beginning import begin
-from aliquot.api.sharing.broadcasts import Beginning, Broadcast, Frames
-from aliquot.api.sharing.room import Room
-from aliquot.api.sharing.sources import Source
-from aliquot.api.sharing.subscribers import Frame, Subscriber
-from aliquot.api.sockets import SLOW_CLIENT, SocketAdapter
+from aliquot.api.graphql import broadcast as broadcasts
+from aliquot.api.graphql.broadcast import (
+    Broadcast,
+    Frame,
+    Frames,
+    ReplayMemory,
+    SnapshotSource,
+    Subscriber,
+    start_eagerly,
+)
+from aliquot.api.graphql.shared_subscriptions import Source
+from aliquot.api.graphql.sockets import SLOW_CLIENT, SocketAdapter
 from api_server import BEARER, ApiServer, api_server, closing_code, receive, send, sign_in, subscribe
 
 pytestmark = pytest.mark.anyio
@@ -214,7 +219,7 @@ async def test_what_does_not_wait_is_done_at_once() -> None:
     async def work() -> None:
         done.append(1)
 
-    assert begin(work()) is None
+    assert start_eagerly(work()) is None
     assert done == [1]
 
 
@@ -226,7 +231,7 @@ async def test_what_waits_goes_on_in_a_task_and_what_fails_fails_there() -> None
         await gate.wait()
         raise ValueError("late")
 
-    task = begin(work())
+    task = start_eagerly(work())
     assert task is not None
     gate.set()
     with pytest.raises(ValueError, match="late"):
@@ -238,7 +243,7 @@ async def test_what_fails_before_it_waits_fails_at_once() -> None:
         raise ValueError("early")
 
     with pytest.raises(ValueError, match="early"):
-        begin(work())
+        start_eagerly(work())
 
 
 async def test_a_cancel_reaches_what_waits() -> None:
@@ -250,7 +255,7 @@ async def test_a_cancel_reaches_what_waits() -> None:
         finally:
             ended.append("here")
 
-    task = begin(work())
+    task = start_eagerly(work())
     assert task is not None
     await asyncio.sleep(0)
     task.cancel()
@@ -286,7 +291,7 @@ async def follow(broadcast: Broadcast, subscriber: Subscriber) -> None:
             async for frame in frames:
                 await subscriber.deliver(frame)
         broadcast.join(subscriber)
-        await subscriber.left_behind()
+        await subscriber.detached()
         await subscriber.finish()
 
 
@@ -313,13 +318,16 @@ class Reader:
 async def test_whoever_comes_and_however_slow_everything_is_given_once_in_order(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(broadcasts, "KEPT", 3)
-    monkeypatch.setattr(broadcasts, "TURN", 2)
+    monkeypatch.setattr(broadcasts, "FRAMES_KEPT", 3)
+    monkeypatch.setattr(broadcasts, "SUBSCRIBERS_PER_TURN", 2)
     chance, line = random.Random(seed), Line()
     for number in range(1, 40, chance.randint(1, 3)):
         line.append(number)
     broadcast = Broadcast(
-        line.frames, first=Beginning(nothing), start=chance.choice([0, 20, line.numbers[-1]]), room=Room()
+        line.frames,
+        first=SnapshotSource(nothing),
+        start=chance.choice([0, 20, line.numbers[-1]]),
+        memory=ReplayMemory(),
     )
     readers: list[Reader] = []
     async with asyncio.TaskGroup() as group:
@@ -351,11 +359,11 @@ async def test_who_joins_what_is_over_does_not_wait_for_ever() -> None:
         pass
 
     broadcast, subscriber = (
-        Broadcast(ends, first=Beginning(nothing), start=0, room=Room()),
+        Broadcast(ends, first=SnapshotSource(nothing), start=0, memory=ReplayMemory()),
         Subscriber(position=0, send=take),
     )
     async with asyncio.timeout(WAIT_S):
         await broadcast.news(1)
         broadcast.join(subscriber)
-        await subscriber.left_behind()
+        await subscriber.detached()
     assert isinstance(broadcast.failure, ValueError)

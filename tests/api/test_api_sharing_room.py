@@ -5,16 +5,14 @@ from contextlib import aclosing
 
 import pytest
 
-from aliquot.api.sharing.broadcasts import Beginning, Broadcast, Frames
-from aliquot.api.sharing.room import Room
-from aliquot.api.sharing.subscribers import Frame
+from aliquot.api.graphql.broadcast import Broadcast, Frame, Frames, ReplayMemory, SnapshotSource
 
 pytestmark = pytest.mark.anyio
 
 
 async def test_all_broadcasts_together_keep_no_more_than_there_is_room_for() -> None:
     """Nobody misses anything by it: what is not kept is executed again."""
-    room, ready = Room(characters_left=5_000), asyncio.Event()
+    memory, ready = ReplayMemory(characters_left=5_000), asyncio.Event()
 
     async def frames(after: int) -> Frames:
         await ready.wait()
@@ -25,20 +23,20 @@ async def test_all_broadcasts_together_keep_no_more_than_there_is_room_for() -> 
     async def first() -> Frame:
         return Frame(0, "x" * 3_000)
 
-    found = [Broadcast(frames, first=Beginning(first), start=0, room=room) for _ in range(3)]
+    found = [Broadcast(frames, first=SnapshotSource(first), start=0, memory=memory) for _ in range(3)]
     for broadcast in found:
         assert (await broadcast.snapshot()).number == 0
-    assert room.characters_left == 2_000
+    assert memory.characters_left == 2_000
     ready.set()
     for broadcast in found:
         await broadcast.news(19)
         async with aclosing(broadcast.since(0)) as kept:
             assert [frame.number async for frame in kept] == list(range(1, 21))
-        assert room.characters_left >= 0
+        assert memory.characters_left >= 0
     for broadcast in found:
         broadcast.close()
     await asyncio.wait([broadcast._running for broadcast in found])
-    assert room.characters_left == 5_000
+    assert memory.characters_left == 5_000
 
 
 @pytest.mark.parametrize(("lasts_s", "executions"), [(None, 1), (3600.0, 1), (0.0, 2)])
@@ -53,7 +51,7 @@ async def test_how_all_stood_is_told_as_long_as_it_may_be(lasts_s: float | None,
         executed.append(7)
         return Frame(7, "as it stands")
 
-    broadcast = Broadcast(silent, first=Beginning(first, lasts_s=lasts_s), start=7, room=Room())
+    broadcast = Broadcast(silent, first=SnapshotSource(first, lasts_s=lasts_s), start=7, memory=ReplayMemory())
     for _ in range(2):
         assert await broadcast.snapshot() == Frame(7, "as it stands")
     assert len(executed) == executions

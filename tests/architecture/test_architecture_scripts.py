@@ -9,9 +9,8 @@ import pytest
 
 from architecture_sources import ROOT
 
-COMMANDS = [ROOT / "scripts" / name for name in ("up", "test", "check", "bench", "simulate", "mutate", "docs")] + [
-    ROOT / ".ci" / "run"
-]
+NAMES = ("up", "test", "check", "bench", "simulate", "mutate", "docs", "trace-request")
+COMMANDS = [*(ROOT / "scripts" / name for name in NAMES), ROOT / ".ci" / "run"]
 
 
 @pytest.mark.parametrize("script", [*COMMANDS, ROOT / "scripts" / "setup"], ids=lambda path: path.name)

@@ -5,10 +5,9 @@ from typing import Any
 
 import pytest
 
-from aliquot_schema.access import FIELDS
-from aliquot_schema.account_views import UserChanges
+from aliquot_schema.identity.access import FIELDS, KERNEL_FIELDS, SESSION_FIELDS, Visibility
 from aliquot_schema.ids import kernel_id
-from aliquot_schema.privacy import KERNEL_FIELDS, SESSION_FIELDS, Sight
+from aliquot_schema.views.accounts import UserChanges
 from authorisation_queries import SCHEMA, leaves
 from authorisation_scene import ADMIN, OTHER, Scene, scene
 
@@ -16,7 +15,12 @@ pytestmark = pytest.mark.anyio
 
 SESSION = f"query ($id: ID!) {{ session(id: $id) {leaves('Session')} }}"
 PROJECT = "vision"
-SIGHTS = {"viewer": Sight.EVERYBODY, "user": Sight.EVERYBODY, "operator": Sight.MEMBER, "admin": Sight.OWNER}
+SIGHTS = {
+    "viewer": Visibility.EVERYBODY,
+    "user": Visibility.EVERYBODY,
+    "operator": Visibility.MEMBER,
+    "admin": Visibility.OWNER,
+}
 
 
 @pytest.mark.parametrize("name", sorted(FIELDS))
@@ -66,23 +70,23 @@ async def test_others_see_what_is_everybodys_and_nothing_else(people: Scene, use
 async def test_members_of_its_project_see_what_came_of_it(people: Scene) -> None:
     await people.accounts.update_user(ADMIN, "user", UserChanges(projects=(PROJECT,)), None)
     try:
-        await _check(people, "user", Sight.MEMBER)
+        await _check(people, "user", Visibility.MEMBER)
     finally:
         await people.accounts.update_user(ADMIN, "user", UserChanges(projects=()), None)
 
 
-async def _check(people: Scene, user: str, sight: Sight) -> None:
+async def _check(people: Scene, user: str, sight: Visibility) -> None:
     session_id = await failed_session(people)
     whole, found = await seen(people, OTHER, session_id), await seen(people, user, session_id)
     assert whole["hidden"] == []
     _compare("Session", whole, found, sight, SESSION_FIELDS)
     for mine, theirs in zip(whole["kernels"], found["kernels"], strict=True):
         _compare("Kernel", mine, theirs, sight, KERNEL_FIELDS)
-    if sight is Sight.EVERYBODY:
+    if sight is Visibility.EVERYBODY:
         assert "hush" not in repr(found)
 
 
-def _compare(kind: str, whole: dict[str, Any], found: dict[str, Any], sight: Sight, hidden: Any) -> None:
+def _compare(kind: str, whole: dict[str, Any], found: dict[str, Any], sight: Visibility, hidden: Any) -> None:
     """Field by field: as it is, or what stands there for those who do not see it."""
     stands = {name: shown for some in hidden.values() for name, shown in some.items()}
     for name, least in FIELDS[kind].items():

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from aliquot_schema.access import CHANGE, ROOTS, Access
-from aliquot_schema.roles import Role
+from aliquot_schema.identity.access import CHANGE, ROOTS, Access
+from aliquot_schema.identity.accounts import Role
 from authorisation_queries import operation, root_fields
 from authorisation_scene import AGENT, OTHER, Scene
 

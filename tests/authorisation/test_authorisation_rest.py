@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from aliquot.api.rest.operations import Operation
+from aliquot.api.rest.framework import Operation
 from aliquot.api.rest.routes import OPERATIONS
-from aliquot_schema.access import REST
-from aliquot_schema.roles import Role
+from aliquot_schema.identity.access import REST
+from aliquot_schema.identity.accounts import Role
 from authorisation_scene import OTHER, Scene
 
 pytestmark = pytest.mark.anyio

@@ -10,9 +10,9 @@ from typing import Final
 
 from http_load import Connection, request
 
-from aliquot.cli.main_job.cluster_view import until_joined
-from aliquot.cli.main_job.own_server import OwnServer
-from aliquot.cli.main_job.queries import CREATE
+from aliquot.cli.acceptance.cluster_view import until_joined
+from aliquot.cli.acceptance.processes import OwnServer
+from aliquot.cli.acceptance.run import CREATE
 
 AGENTS: Final = 8
 GPUS: Final = 8

@@ -13,8 +13,8 @@ from cluster import WAIT_S_MAX, cluster, creation
 from http_load import Connection
 from registry import Key, scenario
 
-from aliquot.cli.main_job.map_check import MapCheck
-from aliquot.cli.main_job.own_server import OwnServer
+from aliquot.cli.acceptance.checks import MapCheck
+from aliquot.cli.acceptance.processes import OwnServer
 
 sys.path.append(str(Path(__file__).parents[1] / "support"))
 

@@ -18,13 +18,13 @@ from registry import Key, scenario
 # The cluster and the queue are shared with the tests, whose support folder pytest alone knows.
 sys.path.append(str(Path(__file__).parents[1] / "support"))
 
-from aliquot.cli.garbage import PatientCollector
-from aliquot.core.decide import decide
-from aliquot.core.memo import Memo
-from aliquot.core.plan import Plan
-from aliquot.core.policy import Policy
-from aliquot.core.queue import Queue
-from aliquot.core.snapshot import PendingRow, RunningRow, Snapshot
+from aliquot.cli.serve import GcTuning
+from aliquot.core.model.plan import Plan
+from aliquot.core.model.policy import Policy
+from aliquot.core.model.queue import Queue
+from aliquot.core.model.snapshot import PendingRow, RunningRow, Snapshot
+from aliquot.core.scheduler.cache import PassCache
+from aliquot.core.scheduler.decide import decide
 from aliquot_schema.policies import PolicyDocument
 from core_cluster import after
 from placement_queue import SECOND_US, Full
@@ -84,7 +84,7 @@ def measure() -> Found:
     full = Full(openb())
     policy = Policy.of(PolicyDocument())
     gc.collect()
-    PatientCollector().begin()  # as a server does when it has started
+    GcTuning().begin()  # as a server does when it has started
     rows = full.rows(PENDING, prefix="first-")
     empty = Snapshot(
         revision=1,
@@ -93,10 +93,10 @@ def measure() -> Found:
         queue=Queue.of(rows),
         asked=Counter(row.request for row in rows),
     )
-    placing_s, plan = _timed(empty, policy, Memo())
+    placing_s, plan = _timed(empty, policy, PassCache())
     state = _full(empty, plan, policy, full.rows(PENDING, prefix="then-", at_us=PENDING * SECOND_US))
-    waiting_s, _ = _timed(state, policy, Memo())
-    memo = Memo()
+    waiting_s, _ = _timed(state, policy, PassCache())
+    memo = PassCache()
     decide(state, policy, now_us=NOW_US, seed=0, known=memo)
     one_s = []
     for number, row in enumerate(full.rows(SUBMISSIONS, prefix="last-", at_us=NOW_US)):
@@ -138,7 +138,7 @@ def _carried_out(before: Snapshot, plan: Plan, queue: Sequence[PendingRow]) -> S
     return replace(state, queue=Queue.of(queue), running=(*before.running, *started))
 
 
-def _timed(state: Snapshot, policy: Policy, memo: Memo) -> tuple[float, Plan]:
+def _timed(state: Snapshot, policy: Policy, memo: PassCache) -> tuple[float, Plan]:
     began = time.perf_counter()
     plan = decide(state, policy, now_us=NOW_US, seed=0, known=memo)
     return time.perf_counter() - began, plan

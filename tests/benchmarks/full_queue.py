@@ -12,7 +12,7 @@ from http_load import Connection, request
 from postgresql import as_twins, cluster_on_postgresql
 from registry import Key, scenario
 
-from aliquot.cli.main_job.own_server import OwnServer
+from aliquot.cli.acceptance.processes import OwnServer
 
 PENDING = 10_000
 ROUNDS = 50

@@ -6,7 +6,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from aliquot.service.history.samples import DeviceSample, Roster
+from aliquot.service.history.measures import AgentDevices, DeviceSample
 from aliquot_schema.ids import AgentId, DeviceId, NodeId
 
 EVERY_S: Final = 2
@@ -34,11 +34,11 @@ def samples(*, agents: int, devices: int, hours: int, start_us: int, seed: int) 
                 yield DeviceSample(roster=rosters[agent], at_us=at_us + shakes[agent][index], values=values)
 
 
-def _roster(agent: int, devices: int) -> Roster:
+def _roster(agent: int, devices: int) -> AgentDevices:
     names = tuple(
         DeviceId(f"GPU-{agent:08x}-{index:04x}-4000-8000-{agent * 8 + index:012x}") for index in range(devices)
     )
-    return Roster(
+    return AgentDevices(
         agent_id=AgentId(f"agent-{agent}"),
         node_id=NodeId(f"node-{agent}"),
         device_ids=names,

@@ -14,11 +14,9 @@ from history_load import samples
 from registry import Key, scenario
 
 from aliquot.service.history.grids import covering
-from aliquot.service.history.measures import Kind
-from aliquot.service.history.samples import DeviceSample
-from aliquot.store.history.places import FILE, place_of
-from aliquot.store.history.store import HistoryPlan, KeptHistory
-from aliquot.store.history.tiers import DAY_US, HOUR_US, Kept
+from aliquot.service.history.measures import DeviceSample, MeasureKind
+from aliquot.store.timeseries.history_store import FILE, HistoryPlan, KeptHistory, place_of
+from aliquot.store.timeseries.tiers import DAY_US, HOUR_US, Kept
 
 AGENTS: Final = 4
 DEVICES: Final = 8
@@ -87,7 +85,9 @@ async def _keep(folder: Path, clock: Hands, taken: list[DeviceSample]) -> int:
         for sample in taken[first : first + AT_ONCE]:
             store.take(sample)
         clock.now = taken[min(first + AT_ONCE, len(taken)) - 1].at_us
-        await store.gathered(Kind.QUEUE, "", covering(clock.now, clock.now + 1, step_s=1))  # all that waits is taken in
+        await store.gathered(
+            MeasureKind.QUEUE, "", covering(clock.now, clock.now + 1, step_s=1)
+        )  # all that waits is taken in
     await store.close()
     return (folder / FILE).stat().st_size
 
@@ -105,7 +105,7 @@ async def _read(folder: Path, clock: Hands) -> float:
     await store.open()
     began = time.perf_counter()
     grid = covering(START_US, START_US + DAY_US, step_s=300)
-    found = await store.gathered(Kind.DEVICES, "agent-1", grid)
+    found = await store.gathered(MeasureKind.DEVICES, "agent-1", grid)
     took_s = time.perf_counter() - began
     await store.close()
     assert len(found) == DEVICES

@@ -20,15 +20,15 @@ from registry import Key, scenario
 sys.path.append(str(Path(__file__).parents[1] / "support"))
 
 from aliquot.app import SWITCH_INTERVAL_S
-from aliquot.cli.garbage import PatientCollector
+from aliquot.cli.serve import GcTuning
 from aliquot.clock import RandomIds, SystemClock
-from aliquot.core.snapshot import Request
-from aliquot.service.orchestrator import Orchestrator, Ports, load_state
-from aliquot.store.opening import open_store
+from aliquot.core.model.snapshot import Request
+from aliquot.store.open import open_store
+from aliquot_schema.cluster.launching import KernelPhase, KernelReport, LaunchOrder
 from aliquot_schema.ids import AgentId, KernelId, UserId
-from aliquot_schema.launching import KernelPhase, KernelReport, LaunchOrder
 from aliquot_schema.requests import Caller, NewSession, Role
-from aliquot_schema.slots import format_amount
+from aliquot_schema.resources.slots import format_amount
+from lone_service import Orchestrator, Ports, load_state
 from placement_queue import Full
 from placement_traces import ABSENT, is_present, openb
 from service_fakes import FakeAgent, FakeExecutor
@@ -107,7 +107,7 @@ def measure() -> Found:
     """Settings of the interpreter are those of a server."""
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     gc.collect()
-    PatientCollector().begin()
+    GcTuning().begin()
     return asyncio.run(_measure())
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from cluster import cluster
 
-from aliquot.cli.main_job.own_server import OwnServer
+from aliquot.cli.acceptance.processes import OwnServer
 
 sys.path.append(str(Path(__file__).parents[1] / "support"))
 

@@ -17,9 +17,9 @@ from http_load import Connection
 from registry import Key, scenario
 
 from aliquot.app import Server, serving
+from aliquot.cli.acceptance.cluster import UP_S_MAX, OwnRay
+from aliquot.cli.acceptance.cluster_view import until_joined
 from aliquot.cli.listener import Listener, bound_socket
-from aliquot.cli.main_job.cluster_view import until_joined
-from aliquot.cli.main_job.own_ray import UP_S_MAX, OwnRay
 from aliquot.client import Client
 from aliquot.settings import read_settings
 
@@ -82,7 +82,7 @@ def _queued_s() -> float:
 
 async def _until_joined(address: Address) -> None:
     async with Client(f"http://127.0.0.1:{address.port}", address.token) as client:
-        await until_joined(client, agents=2, patience_s=UP_S_MAX)
+        await until_joined(client, agents=2, timeout_s=UP_S_MAX)
 
 
 async def _start(address: Address, *, count: int, run: str) -> None:

@@ -11,10 +11,10 @@ from cluster import creation, submit, until_count
 from http_load import Connection, request
 from registry import Key, scenario
 
-from aliquot.cli.main_job.cluster_view import read_cluster
-from aliquot.cli.main_job.own_cluster import own_cluster
-from aliquot.cli.main_job.own_server import OwnServer
-from aliquot.cli.main_job.queries import CREATE
+from aliquot.cli.acceptance.cluster import own_cluster
+from aliquot.cli.acceptance.cluster_view import read_cluster
+from aliquot.cli.acceptance.processes import OwnServer
+from aliquot.cli.acceptance.run import CREATE
 from aliquot.client import Client
 
 ROUNDS = 30

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 import uvicorn
 from starlette.types import ASGIApp
 
-from aliquot.cli.garbage import PatientCollector
+from aliquot.cli.serve import GcTuning
 
 START_S_MAX: Final = 120.0
 
@@ -73,6 +73,6 @@ async def _serve(application: ASGIApp, *, pipe: Pipe) -> None:
         ws_per_message_deflate=False,
         server_header=False,
     )
-    PatientCollector().begin()
+    GcTuning().begin()
     pipe.send(listener.getsockname()[1])
     await uvicorn.Server(config).serve(sockets=[listener])

@@ -13,11 +13,10 @@ from typing import Final
 from registry import Key, scenario
 
 from aliquot.cli.trace_files import read_jobs
-from aliquot.core.policy import Policy
-from aliquot.core.simulation.cluster import pool
+from aliquot.core.model.policy import Policy
+from aliquot.core.simulation.cluster import Estimates, SimulationSettings, pool
 from aliquot.core.simulation.report import Report, report
 from aliquot.core.simulation.run import simulate
-from aliquot.core.simulation.settings import Estimates, Settings
 from aliquot.core.simulation.trace import Job, numbered, window
 from aliquot_schema.policies import Backfill, PolicyDocument
 
@@ -39,13 +38,13 @@ SJF: Final = replace(EASY, order="sjf")
 FAIR_SHARE: Final = replace(Policy.of(PolicyDocument()), placement="first_fit")
 """What a new server goes by."""
 SETTINGS: Final = {
-    "FCFS": Settings(policy=FCFS),
-    "EASY, exact limits": Settings(policy=EASY, estimates=Estimates.EXACT),
-    "SJF, exact estimates": Settings(policy=SJF, estimates=Estimates.EXACT),
-    "EASY": Settings(policy=EASY),
-    "SJF": Settings(policy=SJF),
+    "FCFS": SimulationSettings(policy=FCFS),
+    "EASY, exact limits": SimulationSettings(policy=EASY, estimates=Estimates.EXACT),
+    "SJF, exact estimates": SimulationSettings(policy=SJF, estimates=Estimates.EXACT),
+    "EASY": SimulationSettings(policy=EASY),
+    "SJF": SimulationSettings(policy=SJF),
     **{
-        f"fair share, run {seed}": Settings(policy=FAIR_SHARE, jitter_permille=JITTER_PERMILLE, seed=seed)
+        f"fair share, run {seed}": SimulationSettings(policy=FAIR_SHARE, jitter_permille=JITTER_PERMILLE, seed=seed)
         for seed in range(RUNS)
     },
 }

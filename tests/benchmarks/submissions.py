@@ -10,8 +10,8 @@ from machine import fsync_p50_s
 from postgresql import as_twins, cluster_on_postgresql
 from registry import Key, scenario
 
-from aliquot.cli.main_job.own_server import OwnServer
-from aliquot.cli.main_job.queries import CREATE
+from aliquot.cli.acceptance.processes import OwnServer
+from aliquot.cli.acceptance.run import CREATE
 
 ALONE = 1000
 TOGETHER = 4000

@@ -11,7 +11,7 @@ from registry import Key, scenario
 from served import Served
 from websocket_load import Socket, connected
 
-from aliquot.cli.main_job.own_server import OwnServer
+from aliquot.cli.acceptance.processes import OwnServer
 
 FOLLOWERS: Final = 1000
 EVENTS: Final = 40

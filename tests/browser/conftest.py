@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from aliquot.api.dashboard import BUILT
-from aliquot.cli.main_job.cluster_view import until_joined
-from aliquot.cli.main_job.own_server import OwnServer
+from aliquot.cli.acceptance.cluster_view import until_joined
+from aliquot.cli.acceptance.processes import OwnServer
+from machine_lacks import node_with
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser
@@ -27,6 +28,7 @@ async def browser(anyio_backend: str) -> "AsyncIterator[Browser]":
     if CHROMIUM is None:
         pytest.skip("chromium is not installed; scripts/test installs it where it can")
     if not (BUILT / "index.html").is_file():
+        node_with("vite")
         pytest.skip("the dashboard is not built: Node 20 or newer is not here")
     expect.set_options(timeout=30_000)
     async with async_playwright() as playwright:

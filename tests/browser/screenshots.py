@@ -10,8 +10,8 @@ from pathlib import Path
 
 from playwright.async_api import async_playwright
 
-from aliquot.cli.main_job.cluster_view import until_joined
-from aliquot.cli.main_job.own_server import OwnServer
+from aliquot.cli.acceptance.cluster_view import until_joined
+from aliquot.cli.acceptance.processes import OwnServer
 from aliquot.client import Client
 from browser_tab import launched, signed_in
 from e2e_sessions import submit, until_state

@@ -6,7 +6,7 @@ pytest.importorskip("playwright.async_api", reason="playwright drives the browse
 
 from playwright.async_api import Browser, expect
 
-from aliquot.cli.main_job.own_server import OwnServer
+from aliquot.cli.acceptance.processes import OwnServer
 from browser_tab import NEEDS_AXE, signed_in
 
 pytestmark = pytest.mark.anyio
@@ -16,19 +16,19 @@ pytestmark = pytest.mark.anyio
 async def test_an_admin_lets_somebody_in_who_signs_in_with_the_key(browser: Browser, demo: OwnServer) -> None:
     async with signed_in(browser, demo) as tab:
         page = await tab.open("/admin?tab=access")
-        await expect(page.get_by_text("by the server's own token")).to_be_visible()
+        await expect(page.get_by_text("with the server's own token")).to_be_visible()
         await page.get_by_role("button", name="New user …").click()
         await page.get_by_label("Name").fill("vera")
         await page.get_by_role("button", name="Role").click()
-        await page.get_by_role("option", name="viewer: looks").click()
+        await page.get_by_role("option", name="viewer: read only").click()
         await page.get_by_role("button", name="Save").click()
         users = page.get_by_role("region", name="Users", exact=True)
         await expect(users.get_by_role("row", name="vera")).to_contain_text("viewer")
 
         await page.get_by_role("button", name="New key …").click()
-        await page.get_by_label("For", exact=True).fill("vera")
-        await page.get_by_label("Used by").fill("laptop")
-        await page.get_by_role("button", name="Make it").click()
+        await page.get_by_label("User", exact=True).fill("vera")
+        await page.get_by_label("Purpose").fill("laptop")
+        await page.get_by_role("button", name="Create").click()
         shown = page.get_by_role("dialog").locator("pre")
         await expect(shown).to_be_visible()
         secret = await shown.inner_text()

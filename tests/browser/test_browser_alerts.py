@@ -9,8 +9,8 @@ pytest.importorskip("playwright.async_api", reason="playwright drives the browse
 
 from playwright.async_api import Browser, expect
 
-from aliquot.cli.main_job.cluster_view import until_joined
-from aliquot.cli.main_job.own_server import OwnServer
+from aliquot.cli.acceptance.cluster_view import until_joined
+from aliquot.cli.acceptance.processes import OwnServer
 from browser_tab import AXE, signed_in
 from e2e_sessions import submit
 from notices_receivers import HttpReceiver, http_receiver
@@ -48,14 +48,14 @@ async def test_an_alert_of_a_rule_that_was_changed_by_hand_is_shown_and_told(
     async with signed_in(browser, telling) as tab, telling.client() as client:
         page = await tab.open("/admin?tab=alerts")
         await page.get_by_role("button", name="Send a test to hook").click()
-        deliveries = page.get_by_role("region", name="What became of notices")
+        deliveries = page.get_by_role("region", name="Notifications", exact=True)
         await expect(deliveries.get_by_role("row", name="test")).to_contain_text("sent")
 
         await page.get_by_role("button", name="Change queue backlog").click()
         await page.get_by_label("Above, tasks").fill("0")
-        await page.get_by_label("Has held for").fill("soon")
-        await expect(page.get_by_text("A time, like 30s or 10m.")).to_be_visible()
-        await page.get_by_label("Has held for").fill("0s")
+        await page.get_by_label("Must hold for").fill("soon")
+        await expect(page.get_by_text("Enter a duration, like 90s, 15m, 2h30m or 1d12h.")).to_be_visible()
+        await page.get_by_label("Must hold for").fill("0s")
         await page.get_by_role("button", name="Save").click()
         await expect(page.get_by_role("row", name="queue backlog")).to_contain_text("0 tasks")
 
@@ -74,4 +74,4 @@ async def test_an_alert_of_a_rule_that_was_changed_by_hand_is_shown_and_told(
         await page.get_by_role("button", name="Mute for 1 h: queue backlog").click()
         await expect(page.get_by_role("button", name="Unmute: queue backlog")).to_be_visible()
         await tab.open("/")
-        await expect(page.get_by_role("region", name="What is wrong").locator(".wrong-warn")).to_be_visible()
+        await expect(page.get_by_role("region", name="Problems").locator(".wrong-warn")).to_be_visible()

@@ -6,7 +6,7 @@ pytest.importorskip("playwright.async_api", reason="playwright drives the browse
 
 from playwright.async_api import Browser, expect
 
-from aliquot.cli.main_job.own_server import OwnServer
+from aliquot.cli.acceptance.processes import OwnServer
 from browser_tab import NEEDS_AXE, signed_in
 from e2e_sessions import alloc_map, submit, until_state
 
@@ -21,24 +21,24 @@ async def test_who_changed_what_and_who_held_a_device_are_looked_up(browser: Bro
         devices = await alloc_map(client, kernel["agent_id"])
         (gpu,) = (device for device, share in devices.items() if float(share))
         page = await tab.open("/admin?tab=audit")
-        changes = page.get_by_role("region", name="The record of changes")
+        changes = page.get_by_role("region", name="Past changes")
         await expect(changes.get_by_role("row").filter(has_text="session.queued")).to_contain_text(held)
         await expect(changes).not_to_contain_text("lease.granted")  # which the server did by itself
 
-        await page.get_by_role("radio", name="By the server too").click()
+        await page.get_by_role("radio", name="Include the server's own").click()
         granted = changes.get_by_role("row").filter(has_text="lease.granted")
         await expect(granted).to_contain_text("pass ")
-        await page.get_by_label("Whom it happened to").fill("nobody")
-        await expect(page.get_by_text("No change like this is in the log")).to_be_visible()
-        await page.get_by_label("Whom it happened to").fill(held)
+        await page.get_by_label("Subject").fill("nobody")
+        await expect(page.get_by_text("No change matches")).to_be_visible()
+        await page.get_by_label("Subject").fill(held)
         await expect(granted).to_have_count(0)
         await expect(changes.get_by_role("row").filter(has_text="session.queued")).to_be_visible()
 
-        gpus = page.get_by_role("region", name="Who held a device")
+        gpus = page.get_by_role("region", name="Holders of a device")
         await gpus.get_by_label("Device").fill(gpu)
-        await gpus.get_by_role("button", name="Look it up").click()
-        await expect(gpus.get_by_role("row").filter(has_text=held)).to_contain_text("held on")
+        await gpus.get_by_role("button", name="Search").click()
+        await expect(gpus.get_by_role("row").filter(has_text=held)).to_contain_text("still held")
         assert await tab.accessibility() == []
         await gpus.get_by_label("When").fill("2020-01-01T12:00")
-        await gpus.get_by_role("button", name="Look it up").click()
+        await gpus.get_by_role("button", name="Search").click()
         await expect(gpus).to_contain_text("No holders")

@@ -10,11 +10,11 @@ from typing import Any, Final
 import pytest
 from graphql import FieldNode, OperationDefinitionNode, OperationType, build_schema, parse
 
-from aliquot.cli.main_job.cluster_view import until_joined
-from aliquot.cli.main_job.own_server import OwnServer
+from aliquot.cli.acceptance.cluster_view import until_joined
+from aliquot.cli.acceptance.processes import OwnServer
 from aliquot.client import Client
-from aliquot_schema.access import ROOTS
-from aliquot_schema.roles import Role
+from aliquot_schema.identity.access import ROOTS
+from aliquot_schema.identity.accounts import Role
 from browser_examples import EXAMPLES, LOOKUP, ORDER, SOURCES, Example, filled
 from e2e_sessions import submit, until_state
 

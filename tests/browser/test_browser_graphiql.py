@@ -8,7 +8,7 @@ pytest.importorskip("playwright.async_api", reason="playwright drives the browse
 
 from playwright.async_api import Browser, expect
 
-from aliquot.cli.main_job.own_server import OwnServer
+from aliquot.cli.acceptance.processes import OwnServer
 from browser_graphiql import SHOWS, choose, execute
 from browser_tab import NEEDS_AXE, signed_in
 from e2e_sessions import submit
@@ -35,7 +35,7 @@ async def test_the_first_query_answers(browser: Browser, demo: OwnServer, addres
         ("Sessions", "find sessions", "gpus_desc", '"total_count"'),
         ("Change a session", "release", "release_session", "ReleaseSessionSuccess"),
         ("Change a session", "retry", "retry_session", "RetrySessionSuccess"),
-        ("Steer agents", "label", "label_agent", "AgentChangeSuccess"),
+        ("Manage agents", "label", "label_agent", "AgentChangeSuccess"),
         ("Live", "log", "session_logs", '"next_offset"'),
         ("Live", "devices live", "device_updates", '"gpu_alloc_map"'),
     ],

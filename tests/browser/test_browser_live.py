@@ -11,8 +11,8 @@ pytest.importorskip("playwright.async_api", reason="playwright drives the browse
 
 from playwright.async_api import Browser, Page, Route, WebSocket, WebSocketRoute, expect
 
-from aliquot.cli.main_job.own_server import OwnServer
-from aliquot.cli.main_job.queries import CANCEL
+from aliquot.cli.acceptance.processes import OwnServer
+from aliquot.cli.acceptance.run import CANCEL
 from browser_tab import SOCKET, signed_in
 from e2e_sessions import submit, until, until_state
 
@@ -62,7 +62,7 @@ async def test_where_no_socket_opens_pages_ask_and_say_that_they_are_old(browser
         tab.is_away_expected = True
         await tab.page.route_web_socket(SOCKET, _refuse)
         page = await tab.open("/")
-        await expect(page.locator(".connection.lost")).to_contain_text("a minute old at most")
+        await expect(page.locator(".connection.lost")).to_contain_text("at most a minute old")
         await expect(page.locator("main.stale")).to_be_visible()
         runs = await submit(client, "sleep 1000", {"cuda.device": "2"}, name="asked-for")
         await expect(page.locator(".tile", has_text="asked-for")).to_have_count(2)

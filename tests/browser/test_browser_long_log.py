@@ -13,7 +13,7 @@ pytest.importorskip("playwright.async_api", reason="playwright drives the browse
 
 from playwright.async_api import Browser, Page, expect
 
-from aliquot.cli.main_job.own_server import OwnServer
+from aliquot.cli.acceptance.processes import OwnServer
 from browser_tab import signed_in
 from e2e_sessions import submit
 
@@ -62,7 +62,7 @@ async def test_a_log_of_a_million_lines_is_followed_searched_and_downloaded(brow
         await expect(log).to_contain_text("the end")
         assert max(await page.evaluate(WIDTHS)) == ROW_CHARACTERS_MAX
         assert await log.locator(".log-line").count() < ROWS_DRAWN_MAX
-        await expect(panel.get_by_text(re.compile(r"The first 9\d{5} lines are not kept here"))).to_be_visible()
+        await expect(panel.get_by_text(re.compile(r"The first 9\d{5} lines are no longer kept here"))).to_be_visible()
         assert await _heap_bytes(page) < HEAP_BYTES_MAX
         print("busy while it came, ms:", await page.evaluate("busy.splice(0)"))
 

@@ -6,8 +6,8 @@ pytest.importorskip("playwright.async_api", reason="playwright drives the browse
 
 from playwright.async_api import Browser, expect
 
-from aliquot.cli.main_job.own_server import OwnServer
-from aliquot.cli.main_job.queries import CANCEL
+from aliquot.cli.acceptance.processes import OwnServer
+from aliquot.cli.acceptance.run import CANCEL
 from browser_tab import NEEDS_AXE, Tab, signed_in
 from e2e_sessions import submit
 

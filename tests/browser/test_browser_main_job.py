@@ -6,9 +6,9 @@ pytest.importorskip("playwright.async_api", reason="playwright drives the browse
 
 from playwright.async_api import Browser, expect
 
-from aliquot.cli.main_job.course import run_course
-from aliquot.cli.main_job.own_server import OwnServer
-from aliquot.cli.main_job.tasks import TASKS
+from aliquot.cli.acceptance.jobs import TASKS
+from aliquot.cli.acceptance.processes import OwnServer
+from aliquot.cli.acceptance.run import run_acceptance
 from browser_tab import signed_in
 
 pytestmark = pytest.mark.anyio
@@ -30,12 +30,12 @@ async def test_twelve_sessions_are_watched_from_the_queue_to_their_ends(browser:
         await expect(cluster.page.locator(".tile")).to_have_count(16)
         await cluster.page.get_by_role("radio", name="By session").click()
         await queue.open("/queue")
-        await expect(queue.page.get_by_text("Nobody waits")).to_be_visible()
+        await expect(queue.page.get_by_text("The queue is empty")).to_be_visible()
         await cluster.page.evaluate(WATCH, ".tile .who .quiet")
         await queue.page.evaluate(WATCH, ".queue tbody tr td:nth-child(2) b, .because .badge")
 
         async with demo.client() as client:
-            course = await run_course(client, data_folder=demo.data_folder)
+            course = await run_acceptance(client, data_folder=demo.data_folder)
 
         names = {task.name for task in TASKS}
         held = set(await cluster.page.evaluate(SEEN))
@@ -47,7 +47,7 @@ async def test_twelve_sessions_are_watched_from_the_queue_to_their_ends(browser:
         assert {"gang", "node-2"} <= waited
         assert {"insufficient", "behind head"} & waited
 
-        await expect(queue.page.get_by_text("Nobody waits")).to_be_visible()
+        await expect(queue.page.get_by_text("The queue is empty")).to_be_visible()
         await queue.page.get_by_role("radio", name="Ended").click()
         await expect(queue.page.locator(".queue tbody tr")).to_have_count(len(TASKS))
         states = await queue.page.locator(".queue tbody .badge").all_text_contents()

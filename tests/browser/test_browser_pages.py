@@ -11,8 +11,8 @@ pytest.importorskip("playwright.async_api", reason="playwright drives the browse
 
 from playwright.async_api import Browser, Page, expect
 
-from aliquot.cli.main_job.own_server import OwnServer
-from aliquot.cli.main_job.queries import CANCEL
+from aliquot.cli.acceptance.processes import OwnServer
+from aliquot.cli.acceptance.run import CANCEL
 from browser_tab import NEEDS_AXE, signed_in
 from e2e_sessions import submit, until_state
 
@@ -90,7 +90,7 @@ async def test_the_way_in_is_clean_and_refuses_a_wrong_token(browser: Browser, d
     await page.goto(f"{demo.url}/queue")
     await page.get_by_label("Token").fill("not the token at all")
     await page.keyboard.press("Enter")
-    await expect(page.get_by_text("This is neither a key that holds nor the server's token.")).to_be_visible()
+    await expect(page.get_by_text("This is neither a valid key nor the server's token.")).to_be_visible()
     await page.get_by_label("Token").fill(demo.token)
     await page.keyboard.press("Enter")
     await expect(page.get_by_role("heading", name="Queue")).to_be_visible()
@@ -142,7 +142,7 @@ async def test_usage_over_time_is_drawn_and_given_as_a_table(browser: Browser, d
         await until_state(client, runs, "running")
         page = await tab.open("/usage?range=week")
         over_time = page.get_by_role("region", name="Over time", exact=True)
-        await expect(over_time.get_by_role("heading", name="by the six hours")).to_be_visible()
+        await expect(over_time.get_by_role("heading", name="per 6 hours")).to_be_visible()
         await expect(over_time.locator("figure canvas")).to_have_count(2)
         await expect(page.get_by_role("region", name="The queue over time").locator("canvas")).to_have_count(3)
         await page.get_by_role("radio", name="Month").click()
@@ -165,7 +165,7 @@ async def test_a_policy_is_changed_after_a_look_at_the_difference(browser: Brows
     async with signed_in(browser, demo) as tab, demo.client() as client:
         page = await tab.open("/admin?tab=policy")
         await page.get_by_label("Backfill depth").fill("42")
-        await page.get_by_role("button", name="Look at 1 change").click()
+        await page.get_by_role("button", name="Review 1 change").click()
         await expect(page.get_by_role("dialog")).to_contain_text("backfill_depth")
         await expect(page.locator("ins")).to_have_text("42")
         await page.get_by_role("button", name="Save").click()
@@ -177,7 +177,7 @@ async def test_an_agent_is_drained_and_resumed(browser: Browser, demo: OwnServer
     async with signed_in(browser, demo) as tab:
         page = await tab.open("/admin")
         await page.get_by_role("button", name="Drain demo-2").click()
-        await page.get_by_label("Why").fill("new fans")
+        await page.get_by_label("Reason").fill("new fans")
         await page.get_by_role("button", name="Drain", exact=True).click()
         await expect(page.get_by_text("new fans")).to_be_visible()
         await page.get_by_role("button", name="Resume demo-2").click()
@@ -189,16 +189,16 @@ async def test_a_quota_is_set_and_taken_away(browser: Browser, demo: OwnServer) 
         page = await tab.open("/admin?tab=quotas")
         await page.get_by_role("button", name="New quota").click()
         await page.get_by_label("Name").fill("ada")
-        await page.get_by_label("Held at one time at most").fill("cuda.device 4")
+        await page.get_by_label("Maximum held").fill("cuda.device 4")
         await page.get_by_role("button", name="Save").click()
         await expect(page.get_by_role("cell", name="user ada")).to_be_visible()
         await page.get_by_role("button", name="Remove the quota of ada").click()
-        await expect(page.get_by_text("Nothing is limited")).to_be_visible()
+        await expect(page.get_by_text("There are no quotas")).to_be_visible()
 
 
 async def test_the_doctor_asks_every_agent(browser: Browser, demo: OwnServer) -> None:
     async with signed_in(browser, demo) as tab:
         page = await tab.open("/admin?tab=doctor")
-        await page.get_by_role("button", name="Ask every agent now").click()
-        await expect(page.get_by_text("2 answered")).to_be_visible()
-        await expect(page.get_by_text("All agree")).to_be_visible()
+        await page.get_by_role("button", name="Examine all agents").click()
+        await expect(page.get_by_text("2 agents examined")).to_be_visible()
+        await expect(page.get_by_text("No differences")).to_be_visible()

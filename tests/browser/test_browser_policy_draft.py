@@ -8,7 +8,7 @@ pytest.importorskip("playwright.async_api", reason="playwright drives the browse
 
 from playwright.async_api import Browser, expect
 
-from aliquot.cli.main_job.own_server import OwnServer
+from aliquot.cli.acceptance.processes import OwnServer
 from browser_tab import signed_in
 
 pytestmark = pytest.mark.anyio
@@ -25,12 +25,12 @@ async def test_a_draft_is_kept_and_put_on_the_newer_version(browser: Browser, de
         depth = page.get_by_label("Backfill depth")
         await depth.fill("43")
         await client.change(CHANGE, {})
-        await expect(page.get_by_text("saved by somebody else")).to_be_visible()
+        await expect(page.get_by_text("Someone else saved")).to_be_visible()
         await expect(depth).to_have_value("43")
-        await expect(page.get_by_role("button", name="Look at 1 change")).to_be_disabled()
-        await page.get_by_role("button", name="Put my changes on version").click()
-        await expect(page.get_by_text("saved by somebody else")).to_have_count(0)
-        await page.get_by_role("button", name="Look at 1 change").click()
+        await expect(page.get_by_role("button", name="Review 1 change")).to_be_disabled()
+        await page.get_by_role("button", name="Apply my changes to version").click()
+        await expect(page.get_by_text("Someone else saved")).to_have_count(0)
+        await page.get_by_role("button", name="Review 1 change").click()
         await page.get_by_role("button", name="Save").click()
         await expect(page.get_by_role("button", name="No changes")).to_be_visible()
         assert (await client.execute(POLICY))["policy"] == {"backfill_depth": 43, "placement": "spread"}

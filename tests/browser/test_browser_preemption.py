@@ -8,8 +8,8 @@ pytest.importorskip("playwright.async_api", reason="playwright drives the browse
 
 from playwright.async_api import Browser, expect
 
-from aliquot.cli.main_job.own_server import OwnServer
-from aliquot.cli.main_job.queries import CANCEL
+from aliquot.cli.acceptance.processes import OwnServer
+from aliquot.cli.acceptance.run import CANCEL
 from aliquot.client import Client
 from browser_tab import AXE, signed_in
 from e2e_sessions import submit, until_state
@@ -35,13 +35,13 @@ async def test_what_it_displaces_is_said_first_and_each_time_is_told_afterwards(
         page = await tab.open("/submit")
         await page.get_by_label("Command").fill("sleep 1000")
         await page.get_by_label("Name").fill("urgent")
-        await page.get_by_label("How much").fill("8")
+        await page.get_by_label("Amount").fill("8")
         preview = page.locator(".note", has_text="It would")
         await expect(preview).to_contain_text("It would wait")
-        await expect(preview).not_to_contain_text("make room")
+        await expect(preview).not_to_contain_text("would preempt")
         await page.get_by_label("Priority").click()
         await page.get_by_role("option", name="high").click()
-        await expect(preview).to_contain_text("It would have a session make room")
+        await expect(preview).to_contain_text("It would preempt a session")
         await expect(preview.get_by_role("link", name=f"…{humble[-6:]}").last).to_be_visible()
         await expect(preview).to_contain_text("which has run")
         await page.get_by_role("button", name="Submit").click()
@@ -51,10 +51,10 @@ async def test_what_it_displaces_is_said_first_and_each_time_is_told_afterwards(
 
         await _again(client, urgent, victim=humble)
         await tab.open(f"/sessions/{humble}")
-        await expect(page.get_by_text("It has made room 2 times.")).to_be_visible()
+        await expect(page.get_by_text("It was preempted 2 times.")).to_be_visible()
         earlier = page.get_by_role("list", name="Earlier preemptions")
         await expect(earlier).to_be_hidden()
-        await page.get_by_text("Once before").click()
+        await page.get_by_text("1 earlier preemption").click()
         await expect(earlier.get_by_role("link", name=f"…{urgent[-6:]}")).to_be_visible()
 
         timeline = page.get_by_role("region", name="Timeline")

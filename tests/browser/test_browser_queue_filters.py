@@ -6,8 +6,8 @@ pytest.importorskip("playwright.async_api", reason="playwright drives the browse
 
 from playwright.async_api import Browser, expect
 
-from aliquot.cli.main_job.own_server import OwnServer
-from aliquot.cli.main_job.queries import IN_ORDER
+from aliquot.cli.acceptance.processes import OwnServer
+from aliquot.cli.acceptance.run import IN_ORDER
 from browser_tab import signed_in
 from e2e_sessions import submit, until_state
 
@@ -48,10 +48,10 @@ async def test_what_is_far_down_the_queue_or_has_ended_is_found(browser: Browser
         await search.fill("many-")
         await expect(count).to_have_text(f"{ROWS} found")
         await page.get_by_role("radio", name="Ended").click()
-        await expect(page.get_by_text("Nothing matches these filters")).to_be_visible()
+        await expect(page.get_by_text("No session matches these filters")).to_be_visible()
         await search.fill("long-ago")
         await expect(page.get_by_role("link", name="long-ago")).to_be_visible()
         await page.get_by_role("radio", name="Running").click()
-        await expect(page.get_by_text("Nothing matches these filters")).to_be_visible()
+        await expect(page.get_by_text("No session matches these filters")).to_be_visible()
         await search.fill("")
         await expect(page.get_by_role("link", name="all-of-it")).to_be_visible()

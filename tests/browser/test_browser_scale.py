@@ -14,7 +14,7 @@ pytest.importorskip("playwright.async_api", reason="playwright drives the browse
 
 from playwright.async_api import Browser, Error, Route, WebSocketRoute, expect
 
-from aliquot.cli.main_job.own_server import OwnServer
+from aliquot.cli.acceptance.processes import OwnServer
 from browser_tab import SOCKET, signed_in
 from e2e_sessions import until
 

@@ -9,8 +9,8 @@ pytest.importorskip("playwright.async_api", reason="playwright drives the browse
 
 from playwright.async_api import Browser, Page, expect
 
-from aliquot.cli.main_job.own_server import OwnServer
-from aliquot.cli.main_job.queries import CANCEL
+from aliquot.cli.acceptance.processes import OwnServer
+from aliquot.cli.acceptance.run import CANCEL
 from aliquot.client import Client
 from browser_tab import signed_in
 from e2e_sessions import submit, until, until_state
@@ -28,16 +28,16 @@ async def test_a_session_is_submitted_and_canceled_with_the_keyboard_alone(brows
         await page.keyboard.type("echo started; sleep 1000")
         await page.keyboard.press("Tab")
         await page.keyboard.type("by-hand")
-        await page.get_by_label("How much").focus()
+        await page.get_by_label("Amount").focus()
         await page.keyboard.press("Control+a")
         await page.keyboard.type("99")
         await expect(page.get_by_text("It would be refused")).to_be_visible()
         await page.keyboard.press("Control+a")
         await page.keyboard.type("1.5")
-        await expect(page.get_by_text("Whole devices come in whole numbers")).to_be_visible()
+        await expect(page.get_by_text("Enter a whole number of devices")).to_be_visible()
         await page.keyboard.press("Control+a")
         await page.keyboard.type("2")
-        await expect(page.get_by_text("It would start at once, on demo-")).to_be_visible()
+        await expect(page.get_by_text("It would start immediately, on demo-")).to_be_visible()
         await page.get_by_role("button", name="Submit").focus()
         await page.keyboard.press("Enter")
 
@@ -129,7 +129,7 @@ async def test_what_waits_is_held_released_and_made_urgent(browser: Browser, dem
         row = page.locator(".queue tbody tr", has_text="patient")
         await expect(row.locator(".because")).to_contain_text("insufficient")
         await row.get_by_label("Priority of patient").select_option("high")
-        await expect(page.get_by_text("Priority is high now.")).to_be_visible()
+        await expect(page.get_by_text("The priority is now high.")).to_be_visible()
         await row.get_by_role("button", name="Hold patient").click()
         await expect(row.get_by_role("button", name="Release patient")).to_be_visible()
         await row.get_by_role("button", name="Release patient").click()

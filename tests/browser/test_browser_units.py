@@ -2,19 +2,18 @@
 
 import shutil
 import subprocess
-from pathlib import Path
 
 import pytest
 
-DASHBOARD = Path(__file__).parents[2] / "server" / "dashboard"
+from machine_lacks import DASHBOARD, node_with
+
 NPM = shutil.which("npm")
 
 
-@pytest.mark.skipif(
-    NPM is None or not (DASHBOARD / "node_modules").is_dir(), reason="Node is not here, or what scripts/test installs"
-)
+@pytest.mark.skipif(NPM is None, reason="npm is not installed")
 @pytest.mark.parametrize("words", [("run", "--silent", "test"), ("exec", "--", "tsc", "--noEmit")])
 def test_the_dashboards_own_checks_pass(words: tuple[str, ...]) -> None:
     assert NPM is not None
+    node_with("vitest")
     found = subprocess.run([NPM, *words], cwd=DASHBOARD, capture_output=True, text=True, timeout=300)
     assert found.returncode == 0, found.stdout + found.stderr

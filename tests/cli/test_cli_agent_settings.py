@@ -8,8 +8,8 @@ import pytest
 from typer.testing import CliRunner
 
 from aliquot.cli import main
-from aliquot.execution.agent.memory_watch import MemoryPolicy
-from aliquot.execution.agent.reach import Reach
+from aliquot.execution.agent.config import Reach
+from aliquot.execution.agent.gpu_memory import MemoryPolicy
 from aliquot.execution.remote.agent_setup import AgentOptions
 
 SAID = """\
@@ -30,7 +30,7 @@ def options(monkeypatch: pytest.MonkeyPatch, *flags: str) -> AgentOptions:
         seen.append(made)
 
     monkeypatch.setattr(importlib.import_module("aliquot.cli.agent"), "_serve", serve)
-    monkeypatch.setattr("aliquot.composition.logs.set_up_logs", lambda **_: None)
+    monkeypatch.setattr("aliquot.app.logging.set_up_logs", lambda **_: None)
     words = ["agent", "--server", "https://127.0.0.1:1", "--key-file", "key", *flags]
     outcome = CliRunner().invoke(main, words, catch_exceptions=False)
     assert outcome.exit_code == 0, outcome.output
@@ -71,7 +71,7 @@ def test_health_looks_where_the_file_says(monkeypatch: pytest.MonkeyPatch, tmp_p
     monkeypatch.setenv("ALIQUOT_CONFIG", str(file))
     asked: list[Path] = []
     monkeypatch.setattr(
-        "aliquot.execution.remote.connection_mark.connections", lambda folder: asked.append(folder) or {}
+        "aliquot.execution.remote.connection_file.connections", lambda folder: asked.append(folder) or {}
     )
     assert CliRunner().invoke(main, ["health", "--agent"]).exit_code == 1
     assert asked == [tmp_path / "elsewhere"]

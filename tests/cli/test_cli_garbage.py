@@ -6,7 +6,7 @@ from weakref import ref
 
 import pytest
 
-from aliquot.cli.garbage import PatientCollector
+from aliquot.cli.serve import GcTuning
 
 
 class Knot:
@@ -17,22 +17,22 @@ class Knot:
 
 
 @pytest.fixture
-def as_before() -> Iterator[list[PatientCollector]]:
+def as_before() -> Iterator[list[GcTuning]]:
     """Collectors that a test has begun; they end with it."""
-    begun: list[PatientCollector] = []
+    begun: list[GcTuning] = []
     yield begun
     for collector in begun:
         collector.end()
     gc.collect()
 
 
-def begin(begun: list[PatientCollector], *, thorough_s: float) -> None:
-    collector = PatientCollector(thorough_s=thorough_s)
+def begin(begun: list[GcTuning], *, thorough_s: float) -> None:
+    collector = GcTuning(thorough_s=thorough_s)
     collector.begin()
     begun.append(collector)
 
 
-def test_what_outlived_a_collection_is_left_out_of_the_next(as_before: list[PatientCollector]) -> None:
+def test_what_outlived_a_collection_is_left_out_of_the_next(as_before: list[GcTuning]) -> None:
     begin(as_before, thorough_s=3600)
     knot = Knot()
     seen = ref(knot)
@@ -43,7 +43,7 @@ def test_what_outlived_a_collection_is_left_out_of_the_next(as_before: list[Pati
     assert seen() is not None
 
 
-def test_a_young_cycle_is_found(as_before: list[PatientCollector]) -> None:
+def test_a_young_cycle_is_found(as_before: list[GcTuning]) -> None:
     begin(as_before, thorough_s=3600)
     gc.collect()
     seen = ref(Knot())
@@ -51,7 +51,7 @@ def test_a_young_cycle_is_found(as_before: list[PatientCollector]) -> None:
     assert seen() is None
 
 
-def test_everything_is_looked_through_when_it_is_time(as_before: list[PatientCollector]) -> None:
+def test_everything_is_looked_through_when_it_is_time(as_before: list[GcTuning]) -> None:
     begin(as_before, thorough_s=0)
     knot = Knot()
     seen = ref(knot)

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from aliquot.cli import main
 from aliquot.errors import ConfigurationError
-from aliquot.service.retention.periods import DAY_US, Periods
+from aliquot.service.retention import DAY_US, Periods
 from aliquot.settings import Settings, read_settings
 
 
@@ -28,7 +28,7 @@ def test_the_defaults_keep_a_year_of_sessions() -> None:
 
 def test_the_file_and_the_environment_say_otherwise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "aliquot.toml"
-    file.write_text('keep-sessions = "forever"\nkeep-events = "12w"\ndisk-floor = "5g"\noutput-max = "0"\n')
+    file.write_text('keep-sessions = "forever"\nkeep-events = "11w7d"\ndisk-floor = "5g"\noutput-max = "0"\n')
     monkeypatch.setenv("ALIQUOT_CONFIG", str(file))
     monkeypatch.setenv("ALIQUOT_KEEP_LEDGER", "36h")
     settings = read_settings()
@@ -42,9 +42,10 @@ def test_the_file_and_the_environment_say_otherwise(tmp_path: Path, monkeypatch:
 @pytest.mark.parametrize(
     ("name", "value", "words"),
     [
-        ("KEEP_EVENTS", "soon", "keep-events: write a number with h, d, w or y"),
-        ("KEEP_SESSIONS", "0d", "keep-sessions: write a number with h, d, w or y"),
-        ("KEEP_FINDINGS", "1m", "keep-findings: write a number with h, d, w or y"),
+        ("KEEP_EVENTS", "soon", "keep-events: give a duration with its unit, such as 36h, 90d or 1y, or forever"),
+        ("KEEP_EVENTS", "90", "keep-events: give a duration with its unit"),
+        ("KEEP_SESSIONS", "0d", "keep-sessions: give at least 1h"),
+        ("KEEP_FINDINGS", "1m", "keep-findings: give at least 1h; m means minutes"),
         ("DISK_FLOOR", "much", "disk-floor: 'much' is not a size"),
         ("OUTPUT_MAX", "5k", "output-max: give at least 1m, or 0"),
     ],
@@ -66,7 +67,7 @@ def collector() -> Iterator[None]:
 def test_flags_say_how_long_each_kind_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Settings] = []
     module = importlib.import_module("aliquot.cli.serve")
-    monkeypatch.setattr(module, "_run", lambda settings: seen.append(settings) or 0)
+    monkeypatch.setattr(module, "_run", lambda settings, **_: seen.append(settings) or 0)
     asked = [f"--keep={kind}=36h" for kind in ("sessions", "events", "ledger", "findings", "logs", "results")]
     outcome = CliRunner().invoke(main, ["serve", *asked])
     assert outcome.exit_code == 0, outcome.output
@@ -84,7 +85,7 @@ def test_flags_say_how_long_each_kind_is_kept(monkeypatch: pytest.MonkeyPatch) -
     [
         (["--keep=dreams=1d"], "kinds are sessions, events, ledger, findings, logs, results"),
         (["--keep=events"], "is not KIND=PERIOD"),
-        (["--keep=events=soon", "--keep=logs=0d"], "keep-events: write .*\n.*keep-logs: write"),
+        (["--keep=events=soon", "--keep=logs=0d"], "keep-events: give .*\n.*keep-logs: give at least 1h"),
     ],
 )
 def test_flags_that_make_no_sense_are_all_told(flags: list[str], words: str) -> None:

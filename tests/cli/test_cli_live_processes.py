@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from aliquot.cli.main_job.live_processes import kill_mentioning, live_kernels
+from aliquot.cli.acceptance.checks import kill_mentioning, live_kernels
 
 WAIT = "import sys; print('up', flush=True); sys.stdin.read()"
 

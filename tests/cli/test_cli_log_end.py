@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aliquot.cli.session.log_end import last_lines
+from aliquot.cli.session.logs import last_lines
 
 
 class Printed:

@@ -4,9 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from aliquot.cli.main_job.cluster_view import AgentNow, ClusterNow, HoldingKernel
-from aliquot.cli.main_job.live_processes import LiveKernel
-from aliquot.cli.main_job.map_check import differences
+from aliquot.cli.acceptance.checks import LiveKernel, differences
+from aliquot.cli.acceptance.cluster_view import AgentNow, ClusterNow, HoldingKernel
 from aliquot_schema.states import KernelState
 
 RUNNING = HoldingKernel(id="ses_a.1.0", state=KernelState.RUNNING, shares={"gpu1": 600, "gpu2": 600})

@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from aliquot.cli import main
-from aliquot.client.places import clusters_file, read_clusters
+from aliquot.client.config import clusters_file, read_clusters
 
 
 @pytest.fixture

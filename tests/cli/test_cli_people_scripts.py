@@ -1,13 +1,14 @@
 """Scripts with directives at their head."""
 
+import importlib
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from aliquot.cli import main
 from aliquot.cli.session.script import Script, ScriptError
-from aliquot.cli.session.slurm_directives import slurm_words
-from aliquot.cli.session.slurm_notation import SlurmError, memory_bytes, seconds
-from aliquot.cli.session.slurm_variables import without_slurm_variables
+from aliquot.cli.session.slurm import SlurmError, memory_bytes, seconds, slurm_words, without_slurm_variables
 
 
 def _script(folder: Path, text: str, *, name: str = "job.sh") -> Script:
@@ -172,3 +173,26 @@ def test_sizes_of_slurm(text: str, expected: int) -> None:
 def test_wrong_values_are_told(words: list[str]) -> None:
     with pytest.raises(SlurmError, match=words[0].split("=")[1]):
         slurm_words(words)
+
+
+@pytest.mark.parametrize(
+    ("head", "options", "said"),
+    [
+        ("#SBATCH --time=90", [], "time limit 1 h 30 min"),
+        ("#ALIQUOT -t 2h30", [], "time limit 2 h 30 min"),
+        ("#SBATCH --time=90", ["-t", "90"], "time limit 90 s (1 min 30 s). Slurm reads -t 90 as minutes"),
+    ],
+)
+def test_a_submission_says_how_the_limit_was_read(
+    head: str, options: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = importlib.import_module("aliquot.cli.session.submit")
+    monkeypatch.setattr(module, "submit", lambda *_, **__: None)  # there is no server
+    script, token = tmp_path / "job.sh", tmp_path / "token"
+    script.write_text(f"#!/bin/sh\n{head}\ntrue\n")
+    token.write_text("none")
+    token.chmod(0o600)
+    place = ["--server", "http://127.0.0.1:9", "--token-file", str(token)]
+    outcome = CliRunner().invoke(main, ["session", "create", *options, *place, str(script)])
+    assert f"aliquot: {said}" in outcome.stderr
+    assert outcome.stdout == ""

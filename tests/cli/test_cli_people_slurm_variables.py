@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from aliquot.cli.session.slurm_variables import known_at_submission, with_slurm_variables, without_slurm_variables
+from aliquot.cli.session.slurm import known_at_submission, with_slurm_variables, without_slurm_variables
 from aliquot.client.generated.inputs import CommandInput, CreateSessionInput, SlotAmountInput
 
 JOB = {

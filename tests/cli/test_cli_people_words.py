@@ -5,31 +5,113 @@ from datetime import UTC, datetime
 import pytest
 import typer
 
-from aliquot.cli.cluster.policy_document import _nested, _wanted
-from aliquot.cli.cluster.quota_terms import QuotaTerms, scope_of, terms
-from aliquot.cli.connection.advice import after_failure, after_refusal
-from aliquot.cli.connection.printing import cells, duration, printable
-from aliquot.cli.session.notation import dependencies_of, pairs_of, seconds_of, slots_of
+from aliquot.cli.alerts import _threshold
+from aliquot.cli.cluster.policy import _nested, _wanted
+from aliquot.cli.cluster.quota import QuotaTerms, scope_of, terms
+from aliquot.cli.connection.output import cells, duration, printable
+from aliquot.cli.connection.server import after_failure, after_refusal
+from aliquot.cli.session.list import moment_of
+from aliquot.cli.session.options import dependencies_of, echo_durations, pairs_of, seconds_of, slots_of
 from aliquot.client import ServerUnreachable
-from aliquot.client.generated.administration import Quota
-from aliquot.client.generated.amounts import SlotAmount
 from aliquot.client.generated.enums import DependencyCondition, QuotaScope
+from aliquot.client.generated.policy import Quota
+from aliquot.client.generated.scalars import SlotAmount
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
-    [("90", 90), ("90s", 90), ("15m", 900), ("2h30m", 9000), ("1d12h", 129_600), ("1.5h", 5400), (None, None)],
+    [("90", 90), ("90s", 90), ("15m", 900), ("2h30m", 9000), ("2h30", 9000), ("1h 30m", 5400), (None, None)],
 )
 def test_durations(text: str | None, expected: float | None) -> None:
     assert seconds_of(text, option="--time-limit") == expected
 
 
-@pytest.mark.parametrize("text", ["", "soon", "1h 30m", "30m1h", "-5", "2:30"])
+@pytest.mark.parametrize("text", ["", "soon", "30m1h", "-5", "2:30", "2h90"])
 def test_wrong_durations_are_told(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(typer.Exit) as caught:
         seconds_of(text, option="--time-limit")
     assert caught.value.exit_code == 2
-    assert "--time-limit" in capsys.readouterr().err
+    assert (
+        f"--time-limit: {text!r} is not a duration; write it like 90s, 15m, 2h30m or 1d12h" in capsys.readouterr().err
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "lines"),
+    [
+        ({"time_limit": "2h30"}, ["aliquot: time limit 2 h 30 min"]),
+        ({"time_limit": "5400s"}, ["aliquot: time limit 1 h 30 min"]),
+        (
+            {"time_limit": "90"},
+            [
+                "aliquot: time limit 90 s (1 min 30 s). Slurm reads -t 90 as minutes; for minutes write -t 90m",
+            ],
+        ),
+        ({"time_limit": "5"}, ["aliquot: time limit 5 s. Slurm reads -t 5 as minutes; for minutes write -t 5m"]),
+        ({"estimate": "90", "grace": "2m"}, ["aliquot: estimate 90 s (1 min 30 s)", "aliquot: grace 2 min"]),
+        ({}, []),
+    ],
+)
+def test_durations_that_were_read_are_said(
+    given: dict[str, str], lines: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    echo_durations(**{"time_limit": None, "estimate": None, "grace": None, **given})
+    said = capsys.readouterr()
+    assert (said.out, said.err.splitlines()) == ("", lines)
+
+
+@pytest.mark.parametrize(
+    ("rule", "text", "threshold"),
+    [
+        ("long_wait", "30m", 1800),
+        ("long_wait", "1800", 1800),
+        ("queue_backlog", "30", 30),
+        ("failure_rate", None, None),
+    ],
+)
+def test_thresholds_in_seconds_are_durations(rule: str, text: str | None, threshold: int | None) -> None:
+    assert _threshold(rule, text) == threshold
+
+
+@pytest.mark.parametrize(
+    ("rule", "text", "words"),
+    [
+        ("queue_backlog", "30m", "--above 30m: queue_backlog takes a whole number"),
+        ("long_wait", "soon", "--above: 'soon' is not a duration; write it like 90s, 15m, 2h30m or 1d12h"),
+        ("long_wait", "1.5s", "--above 1.5s: give whole seconds"),
+    ],
+)
+def test_wrong_thresholds_are_told(rule: str, text: str, words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(typer.Exit):
+        _threshold(rule, text)
+    assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("changes", "seconds"), [("half_life=604800", 604_800), ("half_life=7d", 604_800), ("half_life=2h30", 9000)]
+)
+def test_durations_of_the_policy_are_durations(changes: str, seconds: float) -> None:
+    assert _wanted(_nested([changes])).half_life == seconds
+
+
+def test_a_file_of_the_policy_takes_durations_in_every_place() -> None:
+    wanted = _wanted({"weights": {"age_unit": "7d"}, "pools": [{"name": "big", "default_limit": "2h30"}]})
+    assert wanted.weights is not None
+    assert wanted.pools is not None
+    assert (wanted.weights.age_unit, wanted.pools[0].default_limit) == (604_800, 9000)
+
+
+def test_a_wrong_duration_of_the_policy_names_its_field(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(typer.Exit):
+        _wanted(_nested(["weights.age_unit=soon"]))
+    assert "weights.age_unit: 'soon' is not a duration; write it like" in capsys.readouterr().err
+
+
+def test_how_long_ago_is_a_duration() -> None:
+    whole, short = (moment_of(text, option="--since") for text in ("2h30m", "2h30"))
+    assert whole is not None
+    assert short is not None
+    assert abs((short - whole).total_seconds()) < 60
 
 
 def test_the_last_word_about_a_slot_holds() -> None:
@@ -49,7 +131,7 @@ def test_memory_without_a_unit_is_told(text: str, capsys: pytest.CaptureFixture[
     with pytest.raises(typer.Exit) as caught:
         slots_of([text])
     assert caught.value.exit_code == 2
-    assert f"{text} is that many bytes; write a unit, like mem=64g" in capsys.readouterr().err
+    assert f"-r {text}: that is {text[4:]} bytes; write a unit, like mem=64g" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("text", ["mem=0", "mem=1048576", "mem=64g", "mem=64GB", "mem=unlimited"])
@@ -68,7 +150,7 @@ def test_what_is_not_there_is_looked_up_where_such_things_are() -> None:
         kind: after_refusal("NotFound", {"kind": kind}) for kind in ("user", "api_key", "secret", "session", "job")
     }
     assert [advice["user"], advice["api_key"], advice["secret"], advice["session"]] == [
-        f"`aliquot {lister}` shows what there is"
+        f"`aliquot {lister}` shows all of them"
         for lister in ("user list", "key list", "secret list", "session list --all")
     ]
     assert advice["job"] is None

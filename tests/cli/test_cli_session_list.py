@@ -10,8 +10,8 @@ import typer
 from typer.testing import CliRunner
 
 from aliquot.cli import main
-from aliquot.cli.connection.choices import choice
-from aliquot.cli.session.listing_terms import moment_of, range_of, states_of
+from aliquot.cli.connection.output import choice
+from aliquot.cli.session.list import moment_of, range_of, states_of
 from aliquot.client.generated.enums import SessionOrder, SessionState
 from rest_server import RestServer, rest_server
 

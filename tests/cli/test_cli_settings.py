@@ -6,6 +6,7 @@ import pytest
 
 from aliquot.errors import ConfigurationError
 from aliquot.settings import FILE_VARIABLE, Settings, read_settings
+from aliquot_schema.alerts import AlertRule
 
 RESEARCH_NAMES = {
     "ray_head": "RESEARCH_AGENT_RAY_HEAD_NODE",
@@ -95,3 +96,44 @@ def test_a_table_in_the_environment_that_is_no_json_is_told(monkeypatch: pytest.
 )
 def test_people_are_told_the_address_that_was_said(said: dict[str, str], address: str) -> None:
     assert read_settings(**said, port=4711).own_address == address
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("120", 120), ("12.5", 12.5), ("2m", 120), ("2m30", 150), ("1 min 30 s", 90)]
+)
+def test_settings_in_seconds_take_durations(text: str, seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ALIQUOT_GRACE_S", text)
+    monkeypatch.setenv("ALIQUOT_AGENT_LOST_S", text)
+    settings = read_settings()
+    assert (settings.grace_s, settings.agent_lost_s) == (seconds, seconds)
+
+
+def test_the_file_takes_durations_wherever_it_takes_seconds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "aliquot.toml"
+    file.write_text(
+        'grace-s = "2m"\nagent-lost-s = 45\nalert-reminder-s = "1d12"\n'
+        '[notice-rules.long_wait]\nthreshold = "2h30"\nfor-s = "5m"\n'
+        '[[receivers]]\nkind = "webhook"\nname = "ours"\nurl = "https://example.com/"\ntimeout-s = "5s"\n'
+    )
+    monkeypatch.setenv("ALIQUOT_CONFIG", str(file))
+    settings = read_settings()
+    assert (settings.grace_s, settings.agent_lost_s, settings.alert_reminder_s) == (120, 45, 129_600)
+    rule = settings.alert_rules[AlertRule.LONG_WAIT]
+    assert (rule.threshold, rule.for_s) == (9000, 300)
+    assert settings.receivers[0].timeout_s == 5
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("GRACE_S", "soon", "grace-s: not a duration; write it like 90s, 15m, 2h30m or 1d12h"),
+        ("GRACE_S", "2h", "grace-s: Input should be less than or equal to 3600"),
+        ("ALERT_REMINDER_S", "10s", "alert-reminder-s: Input should be greater than or equal to 60"),
+    ],
+)
+def test_durations_that_no_setting_takes_are_told(
+    name: str, text: str, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(f"ALIQUOT_{name}", text)
+    with pytest.raises(ConfigurationError, match=words):
+        read_settings()

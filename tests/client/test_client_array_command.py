@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aliquot.client.array_command import array_command
+from aliquot.client.sessions import array_command
 
 # A shell's text cannot hold NUL, and an argument that is no UTF-8 cannot be sent.
 texts = st.text(st.characters(exclude_characters="\0", codec="utf-8"), max_size=20)
@@ -30,7 +30,7 @@ def test_a_missing_parameter_is_named_with_its_task() -> None:
 
 
 def test_no_parameters_are_no_array() -> None:
-    with pytest.raises(ValueError, match="no task"):
+    with pytest.raises(ValueError, match="at least one task"):
         array_command(["train"], [])
 
 

@@ -7,8 +7,8 @@ from graphql import build_schema, parse, validate
 
 from aliquot.client import BlockingClient, Client
 from aliquot.client.generated import fragments, mutations, queries, subscriptions
-from aliquot_schema.graphql.client_code.__main__ import TARGET, generated
-from aliquot_schema.graphql.sdl import schema_text
+from aliquot_schema.graphql.client_codegen.__main__ import TARGET, generated
+from aliquot_schema.graphql.schema import schema_text
 
 SCHEMA = build_schema(schema_text())
 ROOTS = {

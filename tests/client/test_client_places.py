@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from aliquot.client import BlockingClient, Client, NoPlace, Place, find_place
-from aliquot.client.places import LOCAL_URL, local_token_file, read_clusters
-from aliquot.execution.agent.default_folder import default_data_folder
+from aliquot.client.config import LOCAL_URL, local_token_file, read_clusters
+from aliquot.execution.settings import default_data_folder
 
 FILE = """
 default = "lab"
@@ -78,7 +78,7 @@ def test_a_token_file_that_is_given_stands_before_a_clusters_own_key(clusters: P
 
 
 def test_a_cluster_and_a_server_are_one_too_many(clusters: Path) -> None:
-    with pytest.raises(NoPlace, match="name one of them"):
+    with pytest.raises(NoPlace, match="give one of them"):
         find_place(cluster="lab", server="http://given:2")
 
 
@@ -111,12 +111,12 @@ def test_an_authority_is_named_by_the_cluster_or_the_environment(
     ],
 )
 def test_what_is_no_address_is_told(url: str) -> None:
-    with pytest.raises(NoPlace, match="no address"):
+    with pytest.raises(NoPlace, match="not the address of a server"):
         Client(url, "t")
 
 
 def test_an_unknown_cluster_is_told_with_those_that_there_are(clusters: Path) -> None:
-    with pytest.raises(NoPlace, match="no cluster cellar; there are lab, attic"):
+    with pytest.raises(NoPlace, match="no cluster cellar; it has lab, attic"):
         find_place(cluster="cellar")
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from aliquot.client import Refused, ServerUnreachable, SubscriptionClosed, UnexpectedAnswer
 from aliquot.client.generated.inputs import CommandInput, CreateSessionInput
-from aliquot.client.session_calls import SessionCalls
+from aliquot.client.sessions import SessionCalls
 
 pytestmark = pytest.mark.anyio
 

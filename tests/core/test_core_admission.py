@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aliquot.core.admission import priority_of, spec_of, tags_of
-from aliquot.core.admission_terms import tasks_of
-from aliquot.core.field_checks import label
+from aliquot.core.validation.fields import label
+from aliquot.core.validation.session import priority_of, spec_of, tags_of
+from aliquot.core.validation.session_options import tasks_of
 from aliquot_schema.errors import (
     AliquotError,
     InvalidAmount,

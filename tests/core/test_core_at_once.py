@@ -5,10 +5,9 @@ from typing import Any
 
 import pytest
 
-from aliquot.core.at_once import TURNED_AWAY
-from aliquot.core.decide import decide
-from aliquot.core.policy import Policy
-from aliquot.core.snapshot import OUTSIDE_LIMIT_MS, PendingRow, RunningRow, Snapshot
+from aliquot.core.model.policy import Policy
+from aliquot.core.model.snapshot import EXTERNAL_LIMIT_MS, PendingRow, RunningRow, Snapshot
+from aliquot.core.scheduler.decide import NOT_PLACED, decide
 from aliquot_schema.ids import SessionId
 from aliquot_schema.policies import Backfill, PolicyDocument
 from allocation_devices import gpus
@@ -18,7 +17,7 @@ EVERY_BACKFILL = pytest.mark.parametrize("backfill", list(Backfill))
 
 
 def hurried(name: str, **asked: Any) -> PendingRow:
-    return replace(row(name, **asked), at_once=True, limit_ms=OUTSIDE_LIMIT_MS)
+    return replace(row(name, **asked), is_immediate=True, limit_ms=EXTERNAL_LIMIT_MS)
 
 
 def plan_of(state: Snapshot, backfill: Backfill) -> Any:
@@ -29,7 +28,7 @@ def plan_of(state: Snapshot, backfill: Backfill) -> Any:
 def test_it_comes_after_those_that_came_later(backfill: Backfill) -> None:
     plan = plan_of(snapshot([on("x", gpus(2))], [hurried("now", at=1), row("a", at=2), row("b", at=3)]), backfill)
     assert placed(plan) == ["a", "b"]
-    assert dict(plan.failures) == {"now": TURNED_AWAY}
+    assert dict(plan.failures) == {"now": NOT_PLACED}
     assert plan.verdicts == {}
 
 

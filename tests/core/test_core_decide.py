@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from aliquot.core.plan import Plan
-from aliquot.core.snapshot import AgentRow
-from aliquot_schema.devices import DeviceHealth
+from aliquot.core.model.plan import Plan
+from aliquot.core.model.snapshot import AgentRow
 from aliquot_schema.ids import AgentId, DeviceId, NodeId, SessionId
 from aliquot_schema.reasons import Reason
+from aliquot_schema.resources.devices import DeviceHealth
 from aliquot_schema.states import SessionState
 from allocation_devices import GB, cores, gpu, gpus, pool, slice_of
 from core_cluster import NOW_US, after, decided, on, placed, places, row, snapshot, waits

@@ -4,16 +4,16 @@ from typing import Any
 
 import pytest
 
-from aliquot.core.explain import explain
-from aliquot.core.feasibility import impossible
-from aliquot.core.policy import Policy
-from aliquot.core.snapshot import AgentRow
-from aliquot_schema.devices import DeviceHealth
+from aliquot.core.model.policy import Policy
+from aliquot.core.model.snapshot import AgentRow
+from aliquot.core.scheduler.feasibility import impossible
+from aliquot.core.scheduler.reason_text import explain
 from aliquot_schema.errors import AliquotError, ImpossibleRequest, NotMultipleOfQuantum
 from aliquot_schema.ids import AgentId, DeviceId, SessionId
 from aliquot_schema.reasons import Evidence, Reason, Verdict
+from aliquot_schema.resources.devices import DeviceHealth
+from aliquot_schema.resources.slots import ResourceSlot
 from aliquot_schema.sessions import SessionSpec
-from aliquot_schema.slots import ResourceSlot
 from allocation_devices import GB, cores, gpu, gpus, pool, slice_of
 from core_cluster import on
 
@@ -135,8 +135,8 @@ def test_words_hold_the_evidence() -> None:
     def words(reason: Reason) -> str:
         return explain(Verdict(reason=reason, evidence=FULL))
 
-    assert "2 cuda.device" in words(Reason.INSUFFICIENT)
-    assert "more than 1 free; held by ses_0, ses_1, ses_2 and 2 more" in words(Reason.INSUFFICIENT)
+    assert "2 GPUs" in words(Reason.INSUFFICIENT)
+    assert "more than 1 GPU free; held by ses_0, ses_1, ses_2 and 2 more" in words(Reason.INSUFFICIENT)
     assert "ses_0, ses_1, ses_2 and 2 more" in words(Reason.DEPENDENCY)
     assert "3 of its kernels" in words(Reason.GANG_INCOMPLETE)
-    assert words(Reason.NO_AGENT) == "only x, y could run it, and cuda0 there is broken"
+    assert words(Reason.NO_AGENT) == "Only x, y can run it, and cuda0 there is unhealthy."

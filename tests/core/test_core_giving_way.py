@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aliquot.core.giving_way import giving_way
-from aliquot.core.queue import Queue
-from aliquot.core.snapshot import PendingRow
+from aliquot.core.model.queue import Queue
+from aliquot.core.model.snapshot import PendingRow
+from aliquot.core.scheduler.decide import behind_preemptors
 from aliquot_schema.ids import SessionId
 from aliquot_schema.sessions import Priority
 from aliquot_schema.states import SessionState
@@ -40,7 +40,7 @@ def name(number: int) -> SessionId:
 def line_of(line: list[int], yields: dict[int, int]) -> list[int]:
     """The line after all have given way."""
     wanted = {position: name(first) for position, first in yields.items()}
-    found: list[int] = giving_way(np.array(line, dtype=np.int64), wanted, queue=queue_of(10)).tolist()
+    found: list[int] = behind_preemptors(np.array(line, dtype=np.int64), wanted, queue=queue_of(10)).tolist()
     return found
 
 

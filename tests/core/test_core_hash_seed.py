@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import core_plan_probe
-from aliquot.core.decide import decide
+from aliquot.core.scheduler.decide import decide
 from aliquot_schema.reasons import Reason
 from core_cluster import NOW_US
 from core_plan_probe import digest, large_snapshot, some_policies

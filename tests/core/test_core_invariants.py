@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from aliquot.core.invariants import violations
-from aliquot_schema.agents import Agent
+from aliquot_schema.cluster.agents import Agent
 from aliquot_schema.ids import AgentId, DeviceId, LeaseId, SessionId
-from aliquot_schema.leases import Kernel, Lease, LeaseKind
+from aliquot_schema.resources.leases import Kernel, Lease, LeaseKind
 from aliquot_schema.sessions import Session
 from aliquot_schema.states import KernelState, SessionState
 from allocation_devices import gpus, slice_of

@@ -2,7 +2,7 @@
 
 import pytest
 
-from aliquot.core.program import program_of
+from aliquot.core.prediction import program_of
 
 
 @pytest.mark.parametrize(

@@ -5,15 +5,14 @@ from collections.abc import Iterable
 
 from hypothesis import given
 
-from aliquot.core.decide import decide
-from aliquot.core.plan import Plan
-from aliquot.core.policy import Policy
-from aliquot.core.recheck import still_fits
-from aliquot.core.snapshot import PendingRow, Snapshot
-from aliquot_schema.devices import Device
+from aliquot.core.model.plan import Plan, still_fits
+from aliquot.core.model.policy import Policy
+from aliquot.core.model.snapshot import PendingRow, Snapshot
+from aliquot.core.scheduler.decide import decide
 from aliquot_schema.errors import AllocationRefused, InvalidRequest
 from aliquot_schema.ids import DeviceId, NodeId
 from aliquot_schema.reasons import Reason
+from aliquot_schema.resources.devices import Device
 from core_cluster import NOW_US, after, free_map
 from core_effort import examples
 from core_strategies import snapshots

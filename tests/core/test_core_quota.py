@@ -8,20 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aliquot.core.fairshare import Usage
-from aliquot.core.months import starts_us
-from aliquot.core.plan import KernelPlacement
-from aliquot.core.policy import Policy
-from aliquot.core.quota import HOUR, QuotaBook
-from aliquot.core.quota_limits import impossible_under, too_many_queued
-from aliquot.core.snapshot import PendingRow, RunningRow
-from aliquot.core.weights import weight_of
+from aliquot.core.fairshare import Usage, starts_us
+from aliquot.core.model.plan import KernelPlacement
+from aliquot.core.model.policy import Policy
+from aliquot.core.model.snapshot import PendingRow, RunningRow
+from aliquot.core.quota import HOUR, QuotaBook, impossible_under, too_many_queued
+from aliquot.core.scheduler.shares import weight_of
 from aliquot_schema.ids import AgentId, DeviceId, NodeId, ProjectId, QuotaId, SessionId, SlotName, UserId
 from aliquot_schema.policies import Preemption, Victims
 from aliquot_schema.quotas import Quota, QuotaScope, quota_id
 from aliquot_schema.reasons import Evidence, Reason, Verdict
+from aliquot_schema.resources.slots import UNLIMITED, ResourceSlot
 from aliquot_schema.sessions import Fallback, SessionSpec
-from aliquot_schema.slots import UNLIMITED, ResourceSlot
 from core_cluster import row, snapshot
 from core_effort import examples
 
@@ -83,7 +81,7 @@ def test_without_quotas_nobody_is_refused_borrows_or_reclaims() -> None:
     assert (empty.borrows(asks()), empty.may_reclaim(asks())) == (False, False)
     assert not empty.is_borrower(holds("r", cuda_device=9))
     empty.take(asks())
-    empty.give(holds("r", cuda_device=9))
+    empty.release(holds("r", cuda_device=9))
 
 
 @pytest.mark.parametrize("key", ["user:ann", "project:lab", "cluster:"])
@@ -125,7 +123,7 @@ def test_a_pass_counts_what_it_gives_and_takes() -> None:
     pass_book.take(asks())
     assert pass_book.refusal(asks()) == refused("user:ann", "cuda.device", "1", "0")
     assert trial.refusal(asks()) is None
-    pass_book.give(gone)
+    pass_book.release(gone)
     assert pass_book.refusal(asks()) is None
 
 
@@ -178,7 +176,7 @@ def test_who_borrows_keeps_what_is_his_own() -> None:
     one, two, five = holds("one", cuda_device=1), holds("two", cuda_device=2), holds("five", cuda_device=5)
     lending = book(quota("project:lab", own={"cuda.device": "6"}), running=[one, two, five])
     assert [lending.is_borrower(held) for held in (one, two, five)] == [True, True, False]
-    lending.give(one)
+    lending.release(one)
     assert [lending.is_borrower(held) for held in (two, five)] == [False, False]
 
 
@@ -239,7 +237,7 @@ def test_limits_hold_and_lending_never_takes_ones_own(
             held += size
     for one, size in zip(running, sizes, strict=True):
         if pass_book.is_borrower(one):
-            pass_book.give(one)
+            pass_book.release(one)
             held -= size
             assert held >= own
 
@@ -290,7 +288,7 @@ def test_only_so_many_tasks_wait_at_one_time() -> None:
         return found and found.message
 
     assert refusal(2) is None
-    assert refusal(3) == "quota user:ann: 6 tasks would wait, and 5 may; submit fewer at a time"
+    assert refusal(3) == "quota user:ann: 6 tasks would wait, the limit is 5; submit fewer"
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ import pytest
 from typer.testing import CliRunner
 
 from aliquot.cli import main
-from aliquot.core.scenarios.files import scenarios
-from aliquot.core.scenarios.outcome import differences
-from aliquot.core.scenarios.scenario import Scenario
+from aliquot.core.policy_tests.loader import scenarios
+from aliquot.core.policy_tests.outcome import differences
+from aliquot.core.policy_tests.scenario import Scenario
 from aliquot_schema.errors import InvalidRequest
 
 FOLDER = Path(__file__).parents[1] / "data" / "scenarios"
@@ -68,20 +68,20 @@ def test_what_is_not_as_expected_is_said(then: str, what: str, expected: str, fo
         ("a: [", "mine.yaml:"),
         ("", "mine.yaml:1: there is no scenario"),
         (GIVEN, "`then` is missing"),
-        (GIVEN + "then: {start: [one]}", "mine.yaml:9: then.start: this key is not known; there are fails, on, order"),
-        (GIVEN + "then: {starts: [three]}", "mine.yaml:9: then.starts: 'three' is not there; there are one, runs, two"),
-        (GIVEN + "then: {waits: {one: boredom}}", "'boredom' is not known; there are array_limit"),
+        (GIVEN + "then: {start: [one]}", "mine.yaml:9: then.start: unknown key; use one of fails, on, order"),
+        (GIVEN + "then: {starts: [three]}", "mine.yaml:9: then.starts: 'three' is unknown; use one of one, runs, two"),
+        (GIVEN + "then: {waits: {one: boredom}}", "'boredom' is unknown; use one of array_limit"),
         (GIVEN + "then: {}", "nothing is expected"),
-        (GIVEN + "when: soon\nthen: {starts: []}", "'soon' is not known; there are pass"),
-        (GIVEN + "when: {after: soon}\nthen: {starts: []}", "'soon' is no duration"),
+        (GIVEN + "when: soon\nthen: {starts: []}", "'soon' is unknown; use one of pass"),
+        (GIVEN + "when: {after: soon}\nthen: {starts: []}", "'soon' is not a duration"),
         (GIVEN.replace("gpus: 2}", "gpus: many}", 1) + "then: {starts: []}", "mine.yaml:3: given.agents.gpus: 'many'"),
-        (GIVEN.replace("one, gpus", "one, gpu") + "then: {starts: []}", "it asks for nothing"),
+        (GIVEN.replace("one, gpus", "one, gpu") + "then: {starts: []}", "the request is empty"),
         (GIVEN.replace("one", "two") + "then: {starts: []}", "there are two sessions two"),
-        (GIVEN.replace("ends-in: 1h", "on: z") + "then: {starts: []}", "there is no agent 'z'; there are a"),
+        (GIVEN.replace("ends-in: 1h", "on: z") + "then: {starts: []}", "agent 'z' is unknown; use one of a"),
         (GIVEN.replace("given:", "given:\n  policy: {order: chess}") + "then: {starts: []}", "fair_share, fcfs"),
         (
             GIVEN.replace("given:", "given:\n  policy: {weights: {age: 0}}") + "then: {starts: []}",
-            "mine.yaml:2: given.policy: weights.age: 0 is not within 1 and 1000",
+            "mine.yaml:2: given.policy: weights.age: 0 is not between 1 and 1000",
         ),
     ],
 )
@@ -93,7 +93,7 @@ def test_what_is_wrong_is_said_with_its_place(text: str, message: str) -> None:
 
 def test_what_has_no_room_cannot_run() -> None:
     text = GIVEN.replace("{name: runs, gpus: 1", "{name: runs, gpus: 3") + "then: {starts: []}"
-    with pytest.raises(InvalidRequest, match=r"mine.yaml:1: given.running: there is no room for runs"):
+    with pytest.raises(InvalidRequest, match=r"mine.yaml:1: given.running: runs does not fit"):
         differences(one(text))
 
 

@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aliquot.core.decide import decide
-from aliquot.core.memo import Memo
-from aliquot.core.placement.standing import Standing
-from aliquot.core.placer import Placer
-from aliquot.core.plan import Plan
-from aliquot.core.policy import Policy
-from aliquot.core.room import Room
-from aliquot.core.snapshot import AgentRow, PendingRow, RunningRow, Snapshot
-from aliquot_schema.devices import Device
+from aliquot.core.model.plan import Plan
+from aliquot.core.model.policy import Policy
+from aliquot.core.model.snapshot import AgentRow, PendingRow, RunningRow, Snapshot
+from aliquot.core.placement.placement_state import PlacementState
+from aliquot.core.scheduler.cache import PassCache
+from aliquot.core.scheduler.decide import decide
+from aliquot.core.scheduler.free_capacity import FreeCapacity
+from aliquot.core.scheduler.placer import Placer
 from aliquot_schema.policies import Backfill
+from aliquot_schema.resources.devices import Device
 from allocation_devices import cores, gpu, pool
 from core_cluster import NOW_US, after, on, placed, row, snapshot
 from core_effort import examples
@@ -89,7 +89,7 @@ def then(state: Snapshot, plan: Plan, more: Sequence[PendingRow]) -> Snapshot:
 @examples(25)
 @given(dice=st.randoms(use_true_random=False), backfill=st.sampled_from(Backfill))
 def test_nodes_that_fill_up_are_filled_alike(dice: random.Random, backfill: Backfill) -> None:
-    policy, memo = Policy(backfill=backfill), Memo()
+    policy, memo = Policy(backfill=backfill), PassCache()
     state = snapshot([node(number, dice) for number in range(dice.randint(1, 5))], queue(dice, count=20, prefix="a"))
     for number in range(3):
         plan = decide(state, policy, now_us=NOW_US + number, seed=0, known=memo)
@@ -102,16 +102,16 @@ def test_nodes_that_fill_up_are_filled_alike(dice: random.Random, backfill: Back
 @given(dice=st.randoms(use_true_random=False))
 def test_what_is_free_after_some_were_placed_is_what_is_counted_anew(dice: random.Random) -> None:
     state = snapshot([node(number, dice) for number in range(3)], ())
-    room = Room(state, Policy())
+    room = FreeCapacity(state, Policy())
     assert room.free_milli() >= 0
-    placer = Placer(state, Policy(), room=room, seed=0)
+    placer = Placer(state, Policy(), capacity=room, seed=0)
     for pending in queue(dice, count=8, prefix="a"):
         placer.take(pending.session_id, placer.place(pending))
     placer.keep()
-    kept, anew = room.memo.standing, Standing(room.roster.open, room.used)
+    kept, anew = room.cache.placement_state, PlacementState(room.agent_index.open, room.used)
     assert kept is not None
     assert kept.cluster.free.tolist() == anew.cluster.free.tolist()
-    assert room.free_milli() == Room(replace(state, used=room.used), Policy()).free_milli()
+    assert room.free_milli() == FreeCapacity(replace(state, used=room.used), Policy()).free_milli()
 
 
 @examples(40)

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from aliquot.core import transitions
+from aliquot_schema.cluster.launching import KernelPhase, KernelReport
 from aliquot_schema.ids import AgentId, SessionId
-from aliquot_schema.launching import KernelPhase, KernelReport
-from aliquot_schema.leases import EndEvidence
 from aliquot_schema.policies import Retries
+from aliquot_schema.resources.leases import EndEvidence
 from aliquot_schema.sessions import Failure, Session, SessionSpec
 from aliquot_schema.states import AGENT_MOVES, KERNEL_MOVES, SESSION_MOVES, AgentState, KernelState, SessionState
 from core_records import agent, kernel, lease_of, session
@@ -143,7 +143,7 @@ def test_the_rank_that_failed_first_gives_the_exit_code() -> None:
         ({"exit_code": None, "signal": 15, "timed_out": True}, "time_limit", "time limit"),
         ({"exit_code": 127, "message": "no such program"}, "exec_failed", "no such program"),
         ({"exit_code": None, "message": "the node was restarted"}, "kernel_lost", "the node was restarted"),
-        ({"exit_code": None}, "kernel_lost", "left no exit code"),
+        ({"exit_code": None}, "kernel_lost", "lost without an exit code"),
     ],
 )
 def test_a_failure_says_what_happened(fields: dict[str, Any], code: str, words: str) -> None:

@@ -1,15 +1,14 @@
 """One server with the demo cluster for all pages, and the built pages."""
 
-import os
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 import docs_tree  # noqa: F401 # makes the generator known
-from aliquot.cli.main_job.cluster_view import until_joined
-from aliquot.cli.main_job.own_server import OwnServer
+from aliquot.cli.acceptance.cluster_view import until_joined
+from aliquot.cli.acceptance.processes import OwnServer
+from docs_running import two_gpu_server
 
 
 @pytest.fixture(scope="session")
@@ -27,17 +26,10 @@ async def demo(anyio_backend: str) -> AsyncIterator[OwnServer]:
 
 
 @pytest.fixture
-def shell_environment(demo: OwnServer, tmp_path: Path) -> dict[str, str]:
-    """What somebody at the server's machine has, with a home of his own."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("ALIQUOT_", "SLURM_"))}
-    return kept | {
-        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-        "HOME": str(tmp_path),
-        "XDG_CONFIG_HOME": str(tmp_path / "config"),
-        "ALIQUOT_SERVER": demo.url,
-        "ALIQUOT_TOKEN_FILE": str(demo.data_folder / "token"),
-        "COLUMNS": "200",
-    }
+async def two_gpus(anyio_backend: str) -> AsyncIterator[OwnServer]:
+    """One node with two mock GPUs, for one page alone."""
+    async with two_gpu_server() as running:
+        yield running
 
 
 @pytest.fixture(scope="session")

@@ -1,36 +1,25 @@
-"""What the pages show is run, page by page, against one server; what is not run says why."""
+"""What the pages show is run, page by page, against a server; what is not run says why."""
 
 import asyncio
-import json
 import re
-import subprocess
-import sys
-import time
+import tomllib
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pytest
 from graphql import GraphQLSchema, build_schema, parse, validate
 
-from aliquot.cli.main_job.own_server import OwnServer
+from aliquot.cli.acceptance.processes import OwnServer
 from aliquot.client import Client
-from aliquot_schema.graphql.sdl import schema_text
-from docs_blocks import FILES, RESULTS, RUN, Block, blocks, matches
+from aliquot_schema.graphql.schema import schema_text
+from docs_blocks import FILES, RESULTS, RUN, blocks, is_for_two_gpus, matches
 from docs_commands import unknown_words
+from docs_running import POLL_S, RUN_S_MAX, TWO_GPUS, ask, run_page, two_gpu_server
 from docs_tree import DOCS, pages
-from readme_blocks import matches as matches_json
 
 pytestmark = pytest.mark.anyio
 
 INLINE = re.compile(r"`(aliquot [a-z][^`\n]*)`")
-RUN_S_MAX = 60.0
-CHANGES = re.compile(
-    r"session (create|cancel|hold|release|retry)|(user|clusters) (add|set)|quota (set|remove)|"
-    r"key new|secret set|gpu-allocate"
-)
-"""A block without any of these only looks, and is run again until what is shown is there."""
-POLL_S = 0.1
 STRAY_MAX = 25
 """Blocks of all pages that are not run; a page that adds one needs a better reason than that it is easier."""
 
@@ -43,22 +32,51 @@ CANCEL = "mutation ($id: ID!) { cancel_session(input: {id: $id}) { __typename } 
 
 
 def _runs(page: Path) -> bool:
-    return any(block.why_not is None and block.language in RUN for block in blocks(page))
+    return any(block.why_not is None and block.language in RUN and not block.label for block in blocks(page))
 
 
-@pytest.mark.parametrize("page", [page for page in pages() if _runs(page)], ids=lambda page: page.stem)
-async def test_the_blocks_of_a_page_do_what_is_shown(
-    page: Path, demo: OwnServer, shell_environment: dict[str, str], tmp_path: Path
-) -> None:
+RUNNING = [page for page in pages() if _runs(page)]
+
+
+@pytest.mark.parametrize("page", [page for page in RUNNING if not is_for_two_gpus(page)], ids=lambda page: page.stem)
+async def test_the_blocks_of_a_page_do_what_is_shown(page: Path, demo: OwnServer, tmp_path: Path) -> None:
+    await run_page(page, server=demo, folder=tmp_path)
     async with demo.client() as client:
-        for block in blocks(page):
-            if block.file is not None:
-                (tmp_path / block.file).write_text(block.text, encoding="utf-8")
-            elif block.why_not is None and block.language == "graphql":
-                await _ask(client, block)
-            elif block.why_not is None and block.language in RUN:
-                await _done(block, shell_environment, tmp_path)
         await _cleared(client)
+
+
+@pytest.mark.parametrize("page", [page for page in RUNNING if is_for_two_gpus(page)], ids=lambda page: page.stem)
+async def test_the_blocks_of_a_page_do_what_is_shown_on_two_gpus(
+    page: Path, two_gpus: OwnServer, tmp_path: Path
+) -> None:
+    ran = await run_page(page, server=two_gpus, folder=tmp_path)
+    assert ran["graphql"]
+
+
+async def test_a_divided_node_answers_what_is_shown(tmp_path: Path) -> None:
+    asked = [(page, block) for page in pages() for block in blocks(page) if block.language == "graphql" and block.label]
+    assert asked
+    for page, block in asked:
+        (text,) = (one.text for one in blocks(page) if one.file == block.label)
+        config = tmp_path / block.label
+        config.write_text(text, encoding="utf-8")
+        async with (
+            two_gpu_server({"ALIQUOT_CONFIG": str(config)}) as server,
+            server.client() as client,
+        ):
+            await ask(client, block, {})
+
+
+def test_the_mock_gpus_that_are_shown_are_those_of_the_tests() -> None:
+    shown = [tomllib.loads(block.text) for page in pages() for block in blocks(page) if block.file == TWO_GPUS.name]
+    assert shown == [tomllib.loads(TWO_GPUS.read_text(encoding="utf-8"))]
+
+
+def test_every_part_of_the_graphql_tutorial_is_run() -> None:
+    tutorial = [block for block in blocks(DOCS / "using" / "graphql-tutorial.md") if block.file is None]
+    assert {block.language for block in tutorial} == {"bash", "graphql"}
+    assert [block.text.split()[0] for block in tutorial if block.language == "graphql"].count("subscription") == 1
+    assert "ImpossibleRequest" in "".join(block.text for block in tutorial)
 
 
 @pytest.mark.parametrize("page", pages(), ids=lambda page: page.stem)
@@ -114,55 +132,6 @@ def test_the_pages_are_there() -> None:
 @cache
 def _schema() -> GraphQLSchema:
     return build_schema(schema_text())
-
-
-async def _done(block: Block, environment: dict[str, str], folder: Path) -> None:
-    looks = block.language == "bash" and CHANGES.search(block.text) is None
-    deadline = time.monotonic() + RUN_S_MAX
-    while True:
-        wrong = await asyncio.to_thread(_run, block, environment, folder)
-        if wrong is None:
-            return
-        assert looks, wrong
-        assert time.monotonic() < deadline, wrong
-        await asyncio.sleep(POLL_S)
-
-
-def _run(block: Block, environment: dict[str, str], folder: Path) -> str | None:
-    """Run a block; what is wrong about what came of it."""
-    command = ["bash", "-euo", "pipefail", "-c"] if block.language == "bash" else [sys.executable, "-c"]
-    outcome = subprocess.run(
-        [*command, block.text],
-        env=environment,
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=RUN_S_MAX,
-        check=False,
-    )
-    said = f"{block.text}\n{outcome.stdout}\n{outcome.stderr}"
-    if outcome.returncode != 0:
-        return f"exit code {outcome.returncode}: {said}"
-    if "text" in block.results and not matches(block.results["text"], outcome.stdout):
-        return f"shown:\n{block.results['text']}\nreal:\n{said}"
-    return None
-
-
-async def _ask(client: Client, block: Block) -> None:
-    """Ask until the answer is the one that is shown; a mutation once."""
-    shown = json.loads(block.results["json"])
-    variables = json.loads(block.results.get("json variables", "{}"))
-    answer: Any = None
-    try:
-        async with asyncio.timeout(RUN_S_MAX):
-            while not matches_json(shown, answer):
-                answer = await client.execute(block.text, variables)
-                if block.text.startswith("mutation"):
-                    break
-                await asyncio.sleep(POLL_S)
-    except TimeoutError:
-        pass
-    assert matches_json(shown, answer), f"{block.text}\nshown: {json.dumps(shown)}\nreal:  {json.dumps(answer)}"
 
 
 async def _cleared(client: Client) -> None:

@@ -2,6 +2,7 @@
 
 import inspect
 import re
+import tomllib
 from pathlib import Path
 from typing import Final
 
@@ -11,12 +12,12 @@ from aliquot_docs.pages import commands, fair_share, job_environment, modules, s
 from aliquot_docs.pages.graphql_reference import graphql_pages
 from aliquot_docs.pages.rest_reference import rest_page
 
-from aliquot.cli.main_job.own_server import OwnServer
-from aliquot.cli.session import slurm_variables
+from aliquot.cli.acceptance.processes import OwnServer
+from aliquot.cli.session import slurm as slurm_variables
 from aliquot.errors import ConfigurationError
 from aliquot.settings import Settings, kebab, read_settings
-from aliquot_schema.access import ROOTS
-from aliquot_schema.agents import AllocationMode
+from aliquot_schema.cluster.agents import AllocationMode
+from aliquot_schema.identity.access import ROOTS
 from aliquot_schema.reasons import Reason
 from docs_blocks import blocks
 from docs_tree import DOCS, ROOT, pages
@@ -24,9 +25,13 @@ from docs_tree import DOCS, ROOT, pages
 SETTING: Final = re.compile(r"`([a-z]+(?:-[a-z]+)+)`")
 PERIOD: Final = re.compile(r"^\| [^|]+ \| ([^|]+) \| `(keep-[a-z]+)` \|$", re.MULTILINE)
 IN_WORDS: Final = {"365d": ("a year", "365 days"), "90d": ("90 days",), "30d": ("30 days",), "24h": ("24 hours",)}
+SOURCES: Final = ("server", "schema")
+ENDS: Final = ("", ".py")
 TEST: Final = re.compile(r"\btest_\w+\b")
 FILE: Final = re.compile(r"\b(?:tests|scripts|server|docker)/[\w./-]*\w")
-MADE: Final = frozenset(f"server/{name}" for name in ("agent-keys.json", "aliquot.db", "history.sqlite", "secrets.key"))
+MADE: Final = frozenset(
+    f"server/{name}" for name in ("agent-keys.json", "aliquot.db", "cluster-mark.json", "history.sqlite", "secrets.key")
+)
 """Files of a data folder, not of the source."""
 
 
@@ -95,8 +100,8 @@ def test_every_command_is_there() -> None:
 
 def test_every_operation_says_who_may_ask() -> None:
     page = graphql_pages()["graphql-operations.md"]
-    assert page.count("Who may ask: ") == len(ROOTS)
-    assert "Who may ask: " in rest_page()
+    assert page.count("Requires: ") == len(ROOTS)
+    assert "Requires: " in rest_page()
 
 
 def test_closed_lists_are_whole() -> None:
@@ -119,6 +124,34 @@ def test_components_name_modules_that_exist() -> None:
     known = {name for source in modules.ROOTS for name, _ in modules.packages(ROOT / source)}
     assert named
     assert set(named) <= known
+
+
+@pytest.mark.parametrize("page", sorted((DOCS / "design").glob("*.md")), ids=lambda page: page.stem)
+def test_modules_that_design_pages_name_exist(page: Path) -> None:
+    named = set(re.findall(r"`(aliquot(?:_schema)?(?:\.\w+)+)`", page.read_text(encoding="utf-8"))) - {"aliquot.toml"}
+    missing = [
+        name
+        for name in named
+        if not any((ROOT / top / name.replace(".", "/")).with_suffix(end).exists() for top in SOURCES for end in ENDS)
+    ]
+    assert missing == []
+
+
+def test_layers_are_those_of_the_contracts() -> None:
+    page = (DOCS / "design" / "layers.md").read_text(encoding="utf-8")
+    listed = {
+        name: re.findall(r"^\| (`.+?`) \|", section, re.MULTILINE)
+        for name, _, section in (part.partition("\n") for part in page.split("\n## ")[1:])
+    }
+    tools = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]
+    expected = {
+        f"`{one['containers'][0]}`": [
+            ", ".join(f"`{name.strip()}`" for name in line.split("|")) for line in one["layers"]
+        ]
+        for one in tools["importlinter"]["contracts"]
+        if one["type"] == "layers" and one["containers"] != ["aliquot"]
+    }
+    assert listed == expected
 
 
 def test_fair_share_by_hand_is_what_the_scheduler_computes() -> None:

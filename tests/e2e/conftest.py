@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from aliquot.cli.main_job.cluster_view import until_joined
-from aliquot.cli.main_job.own_server import OwnServer
+from aliquot.cli.acceptance.cluster_view import until_joined
+from aliquot.cli.acceptance.processes import OwnServer
 from store_postgres import PostgresCluster, postgres_cluster
 
 ACCELERATORS = Path(__file__).parents[1] / "data" / "accelerators"

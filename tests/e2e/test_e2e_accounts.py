@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from aliquot.cli.main_job.own_server import OwnServer
+from aliquot.cli.acceptance.processes import OwnServer
 from aliquot.client import Client
 from aliquot_schema.errors import Unauthenticated
 from e2e_sessions import output_of, submit, until, until_state
@@ -68,7 +68,7 @@ async def test_each_users_jobs_run_as_an_account_of_their_own(anyio_backend: str
             seen = await looked_at(bens, hers)
             assert (seen["owner"], seen["command"], seen["exit_code"]) == ("anna", [], None)
             assert {"command", "environment", "exit_code"} <= set(seen["hidden"])
-            with pytest.raises(Exception, match="shown to nobody else"):
+            with pytest.raises(Exception, match="only its owner and admins may read its output"):
                 await output_of(bens, hers)
 
 

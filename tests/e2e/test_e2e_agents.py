@@ -12,8 +12,8 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from aliquot.app import Server, serving
+from aliquot.cli.acceptance.processes import OwnServer
 from aliquot.cli.listener import Listener, bound_socket
-from aliquot.cli.main_job.own_server import OwnServer
 from aliquot.client import Client
 from aliquot.settings import read_settings
 from e2e_sessions import alloc_map, session, submit, until, until_map, until_state

@@ -7,7 +7,7 @@ import anyio
 import pytest
 from anyio import to_thread
 
-from aliquot.cli.main_job.own_server import OwnServer
+from aliquot.cli.acceptance.processes import OwnServer
 from cli_people import Done, Person
 
 pytestmark = pytest.mark.anyio
@@ -44,7 +44,7 @@ async def test_what_goes_wrong_is_told_with_what_to_do(person: Person) -> None:
         assert "aliquot session list" in person.run("session", "show", "ses_none", code=3).err
         assert "after --" in person.run("session", "create", "no-script", code=2).err
         assert "write it like" in person.run("session", "create", "-r", "cpu", "--", "true", code=2).err
-        assert "what is to run" in person.run("session", "create", code=2).err
+        assert "there is no command" in person.run("session", "create", code=2).err
         assert "aliquot serve" in person.run("queue", "--server", "http://127.0.0.1:1", code=4).err
         person.environment["ALIQUOT_TOKEN"] = "guessed"
         assert "--token-file" in person.run("queue", code=4).err
@@ -101,7 +101,7 @@ async def test_a_waiting_session_is_explained_held_released_and_canceled(person:
             "completed",
             "canceled",
         ]
-        assert person.run("queue").out == "nothing waits\n"
+        assert person.run("queue").out == "the queue is empty\n"
 
     await to_thread.run_sync(course)
 
@@ -130,7 +130,7 @@ async def test_who_interrupts_is_asked(person: Person, answer: str, state: str) 
         words = ("session", "create", "-f", "--", "sh", "-c", FOREVER)
         done = person.interrupt(*words, after="begun", answer=answer)
         assert done.code == 130
-        assert "follow on" in done.err
+        assert "keep following" in done.err
         (found,) = person.run("session", "list", "--all", "--json").json
         assert found["state"] == state
 
@@ -172,7 +172,7 @@ async def test_operators_change_agents_quotas_and_the_policy(person: Person) -> 
         (person.home / "policy.json").write_text(document.out)
         assert "order=priority\n" in person.run("policy", "set", "order=priority", "weights.age=2").out
         stale = person.run("policy", "set", "--file", "policy.json", code=3)
-        assert "somebody else" in stale.err
+        assert "someone else" in stale.err
 
     await to_thread.run_sync(course)
 
@@ -183,8 +183,8 @@ async def test_a_cluster_is_found_by_its_name(person: Person, two_gpus: OwnServe
             del person.environment[name]
         (person.home / "key").write_text(two_gpus.token)
         person.run("clusters", "add", "lab", two_gpus.url, "--key-file", "key")
-        assert person.run("queue").out == "nothing waits\n"
-        assert person.run("doctor").out.startswith("1 agents asked")
+        assert person.run("queue").out == "the queue is empty\n"
+        assert person.run("doctor").out.startswith("1 agents examined")
         assert person.run("queue", "--cluster", "attic", code=2).err.startswith("aliquot: ")
 
     await to_thread.run_sync(course)

@@ -2,10 +2,9 @@
 
 import pytest
 
-from aliquot.cli.main_job.cluster_view import read_cluster
-from aliquot.cli.main_job.live_processes import live_kernels
-from aliquot.cli.main_job.map_check import MapCheck
-from aliquot.cli.main_job.own_server import OwnServer
+from aliquot.cli.acceptance.checks import MapCheck, live_kernels
+from aliquot.cli.acceptance.cluster_view import read_cluster
+from aliquot.cli.acceptance.processes import OwnServer
 from e2e_sessions import submit, until, until_state
 
 pytestmark = pytest.mark.anyio

@@ -6,7 +6,7 @@ from contextlib import aclosing
 import httpx
 import pytest
 
-from aliquot.cli.main_job.own_server import OwnServer
+from aliquot.cli.acceptance.processes import OwnServer
 from aliquot.client import GraphQLFault
 from failover_cluster import FailoverCluster, failover_cluster, freeze, thaw
 from failover_proxy import postgres_proxy
@@ -63,7 +63,7 @@ async def test_outputs_are_for_servers_alone(database_url: str) -> None:
             headers = {"Authorization": f"Bearer {leader.token}"}
             not_here = await http.get(f"{follower.url}/servers/outputs", params=asked, headers=headers)
         assert (refused.status_code, not_here.status_code) == (401, 503)
-        assert "does not lead" in not_here.text
+        assert "is not the leader" in not_here.text
 
 
 async def test_a_frozen_leader_is_replaced_and_follows_when_it_wakes_up(database_url: str) -> None:
@@ -76,7 +76,7 @@ async def test_a_frozen_leader_is_replaced_and_follows_when_it_wakes_up(database
         assert (await on.until_state(after, "failed", at=new))["exit_code"] == 5
         thaw(old)
         await on.until_standing(old, role="follower", leader_address=new.url)
-        assert "this server leads no more" in old.log_tail()
+        assert "this server no longer leads" in old.log_tail()
         on.let_end("a")
         assert (await on.until_state(job, "failed", at=old))["exit_code"] == 3
         assert on.runs("a") == 1

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from aliquot.cli.main_job.own_server import OwnServer
+from aliquot.cli.acceptance.processes import OwnServer
 from aliquot.client import ClientFailure
 from e2e_sessions import until
 from failover_cluster import FailoverCluster, failover_cluster

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from aliquot.cli.main_job.cluster_view import until_joined
-from aliquot.cli.main_job.own_server import OwnServer
+from aliquot.cli.acceptance.cluster_view import until_joined
+from aliquot.cli.acceptance.processes import OwnServer
 from e2e_sessions import submit, until_state
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from aliquot.cli.main_job.own_server import OwnServer
+from aliquot.cli.acceptance.processes import OwnServer
 from aliquot.client import Client
 from e2e_sessions import alloc_map, session, submit, until_map, until_state
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from anyio import to_thread
 
-from aliquot.cli.main_job.own_server import OwnServer
+from aliquot.cli.acceptance.processes import OwnServer
 from cli_people import Person
 
 pytestmark = pytest.mark.anyio

@@ -4,8 +4,8 @@ import signal
 
 import pytest
 
-from aliquot.cli.main_job.live_processes import kill_mentioning
-from aliquot.cli.main_job.own_agents import OwnAgent
+from aliquot.cli.acceptance.checks import kill_mentioning
+from aliquot.cli.acceptance.processes import OwnAgent
 from aliquot.client import Refused
 from e2e_sessions import session, until, until_map, until_state
 from e2e_steering import Office

@@ -11,8 +11,8 @@ import pytest
 from prometheus_client.core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from aliquot.cli.main_job.cluster_view import until_joined
-from aliquot.cli.main_job.own_server import OwnServer
+from aliquot.cli.acceptance.cluster_view import until_joined
+from aliquot.cli.acceptance.processes import OwnServer
 from e2e_sessions import submit, until, until_state
 from metrics_promql import DASHBOARD, DOCKER, RULES, dashboard_expressions, exposed, faults, named, rule_expressions
 

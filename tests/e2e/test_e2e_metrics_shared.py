@@ -4,7 +4,7 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from aliquot.cli.main_job.own_server import OwnServer
+from aliquot.cli.acceptance.processes import OwnServer
 from failover_cluster import FailoverCluster, failover_cluster
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]

@@ -74,7 +74,9 @@ async def test_a_follower_is_cut_off_without_a_stack_trace(serve: Serve, tmp_pat
 async def test_a_port_in_use_is_named_before_anything_is_started(serve: Serve) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        assert f"port: {port} on 127.0.0.1" in _refusal(serve("--port", port, "--accelerators", str(TWO_GPUS)))
+        assert f"port: cannot listen on 127.0.0.1 port {port}" in _refusal(
+            serve("--port", port, "--accelerators", str(TWO_GPUS))
+        )
 
 
 def test_two_files_of_one_name_are_refused(serve: Serve, tmp_path: Path) -> None:

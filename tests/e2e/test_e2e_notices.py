@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from aliquot.cli.main_job.own_server import OwnServer
+from aliquot.cli.acceptance.processes import OwnServer
 from aliquot.client import Client
 from e2e_sessions import submit, until, until_state
 from notices_mail import MailServer, mail_server, text_of

@@ -8,8 +8,8 @@ import pytest
 from typer.testing import CliRunner
 
 from aliquot.cli import main
-from aliquot.cli.connection.exit_codes import REFUSED, USAGE
-from aliquot.cli.main_job.own_server import OwnServer
+from aliquot.cli.acceptance.processes import OwnServer
+from aliquot.cli.connection.server import REFUSED, USAGE
 from notices_receivers import http_receiver
 
 pytestmark = pytest.mark.anyio
@@ -27,14 +27,14 @@ async def test_rules_are_changed_receivers_tried_and_preferences_set(tmp_path: P
             assert (code, rule["threshold"], rule["for_s"], rule["version"]) == (0, 7, 60, 1)
             assert "20" in (await notices(server, "mute", "disk_low", "--for", "60"))[1]
             assert (await notices(server, "mute", "disk"))[0] == USAGE
-            assert await notices(server, "test", "hook") == (0, "hook took it\n", "")
+            assert await notices(server, "test", "hook") == (0, "hook accepted the notification\n", "")
             code, _, error = await notices(server, "test", "hook")
-            assert (code, "hook did not take it: it answered 500" in error) == (REFUSED, True)
-            assert "there are: hook" in (await notices(server, "test", "pager"))[2]
-            assert "it answered 500" in (await notices(server, "deliveries"))[1]
-            assert "mail goes nowhere" in (await notices(server, "me"))[1]
+            assert (code, "hook did not accept the notification: HTTP status 500" in error) == (REFUSED, True)
+            assert "configured receivers: hook" in (await notices(server, "test", "pager"))[2]
+            assert "HTTP status 500" in (await notices(server, "deliveries"))[1]
+            assert "no mail address" in (await notices(server, "me"))[1]
             code, printed, _ = await notices(server, "me", "--email", "ann@example.org", "--hear", "session_completed")
-            assert printed == "mail goes to ann@example.org\nyou hear of session_completed\n"
+            assert printed == "mail goes to ann@example.org\nyou are notified of session_completed\n"
             assert (await notices(server, "me", "--email", "no address"))[0] == REFUSED
 
 

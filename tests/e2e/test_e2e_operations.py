@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from aliquot.cli.main_job.live_processes import kill_mentioning
-from aliquot.cli.main_job.own_server import OwnServer
+from aliquot.cli.acceptance.checks import kill_mentioning
+from aliquot.cli.acceptance.processes import OwnServer
 from e2e_sessions import session, submit, until, until_state
 
 pytestmark = pytest.mark.anyio
@@ -34,7 +34,7 @@ async def look_into_a_copy(asking: tuple[str, ...], running: str) -> None:
     code, path, _ = await aliquot("db", "copy", *asking)
     assert code == 0
     at = ("--database", f"sqlite:///{path.strip()}")
-    assert (await aliquot("db", "check", *at))[1] == "whole\n"
+    assert (await aliquot("db", "check", *at))[1] == "intact\n"
     assert f"lease.granted  {running}.1.0" in (await aliquot("audit", "log", "--kind", "lease.granted", *at))[1]
 
 
@@ -45,7 +45,7 @@ async def test_a_server_is_examined_exported_stopped_audited_and_replayed(two_gp
         await until_state(client, running, "running")
         waiting = await submit(client, "true", {"cuda.device": "2"})
         code, out, _ = await aliquot("doctor", *asking)
-        assert (code, out) == (0, "1 agents asked, 0 differences\n")
+        assert (code, out) == (0, "1 agents examined, 0 differences\n")
         files = server.folder / "state"
         assert (await aliquot("state", "export", str(files), *asking))[0] == 0
         read = {path.name: json.loads(path.read_text()) for path in files.iterdir()}
@@ -60,8 +60,8 @@ async def test_a_server_is_examined_exported_stopped_audited_and_replayed(two_gp
     refused = await aliquot("audit", "verify", *at)
     assert (refused[0], f"another server (process {server.pid}) uses it" in refused[2]) == (2, True)
     await server.stop()
-    assert (await aliquot("audit", "verify", *at))[1].startswith("whole: ")
-    assert (await aliquot("db", "check", *at))[1] == "whole\n"
+    assert (await aliquot("audit", "verify", *at))[1].startswith("intact: ")
+    assert (await aliquot("db", "check", *at))[1] == "intact\n"
     held = await aliquot("audit", "device", device, *at)
     assert f"session {running}  600 cuda.shares, pass " in held[1]
     code, out, _ = await aliquot("replay", "--last", "10", *at)

@@ -8,7 +8,7 @@ import anyio
 import pytest
 from anyio import to_thread
 
-from aliquot.cli.main_job.own_server import OwnServer
+from aliquot.cli.acceptance.processes import OwnServer
 from aliquot.client import BlockingClient, Refused
 from aliquot.client.generated.enums import SessionState
 

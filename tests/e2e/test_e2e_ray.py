@@ -7,7 +7,7 @@ from contextlib import aclosing
 
 import pytest
 
-from aliquot.cli.main_job.own_server import OwnServer
+from aliquot.cli.acceptance.processes import OwnServer
 from e2e_sessions import session, submit, until, until_map, until_state
 from ray_processes import environment, gateway_pid
 from ray_stage import RAY, Stage, stage

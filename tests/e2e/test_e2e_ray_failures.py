@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from agent_stand import shims
-from aliquot.cli.main_job.live_processes import kill_mentioning
-from aliquot.execution.ray.code_version import installed_code
+from aliquot.cli.acceptance.checks import kill_mentioning
+from aliquot.execution.ray.hosting import installed_code
 from e2e_sessions import alloc_map, session, submit, until, until_state
 from ray_processes import gcs_pid
 from ray_stage import Stage, send, stage

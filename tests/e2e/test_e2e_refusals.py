@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from aliquot.cli.main_job.own_server import OwnServer
+from aliquot.cli.acceptance.processes import OwnServer
 from e2e_sessions import submit, until_state
 
 pytestmark = pytest.mark.anyio

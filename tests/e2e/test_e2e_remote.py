@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from aliquot.cli.main_job.own_agents import OwnAgent
+from aliquot.cli.acceptance.processes import OwnAgent
 from e2e_sessions import session, submit, until, until_map, until_state
 from remote_cluster import Cluster, cluster
 from remote_proxy import Proxy, proxy_to

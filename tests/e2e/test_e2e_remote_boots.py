@@ -6,8 +6,8 @@ import signal
 import pytest
 
 from agent_stand import shims
-from aliquot.cli.main_job.live_processes import kill_mentioning
-from aliquot.cli.main_job.own_agents import OwnAgent
+from aliquot.cli.acceptance.checks import kill_mentioning
+from aliquot.cli.acceptance.processes import OwnAgent
 from e2e_sessions import session, until_map
 from remote_cluster import Cluster, cluster
 from remote_machine import booted_as

@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from aliquot.cli.main_job.own_agents import OwnAgent
+from aliquot.cli.acceptance.processes import OwnAgent
 from e2e_sessions import output_of, submit, until_state
 from remote_cluster import cluster
 

@@ -11,9 +11,9 @@ import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
-from aliquot.cli.main_job.own_agents import OwnAgent
+from aliquot.cli.acceptance.processes import OwnAgent
 from aliquot.execution.remote.codec import decode, encode, frames
-from aliquot_schema.agent_protocol import AGENT_HEADER, PATH, Hello, Protocols, Refusal
+from aliquot_schema.cluster.agent_protocol import AGENT_HEADER, PATH, Hello, Protocols, Refusal
 from aliquot_schema.ids import AgentId
 from remote_cluster import Cluster, cluster
 
@@ -41,7 +41,7 @@ async def test_a_key_that_is_revoked_ends_the_connection_and_a_new_one_opens_it(
         await on.until_agent("alive")
         job = await on.job("job")
         assert (await command("key", "revoke", "demo-1", "--data-folder", data)).returncode == 0
-        await on.until_log(agent, "refused: the key is not the one of demo-1, or was revoked")
+        await on.until_log(agent, "refused: the key of demo-1 is wrong or revoked")
         await on.until_agent("suspect")
         listed = await command("key", "list", "--data-folder", data)
         assert "demo-1" in listed.stdout
@@ -66,7 +66,7 @@ async def test_a_wrong_key_is_refused_in_words_and_tried_again() -> None:
         agent.key_file.chmod(0o600)
         on.agents.append(agent)
         await agent.start()
-        await on.until_log(agent, "refused: the key is not the one of demo-1")
+        await on.until_log(agent, "refused: the key of demo-1 is wrong")
         assert await on.agent_states() == {}
         with pytest.raises(InvalidStatus) as refused:
             await connect(socket_url(on), proxy=None)
@@ -80,7 +80,7 @@ async def test_a_key_file_that_others_can_read_is_refused_before_anything_is_sta
         agent.key_file.chmod(0o644)
         await agent.start()
         on.agents.append(agent)
-        await on.until_log(agent, "others can read")
+        await on.until_log(agent, "other users can read")
         assert await agent.wait() == 2
 
 

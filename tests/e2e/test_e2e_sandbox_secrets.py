@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from aliquot.cli.main_job.own_server import OwnServer
+from aliquot.cli.acceptance.processes import OwnServer
 from aliquot.client.generated.audit import AuditFilterInput
 from aliquot.client.generated.inputs import ChangeSessionInput
-from aliquot.execution.agent.confinement.sandbox_probe import why_no_sandbox
+from aliquot.execution.agent.isolation.sandbox import sandbox_fault
 from aliquot.execution.agent.job_user import JobUserPolicy, resolve_user
 from e2e_sessions import output_of, submit, until, until_state
 
@@ -29,7 +29,7 @@ FAILURE = "query ($id: ID!) { session(id: $id) { failure { message } } }"
 CAPABILITIES = """
 { agents { edges { node { id capabilities { sandbox sandbox_note enforced { memory processes cpu wall_time } } } } } }
 """
-WHY_NOT = why_no_sandbox(resolve_user(JobUserPolicy(), asked=None, uid=os.geteuid(), environment=os.environ))
+WHY_NOT = sandbox_fault(resolve_user(JobUserPolicy(), asked=None, uid=os.geteuid(), environment=os.environ))
 
 
 def holding(folder: Path) -> list[str]:
@@ -100,7 +100,7 @@ async def test_a_secret_is_where_its_job_is_and_nowhere_else(two_gpus: OwnServer
         await client.release_session(ChangeSessionInput(id=waits))
         await until_state(client, waits, "failed")
         failed = await client.execute(FAILURE, {"id": waits})
-        assert "has no secret token any more" in failed["session"]["failure"]["message"]
+        assert "was deleted" in failed["session"]["failure"]["message"]
         changes = (await client.audit(filter=AuditFilterInput(kind="secrets.set"))).edges
         assert len(changes) == 1
         assert "token" in repr(changes)

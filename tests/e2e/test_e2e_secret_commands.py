@@ -8,8 +8,8 @@ import pytest
 from typer.testing import CliRunner
 
 from aliquot.cli import main
-from aliquot.cli.connection.exit_codes import REFUSED
-from aliquot.cli.main_job.own_server import OwnServer
+from aliquot.cli.acceptance.processes import OwnServer
+from aliquot.cli.connection.server import REFUSED
 
 pytestmark = pytest.mark.anyio
 

@@ -8,8 +8,7 @@ from typing import Any, Final
 
 import pytest
 
-from aliquot.cli.main_job.own_agents import OwnAgent
-from aliquot.cli.main_job.own_server import OwnServer, ServerFailed
+from aliquot.cli.acceptance.processes import OwnAgent, OwnServer, ServerFailed
 from aliquot.client import Client
 from e2e_sessions import session, submit, until, until_state
 
@@ -111,7 +110,7 @@ async def test_manual_agents_have_what_is_named_and_the_log_tells_of_the_rest(tm
         assert [agent["allocation_mode"] for agent in agents.values()] == ["manual", "manual"]
         assert [factors(agent)["cuda.shares"] for agent in agents.values()] == ["0.5", "0"]
         assert "cuda0" in server.log_tail()
-        assert "nothing can run there" in server.log_tail()
+        assert "no job can use them" in server.log_tail()
         first = await submit(client, "exec sleep 600", {"cuda.shares": "0.6", "mem": "48m"})
         (kernel,) = (await until_state(client, first, "running"))["kernels"]
         assert kernel["agent_id"] == "agent-1"

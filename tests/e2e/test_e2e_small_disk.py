@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from aliquot.cli.main_job.cluster_view import until_joined
-from aliquot.cli.main_job.own_server import OwnServer, ServerFailed
+from aliquot.cli.acceptance.cluster_view import until_joined
+from aliquot.cli.acceptance.processes import OwnServer, ServerFailed
 from aliquot.client import Client, ClientFailure
 from e2e_sessions import session, submit, until, until_state
 from e2e_small_disk import fill, read_only, small_disk
@@ -49,12 +49,12 @@ async def test_under_the_floor_nothing_is_launched_and_submissions_are_taken(ser
         await until_state(client, await submit(client, "true", ONE), "completed")
         ballast = fill(server.data_folder, leaving=32 * MIB)
         await until_warned(server, warned=True)
-        assert "have to stay so" in ready(server)["details"][0]["message"]
+        assert "must stay free" in ready(server)["details"][0]["message"]
         waiting = await submit(client, "true", ONE)
 
         async def explained() -> bool:
             waits = (await session(client, waiting))["waits"]
-            return waits is not None and "nothing new is launched: the disk of" in waits["message"]
+            return waits is not None and "launches are paused: the disk of" in waits["message"]
 
         await until(explained)
         ballast.unlink()

@@ -8,20 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from aliquot.execution.remote.keys import KeyFile
-from aliquot.service.administration import Administration
-from aliquot.service.auditing.agent_keys import KeyTeller
-from aliquot.service.auditing.ports import AuditQuery, Change
-from aliquot.service.reaper.differences import Difference
-from aliquot.store.audit.noting import Hand, note
-from aliquot.store.checking import checked
+from aliquot.execution.remote.agent_keys import KeyFile
+from aliquot.service.admin.admin import Administration
+from aliquot.service.agents.differences import Difference
+from aliquot.service.audit.agent_keys import KeyTeller
+from aliquot.service.audit.audit import AuditQuery, Change
+from aliquot.store.audit.log import Hand, note
+from aliquot.store.integrity import checked
 from aliquot.store.secrets.keys import SecretKeys
-from aliquot.store.secrets.rotation import forget, rotate
-from aliquot.store.secrets.secrets import DatabaseSecrets
+from aliquot.store.secrets.secrets import DatabaseSecrets, forget, rotate
 from aliquot.store.store import DatabaseStore
+from aliquot_schema.cluster.launching import AgentSilent, Inventory
 from aliquot_schema.errors import InvalidRequest
 from aliquot_schema.ids import AgentId, RequestId, UserId
-from aliquot_schema.launching import AgentSilent, Inventory
 from service_bench import agent
 from service_stage import CALLER, Stage, stage
 from store_places import Place
@@ -97,7 +96,7 @@ class ReadsFiles:
     def __init__(self, on: Stage) -> None:
         self._on = on
 
-    async def look_at(self, agent_id: AgentId) -> tuple[Inventory, list[Difference]]:
+    async def inspect(self, agent_id: AgentId) -> tuple[Inventory, list[Difference]]:
         return Inventory(agent=self._on.state.agents[agent_id]), []
 
 

@@ -82,7 +82,7 @@ def test_what_was_archived_verifies(folder: Path) -> None:
     assert outcome.exit_code == 0, outcome.output
     assert "archives with" in outcome.stdout
     assert "of them links of a chain" in outcome.stdout
-    assert aliquot("db", "check", folder=folder).stdout == "whole\n"
+    assert aliquot("db", "check", folder=folder).stdout == "intact\n"
 
 
 @pytest.mark.parametrize("kind", ["events", "ledger", "sessions", "holdings"])
@@ -101,7 +101,7 @@ def test_a_changed_manifest_and_a_missing_file_are_found(folder: Path) -> None:
     manifest = archives(folder, "events-*.json")[0]
     told = json.loads(manifest.read_bytes())
     manifest.write_text(json.dumps({**told, "rows": told["rows"] + 1}))
-    assert "does not say what was sealed" in aliquot("audit", "verify", folder=folder).output
+    assert "differs from the seal in the database" in aliquot("audit", "verify", folder=folder).output
     archives(folder, "events-*.parquet")[0].unlink()
     outcome = aliquot("audit", "verify", folder=folder)
     assert outcome.exit_code == 1
@@ -121,7 +121,10 @@ def test_what_was_done_is_told_without_archives_as_far_as_it_is_known(folder: Pa
     (folder / "server" / "archive").rename(elsewhere)
     outcome = aliquot("audit", "log", "--last", "100000", "--json", folder=folder)
     assert outcome.exit_code == 0
-    assert "is away; bring it back, or name its folder; it is known from event" in outcome.stderr
+    assert (
+        "is missing; restore it, or name its folder with archive-folder; the database has them from event"
+        in outcome.stderr
+    )
     kept = json.loads(outcome.stdout)
     assert [one["number"] for one in kept] == [one["number"] for one in everything[-len(kept) :]]
     assert logged(folder, "--archive-folder", str(elsewhere)) == everything
@@ -134,7 +137,7 @@ def test_what_is_left_is_exported_and_imported_whole(folder: Path, tmp_path: Pat
     outcome = aliquot("db", "import", str(file), folder=again)
     assert outcome.exit_code == 0, outcome.output
     (folder / "server" / "archive").rename(again / "server" / "archive")
-    assert aliquot("db", "check", folder=again).stdout == "whole\n"
+    assert aliquot("db", "check", folder=again).stdout == "intact\n"
 
 
 def test_archived_sessions_are_a_history_to_simulate(folder: Path) -> None:

@@ -7,17 +7,17 @@ from pathlib import Path
 import pytest
 from sqlalchemy import func, select
 
-from aliquot.service.auditing.ports import AuditQuery, Change, Holding
+from aliquot.service.audit.audit import AuditQuery, Change, Holding
 from aliquot.service.ports import StoreUnavailable
-from aliquot.service.retention.periods import DAY_US, Periods
-from aliquot.service.retention.retaining import Retaining
-from aliquot.service.state import State
-from aliquot.store.archive import past_holdings, sealed_files
+from aliquot.service.retention import DAY_US, Periods, Retaining
+from aliquot.service.state.state import State
+from aliquot.store.archive import sealing
+from aliquot.store.archive import search as past_holdings
+from aliquot.store.archive.archiver import DatabaseHistory
 from aliquot.store.archive.folder import ArchiveFolder
-from aliquot.store.archive.history import DatabaseHistory
-from aliquot.store.archive.past_changes import PastSearch
+from aliquot.store.archive.search import PastSearch
+from aliquot.store.audit.holdings import HOLDINGS
 from aliquot.store.audit.log import changes
-from aliquot.store.audit.tables import HOLDINGS
 from aliquot.store.store import DatabaseStore
 from aliquot.store.tables import EVENTS
 from ledger_course import LeapingClock, two_terms
@@ -74,14 +74,14 @@ async def test_where_an_archive_cannot_be_read_it_is_said_from_when_on_it_is_kno
     await archive(store, tmp_path)
     told = await store.read(lambda connection: past_holdings.seals_after(connection, first_us=0))
     last_us = max(seal.last for seal in told)
-    with pytest.raises(StoreUnavailable, match="nobody has said where they are"):
+    with pytest.raises(StoreUnavailable, match="no archive folder is set"):
         await answers(store, asked)
     store.book.archive = tmp_path / "elsewhere"
-    with pytest.raises(StoreUnavailable, match=r"holdings-000001-.*\.parquet is away; .* known from 20"):
+    with pytest.raises(StoreUnavailable, match=r"holdings-000001-.*\.parquet is missing; .* database has them from 20"):
         await answers(store, asked)
     store.book.archive = tmp_path
-    monkeypatch.setattr(sealed_files, "has_parquet", lambda: False)
-    with pytest.raises(StoreUnavailable, match=r"known from 20\d\d-.* on: archives need pyarrow"):
+    monkeypatch.setattr(sealing, "has_parquet", lambda: False)
+    with pytest.raises(StoreUnavailable, match=r"has them from 20\d\d-.* on; archives need pyarrow"):
         await answers(store, asked)
     await answers(store, [(device_id, last_us) for device_id, _ in asked])
 
@@ -90,7 +90,7 @@ async def test_what_was_removed_without_an_archive_is_not_made_up(store: Databas
     asked = await moments(store)
     await archive(store, None)
     store.book.archive = tmp_path
-    with pytest.raises(StoreUnavailable, match="removed without an archive; it is known from 20"):
+    with pytest.raises(StoreUnavailable, match="removed without an archive; the database has them from 20"):
         await answers(store, asked)
 
 
@@ -127,7 +127,7 @@ async def is_told_as_far_as_archives_are_there(store: DatabaseStore, folder: Pat
     everything = AuditQuery(limit=100_000)
     first = await store.read(lambda connection: connection.execute(select(func.min(EVENTS.c.number))).scalar_one())
     search = await searched(store, everything)
-    with pytest.raises(StoreUnavailable, match=rf"is away; bring it back.* from event {first} on"):
+    with pytest.raises(StoreUnavailable, match=rf"is missing; restore it.* from event {first} on"):
         search.run(folder / "elsewhere")
     assert search.account.changes() == await told(store, everything)
     for file in event_files(folder):

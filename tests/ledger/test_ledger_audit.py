@@ -6,19 +6,16 @@ from dataclasses import asdict
 import pytest
 from sqlalchemy import Connection, select, text
 
-from aliquot.service.auditing.ports import AuditQuery
-from aliquot.store.audit.following import follow_all
-from aliquot.store.audit.holdings import held_at
+from aliquot.service.audit.audit import AuditQuery
+from aliquot.store.audit.holdings import HOLDINGS, follow_all, held_at
 from aliquot.store.audit.log import changes, redacted
-from aliquot.store.audit.tables import HOLDINGS
-from aliquot.store.chain import ChainBroken
+from aliquot.store.hash_chain import ChainBroken
+from aliquot.store.integrity import verified
 from aliquot.store.store import DatabaseStore
-from aliquot.store.verification import verified
-from aliquot_schema.accounts import ApiKey
 from aliquot_schema.events import Event
+from aliquot_schema.identity.accounts import ApiKey, KeyScope
 from aliquot_schema.ids import KeyId, UserId
-from aliquot_schema.leases import Lease
-from aliquot_schema.roles import KeyScope
+from aliquot_schema.resources.leases import Lease
 from aliquot_schema.sessions import Session
 from ledger_course import course_on
 from store_places import Place
@@ -122,23 +119,23 @@ async def test_tampering_is_found(place: Place) -> None:
 
 
 CHANGED_HOLDINGS = (
-    ("UPDATE holdings SET owner = 'mallory' WHERE lease_id = {first}", "is not what the log says"),
-    ("UPDATE holdings SET from_us = from_us + 1 WHERE lease_id = {first}", "is not what the log says"),
-    ("UPDATE holdings SET ended_us = NULL WHERE lease_id = {first}", "is not what the log says"),
-    ("UPDATE holdings SET ended_event = ended_event + 1 WHERE lease_id = {first}", "is not what the log says"),
-    ("UPDATE holdings SET device_id = device_id || 'x' WHERE lease_id = {first}", "is not what the log says"),
-    ("DELETE FROM holdings WHERE lease_id = {first}", "is not what the log says"),
-    ("DELETE FROM holdings", "is not what the log says"),
+    ("UPDATE holdings SET owner = 'mallory' WHERE lease_id = {first}", "differs from the log"),
+    ("UPDATE holdings SET from_us = from_us + 1 WHERE lease_id = {first}", "differs from the log"),
+    ("UPDATE holdings SET ended_us = NULL WHERE lease_id = {first}", "differs from the log"),
+    ("UPDATE holdings SET ended_event = ended_event + 1 WHERE lease_id = {first}", "differs from the log"),
+    ("UPDATE holdings SET device_id = device_id || 'x' WHERE lease_id = {first}", "differs from the log"),
+    ("DELETE FROM holdings WHERE lease_id = {first}", "differs from the log"),
+    ("DELETE FROM holdings", "differs from the log"),
     ("UPDATE holdings SET pass_number = pass_number + 1 WHERE lease_id = {first}", "has not granted"),
     ("UPDATE holdings SET granted_event = granted_event + 1 WHERE lease_id = {first}", "has not granted"),
     ("UPDATE holdings SET lease_id = 'nobodys' WHERE lease_id = {first}", "has not granted nobodys"),
     ("DELETE FROM marks", "has not granted"),
     (
         "UPDATE holdings SET preempted_by = 'mallory' WHERE preempted_by IS NOT NULL",
-        "asked to make room in another way",
+        "preemption of .* differs from the log",
     ),
-    ("UPDATE holdings SET preempted_us = NULL", "asked to make room in another way"),
-    ("UPDATE holdings SET preempted_us = 1, preempted_by = 'x' WHERE preempted_us IS NULL", "nobody asked"),
+    ("UPDATE holdings SET preempted_us = NULL", "preemption of .* differs from the log"),
+    ("UPDATE holdings SET preempted_us = 1, preempted_by = 'x' WHERE preempted_us IS NULL", "no event preempts"),
 )
 FIRST = "(SELECT lease_id FROM (SELECT min(lease_id) AS lease_id FROM holdings WHERE ended_us IS NOT NULL) AS one)"
 

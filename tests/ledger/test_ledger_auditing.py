@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from aliquot.service.auditing.auditing import Auditing
-from aliquot.service.projection_terms import moment
-from aliquot_schema.audit_views import AuditFilter, Reel
+from aliquot.service.audit.audit import Auditing
+from aliquot.service.views.terms import moment
 from aliquot_schema.errors import Forbidden, InvalidRequest
 from aliquot_schema.events import Event
 from aliquot_schema.ids import UserId
-from aliquot_schema.leases import Lease
 from aliquot_schema.requests import Caller, PageRequest, Role
+from aliquot_schema.resources.leases import Lease
+from aliquot_schema.views.audit import AuditFilter, CursorPage
 from ledger_course import OPERATOR, Course, course_on
 from store_places import Place
 
@@ -23,7 +23,7 @@ ANYBODY = Caller(user=UserId("ann"), request_id="req_ann", role=Role.USER)
 EVERYTHING = AuditFilter()
 
 
-async def walk(ask: Callable[[PageRequest], Awaitable[Reel[Any]]], *, first: int) -> list[Any]:
+async def walk(ask: Callable[[PageRequest], Awaitable[CursorPage[Any]]], *, first: int) -> list[Any]:
     """All pages, one after another."""
     found: list[Any] = []
     after = None
@@ -111,7 +111,7 @@ async def test_nobody_else_is_told(place: Place) -> None:
             with pytest.raises(Forbidden, match="operators"):
                 await refused
         for cursor in ("nonsense", "YWJj"):
-            with pytest.raises(InvalidRequest, match="no cursor of this list"):
+            with pytest.raises(InvalidRequest, match="not a cursor of this list"):
                 await office.audit(OPERATOR, EVERYTHING, PageRequest(first=10, after=cursor))
 
     await told(place, ask)

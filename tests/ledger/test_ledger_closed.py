@@ -10,15 +10,13 @@ import pytest
 from sqlalchemy import Connection, Table, insert, select
 
 from aliquot.service.ports import NotLeader
-from aliquot.service.retention.periods import DAY_US, Periods
-from aliquot.service.retention.ports import CLOSED, Kind
-from aliquot.service.retention.retaining import Removed, Retaining
-from aliquot.service.state import State
+from aliquot.service.retention import CLOSED, DAY_US, Periods, Removed, RetainedKind, Retaining
+from aliquot.service.state.state import State
+from aliquot.store.alert_tables import ALERTS, DELIVERIES
+from aliquot.store.archive.archiver import DatabaseHistory
 from aliquot.store.archive.folder import ArchiveFile, ArchiveFolder
-from aliquot.store.archive.history import DatabaseHistory
 from aliquot.store.archive.verification import all_seals, verify_archives
-from aliquot.store.audit.tables import HOLDINGS
-from aliquot.store.outbox_tables import ALERTS, DELIVERIES
+from aliquot.store.audit.holdings import HOLDINGS
 from aliquot.store.store import DatabaseStore
 from aliquot.store.tables import FINDINGS, LEASES
 from ledger_course import LeapingClock
@@ -27,8 +25,18 @@ from store_places import Place
 pytestmark = pytest.mark.anyio
 
 YEAR = Periods(sessions_us=365 * DAY_US, events_us=None, ledger_us=None, findings_us=90 * DAY_US)
-TABLES = {Kind.FINDINGS: FINDINGS, Kind.ALERTS: ALERTS, Kind.DELIVERIES: DELIVERIES, Kind.LEASES: LEASES}
-ENDS = {Kind.FINDINGS: "closed_us", Kind.ALERTS: "closed_us", Kind.DELIVERIES: "ended_us", Kind.LEASES: "released_us"}
+TABLES = {
+    RetainedKind.FINDINGS: FINDINGS,
+    RetainedKind.ALERTS: ALERTS,
+    RetainedKind.DELIVERIES: DELIVERIES,
+    RetainedKind.LEASES: LEASES,
+}
+ENDS = {
+    RetainedKind.FINDINGS: "closed_us",
+    RetainedKind.ALERTS: "closed_us",
+    RetainedKind.DELIVERIES: "ended_us",
+    RetainedKind.LEASES: "released_us",
+}
 
 
 @pytest.fixture
@@ -96,8 +104,8 @@ async def test_one_that_changed_meanwhile_stays(store: DatabaseStore, tmp_path: 
     clock = LeapingClock()
     await store.write(lambda connection: put(connection, now_us=clock.now_us()))
     history = history_of(store, tmp_path)
-    assert await history.remove_closed(Kind.FINDINGS, {"findings-old": 1}) == 0
-    assert await history.remove_closed(Kind.FINDINGS, {"findings-old": 2}) == 1
+    assert await history.remove_closed(RetainedKind.FINDINGS, {"findings-old": 1}) == 0
+    assert await history.remove_closed(RetainedKind.FINDINGS, {"findings-old": 2}) == 1
 
 
 async def test_two_leaders_write_the_same_archive_without_each_others_harm(

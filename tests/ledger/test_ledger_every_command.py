@@ -19,11 +19,11 @@ from typer.testing import CliRunner, Result
 
 from aliquot import cli
 from aliquot.cli import main
-from aliquot.execution.remote.keys import KEY_FILE, KeyFile
-from aliquot.store.opening import SQLITE_FILE
+from aliquot.execution.remote.agent_keys import KEY_FILE, KeyFile
+from aliquot.store.open import SQLITE_FILE
+from aliquot.store.secrets.keys import KEY_FILE as SECRETS_KEY_FILE
 from aliquot.store.secrets.keys import SecretKeys
 from aliquot.store.secrets.secrets import DatabaseSecrets
-from aliquot.store.secrets.settings import KEY_FILE as SECRETS_KEY_FILE
 from aliquot.store.store import DatabaseStore
 from aliquot_schema.ids import UserId
 from store_places import Place
@@ -38,6 +38,7 @@ LEAVE: Final = {
     "db archive": ("history_archived", ()),
     "db backup": ("database_backed_up", ("NEW",)),
     "db export": ("database_exported", ("NEW",)),
+    "db restore": ("database_restored", ()),
     "db rotate-secrets": ("secrets_rotated", ()),
     "db forget-secrets": ("secrets_forgotten", ("--yes",)),
 }
@@ -169,4 +170,4 @@ def test_nothing_else_of_the_command_line_opens_them() -> None:
         for path in folder.rglob("*.py")
         if any(f"{opener}(" in path.read_text() for opener in ("choose_database", "open_store", "KeyFile"))
     }
-    assert found == {"agent_keys.py", "main_job/own_agents.py", "stopped_server.py"}
+    assert found == {"agent_keys.py", "acceptance/processes.py", "db.py"}

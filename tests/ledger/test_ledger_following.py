@@ -5,8 +5,7 @@ import asyncio
 import pytest
 from sqlalchemy import Connection, func, select
 
-from aliquot.store.audit.following import follow
-from aliquot.store.audit.tables import HOLDINGS, MARKS
+from aliquot.store.audit.holdings import HOLDINGS, MARKS, follow
 from store_places import Place
 from store_records import batch, kernel, lease, session
 

@@ -7,16 +7,15 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import Connection, delete
 
-from aliquot.service.ledger import recording as recording_module
-from aliquot.service.ledger.entries import PassEntry
-from aliquot.service.ledger.ports import PassKey
+from aliquot.service.ledger import recorder as recording_module
+from aliquot.service.ledger.entries import PassEntry, PassKey
+from aliquot.service.ledger.replay import Replayed, replay
 from aliquot.service.ports import NotLeader, StoreUnavailable
-from aliquot.service.replay.replaying import Replayed, replay
-from aliquot.store.archive.history import DatabaseHistory
+from aliquot.store.archive.archiver import DatabaseHistory
+from aliquot.store.integrity import verified
 from aliquot.store.ledger.ledger import DatabaseLedger
 from aliquot.store.ledger.tables import CHAINS, CHECKPOINTS, PASSES
 from aliquot.store.store import DatabaseStore
-from aliquot.store.verification import verified
 from aliquot_schema.errors import NotFound
 from ledger_course import Course, course_on
 from store_places import Place, now_us
@@ -54,7 +53,7 @@ async def test_an_outage_delays_entries_and_loses_none(
         found = await replayed(running.ledger)
         assert [one.differences for one in found if one.differences] == []
         assert [one.entry.lost for one in found if one.entry.lost] == []
-    assert "the decision ledger cannot be written now: the disk is full" in caplog.text
+    assert "the decision ledger cannot be written, retrying: the disk is full" in caplog.text
 
 
 async def test_passes_that_were_lost_are_told_of_and_the_ledger_goes_on(

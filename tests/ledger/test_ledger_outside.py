@@ -4,12 +4,12 @@ from itertools import count, takewhile
 
 import pytest
 
-from aliquot.service.replay.replaying import replay
-from aliquot.store.ledger.chain import verify
+from aliquot.service.ledger.replay import replay
+from aliquot.store.ledger.encoding import verify
 from aliquot_schema.errors import AliquotError
 from aliquot_schema.ids import UserId
-from aliquot_schema.outside_views import NewOutside
 from aliquot_schema.requests import Caller, Role
+from aliquot_schema.views.preview import NewOutside
 from ledger_course import OPERATOR, Course, course_on
 from store_places import Place
 

@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from aliquot.core.policy import Policy
-from aliquot.service.ledger.ports import LedgerReader
-from aliquot.service.replay.replaying import Replayed, replay
-from aliquot.store.ledger.chain import verify
-from aliquot_schema.devices import DeviceProcess, DeviceReading
+from aliquot.core.model.policy import Policy
+from aliquot.service.ledger.entries import LedgerReader
+from aliquot.service.ledger.replay import Replayed, replay
+from aliquot.store.ledger.encoding import verify
 from aliquot_schema.ids import AgentId, DeviceId
 from aliquot_schema.policies import PolicyDocument, Weights
+from aliquot_schema.resources.devices import DeviceProcess, DeviceReading
 from ledger_course import course_on
 from store_places import Place
 

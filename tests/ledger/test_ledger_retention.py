@@ -9,25 +9,20 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection, delete, func, select, update
 
-from aliquot.service import leaps
-from aliquot.service.orchestrator import load_state
+from aliquot.service import retention
+from aliquot.service.ledger.replay import Replayed, replay
 from aliquot.service.ports import NotLeader
-from aliquot.service.replay.replaying import Replayed, replay
-from aliquot.service.retention import retaining
-from aliquot.service.retention.periods import DAY_US, Periods
-from aliquot.service.retention.plan import RetentionPlan
-from aliquot.service.retention.ports import HistoryDamaged
-from aliquot.service.retention.retaining import Removed, Retaining
-from aliquot.service.state import State
+from aliquot.service.retention import DAY_US, HistoryDamaged, Periods, Removed, Retaining, RetentionPlan
+from aliquot.service.state.state import State
+from aliquot.store.archive.archiver import DatabaseHistory
 from aliquot.store.archive.folder import ArchiveFolder
-from aliquot.store.archive.history import DatabaseHistory
 from aliquot.store.archive.verification import all_seals, verify_archives
-from aliquot.store.audit.following import follow_all
-from aliquot.store.checking import checked
+from aliquot.store.audit.holdings import follow_all
+from aliquot.store.integrity import checked, verified
 from aliquot.store.store import DatabaseStore
 from aliquot.store.tables import EVENTS, SESSIONS
-from aliquot.store.verification import verified
 from ledger_course import LeapingClock, course_on, two_terms
+from lone_service import load_state
 from store_places import Place
 
 pytestmark = pytest.mark.anyio
@@ -147,9 +142,9 @@ async def test_a_busy_leader_removes_what_is_old_beside_its_work(
     async with course_on(place, seed=1) as (course, running):
         await course.until_written(running.ledger, 12)
         old = set(course.service.state.sessions)
-    monkeypatch.setattr(retaining, "FIRST_S", 0.1)
-    monkeypatch.setattr(retaining, "EVERY_S", 0.1)
-    monkeypatch.setattr(leaps, "PATIENCE_S", 0.0)  # the days that pass here pass on the wall alone
+    monkeypatch.setattr(retention, "FIRST_S", 0.1)
+    monkeypatch.setattr(retention, "EVERY_S", 0.1)
+    monkeypatch.setattr(retention, "PATIENCE_S", 0.0)  # the days that pass here pass on the wall alone
     async with course_on(place, seed=2, retention=partial(plan_of, tmp_path)) as (course, running):
         course.clock.passes(500 * 86_400)
         async with asyncio.timeout(300):

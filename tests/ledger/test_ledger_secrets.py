@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from aliquot.cli.main_job.own_agents import OwnAgent
-from aliquot.cli.main_job.own_server import OwnServer
+from aliquot.cli.acceptance.processes import OwnAgent, OwnServer
 from aliquot.client import Client, Refused
-from aliquot.store.opening import SQLITE_FILE
+from aliquot.store.open import SQLITE_FILE
 from e2e_sessions import submit, until_state
 from ledger_dump import rows_of, tables_with
 from remote_cluster import Cluster, cluster
@@ -110,5 +109,5 @@ async def test_a_secret_is_where_sessions_are_started_from_and_nowhere_else() ->
         assert stat.S_IMODE(database.stat().st_mode) & 0o077 == 0
         exported = on.server.folder / "exported"
         told = await aliquot("db", "export", str(exported), "--data-folder", str(on.server.data_folder))
-        assert "It holds the environments of sessions: keep it as safe as the database." in told
+        assert "It holds the environments of sessions: protect it like the database." in told
         assert stat.S_IMODE(exported.stat().st_mode) & 0o077 == 0

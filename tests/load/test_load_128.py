@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from aliquot.cli.main_job.cluster_view import read_cluster
-from aliquot.cli.main_job.live_processes import live_kernels
-from aliquot.cli.main_job.map_check import MapCheck
+from aliquot.cli.acceptance.checks import MapCheck, live_kernels
+from aliquot.cli.acceptance.cluster_view import read_cluster
 from aliquot.client import Client
 from load_cluster import check_log, load_server, patiently
 from load_people import PEOPLE, everybody, meddle, submit_all

@@ -1,14 +1,11 @@
 """The server that the README's examples are run against."""
 
-import tomllib
 from collections.abc import AsyncIterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-from aliquot.cli.main_job.cluster_view import until_joined
-from aliquot.cli.main_job.own_server import OwnServer
+from aliquot.cli.acceptance.processes import OwnServer
+from docs_running import two_gpu_server
 
 
 @pytest.fixture
@@ -17,19 +14,6 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture
-def accelerators() -> Path:
-    return Path(__file__).parents[1] / "data" / "accelerators" / "two_gpus.toml"
-
-
-@pytest.fixture
-def described(accelerators: Path) -> dict[str, Any]:
-    """What the file says."""
-    return tomllib.loads(accelerators.read_text(encoding="utf-8"))
-
-
-@pytest.fixture
-async def server(anyio_backend: str, accelerators: Path) -> AsyncIterator[OwnServer]:
-    async with OwnServer("--accelerators", str(accelerators)) as running:
-        async with running.client() as client:
-            await until_joined(client, agents=1)
+async def two_gpus(anyio_backend: str) -> AsyncIterator[OwnServer]:
+    async with two_gpu_server() as running:
         yield running

@@ -1,70 +1,61 @@
-"""Everything that the README shows is run, in its order, and answers what is shown there."""
+"""Everything that the README shows is run, in its order, and answers what is shown there; it stays short."""
 
-import asyncio
-import json
-import subprocess
-import sys
-import tomllib
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
+import re
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
-from aliquot.cli.main_job.own_server import OwnServer
-from aliquot.client import Client
-from readme_blocks import README, Example, examples, matches
+from aliquot.cli.acceptance.processes import OwnServer
+from docs_blocks import FILES, RESULTS, RUN, blocks, matches_json
+from docs_commands import unknown_words
+from docs_running import run_page
+from docs_tree import ROOT
 
-pytestmark = pytest.mark.anyio
-
-ANSWER_S_MAX = 60.0
-POLL_S = 0.05
-
-
-async def test_every_example_answers_what_is_shown(server: OwnServer, described: dict[str, Any]) -> None:
-    ran = {"toml": 0, "bash": 0, "graphql": 0}
-    async with server.client() as client:
-        known = {"HOSTNAME": await _hostname(client)}
-        for example in (example for example in examples() if not example.label):
-            ran[example.language] += 1
-            if example.language == "toml":
-                assert tomllib.loads(example.text) == described
-            elif example.language == "bash":
-                assert matches(example.shown, json.loads(await _shell(example.text, server)))
-            else:
-                await _until_shown(client, example, known)
-    assert all(ran.values())
+README: Final = ROOT / "README.md"
+LINES_MAX: Final = 150
+LINK: Final = re.compile(r"\]\(([^)#]+)(?:#([^)]+))?\)")
 
 
-async def test_a_divided_node_answers_what_is_shown(tmp_path: Path, accelerators: Path) -> None:
-    said, asked = (example for example in examples() if example.label == "aliquot.toml")
-    assert (said.language, asked.language) == ("toml", "graphql")
-    config = tmp_path / said.label
-    config.write_text(said.text, encoding="utf-8")
-    options = ("--accelerators", str(accelerators))
-    async with (
-        OwnServer(*options, environment={"ALIQUOT_CONFIG": str(config)}) as server,
-        server.client() as client,
-    ):
-        await _until_shown(client, asked, {})
+@pytest.mark.anyio
+async def test_every_example_answers_what_is_shown(two_gpus: OwnServer, tmp_path: Path) -> None:
+    ran = await run_page(README, server=two_gpus, folder=tmp_path)
+    assert ran == {"bash": 2, "python": 1, "graphql": 2}
 
 
-def test_the_scenario_passes(tmp_path: Path) -> None:
-    (scenario,) = (example for example in examples() if example.language == "yaml")
-    file = tmp_path / scenario.label
-    file.write_text(scenario.text, encoding="utf-8")
-    assert f"aliquot policy test {scenario.label}" in README.read_text(encoding="utf-8")
-    command = [sys.executable, "-m", "aliquot", "policy", "test", str(file), "--json"]
-    played = subprocess.run(command, check=True, capture_output=True, text=True, timeout=ANSWER_S_MAX)
-    assert [outcome["differences"] for outcome in json.loads(played.stdout)] == [[]]
+def test_what_is_not_run_stays_in_the_foreground_or_takes_minutes() -> None:
+    found = blocks(README)
+    assert {block.language for block in found} <= RUN | RESULTS | FILES
+    assert [block.why_not for block in found if block.why_not is not None] == [
+        "it takes minutes; tests/e2e runs the same",
+        "it stays in the foreground",
+    ]
+
+
+def test_the_two_commands_come_first() -> None:
+    first = blocks(README)[0]
+    assert [line.partition("#")[0].strip() for line in first.text.splitlines()] == ["scripts/up --once", "scripts/test"]
 
 
 def test_the_commands_exist() -> None:
     text = README.read_text(encoding="utf-8")
-    for script in ("up", "test", "check", "bench"):
+    for script in ("up", "test", "check", "bench", "docs"):
         assert f"scripts/{script}" in text
-        assert (README.parent / "scripts" / script).is_file()
+        assert (ROOT / "scripts" / script).is_file()
+    assert [unknown_words(block.text) for block in blocks(README) if block.language == "bash"] == [[]] * 4
+
+
+def test_it_fits_on_three_screens() -> None:
+    assert len(README.read_text(encoding="utf-8").splitlines()) <= LINES_MAX
+
+
+def test_its_links_lead_somewhere() -> None:
+    broken = []
+    for path, anchor in LINK.findall(README.read_text(encoding="utf-8")):
+        target = ROOT / path
+        if not target.is_file() or (anchor and anchor not in _anchors(target)):
+            broken.append(f"{path}#{anchor}")
+    assert broken == []
 
 
 @pytest.mark.parametrize(
@@ -80,61 +71,9 @@ def test_the_commands_exist() -> None:
     ],
 )
 def test_shown_and_real_are_compared(shown: Any, real: Any, expected: bool) -> None:
-    assert matches(shown, real) is expected
+    assert matches_json(shown, real) is expected
 
 
-async def _until_shown(client: Client, example: Example, known: dict[str, str]) -> None:
-    """Ask until the answer is the one that is shown: what was submitted before takes its time."""
-    assert example.shown is not None, f"no result is shown for {example.text}"
-    answers: list[Any] = []
-    try:
-        async with asyncio.timeout(ANSWER_S_MAX), aclosing(_answers(client, example, known)) as source:
-            async for answer in source:
-                answers.append(answer)
-                if matches(example.shown, answer):
-                    _learn(answer, known)
-                    return
-    except TimeoutError:
-        pass
-    pytest.fail(f"{example.text}\nshown: {json.dumps(example.shown)}\nreal:  {json.dumps(answers[-1:])}")
-
-
-async def _answers(client: Client, example: Example, known: dict[str, str]) -> AsyncGenerator[Any, None]:
-    variables = {name: _filled(value, known) for name, value in example.variables.items()}
-    kind = example.text.split(maxsplit=1)[0]
-    if kind == "subscription":
-        async with aclosing(client.subscribe(example.text, variables)) as items:
-            async for item in items:
-                yield item
-    while kind != "subscription":
-        yield await client.execute(example.text, variables)
-        if kind == "mutation":
-            return
-        await asyncio.sleep(POLL_S)
-
-
-def _filled(value: str, known: dict[str, str]) -> str:
-    """`ses_...` is the session that was shown last."""
-    return known["session"] if value == "ses_..." else value.replace("HOSTNAME", known["HOSTNAME"])
-
-
-def _learn(answer: Any, known: dict[str, str]) -> None:
-    created = answer.get("create_session", {}).get("session")
-    if created:
-        known["session"] = created["id"]
-
-
-async def _shell(text: str, server: OwnServer) -> bytes:
-    command = text.replace("127.0.0.1:8090", f"127.0.0.1:{server.port}")
-    command = command.replace("~/.local/share/aliquot", str(server.data_folder))
-    process = await asyncio.create_subprocess_exec(
-        "bash", "-euo", "pipefail", "-c", command.replace("curl ", "curl -sS ", 1), stdout=asyncio.subprocess.PIPE
-    )
-    output, _ = await process.communicate()
-    assert process.returncode == 0
-    return output
-
-
-async def _hostname(client: Client) -> str:
-    (edge,) = (await client.execute("{ agents { edges { node { hostname } } } }"))["agents"]["edges"]
-    return str(edge["node"]["hostname"])
+def _anchors(page: Path) -> set[str]:
+    heads = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", head.lower()).replace(" ", "-") for head in heads}

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from machine_lacks import check_npm_registry
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -19,6 +21,8 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
     done = subprocess.run(
         [ROOT / "scripts" / "release", "--no-audit", folder], capture_output=True, text=True, timeout=600
     )
+    if done.returncode != 0:
+        check_npm_registry(done.stderr)
     assert done.returncode == 0, done.stderr
     assert "its server and dashboard answered" in done.stderr
     return folder

@@ -68,7 +68,7 @@ def test_the_holder_is_named_where_the_devices_are_shown(http: httpx.Client, job
 
 
 def test_what_is_not_free_is_refused_with_who_has_it_and_until_when(http: httpx.Client, job: str) -> None:
-    first = http.post("/cluster/gpu-allocate", json={"job_id": job, "gpu_count": 16, "lease": 600})
+    first = http.post("/cluster/gpu-allocate", json={"job_id": job, "gpu_count": 16, "lease": "10m"})
     assert first.status_code == 200, first.text
     refused = http.post("/cluster/gpu-allocate", json={"job_id": f"{job} too", "gpu_count": 1})
     assert (refused.status_code, refused.headers["content-type"]) == (409, PROBLEM)

@@ -10,16 +10,16 @@ import pytest
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from aliquot.api import body_limit
-from aliquot.api.body_patience import body_too_slow
+from aliquot.api import middleware
 from aliquot.api.limits import Limits
-from aliquot.api.request_ids import REQUEST_ID
-from aliquot.service.outside_leases import WAITED_US_MAX
-from aliquot_schema.account_views import NewApiKey, NewUser
+from aliquot.api.middleware import body_too_slow
+from aliquot.api.request_errors import REQUEST_ID
+from aliquot.service.lifecycle.external_leases import WAITED_US_MAX
+from aliquot_schema.identity.accounts import KeyScope, Role
 from aliquot_schema.ids import UserId
 from aliquot_schema.requests import Caller
-from aliquot_schema.roles import KeyScope, Role
 from aliquot_schema.states import SessionState
+from aliquot_schema.views.accounts import NewApiKey, NewUser
 from oidc_stand import Stand, stand
 
 pytestmark = pytest.mark.anyio
@@ -127,7 +127,7 @@ async def test_bodies_that_are_too_large_are_problems_whether_their_size_was_sai
 async def test_who_reads_only_after_sending_all_hears_why_the_body_was_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(body_limit, "_LINGER_S", 60.0)  # however slow the machine is
+    monkeypatch.setattr(middleware, "_LINGER_S", 60.0)  # however slow the machine is
     head = "POST /queue/submit HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer the-servers-own-token\r\n"
     async with stand(ISSUER, limits=Limits(body_bytes=5000)) as on:
         reader, writer = await asyncio.open_connection("127.0.0.1", httpx.URL(on.url).port)
@@ -136,7 +136,7 @@ async def test_who_reads_only_after_sending_all_hears_why_the_body_was_refused(
             writer.write(b" " * 100_000)
             await writer.drain()
         assert (await reader.readline()).startswith(b"HTTP/1.1 413 ")
-        assert b"A body has at most 5000 bytes." in await reader.read()
+        assert b"A body may have at most 5000 bytes." in await reader.read()
         writer.close()
         await writer.wait_closed()
 

@@ -36,5 +36,5 @@ def test_tokens_hold_as_settings_say_and_accounts_that_are_shared_stand_against_
     command = [sys.executable, "-m", "aliquot", "serve", *flags]
     refused = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert refused.returncode == 2
-    assert "team is that of ann and bob" in refused.stderr
+    assert "team is used by ann and bob" in refused.stderr
     assert "aliquot user set" in refused.stderr

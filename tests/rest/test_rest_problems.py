@@ -5,7 +5,7 @@ import json
 import pytest
 
 from aliquot.api.refusals import is_rest
-from aliquot.api.rest.problems import STATUSES, problem, status_of
+from aliquot.api.rest.framework import STATUSES, error_response, status_of
 from aliquot_schema import errors
 from aliquot_schema.graphql.errors import TYPES
 
@@ -24,7 +24,7 @@ def test_the_first_class_that_holds_counts() -> None:
 
 
 def test_a_full_queue_says_when_to_come_back() -> None:
-    answer = problem(errors.QueueFull("full", limit=2, queued=2, retry_after=1.2), request_id="req_1")
+    answer = error_response(errors.QueueFull("full", limit=2, queued=2, retry_after=1.2), request_id="req_1")
     assert (answer.status_code, answer.headers["retry-after"]) == (429, "2")
     body = json.loads(bytes(answer.body))
     assert (body["code"], body["limit"], body["queued"], body["instance"]) == ("queue_full", 2, 2, "req_1")
@@ -32,7 +32,7 @@ def test_a_full_queue_says_when_to_come_back() -> None:
 
 def test_members_of_an_error_never_hide_those_that_all_have() -> None:
     error = errors.StateConflict("it ended", id="ses_1", state="completed")
-    body = json.loads(bytes(problem(error, request_id="req_1").body))
+    body = json.loads(bytes(error_response(error, request_id="req_1").body))
     assert (body["status"], body["state"], body["detail"]) == (409, "completed", "it ended")
 
 

@@ -42,6 +42,22 @@ def test_a_job_is_submitted_listed_moved_and_canceled(http: httpx.Client) -> Non
     assert http.delete("/queue/ses_nobody").status_code == 404
 
 
+@pytest.mark.parametrize(("given", "seconds"), [(90, 90), (1.5, 1.5), ("90", 90), ("2h30", 9000), ("1d12h", 129_600)])
+def test_durations_are_seconds_or_text(given: float | str, seconds: float, http: httpx.Client) -> None:
+    job = submit(http, time_limit=given, estimated_duration=given)
+    assert (job["time_limit"], job["estimated_duration"]) == (seconds, seconds)
+
+
+@pytest.mark.parametrize("field", ["time_limit", "estimated_duration"])
+def test_a_wrong_duration_names_its_field_and_how_they_are_written(field: str, http: httpx.Client) -> None:
+    answer = http.post("/queue/submit", json={"command": "true", field: "soon"})
+    assert answer.status_code == 422
+    words = f"{field}: 'soon' is not a duration; write it like 90s, 15m, 2h30m or 1d12h"
+    assert answer.json()["detail"] == words
+    too_long = http.post("/queue/submit", json={"command": "true", field: "11y"})
+    assert (too_long.status_code, too_long.json()["code"]) == (422, "invalid_request")
+
+
 def test_a_key_makes_sending_again_safe(http: httpx.Client) -> None:
     key = {"idempotency-key": "k1"}
     first, second = (http.post("/queue/submit", json={"command": ["true"]}, headers=key).json() for _ in range(2))
@@ -116,6 +132,13 @@ def test_the_policy_is_shown_and_changed(http: httpx.Client) -> None:
     assert (changed.json()["half_life"], changed.json()["version"]) == (3600.0, shown["version"] + 1)
     late = http.put("/orchestrator/policies", json={"policy_config": {"version": shown["version"], "order": "sjf"}})
     assert (late.status_code, late.json()["code"]) == (409, "version_conflict")
+    config = {"half_life": "7d", "weights": {"age_unit": "1d12"}, "preemption": {"grace": 30}}
+    words = http.put("/orchestrator/policies", json={"policy_config": config}).json()
+    seen = (words["half_life"], words["weights"]["age_unit"], words["preemption"]["grace"])
+    assert seen == (604_800, 129_600, 30)
+    wrong = http.put("/orchestrator/policies", json={"policy_config": {"weights": {"age_unit": "soon"}}})
+    assert wrong.status_code == 422
+    assert "weights.age_unit: 'soon' is not a duration; write it like" in wrong.json()["detail"]
     unknown = http.put("/orchestrator/policies", json={"policy_config": {"weights": {"agee": 1}}})
     assert unknown.status_code == 422
     assert "agee" in unknown.json()["detail"]

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aliquot_schema.ids import KernelId, SessionId, kernel_id, kernel_parts
-from aliquot_schema.natural_order import natural_key
+from aliquot_schema.ids import KernelId, SessionId, kernel_id, kernel_parts, natural_key
 
 TEXT = st.text(alphabet="ab019./-", max_size=12)
 

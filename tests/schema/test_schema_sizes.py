@@ -1,11 +1,21 @@
-"""Binary sizes."""
+"""Binary sizes, and durations."""
+
+import json
+from pathlib import Path
+from typing import Final
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aliquot_schema.errors import InvalidAmount
-from aliquot_schema.sizes import format_size, parse_size
+from aliquot_schema.errors import InvalidAmount, InvalidRequest
+from aliquot_schema.resources.units import duration_seconds, format_duration, format_size, parse_duration, parse_size
+
+DURATIONS: Final = json.loads(
+    (Path(__file__).parents[2] / "server/dashboard/tests/durations.json").read_text(encoding="utf-8")
+)
+"""Shared with the dashboard, which is built from its own folder alone."""
+"""Texts with their seconds, null where they are refused. The dashboard's tests read the same table."""
 
 
 @pytest.mark.parametrize(
@@ -70,3 +80,44 @@ def test_a_size_is_written_so_that_it_comes_back(size: int) -> None:
 @pytest.mark.parametrize(("size", "text"), [(2 * 1024**3, "2g"), (1536, "1536"), (3 * 1024**2, "3m"), (0, "0")])
 def test_sizes_are_written_with_the_largest_suffix_that_loses_nothing(size: int, text: str) -> None:
     assert format_size(size) == text
+
+
+@pytest.mark.parametrize(("text", "seconds"), [(case["text"], case["seconds"]) for case in DURATIONS])
+def test_durations(text: str, seconds: float | None) -> None:
+    if seconds is not None:
+        assert parse_duration(text) == seconds
+        return
+    with pytest.raises(InvalidRequest, match="is not a duration; write it like 90s, 15m, 2h30m or 1d12h") as refusal:
+        parse_duration(text, field="time_limit")
+    assert refusal.value.field == "time_limit"
+    assert refusal.value.message.startswith("time_limit: ")
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"), [(None, None), (90, 90), (0.0004, 0.0004), (-1, -1), ("90", 90), ("2h30", 9000)]
+)
+def test_a_number_is_seconds_and_text_is_read(value: float | str | None, seconds: float | None) -> None:
+    assert duration_seconds(value, field="time_limit") == seconds
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "0 s"),
+        (0.25, "0.25 s"),
+        (1.5, "1.5 s"),
+        (90, "1 min 30 s"),
+        (9000, "2 h 30 min"),
+        (3600, "1 h"),
+        (129_600, "1 d 12 h"),
+        (604_800, "7 d"),
+        (86_400 + 3600 + 60 + 1, "1 d 1 h 1 min 1 s"),
+    ],
+)
+def test_durations_are_written_in_full(seconds: float, text: str) -> None:
+    assert format_duration(seconds) == text
+
+
+@given(st.integers(0, 10**10))
+def test_what_is_written_is_read_again(milliseconds: int) -> None:
+    assert parse_duration(format_duration(milliseconds / 1000)) == pytest.approx(milliseconds / 1000, abs=0.0005)

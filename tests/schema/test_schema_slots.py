@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from aliquot_schema.errors import InvalidAmount, NotMultipleOfQuantum
 from aliquot_schema.ids import SlotName
-from aliquot_schema.slots import (
+from aliquot_schema.resources.slots import (
     AMOUNT_MAX,
     SLOT_NAME,
     UNLIMITED,

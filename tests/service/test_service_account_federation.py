@@ -7,15 +7,14 @@ from typing import Any
 import pytest
 
 from aliquot.errors import ConfigurationError
+from aliquot.service.accounts.api_keys import Accounts
 from aliquot.service.accounts.federation import Federation, Identity
-from aliquot.service.accounts.keys import Accounts
 from aliquot.service.accounts.trust import Trust, check_apart
-from aliquot_schema.account_views import NewUser, UserChanges
-from aliquot_schema.accounts import User
 from aliquot_schema.errors import InvalidRequest, Unauthenticated
+from aliquot_schema.identity.accounts import Role, User
 from aliquot_schema.ids import UserId
 from aliquot_schema.requests import Caller
-from aliquot_schema.roles import Role
+from aliquot_schema.views.accounts import NewUser, UserChanges
 from api_service import accounts_of
 from leader_servers import OneServer, servers_on
 from service_bench import agent
@@ -65,7 +64,7 @@ async def test_who_was_made_by_an_admin_is_known_by_his_name_once_and_by_who_he_
         await accounts.create_user(ROOT, NewUser(name="ann", role=Role.OPERATOR))
         assert await federation.user_of(told(on)) == "ann"
         assert on.state.people.users[UserId("ann")].role is Role.OPERATOR
-        with pytest.raises(Unauthenticated, match="somebody else"):
+        with pytest.raises(Unauthenticated, match="belongs to another identity"):
             await federation.user_of(told(on, subject="https://id#2"))
         assert await federation.user_of(told(on, name="renamed")) == "ann"
 
@@ -125,7 +124,11 @@ async def test_nobody_new_comes_under_a_name_that_people_take_for_anothers() -> 
     async with stage([]) as on:
         federation, accounts = federation_of(on)
         await federation.user_of(told(on))
-        for name, words in (("Ann", "there is ann already"), ("Root", "there is root already"), ("root", "server's")):
+        for name, words in (
+            ("Ann", r"ann \(an existing user\) and Ann differ only in case"),
+            ("Root", r"root \(an existing user\) and Root differ only in case"),
+            ("root", "server's"),
+        ):
             with pytest.raises(Unauthenticated, match=words):
                 await federation.user_of(told(on, name=name, subject="https://id#2"))
         await accounts.create_user(ROOT, NewUser(name="ANN", role=Role.VIEWER))
@@ -169,7 +172,7 @@ async def test_rules_of_accounts_hold_for_them_too() -> None:
         bob = told(on, name="bob", subject="https://id#2", unix_name="bob1")
         assert await apart.user_of(bob) == "bob"
         assert on.state.people.users[UserId("bob")].account == "bob1"
-        with pytest.raises(Unauthenticated, match="not be kept apart"):
+        with pytest.raises(Unauthenticated, match="would not be isolated"):
             await apart.user_of(replace(bob, name="eve", subject="https://id#3"))
         with pytest.raises(Unauthenticated, match="root"):
             await apart.user_of(replace(bob, name="eve", subject="https://id#3", unix_name="root"))
@@ -225,7 +228,7 @@ def test_a_server_that_no_longer_shares_accounts_says_who_still_does_and_what_to
     ann, bob = (User(id=UserId(name), role=Role.USER, unix_name="team") for name in ("ann", "bob"))
     check_apart(Trust.SHARED, [ann, bob])
     check_apart(Trust.SEPARATE, [ann, replace(bob, disabled=True), replace(ann, id=UserId("cat"), unix_name=None)])
-    with pytest.raises(ConfigurationError, match=r"team is that of ann and bob.*--single-trust-domain.*user set"):
+    with pytest.raises(ConfigurationError, match=r"team is used by ann and bob.*--single-trust-domain.*user set"):
         check_apart(Trust.SEPARATE, [bob, ann])
-    with pytest.raises(ConfigurationError, match="nobody is that of ann"):
+    with pytest.raises(ConfigurationError, match="nobody is used by ann"):
         check_apart(Trust.SEPARATE, [replace(ann, unix_name="nobody")])

@@ -5,13 +5,13 @@ import asyncio
 import pytest
 
 from aliquot.api.authentication import TokenAuth
-from aliquot.api.held_open import HeldOpen
+from aliquot.api.connections import HeldOpen
 from aliquot.service.accounts.trust import Trust
-from aliquot_schema.account_views import NewApiKey, NewUser, UserChanges
 from aliquot_schema.errors import Unauthenticated
+from aliquot_schema.identity.accounts import KeyScope, Role
 from aliquot_schema.ids import UserId
 from aliquot_schema.requests import Caller
-from aliquot_schema.roles import KeyScope, Role
+from aliquot_schema.views.accounts import NewApiKey, NewUser, UserChanges
 from leader_servers import OneServer, servers_on
 from service_bench import agent
 

@@ -8,17 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aliquot.service.accounts.buckets import Buckets, Rate
-from aliquot.service.accounts.gate import Gate
+from aliquot.service.accounts.rate_limit import Rate, SubmissionRateLimit, TokenBuckets
 from aliquot.service.accounts.trust import Trust
-from aliquot.service.people import People
-from aliquot_schema.account_views import NewApiKey, NewUser, UserChanges
+from aliquot.service.state.identities import Identities
 from aliquot_schema.errors import Forbidden, InvalidRequest, RateLimited, StateConflict
+from aliquot_schema.identity.access import KERNEL_FIELDS, SESSION_FIELDS
+from aliquot_schema.identity.accounts import KeyScope, Role
 from aliquot_schema.ids import KeyId, ProjectId, UserId
-from aliquot_schema.privacy import KERNEL_FIELDS, SESSION_FIELDS
 from aliquot_schema.requests import Caller, NewSession, PageRequest, SessionFilter
-from aliquot_schema.roles import KeyScope, Role
-from aliquot_schema.views import KernelView, SessionView
+from aliquot_schema.views.accounts import NewApiKey, NewUser, UserChanges
+from aliquot_schema.views.sessions import KernelView, SessionView
 from api_service import accounts_of
 from service_bench import agent
 from service_stage import Stage, stage
@@ -66,9 +65,9 @@ async def test_a_server_that_cannot_switch_accounts_takes_viewers_alone(scene: S
 async def test_two_users_do_not_share_a_unix_account_unless_all_are_trusted(scene: Stage) -> None:
     accounts = accounts_of(scene, trust=Trust.SEPARATE)
     await accounts.create_user(ADMIN, NewUser(name="ann", role=Role.USER, unix_name="ann"))
-    with pytest.raises(InvalidRequest, match="runs as nobody"):
+    with pytest.raises(InvalidRequest, match="run as nobody"):
         await accounts.create_user(ADMIN, NewUser(name="bob", role=Role.USER, unix_name="nobody"))
-    with pytest.raises(InvalidRequest, match="that of ann"):
+    with pytest.raises(InvalidRequest, match="is used by ann"):
         await accounts.create_user(ADMIN, NewUser(name="bob", role=Role.USER, unix_name="ann"))
     await accounts_of(scene, trust=Trust.SHARED).create_user(
         ADMIN, NewUser(name="bob", role=Role.USER, unix_name="ann")
@@ -97,14 +96,14 @@ async def test_changes_are_events_and_the_digest_is_not_the_secret(scene: Stage)
 
 
 async def test_whose_jobs_would_run_as_others_do_may_not_submit(scene: Stage) -> None:
-    people = People()
+    people = Identities()
     accounts = accounts_of(scene, trust=Trust.SEPARATE)
     await accounts.create_user(ADMIN, NewUser(name="ann", role=Role.USER, unix_name="ann"))
     await accounts.create_user(ADMIN, NewUser(name="bob", role=Role.USER))
     people = scene.state.people
 
-    def gate(trust: Trust) -> Gate:
-        return Gate(people, trust=trust, rate=None, monotonic=lambda: 0.0)
+    def gate(trust: Trust) -> SubmissionRateLimit:
+        return SubmissionRateLimit(people, trust=trust, rate=None, monotonic=lambda: 0.0)
 
     scene.sessions.gate = gate(Trust.SEPARATE)
     await submit(scene, ANN)
@@ -130,7 +129,9 @@ async def test_an_order_names_the_unix_account_of_the_owner(scene: Stage) -> Non
 
 async def test_somebody_too_fast_is_told_when_to_come_again(scene: Stage) -> None:
     now = 0.0
-    scene.sessions.gate = Gate(People(), trust=Trust.SHARED, rate=Rate(per_minute=3), monotonic=lambda: now)
+    scene.sessions.gate = SubmissionRateLimit(
+        Identities(), trust=Trust.SHARED, rate=Rate(per_minute=3), monotonic=lambda: now
+    )
     for _ in range(3):
         await submit(scene, ANN)
     with pytest.raises(RateLimited) as refused:
@@ -146,7 +147,7 @@ async def test_somebody_too_fast_is_told_when_to_come_again(scene: Stage) -> Non
 @given(st.lists(st.tuples(st.floats(0, 90), st.integers(1, 12)), max_size=60))
 def test_nobody_takes_more_than_the_rate_and_one_burst(steps: list[tuple[float, int]]) -> None:
     now, taken = 0.0, 0
-    buckets = Buckets(Rate(per_minute=10), monotonic=lambda: now)
+    buckets = TokenBuckets(Rate(per_minute=10), monotonic=lambda: now)
     for passes, amount in steps:
         now += passes
         wait_s = buckets.take("ann", amount)

@@ -4,18 +4,18 @@ from dataclasses import replace
 
 import pytest
 
-from aliquot.service.administration import Administration
-from aliquot.service.reaper.examination import Look
-from aliquot_schema.admin_views import NewQuota
+from aliquot.service.admin.admin import Administration
+from aliquot.service.agents.doctor import InspectionResult
+from aliquot_schema.cluster.launching import AgentSilent
 from aliquot_schema.errors import Forbidden, InvalidRequest, NotFound, StateConflict, UnknownSlot
 from aliquot_schema.ids import AgentId, LeaseId, SessionId
-from aliquot_schema.launching import AgentSilent
-from aliquot_schema.leases import EndEvidence
 from aliquot_schema.policies import Pool
 from aliquot_schema.quotas import QuotaScope
 from aliquot_schema.requests import Role
+from aliquot_schema.resources.leases import EndEvidence
 from aliquot_schema.sessions import PreemptionCause
 from aliquot_schema.states import AgentState, SessionState
+from aliquot_schema.views.admin import NewQuota
 from service_bench import agent
 from service_stage import CALLER, Stage, stage
 
@@ -115,10 +115,10 @@ async def test_a_lost_agent_is_released_on_an_operators_word() -> None:
 
 
 class AsksNobody:
-    async def look_around(self) -> Look:
-        return Look(asked=(), differences=())
+    async def inspect_all(self) -> InspectionResult:
+        return InspectionResult(asked=(), differences=())
 
-    async def look_at(self, agent_id: AgentId) -> None:
+    async def inspect(self, agent_id: AgentId) -> None:
         raise AssertionError(f"{agent_id} is not to be asked by itself")
 
 
@@ -167,7 +167,7 @@ async def test_only_operators_may() -> None:
 async def test_a_pool_is_named_by_the_policy_and_stays_while_it_is_used() -> None:
     async with stage([agent("a", devices=2)]) as on:
         admin = office(on)
-        with pytest.raises(InvalidRequest, match="there are default"):
+        with pytest.raises(InvalidRequest, match="pools: default"):
             await admin.assign_agent_pool(CALLER, "a", "big")
         await admin.update_policy(CALLER, {"pools": POOLS}, None)
         await admin.assign_agent_pool(CALLER, "a", "big")

@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from aliquot_schema.devices import Device, DeviceHealth
+from aliquot_schema.cluster.launching import AgentSilent, KernelPhase, KernelReport
 from aliquot_schema.errors import ImpossibleRequest, UnknownSlot
 from aliquot_schema.ids import AgentId, KernelId, LeaseId, SessionId, SlotName
-from aliquot_schema.launching import AgentSilent, KernelPhase, KernelReport
-from aliquot_schema.leases import EndEvidence
 from aliquot_schema.reasons import Reason
+from aliquot_schema.resources.devices import Device, DeviceHealth
+from aliquot_schema.resources.leases import EndEvidence
 from aliquot_schema.states import AgentState, KernelState, SessionState
-from aliquot_schema.views import AgentView
+from aliquot_schema.views.sessions import AgentView
 from service_bench import agent, gpus
 from service_fakes import FakeAgent
-from service_stage import CALLER, Stage, stage
+from service_stage import CALLER, GRACE_MS, Stage, granting_only, stage
 
 pytestmark = pytest.mark.anyio
 
@@ -106,7 +106,6 @@ async def test_a_good_bye_that_meets_a_pass_leaves_nothing_half_done() -> None:
         await asyncio.gather(on.allocator.run_once(), on.settle())
         on.check()
         assert on.state.agents[A].state in (AgentState.LEFT, AgentState.LOST)
-        await on.launcher.send()
         on.executor.comes_back(A)
         await on.settle()
         await on.advance()
@@ -161,18 +160,18 @@ async def test_an_agent_of_the_same_boot_that_lost_sight_of_a_kernel_does_not_fr
         assert on.state.kernels[rank(first)].state is K.RUNNING
 
 
-async def test_grants_that_were_not_sent_are_sent_when_the_agent_joins_even_if_it_knows_the_kernel() -> None:
+async def test_grants_that_an_earlier_version_did_not_send_are_sent_when_the_agent_joins() -> None:
+    """Earlier versions granted and launched in two transactions: a crash between them left sessions `scheduled`."""
     async with stage([agent("a", devices=1)]) as on:
         first = await on.submit()
-        await on.allocator.run_once()
-        on.launcher.waiting = ()
+        with granting_only():
+            await on.allocator.run_once()
+        assert on.session(first).state is S.SCHEDULED
         known = KernelReport(kernel_id=rank(first), phase=KernelPhase.STARTED, at_us=1)
         inventory = on.executor.agents[A].inventory()
         on.executor.comes_back(A)
         (joined,) = on.executor.take_messages()
         await on.hear(replace(joined, inventory=replace(inventory, kernels=(known,))))
-        assert on.launcher.waiting == (first,)
-        await on.launcher.send()
         await on.settle()
         assert on.session(first).state is S.RUNNING
 
@@ -195,6 +194,19 @@ async def test_a_gang_of_which_one_rank_failed_meanwhile_is_not_started_any_furt
         assert {on.state.kernels[rank(gang, number)].state for number in (1, 2)} == {K.STOPPING}
 
 
+async def test_orders_carry_the_configured_grace_also_when_they_are_sent_again() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        on.executor.start_by_itself = False
+        kernel = rank(await on.submit(time_limit=60))
+        await on.advance()
+        fake = on.executor.agents[A]
+        assert fake.orders[kernel].grace_ms == GRACE_MS
+        fake.orders.clear()
+        on.executor.comes_back(A)
+        await on.settle()
+        assert fake.orders[kernel].grace_ms == GRACE_MS
+
+
 async def test_kernels_that_nobody_has_a_lease_for_are_stopped() -> None:
     async with stage([agent("a", devices=1)]) as on:
         on.executor.agents[A].running.add(KernelId("ses_old.1.0"))
@@ -203,14 +215,14 @@ async def test_kernels_that_nobody_has_a_lease_for_are_stopped() -> None:
         assert on.executor.agents[A].stopped == ["ses_old.1.0"]
 
 
-async def test_a_device_that_disappears_while_it_is_held_is_kept_as_gone_until_it_is_free() -> None:
+async def test_a_device_that_disappears_while_it_is_held_is_kept_as_leaving_until_it_is_free() -> None:
     async with stage([agent("a", devices=2)]) as on:
         first = await running(on)
         on.executor.changes(A, gpus(1))
         await on.settle()
         assert [(d.id, d.health) for d in shown(on).devices] == [
             ("a-gpu-0", DeviceHealth.HEALTHY),
-            ("a-gpu-1", DeviceHealth.GONE),
+            ("a-gpu-1", DeviceHealth.LEAVING),
         ]
         assert shown(on).gpu_alloc_map == '{"a-gpu-0": "0.00", "a-gpu-1": "1.00"}'
         with pytest.raises(ImpossibleRequest):

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import store_records as make
-from aliquot.core.predict import Predictor
-from aliquot.service.rows import QueueRows
-from aliquot.service.state import State
+from aliquot.core.prediction import Predictor
+from aliquot.service.state.rows import QueueRows
+from aliquot.service.state.state import State
 from aliquot_schema.events import Record
-from aliquot_schema.leases import EndEvidence
+from aliquot_schema.resources.leases import EndEvidence
 from aliquot_schema.states import KernelState, SessionState
 from service_events import event_of
 

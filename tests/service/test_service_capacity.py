@@ -2,8 +2,8 @@
 
 import pytest
 
+from aliquot_schema.cluster.launching import AgentSilent
 from aliquot_schema.ids import AgentId
-from aliquot_schema.launching import AgentSilent
 from service_bench import agent as fake_agent
 from service_stage import CALLER, Stage, stage
 

@@ -6,12 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from aliquot.service.command_checks.checks import CommandChecks
-from aliquot.service.command_checks.rules import CommandRules
+from aliquot.service.sessions.command_checks import CommandChecks, CommandRules
 from aliquot_schema.errors import AliquotError, InvalidRequest, Unavailable
 from aliquot_schema.ids import SessionId, UserId
+from aliquot_schema.resources.slots import ResourceSlot
 from aliquot_schema.sessions import Session, SessionSpec
-from aliquot_schema.slots import ResourceSlot
 
 pytestmark = pytest.mark.anyio
 
@@ -32,7 +31,7 @@ async def test_patterns() -> None:
     rules = CommandRules(allow=("^python", "^sh"), deny=("curl",))
     checks = CommandChecks(rules)
     await checks.check(session("python", "train.py"))
-    with pytest.raises(InvalidRequest, match="none of the patterns"):
+    with pytest.raises(InvalidRequest, match="none of the allowed command patterns"):
         await checks.check(session("perl", "-e", "1"))
     with pytest.raises(InvalidRequest, match="must not match curl") as refused:
         await checks.check(session("sh", "-c", "curl x"))
@@ -52,24 +51,26 @@ async def test_patterns_of_a_batch_are_matched_at_once_and_the_session_is_named(
     await checks.check(*batch)
     batch[217] = session("curl", "x")
 
-    def told(error: AliquotError, refused: Session) -> AliquotError:
+    def wrap(error: AliquotError, refused: Session) -> AliquotError:
         return InvalidRequest(f"{batch.index(refused)}: {error.message}", field="command")
 
-    with pytest.raises(InvalidRequest, match=r"^217: command: it is not taken here: commands must not match curl$"):
-        await checks.check(*batch, told=told)
+    with pytest.raises(
+        InvalidRequest, match=r"^217: command: not accepted by this server: commands must not match curl$"
+    ):
+        await checks.check(*batch, wrap=wrap)
 
 
 async def test_patterns_that_cannot_be_matched_let_nothing_pass_and_tell_nobody_of_the_server() -> None:
     """As when the process is out of memory."""
     checks = CommandChecks(CommandRules(deny=("(",)))
-    with pytest.raises(Unavailable, match="cannot be matched") as refused:
+    with pytest.raises(Unavailable, match="cannot be applied") as refused:
         await checks.check(session("x"))
     assert "Traceback" not in refused.value.message
 
 
 async def test_a_pattern_that_takes_for_ever_holds_up_nobody(anyio_backend: str) -> None:
     """`re` lets no other thread run; it is stopped while the event loop goes on."""
-    checks = CommandChecks(CommandRules(deny=(r"(\w+\s?)+$",), patience_s=0.3))
+    checks = CommandChecks(CommandRules(deny=(r"(\w+\s?)+$",), timeout_s=0.3))
     with pytest.raises(Unavailable, match="did not answer in time"):
         await checks.check(session("a" * 60 + "!"))
 
@@ -97,7 +98,7 @@ async def test_what_a_program_leaves_running_is_not_waited_for(tmp_path: Path) -
     pid = tmp_path / "pid"
     left = f"setsid sh -c 'echo $$ >{pid}.new; mv {pid}.new {pid}; exec sleep 600' &"
     leaves = script(tmp_path, f"{left}\nwhile [ ! -e {pid} ]; do sleep 0.01; done\nexit 0")
-    checks = CommandChecks(CommandRules(program=leaves, patience_s=60))
+    checks = CommandChecks(CommandRules(program=leaves, timeout_s=60))
     before = len(os.listdir("/proc/self/fd"))
     try:
         await checks.check(session("x"))
@@ -107,7 +108,7 @@ async def test_what_a_program_leaves_running_is_not_waited_for(tmp_path: Path) -
 
 
 async def test_a_program_that_hangs_or_is_not_there_lets_nothing_pass(tmp_path: Path) -> None:
-    hangs = CommandChecks(CommandRules(program=script(tmp_path, "sleep 600"), patience_s=0.2))
+    hangs = CommandChecks(CommandRules(program=script(tmp_path, "sleep 600"), timeout_s=0.2))
     with pytest.raises(Unavailable, match="did not answer in time"):
         await hangs.check(session("x"))
     with pytest.raises(Unavailable, match="cannot be run"):

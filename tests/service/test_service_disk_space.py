@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from aliquot.execution.disk_rules import DiskRules
+from aliquot.execution.settings import DiskRules
+from aliquot_schema.cluster.launching import ReadingsTaken
 from aliquot_schema.ids import AgentId, SessionId
-from aliquot_schema.launching import ReadingsTaken
 from aliquot_schema.states import SessionState
 from service_bench import agent
 from service_stage import CALLER, Stage, stage
@@ -14,7 +14,7 @@ from service_stage import CALLER, Stage, stage
 pytestmark = pytest.mark.anyio
 
 A, B = AgentId("a"), AgentId("b")
-FULL = "the disk of /data has 3m free, and 1g have to stay so"
+FULL = "the disk of /data has 3m free; 1g must stay free"
 
 
 async def told(on: Stage, name: AgentId, shortage: str | None) -> None:
@@ -39,8 +39,8 @@ async def test_nothing_is_launched_while_the_servers_disk_is_nearly_full() -> No
         await on.advance()
         assert on.session(before).state is SessionState.RUNNING
         assert on.session(waiting).state is SessionState.QUEUED
-        assert await message(on, waiting) == f"nothing new is launched: {FULL}"
-        assert on.state.space.shortages() == [f"nothing new is launched: {FULL}"]
+        assert await message(on, waiting) == f"launches are paused: {FULL}"
+        assert on.state.space.shortages() == [f"launches are paused: {FULL}"]
         on.state.space.look = lambda: None
         assert await on.state.space.look_around()
         await on.advance()
@@ -57,7 +57,7 @@ async def test_an_agent_with_a_full_disk_gets_nothing_new() -> None:
         assert sorted(states) == [SessionState.QUEUED, SessionState.RUNNING]
         assert set(on.held()) == {"b-gpu-0"}
         waiting = sessions[states.index(SessionState.QUEUED)]
-        assert f"agent a: nothing new is launched: {FULL}" in await message(on, waiting)
+        assert f"agent a: launches are paused: {FULL}" in await message(on, waiting)
         await told(on, A, None)
         await on.advance()
         assert on.session(waiting).state is SessionState.RUNNING
@@ -77,5 +77,5 @@ def test_the_floor_is_held_against_a_real_file_system(tmp_path: Path) -> None:
     words = DiskRules(bytes_min=2**62).shortage(tmp_path)
     assert words is not None
     assert words.startswith(f"the disk of {tmp_path} has ")
-    assert words.endswith("free, and 4e have to stay so")
+    assert words.endswith("free; 4e must stay free")
     assert DiskRules(bytes_min=2**62).shortage(tmp_path / "missing") is None

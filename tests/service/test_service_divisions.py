@@ -6,16 +6,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aliquot.service.administration import Administration
-from aliquot.service.population import NOBODY, Counted, Population
-from aliquot_schema.admin_views import NewQuota
-from aliquot_schema.division_views import ClusterPoolView, ProjectView
+from aliquot.service.admin.admin import Administration
+from aliquot.service.state.indexes import NO_SESSIONS, Counted, PendingCounts
+from aliquot_schema.cluster.launching import AgentSilent
 from aliquot_schema.ids import AgentId, PoolId, ProjectId, SessionId
-from aliquot_schema.launching import AgentSilent
 from aliquot_schema.policies import Pool
 from aliquot_schema.quotas import QuotaScope
 from aliquot_schema.sessions import Session
 from aliquot_schema.states import ACTIVE, PENDING, SessionState
+from aliquot_schema.views.admin import ClusterPoolView, NewQuota, ProjectView
 from core_records import session
 from service_bench import agent
 from service_stage import CALLER, Stage, stage
@@ -125,7 +124,7 @@ MOVES = st.lists(st.tuples(st.integers(0, 3), st.sampled_from(SessionState), st.
 @settings(deadline=None)
 @given(MOVES)
 def test_counts_are_those_of_the_sessions_after_any_moves(moves: list[tuple[int, SessionState, str]]) -> None:
-    population, there = Population(), dict[int, Session]()
+    population, there = PendingCounts(), dict[int, Session]()
     for number, state, project in moves:
         before = there.get(number)
         now = session(state, id=SessionId(f"ses_{number}"), project=ProjectId(project))
@@ -134,7 +133,7 @@ def test_counts_are_those_of_the_sessions_after_any_moves(moves: list[tuple[int,
     for name in ("p", "q"):
         of = [one.state for one in there.values() if one.project == name]
         expected = Counted(sum(state in PENDING for state in of), sum(state in ACTIVE for state in of))
-        assert population.of_projects().get(ProjectId(name), NOBODY) == expected
+        assert population.of_projects().get(ProjectId(name), NO_SESSIONS) == expected
     alive = [one for one in there.values() if not one.is_ended]
     assert population.owners() == {(one.project, one.owner) for one in alive}
     assert sum(sum(counted) for counted in population.of_pools().values()) == len(alive)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from aliquot.service.registration import elsewhere
+from aliquot.service.lifecycle.agent_registration import elsewhere
 from aliquot_schema.ids import AgentId, NodeId
 from service_bench import agent as fake_agent
 from service_stage import Stage, stage

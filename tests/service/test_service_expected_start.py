@@ -4,8 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from aliquot.service.policies import Policies
-from aliquot_schema.views import SessionView
+from aliquot.service.admin.policy import Policies
+from aliquot_schema.views.sessions import SessionView
 from service_bench import agent
 from service_stage import CALLER, Stage, stage
 

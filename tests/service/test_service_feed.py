@@ -10,11 +10,10 @@ from sqlalchemy import Connection, delete
 
 import service_bench
 from aliquot.clock import RandomIds, SystemClock
-from aliquot.service.feed import Feed
-from aliquot.service.journal import Journal
 from aliquot.service.ports import StoreUnavailable
-from aliquot.service.state import State
-from aliquot.store.opening import open_store
+from aliquot.service.state.journal import Feed, Journal
+from aliquot.service.state.state import State
+from aliquot.store.open import open_store
 from aliquot.store.tables import EVENTS
 from aliquot_schema.errors import InvalidRequest
 from aliquot_schema.events import Event
@@ -144,7 +143,7 @@ async def test_a_number_that_is_not_there_yet_is_refused(after: int) -> None:
 async def test_who_asks_for_what_was_archived_is_told_where_the_log_begins(written: Written) -> None:
     await written.write(10)
     await written.store.write(remove_until_four)
-    with pytest.raises(InvalidRequest, match="the events from 3 to 4 were removed as too old; begin after 4, or"):
+    with pytest.raises(InvalidRequest, match="after: events 3 to 4 were removed as too old; begin after 4, or"):
         await take(written.feed.follow(2), 1)
     assert await take(written.feed.follow(4), 6) == [5, 6, 7, 8, 9, 10]
 
@@ -155,7 +154,7 @@ async def test_a_server_that_missed_what_was_archived_has_to_be_started_again(wr
         store=written.store, state=State(), feed=Feed(written.store, revision=0), clock=SystemClock(), epoch=1
     )
     await written.store.write(remove_until_four)
-    with pytest.raises(StoreUnavailable, match=r"has seen event 0, and those up to 4 .* start it again"):
+    with pytest.raises(StoreUnavailable, match=r"is at event 0, and the events up to 4 .* restart it"):
         await late.catch_up()
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from aliquot.service.leadership.patience import PATIENCE_S, Patience
+from aliquot.service.leadership.election import PATIENCE_S, LockTimeout
 from aliquot_schema.errors import Unavailable
 from service_stage import StepClock
 
@@ -11,7 +11,7 @@ THEY = "http://they:8090"
 
 def test_it_ends_when_somebody_has_had_the_seat_all_the_while() -> None:
     clock = StepClock()
-    patience = Patience(clock=clock)
+    patience = LockTimeout(clock=clock)
     patience.check(THEY)
     clock.passes(PATIENCE_S - 1)
     patience.check(THEY)
@@ -22,7 +22,7 @@ def test_it_ends_when_somebody_has_had_the_seat_all_the_while() -> None:
 
 def test_it_begins_anew_when_the_seat_was_free() -> None:
     clock = StepClock()
-    patience = Patience(clock=clock)
+    patience = LockTimeout(clock=clock)
     patience.check(THEY)
     clock.passes(PATIENCE_S - 1)
     patience.check(None)
@@ -33,7 +33,7 @@ def test_it_begins_anew_when_the_seat_was_free() -> None:
 
 def test_a_leader_that_does_not_say_where_it_is_counts_too() -> None:
     clock = StepClock()
-    patience = Patience(clock=clock)
+    patience = LockTimeout(clock=clock)
     patience.check("")
     clock.passes(PATIENCE_S + 1)
     with pytest.raises(Unavailable, match="another server leads"):

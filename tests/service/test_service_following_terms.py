@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from aliquot.service.draft import Draft
-from aliquot.service.leadership.standing import ServerRole
+from aliquot.service.leadership.ports import ServerRole
 from aliquot.service.ports import NotLeader
+from aliquot.service.state.unit_of_work import UnitOfWork
 from aliquot_schema.events import Event
 from aliquot_schema.ids import AgentId, KernelId
 from aliquot_schema.states import AgentState, SessionState
@@ -125,7 +125,7 @@ async def test_without_a_database_nobody_leads_and_everything_goes_on_by_itself_
         await two.until(lambda: session_id in two.cases.state.sessions)
 
 
-def _drain(draft: Draft) -> None:
+def _drain(draft: UnitOfWork) -> None:
     agent_a = draft.agent(AgentId("a"))
     assert agent_a is not None
     draft.put(replace(agent_a, draining=True), "draining")

@@ -2,9 +2,9 @@
 
 import pytest
 
+from aliquot_schema.cluster.launching import AgentJoined, KernelPhase, KernelReport
 from aliquot_schema.ids import KernelId
-from aliquot_schema.launching import AgentJoined, KernelPhase, KernelReport
-from aliquot_schema.leases import EndEvidence
+from aliquot_schema.resources.leases import EndEvidence
 from service_bench import agent as fake_agent
 from service_stage import stage
 

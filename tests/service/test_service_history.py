@@ -9,21 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import service_stage
-from aliquot.service.history.asked import grid_of, span_of, usage_grid_of
-from aliquot.service.history.cluster_sums import ClusterSums
-from aliquot.service.history.course import course_of, while_held
 from aliquot.service.history.grids import STEPS_S, Curves, Grid, covering, fitting
-from aliquot.service.history.held import Held
-from aliquot.service.history.projection import points
-from aliquot.service.history.queue_sampling import QueueSampling
-from aliquot.service.history.samples import QueueSample
-from aliquot.service.history.tap import Tap
-from aliquot.service.history.usage import NAMED_MAX, UsageSums
-from aliquot.service.projection_terms import moment
-from aliquot_schema.devices import DeviceReading
+from aliquot.service.history.history import grid_of, held_span, span_of, usage_grid_of, while_held
+from aliquot.service.history.measures import QueueSample
+from aliquot.service.history.ports import Held
+from aliquot.service.history.sampling import DeviceSampler, QueueSampling
+from aliquot.service.history.series_views import points
+from aliquot.service.history.usage import NAMED_MAX, ClusterSums, UsageSums
+from aliquot.service.views.terms import moment
+from aliquot_schema.cluster.launching import ReadingsTaken
 from aliquot_schema.errors import InvalidRequest
 from aliquot_schema.ids import AgentId, DeviceId, ProjectId, SlotName, UserId, kernel_id
-from aliquot_schema.launching import ReadingsTaken
+from aliquot_schema.resources.devices import DeviceReading
 from history_places import HOUR, SECOND, T0, roster, sample
 from service_bench import agent, gpus
 
@@ -49,7 +46,7 @@ def summed(
 ) -> dict[str | None, tuple[list[float], list[float | None]]]:
     sums = UsageSums(GRID, key=lambda one: one.owner, share=lambda one: one.amount / 1000)
     sums.add(some)
-    sums.weigh("a", fine=covering(T0, GRID.end_us, step_s=1800), loads=loads or {})
+    sums.add_load("a", fine=covering(T0, GRID.end_us, step_s=1800), loads=loads or {})
     return {one.name: (list(one.gpu_hours), list(one.utilization)) for one in sums.series()}
 
 
@@ -110,7 +107,7 @@ def test_a_session_sees_its_devices_while_it_held_them() -> None:
     numbers = np.ones((5, 4))
     found = while_held({"d": Curves(mean=numbers, maximum=numbers)}, mine, grid=GRID)
     assert points(found["d"].mean[0]) == (None, 1.0, None, 1.0)
-    assert course_of(mine, now_us=0) == (T0 + HOUR, T0 + 4 * HOUR)
+    assert held_span(mine, now_us=0) == (T0 + HOUR, T0 + 4 * HOUR)
 
 
 def test_gpus_that_several_agents_see_count_once_and_the_silent_not() -> None:
@@ -128,7 +125,7 @@ def test_gpus_that_several_agents_see_count_once_and_the_silent_not() -> None:
 @pytest.mark.anyio
 async def test_a_reading_comes_with_what_is_held() -> None:
     async with service_stage.stage([agent("a", devices=2)]) as stage:
-        tap, readings = Tap(stage.state), (DeviceReading(device_id=gpus(1)[0].id, utilization_pct=40.0),)
+        tap, readings = DeviceSampler(stage.state), (DeviceReading(device_id=gpus(1)[0].id, utilization_pct=40.0),)
         told = ReadingsTaken(agent_id=AgentId("a"), at_us=5, readings=readings)
         await stage.submit(slots=[("cuda.shares", "0.25")])
         await stage.advance()
@@ -145,7 +142,7 @@ async def test_the_queue_is_told_of_what_goes_through_it() -> None:
     async with service_stage.stage([agent("a", devices=1)]) as stage:
         taken: list[QueueSample] = []
         sampling = QueueSampling(stage.state, take=taken.append)
-        stage.journal.listeners.append(sampling.hear)
+        stage.journal.listeners.append(sampling.on_event)
         first, second = await stage.submit(), await stage.submit()
         stage.clock.passes(30)
         await stage.advance()

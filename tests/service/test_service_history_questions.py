@@ -9,17 +9,16 @@ from sqlalchemy import Connection, insert
 from aliquot.clock import SystemClock
 from aliquot.service.history.history import History
 from aliquot.service.history.ports import HistoryUnavailable
-from aliquot.store.history.held import DatabaseHeld
-from aliquot.store.history.places import place_of
-from aliquot.store.history.store import HistoryPlan, KeptHistory
-from aliquot.store.history.tiers import Kept
-from aliquot.store.seals import SEALS
-from aliquot_schema.devices import DeviceReading
+from aliquot.store.hash_chain import SEALS
+from aliquot.store.timeseries.held_gpus import DatabaseHoldings
+from aliquot.store.timeseries.history_store import HistoryPlan, KeptHistory, place_of
+from aliquot.store.timeseries.tiers import Kept
 from aliquot_schema.errors import Forbidden, NotFound
-from aliquot_schema.history_views import HistoryView, UsageBy
 from aliquot_schema.ids import AgentId, UserId, kernel_id
 from aliquot_schema.requests import Caller, Role
+from aliquot_schema.resources.devices import DeviceReading
 from aliquot_schema.states import SessionState
+from aliquot_schema.views.statistics import HistoryView, UsageBy
 from service_bench import CALLER, Bench, agent, gpus, service_on
 from service_fakes import FakeExecutor
 
@@ -33,7 +32,7 @@ def kept(bench: Bench, folder: Path) -> KeptHistory:
     return KeptHistory(HistoryPlan(make_database=place, kept=Kept(), interval_s=0.5, now_us=now_us, wall_us=now_us))
 
 
-async def archived(book: DatabaseHeld) -> None:
+async def archived(book: DatabaseHoldings) -> None:
     """The holdings of the past were taken out of the database."""
     at_us = SystemClock().now_us()
     seal = {"id": "holdings-1", "kind": "holdings", "first": 1, "last": at_us, "rows": 1, "at_us": at_us}
@@ -65,7 +64,7 @@ async def test_from_a_reading_to_the_answer(tmp_path: Path) -> None:
         await bench.service.until_reachable(frozenset({AGENT}))
         with pytest.raises(HistoryUnavailable, match="keeps no history"):
             await ask(history)
-        history.book = DatabaseHeld(bench.service.feed._store)  # type: ignore[arg-type]  # it is the database's
+        history.book = DatabaseHoldings(bench.service.feed._store)  # type: ignore[arg-type]  # it is the database's
         store = kept(bench, tmp_path)
         await store.open()
         history.keep(store)

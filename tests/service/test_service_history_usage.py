@@ -9,15 +9,13 @@ import numpy as np
 import pytest
 
 from aliquot.service.history.grids import Curves, Grid, covering
-from aliquot.service.history.held import Held
-from aliquot.service.history.history import USAGE_AT_ONCE_MAX, History
-from aliquot.service.history.loads import AT_ONCE, NO_HOURS, weigh_all
+from aliquot.service.history.history import USAGE_QUERIES_MAX, History
 from aliquot.service.history.measures import DEVICE_MEASURES
-from aliquot.service.history.ports import HistoryUnavailable
-from aliquot.service.history.usage import UsageSums
-from aliquot.service.projection_terms import moment
-from aliquot_schema.history_views import UsageBy
+from aliquot.service.history.ports import Held, HistoryUnavailable
+from aliquot.service.history.usage import HOURS_ONLY, POINTS_PER_READ, UsageSums, add_utilization
+from aliquot.service.views.terms import moment
 from aliquot_schema.ids import AgentId, DeviceId, ProjectId, SessionId, SlotName, UserId
+from aliquot_schema.views.statistics import UsageBy
 from history_places import DAY, HOUR, T0
 from service_bench import agent
 from service_stage import CALLER, stage
@@ -73,9 +71,9 @@ async def test_a_long_time_is_looked_up_in_parts_and_all_of_it(
 ) -> None:
     grid = covering(T0, T0 + step_us * points, step_s=step_us // 1_000_000)
     sums, store = held_all(grid), Steady(least_s)
-    assert await weigh_all(sums, store=store) is None  # type: ignore[arg-type]  # as much of it as is asked
+    assert await add_utilization(sums, store=store) is None  # type: ignore[arg-type]  # as much of it as is asked
     assert {part.step_us for part in store.asked} == {fine_us}
-    assert max(part.points for part in store.asked) <= AT_ONCE
+    assert max(part.points for part in store.asked) <= POINTS_PER_READ
     assert [part.end_us for part in store.asked[:-1]] == [part.start_us for part in store.asked[1:]]
     assert (store.asked[0].start_us, store.asked[-1].end_us) == (grid.start_us, grid.end_us)
     (series,) = sums.series()
@@ -87,7 +85,7 @@ async def test_steps_that_cut_hours_are_not_filled_from_hours() -> None:
     """Twenty years in minutes would not fit in memory, and each hour would count in its first minute."""
     grid = covering(T0, T0 + 20 * 365 * DAY, step_s=28 * 86_400 + 60)
     sums, store = held_all(grid), Steady(3600)
-    assert await weigh_all(sums, store=store) == NO_HOURS  # type: ignore[arg-type]  # as above
+    assert await add_utilization(sums, store=store) == HOURS_ONLY  # type: ignore[arg-type]  # as above
     assert store.asked == []
     (series,) = sums.series()
     assert sum(series.gpu_hours) > 0
@@ -125,12 +123,12 @@ async def test_one_is_answered_at_a_time_and_few_wait() -> None:
         until = moment(on.clock.now_us()) + timedelta(days=2)
         since = until - timedelta(days=1)
         asked: dict[str, Any] = {"by": UsageBy.USER, "since": since, "until": until, "step": None}
-        questions = [asyncio.create_task(history.usage_history(CALLER, **asked)) for _ in range(USAGE_AT_ONCE_MAX)]
+        questions = [asyncio.create_task(history.usage_history(CALLER, **asked)) for _ in range(USAGE_QUERIES_MAX)]
         await asyncio.wait_for(book.begun.wait(), 30)
-        with pytest.raises(HistoryUnavailable, match="too many"):
+        with pytest.raises(HistoryUnavailable, match="already running or waiting"):
             await history.usage_history(CALLER, **asked)
         questions.pop().cancel()
         book.may_end.set()
         answers = await asyncio.gather(*questions)
-        assert (book.most, len(answers)) == (1, USAGE_AT_ONCE_MAX - 1)
+        assert (book.most, len(answers)) == (1, USAGE_QUERIES_MAX - 1)
         await history.usage_history(CALLER, **asked)

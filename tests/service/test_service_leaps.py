@@ -5,10 +5,8 @@ import logging
 import pytest
 
 from aliquot.clock import SystemClock
-from aliquot.service.leaps import LEAP_S, PATIENCE_S, Leaps
-from aliquot.service.retention.periods import Periods
-from aliquot.service.retention.retaining import EVERY_S, Retaining
-from aliquot.service.state import State
+from aliquot.service.retention import EVERY_S, LEAP_S, PATIENCE_S, ClockJumps, Periods, Retaining
+from aliquot.service.state.state import State
 
 DAY_S = 86_400.0
 
@@ -29,7 +27,7 @@ class Hands(SystemClock):
 
 def test_time_that_goes_by_is_no_leap_and_a_clock_may_be_put_right_a_little() -> None:
     clock = Hands()
-    leaps = Leaps(clock)
+    leaps = ClockJumps(clock)
     for ahead_s in (0.0, 3600.0, -3600.0, 6 * DAY_S, -30 * DAY_S, 0.0):
         clock.gone_s += 40 * DAY_S
         clock.wall_s += ahead_s
@@ -38,13 +36,13 @@ def test_time_that_goes_by_is_no_leap_and_a_clock_may_be_put_right_a_little() ->
 
 def test_after_a_leap_it_is_waited_for_a_day_and_told_once(caplog: pytest.LogCaptureFixture) -> None:
     clock = Hands()
-    leaps = Leaps(clock)
+    leaps = ClockJumps(clock)
     clock.wall_s += 400 * DAY_S
     with caplog.at_level(logging.ERROR):
         for _ in range(23):
             assert not leaps.is_steady()
             clock.gone_s += 3600
-        assert [record.getMessage()[:37] for record in caplog.records] == ["the clock went ahead by 400 days at o"]
+        assert [record.getMessage()[:37] for record in caplog.records] == ["the clock jumped ahead by 400 days, s"]
     clock.gone_s += PATIENCE_S
     assert leaps.is_steady(), "nobody says that it is wrong"
     clock.wall_s += LEAP_S
@@ -55,7 +53,7 @@ def test_after_a_leap_it_is_waited_for_a_day_and_told_once(caplog: pytest.LogCap
 
 def test_what_was_dated_ahead_is_not_too_old_once_the_clock_was_put_right() -> None:
     clock = Hands()
-    leaps = Leaps(clock)
+    leaps = ClockJumps(clock)
     clock.wall_s += 400 * DAY_S
     assert not leaps.is_steady()
     dated_us = clock.now_us()
@@ -65,13 +63,13 @@ def test_what_was_dated_ahead_is_not_too_old_once_the_clock_was_put_right() -> N
 
     again = Hands()
     again.not_before(dated_us)
-    assert Leaps(again, known_us=dated_us).is_steady()
+    assert ClockJumps(again, known_us=dated_us).is_steady()
     assert again.wall_us() < dated_us - 399 * DAY_S * 1e6, "it is by this one that things are too old"
 
 
 @pytest.mark.parametrize(("known_s", "is_steady"), [(0, True), (1e9 - 3 * DAY_S, True), (1e9 - 300 * DAY_S, False)])
 def test_a_server_that_starts_with_a_clock_far_ahead_of_its_log_waits_too(known_s: float, is_steady: bool) -> None:
-    assert Leaps(Hands(1e9), known_us=round(known_s * 1e6)).is_steady() is is_steady
+    assert ClockJumps(Hands(1e9), known_us=round(known_s * 1e6)).is_steady() is is_steady
 
 
 async def wait_hours(clock: Hands, retaining: Retaining, *, hours: int) -> None:

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from aliquot.service.agent_projection import agent_view
-from aliquot.service.live import board as board_module
-from aliquot.service.live.board import Board
-from aliquot_schema.devices import DeviceHealth, DeviceReading
+from aliquot.service.subscriptions import devices as board_module
+from aliquot.service.subscriptions.devices import DeviceBoard
+from aliquot.service.views.agents import agent_view
+from aliquot_schema.cluster.launching import ReadingsTaken
 from aliquot_schema.ids import AgentId, DeviceId, KernelId
-from aliquot_schema.launching import ReadingsTaken
-from aliquot_schema.live_views import DeviceUpdateView
+from aliquot_schema.resources.devices import DeviceHealth, DeviceReading
 from aliquot_schema.states import AgentState
+from aliquot_schema.views.live import DeviceUpdateView
 from service_bench import agent, gpus
 from service_stage import Stage, stage
 
@@ -110,7 +110,7 @@ class Crowd:
 @pytest.mark.parametrize("seed", range(6))
 async def test_what_was_known_and_what_is_told_is_how_devices_stand(seed: int) -> None:
     async with stage([agent("a", devices=3), agent("b", devices=2), agent("c", devices=2, node="b")]) as on:
-        board, seldom = Board(on.state, begun=7), Board(on.state, begun=7)
+        board, seldom = DeviceBoard(on.state, begun=7), DeviceBoard(on.state, begun=7)
         on.journal.listeners += [board.hear, seldom.hear]
         crowd, followers = Crowd(on, seed), [(0, board), (3, board), (4, seldom)]
         known: dict[int, tuple[Known, int | None]] = {every: ({}, None) for every, _ in followers}
@@ -120,7 +120,7 @@ async def test_what_was_known_and_what_is_told_is_how_devices_stand(seed: int) -
                 if every and step % every:
                     continue
                 before, number = known[every]
-                await board.look()
+                await board.refresh()
                 update = board.since(number)
                 known[every] = told(before, update), update.number
                 assert known[every][0] == polled(on), (seed, step, every)
@@ -128,22 +128,22 @@ async def test_what_was_known_and_what_is_told_is_how_devices_stand(seed: int) -
 
 async def test_what_a_canceled_look_has_seen_is_told_by_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever looks may go away at any turn."""
-    monkeypatch.setattr(board_module, "TURN", 1)
+    monkeypatch.setattr(board_module, "AGENTS_PER_STEP", 1)
     async with stage([agent(name, devices=1) for name in "abc"]) as on:
-        board = Board(on.state, begun=7)
-        await board.look()
+        board = DeviceBoard(on.state, begun=7)
+        await board.refresh()
         known = board.number
         for name in "abc":
             busy = DeviceReading(device_id=on.state.agents[AgentId(name)].devices[0].id, utilization_pct=50.0)
             await on.hear(ReadingsTaken(agent_id=AgentId(name), at_us=1, readings=(busy,)))
-        looking = asyncio.create_task(board.look())
+        looking = asyncio.create_task(board.refresh())
         await asyncio.sleep(0)
         assert len(board._marked) == 2
         looking.cancel()
         await asyncio.wait([looking])
         for name in list(board._marked):  # nothing else is another way
             del on.state.readings[name, on.state.agents[name].devices[0].id]
-        await board.look()
+        await board.refresh()
         assert board.number > known
         assert [one.agent_id for one in board.since(known).agents] == ["a"]
 
@@ -151,7 +151,7 @@ async def test_what_a_canceled_look_has_seen_is_told_by_the_next(monkeypatch: py
 async def test_numbers_of_one_server_are_unknown_at_another() -> None:
     async with stage([agent("a", devices=1)]) as one, stage([agent("a", devices=1)]) as other:
         for on in (one, other):
-            await on.watching._board.look()
+            await on.watching._board.refresh()
         number = one.watching.place("device_updates", None).newest
         assert one.watching.place("device_updates", number).known == number
         assert other.watching.place("device_updates", number).known is None
@@ -159,20 +159,20 @@ async def test_numbers_of_one_server_are_unknown_at_another() -> None:
 
 async def test_processes_of_others_are_news() -> None:
     async with stage([agent("a", devices=1)]) as on:
-        board = Board(on.state, begun=7)
-        await board.look()
+        board = DeviceBoard(on.state, begun=7)
+        await board.refresh()
         on.state.external.set({on.state.node_of(AgentId("a")): {on.state.agents[AgentId("a")].devices[0].id: 1000}})
         await asyncio.wait_for(board.news(), 60)
-        await board.look()
+        await board.refresh()
         assert [device.external for one in board.since(8).agents for device in one.devices] == [True]
 
 
 async def test_processes_of_others_that_come_in_the_midst_of_a_look_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """A long look ends with everything as it is by then: whoever waits for news would hear nothing of it else."""
-    monkeypatch.setattr(board_module, "TURN", 1)
+    monkeypatch.setattr(board_module, "AGENTS_PER_STEP", 1)
     async with stage([agent(name, devices=1) for name in "abc"]) as on:
-        board = Board(on.state, begun=7)
-        looking = asyncio.create_task(board.look())
+        board = DeviceBoard(on.state, begun=7)
+        looking = asyncio.create_task(board.refresh())
         await asyncio.sleep(0)
         assert 0 < len(board._marked) < 3
         on.state.external.set({on.state.node_of(AgentId("a")): {on.state.agents[AgentId("a")].devices[0].id: 1000}})
@@ -185,8 +185,8 @@ async def test_devices_that_came_and_went_are_not_remembered_for_ever(monkeypatc
     """As slices do, each time under a new name. Who knows of none of them is told everything."""
     monkeypatch.setattr(board_module, "GONE_KEPT", 3)
     async with stage([agent("a", devices=1)]) as on:
-        board = Board(on.state, begun=7)
-        await board.look()
+        board = DeviceBoard(on.state, begun=7)
+        await board.refresh()
         known, numbers = told({}, board.since(None)), [board.number]
         first = known
         for count in range(10):
@@ -194,10 +194,10 @@ async def test_devices_that_came_and_went_are_not_remembered_for_ever(monkeypatc
             on.executor.changes(AgentId("a"), devices)
             await on.settle()
             board.measured(AgentId("a"))
-            await board.look()
+            await board.refresh()
             known = told(known, board.since(numbers[-1]))
             numbers.append(board.number)
             assert known == polled(on), count
-        assert len(board._stands[AgentId("a")].gone) <= 3
+        assert len(board._entries[AgentId("a")].gone) <= 3
         assert told(first, board.since(numbers[0])) == polled(on)
         assert [board.since(number).is_snapshot for number in (numbers[0], numbers[-2])] == [True, False]

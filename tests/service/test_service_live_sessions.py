@@ -6,8 +6,8 @@ from contextlib import AsyncExitStack, aclosing
 
 import pytest
 
-from aliquot.service.live import trails
-from aliquot.service.live.trails import Trails, session_of
+from aliquot.service.subscriptions import sessions
+from aliquot.service.subscriptions.sessions import Trails, session_of
 from aliquot_schema.events import Event
 from aliquot_schema.ids import KernelId, SessionId
 from service_bench import agent
@@ -37,7 +37,7 @@ def expected(events: tuple[Event, ...], session_id: SessionId, after: int) -> li
 @pytest.mark.parametrize("seed", range(4))
 async def test_each_event_is_heard_once_from_any_number_on(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The trails are so short here that whoever does not listen for a while falls off their end, and catches up."""
-    monkeypatch.setattr(trails, "KEPT", 3)
+    monkeypatch.setattr(sessions, "KEPT", 3)
     chance, known = random.Random(seed), list[SessionId]()
     async with stage([agent("a", devices=4)], feed_kept=20) as on, AsyncExitStack() as stack:
         heard: list[tuple[SessionId, int, AsyncIterator[Event], list[int]]] = []

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from aliquot.service.printed.pieces import piece_of
+from aliquot.service.subscriptions.job_output import piece_of
+from aliquot_schema.cluster.launching import OUTPUT_END, KernelPhase, KernelReport, LogChunk
 from aliquot_schema.errors import Forbidden, NotFound, Unavailable
 from aliquot_schema.ids import AgentId, KernelId, UserId
-from aliquot_schema.launching import OUTPUT_END, KernelPhase, KernelReport, LogChunk
-from aliquot_schema.log_views import SessionLogView
 from aliquot_schema.requests import Caller, Role
 from aliquot_schema.states import KernelState
+from aliquot_schema.views.live import SessionLogView
 from core_records import kernel
 from service_bench import agent
 from service_stage import CALLER, Stage, stage

@@ -9,14 +9,14 @@ from typing import Any, Literal
 
 import pytest
 
-from aliquot.composition.logs import set_up_logs
-from aliquot.service.measuring.log_fields import log_fields, logging_with
-from aliquot.service.measuring.session_news import SessionNews
-from aliquot.service.state import State
-from aliquot_schema.devices import DeviceId
-from aliquot_schema.leases import EndEvidence
+from aliquot.app.logging import set_up_logs
+from aliquot.service.metrics.cluster_view import SessionNews
+from aliquot.service.metrics.log_context import log_fields, logging_with
+from aliquot.service.state.state import State
+from aliquot_schema.resources.devices import DeviceId
+from aliquot_schema.resources.leases import EndEvidence
+from aliquot_schema.resources.slots import ResourceSlot
 from aliquot_schema.sessions import Failure, SessionSpec
-from aliquot_schema.slots import ResourceSlot
 from aliquot_schema.states import KernelState, SessionState
 from core_records import SLOT, agent, kernel, lease_of, session
 from service_events import event_of

@@ -9,20 +9,15 @@ from dataclasses import replace
 import pytest
 
 from aliquot.clock import SystemClock
-from aliquot.service.measuring import database_watch
-from aliquot.service.measuring.backlog import Backlog
-from aliquot.service.measuring.device_time import GAP_S_MAX, DeviceTime
-from aliquot.service.measuring.loop_lag import LoopLag
-from aliquot.service.measuring.measures import Measures
-from aliquot.service.measuring.promises import SLACK_US, Promises
-from aliquot.service.measuring.session_counts import SessionCounts
-from aliquot.service.measuring.store_counts import StoreMeasures
-from aliquot.service.measuring.tallies import Histogram, Tally
+from aliquot.service.metrics import health
+from aliquot.service.metrics.counters import SLACK_US, Histogram, Promises, StoreMeasures, Tally
+from aliquot.service.metrics.health import Backlog, LoopLag
+from aliquot.service.metrics.metrics import GAP_S_MAX, DeviceTime, Measures, SessionCounts
 from aliquot.service.ports import StaleVersion, StoreUnavailable
-from aliquot.service.state import State
-from aliquot_schema.devices import DeviceReading
+from aliquot.service.state.state import State
 from aliquot_schema.ids import AgentId, DeviceId, SessionId
 from aliquot_schema.intervals import Intervals
+from aliquot_schema.resources.devices import DeviceReading
 from aliquot_schema.sessions import ArrayTasks, Failure
 from aliquot_schema.states import KernelState, SessionState
 from core_records import agent, kernel, lease_of, session
@@ -246,7 +241,7 @@ async def test_a_held_up_loop_is_measured() -> None:
 async def test_a_silent_database_is_noticed_and_so_is_its_answer(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(database_watch, "ANSWER_S_MAX", 0.01)
+    monkeypatch.setattr(health, "ANSWER_S_MAX", 0.01)
     caplog.set_level(logging.INFO, logger="aliquot.store")
     measures, answer, told = StoreMeasures(), asyncio.Event(), asyncio.Event()
 
@@ -256,7 +251,7 @@ async def test_a_silent_database_is_noticed_and_so_is_its_answer(
 
     clock = SystemClock()
     monkeypatch.setattr(clock, "sleep", lambda _: told.wait())
-    watching = asyncio.create_task(database_watch.watch_database(ask, measures, clock=clock))
+    watching = asyncio.create_task(health.watch_database(ask, measures, clock=clock))
     await until(lambda: not measures.is_up)
     answer.set()
     await until(lambda: measures.is_up and len(caplog.records) == 2)
@@ -268,7 +263,7 @@ async def test_a_silent_database_is_noticed_and_so_is_its_answer(
 async def test_an_odd_answer_of_the_database_does_not_end_the_watch(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(database_watch, "ANSWER_S_MAX", 0.01)
+    monkeypatch.setattr(health, "ANSWER_S_MAX", 0.01)
     asked = 0
 
     async def ask() -> None:
@@ -279,8 +274,8 @@ async def test_an_odd_answer_of_the_database_does_not_end_the_watch(
 
     clock = SystemClock()
     monkeypatch.setattr(clock, "sleep", lambda _: asyncio.sleep(0))
-    watching = asyncio.create_task(database_watch.watch_database(ask, StoreMeasures(), clock=clock))
+    watching = asyncio.create_task(health.watch_database(ask, StoreMeasures(), clock=clock))
     await until(lambda: asked == 3 or watching.done())
     assert not watching.done()
     watching.cancel()
-    assert "the database gives an odd answer: ValueError: odd" in caplog.text
+    assert "the database probe failed: ValueError: odd" in caplog.text

@@ -7,19 +7,18 @@ from dataclasses import replace
 import pytest
 
 from aliquot.clock import RandomIds
-from aliquot.service.notices.handing import Address
-from aliquot.service.notices.leaders import leader_looks
-from aliquot.service.notices.letters import Letter
-from aliquot.service.notices.lookout import Lookout
-from aliquot.service.notices.ports import NotDelivered
-from aliquot.service.notices.receivers import Receiver
-from aliquot.service.notices.room import Room
-from aliquot.service.notices.rules import DEFAULTS, Rules
+from aliquot.service.alerts.conditions import leader_checks
+from aliquot.service.alerts.context import AlertContext, NotDelivered
+from aliquot.service.alerts.leaderless import LeaderlessAlerts
+from aliquot.service.alerts.message_texts import Message
+from aliquot.service.alerts.outbox import Address
+from aliquot.service.alerts.routing import Receiver
+from aliquot.service.alerts.rules import DEFAULTS, Rules
 from aliquot.service.ports import StoreUnavailable
-from aliquot_schema.devices import DeviceHealth
+from aliquot_schema.alerts import AlertRule, Severity
+from aliquot_schema.cluster.launching import AgentJoined, AgentSilent, DevicesChanged
 from aliquot_schema.ids import AgentId, KernelId
-from aliquot_schema.launching import AgentJoined, AgentSilent, DevicesChanged
-from aliquot_schema.notices import AlertRule, Severity
+from aliquot_schema.resources.devices import DeviceHealth
 from notices_stage import Box, Notices, notices
 from service_bench import gpus
 
@@ -50,7 +49,7 @@ async def test_a_backlog_is_an_alert_once_it_has_lasted() -> None:
         assert await on.look() == (0, 0)
         assert await on.look(599) == (0, 0)
         assert await on.look(2) == (1, 0)
-        assert open_alerts(on) == {"queue_backlog": "3 tasks wait, more than 2"}
+        assert open_alerts(on) == {"queue_backlog": "3 tasks are waiting, more than 2"}
         assert await on.look(5) == (0, 0)
         await on.on.cancel(waiting[0])
         assert await on.look(5) == (0, 0)
@@ -124,7 +123,7 @@ async def test_a_long_wait_is_told_by_owner() -> None:
         assert await on.look(4300) == (1, 0)
         (alert,) = on.on.state.noticed.alerts.values()
         assert (alert.subject, alert.owners) == ("ann", ("ann",))
-        assert alert.words.endswith("of ann has waited for 2 h; so have 2 more")
+        assert alert.words.endswith("of ann has waited for 2 h; 2 more have waited too long")
 
 
 async def test_a_device_that_breaks_is_an_alert_until_it_is_well() -> None:
@@ -141,6 +140,15 @@ async def test_a_device_that_breaks_is_an_alert_until_it_is_well() -> None:
         assert await on.look(31) == (0, 1)
 
 
+async def test_a_device_that_is_leaving_is_no_alert() -> None:
+    async with notices() as on:
+        agent = on.on.executor.agents[AgentId("a")]
+        first, second = gpus(2)
+        agent.devices = (replace(first, health=DeviceHealth.LEAVING), second)
+        await on.on.hear(DevicesChanged(inventory=agent.inventory()))
+        assert await on.look() == (0, 0)
+
+
 async def test_failures_are_an_alert_from_the_floor_on() -> None:
     rule = replace(DEFAULTS[R.FAILURE_RATE], threshold=50, floor=3)
     async with notices(failure_rate=rule) as on:
@@ -150,7 +158,7 @@ async def test_failures_are_an_alert_from_the_floor_on() -> None:
         await end(on, code=0)
         assert await on.look() == (1, 0)
         assert open_alerts(on) == {
-            "failure_rate": "2 of 3 sessions that ended within an hour have failed, more than 50 %"
+            "failure_rate": "2 of 3 sessions that ended in the last hour have failed, more than 50 %"
         }
         assert await on.look(3601) == (0, 0)
         assert await on.look(31) == (0, 1)
@@ -164,7 +172,7 @@ async def test_a_disk_that_is_low_is_an_alert() -> None:
 
 
 async def test_a_new_leader_is_told_for_a_while_and_ends_that_nobody_led() -> None:
-    looks = leader_looks(7, began_us=1_000_000, address="https://two:8090", is_shared=True)
+    looks = leader_checks(7, began_us=1_000_000, address="https://two:8090", is_shared=True)
     async with notices(OPS, looks=looks) as on:
         assert await on.look() == (1, 0)
         assert open_alerts(on) == {"leader_changed": "https://two:8090 leads, in epoch 7"}
@@ -193,14 +201,14 @@ async def test_people_are_reminded_where_they_want_to_be() -> None:
         await on.tell()
         assert on.kinds("alert") == ["opened", "reminded"]
         told = [words for (words,) in on.boxes["ops"].words]
-        assert [words.startswith("still so, for 61 min") for words in told] == [False, True]
+        assert [words.startswith("still open after 61 min") for words in told] == [False, True]
 
 
 async def test_a_server_that_follows_says_that_nobody_leads_and_the_next_leader_that_it_is_over() -> None:
-    looks = leader_looks(1, began_us=0, address="one", is_shared=True)
+    looks = leader_checks(1, began_us=0, address="one", is_shared=True)
     async with notices(OPS, looks=looks) as on:
         await on.tell()
-        reasons: list[str | None] = ["no server has the seat"]
+        reasons: list[str | None] = ["no server holds the leadership lock"]
         lookout = lookout_of(on, why=lambda: reasons[0])
         await lookout.run_once()
         on.on.clock.passes(59)
@@ -210,7 +218,7 @@ async def test_a_server_that_follows_says_that_nobody_leads_and_the_next_leader_
         for _ in range(3):
             on.on.clock.passes(5)
             await lookout.run_once()
-        words = "nobody leads, as two sees it: no server has the seat"
+        words = "no server is leading, as seen by two: no server holds the leadership lock"
         assert on.boxes["ops"].words == [[words]]
         assert on.kinds("alert") == ["opened"]
         assert on.kinds("delivery") == ["sent"]
@@ -240,7 +248,7 @@ async def test_that_nobody_leads_is_told_without_a_database_too() -> None:
         on.on.clock.passes(11)
         await lookout.run_once()
         await lookout.run_once()
-        words = "nobody leads, as two sees it: the database does not answer"
+        words = "no server is leading, as seen by two: the database does not answer"
         assert on.boxes["ops"].words == [[words], [f"over, after 0 s: {words}"]]
 
 
@@ -249,7 +257,7 @@ async def test_that_nobody_leads_is_told_while_the_database_says_nothing_at_all(
     came, answered = asyncio.Event(), asyncio.Event()
 
     class Door(Box):
-        async def deliver(self, letter: Letter) -> None:
+        async def deliver(self, letter: Message) -> None:
             await super().deliver(letter)
             came.set()
 
@@ -257,7 +265,7 @@ async def test_that_nobody_leads_is_told_while_the_database_says_nothing_at_all(
         await answered.wait()
         raise StoreUnavailable("the database does not answer")
 
-    async with notices(OPS, courier=Door()) as on:
+    async with notices(OPS, sender=Door()) as on:
         lookout = lookout_of(on, why=lambda: "the database does not answer")
         on.on.journal.transact = silent  # type: ignore[method-assign, assignment]
         await lookout.run_once()
@@ -271,7 +279,7 @@ async def test_that_nobody_leads_is_told_while_the_database_says_nothing_at_all(
 
 
 async def test_that_nobody_led_is_written_down_once_the_database_is_back() -> None:
-    looks = leader_looks(1, began_us=0, address="one", is_shared=True)
+    looks = leader_checks(1, began_us=0, address="one", is_shared=True)
     async with notices(OPS, looks=looks) as on:
         await on.tell()
         reasons: list[str | None] = ["the database does not answer"]
@@ -291,7 +299,7 @@ async def test_that_nobody_led_is_written_down_once_the_database_is_back() -> No
         await on.look(61)
         await on.tell()
         assert on.kinds("alert") == ["opened", "closed"]
-        words = "nobody leads, as two sees it: the database does not answer"
+        words = "no server is leading, as seen by two: the database does not answer"
         assert on.boxes["ops"].words == [[words], [f"over, after 62 s: {words}"]]
 
 
@@ -299,11 +307,11 @@ async def test_that_nobody_leads_reaches_others_while_a_receiver_hangs_and_one_c
     told = asyncio.Event()
 
     class Hung(Box):
-        async def deliver(self, letter: Letter) -> None:
+        async def deliver(self, letter: Message) -> None:
             await told.wait()
 
     class Chat(Box):
-        async def deliver(self, letter: Letter) -> None:
+        async def deliver(self, letter: Message) -> None:
             await super().deliver(letter)
             told.set()
 
@@ -312,7 +320,7 @@ async def test_that_nobody_leads_reaches_others_while_a_receiver_hangs_and_one_c
     receivers = [Receiver(name=name, kind="webhook") for name in ("hung", "odd", "chat")]
     async with notices(*receivers) as on:
         on.boxes.update(hung=Hung(), odd=odd, chat=chat)
-        lookout = lookout_of(on, why=lambda: "no server has the seat")
+        lookout = lookout_of(on, why=lambda: "no server holds the leadership lock")
         await lookout.run_once()
         on.on.clock.passes(60)
         async with asyncio.timeout(60):
@@ -322,7 +330,7 @@ async def test_that_nobody_leads_reaches_others_while_a_receiver_hangs_and_one_c
         assert [len(box.letters) for box in (odd, chat)] == [1, 1]
 
 
-def lookout_of(on: Notices, *, why: Callable[[], str | None]) -> Lookout:
-    room = Room(state=on.on.state, journal=on.on.journal, clock=on.on.clock, ids=RandomIds())
-    addresses = {name: Address(receiver=replace(OPS, name=name), courier=box) for name, box in on.boxes.items()}
-    return Lookout(room, rules=Rules(on.on.state.noticed), addresses=addresses, address="two", why=why)
+def lookout_of(on: Notices, *, why: Callable[[], str | None]) -> LeaderlessAlerts:
+    room = AlertContext(state=on.on.state, journal=on.on.journal, clock=on.on.clock, ids=RandomIds())
+    addresses = {name: Address(receiver=replace(OPS, name=name), sender=box) for name, box in on.boxes.items()}
+    return LeaderlessAlerts(room, rules=Rules(on.on.state.noticed), addresses=addresses, address="two", why=why)

@@ -4,10 +4,10 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from aliquot.service.notices.catching_up import FAR, first_recent
+from aliquot.service.alerts.notifier import SEARCH_EVENTS_MAX, first_recent
+from aliquot_schema.alerts import NoticeMark
 from aliquot_schema.errors import InvalidRequest
 from aliquot_schema.events import Event
-from aliquot_schema.notices import NoticeMark
 from service_events import event_of
 
 pytestmark = pytest.mark.anyio
@@ -34,5 +34,5 @@ async def test_what_is_recent_is_found_in_a_few_looks(after: int, removed: int) 
     log = Log(revision=4_000_000, removed=removed)
     since_us = 3_900_000 * 1_000_000
     found = await first_recent(log, after=after, since_us=since_us)
-    assert max(after, 3_900_000 - FAR) <= found <= max(after, 3_900_000)
+    assert max(after, 3_900_000 - SEARCH_EVENTS_MAX) <= found <= max(after, 3_900_000)
     assert len(log.asked) <= 12

@@ -7,16 +7,14 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from aliquot.service.notices.ports import NotDelivered
-from aliquot.service.notices.quiet import QuietHours
-from aliquot.service.notices.receivers import Receiver
+from aliquot.service.alerts.context import NotDelivered
+from aliquot.service.alerts.routing import QuietHours, Receiver
 from aliquot.service.ports import StoreUnavailable
-from aliquot_schema.accounts import User
+from aliquot_schema.alerts import AlertRule, NoticeKind, NoticeRule, Severity, Subscriber
+from aliquot_schema.cluster.launching import OUTPUT_END, AgentSilent, LogChunk
 from aliquot_schema.events import Event
+from aliquot_schema.identity.accounts import Role, User
 from aliquot_schema.ids import AgentId, KernelId, UserId
-from aliquot_schema.launching import OUTPUT_END, AgentSilent, LogChunk
-from aliquot_schema.notices import AlertRule, NoticeKind, NoticeRule, Severity, Subscriber
-from aliquot_schema.roles import Role
 from notices_stage import alert, fails, notices, of_stage
 
 pytestmark = pytest.mark.anyio
@@ -113,7 +111,7 @@ async def test_a_letter_that_cannot_be_written_keeps_nobody_from_his_work() -> N
         await alert(on, "odd")
         await on.tell()
         (waiting,) = on.on.state.noticed.deliveries.values()
-        assert waiting.error == "an error of the server: UnicodeEncodeError"
+        assert waiting.error == "internal error of the server: UnicodeEncodeError"
 
 
 async def test_the_next_leader_sends_what_is_left_under_the_same_name_and_nothing_twice() -> None:
@@ -278,7 +276,7 @@ async def test_spent_retries_are_said() -> None:
         await on.tell()
         (letter,) = on.boxes["owners"].letters
         assert letter.notices[0].kind is NoticeKind.RETRIES_SPENT
-        assert letter.notices[0].words.endswith("none of its 1 retries is left")
+        assert letter.notices[0].words.endswith("all 1 retries are used")
 
 
 async def test_tasks_of_an_array_are_told_as_one() -> None:
@@ -308,7 +306,7 @@ async def test_owners_hear_that_an_agent_is_lost_and_that_it_is_back() -> None:
         await on.tell()
         for box in on.boxes.values():
             (lost,), (back,) = box.words
-            assert lost.startswith("agent a on a is lost; its processes may go on: train")
+            assert lost.startswith("agent a on a is lost; its processes may still run: train")
             assert back.startswith("over, after ")
 
 

@@ -12,15 +12,14 @@ from typing import Any
 
 import pytest
 
-from aliquot.delivery.mail import Mail
-from aliquot.delivery.receiver_tables import EmailTable, SlackTable, WebhookTable
-from aliquot.delivery.slack import Slack
-from aliquot.delivery.trust import tls_context
-from aliquot.delivery.webhook import Webhook
-from aliquot.service.notices.letters import Letter
-from aliquot.service.notices.ports import NotDelivered
+from aliquot.delivery.http import tls_context
+from aliquot.delivery.receivers import EmailTable, SlackTable, WebhookTable
+from aliquot.delivery.smtp import Mail
+from aliquot.delivery.webhook import Slack, Webhook
+from aliquot.service.alerts.context import NotDelivered
+from aliquot.service.alerts.message_texts import Message
+from aliquot_schema.alerts import Delivery, NoticeKind, Severity
 from aliquot_schema.ids import UserId
-from aliquot_schema.notices import Delivery, NoticeKind, Severity
 from notices_mail import PASSWORD, USER, mail_server, text_of
 from notices_receivers import HANG, http_receiver
 from remote_tls import Authority, Files
@@ -39,7 +38,7 @@ ONE = Delivery(
     made_us=NOW_US,
     next_us=NOW_US,
 )
-LETTER = Letter(key="dlv_1", user=None, email=None, notices=(ONE,), details=("line one\nline two",))
+LETTER = Message(key="dlv_1", user=None, email=None, notices=(ONE,), details=("line one\nline two",))
 FOR_ANN = replace(LETTER, user=UserId("ann"), email="ann@example.org")
 
 
@@ -86,7 +85,7 @@ async def test_a_certificate_of_a_stranger_is_not_believed(folder: Path, securit
     stranger = Authority(folder, name="another")
     how = {"starttls": tls} if security == "starttls" else {"tls": tls}
     async with mail_server(**how) as server:
-        with pytest.raises(NotDelivered, match="it cannot be reached"):
+        with pytest.raises(NotDelivered, match="connection failed"):
             await email(server.port, security=security, ca_file=stranger.file).deliver(LETTER)
         assert server.letters == []
 
@@ -109,14 +108,14 @@ async def test_mail_for_an_owner_goes_to_the_address_that_he_gave() -> None:
         with pytest.raises(NotDelivered, match="owner-domains") as elsewhere:
             await email(server.port, owner_domains=("example.com",)).deliver(FOR_ANN)
         assert elsewhere.value.is_final
-        with pytest.raises(NotDelivered, match="no address"):
+        with pytest.raises(NotDelivered, match="no e-mail address"):
             await email(server.port).deliver(replace(FOR_ANN, email=None))
 
 
 async def test_nobody_who_listens_is_said() -> None:
     async with mail_server() as server:
         port = server.port
-    with pytest.raises(NotDelivered, match="it cannot be reached"):
+    with pytest.raises(NotDelivered, match="connection failed"):
         await email(port).deliver(LETTER)
 
 
@@ -151,9 +150,9 @@ async def test_a_webhook_is_json_with_a_name_and_a_signature(folder: Path) -> No
 @pytest.mark.parametrize(
     ("answer", "words", "is_final"),
     [
-        (500, "it answered 500", False),
-        (404, "it answered 404", False),
-        (410, "it answered 410", True),
+        (500, "HTTP status 500", False),
+        (404, "HTTP status 404", False),
+        (410, "HTTP status 410", True),
         (302, "redirects are not followed", False),
         (HANG, "no answer within 0.2 s", False),
     ],
@@ -231,7 +230,7 @@ async def test_an_address_that_is_not_taken_now_is_no_fault_of_the_mail_server()
         server.refuses_now.add("ann@example.org")
         with pytest.raises(NotDelivered) as refused:
             await email(server.port).deliver(FOR_ANN)
-        assert (refused.value.is_final, refused.value.is_of_letter) == (False, True)
+        assert (refused.value.is_final, refused.value.is_message_specific) == (False, True)
 
 
 def test_authorities_are_read_once_for_each_file(folder: Path) -> None:

@@ -4,11 +4,11 @@ from typing import Any, Final
 
 import pytest
 
-from aliquot.core.plan import Eviction, Plan
-from aliquot.service.administration import Administration
-from aliquot.service.notices.receivers import Receiver
+from aliquot.core.model.plan import Eviction, Plan
+from aliquot.service.admin.admin import Administration
+from aliquot.service.alerts.routing import Receiver
+from aliquot_schema.alerts import NoticeKind, Severity, Subscriber
 from aliquot_schema.ids import SessionId, UserId, task_id
-from aliquot_schema.notices import NoticeKind, Severity, Subscriber
 from aliquot_schema.sessions import PreemptionCause
 from aliquot_schema.states import SessionState
 from notices_stage import Notices, notices
@@ -22,12 +22,12 @@ OPS: Final = Receiver(name="ops", kind="webhook")
 OWNERS: Final = Receiver(name="owners", kind="webhook", tells_alerts=False, tells_owners=True)
 MAIL: Final = Receiver(name="mail", kind="email", tells_alerts=False, tells_owners=True)
 OTHER: Final = SessionId("ses_other")
-AFTER: Final = "; it is stopped at the end of its grace, and queued again"
+AFTER: Final = "; it is stopped at the end of its grace period and queued again"
 CAUSES: Final = {
     PreemptionCause.PRIORITY: "for a session of a higher priority",
     PreemptionCause.QUOTA: "for the owner of the quota that it ran on",
     PreemptionCause.DRAIN: "because its agent is drained",
-    PreemptionCause.DEVICE: "because a device of its is gone",
+    PreemptionCause.DEVICE: "because one of its devices is gone",
 }
 
 
@@ -80,7 +80,7 @@ async def test_the_owner_hears_by_what_right_and_for_whom(
             Severity.INFO,
             session,
         )
-        assert told.words == f"train ({session}) is to make room, {CAUSES[cause]}{by}{AFTER}"
+        assert told.words == f"train ({session}) is being preempted, {CAUSES[cause]}{by}{AFTER}"
         assert on.boxes["ops"].letters == []
 
 
@@ -96,7 +96,7 @@ async def test_a_drain_by_an_operator_is_told_once_and_the_end_of_the_attempt_is
         await on.tell()
         assert on.on.session(session).state is SessionState.QUEUED
         assert on.boxes["owners"].words == [
-            [f"{session} is to make room, {CAUSES[PreemptionCause.DRAIN]}{AFTER}"],
+            [f"{session} is being preempted, {CAUSES[PreemptionCause.DRAIN]}{AFTER}"],
         ]
 
 

@@ -2,8 +2,7 @@
 
 import pytest
 
-from aliquot.service.auditing.ports import Change
-from aliquot.service.auditing.projection import HIDDEN, change_view
+from aliquot.service.audit.audit import HIDDEN, Change, change_view
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from aliquot.service.notices.office import NoticeOffice
-from aliquot.service.notices.rules import DEFAULTS, Rules
+from aliquot.service.alerts.api import AlertCommands
+from aliquot.service.alerts.rules import DEFAULTS, Rules
+from aliquot_schema.alerts import AlertRule
 from aliquot_schema.errors import VersionConflict
-from aliquot_schema.notice_views import NoticeRuleChanges
-from aliquot_schema.notices import AlertRule
+from aliquot_schema.views.alerts import NoticeRuleChanges
 from notices_stage import Notices, notices
 from service_stage import CALLER
 
@@ -17,9 +17,9 @@ pytestmark = pytest.mark.anyio
 RULE = AlertRule.QUEUE_BACKLOG
 
 
-def office(on: Notices, *, threshold: int) -> NoticeOffice:
+def office(on: Notices, *, threshold: int) -> AlertCommands:
     """Of a server whose settings give the rule another threshold than usual."""
-    made = NoticeOffice(state=on.on.state, journal=on.on.journal, clock=on.on.clock)
+    made = AlertCommands(state=on.on.state, journal=on.on.journal, clock=on.on.clock)
     made.notice_rules_set = Rules(on.on.state.noticed, {**DEFAULTS, RULE: replace(DEFAULTS[RULE], threshold=threshold)})
     return made
 

@@ -6,7 +6,7 @@ import pytest
 
 from aliquot.errors import ConfigurationError
 from aliquot.settings import read_settings
-from aliquot_schema.notices import AlertRule, NoticeKind, Severity
+from aliquot_schema.alerts import AlertRule, NoticeKind, Severity
 
 WHOLE = """
 alert-reminder-s = 86400

@@ -4,14 +4,12 @@ from datetime import UTC, datetime, time
 
 import pytest
 
-from aliquot.service.notices.ports import NotDelivered
-from aliquot.service.notices.quiet import QuietHours
-from aliquot.service.notices.receivers import Receiver
-from aliquot_schema.accounts import User
+from aliquot.service.alerts.context import NotDelivered
+from aliquot.service.alerts.routing import QuietHours, Receiver
+from aliquot_schema.alerts import DeliveryState, Severity
+from aliquot_schema.cluster.launching import AgentSilent
+from aliquot_schema.identity.accounts import Role, User
 from aliquot_schema.ids import AgentId, UserId
-from aliquot_schema.launching import AgentSilent
-from aliquot_schema.notices import DeliveryState, Severity
-from aliquot_schema.roles import Role
 from notices_stage import alert, fails, notices
 from service_bench import agent
 
@@ -64,4 +62,4 @@ async def test_who_is_disabled_before_the_end_of_quiet_hours_hears_nothing_of_wh
         assert on.boxes["owners"].letters == []
         assert on.on.state.noticed.deliveries == {}
         ended = next(event.record for event in reversed(on.log) if event.entity_id == waiting)
-        assert (ended.state, ended.error) == (DeliveryState.GIVEN_UP, "its user is disabled")  # type: ignore[union-attr]
+        assert (ended.state, ended.error) == (DeliveryState.GIVEN_UP, "the user is disabled")  # type: ignore[union-attr]

@@ -6,16 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from aliquot.service.notices.handing import Address, handed_over
-from aliquot.service.notices.letters import NOTICES_MAX, Letter, due, key_of
-from aliquot.service.notices.outbox import ROUND
-from aliquot.service.notices.output_end import TOLD_MAX
-from aliquot.service.notices.ports import NotDelivered
-from aliquot.service.notices.receivers import Receiver
-from aliquot.service.notices.watch import ACTOR
+from aliquot.service.alerts.context import NotDelivered
+from aliquot.service.alerts.evaluator import ACTOR
+from aliquot.service.alerts.message_texts import NOTICES_MAX, OUTPUTS_MAX, Message, due, key_of
+from aliquot.service.alerts.outbox import ROUND_MESSAGES, Address, attempt_delivery
+from aliquot.service.alerts.routing import Receiver
+from aliquot_schema.alerts import Delivery, NoticeKind, Severity
+from aliquot_schema.cluster.launching import LogChunk
 from aliquot_schema.ids import AgentId, KernelId, UserId
-from aliquot_schema.launching import LogChunk
-from aliquot_schema.notices import Delivery, NoticeKind, Severity
 from notices_stage import Box, Notices, alert, fails, notices
 
 pytestmark = pytest.mark.anyio
@@ -55,12 +53,12 @@ async def test_what_waits_behind_others_for_a_day_is_given_up_too() -> None:
 async def test_what_is_critical_waits_neither_for_its_turn_nor_for_the_end_of_a_rest() -> None:
     async with notices(OPS) as on:
         await on.tell()
-        for number in range(ROUND + 5):
+        for number in range(ROUND_MESSAGES + 5):
             await alert(on, f"alert {number}")
         await alert(on, "burning", severity=Severity.CRITICAL)
         await on.tell()
         assert on.boxes["ops"].words[0] == ["burning"]
-        assert len(on.boxes["ops"].words) == ROUND
+        assert len(on.boxes["ops"].words) == ROUND_MESSAGES
         on.boxes["ops"].errors.extend(NotDelivered("it answered 500") for _ in range(3))
         for _ in range(3):
             await alert(on, "burning", severity=Severity.CRITICAL)
@@ -78,13 +76,13 @@ async def test_what_is_critical_waits_neither_for_its_turn_nor_for_the_end_of_a_
 
 async def test_what_becomes_critical_in_the_midst_of_a_round_is_the_next_letter() -> None:
     class Slow(Box):
-        async def deliver(self, letter: Letter) -> None:
+        async def deliver(self, letter: Message) -> None:
             await super().deliver(letter)
             if len(self.letters) == 2:
                 await alert(on, "burning", severity=Severity.CRITICAL)
                 await on.scribe.run_once()
 
-    async with notices(OPS, courier=Slow()) as on:
+    async with notices(OPS, sender=Slow()) as on:
         await on.tell()
         for number in range(4):
             await alert(on, f"alert {number}")
@@ -96,7 +94,7 @@ async def test_what_becomes_critical_in_the_midst_of_a_round_is_the_next_letter(
 async def test_an_address_that_is_not_taken_keeps_nobody_else_waiting() -> None:
     async with notices(OWNERS) as on:
         box = on.boxes["owners"]
-        box.errors.extend([NotDelivered("no", is_of_letter=True)] * 2)
+        box.errors.extend([NotDelivered("no", is_message_specific=True)] * 2)
         for user in ("ann", "ann", "bob"):
             await waiting_for(on, user)
         await on.outbox.run_once("owners")
@@ -127,15 +125,15 @@ def test_a_letter_has_an_end_and_what_is_left_keeps_its_names() -> None:
 
 async def test_a_courier_that_never_ends_is_a_failure() -> None:
     class Hung(Box):
-        async def deliver(self, letter: Letter) -> None:
+        async def deliver(self, letter: Message) -> None:
             await asyncio.Event().wait()
 
     async with notices(OPS) as on:
         one = await alert(on, "low")
         await on.tell()
-        letter = Letter(key=one.id, user=None, email=None, notices=())
-        error = await handed_over(Address(receiver=OPS, courier=Hung()), letter, most_s=0.01)
-        assert str(error) == "it was not done within 0.01 s"
+        letter = Message(key=one.id, user=None, email=None, notices=())
+        error = await attempt_delivery(Address(receiver=OPS, sender=Hung()), letter, most_s=0.01)
+        assert str(error) == "not delivered within 0.01 s"
 
 
 async def test_of_many_that_fail_together_a_few_outputs_are_read() -> None:
@@ -149,14 +147,14 @@ async def test_of_many_that_fail_together_a_few_outputs_are_read() -> None:
             return follow(agent, kernel, offset=offset)
 
         on.on.executor.follow_log = counted  # type: ignore[method-assign, assignment]
-        for _ in range(TOLD_MAX + 3):
+        for _ in range(OUTPUTS_MAX + 3):
             await fails(on)
         await on.tell()
         on.on.clock.passes(3601)
         await on.tell()
         (letter,) = on.boxes["mail"].letters
-        assert len(letter.notices) == len(letter.details) == TOLD_MAX + 3
-        assert len(asked) == TOLD_MAX
+        assert len(letter.notices) == len(letter.details) == OUTPUTS_MAX + 3
+        assert len(asked) == OUTPUTS_MAX
 
 
 async def test_a_receiver_that_is_down_does_not_keep_the_others_waiting() -> None:

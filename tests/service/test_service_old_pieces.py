@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from aliquot_schema.devices import Device, DeviceHealth
+from aliquot_schema.cluster.launching import AgentJoined
 from aliquot_schema.ids import AgentId, DeviceId, SessionId, SlotName
-from aliquot_schema.launching import AgentJoined
+from aliquot_schema.resources.devices import Device, DeviceHealth
 from aliquot_schema.states import SessionState
 from service_fakes import FakeAgent
 from service_stage import Stage, stage
@@ -59,7 +59,7 @@ async def test_the_whole_is_given_to_nobody_while_pieces_of_it_are_held() -> Non
             assert on.session(fresh).state is SessionState.QUEUED
             await on.cancel(fresh)
         by_id = {device.id: device.health for device in on.state.agents[AgentId("a")].devices}
-        assert by_id == {"mem0": DeviceHealth.HEALTHY, "mem0/a": DeviceHealth.GONE, "mem0/b": DeviceHealth.GONE}
+        assert by_id == {"mem0": DeviceHealth.HEALTHY, "mem0/a": DeviceHealth.LEAVING, "mem0/b": DeviceHealth.LEAVING}
         waiting = await submit(on, "1500m")
         for session_id in old:
             assert on.session(waiting).state is SessionState.QUEUED

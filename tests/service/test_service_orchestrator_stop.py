@@ -4,11 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from aliquot.service.administration import Administration
-from aliquot.service.feed import Feed
-from aliquot.service.journal import Journal
-from aliquot.service.orchestrating import begin_stopped
-from aliquot.service.orchestrator import load_state
+from aliquot.service.admin.admin import Administration
+from aliquot.service.admin.policy import begin_stopped
+from aliquot.service.state.journal import Feed, Journal
 from aliquot_schema.errors import Forbidden
 from aliquot_schema.ids import SessionId
 from aliquot_schema.orchestration import OrchestratorState
@@ -18,6 +16,7 @@ from aliquot_schema.requests import NewSession, Role
 from aliquot_schema.states import KernelState
 from aliquot_schema.states import SessionState as S
 from leader_stage_stores import new_memory_store
+from lone_service import load_state
 from service_bench import agent
 from service_stage import CALLER, Stage, stage
 

@@ -8,18 +8,15 @@ from typing import TypeVar
 
 import pytest
 
-from aliquot.service.administration import Administration
-from aliquot.service.command_checks.checks import CommandChecks
-from aliquot.service.command_checks.rules import CommandRules
-from aliquot.service.feed import Feed
-from aliquot.service.journal import Journal
-from aliquot.service.notices.failures import failure_rate
-from aliquot.service.orchestrator import state_of
-from aliquot.service.reaper.differences import differences
-from aliquot.service.reaper.foreign import foreign_uses
-from aliquot.service.secrets.vault import Vault
-from aliquot.service.vetting import Vetting
-from aliquot_schema.devices import DeviceProcess, DeviceReading
+from aliquot.service.accounts.secrets import Secrets
+from aliquot.service.admin.admin import Administration
+from aliquot.service.agents.differences import differences, foreign_uses
+from aliquot.service.alerts.conditions import failure_rate
+from aliquot.service.sessions.command_checks import CommandChecks, CommandRules
+from aliquot.service.sessions.submission_checks import SubmissionPolicyCheck
+from aliquot.service.state.journal import Feed, Journal
+from aliquot.service.use_cases import state_of
+from aliquot_schema.cluster.launching import AgentSilent
 from aliquot_schema.errors import (
     Forbidden,
     IdempotencyMismatch,
@@ -31,12 +28,12 @@ from aliquot_schema.errors import (
     StateConflict,
 )
 from aliquot_schema.ids import AgentId, DeviceId, SessionId, UserId
-from aliquot_schema.launching import AgentSilent
-from aliquot_schema.leases import EndEvidence, LeaseKind
-from aliquot_schema.outside_views import BlockerView, NewOutside, OutsideView
 from aliquot_schema.policies import Preemption, Victims
 from aliquot_schema.requests import Role
+from aliquot_schema.resources.devices import DeviceProcess, DeviceReading
+from aliquot_schema.resources.leases import EndEvidence, LeaseKind
 from aliquot_schema.states import SessionState as S
+from aliquot_schema.views.preview import BlockerView, NewOutside, OutsideView
 from leader_stage_stores import new_memory_store
 from service_bench import agent
 from service_stage import CALLER, Stage, stage
@@ -87,7 +84,7 @@ async def test_it_is_given_devices_at_once_and_nothing_is_started() -> None:
         assert (session.state, session.run_id, on.live()) == (S.RUNNING, "job", [])
         assert {lease.kind for lease in on.state.outside.of(session.id)} == {LeaseKind.MANUAL}
         assert on.held() == {"a-gpu-0": 1000, "a-gpu-1": 1000}
-        assert on.launcher.waiting == ()
+        assert on.executor.agents[AgentId("a")].orders == {}
         seen = await on.queries.session(CALLER, session.id)
         assert seen is not None
         assert (seen.holds_devices, len(seen.allocated_gpus)) == (True, 2)
@@ -183,14 +180,14 @@ async def test_it_expires_with_an_event_and_wakes_the_allocator_for_it() -> None
 async def test_who_gets_nothing_hears_why_where_commands_are_checked_too() -> None:
     """It has no command of its own that an operator could want or not."""
     async with stage([agent("a", devices=1)]) as on:
-        vetting = Vetting(Vault(clock=on.clock, journal=on.journal))
+        vetting = SubmissionPolicyCheck(Secrets(clock=on.clock, journal=on.journal))
         vetting.commands = CommandChecks(CommandRules(allow=("^python ",)))
         on.outside._creation.vetting = vetting
         first = await allocate(on, lease=60.0)
         with pytest.raises(NotPlaced) as refused:
             await allocate(on, job="other")
         assert [blocker.session_id for blocker in refused.value.holders] == [first.session_id]
-        with pytest.raises(InvalidRequest, match="none of the patterns"):
+        with pytest.raises(InvalidRequest, match="none of the allowed command patterns"):
             await on.submit()
 
 

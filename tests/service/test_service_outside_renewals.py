@@ -6,20 +6,19 @@ from typing import Any
 
 import pytest
 
-from aliquot.service.accounts.buckets import Rate
-from aliquot.service.accounts.gate import Gate
+from aliquot.service.accounts.rate_limit import Rate, SubmissionRateLimit
 from aliquot.service.accounts.trust import Trust
-from aliquot.service.outside_leases import WAITED_US_MAX
-from aliquot.service.outside_request import request_of
+from aliquot.service.lifecycle.external_leases import WAITED_US_MAX
 from aliquot.service.quotas import Quotas
-from aliquot_schema.admin_views import NewQuota
+from aliquot.service.sessions.external_allocations import request_of
 from aliquot_schema.errors import IdempotencyMismatch, QuotaExceeded, RateLimited
 from aliquot_schema.ids import UserId
-from aliquot_schema.outside_views import NewOutside, OutsideView
 from aliquot_schema.quotas import QuotaScope
 from aliquot_schema.requests import Caller, NewSession, Role
 from aliquot_schema.sessions import Session
 from aliquot_schema.states import SessionState as S
+from aliquot_schema.views.admin import NewQuota
+from aliquot_schema.views.preview import NewOutside, OutsideView
 from leader_servers import servers_on
 from service_bench import agent
 from service_stage import CALLER, Stage, stage
@@ -49,7 +48,9 @@ async def test_a_full_queue_and_a_lowered_quota_take_nothing_from_what_runs() ->
         quotas = Quotas(state=on.state, journal=on.journal, clock=on.clock)
         limits = NewQuota(scope=QuotaScope.USER, name="ann", max_slots=[("cuda.device", "1")], max_queued=0)
         await quotas.set_quota(CALLER, limits, None)
-        on.outside.gate = Gate(on.state.people, trust=Trust.SHARED, rate=Rate(per_minute=1), monotonic=lambda: 0.0)
+        on.outside.gate = SubmissionRateLimit(
+            on.state.people, trust=Trust.SHARED, rate=Rate(per_minute=1), monotonic=lambda: 0.0
+        )
         for _ in range(3):
             second = await allocated(on, count="2", lease=7200.0)
             assert (second.session_id, second.renewed) == (first.session_id, True)
@@ -69,7 +70,9 @@ async def test_a_cluster_of_another_shape_takes_nothing_from_what_runs() -> None
 
 async def test_what_is_called_for_anew_counts_as_a_submission() -> None:
     async with stage([agent("a", devices=4)]) as on:
-        on.outside.gate = Gate(on.state.people, trust=Trust.ALONE, rate=Rate(per_minute=2), monotonic=lambda: 0.0)
+        on.outside.gate = SubmissionRateLimit(
+            on.state.people, trust=Trust.ALONE, rate=Rate(per_minute=2), monotonic=lambda: 0.0
+        )
         for job in ("one", "two"):
             await allocated(on, job, caller=BOB)
         with pytest.raises(RateLimited):

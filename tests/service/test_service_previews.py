@@ -8,11 +8,11 @@ import pytest
 from aliquot_schema.errors import ImpossibleRequest, QuotaExceeded
 from aliquot_schema.ids import SessionId
 from aliquot_schema.policies import Preemption, Victims
-from aliquot_schema.preview_views import SessionPreview
 from aliquot_schema.quotas import Quota, QuotaScope, quota_id
 from aliquot_schema.reasons import Reason
 from aliquot_schema.requests import NewSession
 from aliquot_schema.states import SessionState as S
+from aliquot_schema.views.preview import SessionPreview
 from service_bench import agent
 from service_stage import CALLER, Stage, stage
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from aliquot.service.paging import cursor_of
+from aliquot.service.views.pagination import cursor_of
 from aliquot_schema.errors import IdempotencyMismatch, InvalidRequest, Unavailable
 from aliquot_schema.ids import AgentId, KernelId, SessionId, UserId
 from aliquot_schema.requests import (
@@ -22,7 +22,7 @@ from aliquot_schema.requests import (
     SessionOrder,
 )
 from aliquot_schema.states import AgentState, SessionState
-from aliquot_schema.views import Page, SessionView
+from aliquot_schema.views.sessions import Page, SessionView
 from service_bench import CALLER, Bench, agent, service_on
 from service_fakes import FakeExecutor
 from service_stage import stage
@@ -240,6 +240,6 @@ async def test_a_question_waits_for_the_revision_it_names(monkeypatch: pytest.Mo
         asked = asyncio.create_task(on.queries.at_revision(on.state.revision + 1))
         await on.submit()
         assert await asked == on.state.revision
-        monkeypatch.setattr("aliquot.service.queries.REVISION_WAIT_S", 0.01)
+        monkeypatch.setattr("aliquot.service.queries.queries.REVISION_WAIT_S", 0.01)
         with pytest.raises(Unavailable):
             await on.queries.at_revision(on.state.revision + 1)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from aliquot.service import submission_checks
-from aliquot.service.orchestrator import state_of
+from aliquot.service.sessions import submission_checks
+from aliquot.service.use_cases import state_of
 from aliquot_schema.errors import QueueFull
 from leader_stage_stores import new_memory_store
 from service_bench import agent

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from aliquot.service.draft import Draft
 from aliquot.service.ports import Batch, Store
+from aliquot.service.state.unit_of_work import UnitOfWork
 from aliquot_schema.errors import IdempotencyMismatch, StateConflict, VersionConflict
 from aliquot_schema.events import Event
 from aliquot_schema.ids import AgentId, KernelId
@@ -71,8 +71,7 @@ async def test_a_cancellation_that_meets_the_launch_stops_what_was_sent_or_keeps
     async with stage([agent("a", devices=2)]) as on:
         on.executor.start_by_itself = False
         gang = await on.submit(kernels=2)
-        await on.allocator.run_once()
-        await asyncio.gather(on.launcher.send(), on.cancel(gang))
+        await asyncio.gather(on.allocator.run_once(), on.cancel(gang))
         await on.settle()
         fake = on.executor.agents[A]
         kernels = [kernel.state for kernel in on.state.kernels.values()]
@@ -81,7 +80,7 @@ async def test_a_cancellation_that_meets_the_launch_stops_what_was_sent_or_keeps
             assert kernels == [KernelState.STOPPING] * 2
             assert sorted(fake.stopped) == sorted(fake.orders)
         else:
-            assert kernels == [KernelState.EXITED] * 2
+            assert kernels == []
 
 
 async def test_a_priority_that_changes_during_a_pass_delays_the_placement_and_nothing_else() -> None:
@@ -101,7 +100,6 @@ async def test_a_session_that_is_cancelled_during_a_pass_is_not_placed() -> None
     async with stage([agent("a", devices=1)]) as on:
         first = await on.submit()
         await asyncio.gather(on.cancel(first), on.allocator.run_once())
-        await on.launcher.send()
         await on.settle()
         assert on.session(first).state is S.CANCELED
         assert on.held() == {}
@@ -149,7 +147,7 @@ async def test_a_change_that_raises_writes_nothing_and_harms_nobody() -> None:
     async with stage([agent("a", devices=1)]) as on:
         before = on.state.revision
 
-        def change(draft: Draft) -> None:
+        def change(draft: UnitOfWork) -> None:
             draft.put(on.state.agents[A], "changed")
             raise StateConflict("not so", id="a", state="alive")
 
@@ -186,8 +184,8 @@ async def test_of_two_who_first_charge_an_account_the_later_one_charges_it_again
         sessions = [on.state.sessions[await on.submit()] for _ in range(2)]
         project, user = sessions[0].project, sessions[0].owner
 
-        def charge(session: Session) -> Callable[[Draft], None]:
-            def change(draft: Draft) -> None:
+        def charge(session: Session) -> Callable[[UnitOfWork], None]:
+            def change(draft: UnitOfWork) -> None:
                 account = draft.account(project, user) or Account(
                     id=account_id(project, user), project=project, user=user
                 )

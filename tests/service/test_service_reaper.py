@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from aliquot.service.administration import Administration
-from aliquot_schema.findings import Discrepancy as D
+from aliquot.service.admin.admin import Administration
+from aliquot_schema.cluster.findings import Discrepancy as D
+from aliquot_schema.cluster.launching import Inventory, KernelPhase, KernelReport, LaunchOrder, SpecOnDisk
 from aliquot_schema.ids import AgentId, KernelId
-from aliquot_schema.launching import Inventory, KernelPhase, KernelReport, LaunchOrder, SpecOnDisk
-from aliquot_schema.leases import EndEvidence
+from aliquot_schema.resources.leases import EndEvidence
 from aliquot_schema.states import KernelState
 from aliquot_schema.states import SessionState as S
 from service_bench import agent
@@ -69,7 +69,7 @@ async def test_a_lease_without_a_process_is_given_back_once_the_agent_has_proved
         assert on.state.findings == {}
         told = [event.record for event in await on.events() if event.kind.startswith("finding.")]
         assert [getattr(record, "evidence", None) for record in told] == [
-            "the store has it running; its agent has started nothing of it"
+            "the store has it running; its agent has not started it"
         ] * 2
 
 
@@ -113,6 +113,7 @@ async def test_a_process_without_a_lease_is_ended() -> None:
         for _ in range(2):
             await reaper.run_once()
         assert kinds(on.state) == [D.PROCESS_WITHOUT_LEASE] * 2
+        await on.dispatch.close()
         assert sorted(fake.stopped) == sorted([kernel_id, stranger])
         fake.running.clear()
         await reaper.run_once()
@@ -173,6 +174,7 @@ async def test_spec_files_are_held_against_leases(specs: object, kind: D | None)
         reaper = reaper_of(on)
         for _ in range(2):
             await reaper.run_once()
+        await on.dispatch.close()
         assert kinds(on.state) == ([] if kind is None else [kind])
         assert fake.stopped == (["ses_old.1.0"] if kind is D.SPEC_WITHOUT_LEASE else [])
 
@@ -193,7 +195,7 @@ async def test_what_changes_while_an_agent_is_asked_says_nothing() -> None:
 
         on.executor.inventory = late  # type: ignore[method-assign]  # what it said a moment ago
         reaper = reaper_of(on)
-        before = await reaper.look_around()
+        before = await reaper.inspect_all()
         assert {(one.kind, one.subject) for one in before.differences} == {
             (D.PROCESS_WITHOUT_LEASE, kernel_id),
             (D.LEASE_WITHOUT_PROCESS, f"{second}.1.0"),
@@ -248,7 +250,7 @@ async def test_looking_changes_nothing() -> None:
         events = on.state.revision
         reaper = reaper_of(on)
         for _ in range(3):
-            look = await reaper.look_around()
+            look = await reaper.inspect_all()
             assert look.asked == (A,)
             assert [one.kind for one in look.differences] == [D.LEASE_WITHOUT_PROCESS]
         assert on.state.revision == events

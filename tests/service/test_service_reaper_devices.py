@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from aliquot.service.administration import Administration
-from aliquot_schema.devices import DeviceHealth, DeviceProcess, DeviceReading
-from aliquot_schema.findings import Discrepancy as D
-from aliquot_schema.ids import AgentId, DeviceId, LeaseId
-from aliquot_schema.launching import AgentSilent, ReadingsTaken
+from aliquot.service.admin.admin import Administration
+from aliquot_schema.cluster.findings import Discrepancy as D
+from aliquot_schema.cluster.launching import AgentSilent, ReadingsTaken
+from aliquot_schema.ids import AgentId, DeviceId, KernelId, LeaseId
+from aliquot_schema.resources.devices import DeviceHealth, DeviceProcess, DeviceReading
 from aliquot_schema.sessions import PreemptionCause
 from aliquot_schema.states import SessionState as S
 from service_bench import agent
@@ -19,16 +19,47 @@ from service_stage import CALLER, Stage, stage
 pytestmark = pytest.mark.anyio
 
 
-async def breaks(on: Stage, device: DeviceId, health: str) -> None:
+async def breaks(on: Stage, device: DeviceId, health: str, *, agent_id: AgentId = A) -> None:
     """The agent tells of a device that it is so from now on."""
-    found = on.executor.agents[A].devices
-    sick = tuple(
-        replace(known, health=DeviceHealth.UNHEALTHY) if known.id == device else known
-        for known in found
-        if known.id != device or health != "gone"
-    )
-    on.executor.changes(A, sick)
+    found = on.executor.agents[agent_id].devices
+    sick = tuple(replace(known, health=DeviceHealth(health)) if known.id == device else known for known in found)
+    on.executor.changes(agent_id, sick)
     await on.settle()
+
+
+def device_of(on: Stage, kernel_id: KernelId) -> DeviceId:
+    (held,) = (device for amounts in on.state.leases[LeaseId(kernel_id)].spec.values() for device in amounts)
+    return held
+
+
+@pytest.mark.parametrize("is_told", [True, False])
+async def test_a_device_that_leaves_the_configuration_keeps_its_holder_and_takes_nothing_new(is_told: bool) -> None:
+    """An agent tells of it as leaving; one that has no record of it leaves it out."""
+    async with stage([agent("a", devices=2)]) as on:
+        session_id, kernel_id = await running(on)
+        held = device_of(on, kernel_id)
+        found = on.executor.agents[A].devices
+        if is_told:
+            await breaks(on, held, "leaving")
+        else:
+            on.executor.changes(A, tuple(device for device in found if device.id != held))
+            await on.settle()
+        reaper = reaper_of(on)
+        for _ in range(3):
+            await reaper.run_once()
+        assert on.state.findings == {}
+        assert on.session(session_id).state is S.RUNNING
+        assert on.executor.agents[A].stopped == []
+        assert on.state.agents[A].devices[-1].health is DeviceHealth.LEAVING
+        beside, waiting = await on.submit(), await on.submit()
+        await on.advance()
+        assert (on.session(beside).state, on.session(waiting).state) == (S.RUNNING, S.QUEUED)
+        on.executor.ends(kernel_id)
+        await on.settle()
+        await on.advance()
+        assert on.session(waiting).state is S.QUEUED
+        await reaper.run_once()
+        assert held not in [device.id for device in on.state.agents[A].devices]
 
 
 @pytest.mark.parametrize(("health", "kind"), [("gone", D.DEVICE_GONE), ("unhealthy", D.DEVICE_UNHEALTHY)])
@@ -41,7 +72,7 @@ async def test_a_broken_device_that_is_held_is_told_of(health: str, kind: D) -> 
             await reaper.run_once()
         (finding,) = on.state.findings.values()
         assert (finding.kind, finding.subject, finding.repair is None) == (kind, GPU, health == "unhealthy")
-        assert finding.evidence == f"it is {health}, and held by {session_id}"
+        assert finding.evidence == f"it is {health} and held by {session_id}"
 
 
 async def test_who_holds_a_device_that_is_gone_waits_for_another_one() -> None:
@@ -71,8 +102,7 @@ async def test_a_device_that_another_agent_of_the_node_was_given_is_not_gone() -
         session_id, kernel_id = await running(on)
         (there,) = (known for known in (A, AgentId("b")) if known != on.state.kernels[kernel_id].agent_id)
         held = {device.id for device in on.state.agents[there].devices}
-        on.executor.changes(on.state.kernels[kernel_id].agent_id, ())
-        await on.settle()
+        await breaks(on, DeviceId("n-gpu-0"), "gone", agent_id=on.state.kernels[kernel_id].agent_id)
         reaper = reaper_of(on)
         for _ in range(2):
             await reaper.run_once()
@@ -89,8 +119,7 @@ async def test_a_device_that_an_agent_had_who_has_left_is_gone() -> None:
         await on.hear(AgentSilent(agent_id=there, lost=True))
         admin = Administration(state=on.state, journal=on.journal, clock=on.clock)
         await admin.release_lost_agent(CALLER, there)
-        on.executor.changes(here, ())
-        await on.settle()
+        await breaks(on, DeviceId("n-gpu-0"), "gone", agent_id=here)
         reaper = reaper_of(on)
         for _ in range(2):
             await reaper.run_once()

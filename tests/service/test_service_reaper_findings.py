@@ -4,12 +4,12 @@ import asyncio
 
 import pytest
 
+from aliquot.service.agents.reaper import Reaper
 from aliquot.service.ports import Batch, StoreUnavailable
-from aliquot.service.reaper.reaper import Reaper
-from aliquot_schema.devices import DeviceProcess, DeviceReading
+from aliquot_schema.cluster.launching import ReadingsTaken
 from aliquot_schema.events import Event
 from aliquot_schema.ids import AgentId, DeviceId
-from aliquot_schema.launching import ReadingsTaken
+from aliquot_schema.resources.devices import DeviceProcess, DeviceReading
 from service_bench import agent
 from service_stage import Stage, stage
 from service_wrapped_store import WrappedStore

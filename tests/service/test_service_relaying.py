@@ -11,21 +11,25 @@ import asyncpg
 import pytest
 
 from aliquot.clock import SystemClock
-from aliquot.service.leadership.relaying.hearing import STALE_S, Hearing
-from aliquot.service.leadership.relaying.ports import Told
-from aliquot.service.leadership.relaying.sheet import Sheet, sheet_of
-from aliquot.service.leadership.relaying.telling import KEEP_S, Telling
+from aliquot.service.leadership.readings_relay import (
+    KEEP_S,
+    STALE_S,
+    PublishedReadings,
+    ReadingsPublisher,
+    ReadingsReceiver,
+    ReadingsSnapshot,
+    sheet_of,
+)
 from aliquot.service.ports import StoreUnavailable
-from aliquot.service.state import State
-from aliquot.store.history.places import place_of
-from aliquot.store.history.store import HistoryPlan, KeptHistory
-from aliquot.store.history.tiers import Kept
-from aliquot_schema.devices import DeviceReading
-from aliquot_schema.history_views import HistoryView
+from aliquot.service.state.state import State
+from aliquot.store.timeseries.history_store import HistoryPlan, KeptHistory, place_of
+from aliquot.store.timeseries.tiers import Kept
 from aliquot_schema.ids import AgentId, DeviceId, NodeId
-from aliquot_schema.live_views import DeviceUpdateView
+from aliquot_schema.resources.devices import DeviceReading
 from aliquot_schema.states import AgentState
-from aliquot_schema.views import DeviceView
+from aliquot_schema.views.live import DeviceUpdateView
+from aliquot_schema.views.sessions import DeviceView
+from aliquot_schema.views.statistics import HistoryView
 from leader_servers import CALLER, OneServer, servers_on
 from service_bench import agent
 from service_fakes import FakeAgent
@@ -114,7 +118,7 @@ async def test_a_sheet_that_cannot_be_read_costs_nothing_but_its_numbers(
             await connection.execute("UPDATE readings SET number = number + 1000, body = 'no sheet'")
         finally:
             await connection.close()
-        await follower.until(lambda: "what devices measure cannot be told to, or heard from" in caplog.text)
+        await follower.until(lambda: "device readings cannot be exchanged with the other servers" in caplog.text)
         leader.executors[-1].measures(A, measured(fake, 20.0))
         await follower.until(lambda: shown(follower) == [20.0])
 
@@ -136,7 +140,7 @@ async def test_a_follower_says_that_history_of_the_last_minutes_may_be_with_the_
         unwritten = await _asked(follower)
         assert unwritten.series == ()
         assert unwritten.warning is not None
-        assert "this server follows: what was measured in the last 5 minutes" in unwritten.warning
+        assert "this server follows: measurements of the last 5 minutes" in unwritten.warning
         await kept[0].flush()
         assert {one.metric for one in (await _asked(follower)).series} >= {"utilization", "temperature"}
         past = await _asked(follower, until=datetime(2026, 1, 1, tzinfo=UTC))
@@ -147,12 +151,12 @@ class OneSheet:
     """A relay in memory."""
 
     def __init__(self) -> None:
-        self.told: Told | None = None
+        self.told: PublishedReadings | None = None
         self.puts = self.kept = 0
         self.is_away = False
 
-    async def put(self, sheet: Sheet, *, epoch: int, number: int) -> bool:
-        self.told = Told(epoch=epoch, number=number, age_s=0.0, sheet=sheet)
+    async def put(self, sheet: ReadingsSnapshot, *, epoch: int, number: int) -> bool:
+        self.told = PublishedReadings(epoch=epoch, number=number, age_s=0.0, sheet=sheet)
         self.puts += 1
         return True
 
@@ -160,7 +164,7 @@ class OneSheet:
         self.kept += 1
         return True
 
-    async def newest(self, *, known: tuple[int, int] | None) -> Told | None:
+    async def newest(self, *, known: tuple[int, int] | None) -> PublishedReadings | None:
         if self.is_away:
             raise StoreUnavailable("it is away")
         told = self.told
@@ -180,7 +184,7 @@ def known(fake: FakeAgent) -> State:
     return state
 
 
-def sheet_in(state: State, fake: FakeAgent, utilization_pct: float) -> Sheet:
+def sheet_in(state: State, fake: FakeAgent, utilization_pct: float) -> ReadingsSnapshot:
     """As a leader who knows the same tells it."""
     readings = {(fake.id, reading.device_id): reading for reading in measured(fake, utilization_pct)}
     return sheet_of(state.agents.values(), readings, blocked={NodeId("n"): {DeviceId("gpu-1"): 1000}})
@@ -188,7 +192,7 @@ def sheet_in(state: State, fake: FakeAgent, utilization_pct: float) -> Sheet:
 
 async def test_what_nobody_confirms_is_known_no_more(known: State, fake: FakeAgent) -> None:
     clock, relay = StepClock(), OneSheet()
-    hearing = Hearing(state=known, relay=relay, clock=clock, leads=lambda: False)
+    hearing = ReadingsReceiver(state=known, relay=relay, clock=clock, leads=lambda: False)
     await relay.put(sheet_in(known, fake, 10.0), epoch=1, number=1)
     await hearing.run_once()
     assert [reading.utilization_pct for reading in known.readings.values()] == [10.0]
@@ -204,7 +208,7 @@ async def test_what_nobody_confirms_is_known_no_more(known: State, fake: FakeAge
 
 async def test_without_the_database_it_is_known_for_a_while(known: State, fake: FakeAgent) -> None:
     clock, relay = StepClock(), OneSheet()
-    hearing = Hearing(state=known, relay=relay, clock=clock, leads=lambda: False)
+    hearing = ReadingsReceiver(state=known, relay=relay, clock=clock, leads=lambda: False)
     await relay.put(sheet_in(known, fake, 10.0), epoch=1, number=1)
     await hearing.run_once()
     relay.is_away = True
@@ -219,7 +223,7 @@ async def test_without_the_database_it_is_known_for_a_while(known: State, fake: 
 async def test_readings_wait_for_the_agent_that_they_are_of(known: State, fake: FakeAgent) -> None:
     """The sheet may come before the event, and the devices of another version may be others."""
     relay, later = OneSheet(), replace(known.agents[A], version=4)
-    hearing = Hearing(state=known, relay=relay, clock=StepClock(), leads=lambda: False)
+    hearing = ReadingsReceiver(state=known, relay=relay, clock=StepClock(), leads=lambda: False)
     leader = State()
     leader.load([later], revision=0, ended_complete=True)
     await relay.put(sheet_in(leader, fake, 10.0), epoch=1, number=1)
@@ -232,10 +236,10 @@ async def test_readings_wait_for_the_agent_that_they_are_of(known: State, fake: 
 
 async def test_an_agent_that_is_told_of_no_more_is_forgotten(known: State, fake: FakeAgent) -> None:
     relay = OneSheet()
-    hearing = Hearing(state=known, relay=relay, clock=StepClock(), leads=lambda: False)
+    hearing = ReadingsReceiver(state=known, relay=relay, clock=StepClock(), leads=lambda: False)
     await relay.put(sheet_in(known, fake, 10.0), epoch=1, number=1)
     await hearing.run_once()
-    await relay.put(Sheet(lines=(), blocked={}), epoch=1, number=2)
+    await relay.put(ReadingsSnapshot(lines=(), blocked={}), epoch=1, number=2)
     await hearing.run_once()
     assert (known.readings, known.external.blocked) == ({}, {})
 
@@ -244,7 +248,7 @@ async def test_who_leads_writes_nothing_that_he_hears_and_what_ends_a_term_is_he
     known: State, fake: FakeAgent
 ) -> None:
     relay, leads = OneSheet(), True
-    hearing = Hearing(state=known, relay=relay, clock=StepClock(), leads=lambda: leads)
+    hearing = ReadingsReceiver(state=known, relay=relay, clock=StepClock(), leads=lambda: leads)
     await relay.put(sheet_in(known, fake, 10.0), epoch=1, number=1)
     await hearing.run_once()
     assert known.readings == {}
@@ -258,7 +262,7 @@ async def test_who_leads_writes_nothing_that_he_hears_and_what_ends_a_term_is_he
 
 async def test_only_what_is_new_is_told_and_what_is_not_is_confirmed(known: State, fake: FakeAgent) -> None:
     clock, relay = StepClock(), OneSheet()
-    telling = Telling(state=known, relay=relay, clock=clock)
+    telling = ReadingsPublisher(state=known, relay=relay, clock=clock)
     known.readings.take(A, measured(fake, 10.0))
     for _ in range(3):
         await telling.run_once(1)

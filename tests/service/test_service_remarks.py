@@ -2,8 +2,8 @@
 
 import pytest
 
+from aliquot_schema.cluster.launching import KernelChanged, KernelPhase, KernelReport
 from aliquot_schema.ids import AgentId, KernelId
-from aliquot_schema.launching import KernelChanged, KernelPhase, KernelReport
 from aliquot_schema.states import SessionState
 from service_bench import agent as fake_agent
 from service_stage import stage

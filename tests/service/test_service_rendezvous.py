@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from aliquot_schema.agents import Capabilities
+from aliquot_schema.cluster.agents import Capabilities
+from aliquot_schema.cluster.launching import AgentJoined
 from aliquot_schema.ids import SessionId
-from aliquot_schema.launching import AgentJoined
 from service_bench import agent as fake_agent
 from service_fakes import FakeAgent
 from service_stage import Stage, stage

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from aliquot_schema.cluster.launching import AgentMessage, KernelChanged, KernelPhase, KernelReport
 from aliquot_schema.ids import AgentId, KernelId, LeaseId, SessionId
-from aliquot_schema.launching import AgentMessage, KernelChanged, KernelPhase, KernelReport
-from aliquot_schema.leases import EndEvidence
+from aliquot_schema.resources.leases import EndEvidence
 from aliquot_schema.states import KernelState, SessionState
 from service_bench import agent
-from service_stage import CALLER, Stage, stage
+from service_stage import CALLER, Stage, granting_only, stage
 
 K = KernelState
 S = SessionState
@@ -69,8 +69,6 @@ class Step:
                 await on.sessions.update_session_priority(CALLER, gang, level, None)
             case "decide":
                 await on.allocator.run_once()
-            case "send":
-                await on.launcher.send()
             case "later":
                 on.clock.passes(400)
             case "silent" | "good-bye":
@@ -85,9 +83,7 @@ class Step:
 
 
 REPORTS = st.builds(Report, st.integers(0, 3), st.sampled_from(sorted(WORDS)), st.sampled_from([0, 0, 0, 1, 2]))
-STEPS = st.sampled_from(
-    ["cancel", "priority", "decide", "send", "later", "silent", "good-bye", "back", "boot", "deliver"]
-)
+STEPS = st.sampled_from(["cancel", "priority", "decide", "later", "silent", "good-bye", "back", "boot", "deliver"])
 STORIES = st.lists(REPORTS | REPORTS | st.builds(Step, STEPS), max_size=25)
 
 
@@ -124,7 +120,7 @@ async def end(on: Stage, gang: SessionId) -> None:
 @settings(max_examples=150, deadline=None)
 @given(STORIES, st.integers(1, 4))
 def test_nothing_wrong_comes_of_any_story_and_all_is_free_at_its_end(story: list[Report | Step], kernels: int) -> None:
-    asyncio.run(tell([Step("decide"), Step("send"), Step("deliver"), *story], kernels=kernels))
+    asyncio.run(tell([Step("decide"), Step("deliver"), *story], kernels=kernels))
 
 
 @settings(max_examples=60, deadline=None)
@@ -198,14 +194,15 @@ async def test_a_gang_whose_ranks_end_in_one_batch_tells_of_the_lowest_that_fail
 async def test_reports_of_others_and_of_kernels_that_were_never_sent_do_nothing(word: str) -> None:
     async with stage([agent("a", devices=1), agent("b", devices=1)]) as on:
         first = await on.submit()
-        await on.allocator.run_once()
+        with granting_only():
+            await on.allocator.run_once()
         before = on.state.revision
         await on.hear(*about(on, first, 0, word))
         await on.hear(says(KernelId(f"{first}.1.0"), word, agent_id="b"))
         await on.hear(says(KernelId(f"{first}.2.0"), word, agent_id="a"))
         await on.hear(says(KernelId("ses_none.1.0"), word, agent_id="a"))
         assert on.state.revision == before
-        await on.launcher.send()
+        on.executor.comes_back(AgentId("a"))
         await on.settle()
         assert on.session(first).state is S.RUNNING
 
@@ -227,21 +224,18 @@ async def test_a_cancelled_kernel_that_turns_out_to_run_is_stopped_again() -> No
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("when", ["queued", "scheduled", "allocating"])
+@pytest.mark.parametrize("when", ["queued", "allocating"])
 async def test_cancelled_before_it_runs(when: str) -> None:
     async with stage([agent("a", devices=2)]) as on:
         on.executor.start_by_itself = False
         gang = await on.submit(kernels=2)
         if when != "queued":
             await on.allocator.run_once()
-        if when == "allocating":
-            await on.launcher.send()
         await on.cancel(gang)
         on.check()
-        await on.launcher.send()
         assert (on.held() == {}) == (when != "allocating")
         evidence = {on.state.leases[LeaseId(name)].evidence for name in on.state.kernels}
-        assert evidence == {"queued": set(), "scheduled": {EndEvidence.NEVER_SENT}, "allocating": {None}}[when]
+        assert evidence == {"queued": set(), "allocating": {None}}[when]
         await on.hear(*about(on, gang, 0, "never"), *about(on, gang, 1, "never"))
         assert on.session(gang).state is S.CANCELED
         assert on.held() == {}

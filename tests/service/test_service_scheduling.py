@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from aliquot.core.queue import Queue
-from aliquot.service.snapshots import take
-from aliquot.service.state import State
+from aliquot.core.model.queue import Queue
+from aliquot.service.scheduling.allocator import backoff_s
+from aliquot.service.state.snapshots import take
+from aliquot.service.state.state import State
 from aliquot_schema.ids import SessionId, kernel_id
 from aliquot_schema.policies import Backfill, PolicyDocument
 from aliquot_schema.quotas import Account
@@ -34,6 +35,21 @@ async def ran(on: Stage, seconds: float, **more: object) -> SessionId:
     ends(on, session_id)
     await on.settle()
     return session_id
+
+
+@pytest.mark.parametrize(
+    ("took_s", "is_idle", "is_woken", "expected"),
+    [
+        (0.002, True, True, (0.0, 0.0)),
+        (0.01, False, False, (0.0, 0.0)),
+        (0.01, False, True, (0.01, 0.0)),
+        (0.01, True, False, (0.01, 0.03)),
+        (0.15, True, True, (0.15, 0.05)),
+        (0.3, True, False, (0.3, 0.0)),
+    ],
+)
+def test_back_off_after_a_pass(took_s: float, is_idle: bool, is_woken: bool, expected: tuple[float, float]) -> None:
+    assert backoff_s(took_s, is_idle=is_idle, is_woken=is_woken) == pytest.approx(expected)
 
 
 async def test_a_short_session_passes_the_head_and_a_long_one_does_not() -> None:
@@ -80,7 +96,6 @@ async def test_a_snapshot_tells_who_holds_what_until_when() -> None:
         (granted,) = take(on.state).running
         assert granted.started_us is None
         assert granted.ends_us == on.session(session).scheduled_us + HOUR_S * 10**6
-        await on.launcher.send()
         await on.settle()
         (row,) = take(on.state).running
         started_us = on.session(session).started_us

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from aliquot.core.plan import Eviction, KernelPlacement, Placement, Plan
+from aliquot.core.model.plan import Eviction, KernelPlacement, Placement, Plan
 from aliquot_schema.ids import AgentId, KernelId, NodeId, SessionId, SlotName, UserId, kernel_id, task_id
 from aliquot_schema.intervals import Intervals
+from aliquot_schema.resources.slots import ResourceSlot
 from aliquot_schema.sessions import ArrayTasks, Fallback, PreemptionCause
-from aliquot_schema.slots import ResourceSlot
 from aliquot_schema.states import SessionState as S
 from service_bench import agent
 from service_stage import Stage, stage
@@ -177,8 +177,6 @@ async def starts(on: Stage, array: SessionId, *indices: int) -> list[SessionId]:
         for index in indices
     )
     placed, _ = await on.allocator.carry_out(Plan(placements=placements))
-    on.launcher.enqueue(placed)
-    await on.launcher.send()
     await on.settle()
     return list(placed)
 
@@ -239,5 +237,4 @@ async def test_what_comes_while_others_are_seen_to_is_not_placed_before_it_came(
         (session,) = on.state.sessions.values()
         assert session.scheduled_us is not None
         assert session.scheduled_us > session.queued_us
-        await on.launcher.send()
         await on.settle()

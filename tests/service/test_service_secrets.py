@@ -5,15 +5,15 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from aliquot.core.confinement_terms import limits_of, sandbox_of, secrets_of
+from aliquot.core.validation.session_options import limits_of, sandbox_of, secrets_of
+from aliquot.service.accounts.secrets import Secrets
 from aliquot.service.ports import StoreUnavailable
-from aliquot.service.secrets.vault import Vault
+from aliquot_schema.cluster.launching import LaunchOrder
 from aliquot_schema.errors import Forbidden, InvalidRequest, LimitExceeded, NotFound, Unavailable
+from aliquot_schema.identity.accounts import Role
+from aliquot_schema.identity.secrets import SECRETS_MAX, VALUE_BYTES_MAX, SecretGrant, SecretNames, SecretUse
 from aliquot_schema.ids import KernelId, UserId
-from aliquot_schema.launching import LaunchOrder
 from aliquot_schema.requests import Caller, NewSession
-from aliquot_schema.roles import Role
-from aliquot_schema.secrets import SECRETS_MAX, VALUE_BYTES_MAX, SecretGrant, SecretNames, SecretUse
 from service_bench import agent
 from service_secrets import Drawer
 from service_stage import Stage, stage
@@ -37,8 +37,8 @@ async def scene() -> AsyncIterator[Stage]:
 
 
 @pytest.fixture
-def vault(drawer: Drawer, scene: Stage) -> Vault:
-    vault = Vault(clock=scene.clock, journal=scene.journal)
+def vault(drawer: Drawer, scene: Stage) -> Secrets:
+    vault = Secrets(clock=scene.clock, journal=scene.journal)
     vault.store = drawer
     return vault
 
@@ -56,7 +56,7 @@ def order(*names: str) -> LaunchOrder:
     )
 
 
-async def test_everybody_has_his_own_and_nobody_elses(vault: Vault) -> None:
+async def test_everybody_has_his_own_and_nobody_elses(vault: Secrets) -> None:
     await vault.set_secret(ANNA, "token", "hers")
     assert [secret.name for secret in await vault.secrets(ANNA)] == ["token"]
     assert await vault.secrets(ADMIN) == ()
@@ -69,7 +69,7 @@ async def test_everybody_has_his_own_and_nobody_elses(vault: Vault) -> None:
         await vault.delete_secret(ANNA, "token")
 
 
-async def test_the_log_tells_who_set_and_deleted_which_and_never_what(vault: Vault, scene: Stage) -> None:
+async def test_the_log_tells_who_set_and_deleted_which_and_never_what(vault: Secrets, scene: Stage) -> None:
     began = scene.state.revision
     await vault.set_secret(ANNA, "token", "hers")
     await vault.set_secret(ANNA, "other", "hers too")
@@ -84,12 +84,12 @@ async def test_the_log_tells_who_set_and_deleted_which_and_never_what(vault: Vau
     assert "hers" not in repr(events)
 
 
-async def test_what_the_log_tells_of_secrets_that_are_set_at_once(vault: Vault, scene: Stage) -> None:
+async def test_what_the_log_tells_of_secrets_that_are_set_at_once(vault: Secrets, scene: Stage) -> None:
     await asyncio.gather(*(vault.set_secret(ANNA, f"s{number}", "hers") for number in range(8)))
     assert sorted(scene.state.secret_names[ANNA.user].set_us) == [f"s{number}" for number in range(8)]
 
 
-async def test_what_was_told_and_never_stored_does_not_pile_up(vault: Vault, scene: Stage, drawer: Drawer) -> None:
+async def test_what_was_told_and_never_stored_does_not_pile_up(vault: Secrets, scene: Stage, drawer: Drawer) -> None:
     drawer.lost_key = True
     for number in range(SECRETS_MAX + 10):
         with pytest.raises(Unavailable):
@@ -97,7 +97,7 @@ async def test_what_was_told_and_never_stored_does_not_pile_up(vault: Vault, sce
     assert len(scene.state.secret_names[ANNA.user].set_us) <= SECRETS_MAX + 1
 
 
-async def test_orders_get_values_and_no_text_shows_them(vault: Vault) -> None:
+async def test_orders_get_values_and_no_text_shows_them(vault: Secrets) -> None:
     await vault.set_secret(ANNA, "token", "hers")
     plain = order()
     [same, filled] = await vault.filled([plain, order("token", "gone")])
@@ -106,7 +106,7 @@ async def test_orders_get_values_and_no_text_shows_them(vault: Vault) -> None:
     assert "hers" not in repr(filled)
 
 
-async def test_a_failing_store_is_waited_for_and_a_lost_key_is_told(vault: Vault, drawer: Drawer) -> None:
+async def test_a_failing_store_is_waited_for_and_a_lost_key_is_told(vault: Secrets, drawer: Drawer) -> None:
     drawer.fault = StoreUnavailable("down")
     with pytest.raises(StoreUnavailable):
         await vault.filled([order("token")])
@@ -115,7 +115,7 @@ async def test_a_failing_store_is_waited_for_and_a_lost_key_is_told(vault: Vault
     assert (filled.secrets[0].value, filled.secrets[0].why_not) == (None, "no such key")
 
 
-async def test_one_that_cannot_be_read_keeps_nobody_from_the_others(vault: Vault, drawer: Drawer) -> None:
+async def test_one_that_cannot_be_read_keeps_nobody_from_the_others(vault: Secrets, drawer: Drawer) -> None:
     for name in ("token", "spoilt"):
         await vault.set_secret(ANNA, name, "hers")
     drawer.spoilt = "spoilt"
@@ -124,7 +124,7 @@ async def test_one_that_cannot_be_read_keeps_nobody_from_the_others(vault: Vault
     assert [grant.value for grant in other.secrets] == ["hers"]
 
 
-async def test_a_session_asks_for_what_is_there(vault: Vault) -> None:
+async def test_a_session_asks_for_what_is_there(vault: Secrets) -> None:
     uses = secrets_of([("token", "TOKEN", None)], variables=())
     with pytest.raises(InvalidRequest, match="has no secret token"):
         await vault.check(ANNA.user, uses)
@@ -133,13 +133,13 @@ async def test_a_session_asks_for_what_is_there(vault: Vault) -> None:
 
 
 @pytest.mark.parametrize("value", ["", "a\0b", "half \ud800"])
-async def test_values_that_no_variable_can_hold(vault: Vault, value: str) -> None:
+async def test_values_that_no_variable_can_hold(vault: Secrets, value: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
         await vault.set_secret(ANNA, "token", value)
     assert not value or value not in refused.value.message
 
 
-async def test_limits(vault: Vault, drawer: Drawer) -> None:
+async def test_limits(vault: Secrets, drawer: Drawer) -> None:
     with pytest.raises(LimitExceeded):
         await vault.set_secret(ANNA, "token", "x" * (VALUE_BYTES_MAX + 1))
     for name in ("", "1a", "a b", "../x", "a" * 65):
@@ -154,12 +154,12 @@ async def test_limits(vault: Vault, drawer: Drawer) -> None:
 @pytest.mark.parametrize(
     ("asked", "words"),
     [
-        ([("a b", "A", None)], "no name of a secret"),
-        ([("a", None, None)], "which variable or file"),
-        ([("a", "PATH=", None)], "no variable name"),
+        ([("a b", "A", None)], "not a name of a secret"),
+        ([("a", None, None)], "needs a variable or a file"),
+        ([("a", "PATH=", None)], "not a variable name"),
         ([("a", "ALIQUOT_X", None)], "set by Aliquot"),
-        ([("a", None, "../x")], "no file name"),
-        ([("a", None, ".")], "no file name"),
+        ([("a", None, "../x")], "not a file name"),
+        ([("a", None, ".")], "not a file name"),
         ([("a", "A", None), ("b", "A", None)], "given twice"),
         ([("a", None, "f"), ("b", None, "f")], "given twice"),
         ([("a", "SET", None)], "given twice"),

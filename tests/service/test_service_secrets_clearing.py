@@ -4,14 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from aliquot.service.leaps import Leaps
+from aliquot.service.accounts.secrets import KEPT_US, SecretCleanup, Secrets
 from aliquot.service.ports import StoreUnavailable
-from aliquot.service.secrets.clearing import KEPT_US, Clearing
-from aliquot.service.secrets.vault import Vault
-from aliquot_schema.accounts import User
+from aliquot.service.retention import ClockJumps
+from aliquot_schema.identity.accounts import Role, User
 from aliquot_schema.ids import UserId
 from aliquot_schema.requests import Caller
-from aliquot_schema.roles import Role
 from service_bench import agent
 from service_secrets import Drawer
 from service_stage import Stage, stage
@@ -28,8 +26,8 @@ async def put_user(on: Stage, user: User, *, disabled: bool) -> None:
 
 async def test_they_are_deleted_when_nobody_let_their_owner_in_for_a_month() -> None:
     async with stage([agent("a", devices=1)]) as on:
-        vault = Vault(clock=on.clock, journal=on.journal)
-        clearing = Clearing(vault, state=on.state, clock=on.clock, leaps=Leaps(on.clock))
+        vault = Secrets(clock=on.clock, journal=on.journal)
+        clearing = SecretCleanup(vault, state=on.state, clock=on.clock, leaps=ClockJumps(on.clock))
         assert await clearing.run_once() == 0, "this server keeps none"
         vault.store = drawer = Drawer()
         users = [User(id=UserId(name), role=Role.USER, created_us=1) for name in ("ann", "bob", "cat")]

@@ -8,14 +8,13 @@ from typing import Any
 
 import pytest
 
-from aliquot.service.listing.orders import ORDERS
-from aliquot.service.listing.terms import AMONG, EQUAL, FAILURES, WITHIN
-from aliquot.service.paging import cursor_of
+from aliquot.service.views.pagination import cursor_of
+from aliquot.service.views.session_list import AMONG, EQUAL, FAILURES, ORDERS, WITHIN
 from aliquot_schema.errors import InvalidRequest
+from aliquot_schema.identity.access import HIDDEN, SESSION_FIELDS, Visibility
+from aliquot_schema.identity.accounts import Role
 from aliquot_schema.ids import AgentId, KernelId, ProjectId, SessionId, UserId
-from aliquot_schema.privacy import HIDDEN, SESSION_FIELDS, Sight
 from aliquot_schema.requests import Caller, PageRequest, SessionFilter, SessionOrder
-from aliquot_schema.roles import Role
 from aliquot_schema.sessions import Session
 from aliquot_schema.states import SessionState
 from service_bench import CALLER, Bench, agent, service_on
@@ -113,8 +112,8 @@ async def test_what_is_hidden_cannot_be_guessed_by_asking_for_it(tmp_path: Path,
 def test_no_order_and_no_filter_looks_at_what_is_its_owners_alone() -> None:
     """What members see is asked of members; what is sorted by is told by the place in the list, and by the cursor."""
     compared = {*AMONG.values(), *EQUAL, *WITHIN.values(), FAILURES}
-    assert compared.isdisjoint(SESSION_FIELDS[Sight.OWNER])
-    assert {sorting.by for sorting in ORDERS.values()}.isdisjoint(HIDDEN[Sight.EVERYBODY])
+    assert compared.isdisjoint(SESSION_FIELDS[Visibility.OWNER])
+    assert {sorting.by for sorting in ORDERS.values()}.isdisjoint(HIDDEN[Visibility.EVERYBODY])
     known = {field.name for field in fields(Session)} | {"gpus_milli"}
     assert compared | {sorting.by for sorting in ORDERS.values()} <= known
 
@@ -136,13 +135,13 @@ async def test_a_cursor_belongs_to_its_order(tmp_path: Path) -> None:
 
         newest = await asked("newest", None)
         for order in (ORDER.OLDEST, ORDER.NAME_ASC, ORDER.PRIORITY_DESC):
-            with pytest.raises(InvalidRequest, match=f"of the order newest, .* in the order {order}"):
+            with pytest.raises(InvalidRequest, match=f"belongs to the order newest, .* has the order {order}"):
                 await asked(order, newest)
         assert await asked("newest", newest) != newest
         huge = str(2**63)
         wrong = ["", "newest", "priority_desc\nagent_1\n2", "upwards\nses_1"]
         for odd in (*wrong, *(f"priority_desc\nses_1\n{value}" for value in ("x", "-1", "²", "", huge))):
-            with pytest.raises(InvalidRequest, match="no cursor of this list"):
+            with pytest.raises(InvalidRequest, match="not a cursor of this list"):
                 await asked("priority_desc", cursor_of(odd))
 
 

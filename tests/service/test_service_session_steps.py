@@ -2,13 +2,13 @@
 
 import pytest
 
-from aliquot.core.plan import Eviction, Plan
-from aliquot.service.session_steps import KINDS
+from aliquot.core.model.plan import Eviction, Plan
+from aliquot.service.views.sessions import KINDS
 from aliquot_schema.ids import SessionId, UserId
 from aliquot_schema.requests import Caller, PageRequest, Role
 from aliquot_schema.sessions import PreemptionCause
 from aliquot_schema.states import SessionState
-from aliquot_schema.step_views import SessionStepView
+from aliquot_schema.views.audit import SessionStepView
 from service_bench import agent
 from service_stage import CALLER, Stage, stage
 

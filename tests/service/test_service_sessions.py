@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from aliquot_schema.cluster.launching import KernelPhase, KernelReport
 from aliquot_schema.errors import (
     IdempotencyMismatch,
     ImpossibleRequest,
@@ -17,7 +18,6 @@ from aliquot_schema.errors import (
     VersionConflict,
 )
 from aliquot_schema.ids import AgentId, KernelId, SessionId
-from aliquot_schema.launching import KernelPhase, KernelReport
 from aliquot_schema.reasons import Reason
 from aliquot_schema.requests import NewSession
 from aliquot_schema.states import KernelState, SessionState

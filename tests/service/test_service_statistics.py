@@ -2,9 +2,9 @@
 
 import pytest
 
-from aliquot.service.statistics import BUCKETS_S
+from aliquot.service.queries.statistics import BUCKETS_S
 from aliquot_schema.ids import AgentId, NodeId
-from aliquot_schema.statistics_views import GpusView, QueueStatisticsView
+from aliquot_schema.views.statistics import GpusView, QueueStatisticsView
 from service_bench import agent
 from service_stage import CALLER, Stage, stage
 

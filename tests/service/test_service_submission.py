@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from aliquot.service.quotas import Quotas
-from aliquot_schema.admin_views import NewQuota
 from aliquot_schema.errors import (
     AliquotError,
     Forbidden,
@@ -19,9 +18,10 @@ from aliquot_schema.ids import SessionId, UserId, kernel_id
 from aliquot_schema.quotas import Quota, QuotaScope, quota_id
 from aliquot_schema.reasons import Reason
 from aliquot_schema.requests import Caller, NewFallback, NewSession, Role
+from aliquot_schema.resources.slots import ResourceSlot
 from aliquot_schema.sessions import Priority
-from aliquot_schema.slots import ResourceSlot
 from aliquot_schema.states import SessionState as S
+from aliquot_schema.views.admin import NewQuota
 from service_bench import agent
 from service_stage import CALLER, Stage, stage
 
@@ -147,7 +147,7 @@ async def test_a_failed_session_is_retried_as_a_new_attempt_once_it_has_ended() 
 
 async def test_users_may_ask_for_the_priorities_that_the_policy_leaves_to_them() -> None:
     async with stage([agent("a", devices=1)]) as on:
-        with pytest.raises(Forbidden, match="highest that you may ask for is normal"):
+        with pytest.raises(Forbidden, match="only operators may set high; your highest priority is normal"):
             await on.sessions.create_session(OWNER, asked(priority="high"))
         created = await on.sessions.create_session(OWNER, asked(priority="low"))
         session = SessionId(created.session.id)
@@ -196,9 +196,9 @@ async def test_a_quota_of_nothing_lets_nothing_of_a_slot_start() -> None:
         changed = await office.set_quota(CALLER, none, None)
         assert [(slot.slot, slot.amount) for slot in changed.quota.max_slots] == [("cuda.device", "0")]
         twice = NewQuota(scope=QuotaScope.PROJECT, name="default", max_slots=[("cpu", "0"), ("cpu", "4")])
-        with pytest.raises(InvalidRequest, match="max_slots: a slot is given twice"):
+        with pytest.raises(InvalidRequest, match="max_slots: a slot appears twice"):
             await office.set_quota(CALLER, twice, None)
-        with pytest.raises(QuotaExceeded, match=r"no cuda\.shares may be held"):
+        with pytest.raises(QuotaExceeded, match=r"it allows no cuda\.shares"):
             await on.submit(slots=[("cuda.shares", "0.1")])
         await on.advance()
         assert (on.session(waiting).state, on.state.verdicts[waiting].reason) == (S.QUEUED, Reason.QUOTA)
@@ -211,7 +211,7 @@ async def test_a_quota_of_nothing_lets_nothing_of_a_slot_start() -> None:
     ("change", "begins"),
     [
         ({"slots": [("cuda.device", "5")]}, "slots: cuda.device: a kernel asks for 5"),
-        ({"slots": [("tpu.device", "1")]}, "slots: no agent ever had tpu.device"),
+        ({"slots": [("tpu.device", "1")]}, "slots: no agent has slot tpu.device"),
         ({"labels": [("room", "cold")]}, "labels: no registered agent"),
         ({"cluster_size": 9}, "cluster_size: all agents together"),
         (

@@ -14,7 +14,8 @@ ROOT = Path(__file__).parents[2]
 SUPPORT = ROOT / "tests" / "support"
 PRINT = "from simulation_run import simulate; print([simulate(seed).digest for seed in (3, 14)])"
 BLOCK = 20
-SEEDS = 300
+SEEDS = 300 if os.environ.get("ALIQUOT_TESTS_LONG") else 100
+"""`scripts/test --long` runs them all."""
 
 blocks = [pytest.param(first, marks=[pytest.mark.slow] * (first > 1)) for first in range(1, SEEDS, BLOCK)]
 

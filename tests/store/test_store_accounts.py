@@ -5,11 +5,10 @@ from dataclasses import replace
 import pytest
 
 import store_records as make
-from aliquot.service.people import People
-from aliquot_schema.accounts import ApiKey, User
+from aliquot.service.state.identities import Identities
 from aliquot_schema.events import Entity
+from aliquot_schema.identity.accounts import ApiKey, KeyScope, Role, User
 from aliquot_schema.ids import KeyId, ProjectId, UserId
-from aliquot_schema.roles import KeyScope, Role
 from store_places import Place
 
 pytestmark = pytest.mark.anyio
@@ -56,7 +55,7 @@ async def test_what_was_said_of_people_outlives_a_restart(place: Place) -> None:
 
 
 def test_a_key_holds_until_any_of_its_ends() -> None:
-    people = People()
+    people = Identities()
     people.put_key(KEY)
     assert people.bearer(KEY.id, now_us=1) is None
     people.put_user(BOB)

@@ -8,7 +8,7 @@ import pytest
 import store_records as make
 from aliquot.service.ports import DuplicateKey, NotLeader, SessionQuery, StaleVersion, Store, StoreUnavailable
 from aliquot_schema.events import Entity
-from aliquot_schema.session_lists import SessionOrder
+from aliquot_schema.requests import SessionOrder
 from aliquot_schema.states import SessionState
 
 pytestmark = pytest.mark.anyio

@@ -11,7 +11,7 @@ import pytest
 
 import store_committer
 from aliquot.service.ports import SessionQuery
-from aliquot.store.chain import verify
+from aliquot.store.hash_chain import verify
 from store_places import Place
 
 pytestmark = pytest.mark.anyio

@@ -12,10 +12,10 @@ from sqlalchemy import Connection, delete, select, update
 
 import store_records as make
 from aliquot.service.ports import Batch, NotLeader, Store
-from aliquot.store.chain import CHAIN_START, ChainBroken, verify
-from aliquot.store.commits import commit_group
+from aliquot.store.commit import commit_group
+from aliquot.store.hash_chain import CHAIN_START, ChainBroken, verify
 from aliquot.store.mapping import MAPPINGS
-from aliquot.store.queries import events_after
+from aliquot.store.queries.queries import events_after
 from aliquot.store.store import Database
 from aliquot.store.tables import COUNTER, EVENTS
 from aliquot_schema.events import Record
@@ -77,7 +77,7 @@ async def test_the_chain_covers_every_event(database: Database) -> None:
         (update(EVENTS).where(EVENTS.c.number == 3).values(payload="{}"), "event 3 was changed"),
         (update(EVENTS).where(EVENTS.c.number == 3).values(hash=bytes(32)), "event 3 was changed"),
         (delete(EVENTS).where(EVENTS.c.number == 3), "event 3 is missing"),
-        (delete(EVENTS).where(EVENTS.c.number == 6), "ends at event 5, the counter at 6"),
+        (delete(EVENTS).where(EVENTS.c.number == 6), "ends at event 5, and the counter says 6"),
     ],
 )
 async def test_the_chain_shows_what_was_changed(database: Database, tampering: Any, what: str) -> None:

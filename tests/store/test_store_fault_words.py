@@ -5,15 +5,15 @@ import os
 
 import pytest
 
-from aliquot.store.faults import unavailability
+from aliquot.store.engines.database import unavailability
 
 
 @pytest.mark.parametrize(
     ("error", "words"),
     [
-        (OSError(errno.EACCES, os.strerror(errno.EACCES), "aliquot.db"), "can only be read; check the owner"),
+        (OSError(errno.EACCES, os.strerror(errno.EACCES), "aliquot.db"), "is read-only; check the owner"),
         (OSError(errno.EACCES, os.strerror(errno.EACCES)), "cannot be reached: .*Permission denied"),
-        (OSError(errno.EROFS, os.strerror(errno.EROFS)), "can only be read"),
+        (OSError(errno.EROFS, os.strerror(errno.EROFS)), "is read-only"),
         (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), "the disk is full"),
         (ConnectionRefusedError(errno.ECONNREFUSED, "refused"), "cannot be reached"),
     ],

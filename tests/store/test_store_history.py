@@ -6,15 +6,15 @@ import math
 import pytest
 
 from aliquot.service.history.grids import Grid, covering
-from aliquot.service.history.measures import WHOLE, Kind, index_of
-from aliquot.store.history.store import KeptHistory
-from aliquot.store.history.tiers import Kept, Tier
+from aliquot.service.history.measures import WHOLE, MeasureKind, index_of
+from aliquot.store.timeseries.history_store import KeptHistory
+from aliquot.store.timeseries.tiers import Kept, Tier
 from history_places import AGENT, DAY, HOUR, SECOND, T0, HistoryStage, fill, queue_sample, roster, sample
 from store_places import Place
 
 pytestmark = pytest.mark.anyio
 MINUTE = 60 * SECOND
-UTILIZATION = index_of(Kind.DEVICES, "utilization")
+UTILIZATION = index_of(MeasureKind.DEVICES, "utilization")
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ async def _database(place: Place) -> None:
 
 async def curve(store: KeptHistory, device: str, grid: Grid, *, top: bool = False) -> list[float | None]:
     """A device's utilization; None where there is none."""
-    found = await store.gathered(Kind.DEVICES, device.partition("-")[0], grid)
+    found = await store.gathered(MeasureKind.DEVICES, device.partition("-")[0], grid)
     if device not in found:
         return []
     numbers = (found[device].maximum if top else found[device].mean)[UTILIZATION]
@@ -68,9 +68,9 @@ async def test_a_device_that_cannot_say_has_no_values_and_others_have(history: H
         await store.flush()
         grid = covering(T0, T0 + 40 * SECOND, step_s=10)
         assert await curve(store, "n561-0", grid) == [40.0, 40.0, None, None]
-        found = await store.gathered(Kind.DEVICES, AGENT, grid, devices=frozenset({"n561-1"}))
+        found = await store.gathered(MeasureKind.DEVICES, AGENT, grid, devices=frozenset({"n561-1"}))
         assert set(found) == {"n561-1"}
-        assert list(found["n561-1"].mean[index_of(Kind.DEVICES, "memory_used")]) == [2.0 * 2**30] * 4
+        assert list(found["n561-1"].mean[index_of(MeasureKind.DEVICES, "memory_used")]) == [2.0 * 2**30] * 4
 
 
 async def test_hours_and_days_are_summed_up_and_say_the_same(history: HistoryStage) -> None:
@@ -168,8 +168,8 @@ async def test_the_queue_adds_up(history: HistoryStage) -> None:
         for number in range(60):
             store.take(queue_sample(T0 + number * 10 * SECOND, pending=4, submitted=2, started=1))
         await store.flush()
-        found = (await store.gathered(Kind.QUEUE, "", covering(T0, T0 + 600 * SECOND, step_s=60)))[WHOLE]
-        first = {name: float(found.mean[index_of(Kind.QUEUE, name), 0]) for name in names}
+        found = (await store.gathered(MeasureKind.QUEUE, "", covering(T0, T0 + 600 * SECOND, step_s=60)))[WHOLE]
+        first = {name: float(found.mean[index_of(MeasureKind.QUEUE, name), 0]) for name in names}
         assert first == {
             "pending": 4.0,
             "submitted": 12.0,
@@ -180,21 +180,24 @@ async def test_the_queue_adds_up(history: HistoryStage) -> None:
         }
         history.clock.now = T0 + 2 * HOUR
         await store.tend()
-        summed = (await store.gathered(Kind.QUEUE, "", covering(T0, T0 + 600 * SECOND, step_s=600)))[WHOLE]
-        assert float(summed.mean[index_of(Kind.QUEUE, "submitted"), 0]) == 120.0
+        summed = (await store.gathered(MeasureKind.QUEUE, "", covering(T0, T0 + 600 * SECOND, step_s=600)))[WHOLE]
+        assert float(summed.mean[index_of(MeasureKind.QUEUE, "submitted"), 0]) == 120.0
 
 
 async def test_nothing_is_missed_or_counted_twice_while_it_is_written(history: HistoryStage) -> None:
     grid = covering(T0, T0 + HOUR, step_s=3600)
-    submitted = index_of(Kind.QUEUE, "submitted")
+    submitted = index_of(MeasureKind.QUEUE, "submitted")
     async with history.store() as store:
         for number in range(20):
             store.take(queue_sample(T0 + number * 10 * SECOND, submitted=1))
             found, *_ = await asyncio.gather(
-                store.gathered(Kind.QUEUE, "", grid), store.flush(), store.gathered(Kind.QUEUE, "", grid), store.flush()
+                store.gathered(MeasureKind.QUEUE, "", grid),
+                store.flush(),
+                store.gathered(MeasureKind.QUEUE, "", grid),
+                store.flush(),
             )
             assert float(found[WHOLE].mean[submitted, 0]) == number + 1
-        found = await store.gathered(Kind.QUEUE, "", grid)
+        found = await store.gathered(MeasureKind.QUEUE, "", grid)
         assert float(found[WHOLE].mean[submitted, 0]) == 20
 
 

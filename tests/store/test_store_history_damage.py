@@ -14,12 +14,11 @@ import pytest
 from sqlalchemy import Connection
 
 from aliquot.service.history.grids import covering
-from aliquot.service.history.measures import Kind
+from aliquot.service.history.measures import MeasureKind
 from aliquot.service.history.ports import HistoryUnavailable
-from aliquot.store.history import file
-from aliquot.store.history.places import FILE
-from aliquot.store.history.store import KeptHistory
-from aliquot.store.sqlite import connect_writer
+from aliquot.store.engines.sqlite import connect_writer
+from aliquot.store.timeseries import history_store
+from aliquot.store.timeseries.history_store import FILE, KeptHistory
 from history_places import AGENT, SECOND, T0, HistoryStage, fill, roster
 from store_places import Place
 
@@ -31,8 +30,8 @@ from contextlib import closing
 from pathlib import Path
 from history_places import SECOND, T0, HistoryStage, fill, roster
 from aliquot.service.history.grids import covering
-from aliquot.service.history.measures import Kind
-from aliquot.store.history.places import FILE
+from aliquot.service.history.measures import MeasureKind
+from aliquot.store.timeseries.history_store import FILE
 from store_places import Place
 
 async def blocks(stage):
@@ -46,7 +45,7 @@ async def main():
     stage = HistoryStage(Place("", Path(sys.argv[1])))
     async with stage.store() as store:
         fill(store, roster(), load=lambda _: 50.0, first_us=T0, last_us=T0 + 700 * SECOND)
-        await store.gathered(Kind.QUEUE, "", covering(T0, T0 + 1, step_s=1))  # all of it is taken in
+        await store.gathered(MeasureKind.QUEUE, "", covering(T0, T0 + 1, step_s=1))  # all of it is taken in
         while await blocks(stage) < 2:
             await asyncio.sleep(0.01)
         os.kill(os.getpid(), 9)
@@ -61,7 +60,7 @@ def history(sqlite_place: Place) -> HistoryStage:
 
 
 async def loads(store: KeptHistory) -> list[float]:
-    found = (await store.gathered(Kind.DEVICES, AGENT, GRID)).get(f"{AGENT}-0")
+    found = (await store.gathered(MeasureKind.DEVICES, AGENT, GRID)).get(f"{AGENT}-0")
     return [] if found is None else [float(number) for number in found.mean[0]]
 
 
@@ -157,7 +156,7 @@ async def test_what_cannot_be_written_is_told_although_it_can_be_read(
     await written(history)
     later = covering(T0 + 900 * SECOND, T0 + 5400 * SECOND, step_s=900)
     with monkeypatch.context() as patch:
-        patch.setattr(file, "connect_writer", connect_full)
+        patch.setattr(history_store, "connect_writer", connect_full)
         async with history.store() as store:
             fill(store, roster(devices=64), load=lambda _: 70.0, first_us=T0 + 900 * SECOND, last_us=T0 + 5400 * SECOND)
             for _ in range(3):
@@ -171,7 +170,7 @@ async def test_what_cannot_be_written_is_told_although_it_can_be_read(
                 await store.flush()  # by the connection that may be open still
             await store.flush()
             assert store.fault is None
-            found = await store.gathered(Kind.DEVICES, AGENT, later)
+            found = await store.gathered(MeasureKind.DEVICES, AGENT, later)
             assert list(found[f"{AGENT}-0"].mean[0]) == [70.0] * 5
 
 
@@ -181,7 +180,7 @@ async def test_statements_are_for_the_log_alone(history: HistoryStage, caplog: p
     with closing(sqlite3.connect(path)) as found:
         found.execute("CREATE TABLE history_series (id INTEGER)")  # of another kind
     async with history.store() as store:
-        with pytest.raises(HistoryUnavailable, match="the log of the server says why") as refused:
+        with pytest.raises(HistoryUnavailable, match="see the log of the server") as refused:
             await loads(store)
         assert "history_series" not in refused.value.message
     assert "no such column: history_series" in (caplog.records[0].exc_text or caplog.text)
@@ -194,7 +193,7 @@ async def test_what_waited_to_be_written_is_summed_up_too(
     async with history.store() as store:
         fill(store, wide, load=lambda _: 20.0, first_us=T0, last_us=half)
     with monkeypatch.context() as patch:
-        patch.setattr(file, "connect_writer", connect_full)
+        patch.setattr(history_store, "connect_writer", connect_full)
         async with history.store() as store:
             fill(store, wide, load=lambda _: 60.0, first_us=half, last_us=T0 + 3600 * SECOND)
             with pytest.raises(HistoryUnavailable):
@@ -203,7 +202,7 @@ async def test_what_waited_to_be_written_is_summed_up_too(
             history.clock.now = T0 + 7200 * SECOND
             assert (await store.tend()).written == 1
             await store.flush()
-            found = await store.gathered(Kind.DEVICES, AGENT, covering(T0, T0 + 3600 * SECOND, step_s=3600))
+            found = await store.gathered(MeasureKind.DEVICES, AGENT, covering(T0, T0 + 3600 * SECOND, step_s=3600))
             assert list(found[f"{AGENT}-0"].mean[0]) == [40.0]
 
 
@@ -214,7 +213,7 @@ async def test_a_file_that_is_deleted_is_begun_anew(history: HistoryStage) -> No
         await store.flush()
         path.unlink()
         fill(store, roster(), load=lambda _: 20.0, first_us=T0 + 300 * SECOND, last_us=T0 + 600 * SECOND)
-        with pytest.raises(HistoryUnavailable, match="removed"):
+        with pytest.raises(HistoryUnavailable, match="was deleted"):
             await store.flush()
         await store.flush()
         assert store.fault is None

@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from aliquot.service.history.held import Held
+from aliquot.service.history.ports import Held
 from aliquot.service.ports import Batch, Write
-from aliquot.store.history import held as reading
-from aliquot.store.history.held import DatabaseHeld
 from aliquot.store.store import DatabaseStore
+from aliquot.store.timeseries import held_gpus as reading
+from aliquot.store.timeseries.held_gpus import DatabaseHoldings
 from aliquot_schema.ids import ProjectId
-from aliquot_schema.leases import EndEvidence, Lease
+from aliquot_schema.resources.leases import EndEvidence, Lease
 from aliquot_schema.sessions import Session
 from store_records import kernel, lease, session
 
@@ -31,7 +31,7 @@ async def grant(store: DatabaseStore, of: Session, *, from_us: int, ended_us: in
 
 
 async def between(store: DatabaseStore, since_us: int, until_us: int) -> list[Held]:
-    return [one async for page in DatabaseHeld(store).between(since_us, until_us) for one in page]
+    return [one async for page in DatabaseHoldings(store).between(since_us, until_us) for one in page]
 
 
 async def test_a_time_finds_what_was_held_in_it(store: DatabaseStore, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,7 +53,7 @@ async def test_a_time_finds_what_was_held_in_it(store: DatabaseStore, monkeypatc
 
 async def test_what_is_given_back_while_it_is_read_counts_once(store: DatabaseStore) -> None:
     granted = await grant(store, session(), from_us=10, ended_us=None)
-    pages = DatabaseHeld(store).between(0, 100)
+    pages = DatabaseHoldings(store).between(0, 100)
     first = await anext(pages)
     ended = replace(granted, version=2, released_us=90, evidence=EndEvidence.EXIT_FILE)
     write = Write(record=ended, kind="lease.released")
@@ -72,6 +72,6 @@ async def test_a_session_finds_all_that_it_ever_held(store: DatabaseStore) -> No
     again = replace(again, id=f"{first.id}.2.0", attempt=2)
     write = Write(record=lease(again, granted_us=50), kind="lease.granted")
     await store.commit(Batch(writes=(write,), at_us=50, actor="system:test"))
-    found = await DatabaseHeld(store).of_session(first.id, 90)
+    found = await DatabaseHoldings(store).of_session(first.id, 90)
     assert [(one.from_us, one.ended_us) for one in found] == [(10, 20), (50, 90)]
-    assert await DatabaseHeld(store).of_session(second.id, 90) == ()
+    assert await DatabaseHoldings(store).of_session(second.id, 90) == ()

@@ -8,12 +8,10 @@ import pytest
 from sqlalchemy import Connection
 
 from aliquot.service.history.grids import covering
-from aliquot.service.history.measures import Kind
-from aliquot.store.history.file import HistoryFile
-from aliquot.store.history.places import FILE
-from aliquot.store.history.store import HistoryPlan, KeptHistory
-from aliquot.store.history.tiers import Kept
-from aliquot.store.unbroken import Unbroken
+from aliquot.service.history.measures import MeasureKind
+from aliquot.store.engines.postgres import ShieldedTasks
+from aliquot.store.timeseries.history_store import FILE, HistoryFile, HistoryPlan, KeptHistory
+from aliquot.store.timeseries.tiers import Kept
 from history_places import AGENT, SECOND, T0, Hands, fill, roster
 from store_places import Place
 
@@ -27,7 +25,7 @@ class SlowDatabase(HistoryFile):
 
     def __init__(self, place: Place) -> None:
         super().__init__(place.folder / FILE, now_us=Hands().now_us)
-        self._unbroken = Unbroken()
+        self._shielded = ShieldedTasks()
         self.opened = 0
         self.writing = self.writing_most = 0
         self.has_written = self.is_ending = False
@@ -38,13 +36,13 @@ class SlowDatabase(HistoryFile):
         await super().open()
 
     async def write(self, work: Callable[[Connection], T]) -> T:
-        return await self._unbroken.run(self._write(work))
+        return await self._shielded.run(self._write(work))
 
     async def read(self, work: Callable[[Connection], T]) -> T:
         return await super().write(work)
 
     async def close(self) -> None:
-        await self._unbroken.drain()
+        await self._shielded.drain()
         await super().close()
 
     async def _write(self, work: Callable[[Connection], T]) -> T:
@@ -80,7 +78,7 @@ async def test_it_is_opened_once_by_whoever_come_together(store: KeptHistory, da
     database.is_ending = True
     await store.open()
     grid = covering(T0, T0 + 60 * SECOND, step_s=60)
-    await asyncio.gather(store.tend(), store.gathered(Kind.DEVICES, AGENT, grid))
+    await asyncio.gather(store.tend(), store.gathered(MeasureKind.DEVICES, AGENT, grid))
     assert database.opened == 1
     await store.close()
 

@@ -9,11 +9,10 @@ import pytest
 from sqlalchemy import make_url
 
 import store_records as make
-from aliquot.service.leadership.ports import SeatLost
+from aliquot.service.leadership.ports import LeadershipLost
 from aliquot.service.ports import NotLeader, StoreUnavailable
-from aliquot.store.leadership import PostgresSeat
-from aliquot.store.shared_url import is_shared
-from aliquot.store.sharing import SharedDatabase, share
+from aliquot.store.open import ServerDatabase, is_shared, share
+from aliquot.store.replication.leadership import PostgresLeadershipLock
 from store_places import Place, now_us
 from store_postgres import PostgresCluster
 
@@ -24,26 +23,26 @@ WAIT_S = 30.0
 
 
 @pytest.fixture
-async def servers(anyio_backend: str, postgres_place: Place) -> AsyncIterator[tuple[SharedDatabase, SharedDatabase]]:
+async def servers(anyio_backend: str, postgres_place: Place) -> AsyncIterator[tuple[ServerDatabase, ServerDatabase]]:
     """What two servers have of one database."""
     both = [share(postgres_place.url, now_us=now_us, address=address) for address in (ONE, TWO)]
     for server in both:
         await server.store.join()
     yield both[0], both[1]
     for server in both:
-        await server.seat.leave()
-        await server.news.close()
+        await server.lock.leave()
+        await server.notifications.close()
         await server.store.close()
 
 
-async def test_one_server_has_the_seat_until_it_leaves(servers: tuple[SharedDatabase, SharedDatabase]) -> None:
+async def test_one_server_has_the_seat_until_it_leaves(servers: tuple[ServerDatabase, ServerDatabase]) -> None:
     one, two = servers
-    assert await one.seat.take()
-    assert not await two.seat.take()
-    assert await two.seat.holder() == ONE
-    await one.seat.leave()
-    assert await two.seat.take()
-    assert await two.seat.holder() == TWO
+    assert await one.lock.take()
+    assert not await two.lock.take()
+    assert await two.lock.holder() == ONE
+    await one.lock.leave()
+    assert await two.lock.take()
+    assert await two.lock.holder() == TWO
 
 
 @pytest.fixture
@@ -54,46 +53,46 @@ def another_place(postgres: PostgresCluster, tmp_path: Path) -> Iterator[Place]:
 
 
 async def test_seats_of_other_databases_are_others(postgres_place: Place, another_place: Place) -> None:
-    seats = [PostgresSeat(make_url(place.url), address=ONE) for place in (postgres_place, another_place)]
+    seats = [PostgresLeadershipLock(make_url(place.url), address=ONE) for place in (postgres_place, another_place)]
     assert [await seat.take() for seat in seats] == [True, True]
     for seat in seats:
         await seat.leave()
 
 
 async def test_who_is_cut_off_knows_it_and_another_one_leads(
-    postgres_place: Place, servers: tuple[SharedDatabase, SharedDatabase]
+    postgres_place: Place, servers: tuple[ServerDatabase, ServerDatabase]
 ) -> None:
     one, two = servers
-    assert await one.seat.take()
-    holding = asyncio.create_task(one.seat.hold())
+    assert await one.lock.take()
+    holding = asyncio.create_task(one.lock.hold())
     await postgres_place.execute(
         f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = '{ONE}'"
     )
     async with asyncio.timeout(WAIT_S):
-        with pytest.raises(SeatLost):
+        with pytest.raises(LeadershipLost):
             await holding
-    await _until(two.seat.take)
-    assert not await one.seat.take()
+    await _until(two.lock.take)
+    assert not await one.lock.take()
 
 
 async def test_who_says_nothing_loses_the_seat(postgres_place: Place) -> None:
     """A frozen server pings no more; its connection stays open, and so would its lock."""
-    frozen = PostgresSeat(make_url(postgres_place.url), address=ONE, silent_s=1)
-    other = PostgresSeat(make_url(postgres_place.url), address=TWO)
+    frozen = PostgresLeadershipLock(make_url(postgres_place.url), address=ONE, silent_s=1)
+    other = PostgresLeadershipLock(make_url(postgres_place.url), address=TWO)
     assert await frozen.take()
     await _until(other.take)
-    with pytest.raises(SeatLost):
+    with pytest.raises(LeadershipLost):
         await frozen.hold()
     await other.leave()
 
 
-async def test_who_holds_is_not_silent(postgres_place: Place, servers: tuple[SharedDatabase, SharedDatabase]) -> None:
-    seat = PostgresSeat(make_url(postgres_place.url), address=ONE, silent_s=3)
+async def test_who_holds_is_not_silent(postgres_place: Place, servers: tuple[ServerDatabase, ServerDatabase]) -> None:
+    seat = PostgresLeadershipLock(make_url(postgres_place.url), address=ONE, silent_s=3)
     assert await seat.take()
     holding = asyncio.create_task(seat.hold())
     began = await _database_time(postgres_place)
     while await _database_time(postgres_place) - began < 5.0:
-        assert not await servers[1].seat.take()
+        assert not await servers[1].lock.take()
     assert not holding.done()
     holding.cancel()
     await asyncio.gather(holding, return_exceptions=True)
@@ -101,7 +100,7 @@ async def test_who_holds_is_not_silent(postgres_place: Place, servers: tuple[Sha
 
 
 async def test_without_a_database_nobody_leads(postgres_place: Place) -> None:
-    seat = PostgresSeat(make_url(postgres_place.url).set(query={"host": "/nowhere"}), address=ONE)
+    seat = PostgresLeadershipLock(make_url(postgres_place.url).set(query={"host": "/nowhere"}), address=ONE)
     with pytest.raises(StoreUnavailable, match="the database cannot be"):
         await seat.take()
     assert await seat.holder() is None
@@ -109,7 +108,7 @@ async def test_without_a_database_nobody_leads(postgres_place: Place) -> None:
 
 
 async def test_who_joins_leaves_the_epoch_as_it_is_and_who_begins_a_term_ends_the_one_before(
-    servers: tuple[SharedDatabase, SharedDatabase],
+    servers: tuple[ServerDatabase, ServerDatabase],
 ) -> None:
     one, two = (server.store for server in servers)
     first = await one.begin_term()
@@ -124,12 +123,12 @@ async def test_who_joins_leaves_the_epoch_as_it_is_and_who_begins_a_term_ends_th
 
 
 async def test_a_commit_of_another_server_is_news_and_ones_own_is_not(
-    servers: tuple[SharedDatabase, SharedDatabase],
+    servers: tuple[ServerDatabase, ServerDatabase],
 ) -> None:
     one, two = servers
     for server in servers:
         await _listen(server)
-    mine, theirs = (asyncio.create_task(server.news.wait(seconds=WAIT_S)) for server in (one, two))
+    mine, theirs = (asyncio.create_task(server.notifications.wait(seconds=WAIT_S)) for server in (one, two))
     await one.store.commit(make.batch(make.session()))
     await asyncio.wait_for(theirs, WAIT_S)
     assert not mine.done()
@@ -138,17 +137,17 @@ async def test_a_commit_of_another_server_is_news_and_ones_own_is_not(
 
 
 async def test_news_come_again_after_the_connection_broke(
-    postgres_place: Place, servers: tuple[SharedDatabase, SharedDatabase]
+    postgres_place: Place, servers: tuple[ServerDatabase, ServerDatabase]
 ) -> None:
     one, two = servers
     await _listen(one)
-    waiting = asyncio.create_task(one.news.wait(seconds=WAIT_S))
+    waiting = asyncio.create_task(one.notifications.wait(seconds=WAIT_S))
     await postgres_place.execute(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'aliquot notices'"
     )
     await asyncio.wait_for(waiting, WAIT_S)
     await _listen(one)
-    waiting = asyncio.create_task(one.news.wait(seconds=WAIT_S))
+    waiting = asyncio.create_task(one.notifications.wait(seconds=WAIT_S))
     await two.store.commit(make.batch(make.session()))
     await asyncio.wait_for(waiting, WAIT_S)
 
@@ -167,9 +166,9 @@ def test_only_postgresql_is_shared(url: str, answer: bool) -> None:
     assert is_shared(url) is answer
 
 
-async def _listen(server: SharedDatabase) -> None:
+async def _listen(server: ServerDatabase) -> None:
     """Have the connection made; whatever was committed before may be news then."""
-    await server.news.wait(seconds=WAIT_S)
+    await server.notifications.wait(seconds=WAIT_S)
 
 
 async def _until(take: Callable[[], Awaitable[bool]]) -> None:

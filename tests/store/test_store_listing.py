@@ -5,11 +5,11 @@ from contextlib import suppress
 import pytest
 
 import store_records as make
-from aliquot.service.listing.orders import ORDERS
 from aliquot.service.ports import SessionQuery, SortKey, Store
+from aliquot.service.views.session_list import ORDERS
 from aliquot_schema.errors import InvalidRequest
 from aliquot_schema.ids import ProjectId, SessionId
-from aliquot_schema.session_lists import SessionFilter, SessionOrder
+from aliquot_schema.requests import SessionFilter, SessionOrder
 from aliquot_schema.sessions import Session
 from aliquot_schema.states import SessionState
 

@@ -11,12 +11,12 @@ from sqlalchemy import Connection, event
 import store_records as make
 from aliquot.service.ports import Loaded, Store
 from aliquot.store.loading import load
-from aliquot_schema.agents import KnownSlot
+from aliquot_schema.cluster.agents import KnownSlot
 from aliquot_schema.events import Record
 from aliquot_schema.ids import LeaseId, SlotName
-from aliquot_schema.leases import LeaseKind
+from aliquot_schema.resources.leases import LeaseKind
+from aliquot_schema.resources.slots import SlotType
 from aliquot_schema.sessions import Session
-from aliquot_schema.slots import SlotType
 from aliquot_schema.states import SessionState
 from store_places import Place
 

@@ -1,9 +1,11 @@
 """The schema: what the migrations make is what the models say, and a database of another sort is left alone."""
 
+import shutil
 import sqlite3
 import subprocess
 import sys
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,12 +15,14 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, text
 
+import aliquot.store.migrations
 import store_records as make
 from aliquot.service.ports import StoreUnavailable
-from aliquot.store.all_tables import ALL_TABLES
+from aliquot.store import migration
+from aliquot.store.engines.sqlite import back_up
+from aliquot.store.export import ALL_TABLES
 from aliquot.store.migration import HEAD, REVISIONS
-from aliquot.store.sqlite import back_up
-from aliquot.store.store import Database
+from aliquot.store.store import Database, DatabaseStore
 from store_places import Place
 
 pytestmark = pytest.mark.anyio
@@ -53,12 +57,51 @@ def test_the_revisions_are_named() -> None:
 
 async def test_a_newer_schema_is_refused(place: Place) -> None:
     await _open_and_run(place, "UPDATE alembic_version SET version_num = '9999'")
-    with pytest.raises(StoreUnavailable, match="schema 9999, this version of Aliquot knows"):
+    with pytest.raises(StoreUnavailable, match="schema 9999, this version of Aliquot supports up to"):
         await place.store().open()
     await _run_below(place, f"UPDATE alembic_version SET version_num = '{HEAD}'")
     store = place.store()
     await store.open()
     await store.close()
+
+
+async def test_a_schema_before_the_baseline_is_refused(place: Place) -> None:
+    await _open_and_run(place, "UPDATE alembic_version SET version_num = '0016'")
+    with pytest.raises(StoreUnavailable, match=f"schema 0016; this version of Aliquot upgrades schema {REVISIONS[0]}"):
+        await place.store().open()
+
+
+async def test_a_database_at_the_baseline_is_upgraded_with_its_rows(
+    place: Place, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    session = make.session()
+    store = place.store()
+    await store.open()
+    await store.commit(make.batch(session))
+    await store.close()
+    with monkeypatch.context() as later:
+        _add_revision(later, tmp_path / "migrations")
+        store = place.store()
+        loaded = await store.open()
+        assert isinstance(store, DatabaseStore)
+        assert await store.read(lambda found: found.execute(text("SELECT extra FROM slots")).all()) == []
+        await store.close()
+    assert session in loaded.records
+    copies = list(place.folder.rglob(f"*.{HEAD}.*.backup"))
+    assert len(copies) == (0 if place.url else 1)
+
+
+def _add_revision(monkeypatch: pytest.MonkeyPatch, scripts: Path) -> None:
+    """A version that has one more revision than this one."""
+    (here,) = aliquot.store.migrations.__path__
+    shutil.copytree(here, scripts)
+    lines = ["import sqlalchemy", "from alembic import op", "revision = '9999'", f"down_revision = '{HEAD}'"]
+    lines.append("def upgrade(): op.add_column('slots', sqlalchemy.Column('extra', sqlalchemy.Text))")
+    (scripts / "versions" / "r9999_later.py").write_text("\n".join(lines))
+    monkeypatch.setattr(migration, "SCRIPTS", str(scripts))
+    monkeypatch.setattr(migration, "REVISIONS", (*REVISIONS, "9999"))
+    for module in ("migration", "engines.sqlite"):
+        monkeypatch.setattr(f"aliquot.store.{module}.HEAD", "9999")
 
 
 async def test_the_tables_of_another_program_are_left_alone(place: Place) -> None:
@@ -69,7 +112,7 @@ async def test_the_tables_of_another_program_are_left_alone(place: Place) -> Non
 
 def test_the_second_start_does_not_import_alembic(sqlite_place: Place) -> None:
     program = (
-        "import asyncio, sys; from pathlib import Path; from aliquot.store.opening import open_store\n"
+        "import asyncio, sys; from pathlib import Path; from aliquot.store.open import open_store\n"
         "async def main():\n"
         "    store = open_store('', data_folder=Path(sys.argv[1]), now_us=lambda: 1)\n"
         "    await store.open(); await store.close()\n"
@@ -105,7 +148,7 @@ async def test_an_older_schema_is_copied_before_it_is_changed(
     store = sqlite_place.store()
     await store.open()
     await store.close()
-    for module in ("migration", "sqlite"):
+    for module in ("migration", "engines.sqlite"):
         monkeypatch.setattr(f"aliquot.store.{module}.HEAD", "9999")
     with pytest.raises(Exception, match="9999"):
         await sqlite_place.store().open()

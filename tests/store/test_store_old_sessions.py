@@ -10,21 +10,18 @@ from sqlalchemy import Connection, Table, create_engine, delete, func, insert, s
 
 import store_records as make
 from aliquot.service.ports import Store
-from aliquot.service.retention.periods import DAY_US, Periods
-from aliquot.service.retention.ports import Sealed
-from aliquot.service.retention.retaining import Retaining
-from aliquot.service.state import State
-from aliquot.store.all_tables import ALL_TABLES
-from aliquot.store.archive.history import DatabaseHistory
+from aliquot.service.retention import DAY_US, Periods, Retaining, Sealed
+from aliquot.service.state.state import State
+from aliquot.store.archive.archiver import DatabaseHistory
 from aliquot.store.archive.sessions import OLD_SESSIONS, old
-from aliquot.store.audit.following import follow_all
-from aliquot.store.audit.tables import HOLDINGS
+from aliquot.store.audit.holdings import HOLDINGS, follow_all
+from aliquot.store.export import ALL_TABLES
 from aliquot.store.mapping import SESSION
 from aliquot.store.store import DatabaseStore
 from aliquot.store.tables import EVENTS, KERNELS, LEASES, SESSIONS
 from aliquot_schema.events import Record
 from aliquot_schema.ids import task_id
-from aliquot_schema.leases import EndEvidence
+from aliquot_schema.resources.leases import EndEvidence
 from aliquot_schema.sessions import Dependency, DependencyCondition, Session
 from aliquot_schema.states import KernelState, SessionState
 from ledger_course import LeapingClock

@@ -10,8 +10,8 @@ from sqlalchemy.ext.asyncio import create_async_engine
 
 import store_records as make
 from aliquot.service.ports import DuplicateKey, NotLeader, StaleVersion, Store, StoreUnavailable
-from aliquot.store.chain import verify
-from aliquot.store.commits import write_batches
+from aliquot.store.commit import write_batches
+from aliquot.store.hash_chain import verify
 from aliquot_schema.sessions import Session
 from aliquot_schema.states import SessionState
 from store_places import Place

@@ -5,18 +5,18 @@ from collections.abc import AsyncIterator
 import pytest
 from sqlalchemy import Connection, text
 
-from aliquot.service.leadership.relaying.sheet import Line, Sheet
-from aliquot.store.relay.relay import PostgresRelay
-from aliquot.store.sharing import SharedDatabase, share
+from aliquot.service.leadership.readings_relay import AgentReadings, ReadingsSnapshot
+from aliquot.store.open import ServerDatabase, share
+from aliquot.store.replication.readings_relay import PostgresRelay
 from aliquot_schema.ids import AgentId, DeviceId, NodeId
 from store_places import Place, now_us
 
 pytestmark = pytest.mark.anyio
 
 
-def sheet(utilization_pct: float = 37.123456789) -> Sheet:
+def sheet(utilization_pct: float = 37.123456789) -> ReadingsSnapshot:
     """One agent, with a device that says everything, one that says little, and one that says nothing."""
-    line = Line(
+    line = AgentReadings(
         agent_id=AgentId("a"),
         version=3,
         utilization_pct=(utilization_pct, 0.0, None),
@@ -24,11 +24,11 @@ def sheet(utilization_pct: float = 37.123456789) -> Sheet:
         temperature_c=(41.5, None, None),
         power_w=(300.25, None, None),
     )
-    return Sheet(lines=(line,), blocked={NodeId("n"): {DeviceId("gpu-1"): 1000}})
+    return ReadingsSnapshot(lines=(line,), blocked={NodeId("n"): {DeviceId("gpu-1"): 1000}})
 
 
 @pytest.fixture
-async def servers(anyio_backend: str, postgres_place: Place) -> AsyncIterator[tuple[SharedDatabase, SharedDatabase]]:
+async def servers(anyio_backend: str, postgres_place: Place) -> AsyncIterator[tuple[ServerDatabase, ServerDatabase]]:
     """What two servers have of one database."""
     both = [share(postgres_place.url, now_us=now_us, address=f"http://{name}:8090") for name in ("one", "two")]
     for server in both:
@@ -39,7 +39,7 @@ async def servers(anyio_backend: str, postgres_place: Place) -> AsyncIterator[tu
 
 
 @pytest.fixture
-async def relays(servers: tuple[SharedDatabase, SharedDatabase]) -> tuple[PostgresRelay, PostgresRelay]:
+async def relays(servers: tuple[ServerDatabase, ServerDatabase]) -> tuple[PostgresRelay, PostgresRelay]:
     """Of the server that leads, in epoch 1, and of another one."""
     assert (await servers[0].store.begin_term()).epoch == 1
     return servers[0].relay, servers[1].relay
@@ -83,7 +83,7 @@ async def test_a_sheet_that_is_kept_is_young_again(
     assert not await mine.keep(epoch=1, number=2)
 
 
-async def test_whose_term_is_over_tells_nothing(servers: tuple[SharedDatabase, SharedDatabase]) -> None:
+async def test_whose_term_is_over_tells_nothing(servers: tuple[ServerDatabase, ServerDatabase]) -> None:
     """A leader that was frozen does not know it yet."""
     old, new = (server.relay for server in servers)
     await servers[0].store.begin_term()
@@ -100,7 +100,7 @@ async def test_whose_term_is_over_tells_nothing(servers: tuple[SharedDatabase, S
 
 
 async def test_what_a_new_leader_told_is_not_overwritten_by_one_who_believed_to_lead_when_he_began(
-    servers: tuple[SharedDatabase, SharedDatabase], postgres_place: Place
+    servers: tuple[ServerDatabase, ServerDatabase], postgres_place: Place
 ) -> None:
     """The counter was looked at before the term ended, the row is met after it."""
     old, new = (server.relay for server in servers)
@@ -115,7 +115,7 @@ async def test_what_a_new_leader_told_is_not_overwritten_by_one_who_believed_to_
     assert told.sheet == sheet(2.0)
 
 
-async def test_it_is_not_logged(servers: tuple[SharedDatabase, SharedDatabase]) -> None:
+async def test_it_is_not_logged(servers: tuple[ServerDatabase, ServerDatabase]) -> None:
     def persistence(connection: Connection) -> str:
         return connection.execute(
             text("SELECT relpersistence::text FROM pg_class WHERE relname = 'readings'")

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from sqlalchemy import Connection, select
 
 import store_records as make
-from aliquot.store.commits import commit_group
+from aliquot.store.commit import commit_group
 from aliquot.store.mapping import MAPPINGS, RecordMapping
-from aliquot.store.queries import events_after
+from aliquot.store.queries.queries import events_after
 from aliquot.store.store import Database
-from aliquot_schema.accounts import User
 from aliquot_schema.events import Record
+from aliquot_schema.identity.accounts import User
 from aliquot_schema.sessions import Session
 from store_strategies import of_type
 

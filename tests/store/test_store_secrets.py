@@ -9,12 +9,10 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection, select, update
 
-from aliquot.store.audit.noting import Hand
-from aliquot.store.secrets import rows
+from aliquot.store.audit.log import Hand
+from aliquot.store.secrets import secrets as rows
 from aliquot.store.secrets.keys import SecretKeys
-from aliquot.store.secrets.rotation import forget, rotate
-from aliquot.store.secrets.secrets import DatabaseSecrets
-from aliquot.store.secrets.tables import SECRETS
+from aliquot.store.secrets.secrets import SECRETS, DatabaseSecrets, forget, rotate
 from aliquot.store.store import DatabaseStore
 from aliquot_schema.errors import Unavailable
 from aliquot_schema.ids import RequestId, UserId
@@ -198,7 +196,7 @@ async def test_what_no_key_opens_can_be_deleted_and_the_rest_stays(place: Place,
     key_id, sealed = lost.seal(b"x", owner=ANNA, name="gone")
     gone = {"owner": ANNA, "name": "gone", "key_id": key_id, "sealed": sealed, "now_us": 1, "known": keys.ids()}
     assert isinstance(store, DatabaseStore)
-    await store.write(partial(rows.put, **gone))
+    await store.write(partial(rows.store_row, **gone))
     secrets = secrets_in(store, keys.path)
     wrong = await secrets.missing_key()
     assert "aliquot db forget-secrets" in str(wrong)

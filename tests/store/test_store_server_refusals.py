@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from aliquot.cli.main_job.own_server import OwnServer, ServerFailed
-from aliquot.store.locking import FileLock
-from aliquot.store.opening import SQLITE_FILE
+from aliquot.cli.acceptance.processes import OwnServer, ServerFailed
+from aliquot.store.engines.sqlite import FileLock
+from aliquot.store.open import SQLITE_FILE
 from store_places import Place
 
 pytestmark = pytest.mark.anyio
@@ -55,8 +55,8 @@ def no_database(path: Path) -> None:
     ("harm", "words"),
     [
         (newer, "the database has schema 9999, .* start the newer version, or restore the backup"),
-        (damaged, "the database file is damaged; stop the server and restore the newest backup beside it"),
-        (no_database, "the file is no database of Aliquot; name another one, or restore a backup"),
+        (damaged, "the database file is damaged; stop the server and restore the newest backup"),
+        (no_database, "the file is not a database of Aliquot; name another file, or restore a backup"),
     ],
 )
 async def test_a_database_that_cannot_be_used_is_left_as_it_is(

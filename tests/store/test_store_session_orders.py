@@ -9,17 +9,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import store_records as make
-from aliquot.service.listing.orders import ORDERS, cursor_at, place_of
-from aliquot.service.listing.remembered import matching, sorted_piece
 from aliquot.service.ports import SessionQuery, SortKey, Store
-from aliquot.service.projection_terms import moment
-from aliquot.service.state import State
+from aliquot.service.state.state import State
+from aliquot.service.views.session_list import ORDERS, cursor_at, matching, place_of, sorted_page
+from aliquot.service.views.terms import moment
 from aliquot_schema.events import Record
 from aliquot_schema.ids import AgentId, DeviceId, LeaseId, PoolId, SessionId, UserId
-from aliquot_schema.leases import Lease, LeaseKind
-from aliquot_schema.session_lists import SessionFilter, SessionOrder, TimeRange
+from aliquot_schema.requests import SessionFilter, SessionOrder, TimeRange
+from aliquot_schema.resources.leases import Lease, LeaseKind
+from aliquot_schema.resources.slots import ResourceSlot
 from aliquot_schema.sessions import Failure, Priority, Session, SessionSpec
-from aliquot_schema.slots import ResourceSlot
 from aliquot_schema.states import KernelState, SessionState
 
 pytestmark = pytest.mark.anyio
@@ -141,7 +140,7 @@ async def test_the_store_lists_as_memory_does(
     after: SortKey | None = None
     stored: list[Session] = []
     while page := await filled.sessions(replace(query, after=after, limit=size)):
-        piece, has_next = sorted_piece(matching(state, query), replace(query, after=after, limit=size))
+        piece, has_next = sorted_page(matching(state, query), replace(query, after=after, limit=size))
         assert (list(page), has_next) == (piece, len(stored) + len(page) < len(expected))
         stored += page
         after = place_of(cursor_at(ORDERS[order].key(page[-1]), order=order), order=order)

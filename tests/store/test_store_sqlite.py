@@ -17,12 +17,12 @@ from sqlalchemy import Connection
 
 import store_records as make
 from aliquot.service.ports import DuplicateKey, SessionQuery, Store, StoreUnavailable
-from aliquot.store import sqlite
-from aliquot.store.commits import commit_group
-from aliquot.store.groups import GroupCommits
+from aliquot.store.commit import commit_group
+from aliquot.store.engines import sqlite
+from aliquot.store.engines.sqlite import connect_writer
+from aliquot.store.group_commit import GroupCommits
 from aliquot.store.migration import migrate
-from aliquot.store.opening import open_store
-from aliquot.store.sqlite import connect_writer
+from aliquot.store.open import open_store
 from store_places import Place
 
 pytestmark = pytest.mark.anyio
@@ -112,7 +112,7 @@ async def test_a_full_disk_fails_every_caller_of_the_group(place: Place) -> None
 @pytest.mark.parametrize(
     ("damage", "words"),
     [
-        (lambda data: b"GIF89a" + data[6:], "is no database of Aliquot"),
+        (lambda data: b"GIF89a" + data[6:], "is not a database of Aliquot"),
         (lambda data: data[:4096] + bytes(len(data) - 4096), "damaged"),
     ],
 )
@@ -148,7 +148,7 @@ async def test_a_file_that_can_only_be_read_is_refused_in_words() -> None:
     place.sqlite_file.parent.chmod(0o755)
     place.sqlite_file.chmod(0o444)
     try:
-        with _without_rights(folder), pytest.raises(StoreUnavailable, match="can only be read"):
+        with _without_rights(folder), pytest.raises(StoreUnavailable, match="is read-only"):
             await place.store().open()
     finally:
         shutil.rmtree(folder)

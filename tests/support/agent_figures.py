@@ -13,7 +13,7 @@ from statistics import median
 from typing import Final
 
 from agent_stand import Stand, agent_config, order, process_state, shell, shims, until
-from aliquot_schema.launching import KernelPhase
+from aliquot_schema.cluster.launching import KernelPhase
 
 TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
 

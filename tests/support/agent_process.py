@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 from agent_stand import Stand, agent_config, shell
+from aliquot_schema.cluster.launching import KernelPhase
 from aliquot_schema.ids import KernelId
-from aliquot_schema.launching import KernelPhase
 
 
 async def main(folder: Path, text: str, *names: str) -> None:

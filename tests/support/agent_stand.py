@@ -10,15 +10,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from aliquot.execution.agent.agent import AgentCore
 from aliquot.execution.agent.config import AgentConfig
-from aliquot.execution.agent.core import AgentCore
 from aliquot.execution.devices.device_set import DeviceSet
-from aliquot.execution.devices.identity import node_identity
+from aliquot.execution.devices.node import node_identity
 from aliquot.execution.devices.plugin import DeviceUse
-from aliquot_schema.devices import Device, DeviceReading, ResourceSpec
+from aliquot_schema.cluster.launching import AgentMessage, KernelChanged, KernelPhase, KernelReport, LaunchOrder
 from aliquot_schema.ids import AgentId, DeviceId, KernelId, SessionId, SlotName, kernel_id
-from aliquot_schema.launching import AgentMessage, KernelChanged, KernelPhase, KernelReport, LaunchOrder
-from aliquot_schema.slots import SlotType
+from aliquot_schema.resources.devices import Device, DeviceReading, ResourceSpec
+from aliquot_schema.resources.slots import SlotType
 
 PATIENCE_S: Final = 30.0
 SHARES: Final = SlotName("toy.shares")
@@ -93,7 +93,7 @@ class MemoryPlugin(ToyPlugin):
 
 
 def new_kernel(*, attempt: int = 1, rank: int = 0) -> KernelId:
-    """A kernel of a session that nobody has seen."""
+    """A kernel of a fresh session."""
     return kernel_id(SessionId(f"ses_{uuid.uuid4()}"), attempt=attempt, rank=rank)
 
 
@@ -202,7 +202,7 @@ async def until(fact: Callable[[], bool]) -> None:
     """Wait until something outside of the event loop has become true."""
 
     async def watch() -> None:
-        while not fact():  # noqa: ASYNC110 -- the fact is another process's, and wakes nobody
+        while not fact():  # noqa: ASYNC110 -- another process makes the fact true, without an event
             await asyncio.sleep(0.01)
 
     await asyncio.wait_for(watch(), PATIENCE_S)

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from aliquot.core.allocation import AllocationOptions, DeviceMap
-from aliquot_schema.devices import Device, ResourceSpec
 from aliquot_schema.ids import DeviceId, SlotName
-from aliquot_schema.slots import parse_amount
+from aliquot_schema.resources.devices import Device, ResourceSpec
+from aliquot_schema.resources.slots import parse_amount
 
 WHOLE = SlotName("cuda.device")
 SHARES = SlotName("cuda.shares")

@@ -1,12 +1,11 @@
 """The real administration over a store in memory, with no agents, for tests of the HTTP face."""
 
 from aliquot.clock import RandomIds
-from aliquot.service.accounts.keys import Accounts
+from aliquot.service.accounts.api_keys import Accounts
 from aliquot.service.accounts.trust import Trust
-from aliquot.service.administration import Administration
-from aliquot.service.feed import Feed
-from aliquot.service.journal import Journal
-from aliquot.service.state import State
+from aliquot.service.admin.admin import Administration
+from aliquot.service.state.journal import Feed, Journal
+from aliquot.service.state.state import State
 from service_memory_store import MemoryStore
 from service_stage import EPOCH, StepClock
 

@@ -10,7 +10,7 @@ def fragments(levels: int, *, field: str = "__typename") -> str:
 
 
 def fan_out(times: int) -> str:
-    """So many lists, of so many items, with so many fields each."""
+    """A query of nested lists with this number of lists, items and fields."""
     fields = " ".join(f"a{number}: id" for number in range(times))
     spread = f"fragment f on Agent {{ {fields} }}"
     lists = " ".join(f"b{number}: agents(first: {times}) {{ edges {{ node {{ ...f }} }} }}" for number in range(times))

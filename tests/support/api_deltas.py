@@ -1,4 +1,4 @@
-"""The queue as somebody has it who read it once and then follows what changes, over lost connections."""
+"""A client's copy of the queue: read once, then updated by a subscription, over lost connections."""
 
 import asyncio
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from typing import Any, Final
 from websockets.asyncio.client import connect
 from websockets.exceptions import WebSocketException
 
-from aliquot.cli.main_job.own_server import OwnServer
+from aliquot.cli.acceptance.processes import OwnServer
 from aliquot.client import Client
 from api_server import SUBPROTOCOL, receive, send, sign_in
 
@@ -55,7 +55,7 @@ class Follower:
             await asyncio.sleep(0.05)
 
     async def told_of(self, session_id: str) -> None:
-        """Wait until it was told of a session."""
+        """Wait until a session was received."""
         async with asyncio.timeout(WAIT_S):
             while not self.updates or self.updates[-1]["session"]["id"] != session_id:
                 self._news.clear()

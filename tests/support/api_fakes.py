@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 import api_views as views
-from aliquot_schema.division_views import ClusterPoolView, ProjectView
 from aliquot_schema.errors import (
     ImpossibleRequest,
     InvalidRequest,
@@ -16,10 +15,6 @@ from aliquot_schema.errors import (
     Unavailable,
     VersionConflict,
 )
-from aliquot_schema.live_views import Place
-from aliquot_schema.log_views import SessionLogView
-from aliquot_schema.preview_views import SessionPreview
-from aliquot_schema.ray_views import RayView, SlotCapacityView
 from aliquot_schema.requests import (
     AgentFilter,
     Caller,
@@ -32,8 +27,11 @@ from aliquot_schema.requests import (
 )
 from aliquot_schema.sessions import Priority
 from aliquot_schema.states import PENDING, SessionState
-from aliquot_schema.statistics_views import ClusterView, GpusView, QueueStatisticsView
-from aliquot_schema.views import (
+from aliquot_schema.views.admin import ClusterPoolView, ProjectView
+from aliquot_schema.views.live import SessionLogView, StreamPosition
+from aliquot_schema.views.preview import SessionPreview
+from aliquot_schema.views.server import RayView, SlotCapacityView
+from aliquot_schema.views.sessions import (
     AgentView,
     LogChunkView,
     Page,
@@ -42,6 +40,7 @@ from aliquot_schema.views import (
     SessionView,
     SlotAmountView,
 )
+from aliquot_schema.views.statistics import ClusterView, GpusView, QueueStatisticsView
 
 T = TypeVar("T")
 
@@ -60,7 +59,7 @@ class FakeCluster:
     callers: list[Caller] = field(default_factory=list)
 
     async def publish(self, session: SessionView, kind: str) -> None:
-        """Commit one change, and wake whoever follows."""
+        """Commit one change, and wake the followers."""
         async with self.news:
             self.revision += 1
             self.updates.append(
@@ -251,10 +250,10 @@ class FakeWatcher:
     started: asyncio.Event = field(default_factory=asyncio.Event)
     closed: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def place(self, stream: str, after: int | None) -> Place:
+    def place(self, stream: str, after: int | None) -> StreamPosition:
         if after is not None and not 0 <= after <= self.cluster.revision:
             raise InvalidRequest(f"event {after} is not known yet", field="after")
-        return Place(known=self.cluster.revision if after is None else after, newest=self.cluster.revision)
+        return StreamPosition(known=self.cluster.revision if after is None else after, newest=self.cluster.revision)
 
     async def queue_updates(self, caller: Caller, after: int | None) -> AsyncIterator[QueueUpdateView]:
         number = self.cluster.revision if after is None else after

@@ -1,4 +1,4 @@
-"""A session and all devices as somebody has them who is told how they stand and then what changes."""
+"""A client's copy of a session and of all devices: a snapshot, then changes by subscription."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol
 from websockets.asyncio.client import connect
 from websockets.exceptions import WebSocketException
 
-from aliquot.cli.main_job.own_server import OwnServer
+from aliquot.cli.acceptance.processes import OwnServer
 from aliquot.client import Client
 from api_server import SUBPROTOCOL, receive, send, sign_in
 
@@ -71,7 +71,7 @@ class Runs(Protocol):
 
 @asynccontextmanager
 async def running(*followers: Runs) -> AsyncIterator[None]:
-    """Let followers follow. One that fails is told of at the end."""
+    """Run followers. A failure is raised at the end."""
     tasks = [asyncio.create_task(follower.run()) for follower in followers]
     try:
         yield
@@ -83,7 +83,7 @@ async def running(*followers: Runs) -> AsyncIterator[None]:
 
 
 class LiveFollower:
-    """Follows one subscription at one server after another, goes on from its last number, and keeps what it is told."""
+    """Follows a subscription at one server after another, resumes from its last number, and keeps what it receives."""
 
     def __init__(self, servers: Sequence[OwnServer], query: str, **variables: Any) -> None:
         self._servers = servers

@@ -2,16 +2,14 @@
 
 import asyncio
 import json
-import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
-import pytest
+from machine_lacks import DASHBOARD, node_with
 
 SCRIPT: Final = Path(__file__).parents[1] / "api" / "graphql_clients.mjs"
-DASHBOARD: Final = Path(__file__).parents[2] / "server" / "dashboard"
 WAIT_S: Final = 120
 KINDS: Final = ("ws", "sse")
 
@@ -31,7 +29,7 @@ class NodeClient:
         return found
 
     async def item(self) -> dict[str, Any]:
-        """The next item that is told."""
+        """The next item received."""
         [item] = (await self.line())["data"].values()
         found: dict[str, Any] = item
         return found
@@ -46,15 +44,13 @@ class NodeClient:
 async def following(
     place: tuple[int, str], kind: str, query: str, *, count: int, **variables: Any
 ) -> AsyncIterator[NodeClient]:
-    """Start a client that takes so many results.
+    """Start a client that takes a number of results.
 
     Args:
         place: the server's port, and a token or key.
     """
     port, token = place
-    node = shutil.which("node")
-    if node is None or not (DASHBOARD / "node_modules" / "graphql-sse").is_dir():
-        pytest.skip("Node is not here, or what scripts/setup installs for it")
+    node = node_with("graphql-sse")
     payload = json.dumps({"query": query, "variables": variables})
     arguments = [DASHBOARD / "package.json", kind, str(port), token, str(count), payload]
     process = await asyncio.create_subprocess_exec(node, SCRIPT, *arguments, stdout=asyncio.subprocess.PIPE)

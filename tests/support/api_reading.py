@@ -11,18 +11,18 @@ from strawberry.types import Info
 
 import api_views as views
 from aliquot_schema.graphql import errors
-from aliquot_schema.graphql.agents import Agent
-from aliquot_schema.graphql.connections import Connection, connection_of
+from aliquot_schema.graphql.cluster.agents import Agent
 from aliquot_schema.graphql.enums import SnakeNames
+from aliquot_schema.graphql.fields import root_field
 from aliquot_schema.graphql.mutations import CreateSessionsResult
-from aliquot_schema.graphql.previews import SessionPreview
-from aliquot_schema.graphql.queue import QueueEntry, QueueUpdate
-from aliquot_schema.graphql.roots import root_field
+from aliquot_schema.graphql.pagination import Connection, connection_of
+from aliquot_schema.graphql.queries import QueueEntry, QueueUpdate
 from aliquot_schema.graphql.scalars import SCALARS
-from aliquot_schema.graphql.sessions import Session
+from aliquot_schema.graphql.workloads.previews import SessionPreview
+from aliquot_schema.graphql.workloads.sessions import Session
 from aliquot_schema.requests import SessionChanged, SessionsCreated
 from aliquot_schema.states import SessionState
-from aliquot_schema.views import Page, QueueEntryView, QueueUpdateView
+from aliquot_schema.views.sessions import Page, QueueEntryView, QueueUpdateView
 from api_odd_values import spoiled
 
 SESSIONS = [views.session(1), views.session(2, SessionState.RUNNING), views.failed(3)]

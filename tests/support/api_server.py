@@ -16,9 +16,9 @@ from websockets.exceptions import ConnectionClosedError
 
 from aliquot.api.application import ApiDependencies, create_app
 from aliquot.api.authentication import TokenAuth
-from aliquot.api.held_open import HeldOpen
+from aliquot.api.connections import HeldOpen
 from aliquot.api.limits import Limits
-from aliquot.service.measuring.conditions import Condition
+from aliquot.service.metrics.health import HealthCondition
 from aliquot_schema.ids import UserId
 from api_administration import Office
 from api_fakes import FakeCluster, FakeReader, FakeWatcher, FakeWriter
@@ -40,7 +40,7 @@ class ApiServer:
     auth: TokenAuth
     http: httpx.AsyncClient
     office: Office
-    conditions: list[Condition] = field(default_factory=list)
+    conditions: list[HealthCondition] = field(default_factory=list)
     """What is wrong with it."""
 
     async def post(self, query: str, /, **variables: Any) -> dict[str, Any]:

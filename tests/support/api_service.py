@@ -4,11 +4,11 @@ from typing import Any
 
 from aliquot.api.application import ApiDependencies
 from aliquot.api.authentication import TokenAuth
-from aliquot.api.held_open import HeldOpen
+from aliquot.api.connections import HeldOpen
 from aliquot.clock import RandomIds
-from aliquot.service.accounts.keys import Accounts
+from aliquot.service.accounts.api_keys import Accounts
 from aliquot.service.accounts.trust import Trust
-from aliquot.service.administration import Administration
+from aliquot.service.admin.admin import Administration
 from aliquot.service.ports import Clock
 from service_stage import Stage
 

@@ -4,14 +4,14 @@ import json
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from aliquot_schema.agents import AllocationMode
-from aliquot_schema.devices import DeviceAccess, DeviceHealth, Isolation
-from aliquot_schema.leases import LeaseKind
-from aliquot_schema.preview_views import DisplacedView, PlannedKernelView, SessionPreview
+from aliquot_schema.cluster.agents import AllocationMode
 from aliquot_schema.reasons import Reason
+from aliquot_schema.resources.devices import DeviceAccess, DeviceHealth, Isolation
+from aliquot_schema.resources.leases import LeaseKind
 from aliquot_schema.sessions import DependencyCondition, PreemptionCause, Priority
 from aliquot_schema.states import AgentState, KernelState, SessionState
-from aliquot_schema.views import (
+from aliquot_schema.views.preview import DisplacedView, PlannedKernelView, SessionPreview
+from aliquot_schema.views.sessions import (
     AgentView,
     CapabilitiesView,
     DependencyView,
@@ -178,7 +178,7 @@ def failed(number: int) -> SessionView:
 
 
 def preview() -> SessionPreview:
-    """Of a session that would wait for another one to make room."""
+    """Of a session that would wait for a preemption."""
     spec = (SlotGrantView(slot="cpu", devices=(DeviceAmountView(device_id="cpu-0", amount="1"),)),)
     return SessionPreview(
         revision=41,

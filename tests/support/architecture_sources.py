@@ -21,6 +21,11 @@ def modules(*folders: Path) -> list[Path]:
     return found
 
 
+def is_hand_written(path: Path) -> bool:
+    """Whether people edit it: neither generated code nor a migration."""
+    return not {"generated", "versions", "node_modules", "dashboard_dist"} & set(path.parts)
+
+
 @cache
 def tree(path: Path) -> ast.Module:
     """A file's syntax tree."""

@@ -20,7 +20,7 @@ from graphql import (
     is_required_input_field,
 )
 
-from aliquot_schema.graphql.sdl import schema_text
+from aliquot_schema.graphql.schema import schema_text
 
 SCHEMA: Final[GraphQLSchema] = build_schema(schema_text())
 TEXT: Final = "x"

@@ -11,12 +11,12 @@ import orjson
 
 from aliquot.api.application import create_app
 from aliquot.api.authentication import TokenAuth
-from aliquot.service.accounts.keys import Accounts
+from aliquot.service.accounts.api_keys import Accounts
 from aliquot.service.history.history import History
-from aliquot_schema.account_views import NewApiKey, NewUser
+from aliquot_schema.identity.accounts import KeyScope, Role
 from aliquot_schema.ids import UserId
 from aliquot_schema.requests import Caller, NewSession
-from aliquot_schema.roles import KeyScope, Role
+from aliquot_schema.views.accounts import NewApiKey, NewUser
 from api_server import listening
 from api_service import accounts_of, face_of
 from service_bench import agent
@@ -36,18 +36,18 @@ class Scene:
     accounts: Accounts
     url: str
     clients: dict[str | None, httpx.AsyncClient] = field(default_factory=dict)
-    """By user; None is nobody."""
+    """By user; None = anonymous."""
     running: dict[str, str] = field(default_factory=dict)
     """A session of each user that has begun to print."""
 
     async def session_of(self, owner: str, **more: Any) -> str:
-        """A queued session of somebody."""
+        """A queued session of a user."""
         request = {"argv": ("true",), "shell": None, "slots": [("cuda.device", "1")], "held": True} | more
         caller = Caller(user=UserId(owner), request_id="req_test", role=Role.ADMIN)
         return (await self.stage.sessions.create_session(caller, NewSession(**request))).session.id
 
     async def key_of(self, owner: str) -> tuple[str, str]:
-        """A new key of somebody: (id, what is shown)."""
+        """A new key of a user: (id, secret)."""
         made = await self.accounts.create_api_key(ADMIN, NewApiKey(user=owner, name="test", scope=KeyScope.ADMIN))
         return made.api_key.id, made.secret
 

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from aliquot.clock import SystemClock
-from aliquot.service.projection_terms import moment
+from aliquot.service.views.terms import moment
 
 FOLDER: Final = Path(__file__).parents[2] / "server" / "dashboard" / "src" / "graphiql"
 SOURCES: Final = {path.stem: path.read_text(encoding="utf-8") for path in sorted((FOLDER / "examples").glob("*.ts"))}

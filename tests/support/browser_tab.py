@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.async_api import Browser, ConsoleMessage, Page, Playwright, Request
 
-from aliquot.cli.main_job.own_server import OwnServer
+from aliquot.cli.acceptance.processes import OwnServer
 
 CHROMIUM: Final = shutil.which("chromium") or shutil.which("chromium-browser")
 WAIT_MS: Final = 30_000
@@ -78,7 +78,7 @@ async def signed_in(
     """A new tab with cookies of its own, signed in as a person would. Faults fail it at the end.
 
     Args:
-        key: somebody's; without one it is the server's own token.
+        key: a user's key; by default the server's own token.
     """
     context = await browser.new_context(**options)
     context.set_default_timeout(WAIT_MS)

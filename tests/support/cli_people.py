@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from aliquot.cli.main_job.own_server import OwnServer
+from aliquot.cli.acceptance.processes import OwnServer
 
 PATIENCE_S = 120
 
@@ -28,7 +28,7 @@ class Done(NamedTuple):
 
 
 class Person:
-    """Somebody at a command line, with a home of his own."""
+    """A user at a command line, with a home of their own."""
 
     def __init__(self, *, url: str, token: str, home: Path) -> None:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("ALIQUOT_", "XDG_"))}

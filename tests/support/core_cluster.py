@@ -8,13 +8,13 @@ from typing import Any
 from aliquot.core.allocation.device_map import DeviceMap
 from aliquot.core.allocation.layout import DeviceLayout
 from aliquot.core.allocation.occupancy import added, occupancy_of
-from aliquot.core.decide import decide
-from aliquot.core.plan import Plan
-from aliquot.core.policy import Policy
-from aliquot.core.snapshot import AgentRow, PendingRow, Snapshot
-from aliquot_schema.devices import Device
+from aliquot.core.model.plan import Plan
+from aliquot.core.model.policy import Policy
+from aliquot.core.model.snapshot import AgentRow, PendingRow, Snapshot
+from aliquot.core.scheduler.decide import decide
 from aliquot_schema.ids import AgentId, DeviceId, NodeId, SessionId
 from aliquot_schema.reasons import Verdict
+from aliquot_schema.resources.devices import Device
 from aliquot_schema.sessions import Dependency, DependencyCondition, Priority
 from aliquot_schema.states import SessionState
 from allocation_devices import ask, gpus
@@ -56,7 +56,7 @@ def row(name: str, *, at: int = 0, kernels: int = 1, after: Sequence[tuple[str, 
 
 
 def snapshot(agents: Iterable[AgentRow], queue: Iterable[PendingRow], **more: Any) -> Snapshot:
-    """Nobody holds anything unless `used` and `holders` say so."""
+    """Nothing is held except by `used` and `holders`."""
     return Snapshot(revision=1, agents=tuple(agents), queue=tuple(queue), **({"used": {}} | more))
 
 

@@ -4,7 +4,7 @@ from typing import Final
 
 from hypothesis import strategies as st
 
-from aliquot.core.snapshot import Snapshot
+from aliquot.core.model.snapshot import Snapshot
 from allocation_devices import gpus
 from core_cluster import on, row
 from ordering_scenes import busy, runs

@@ -10,15 +10,15 @@ from dataclasses import replace
 
 import msgspec
 
-from aliquot.core.decide import decide
 from aliquot.core.fairshare import Usage
-from aliquot.core.plan import Plan
-from aliquot.core.policy import Policy
-from aliquot.core.snapshot import PendingRow, RunningRow, Snapshot
+from aliquot.core.model.plan import Plan
+from aliquot.core.model.policy import Policy
+from aliquot.core.model.snapshot import PendingRow, RunningRow, Snapshot
+from aliquot.core.scheduler.decide import decide
 from aliquot_schema.ids import ProjectId, QuotaId, SessionId, UserId
 from aliquot_schema.quotas import Quota, QuotaScope
+from aliquot_schema.resources.slots import ResourceSlot
 from aliquot_schema.sessions import Priority
-from aliquot_schema.slots import ResourceSlot
 from aliquot_schema.states import SessionState
 from allocation_devices import cores, gpus, pool
 from core_cluster import NOW_US, after, on, row, shuffled, snapshot

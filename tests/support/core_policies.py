@@ -7,9 +7,9 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from aliquot.core.ordering import ORDERS
+from aliquot.core.model.policy import Policy
 from aliquot.core.placement.strategies import STRATEGIES
-from aliquot.core.policy import Policy
+from aliquot.core.scheduler.ordering import ORDERS
 from aliquot_schema.policies import Backfill, Preemption, Victims
 from core_effort import USUAL
 

@@ -3,11 +3,11 @@
 from dataclasses import replace
 from typing import Any
 
-from aliquot_schema.agents import Agent
+from aliquot_schema.cluster.agents import Agent
 from aliquot_schema.ids import AgentId, DeviceId, LeaseId, NodeId, SessionId, SlotName, UserId, kernel_id
-from aliquot_schema.leases import EndEvidence, Kernel, Lease, LeaseKind
+from aliquot_schema.resources.leases import EndEvidence, Kernel, Lease, LeaseKind
+from aliquot_schema.resources.slots import ResourceSlot
 from aliquot_schema.sessions import Failure, Session, SessionSpec
-from aliquot_schema.slots import ResourceSlot
 from aliquot_schema.states import ENDED, KernelState, SessionState
 from allocation_devices import gpus
 

@@ -6,31 +6,31 @@ from typing import Any
 
 import pytest
 
-from aliquot.core.allocation import plain
+from aliquot.core.allocation import accelerators
 from aliquot.core.allocation.layout import DeviceLayout, SlotLayout
 from aliquot.core.allocation.occupancy import Occupancy, added, occupancy_on
-from aliquot.core.free_milli import FreeMilli
-from aliquot.core.placement.devices import Columns
-from aliquot.core.room import Room
-from aliquot.core.snapshot import AgentRow, PendingRow
-from aliquot_schema.devices import ResourceSpec
+from aliquot.core.model.snapshot import AgentRow, PendingRow
+from aliquot.core.placement.cluster_arrays import Columns
+from aliquot.core.scheduler.cache import FreeMilli
+from aliquot.core.scheduler.free_capacity import FreeCapacity
 from aliquot_schema.ids import DeviceId, NodeId, SlotName
+from aliquot_schema.resources.devices import ResourceSpec
 
-try_kernel = Room.try_kernel
+try_kernel = FreeCapacity.try_kernel
 
 
 @contextmanager
 def long_way() -> Iterator[None]:
     """Within it, the general way decides, and everything that is known by what has changed is counted anew."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plain, "accelerators", _nothing)
-        patch.setattr(plain, "host", _nothing)
+        patch.setattr(accelerators, "fast_accelerators", _nothing)
+        patch.setattr(accelerators, "fast_host", _nothing)
         patch.setattr(Columns, "host_change", _nothing)
         patch.setattr(SlotLayout, "free_sum", _free_sum)
         patch.setattr(DeviceLayout, "held_with", _held_with)
         patch.setattr(DeviceLayout, "budget_sum", _budget_sum)
-        patch.setattr(FreeMilli, "taken", _taken)
-        patch.setattr(Room, "try_kernel", _try_kernel)
+        patch.setattr(FreeMilli, "consumed", _taken)
+        patch.setattr(FreeCapacity, "try_kernel", _try_kernel)
         yield
 
 
@@ -55,14 +55,14 @@ def _taken(free: FreeMilli, node_id: NodeId, _spec: ResourceSpec, *, before: Occ
 
 
 def _try_kernel(
-    room: Room, row: PendingRow, agent: AgentRow, used: Occupancy, *, liked: DeviceId | None = None
+    room: FreeCapacity, row: PendingRow, agent: AgentRow, used: Occupancy, *, preferred: DeviceId | None = None
 ) -> ResourceSpec | None:
-    """A device that is liked is the only one that is left."""
-    if liked is None:
+    """A preferred device is the only one left."""
+    if preferred is None:
         return try_kernel(room, row, agent, used)
     rivals = {
         device.id: device.budget
         for device in agent.layout.devices.values()
-        if device.id != liked and any("." in slot for slot in device.costs)
+        if device.id != preferred and any("." in slot for slot in device.costs)
     }
     return try_kernel(room, row, agent, {**used, **rivals})

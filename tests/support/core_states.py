@@ -6,16 +6,16 @@ from typing import Any, Final
 
 from hypothesis import strategies as st
 
-from aliquot.core.decide import decide
 from aliquot.core.fairshare import Usage
-from aliquot.core.plan import Placement
-from aliquot.core.policy import Policy
-from aliquot.core.snapshot import ANYWHERE, AgentRow, PendingRow, RunningRow, Snapshot
+from aliquot.core.model.plan import Placement
+from aliquot.core.model.policy import Policy
+from aliquot.core.model.snapshot import ANYWHERE, AgentRow, PendingRow, RunningRow, Snapshot
+from aliquot.core.scheduler.decide import decide
 from aliquot_schema.ids import ProjectId, QuotaId, UserId
 from aliquot_schema.intervals import Intervals
 from aliquot_schema.quotas import Quota, QuotaScope, quota_id
+from aliquot_schema.resources.slots import ResourceSlot, SlotAmounts
 from aliquot_schema.sessions import Priority
-from aliquot_schema.slots import ResourceSlot, SlotAmounts
 from core_cluster import NOW_US, after, snapshot
 from core_strategies import agents, queues
 
@@ -30,7 +30,7 @@ PLACES: Final = [
 
 @st.composite
 def pending(draw: st.DrawFn, row: PendingRow) -> PendingRow:
-    """The row of somebody, who asks for it at some level, for some time, and perhaps for many tasks of it."""
+    """A queue row of some user, at some level, for some time, and possibly for many tasks."""
     tasks = draw(st.sampled_from([*[None] * 4, "0-1", "3,5-9"]))
     fields: dict[str, Any] = {
         "owner": UserId(draw(st.sampled_from("ab"))),
@@ -43,7 +43,7 @@ def pending(draw: st.DrawFn, row: PendingRow) -> PendingRow:
         "falls_back_us": draw(st.sampled_from([*[None] * 4, NOW_US, NOW_US + 9])),
     }
     if tasks is None:
-        fields["at_once"] = draw(st.integers(0, 7)) == 0
+        fields["is_immediate"] = draw(st.integers(0, 7)) == 0
     else:
         indices = Intervals.parse(tasks)
         fields |= {"tasks": indices, "tasks_startable": draw(st.integers(0, len(indices)))}
@@ -52,7 +52,7 @@ def pending(draw: st.DrawFn, row: PendingRow) -> PendingRow:
 
 @st.composite
 def runs(draw: st.DrawFn, placement: Placement, *, agents: tuple[AgentRow, ...]) -> RunningRow:
-    """A session that was placed, somebody's, at some level; it ends some time, may be asked to, or is on its way."""
+    """A placed session of some user at some level; it ends at some time, may be preempted, or is ending."""
     ends_us = NOW_US + draw(st.sampled_from([-5, 10, 30, 60, 100])) * SECOND_US
     return replace(
         RunningRow.of(placement.session_id, placement.kernels, ends_us=ends_us, agents=agents),

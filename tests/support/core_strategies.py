@@ -4,11 +4,11 @@ from typing import Any, Final
 
 from hypothesis import strategies as st
 
-from aliquot.core.decide import decide
-from aliquot.core.policy import Policy
-from aliquot.core.snapshot import AgentRow, PendingRow, Snapshot
-from aliquot_schema.devices import Device, DeviceHealth
+from aliquot.core.model.policy import Policy
+from aliquot.core.model.snapshot import AgentRow, PendingRow, Snapshot
+from aliquot.core.scheduler.decide import decide
 from aliquot_schema.ids import AgentId, SessionId
+from aliquot_schema.resources.devices import Device, DeviceHealth
 from aliquot_schema.states import SessionState
 from allocation_devices import GB, cores, gpu, pool, slice_of
 from core_cluster import NOW_US, after, on, row, snapshot

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """So many devices for so long, reckoned from now in any unit."""
+    """A number of devices for a time, from now on, in any unit."""
 
     name: str
     size: int
@@ -57,7 +57,7 @@ class Timeline:
             self._spans[device].append((first, last))
 
     def first(self, size: int, *, lasts: int) -> int:
-        """The first time at which so many devices are free for so long."""
+        """The first time at which a number of devices is free for a duration."""
         times = sorted({0, *(last for spans in self._spans.values() for _, last in spans)})
         return next(at for at in times if sum(self._is_free(device, at, at + lasts) for device in self._spans) >= size)
 

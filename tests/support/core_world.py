@@ -4,14 +4,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from aliquot.core.allocation.occupancy import added, occupancy_on
-from aliquot.core.decide import decide
 from aliquot.core.fairshare import Usage
-from aliquot.core.guards import guard_ms
-from aliquot.core.memo import Memo
-from aliquot.core.plan import Eviction, KernelPlacement, Placement, Plan
-from aliquot.core.policy import Policy
-from aliquot.core.queue import Queue
-from aliquot.core.snapshot import AgentRow, PendingRow, Request, RunningRow, Snapshot
+from aliquot.core.model.plan import Eviction, KernelPlacement, Placement, Plan
+from aliquot.core.model.policy import Policy
+from aliquot.core.model.queue import Queue
+from aliquot.core.model.snapshot import AgentRow, PendingRow, Request, RunningRow, Snapshot
+from aliquot.core.scheduler.cache import PassCache
+from aliquot.core.scheduler.decide import decide
+from aliquot.core.scheduler.expected_ends import planned_duration_ms
 from aliquot_schema.ids import DeviceId, NodeId, QuotaId, SessionId, task_id
 from aliquot_schema.quotas import Quota
 from aliquot_schema.states import SessionState
@@ -19,13 +19,15 @@ from aliquot_schema.states import SessionState
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
-    """A session that comes, and what nobody knows of it."""
+    """A session to be submitted, and its future, which the scheduler does not know."""
 
     row: PendingRow
     lasts_ms: int
-    """It ends by its guard at the latest."""
+    """It ends by its guard at the latest, unless it overruns that."""
     smaller: tuple[tuple[int, Request], ...] = ()
     """Its fallbacks: when it asks for them, microseconds, and for what."""
+    overruns: bool = False
+    """Whether nothing ends it at its guard."""
 
 
 @dataclass(kw_only=True)
@@ -46,7 +48,7 @@ class World:
     now_us: int
     quotas: Mapping[QuotaId, Quota] = field(default_factory=dict)
     parallel: int = 2
-    """Of an array, so many tasks run at one time."""
+    """For an array, the number of tasks that may run concurrently."""
     usage: Usage = field(default_factory=Usage)
     queue: Queue = field(default_factory=lambda: Queue.of([]))
     used: dict[NodeId, Mapping[DeviceId, int]] = field(default_factory=dict)
@@ -59,7 +61,7 @@ class World:
         self._works = {work.row.session_id: work for work in self._coming}
         self._preemptions: dict[SessionId, int] = {}
         self._states: dict[SessionId, SessionState] = {}
-        self._memo = Memo()
+        self._memo = PassCache()
         self._arrive()
 
     def snapshot(self) -> Snapshot:
@@ -107,7 +109,7 @@ class World:
         return True
 
     def run(self, look: Callable[[Plan], None], *, passes: int = 60) -> None:
-        """Pass after pass until nothing happens any more; every plan is looked at before it is carried out."""
+        """Pass after pass until nothing happens any more; every plan is checked before it is applied."""
         for _ in range(passes):
             plan = self.decide()
             look(plan)
@@ -137,7 +139,7 @@ class World:
             self._requeue(row.session_id, rest if left else None)
         else:
             self._requeue(row.session_id, None)
-        lasts_ms = min(work.lasts_ms, self._guard_ms(row))
+        lasts_ms = work.lasts_ms if work.overruns else min(work.lasts_ms, self._guard_ms(row))
         running = self._running(name, row, placement.kernels, is_task=placement.index is not None)
         self.runners[name] = _Runner(
             row=running, work=work, ends_us=self.now_us + lasts_ms * 1000, index=placement.index
@@ -220,7 +222,9 @@ class World:
         self.usage = self.usage.held(milli, user=running.owner, project=running.project, now_us=self.now_us)
 
     def _guard_ms(self, row: PendingRow) -> int:
-        return guard_ms(estimate_ms=row.estimate_ms, limit_ms=row.limit_ms, policy=self.policy, pool=row.where.pool)
+        return planned_duration_ms(
+            estimate_ms=row.estimate_ms, limit_ms=row.limit_ms, policy=self.policy, pool=row.where.pool
+        )
 
 
 def _holders(rows: Iterable[RunningRow]) -> dict[NodeId, dict[DeviceId, tuple[SessionId, ...]]]:

@@ -6,13 +6,13 @@ from typing import Final
 
 from hypothesis import strategies as st
 
-from aliquot.core.policy import Policy
-from aliquot.core.snapshot import AgentRow, PendingRow, Request, startable
+from aliquot.core.model.policy import Policy
+from aliquot.core.model.snapshot import AgentRow, PendingRow, Request, startable
 from aliquot_schema.ids import ProjectId, QuotaId, UserId
 from aliquot_schema.intervals import Intervals
 from aliquot_schema.quotas import Quota, QuotaScope, quota_id
+from aliquot_schema.resources.slots import ResourceSlot, SlotAmounts
 from aliquot_schema.sessions import ArrayTasks, Priority
-from aliquot_schema.slots import ResourceSlot, SlotAmounts
 from allocation_devices import ask, gpus
 from core_cluster import on, row
 from core_world import Work, World
@@ -54,17 +54,34 @@ def works(draw: st.DrawFn, name: str, *, whole: bool = False, plain: bool = Fals
 
 
 @st.composite
-def worlds(draw: st.DrawFn, policy: Policy, *, whole: bool = False, plain: bool = False) -> World:
-    """A small cluster of GPUs, and up to nine sessions that come to it within half a minute."""
+def overrunning(draw: st.DrawFn, name: str) -> Work:
+    """A plain session, mostly without a limit, that may run for much longer than it is planned with."""
+    work = draw(works(name, plain=True))
+    if draw(st.integers(0, 3)) == 0:
+        return work
+    came_us = START_US + draw(st.sampled_from([0, 5, 25, 70, 130, 300, 700])) * SECOND_US
+    free = replace(work.row, queued_us=came_us, limit_ms=None)
+    return Work(row=free, lasts_ms=draw(st.sampled_from([2, 9, 30, 65, 100, 250, 800])) * 1000, overruns=True)
+
+
+@st.composite
+def worlds(
+    draw: st.DrawFn, policy: Policy, *, whole: bool = False, plain: bool = False, overruns: bool = False
+) -> World:
+    """A small cluster of GPUs, and up to nine sessions that come to it within half a minute.
+
+    Args:
+        overruns: they are plain, come within twelve minutes, and may run on beyond their guards.
+    """
     sizes = draw(st.lists(st.sampled_from([2, 3, 4, 4]), min_size=1, max_size=2))
     agents: tuple[AgentRow, ...] = tuple(on(f"x{number}", gpus(size)) for number, size in enumerate(sizes))
     names = [f"s{number}" for number in range(draw(st.integers(4, 9)))]
     return World(
         agents=agents,
         policy=policy,
-        works=[draw(works(name, whole=whole, plain=plain)) for name in names],
+        works=[draw(overrunning(name) if overruns else works(name, whole=whole, plain=plain)) for name in names],
         now_us=START_US,
-        quotas={} if plain else draw(_quotas()),
+        quotas={} if plain or overruns else draw(_quotas()),
         parallel=PARALLEL,
     )
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 import httpx
 import yaml
 
-from aliquot.client.transport import trusting
+from aliquot.client.requests import trusting
 from docker_image import ROOT, Stage
 from own_processes import end
 
@@ -95,7 +95,7 @@ class Composition:
         words = [self._here(word, service) for word in [*entry, *told.get("command", [])]]
         if service == "server":
             return [*words, f"--port={self._port}"]
-        # The images are run as one account that is not root; whoever tests as root has folders that are root's alone.
+        # The images are run as one account that is not root; if tests run as root, their folders are root's.
         as_root = ["--job-user=root", "--allow-root-jobs"]
         return [*words, *as_root] if service.startswith("node-") and os.geteuid() == 0 else words
 

@@ -12,6 +12,8 @@ from typing import Any, Final
 
 from dockerfile_parse import DockerfileParser
 
+from machine_lacks import check_npm_registry
+
 ROOT: Final = Path(__file__).resolve().parents[2]
 DOCKERFILE: Final = ROOT / "docker" / "Dockerfile"
 FOLDERS: Final = ("/opt/aliquot", "/var/lib/aliquot", "/etc/aliquot")
@@ -127,7 +129,10 @@ class Building:
             text=True,
             timeout=COMMAND_S_MAX,
         )
-        assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+        printed = f"{command}\n{done.stdout}\n{done.stderr}"
+        if done.returncode != 0 and command.startswith("npm "):
+            check_npm_registry(printed)
+        assert done.returncode == 0, printed
 
     def _entrypoint(self, value: str) -> None:
         self._present.words["ENTRYPOINT"] = value

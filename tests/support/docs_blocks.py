@@ -1,16 +1,19 @@
 """The blocks of a page: what is run, what is a file, what is shown as a result, and what is not run and why.
 
-```bash                 run; `text` after it is what it prints
-```bash train.sh        a file of that name
-```graphql              asked; `json variables` and `json` after it are its variables and its answer
-<!-- not run: why -->   before a block
+```bash                    run; `text` or `json` after it is what it prints
+```bash train.sh           a file of that name
+```graphql                 asked; `json variables` and `json` after it are its variables and its answer
+```graphql aliquot.toml    asked of a server of two mock GPUs that was started with that file of the page
+<!-- not run: why -->      before a block
+<!-- server: two_gpus -->  in a page: its blocks are for a server of its own, with two mock GPUs
 """
 
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 _FENCE: Final = re.compile(
     r"(?:^<!-- not run: (?P<why>[^\n]+) -->\n+)?^```(?P<language>\w+)[ \t]*(?P<label>[^\n]*)\n(?P<text>.*?)^```$",
@@ -19,6 +22,8 @@ _FENCE: Final = re.compile(
 RUN: Final = frozenset({"bash", "python", "graphql"})
 RESULTS: Final = frozenset({"text", "json"})
 FILES: Final = frozenset({"bash", "python", "toml", "yaml", "ini"})
+ELLIPSIS: Final = "..."
+_TWO_GPUS: Final = "<!-- server: two_gpus -->"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -42,6 +47,28 @@ class Block:
 def blocks(page: Path) -> list[Block]:
     """All blocks that are not results, in order."""
     return list(_joined(page.read_text(encoding="utf-8")))
+
+
+def is_for_two_gpus(page: Path) -> bool:
+    """Whether the blocks of a page need a server of their own, with two mock GPUs."""
+    return _TWO_GPUS in page.read_text(encoding="utf-8")
+
+
+def matches_json(shown: Any, real: Any) -> bool:
+    """Whether a JSON value is what is shown.
+
+    `...` at the end of a text stands for anything; text that is a JSON object is compared as one.
+    """
+    if isinstance(shown, dict) and isinstance(real, dict):
+        return shown.keys() == real.keys() and all(matches_json(shown[key], real[key]) for key in shown)
+    if isinstance(shown, list) and isinstance(real, list):
+        return len(shown) == len(real) and all(map(matches_json, shown, real))
+    if isinstance(shown, str) and isinstance(real, str):
+        if shown.endswith(ELLIPSIS):
+            return real.startswith(shown.removesuffix(ELLIPSIS))
+        if shown.startswith("{"):
+            return bool(json.loads(shown) == json.loads(real))
+    return bool(shown == real)
 
 
 def _joined(text: str) -> Iterator[Block]:

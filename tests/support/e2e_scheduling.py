@@ -1,12 +1,12 @@
-"""The scheduler at work, as end-to-end tests see it: jobs that do what they are told, and acts of operators."""
+"""The scheduler at work, as end-to-end tests see it: jobs with scripted behaviour, and actions of operators."""
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from aliquot.cli.main_job.cluster_view import until_joined
-from aliquot.cli.main_job.own_server import OwnServer
+from aliquot.cli.acceptance.cluster_view import until_joined
+from aliquot.cli.acceptance.processes import OwnServer
 from aliquot.client import Client
 from e2e_sessions import submit, until
 from e2e_steering import CHANGE_SESSION, OVER, UPDATES, VIEW
@@ -107,7 +107,7 @@ class Desk:
         return [one for one in updates if one["session"]["id"] == session_id]
 
     async def clear(self) -> None:
-        """Cancel what has not ended, wait until nobody holds anything, and take back what was told."""
+        """Cancel what has not ended, wait until nothing is held, and undo settings."""
         while found := await self._live():
             for session_id in found:
                 await self.client.execute(CHANGE_SESSION["cancel"], {"input": {"id": session_id}})

@@ -5,7 +5,7 @@ import json
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, TypeVar
 
-from aliquot.cli.main_job.queries import CREATE
+from aliquot.cli.acceptance.run import CREATE
 from aliquot.client import Client
 
 T = TypeVar("T")

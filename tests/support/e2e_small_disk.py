@@ -33,7 +33,7 @@ def read_only(folder: Path) -> Iterator[None]:
 
 
 def fill(folder: Path, *, leaving: int) -> Path:
-    """A file that takes all room but so many bytes."""
+    """A file that fills the disk except for a number of bytes."""
     ballast = folder / "ballast"
     with ballast.open("wb") as file:
         free = os.statvfs(folder)
@@ -43,5 +43,5 @@ def fill(folder: Path, *, leaving: int) -> Path:
                 size -= file.write(b"\0" * min(size, 2**20))
             file.flush()
         except OSError:
-            pass  # somebody else has taken the last of it
+            pass  # another process has taken the last of it
     return ballast

@@ -104,7 +104,7 @@ class Office:
         return dict((await self._client.execute(POLICY))["policy"])
 
     async def quota(self, scope: str, name: str, **limits: Any) -> None:
-        """Give somebody a quota; slots are given as `{slot: amount}`."""
+        """Give a user a quota; slots are given as `{slot: amount}`."""
         given = {"scope": scope, "name": name, **limits}
         for field in ("max_slots", "own_slots"):
             given[field] = [{"slot": slot, "amount": amount} for slot, amount in limits.get(field, {}).items()]

@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from aliquot.cli.main_job.own_agents import OwnAgent
-from aliquot.cli.main_job.own_server import OwnServer
+from aliquot.cli.acceptance.processes import OwnAgent, OwnServer
 from aliquot.client import Client, GraphQLFault, Refused, ServerUnreachable
 from e2e_sessions import session, submit, until
 

@@ -32,7 +32,7 @@ class Crowd:
             self._news.set()
 
     async def until_more(self, count: int) -> None:
-        """Wait until so many more are acknowledged."""
+        """Wait until this number of further ones is acknowledged."""
         wanted = len(self.acknowledged) + count
         async with asyncio.timeout(ANSWERED_S_MAX):
             while len(self.acknowledged) < wanted:
@@ -53,7 +53,7 @@ async def crowded(
 
     Args:
         then: what a job does once it has noted that it runs.
-        ahead: with so many acknowledged that have not started, nobody submits; None = no limit.
+        ahead: maximum of acknowledged sessions that have not started; None = no limit.
     """
     crowd = Crowd(on, then=then, ahead=ahead)
     tasks = [asyncio.create_task(crowd.submit_for_ever(client)) for client in range(clients)]

@@ -4,10 +4,9 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from aliquot.service.history.samples import DeviceSample, QueueSample, Roster
-from aliquot.store.history.places import place_of
-from aliquot.store.history.store import HistoryPlan, KeptHistory
-from aliquot.store.history.tiers import Kept
+from aliquot.service.history.measures import AgentDevices, DeviceSample, QueueSample
+from aliquot.store.timeseries.history_store import HistoryPlan, KeptHistory, place_of
+from aliquot.store.timeseries.tiers import Kept
 from aliquot_schema.ids import AgentId, DeviceId, NodeId
 from store_places import Place
 
@@ -58,9 +57,9 @@ class HistoryStage:
             await found.close()
 
 
-def roster(agent: str = AGENT, devices: int = 2, *, node: str = "") -> Roster:
+def roster(agent: str = AGENT, devices: int = 2, *, node: str = "") -> AgentDevices:
     """An agent with devices `<agent>-0`, ..."""
-    return Roster(
+    return AgentDevices(
         agent_id=AgentId(agent),
         node_id=NodeId(node or agent),
         device_ids=tuple(DeviceId(f"{agent}-{index}") for index in range(devices)),
@@ -68,7 +67,7 @@ def roster(agent: str = AGENT, devices: int = 2, *, node: str = "") -> Roster:
     )
 
 
-def sample(of: Roster, at_us: int, load: float | None, *, held: float = 1000.0) -> DeviceSample:
+def sample(of: AgentDevices, at_us: int, load: float | None, *, held: float = 1000.0) -> DeviceSample:
     """All devices with this load; the second and so on with a half, a third of it, ..."""
     values = tuple(
         (None if load is None else load / (index + 1), 2.0**30 * (index + 1), 40.0, 300.0, held)
@@ -83,7 +82,9 @@ def queue_sample(at_us: int, **numbers: int) -> QueueSample:
     return QueueSample(at_us=at_us, waited_s=2.0 * known["started"], **known)
 
 
-def fill(store: KeptHistory, of: Roster, *, load: Callable[[int], float | None], first_us: int, last_us: int) -> None:
+def fill(
+    store: KeptHistory, of: AgentDevices, *, load: Callable[[int], float | None], first_us: int, last_us: int
+) -> None:
     """A sample every two seconds; `load` is given the seconds since the first."""
     for at_us in range(first_us, last_us, 2 * SECOND):
         store.take(sample(of, at_us, load((at_us - first_us) // SECOND)))

@@ -6,13 +6,11 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
 from aliquot.clock import RandomIds, SystemClock
-from aliquot.service.leadership.duty import Duty
-from aliquot.service.leadership.ports import Beginning
-from aliquot.service.leadership.standing import ServerRole
-from aliquot.service.leadership.term import Term
-from aliquot.service.orchestrator import state_of
-from aliquot.service.use_cases import UseCases
-from aliquot.store.sharing import SharedDatabase, share
+from aliquot.service.leadership.election import LeaderElection
+from aliquot.service.leadership.leader import LeaderTerm
+from aliquot.service.leadership.ports import ServerRole, TermStart
+from aliquot.service.use_cases import UseCases, state_of
+from aliquot.store.open import ServerDatabase, share
 from aliquot_schema.ids import SessionId, UserId
 from aliquot_schema.requests import Caller, NewSession, Role
 from aliquot_schema.sessions import Session
@@ -30,8 +28,8 @@ class OneServer:
 
     address: str
     cases: UseCases
-    duty: Duty
-    database: SharedDatabase
+    duty: LeaderElection
+    database: ServerDatabase
     running: asyncio.Task[None]
     executors: list[FakeExecutor]
     """One for each term, the newest last."""
@@ -62,7 +60,7 @@ class OneServer:
         await self.until(lambda: session_id in known and known[session_id].state is state)
 
     async def stop(self) -> None:
-        """Stop all that it does by itself, as a server that is told to end; it can still be asked."""
+        """Stop its background work, like a server that is shutting down; it still answers queries."""
         self.running.cancel()
         await asyncio.gather(self.running, return_exceptions=True)
 
@@ -105,26 +103,25 @@ class Servers:
             ids=RandomIds(),
             outputs=FakeExecutor(()),
             state=state,
-            epoch=0,
             is_shared=True,
         )
 
         @asynccontextmanager
-        async def open_term(beginning: Beginning) -> AsyncIterator[Term]:
+        async def open_term(beginning: TermStart) -> AsyncIterator[LeaderTerm]:
             executor = FakeExecutor(self._agents)
             executors.append(executor)
-            term = Term(cases, executor=executor, ledger=None, beginning=beginning, grace_ms=100)
+            term = LeaderTerm(cases, executor=executor, ledger=None, beginning=beginning, grace_ms=100)
             await executor.start()
             try:
                 yield term
             finally:
                 await term.close()
 
-        duty = Duty(
+        duty = LeaderElection(
             cases,
             store=database.store,
-            seat=database.seat,
-            news=database.news,
+            seat=database.lock,
+            news=database.notifications,
             open_term=open_term,
             address=address,
             relay=database.relay,

@@ -36,7 +36,7 @@ def postgres_stores(postgres: PostgresCluster, template: str, folder: Path, *, m
     """Copies of a migrated database; see `migrate`.
 
     Args:
-        made: takes the URLs, for whoever drops them.
+        made: receives the URLs, so that they can be dropped.
     """
 
     async def new() -> Store:
@@ -55,7 +55,7 @@ async def reread(store: Store) -> Loaded:
 
 
 def migrate(place: Place) -> None:
-    """Bring a new database to this schema, and let go of it."""
+    """Bring a new database to this schema, and close it."""
 
     async def once() -> None:
         database = place.database()

@@ -6,18 +6,18 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 
 from aliquot.clock import RandomIds, SystemClock
-from aliquot.service.orchestrator import Orchestrator, Ports, load_state
-from aliquot.service.retention.plan import RetentionPlan
-from aliquot.store.audit.following import follow_all
+from aliquot.service.retention import RetentionPlan
+from aliquot.store.audit.holdings import follow_all
 from aliquot.store.ledger.ledger import DatabaseLedger
-from aliquot.store.opening import open_store
+from aliquot.store.open import open_store
 from aliquot.store.store import DatabaseStore
-from aliquot_schema.admin_views import NewQuota
 from aliquot_schema.errors import AliquotError
 from aliquot_schema.ids import AgentId, KernelId, UserId
 from aliquot_schema.policies import Victims
 from aliquot_schema.quotas import QuotaScope
 from aliquot_schema.requests import Caller, NewFallback, NewSession, Role
+from aliquot_schema.views.admin import NewQuota
+from lone_service import Orchestrator, Ports, load_state
 from service_bench import agent
 from service_fakes import FakeExecutor
 from store_places import Place
@@ -56,7 +56,7 @@ class Course:
         self.refused = 0
 
     async def until_written(self, ledger: DatabaseLedger, count: int) -> None:
-        """Go on until the ledger has so many entries."""
+        """Continue until the ledger has a number of entries."""
         async with asyncio.timeout(WAIT_S):
             while len(await ledger.last(count)) < count:
                 for _ in range(50):
@@ -184,7 +184,7 @@ async def course_on(
 
 
 async def live_two_terms(place: Place, *, entries: int) -> None:
-    """Two busy terms of so many entries at least, each with its checkpoint."""
+    """Two busy terms with a minimum number of entries, each with its checkpoint."""
     for seed in (1, 2):
         async with course_on(place, seed=seed) as (course, running):
             await course.until_written(running.ledger, len(await running.ledger.last(1000)) + entries)

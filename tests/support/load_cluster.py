@@ -6,9 +6,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
-from aliquot.cli.main_job.cluster_view import until_joined
-from aliquot.cli.main_job.own_server import OwnServer
-from aliquot.store.sqlite import connect_reader
+from aliquot.cli.acceptance.cluster_view import until_joined
+from aliquot.cli.acceptance.processes import OwnServer
+from aliquot.store.engines.sqlite import connect_reader
 from simulation_truth import Truth
 
 AGENTS: Final = 8

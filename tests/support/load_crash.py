@@ -12,8 +12,8 @@ from typing import Final
 
 import psutil
 
-from aliquot.cli.main_job.cluster_view import read_cluster
-from aliquot.cli.main_job.live_processes import live_kernels
+from aliquot.cli.acceptance.checks import live_kernels
+from aliquot.cli.acceptance.cluster_view import read_cluster
 from e2e_sessions import until
 from failover_cluster import FailoverCluster, failover_cluster
 from failover_crowd import crowded
@@ -41,7 +41,7 @@ class CrashFindings:
     """Acknowledged sessions that are not there."""
     ids_reused: int = 0
     orphans: int = 0
-    """Processes of sessions that have ended, and devices that are held for nobody."""
+    """Processes of sessions that have ended, and devices held without a session."""
     run_twice: int = 0
     """Jobs that were started more than once."""
     not_completed: int = 0

@@ -9,11 +9,11 @@ from itertools import cycle, islice
 from random import Random
 from typing import Final
 
-from aliquot.cli.main_job.own_server import OwnServer
+from aliquot.cli.acceptance.processes import OwnServer
 from aliquot.client import Client, Refused
-from aliquot.client.generated.accounts_inputs import CreateApiKeyInput, CreateUserInput
-from aliquot.client.generated.administration_inputs import UpdatePolicyInput
+from aliquot.client.generated.accounts import CreateApiKeyInput, CreateUserInput
 from aliquot.client.generated.inputs import CancelSessionInput, UpdateSessionPriorityInput
+from aliquot.client.generated.policy_inputs import UpdatePolicyInput
 from e2e_sessions import submit
 
 PEOPLE: Final = 50
@@ -69,7 +69,7 @@ async def meddle(people: Mapping[str, Person], owners: Mapping[str, str], counts
     """For ever: cancel and hurry what is one's own or the team's, unless it has ended; try to cancel what is others'.
 
     Raises:
-        AssertionError: that worked, or somebody was kept from changing what is the team's.
+        AssertionError: that worked, or a member could not change what belongs to the team.
     """
     random = Random(1)
     while True:

@@ -11,17 +11,16 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from aliquot.api.application import ApiDependencies, create_app
 from aliquot.api.authentication import TokenAuth
-from aliquot.api.held_open import HeldOpen
-from aliquot.api.metrics.exposition import Scrape
-from aliquot.api.metrics.requests import RequestCounts
-from aliquot.api.metrics.server_families import ServerFigures
-from aliquot.api.metrics.sources import MetricsSources
-from aliquot.service.measuring.conditions import Condition
-from aliquot.service.measuring.measures import Measures
-from aliquot.service.measuring.store_counts import StoreMeasures
-from aliquot_schema.agents import Agent
-from aliquot_schema.devices import DeviceReading
+from aliquot.api.connections import HeldOpen
+from aliquot.api.metrics.exposition import MetricsSources, Scrape
+from aliquot.api.metrics.request_counts import RequestCounts
+from aliquot.api.metrics.server import ServerFigures
+from aliquot.service.metrics.counters import StoreMeasures
+from aliquot.service.metrics.health import HealthCondition
+from aliquot.service.metrics.metrics import Measures
+from aliquot_schema.cluster.agents import Agent
 from aliquot_schema.ids import DeviceId, UserId
+from aliquot_schema.resources.devices import DeviceReading
 from allocation_devices import gpu
 from api_administration import Office
 from api_fakes import FakeCluster, FakeReader, FakeWatcher, FakeWriter
@@ -71,7 +70,7 @@ class Scraped:
 
 
 @asynccontextmanager
-async def scraped(*, conditions: tuple[Condition, ...] = (), **more: Any) -> AsyncIterator[Scraped]:
+async def scraped(*, conditions: tuple[HealthCondition, ...] = (), **more: Any) -> AsyncIterator[Scraped]:
     """Serve the metrics of a cluster that has no agents yet.
 
     Args:
@@ -92,7 +91,7 @@ async def scraped(*, conditions: tuple[Condition, ...] = (), **more: Any) -> Asy
             now_us=lambda: NOW_US,
             version="1.2.3",
         )
-        server.look = lambda: sources.look(ServerFigures(requests=RequestCounts()))
+        server.look = lambda: sources.read(ServerFigures(requests=RequestCounts()))
         deps = ApiDependencies(
             reader=server.reader,
             writer=FakeWriter(cluster),

@@ -27,11 +27,11 @@ class MailServer:
     refuses_now: set[str] = field(default_factory=set)
     """Addresses that it may take another time."""
     letters: list[tuple[list[str], EmailMessage]] = field(default_factory=list)
-    """(to whom it was handed in, the letter)."""
+    """(recipient, message)."""
     _news: asyncio.Condition = field(default_factory=asyncio.Condition)
 
     async def until(self, count: int) -> list[tuple[list[str], EmailMessage]]:
-        """Wait until so many came in."""
+        """Wait until a number of messages came in."""
         async with asyncio.timeout(PATIENCE_S), self._news:
             await self._news.wait_for(lambda: len(self.letters) >= count)
         return self.letters
@@ -40,7 +40,7 @@ class MailServer:
         self, _server: SMTP, _session: Session, envelope: Envelope, address: str, _options: Any
     ) -> str:
         if address in self.refuses:
-            return "550 nobody of this name"
+            return "550 no such user"
         if address in self.refuses_now:
             return "450 come again"
         envelope.rcpt_tos.append(address)

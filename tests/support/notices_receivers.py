@@ -49,7 +49,7 @@ class HttpReceiver:
         return f"http://127.0.0.1:{self.port}/hook"
 
     async def until(self, count: int) -> list[Taken]:
-        """Wait until it has had so many requests."""
+        """Wait until it has received a number of requests."""
         async with asyncio.timeout(PATIENCE_S), self._news:
             await self._news.wait_for(lambda: len(self.taken) >= count)
         return self.taken

@@ -7,32 +7,30 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from aliquot.clock import RandomIds
-from aliquot.service.notices.conditions import Look
-from aliquot.service.notices.handing import Address
-from aliquot.service.notices.letters import Letter
-from aliquot.service.notices.outbox import Outbox
-from aliquot.service.notices.ports import NotDelivered
-from aliquot.service.notices.receivers import Receiver
-from aliquot.service.notices.room import Room
-from aliquot.service.notices.rules import DEFAULTS, Rules
-from aliquot.service.notices.scribe import Scribe
-from aliquot.service.notices.watch import ACTOR, Watch
-from aliquot_schema.agents import Agent
+from aliquot.service.alerts.conditions import Check
+from aliquot.service.alerts.context import AlertContext, NotDelivered
+from aliquot.service.alerts.evaluator import ACTOR, AlertEvaluator
+from aliquot.service.alerts.message_texts import Message
+from aliquot.service.alerts.notifier import Notifier
+from aliquot.service.alerts.outbox import Address, Outbox
+from aliquot.service.alerts.routing import Receiver
+from aliquot.service.alerts.rules import DEFAULTS, Rules
+from aliquot_schema.alerts import Alert, AlertRule, NoticeRule, Severity
+from aliquot_schema.cluster.agents import Agent
 from aliquot_schema.events import Event
 from aliquot_schema.ids import KernelId
-from aliquot_schema.notices import Alert, AlertRule, NoticeRule, Severity
 from service_bench import agent
 from service_stage import Stage, stage
 
 
 @dataclass
 class Box:
-    """A courier that keeps letters, and fails as it is told to."""
+    """A courier that keeps letters, and fails on request."""
 
     errors: deque[NotDelivered] = field(default_factory=deque)
-    letters: list[Letter] = field(default_factory=list)
+    letters: list[Message] = field(default_factory=list)
 
-    async def deliver(self, letter: Letter) -> None:
+    async def deliver(self, letter: Message) -> None:
         if self.errors:
             raise self.errors.popleft()
         self.letters.append(letter)
@@ -47,8 +45,8 @@ class Notices:
     """The parts, and the couriers of its receivers."""
 
     on: Stage
-    watch: Watch
-    scribe: Scribe
+    watch: AlertEvaluator
+    scribe: Notifier
     outbox: Outbox
     boxes: dict[str, Box]
 
@@ -76,30 +74,30 @@ class Notices:
 async def notices(
     *receivers: Receiver,
     agents: list[Agent] | None = None,
-    looks: Mapping[AlertRule, Look] | None = None,
+    looks: Mapping[AlertRule, Check] | None = None,
     reminder_s: int | None = None,
-    courier: Box | None = None,
+    sender: Box | None = None,
     **rules: NoticeRule,
 ) -> AsyncIterator[Notices]:
     """Over a stage with one agent. Rules are usual but for those that are given."""
     async with stage(agents or [agent("a", devices=2)]) as on:
-        yield of_stage(on, *receivers, looks=looks, reminder_s=reminder_s, courier=courier, **rules)
+        yield of_stage(on, *receivers, looks=looks, reminder_s=reminder_s, sender=sender, **rules)
 
 
 def of_stage(on: Stage, *receivers: Receiver, **more: Any) -> Notices:
     """A leader's parts; several can be made one after another, as after a take-over."""
-    looks, reminder_s, courier = (more.pop(name, None) for name in ("looks", "reminder_s", "courier"))
+    looks, reminder_s, sender = (more.pop(name, None) for name in ("looks", "reminder_s", "sender"))
     rules = Rules(on.state.noticed, DEFAULTS | {AlertRule(name): rule for name, rule in more.items()})
-    room = Room(state=on.state, journal=on.journal, clock=on.clock, ids=RandomIds())
-    boxes = {receiver.name: courier or Box() for receiver in receivers}
+    room = AlertContext(state=on.state, journal=on.journal, clock=on.clock, ids=RandomIds())
+    boxes = {receiver.name: sender or Box() for receiver in receivers}
     return Notices(
         on=on,
-        watch=Watch(room, rules=rules, more=looks, reminder_s=reminder_s),
-        scribe=Scribe(room, feed=on.feed, rules=rules, receivers=receivers),
+        watch=AlertEvaluator(room, rules=rules, more=looks, reminder_s=reminder_s),
+        scribe=Notifier(room, feed=on.feed, rules=rules, receivers=receivers),
         outbox=Outbox(
             room,
             outputs=on.executor,
-            addresses={one.name: Address(receiver=one, courier=boxes[one.name]) for one in receivers},
+            addresses={one.name: Address(receiver=one, sender=boxes[one.name]) for one in receivers},
         ),
         boxes=boxes,
     )

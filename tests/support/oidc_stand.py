@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import subprocess
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
@@ -11,23 +10,22 @@ from pathlib import Path
 from typing import Any, Final
 
 import httpx
-import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from jwt.algorithms import ECAlgorithm
 
 from aliquot.api.application import create_app
 from aliquot.api.authentication import TokenAuth
 from aliquot.api.limits import Limits
-from aliquot.api.oidc.oidc_door import OidcDoor
-from aliquot.api.oidc.oidc_settings import OidcSettings
-from aliquot.api.oidc.provider_keys import ProviderKeys
-from aliquot.api.oidc.tokens import Tokens
+from aliquot.api.oidc.jwks import ProviderKeys
+from aliquot.api.oidc.settings import OidcSettings
+from aliquot.api.oidc.tokens import OidcAuthenticator, Tokens
 from aliquot.clock import SystemClock
+from aliquot.service.accounts.api_keys import Accounts
 from aliquot.service.accounts.federation import Federation
-from aliquot.service.accounts.keys import Accounts
 from aliquot_schema.ids import UserId
 from api_server import listening
 from api_service import accounts_of, face_of
+from machine_lacks import node_with
 from own_processes import end
 from service_bench import agent
 from service_stage import Stage, stage
@@ -70,9 +68,7 @@ def provider(
     clients: Mapping[str, Mapping[str, Any]], *, ttl: int = 600, key: str = "first", port: int = 0
 ) -> Iterator[Provider]:
     """Start one, with these claims of its clients; stop it at the end."""
-    node = shutil.which("node")
-    if node is None or not (DASHBOARD / "node_modules" / "oidc-provider").is_dir():
-        pytest.skip("Node is not here, or what scripts/setup installs for it")
+    node = node_with("oidc-provider")
     people = {name: {"ttl": claims.get("ttl", ttl), "claims": claims} for name, claims in clients.items()}
     arguments = [DASHBOARD / "package.json", str(port), json.dumps(people), json.dumps({"keys": [signing_key(key)]})]
     process = subprocess.Popen(
@@ -94,7 +90,7 @@ class Stand:
 
     stage: Stage
     accounts: Accounts
-    door: OidcDoor
+    door: OidcAuthenticator
     url: str
 
     def client(self, token: str) -> httpx.AsyncClient:
@@ -102,7 +98,7 @@ class Stand:
         return httpx.AsyncClient(base_url=self.url, headers={"authorization": f"Bearer {token}"}, timeout=60)
 
     async def me(self, token: str) -> httpx.Response:
-        """What the server takes somebody for."""
+        """The identity that the server sees."""
         async with self.client(token) as client:
             return await client.post("/graphql", json={"query": "{ me { name role projects } }"})
 
@@ -117,7 +113,7 @@ async def stand(
         accounts = accounts_of(parts, clock=SystemClock())
         terms = OidcSettings(oidc_issuer=issuer, **settings)
         people, owner = parts.state.people, UserId("root")
-        door = OidcDoor(
+        door = OidcAuthenticator(
             Tokens(keys or ProviderKeys(issuer), issuer=issuer, audience=AUDIENCE, leeway_s=terms.oidc_leeway_s),
             terms=terms,
             federation=Federation(

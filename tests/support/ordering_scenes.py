@@ -4,13 +4,13 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from aliquot.core.allocation.occupancy import added, occupancy_of
-from aliquot.core.decide import decide
-from aliquot.core.plan import KernelPlacement, Plan
-from aliquot.core.policy import Policy
-from aliquot.core.snapshot import AgentRow, PendingRow, RunningRow, Snapshot
-from aliquot_schema.devices import ResourceSpec
+from aliquot.core.model.plan import KernelPlacement, Plan
+from aliquot.core.model.policy import Policy
+from aliquot.core.model.snapshot import AgentRow, PendingRow, RunningRow, Snapshot
+from aliquot.core.scheduler.decide import decide
 from aliquot_schema.ids import DeviceId, NodeId, SessionId, SlotName
 from aliquot_schema.policies import Backfill
+from aliquot_schema.resources.devices import ResourceSpec
 from core_cluster import NOW_US, snapshot
 
 EASY: Final = Policy(backfill=Backfill.EASY)
@@ -18,7 +18,7 @@ SECOND_US: Final = 1_000_000
 
 
 def runs(name: str, agent: AgentRow, spec: dict[str, dict[str, int]], *, ends_in_s: int) -> RunningRow:
-    """A session of one kernel that runs on an agent, and is reckoned to end then."""
+    """A session of one kernel that runs on an agent, with its expected end."""
     typed: ResourceSpec = {
         SlotName(slot): {DeviceId(device): amount for device, amount in amounts.items()}
         for slot, amounts in spec.items()

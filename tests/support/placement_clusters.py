@@ -4,9 +4,9 @@ from typing import Final
 
 from hypothesis import strategies as st
 
-from aliquot.core.placement.cluster import Cluster, NodeRow
-from aliquot.core.placement.requests import Mix, RequestClass
-from aliquot.core.placement.scoreboard import Ask, Scoreboard
+from aliquot.core.placement.cluster_arrays import ClusterArrays, NodeRow
+from aliquot.core.placement.request_classes import RequestClass, RequestMix
+from aliquot.core.placement.scoreboard import PlacementRequest, Scoreboard
 from aliquot.core.placement.strategies import making
 
 SIZES: Final = (100, 250, 300, 470, 500, 810)
@@ -37,12 +37,12 @@ def requests(draw: st.DrawFn) -> RequestClass:
     )
 
 
-def board_of(cluster: Cluster, name: str, *, mix: Mix | None = None, seed: int = 0) -> Scoreboard:
+def board_of(cluster: ClusterArrays, name: str, *, mix: RequestMix | None = None, seed: int = 0) -> Scoreboard:
     """A scoreboard that has seen nothing yet."""
     size_max = int(cluster.dev_size.max(initial=1000))
-    return Scoreboard(cluster, making(name)(mix or Mix(counts=()), size_max=size_max), seed=seed)
+    return Scoreboard(cluster, making(name)(mix or RequestMix(counts=()), size_max=size_max), seed=seed)
 
 
-def asks_of(kinds: list[RequestClass]) -> list[Ask]:
+def asks_of(kinds: list[RequestClass]) -> list[PlacementRequest]:
     """One for each class."""
-    return [Ask(request=kind) for kind in dict.fromkeys(kinds)]
+    return [PlacementRequest(request=kind) for kind in dict.fromkeys(kinds)]

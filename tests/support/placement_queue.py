@@ -7,9 +7,9 @@ from functools import cached_property
 from itertools import islice
 
 from aliquot.core.allocation.layout import DeviceLayout
-from aliquot.core.placement.cluster import NodeRow
-from aliquot.core.placement.requests import RequestClass
-from aliquot.core.snapshot import AgentRow, PendingRow, Request
+from aliquot.core.model.snapshot import AgentRow, PendingRow, Request
+from aliquot.core.placement.cluster_arrays import NodeRow
+from aliquot.core.placement.request_classes import RequestClass
 from aliquot_schema.ids import AgentId, DeviceId, NodeId, SessionId, UserId
 from aliquot_schema.sessions import Priority
 from aliquot_schema.states import SessionState

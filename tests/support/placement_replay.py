@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from aliquot.core.placement.cluster import Cluster
-from aliquot.core.placement.requests import Mix, RequestClass
-from aliquot.core.placement.scoreboard import Ask, Scoreboard
+from aliquot.core.placement.cluster_arrays import ClusterArrays
+from aliquot.core.placement.request_classes import RequestClass, RequestMix
+from aliquot.core.placement.scoreboard import PlacementRequest, Scoreboard
 from aliquot.core.placement.strategies import making
 from placement_traces import Job, Trace
 
@@ -25,14 +25,16 @@ class Outcome:
     seconds: float
 
 
-def mix_of(trace: Trace) -> Mix:
+def mix_of(trace: Trace) -> RequestMix:
     """How often each class is among the jobs."""
-    return Mix.of(Counter(job.request for job in trace.jobs.values()))
+    return RequestMix.of(Counter(job.request for job in trace.jobs.values()))
 
 
-def replay(trace: Trace, order: Sequence[int], *, strategy: str, seed: int = 0, mix: Mix | None = None) -> Outcome:
+def replay(
+    trace: Trace, order: Sequence[int], *, strategy: str, seed: int = 0, mix: RequestMix | None = None
+) -> Outcome:
     """Let the jobs arrive in this order; the strategy expects `mix`, that of the trace unless another is given."""
-    cluster = Cluster(trace.nodes)
+    cluster = ClusterArrays(trace.nodes)
     mix = mix or mix_of(trace)
     board = Scoreboard(cluster, making(strategy)(mix, size_max=int(cluster.dev_size.max())), seed=seed)
     asks = {job: _ask(job, cluster, trace) for job in set(trace.jobs.values())}
@@ -59,7 +61,7 @@ def replay(trace: Trace, order: Sequence[int], *, strategy: str, seed: int = 0, 
     )
 
 
-def columns_for(cluster: Cluster, row: int, request: RequestClass, *, column: int | None) -> list[int]:
+def columns_for(cluster: ClusterArrays, row: int, request: RequestClass, *, column: int | None) -> list[int]:
     """The devices of a row that a request gets: the one that was chosen, or the tightest that are enough."""
     if request.devices == 1 and column is not None:
         return [column]
@@ -68,7 +70,7 @@ def columns_for(cluster: Cluster, row: int, request: RequestClass, *, column: in
     return fitting[: request.devices]
 
 
-def check(cluster: Cluster, trace: Trace, *, allocated: int) -> None:
+def check(cluster: ClusterArrays, trace: Trace, *, allocated: int) -> None:
     """Nothing was given twice, and what was given is what was counted."""
     assert (cluster.dev_free >= 0).all()
     assert (cluster.cpu_free >= 0).all()
@@ -76,14 +78,14 @@ def check(cluster: Cluster, trace: Trace, *, allocated: int) -> None:
     assert int(cluster.dev_free.sum()) == trace.capacity_milli - allocated
 
 
-def _ask(job: Job, cluster: Cluster, trace: Trace) -> Ask:
+def _ask(job: Job, cluster: ClusterArrays, trace: Trace) -> PlacementRequest:
     if not job.models:
-        return Ask(request=job.request)
+        return PlacementRequest(request=job.request)
     allowed = np.array([trace.model_of[node.name] in job.models for node in cluster.nodes])
-    return Ask(request=job.request, usable=np.broadcast_to(allowed[:, None], cluster.dev_free.shape))
+    return PlacementRequest(request=job.request, usable=np.broadcast_to(allowed[:, None], cluster.dev_free.shape))
 
 
-def _put(board: Scoreboard, cluster: Cluster, ask: Ask) -> bool:
+def _put(board: Scoreboard, cluster: ClusterArrays, ask: PlacementRequest) -> bool:
     choice = board.best(ask)
     if choice is None:
         return False

@@ -9,13 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from aliquot.execution.ray.exchange import Exchange
-from aliquot.execution.ray.gateway.relay import Relay
-from aliquot.execution.ray.gateway.switchboard import Switchboard
+from aliquot.execution.ray.gateway.multiplexer import Multiplexer, Relay
+from aliquot.execution.ray.gateway_client import GatewayClient
 from aliquot.execution.ray.hosting import Hosting
-from aliquot.execution.ray.messages import Apart, FromGateway, FromServer, Joined
 from aliquot.execution.ray.node_options import VARIABLE, write_options
-from aliquot.execution.ray.pipe import Pipe
+from aliquot.execution.ray.protocol import Apart, FromGateway, FromServer, Joined, Pipe
 from aliquot.execution.remote.agent_setup import AgentOptions
 from aliquot.execution.remote.executor import RemoteExecutor
 from remote_pair import QUICK, Heard, OneKey
@@ -51,7 +49,7 @@ class Line:
     hosting: Hosting
     executor: RemoteExecutor
     heard: Heard
-    switchboard: Switchboard
+    multiplexer: Multiplexer
     told: list[Joined | Apart]
     server_pipe: Pipe[FromGateway]
     relaying: list[asyncio.Task[None]]
@@ -61,7 +59,7 @@ class Line:
         await self.hosting.describe()
         actor = DirectActor(self.hosting)
         while True:
-            relay = self.switchboard.relay(actor, agent_id)
+            relay = self.multiplexer.relay(actor, agent_id)
             if await self.hosting.connect(agent_id, relay.connection) is None:
                 break
             await asyncio.sleep(0.02)
@@ -79,16 +77,16 @@ async def line(folder: Path, *, monkeypatch: Any, options: AgentOptions | None =
     executor = RemoteExecutor(keys=OneKey(), timing=QUICK, now_us=lambda: time.time_ns() // 1000)
     await executor.start()
     told: list[Joined | Apart] = []
-    switchboard = Switchboard(at_gateway)
+    multiplexer = Multiplexer(at_gateway)
     tasks = [
-        asyncio.create_task(Exchange(at_server, agents=executor, tell=told.append).run()),
-        asyncio.create_task(switchboard.listen()),
+        asyncio.create_task(GatewayClient(at_server, agents=executor, on_status=told.append).run()),
+        asyncio.create_task(multiplexer.listen()),
     ]
     made = Line(
         hosting=Hosting(),
         executor=executor,
         heard=Heard(executor),
-        switchboard=switchboard,
+        multiplexer=multiplexer,
         told=told,
         server_pipe=at_server,
         relaying=[],

@@ -1,4 +1,4 @@
-"""A Ray cluster with two nodes of eight mock GPUs each, a server on it, and jobs that end when they are told."""
+"""A Ray cluster with two nodes of eight mock GPUs each, a server on it, and jobs that end on request."""
 
 import os
 import signal
@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from aliquot.cli.main_job.own_ray import OwnNode, OwnRay
-from aliquot.cli.main_job.own_server import OwnServer
+from aliquot.cli.acceptance.cluster import OwnNode, OwnRay
+from aliquot.cli.acceptance.processes import OwnServer
 from aliquot.client import Client
 from e2e_sessions import submit, until, until_state
 from ray_processes import actor_pid, gateway_pid, raylet_pid
@@ -69,7 +69,7 @@ class Stage:
         return dict((await self.client.execute(RAY))["cluster"]["ray"])
 
     async def until_connected(self, *, workers: int = 2) -> None:
-        """Wait until so many nodes have agents, and all of these are alive."""
+        """Wait until a number of nodes have agents, and all of these are alive."""
 
         async def look() -> bool:
             told = await self.cluster_ray()

@@ -1,4 +1,4 @@
-"""A server without agents of its own, remote agents, and jobs that end when they are told."""
+"""A server without agents of its own, remote agents, and jobs that end on request."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from aliquot.cli.main_job.own_agents import OwnAgent
-from aliquot.cli.main_job.own_server import OwnServer
+from aliquot.cli.acceptance.processes import OwnAgent, OwnServer
 from aliquot.client import Client
 from e2e_sessions import submit, until, until_state
 

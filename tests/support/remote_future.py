@@ -1,4 +1,4 @@
-"""A release that is one protocol version ahead: it says more, and says things that nobody knows yet."""
+"""A release that is one protocol version ahead: it sends more fields, and messages that are unknown today."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from aliquot.execution.remote.codec import decode, frames
-from aliquot_schema.agent_protocol import KINDS, Message, Protocols
+from aliquot_schema.cluster.agent_protocol import KINDS, Message, Protocols
 from remote_pair import MemoryWire
 
 PROTOCOLS_NEXT: Final = Protocols(oldest=1, newest=2)
@@ -29,7 +29,7 @@ class FutureWire:
         await self._send("weather", NEWS)
 
     async def hear(self) -> Message:
-        """The next message, which is of a kind that is known today."""
+        """The next message, of a kind known today."""
         frame = await self._wire.receive()
         assert frame, "the connection has ended"
         assert frame[:1] == b"\0", "it is short"

@@ -6,7 +6,7 @@ from typing import Final
 PATCH: Final = """
 import os
 if os.environ.get("TEST_BOOT_ID"):
-    import aliquot.execution.devices.identity as identity
+    import aliquot.execution.devices.node as identity
     identity._boot_id = lambda root: os.environ["TEST_BOOT_ID"]
 """
 

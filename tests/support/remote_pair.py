@@ -8,15 +8,14 @@ from pathlib import Path
 from typing import Final
 
 from agent_stand import PATIENCE_S, Stand, agent_config
-from aliquot.execution.remote.channel import Channel, ChannelClosed
-from aliquot.execution.remote.conversation import Conversation
+from aliquot.execution.remote.codec import Channel, ChannelClosed
 from aliquot.execution.remote.dialing import introduce
 from aliquot.execution.remote.executor import RemoteExecutor
-from aliquot.execution.remote.outbox import Outbox
-from aliquot.execution.remote.timing import Timing
-from aliquot_schema.agent_protocol import PROTOCOLS, Hello
+from aliquot.execution.remote.link import Timing
+from aliquot.execution.remote.session import AgentSession, Outbox
+from aliquot_schema.cluster.agent_protocol import PROTOCOLS, Hello
+from aliquot_schema.cluster.launching import AgentMessage
 from aliquot_schema.ids import AgentId
-from aliquot_schema.launching import AgentMessage
 
 KEY: Final = "the key"
 AGENT: Final = AgentId("agent-1")
@@ -92,7 +91,7 @@ class Heard:
                 self.news.notify_all()
 
     async def until(self, kind: type, *, count: int = 1) -> AgentMessage:
-        """Wait for so many of a kind, and take the last."""
+        """Wait for a number of messages of a kind, and return the last."""
 
         def found() -> list[AgentMessage]:
             return [message for message in self.messages if isinstance(message, kind)]
@@ -146,7 +145,7 @@ class Pair:
 
     async def _talk(self, channel: Channel, *, beat_s: float) -> None:
         with suppress(ExceptionGroup, ChannelClosed):
-            await Conversation(self.stand.core, channel, outbox=self.outbox, beat_s=beat_s).run()
+            await AgentSession(self.stand.core, channel, outbox=self.outbox, beat_s=beat_s).run()
 
 
 @asynccontextmanager

@@ -18,7 +18,7 @@ from typing import Final
 import httpx
 import trustme
 
-from aliquot.cli.main_job.live_processes import kill_mentioning
+from aliquot.cli.acceptance.checks import kill_mentioning
 
 PATIENCE_S: Final = 60.0
 
@@ -36,7 +36,7 @@ class Files:
 
 
 class Authority:
-    """Signs certificates; a new one is trusted by nobody."""
+    """Signs certificates; no client trusts a new one."""
 
     def __init__(self, folder: Path, *, name: str = "ca") -> None:
         self._ca = trustme.CA()

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from aliquot.clock import RandomIds, SystemClock
-from aliquot.service.orchestrator import Orchestrator, Ports, load_state
-from aliquot.service.state import ENDED_KEPT, State
-from aliquot.store.opening import open_store
-from aliquot_schema.devices import Device
+from aliquot.service.state.state import ENDED_KEPT, State
+from aliquot.store.open import open_store
 from aliquot_schema.events import Event
 from aliquot_schema.ids import AgentId, DeviceId, SessionId, SlotName, UserId
 from aliquot_schema.requests import Caller, NewSession, Role
+from aliquot_schema.resources.devices import Device
 from aliquot_schema.sessions import Session
 from aliquot_schema.states import SessionState
+from lone_service import Orchestrator, Ports, load_state
 from service_fakes import FakeAgent, FakeExecutor
 from service_stage import broken
 
@@ -113,5 +113,5 @@ def gpus(count: int, *, agent: str = "a") -> tuple[Device, ...]:
 
 
 def agent(name: str, *, devices: int, node: str = "") -> FakeAgent:
-    """A fake agent with so many GPUs; agents of one node see the same ones."""
+    """A fake agent with a number of GPUs; agents of one node see the same ones."""
     return FakeAgent(id=AgentId(name), devices=gpus(devices, agent=node or name), node=node)

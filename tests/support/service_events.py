@@ -2,17 +2,16 @@
 
 from typing import Any
 
-from aliquot_schema.accounts import ApiKey, User
-from aliquot_schema.actions import Action
-from aliquot_schema.agents import Agent, KnownSlot
+from aliquot_schema.alerts import Alert, Delivery, NoticeMark, NoticeRule, Subscriber
+from aliquot_schema.cluster.agents import Agent, KnownSlot
+from aliquot_schema.cluster.findings import Finding
 from aliquot_schema.events import Entity, Event, Record
-from aliquot_schema.findings import Finding
-from aliquot_schema.leases import Kernel, Lease
-from aliquot_schema.notices import Alert, Delivery, NoticeMark, NoticeRule, Subscriber
-from aliquot_schema.orchestration import Orchestration
+from aliquot_schema.identity.accounts import ApiKey, User
+from aliquot_schema.identity.secrets import SecretNames
+from aliquot_schema.orchestration import Action, Orchestration
 from aliquot_schema.policies import PolicyDocument
 from aliquot_schema.quotas import Account, Quota
-from aliquot_schema.secrets import SecretNames
+from aliquot_schema.resources.leases import Kernel, Lease
 from aliquot_schema.sessions import Session
 
 ENTITIES: dict[type, Entity] = {

@@ -7,11 +7,8 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 
-from aliquot_schema.agents import Agent, Capabilities
-from aliquot_schema.devices import Device, DeviceReading
-from aliquot_schema.errors import NotFound, Unavailable
-from aliquot_schema.ids import AgentId, KernelId, NodeId
-from aliquot_schema.launching import (
+from aliquot_schema.cluster.agents import Agent, Capabilities
+from aliquot_schema.cluster.launching import (
     OUTPUT_END,
     AgentJoined,
     AgentMessage,
@@ -25,8 +22,11 @@ from aliquot_schema.launching import (
     LogChunk,
     ReadingsTaken,
 )
-from aliquot_schema.leases import EndEvidence
-from aliquot_schema.slots import SlotType
+from aliquot_schema.errors import NotFound, Unavailable
+from aliquot_schema.ids import AgentId, KernelId, NodeId
+from aliquot_schema.resources.devices import Device, DeviceReading
+from aliquot_schema.resources.leases import EndEvidence
+from aliquot_schema.resources.slots import SlotType
 
 
 @dataclass

@@ -3,12 +3,12 @@
 import asyncio
 from collections.abc import Callable, Collection
 
-from aliquot.service.live.trails import session_of
 from aliquot.service.ports import Batch, DuplicateKey, Loaded, NotLeader, SessionQuery, StaleVersion
+from aliquot.service.subscriptions.sessions import session_of
 from aliquot_schema.events import Event, Record
 from aliquot_schema.ids import SessionId, UserId
-from aliquot_schema.leases import Kernel, Lease
-from aliquot_schema.session_lists import SessionFilter
+from aliquot_schema.requests import SessionFilter
+from aliquot_schema.resources.leases import Kernel, Lease
 from aliquot_schema.sessions import Session
 from service_events import event_of
 

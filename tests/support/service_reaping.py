@@ -1,8 +1,8 @@
 """The reaper on a stage, and what it looks at."""
 
-from aliquot.service.reaper.reaper import Reaper
-from aliquot.service.state import State
-from aliquot_schema.findings import Discrepancy as D
+from aliquot.service.agents.reaper import Reaper
+from aliquot.service.state.state import State
+from aliquot_schema.cluster.findings import Discrepancy as D
 from aliquot_schema.ids import AgentId, DeviceId, KernelId, SessionId
 from aliquot_schema.states import SessionState as S
 from service_stage import Stage

@@ -3,8 +3,8 @@
 import asyncio
 from collections.abc import Collection, Mapping
 
+from aliquot.service.accounts.secrets import StoredSecret
 from aliquot.service.ports import StoreUnavailable
-from aliquot.service.secrets.ports import StoredSecret
 from aliquot_schema.errors import Unavailable
 from aliquot_schema.ids import UserId
 

@@ -1,30 +1,29 @@
 """The service without its loops: a test makes every step by hand, in the order it likes; each is checked."""
 
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
+from unittest import mock
 
 from aliquot.clock import RandomIds
 from aliquot.core.invariants import violations
-from aliquot.service.agent_messages import AgentMessages
-from aliquot.service.allocator import Allocator
-from aliquot.service.creation import Creation
-from aliquot.service.dispatch import Dispatch
-from aliquot.service.feed import Feed
-from aliquot.service.journal import Journal
-from aliquot.service.launcher import Launcher
-from aliquot.service.leadership.consequences import Consequences
-from aliquot.service.live.watching import LiveSources
-from aliquot.service.outside import Outside
+from aliquot.service.agents.messages import AgentMessages
+from aliquot.service.leadership.effects import EventEffects
 from aliquot.service.ports import Store
-from aliquot.service.preview import Previews
-from aliquot.service.queries import Queries
-from aliquot.service.sessions import Sessions
-from aliquot.service.state import State
-from aliquot.service.watching import Watching
+from aliquot.service.queries.queries import Queries
+from aliquot.service.scheduling import plan_applier
+from aliquot.service.scheduling.allocator import Allocator
+from aliquot.service.scheduling.dispatch import Dispatch
+from aliquot.service.sessions.external_allocations import ExternalAllocations
+from aliquot.service.sessions.preview import Previews
+from aliquot.service.sessions.sessions import Sessions
+from aliquot.service.sessions.submission import Submission
+from aliquot.service.state.journal import Feed, Journal
+from aliquot.service.state.state import State
+from aliquot.service.subscriptions.watching import LiveSources, Watching
+from aliquot_schema.cluster.launching import AgentMessage
 from aliquot_schema.events import Event
 from aliquot_schema.ids import AgentId, SessionId, UserId
-from aliquot_schema.launching import AgentMessage
 from aliquot_schema.requests import Caller, NewSession, Role
 from aliquot_schema.sessions import Session
 from aliquot_schema.states import KernelState
@@ -35,10 +34,11 @@ new_store: NewStore = new_memory_store
 """What a stage is given that brings no store of its own."""
 CALLER = Caller(user=UserId("ann"), request_id="req_test", role=Role.ADMIN)
 EPOCH = 1
+GRACE_MS = 100
 
 
 class StepClock:
-    """A clock that moves by a microsecond whenever somebody looks."""
+    """A clock that moves by a microsecond at each reading."""
 
     def __init__(self) -> None:
         self._now_us = 1_000_000
@@ -61,20 +61,6 @@ class StepClock:
         self.passes(seconds)
 
 
-class HandLauncher(Launcher):
-    """Sends when it is told to."""
-
-    waiting: tuple[SessionId, ...] = ()
-
-    def enqueue(self, sessions: Iterable[SessionId]) -> None:
-        self.waiting = (*self.waiting, *sessions)
-
-    async def send(self) -> None:
-        """Send what waits."""
-        waiting, self.waiting = self.waiting, ()
-        await self.run_once(waiting)
-
-
 class Stage:
     """All parts of the service, over one state."""
 
@@ -85,31 +71,28 @@ class Stage:
         self.state = state = State(ended_kept=ended_kept)
         self.feed = feed = Feed(store, revision=0, kept=feed_kept)
         self.journal = journal = Journal(store=store, state=state, feed=feed, clock=clock, epoch=EPOCH)
-        self.dispatch = dispatch = Dispatch(executor, epoch=EPOCH, grace_ms=100)
-        self.launcher = HandLauncher(journal=journal, dispatch=dispatch)
+        self.dispatch = dispatch = Dispatch(executor, epoch=EPOCH, grace_ms=GRACE_MS)
         self.allocator = Allocator(
             state=state,
             journal=journal,
             clock=clock,
             last_pass=0,
             last_at_us=0,
-            on_scheduled=self.launcher.enqueue,
+            launch=dispatch.launch,
         )
-        Consequences(state=state, journal=journal, dispatch=dispatch).begin()
+        EventEffects(state=state, journal=journal, dispatch=dispatch).begin()
         self.messages = AgentMessages(
             state=state,
             journal=journal,
             executor=executor,
             dispatch=dispatch,
-            launcher=self.launcher,
             clock=clock,
-            grace_ms=100,
             on_reachable=self.allocator.wake,
         )
-        creation = Creation(state=state, journal=journal, store=store, clock=clock, ids=RandomIds())
+        creation = Submission(state=state, journal=journal, store=store, clock=clock, ids=RandomIds())
         self.sessions = Sessions(state=state, journal=journal, creation=creation, store=store, clock=clock)
         self.previews = Previews(state=state, creation=creation, clock=clock)
-        self.outside = Outside(
+        self.outside = ExternalAllocations(
             state=state,
             journal=journal,
             store=store,
@@ -139,7 +122,7 @@ class Stage:
         self.check()
 
     async def settle(self) -> None:
-        """Deliver orders and stops, and act on what agents say, until nobody says anything."""
+        """Deliver orders and stops, and apply the agents' reports, until there are none."""
         while True:
             await self.dispatch.close()
             heard = self.executor.take_messages()
@@ -148,10 +131,8 @@ class Stage:
             await self.hear(*heard)
 
     async def advance(self) -> None:
-        """One pass, the launches that follow, and what agents say."""
+        """One pass with its launches, and what agents say."""
         await self.allocator.run_once()
-        self.check()
-        await self.launcher.send()
         self.check()
         await self.settle()
 
@@ -183,6 +164,13 @@ def broken(state: State) -> list[str]:
         kernels=state.kernels.values(),
         leases=state.leases.values(),
     )
+
+
+@contextmanager
+def granting_only() -> Iterator[None]:
+    """Grants are not followed by their launch, as after a crash of a version that did the two in turn."""
+    with mock.patch.object(plan_applier, "start", return_value={}):
+        yield
 
 
 @asynccontextmanager

@@ -7,23 +7,24 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection
 
-from aliquot.service import agent_messages, array_changes, kernel_reports, sessions
-from aliquot.service.accounting import Books, Charged
-from aliquot.service.agent_messages import AgentMessages
-from aliquot.service.creation import Creation
-from aliquot.service.draft import Draft
-from aliquot.service.journal import Journal
-from aliquot.service.ledger.capture import Pass
-from aliquot.service.ledger.changes import Sequel
+from aliquot.service.agents import messages
+from aliquot.service.agents.messages import AgentMessages
+from aliquot.service.ledger.changes import EntryBuilder, Pass
 from aliquot.service.ledger.entries import Inputs
+from aliquot.service.lifecycle import arrays, kernel_reports
+from aliquot.service.lifecycle.agent_registration import of_agent
 from aliquot.service.ports import Batch, StoreUnavailable
-from aliquot.service.reconcile import of_agent
-from aliquot.service.state import State
-from aliquot.store import commits
+from aliquot.service.sessions import sessions
+from aliquot.service.sessions.submission import Submission
+from aliquot.service.state.journal import Journal
+from aliquot.service.state.state import State
+from aliquot.service.state.unit_of_work import UnitOfWork
+from aliquot.service.state.usage_accounts import ChargedLease, UsageAccounts
+from aliquot.store import commit
+from aliquot_schema.cluster.launching import AgentSilent, KernelChanged, KernelPhase, KernelReport
 from aliquot_schema.events import Event
-from aliquot_schema.launching import AgentSilent, KernelChanged, KernelPhase, KernelReport
-from aliquot_schema.leases import EndEvidence, Kernel, Lease
 from aliquot_schema.requests import NewSession
+from aliquot_schema.resources.leases import EndEvidence, Kernel, Lease
 
 Bug = Callable[[pytest.MonkeyPatch], None]
 
@@ -31,11 +32,11 @@ Bug = Callable[[pytest.MonkeyPatch], None]
 def freed_at_cancel(patch: pytest.MonkeyPatch) -> None:
     """A cancelled session's devices are given away while its processes are still ending."""
 
-    def stop(draft: Draft, kernels: list[Kernel], *, now_us: int) -> None:
+    def stop(draft: UnitOfWork, kernels: list[Kernel], *, now_us: int) -> None:
         for kernel in kernels:
             kernel_reports.end_kernel(draft, kernel, _gone(kernel, now_us), now_us=now_us)
 
-    for module in (sessions, array_changes):
+    for module in (sessions, arrays):
         patch.setattr(module, "stop_kernels", stop, raising=False)
 
 
@@ -46,19 +47,19 @@ def requeued_without_proof(patch: pytest.MonkeyPatch) -> None:
     async def requeue(self: AgentMessages, silent: AgentSilent) -> None:
         await silence(self, silent)
 
-        def change(draft: Draft) -> None:
+        def change(draft: UnitOfWork) -> None:
             now_us = self._clock.now_us()
             for kernel in of_agent(self._state.kernels.values(), silent.agent_id):
                 kernel_reports.end_kernel(draft, kernel, _gone(kernel, now_us), now_us=now_us)
 
         if silent.lost:
-            await self._journal.persist(change, actor=agent_messages.ACTOR)
+            await self._journal.persist(change, actor=messages.ACTOR)
 
     patch.setattr(AgentMessages, "_silence", requeue)
 
 
 def forgotten_before_durable(patch: pytest.MonkeyPatch) -> None:
-    """An agent is told to forget an end that is not in the database yet."""
+    """An agent is asked to forget an end that is not in the database yet."""
     take = AgentMessages._take_reports
 
     async def forget_first(self: AgentMessages, reports: list[KernelChanged]) -> None:
@@ -72,22 +73,22 @@ def forgotten_before_durable(patch: pytest.MonkeyPatch) -> None:
 
 def acknowledged_before_committed(patch: pytest.MonkeyPatch) -> None:
     """A submission is acknowledged though the database did not say that it has it."""
-    insert = Creation._insert
+    insert = Submission._insert
 
-    async def hope(self: Creation, caller: Any, fresh: Any) -> Any:
+    async def hope(self: Submission, caller: Any, fresh: Any) -> Any:
         try:
             return await insert(self, caller, fresh)
         except StoreUnavailable:
             return [replace(session, version=1) for session in fresh]
 
-    patch.setattr(Creation, "_insert", hope)
+    patch.setattr(Submission, "_insert", hope)
 
 
 def charged_twice(patch: pytest.MonkeyPatch) -> None:
-    """An event that is read back from the log is reckoned with once more."""
-    grant, absorb = Books.grant, Journal.catch_up
+    """An event that is read back from the log is counted twice."""
+    grant, absorb = UsageAccounts.grant, Journal.catch_up
 
-    def grant_anyway(self: Books, charged: Charged, *, policy: Any) -> None:
+    def grant_anyway(self: UsageAccounts, charged: ChargedLease, *, policy: Any) -> None:
         self._rates.pop(charged.lease.id, None)
         grant(self, charged, policy=policy)
 
@@ -99,39 +100,39 @@ def charged_twice(patch: pytest.MonkeyPatch) -> None:
                 State._charge(self._state, record)
         return await absorb(self)
 
-    patch.setattr(Books, "grant", grant_anyway)
+    patch.setattr(UsageAccounts, "grant", grant_anyway)
     patch.setattr(Journal, "catch_up", again)
 
 
 def key_forgotten(patch: pytest.MonkeyPatch) -> None:
     """A retried submission makes a second session."""
-    session = Creation._session
+    session = Submission._session
 
-    def without_key(self: Creation, caller: Any, request: NewSession, **more: Any) -> Any:
+    def without_key(self: Submission, caller: Any, request: NewSession, **more: Any) -> Any:
         return session(self, caller, replace(request, idempotency_key=None), **more)
 
-    patch.setattr(Creation, "_session", without_key)
+    patch.setattr(Submission, "_session", without_key)
 
 
 def epoch_unchecked(patch: pytest.MonkeyPatch) -> None:
     """What a leader of before had decided is committed all the same."""
-    append = commits._append_events
+    append = commit._append_events
 
     def of_anybody(connection: Connection, batches: Sequence[Batch]) -> list[tuple[Event, ...]]:
         return append(connection, [replace(batch, epoch=None) for batch in batches])
 
-    patch.setattr(commits, "_append_events", of_anybody)
+    patch.setattr(commit, "_append_events", of_anybody)
 
 
 def input_not_written(patch: pytest.MonkeyPatch) -> None:
     """The ledger does not say that other agents than before took something new."""
-    inputs = Sequel._inputs
+    inputs = EntryBuilder._inputs
 
-    def without(self: Sequel, one: Pass) -> Inputs:
+    def without(self: EntryBuilder, one: Pass) -> Inputs:
         found = inputs(self, one)
-        return found if one.standing is not None else replace(found, open_agents=None)
+        return found if one.records is not None else replace(found, open_agents=None)
 
-    patch.setattr(Sequel, "_inputs", without)
+    patch.setattr(EntryBuilder, "_inputs", without)
 
 
 BUGS: dict[str, Bug] = {

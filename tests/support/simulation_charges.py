@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 
 from aliquot_schema.events import Record
-from aliquot_schema.leases import Lease
 from aliquot_schema.quotas import Account
+from aliquot_schema.resources.leases import Lease
+from aliquot_schema.resources.slots import MILLI
 from aliquot_schema.sessions import DEFAULT_PROJECT
-from aliquot_schema.slots import MILLI
 
 WHOLE = "cuda.device"
 

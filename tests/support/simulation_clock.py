@@ -9,7 +9,7 @@ EPOCH_US = 1_760_000_000_000_000
 
 
 class WallClock:
-    """What the machine shows; somebody sets it forward and back."""
+    """The machine's wall clock, which is set forward and back."""
 
     def __init__(self, loop: SeededLoop) -> None:
         self._loop = loop

@@ -21,7 +21,7 @@ class Crowd(Run):
         """Blocks of memory that Python holds, at even times; as many sessions come as begin."""
         self._faults.end()
         keeping = asyncio.create_task(self._keep_up(0))
-        while not self._servers[0].is_up:  # noqa: ASYNC110  # servers tell nobody
+        while not self._servers[0].is_up:  # noqa: ASYNC110  # servers send no event
             await asyncio.sleep(0.1)
         looks = []
         for _ in range(LOOKS):
@@ -37,7 +37,7 @@ class Crowd(Run):
         return looks
 
     def _follow(self, connection: object) -> None:
-        """Whoever folds the log keeps all of it."""
+        """A client that folds the log keeps all of it."""
 
     def _check_start(self, kernel_id: object) -> None:
         """Nothing to hold it against."""

@@ -17,14 +17,14 @@ T = TypeVar("T")
 
 
 class Disk:
-    """What all servers write to. Once a transaction is committed it is there, whoever dies."""
+    """The disk that all servers write to. A committed transaction survives every crash."""
 
     def __init__(self, random: Random, *, on_commit: Callable[[Connection], None]) -> None:
         self.connection = _copied()
         self.is_full = False
         self.is_away = False
         self.fails_next: str | None = None
-        """`within` = a statement fails; `after` = all is written, and nobody is told."""
+        """`within` = a statement fails; `after` = all is written, without an acknowledgement."""
         self._random = random
         self._on_commit = on_commit
         self._statements_left: int | None = None

@@ -12,7 +12,7 @@ STEPS_BETWEEN = 450
 
 
 class Faults:
-    """One after another, until they are told to end."""
+    """One after another, until they are stopped."""
 
     def __init__(self, place: Place, *, servers: Callable[[], list[Server]], random: Random) -> None:
         self.counts: dict[str, int] = {}
@@ -51,7 +51,7 @@ class Faults:
             machine.thaw()
 
     def server_killed(self) -> None:
-        """kill -9; whoever looks after servers starts another."""
+        """kill -9; the supervisor starts another."""
         server = self._pick()
         place = self._place
         place.loop.create_task(server.process.kill(), context=place.loop.outside)

@@ -40,7 +40,7 @@ class Process:
         self.is_frozen = True
 
     def thaw(self) -> None:
-        """Everything goes on that came due meanwhile, at once."""
+        """Everything that became due meanwhile continues immediately."""
         self.is_frozen = False
         for handle in self._parked:
             self._loop.add_ready(handle)
@@ -109,7 +109,7 @@ class SeededLoop(asyncio.BaseEventLoop):
         return NumberedFuture(loop=self)
 
     def fail(self, failure: BaseException) -> None:
-        """End the run, whoever would catch the error."""
+        """End the run, even if code would catch the error."""
         self.failure = self.failure or failure
 
     def call_outside(self, seconds: float, call: Callable[[], object]) -> None:
@@ -189,7 +189,7 @@ class SeededLoop(asyncio.BaseEventLoop):
             handle._run()
 
     def _write_to_self(self) -> None:
-        """Nobody else's thread is ever waited for."""
+        """No thread is ever waited for."""
 
     def _process_events(self, event_list: object) -> None:
         """There are no sockets."""

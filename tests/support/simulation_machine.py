@@ -1,15 +1,12 @@
-"""A machine: what is on its disk and what runs on it, whoever is connected; and the rules that no agent may break."""
+"""A machine: its disk and its processes, regardless of connections, and the rules that no agent may break."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
 from random import Random
 
 from aliquot.core.allocation.occupancy import occupancy_on
-from aliquot_schema.agents import Agent
-from aliquot_schema.devices import ResourceSpec
-from aliquot_schema.errors import NotFound, StateConflict
-from aliquot_schema.ids import AgentId, KernelId, NodeId, kernel_parts
-from aliquot_schema.launching import (
+from aliquot_schema.cluster.agents import Agent
+from aliquot_schema.cluster.launching import (
     AgentMessage,
     Inventory,
     KernelChanged,
@@ -18,8 +15,11 @@ from aliquot_schema.launching import (
     LaunchOrder,
     SpecOnDisk,
 )
-from aliquot_schema.leases import EndEvidence
-from aliquot_schema.slots import SlotType
+from aliquot_schema.errors import NotFound, StateConflict
+from aliquot_schema.ids import AgentId, KernelId, NodeId, kernel_parts
+from aliquot_schema.resources.devices import ResourceSpec
+from aliquot_schema.resources.leases import EndEvidence
+from aliquot_schema.resources.slots import SlotType
 from service_bench import gpus
 from simulation_loop import SeededLoop
 
@@ -37,7 +37,7 @@ class Machine:
         self.boots = 1
         self.running: dict[KernelId, LaunchOrder] = {}
         self.tell: Callable[[AgentMessage], None] = lambda message: None
-        """To whoever is connected."""
+        """To the connected server, if any."""
         self.hang_up: Callable[[], None] = lambda: None
         """End the line that there is."""
         self.on_start: Callable[[KernelId], None] = lambda kernel_id: None
@@ -65,7 +65,7 @@ class Machine:
         return Inventory(agent=self._description(), kernels=(*alive, *lost, *self.untold()), specs=tuple(specs))
 
     def untold(self) -> list[KernelReport]:
-        """Ends that nobody has said to keep."""
+        """Ends that no server has acknowledged."""
         return [report for kernel_id, report in self._ends.items() if kernel_id not in self._forgotten]
 
     def see_epoch(self, epoch: int) -> None:
@@ -121,7 +121,7 @@ class Machine:
         return {kernel_id: order.spec for kernel_id, order in self._orders.items() if kernel_id not in self._ends}
 
     def freeze(self, *, seconds: float) -> None:
-        """The agent stands still: whoever waits for it hangs up, what it runs goes on."""
+        """The agent is frozen: its connections time out, its jobs continue."""
         self.is_frozen = True
         stops = self.freezes = self.freezes + 1
         self._loop.call_outside(SILENT_S, lambda: self._is_missed(stops))

@@ -5,9 +5,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
-from aliquot_schema.errors import Unavailable
-from aliquot_schema.ids import AgentId, KernelId
-from aliquot_schema.launching import (
+from aliquot_schema.cluster.launching import (
     AgentJoined,
     AgentMessage,
     AgentSilent,
@@ -16,6 +14,8 @@ from aliquot_schema.launching import (
     LaunchOrder,
     LogChunk,
 )
+from aliquot_schema.errors import Unavailable
+from aliquot_schema.ids import AgentId, KernelId
 from simulation_loop import Process
 from simulation_machine import Machine
 from simulation_weather import Weather
@@ -74,7 +74,7 @@ class Network:
             line.is_open = False
 
     def dial(self, machine: Machine) -> None:
-        """The agent connects, if it can and has seen nobody later."""
+        """The agent connects, if it can and has seen no later leader."""
         self._weather.later(lambda: self._connect(machine))
 
     def cut(self, machine: Machine) -> None:

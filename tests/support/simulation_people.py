@@ -29,7 +29,7 @@ class People:
         """The session's id by its owner and idempotency key."""
 
     async def live(self, *, submissions: int, seconds: float) -> None:
-        """Submit so many sessions within some time, and meddle all the while."""
+        """Submit a number of sessions within some time, and interfere meanwhile."""
         async with asyncio.TaskGroup() as crowd:
             for number in range(submissions):
                 crowd.create_task(self._submit(f"key-{number}", after_s=self._random.random() * seconds))

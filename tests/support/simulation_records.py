@@ -5,11 +5,10 @@ from typing import TypeVar
 
 from sqlalchemy import Connection, select
 
-from aliquot.service.replay.replaying import replay
-from aliquot.store.audit.following import follow_all
-from aliquot.store.audit.tables import HOLDINGS
+from aliquot.service.ledger.replay import replay
+from aliquot.store.audit.holdings import HOLDINGS, follow_all
+from aliquot.store.integrity import verified
 from aliquot.store.ledger.ledger import DatabaseLedger
-from aliquot.store.verification import verified
 from simulation_disk import Disk
 from simulation_truth import Truth
 
@@ -17,7 +16,7 @@ T = TypeVar("T")
 
 
 class _Direct:
-    """Runs functions of a connection at once, for nobody's process."""
+    """Runs functions of a connection immediately, outside of any simulated process."""
 
     def __init__(self, disk: Disk) -> None:
         self._disk = disk

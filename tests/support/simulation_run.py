@@ -10,7 +10,7 @@ from random import Random
 from typing import Any, TypeVar
 
 from aliquot.service.ports import DuplicateKey, NotLeader, StaleVersion
-from aliquot.service.state import State
+from aliquot.service.state.state import State
 from aliquot_schema.errors import AliquotError
 from aliquot_schema.ids import KernelId
 from aliquot_schema.states import KernelState
@@ -40,7 +40,7 @@ QUIET_S_MAX = 4 * 3600.0
 LAST_WORDS_S = 60.0
 """Until what people asked for and did not wait for is done or has failed."""
 EXPECTED = (AliquotError, DuplicateKey, NotLeader, StaleVersion)
-"""What may become of a request that nobody waits for any more."""
+"""Errors of a request whose caller is gone."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,7 +178,7 @@ class Run:
 
     async def _until_quiet(self) -> None:
         end_s = self._loop.time() + QUIET_S_MAX
-        while (left := self._left()) and self._loop.time() < end_s:  # noqa: ASYNC110  # the machines tell nobody
+        while (left := self._left()) and self._loop.time() < end_s:  # noqa: ASYNC110  # the machines send no event
             await asyncio.sleep(5.0)
         assert not left, f"after the last fault these never came to an end: {left}, {self._words()}"
 
@@ -186,7 +186,9 @@ class Run:
         waiting = [f"{session.id} is {session.state}" for session in self._truth.live_sessions()]
         held = [f"{lease.id} is held" for lease in self._truth.held()]
         running = [f"{kernel_id} runs" for machine in self._machines.values() for kernel_id in machine.running]
-        untold = [f"{r.kernel_id} is told still" for machine in self._machines.values() for r in machine.untold()]
+        untold = [
+            f"{r.kernel_id} is still being reported" for machine in self._machines.values() for r in machine.untold()
+        ]
         files = [f"{name} has a spec" for machine in self._machines.values() for name in machine.specs_open]
         return [*waiting, *held, *running, *untold, *files]
 
@@ -263,7 +265,7 @@ class Run:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """The service warns of every fault; nobody reads it."""
+    """Silences the service, which warns of every fault."""
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:

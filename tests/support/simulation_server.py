@@ -5,13 +5,13 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 from aliquot.clock import SystemClock
-from aliquot.core.plan import Plan
-from aliquot.service.ledger.recording import Recording
-from aliquot.service.orchestrator import Orchestrator, Ports, load_state
+from aliquot.core.model.plan import Plan
+from aliquot.service.ledger.recorder import PassRecorder
 from aliquot.service.ports import StoreUnavailable
 from aliquot.service.use_cases import UseCases
 from aliquot.store.store import DatabaseStore
 from aliquot_schema.ids import AgentId
+from lone_service import Orchestrator, Ports, load_state
 from simulation_clock import SeededIds
 from simulation_disk import ProcessDatabase
 from simulation_loop import Process
@@ -51,7 +51,7 @@ class Server(ABC):
         database = ProcessDatabase(self._place.disk, self.process, self._place.loop)
         return DatabaseStore(database, now_us=self.clock.now_us, ended_limit=ENDED_KEPT)
 
-    def watch_decisions(self, recording: Recording) -> None:
+    def watch_decisions(self, recording: PassRecorder) -> None:
         """Tell of each pass that places something, between its decision and its commit."""
         note = recording.watch.ends
 

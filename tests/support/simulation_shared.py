@@ -4,25 +4,24 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
 
-from aliquot.service.leadership.duty import Duty
-from aliquot.service.leadership.ports import Beginning, SeatLost
-from aliquot.service.leadership.term import Term
-from aliquot.service.orchestrator import state_of
+from aliquot.service.leadership.election import LeaderElection
+from aliquot.service.leadership.leader import LeaderTerm
+from aliquot.service.leadership.ports import LeadershipLost, TermStart
 from aliquot.service.ports import StoreUnavailable
-from aliquot.service.use_cases import UseCases
+from aliquot.service.use_cases import UseCases, state_of
+from aliquot_schema.cluster.launching import LogChunk
 from aliquot_schema.ids import AgentId, KernelId
-from aliquot_schema.launching import LogChunk
 from simulation_place import Place, SeatLock
 from simulation_server import ENDED_KEPT, GRACE_MS, Server
 
 PING_S: Final = 2.0
 LOOKS_MAX: Final = 5
 IDLE_S_MAX: Final = 8.0
-"""After so long without a ping the lock is somebody else's."""
+"""Time without a ping after which the lock is released."""
 
 
 class SimulatedSeat:
-    """A session lock of the database, with a connection of its own that ends when nobody pings."""
+    """A session lock of the database, with a connection of its own that ends without pings."""
 
     def __init__(self, server: Server, place: Place) -> None:
         self._me = server.process.name
@@ -43,7 +42,7 @@ class SimulatedSeat:
         while True:
             await self._server.clock.sleep(PING_S)
             if self._place.seat.holder != self._me or self._place.disk.is_away:
-                raise SeatLost("the connection ended")
+                raise LeadershipLost("the connection ended")
             self._place.seat.pinged_s = self._place.loop.time()
 
     async def leave(self) -> None:
@@ -57,7 +56,7 @@ class SimulatedSeat:
 
 
 class RareNews:
-    """Nobody tells; the log is looked at from time to time. Most looks that would find nothing are left out."""
+    """There are no notifications; the log is polled, mostly when it has grown."""
 
     def __init__(self, server: Server, place: Place) -> None:
         self._server = server
@@ -75,7 +74,7 @@ class RareNews:
 
 
 class NoOutputs:
-    """Nobody reads outputs here."""
+    """Outputs are discarded."""
 
     async def follow_log(self, agent_id: AgentId, kernel_id: KernelId, *, offset: int) -> AsyncIterator[LogChunk]:
         yield LogChunk(offset=offset, data=b"", at_end=True)
@@ -94,11 +93,9 @@ class SharedServer(Server):
         except StoreUnavailable:
             return
         self.clock.not_before(loaded.last_at_us)
-        cases = UseCases(
-            store=store, clock=self.clock, ids=self.ids, outputs=NoOutputs(), state=state, epoch=0, is_shared=True
-        )
+        cases = UseCases(store=store, clock=self.clock, ids=self.ids, outputs=NoOutputs(), state=state, is_shared=True)
         cases.journal.listeners.append(lambda event: self.clock.not_before(event.at_us))
-        duty = Duty(
+        duty = LeaderElection(
             cases,
             store=store,
             seat=SimulatedSeat(self, self._place),
@@ -110,11 +107,11 @@ class SharedServer(Server):
         await duty.run()
 
     @asynccontextmanager
-    async def _open_term(self, beginning: Beginning) -> AsyncIterator[Term]:
+    async def _open_term(self, beginning: TermStart) -> AsyncIterator[LeaderTerm]:
         assert self.cases is not None
         self.clock.not_before(beginning.last_at_us)
         network = self.new_network(beginning.epoch)
-        term = Term(self.cases, executor=network, ledger=self._ledger, beginning=beginning, grace_ms=GRACE_MS)
+        term = LeaderTerm(self.cases, executor=network, ledger=self._ledger, beginning=beginning, grace_ms=GRACE_MS)
         self.watch_decisions(term.recording)
         try:
             await network.start()

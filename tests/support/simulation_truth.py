@@ -7,10 +7,10 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection
 
 from aliquot.core.invariants import violations
-from aliquot.store.queries import events_after
-from aliquot_schema.agents import Agent
+from aliquot.store.queries.queries import events_after
+from aliquot_schema.cluster.agents import Agent
 from aliquot_schema.events import Event, Record
-from aliquot_schema.leases import Kernel, Lease
+from aliquot_schema.resources.leases import Kernel, Lease
 from aliquot_schema.sessions import HELD_BY_ARRAY, Session
 from aliquot_schema.states import AGENT_MOVES, KERNEL_MOVES, SESSION_MOVES, KernelState, SessionState
 from simulation_charges import Charges
@@ -87,7 +87,7 @@ class Truth:
             # A person has it run again; an array goes on as soon as one of its tasks does.
             again = (SessionState.QUEUED, SessionState.HELD, *[SessionState.RUNNING][: before.tasks is not None])
             is_retried = before.is_ended and session.state in again
-            # A task whose turn has come is let go and placed in one event.
+            # A task whose turn has come is released and placed in one event.
             is_turn = before.held_by == HELD_BY_ARRAY and session.state is SessionState.SCHEDULED
             allowed = session.state in SESSION_MOVES[before.state] or is_retried or is_turn
             assert allowed, f"{session.id} goes from {before.state} to {session.state}"

@@ -47,7 +47,7 @@ class Weather:
         return not self.is_fair and self._loop.time() < self._out_until_s.get(machine, 0.0)
 
     def forgive(self, work: Callable[[], object]) -> bool:
-        """Do what nobody waits for the answer of; returns whether it was possible."""
+        """Do something without waiting for the answer; returns whether it was possible."""
         try:
             work()
         except AliquotError:

@@ -6,12 +6,12 @@ from random import Random
 from typing import Any
 
 from aliquot.service.use_cases import UseCases
-from aliquot_schema.admin_views import NewQuota
 from aliquot_schema.errors import NotFound, StateConflict
-from aliquot_schema.outside_views import NewOutside
 from aliquot_schema.quotas import QuotaScope
 from aliquot_schema.requests import Caller, NewFallback, NewSession
 from aliquot_schema.sessions import HELD_BY_ARRAY
+from aliquot_schema.views.admin import NewQuota
+from aliquot_schema.views.preview import NewOutside
 
 Act = Callable[[UseCases, Caller], Awaitable[Any]]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import asyncpg
 
 from aliquot.service.ports import Store
-from aliquot.store.opening import SQLITE_FILE, choose_database, open_store
+from aliquot.store.open import SQLITE_FILE, choose_database, open_store
 from aliquot.store.store import Database
 
 _times = count(1_700_000_000_000_000)

@@ -16,6 +16,8 @@ from unittest import mock
 import asyncpg
 from sqlalchemy import make_url
 
+from machine_lacks import check_postgres_account
+
 MEMORY = Path("/dev/shm")
 _ROOM_BYTES = 4 << 30
 
@@ -52,7 +54,7 @@ class PostgresCluster:
         self.drop(url)
 
     def drop(self, url: str) -> None:
-        """Remove a database, whoever is in it."""
+        """Remove a database, even with open connections."""
         asyncio.run(self._execute(f"DROP DATABASE {make_url(url).database} WITH (FORCE)"))
 
     @property
@@ -97,7 +99,11 @@ def postgres_cluster(*, parent: Path | None = None) -> Iterator[PostgresCluster]
 
     Args:
         parent: another folder that everybody may look into.
+
+    Raises:
+        MachineLacks: it cannot run here.
     """
+    check_postgres_account()
     folder = Path(tempfile.mkdtemp(prefix="aliquot-pg-", dir=parent))
     runtime = folder / "runtime"
     (runtime / "python_PostgresServer").mkdir(mode=0o700, parents=True)

@@ -5,12 +5,12 @@ from dataclasses import replace
 from typing import Any
 
 from aliquot.service.ports import Batch, Write
-from aliquot_schema.agents import Agent
+from aliquot_schema.cluster.agents import Agent
 from aliquot_schema.events import Event, Record
 from aliquot_schema.ids import AgentId, LeaseId, NodeId, SessionId, UserId, kernel_id
-from aliquot_schema.leases import Kernel, Lease, LeaseKind
+from aliquot_schema.resources.leases import Kernel, Lease, LeaseKind
+from aliquot_schema.resources.slots import ResourceSlot
 from aliquot_schema.sessions import Session, SessionSpec
-from aliquot_schema.slots import ResourceSlot
 from aliquot_schema.states import SessionState
 
 AGENT = AgentId("agent-1")

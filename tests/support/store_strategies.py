@@ -8,7 +8,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from hypothesis import strategies as st
 
-from aliquot_schema.slots import AMOUNT_MAX, UNLIMITED, SlotAmounts
+from aliquot_schema.resources.slots import AMOUNT_MAX, UNLIMITED, SlotAmounts
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=12)
 NUMBERS = st.integers(0, AMOUNT_MAX) | st.integers(0, 3)

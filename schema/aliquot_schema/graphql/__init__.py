@@ -1,1 +1,1 @@
-"""The GraphQL face: Strawberry types, inputs and resolvers. They ask the server through `context`."""
+"""GraphQL API: Strawberry types, inputs and resolvers. Resolvers reach the server through the ports in `context`."""

@@ -1,40 +1,242 @@
-"""What resolvers ask of the server. The server's `service` package answers."""
+"""Resolver context: the ports through which resolvers call the server, and the context they share.
+
+The server's `service` package implements the ports. Mutating methods return after the commit. Methods that a caller's
+role does not permit raise `Forbidden`; see `identity.access` for the roles.
+"""
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Protocol
 
-from aliquot_schema.audit_views import ChangeView, Reel
-from aliquot_schema.division_views import ClusterPoolView, ProjectView
-from aliquot_schema.graphql.accounts_port import Accountant as Accountant
-from aliquot_schema.graphql.administration_port import Administrator as Administrator
-from aliquot_schema.graphql.history_port import Historian as Historian
-from aliquot_schema.live_views import DeviceUpdateView, Place, SessionUpdateView
-from aliquot_schema.log_views import SessionLogView
-from aliquot_schema.outside_views import NewOutside, OutsideView
-from aliquot_schema.preview_views import SessionPreview
-from aliquot_schema.ray_views import RayView as RayView
+from aliquot_schema.alerts import AlertRule
+from aliquot_schema.identity.secrets import SecretChanged, SecretDeleted, SecretView
+from aliquot_schema.quotas import QuotaScope
 from aliquot_schema.requests import AgentFilter as AgentFilter
-from aliquot_schema.requests import Caller as Caller
+from aliquot_schema.requests import Caller, PageRequest
 from aliquot_schema.requests import NewSession as NewSession
-from aliquot_schema.requests import PageRequest as PageRequest
 from aliquot_schema.requests import SessionChanged as SessionChanged
 from aliquot_schema.requests import SessionFilter as SessionFilter
 from aliquot_schema.requests import SessionsCreated as SessionsCreated
-from aliquot_schema.server_views import ALONE, OrchestratorView
-from aliquot_schema.statistics_views import ClusterView, QueueStatisticsView
-from aliquot_schema.step_views import SessionStepView
-from aliquot_schema.views import AgentView, LogChunkView, Page, QueueEntryView, QueueUpdateView, SessionView
+from aliquot_schema.views.accounts import (
+    ApiKeyCreated,
+    ApiKeyRevoked,
+    ApiKeyView,
+    MeView,
+    NewApiKey,
+    NewUser,
+    UserChanged,
+    UserChanges,
+    UserView,
+)
+from aliquot_schema.views.admin import (
+    AgentChanged,
+    ClusterPoolView,
+    NewQuota,
+    PolicyChanged,
+    PolicyChanges,
+    PolicyView,
+    ProjectView,
+    QuotaChanged,
+    QuotaView,
+    UsageView,
+)
+from aliquot_schema.views.alerts import (
+    AlertState,
+    AlertView,
+    DeliveryView,
+    NoticePreferencesChanged,
+    NoticePreferencesChanges,
+    NoticePreferencesView,
+    NoticeRuleChanged,
+    NoticeRuleChanges,
+    NoticeRuleView,
+    ReceiverView,
+    TrialSent,
+)
+from aliquot_schema.views.audit import AuditFilter, ChangeView, CursorPage, HoldingView, LedgerPassView, SessionStepView
+from aliquot_schema.views.live import DeviceUpdateView, SessionLogView, SessionUpdateView, StreamPosition
+from aliquot_schema.views.preview import NewOutside, OutsideView, SessionPreview
+from aliquot_schema.views.server import ALONE, DatabaseCopy, ExaminationView, OrchestratorView, RescanView
+from aliquot_schema.views.server import RayView as RayView
+from aliquot_schema.views.sessions import AgentView, LogChunkView, Page, QueueEntryView, QueueUpdateView, SessionView
+from aliquot_schema.views.statistics import ClusterView, HistoryView, QueueStatisticsView, UsageBy, UsageHistoryView
 
 
-class Reader(Protocol):
-    """Questions. One request is answered from one revision."""
+class AuditPort(Protocol):
+    """Audit records, for operators."""
 
-    async def at_revision(self, min_revision: int | None) -> int:
-        """Wait until the view holds an event number, and return the one it holds.
+    async def audit(self, caller: Caller, where: AuditFilter, page: PageRequest) -> CursorPage[ChangeView]:
+        """Changes, newest first."""
+
+    async def held_by(self, caller: Caller, device_id: str, at: datetime) -> tuple[HoldingView, ...]:
+        """Holdings of a device at a moment, in order of their grants."""
+
+    async def ledger_passes(self, caller: Caller, page: PageRequest) -> CursorPage[LedgerPassView]:
+        """Recorded scheduling passes, newest first."""
+
+
+class HistoryPort(Protocol):
+    """Time series.
+
+    Raises:
+        InvalidRequest: the period ends before it begins, or has too many points.
+        Unavailable: the measurements cannot be read.
+    """
+
+    async def device_history(
+        self,
+        caller: Caller,
+        agent_id: str,
+        *,
+        device_ids: tuple[str, ...] | None,
+        since: datetime | None,
+        until: datetime | None,
+        points: int,
+    ) -> HistoryView:
+        """Measurements of an agent's accelerators. Raises NotFound for an agent that never existed."""
+
+    async def queue_history(
+        self, caller: Caller, *, since: datetime | None, until: datetime | None, points: int
+    ) -> HistoryView:
+        """Series of the queue and of the cluster's GPUs."""
+
+    async def session_history(self, caller: Caller, session_id: str, *, points: int) -> HistoryView:
+        """Measurements of a session's devices while it held them.
 
         Raises:
-            Unavailable: it did not get there in time.
+            NotFound: there is no such session.
+            Forbidden: the caller may not see it.
+        """
+
+    async def usage_history(
+        self, caller: Caller, *, by: UsageBy, since: datetime | None, until: datetime | None, step: float | None
+    ) -> UsageHistoryView:
+        """Usage per step."""
+
+
+class AlertsPort(Protocol):
+    """Alerts and notices."""
+
+    async def alerts(self, caller: Caller, state: AlertState | None, page: PageRequest) -> CursorPage[AlertView]:
+        """Newest first."""
+
+    def notice_rules(self, caller: Caller) -> tuple[NoticeRuleView, ...]:
+        """All rules. For operators."""
+
+    async def set_notice_rule(
+        self, caller: Caller, changes: NoticeRuleChanges, expected_version: int | None
+    ) -> NoticeRuleChanged:
+        """For admins."""
+
+    async def mute_notice_rule(self, caller: Caller, rule: AlertRule, seconds: float) -> NoticeRuleChanged:
+        """For operators."""
+
+    def notice_receivers(self, caller: Caller) -> tuple[ReceiverView, ...]:
+        """For admins."""
+
+    async def deliveries(self, caller: Caller, notice_id: str | None, page: PageRequest) -> CursorPage[DeliveryView]:
+        """Newest first. For admins."""
+
+    async def send_test_notice(self, caller: Caller, receiver: str) -> TrialSent:
+        """For admins."""
+
+    def notice_preferences(self, caller: Caller) -> NoticePreferencesView:
+        """The caller's own."""
+
+    async def set_notice_preferences(
+        self, caller: Caller, changes: NoticePreferencesChanges
+    ) -> NoticePreferencesChanged:
+        """The caller's own."""
+
+
+class AdministrationPort(AuditPort, AlertsPort, Protocol):
+    """Administration, for operators; policy, quotas and usage can be read by all users."""
+
+    def policy(self, caller: Caller) -> PolicyView: ...
+
+    def quotas(self, caller: Caller) -> tuple[QuotaView, ...]: ...
+
+    def usage(self, caller: Caller, *, user: str | None, project: str | None) -> tuple[UsageView, ...]: ...
+
+    async def update_policy(
+        self, caller: Caller, changes: PolicyChanges, expected_version: int | None
+    ) -> PolicyChanged: ...
+
+    async def stop_orchestrator(self, caller: Caller, note: str | None) -> int: ...
+
+    async def start_orchestrator(self, caller: Caller, note: str | None) -> int: ...
+
+    async def set_quota(self, caller: Caller, asked: NewQuota, expected_version: int | None) -> QuotaChanged: ...
+
+    async def remove_quota(
+        self, caller: Caller, scope: QuotaScope, name: str, expected_version: int | None
+    ) -> QuotaChanged: ...
+
+    async def drain_agent(self, caller: Caller, agent_id: str, *, note: str | None, evicts: bool) -> AgentChanged: ...
+
+    async def resume_agent(self, caller: Caller, agent_id: str) -> AgentChanged: ...
+
+    async def set_agent_schedulable(
+        self, caller: Caller, agent_id: str, *, schedulable: bool, note: str | None
+    ) -> AgentChanged: ...
+
+    async def label_agent(self, caller: Caller, agent_id: str, labels: Sequence[tuple[str, str]]) -> AgentChanged: ...
+
+    async def assign_agent_pool(self, caller: Caller, agent_id: str, pool: str) -> AgentChanged: ...
+
+    async def copy_database(self, caller: Caller) -> DatabaseCopy: ...
+
+    async def examine(self, caller: Caller) -> ExaminationView: ...
+
+    async def rescan(self, caller: Caller, agent_id: str) -> RescanView:
+        """Re-read the resource specs of an agent's kernels from its files. Raises NotFound, Unavailable."""
+
+    async def release_lost_agent(self, caller: Caller, agent_id: str) -> AgentChanged: ...
+
+
+class SecretsPort(Protocol):
+    """The caller's own secrets. Values are never returned."""
+
+    async def secrets(self, caller: Caller) -> tuple[SecretView, ...]: ...
+
+    async def set_secret(self, caller: Caller, name: str, value: str) -> SecretChanged:
+        """Raises InvalidRequest, LimitExceeded, Forbidden, Unavailable."""
+
+    async def delete_secret(self, caller: Caller, name: str) -> SecretDeleted:
+        """Raises NotFound, Forbidden, Unavailable."""
+
+
+class AccountsPort(SecretsPort, Protocol):
+    """Accounts. For admins, except `me` and the caller's own keys; operators may list users."""
+
+    def me(self, caller: Caller) -> MeView: ...
+
+    def users(self, caller: Caller) -> tuple[UserView, ...]: ...
+
+    def api_keys(self, caller: Caller, *, user: str | None) -> tuple[ApiKeyView, ...]: ...
+
+    async def create_user(self, caller: Caller, asked: NewUser) -> UserChanged: ...
+
+    async def update_user(
+        self, caller: Caller, name: str, changes: UserChanges, expected_version: int | None
+    ) -> UserChanged: ...
+
+    async def disable_user(self, caller: Caller, name: str, expected_version: int | None) -> UserChanged: ...
+
+    async def create_api_key(self, caller: Caller, asked: NewApiKey) -> ApiKeyCreated: ...
+
+    async def revoke_api_key(self, caller: Caller, key_id: str) -> ApiKeyRevoked: ...
+
+
+class QueriesPort(Protocol):
+    """Queries. All of one request are answered at the same revision."""
+
+    async def at_revision(self, min_revision: int | None) -> int:
+        """Wait until the state includes an event number, and return the current one.
+
+        Raises:
+            Unavailable: the wait timed out.
         """
 
     def agents(self, caller: Caller, where: AgentFilter, order: str, page: PageRequest) -> Page[AgentView]:
@@ -43,34 +245,34 @@ class Reader(Protocol):
     def agent(self, caller: Caller, agent_id: str) -> AgentView | None: ...
 
     def cluster(self, caller: Caller, ray: RayView | None) -> ClusterView:
-        """What all agents have together that can be asked."""
+        """Totals of all reachable agents."""
 
     def pools(self, caller: Caller, *, name: str | None) -> tuple[ClusterPoolView, ...]:
-        """All pools, or the one of this name; nothing when there is none."""
+        """All pools, or the one of this name; empty if there is none."""
 
     def projects(self, caller: Caller, *, name: str | None) -> tuple[ProjectView, ...]:
-        """All projects that anything is known of, or the one of this name."""
+        """All known projects, or the one of this name."""
 
     def queue_statistics(self, caller: Caller) -> QueueStatisticsView:
-        """The queue now, and how it went in the hour before."""
+        """The queue now, and its throughput in the last hour."""
 
     async def sessions(self, caller: Caller, where: SessionFilter, order: str, page: PageRequest) -> Page[SessionView]:
         """`order` is one of `SessionOrder`. Raises InvalidRequest for a bad cursor."""
 
     async def session(self, caller: Caller, session_id: str) -> SessionView | None: ...
 
-    async def session_steps(self, caller: Caller, session_id: str, page: PageRequest) -> Reel[SessionStepView]:
-        """The newest first; none of a session that there is not. Raises InvalidRequest for a bad cursor."""
+    async def session_steps(self, caller: Caller, session_id: str, page: PageRequest) -> CursorPage[SessionStepView]:
+        """Newest first; empty for an unknown session. Raises InvalidRequest for a bad cursor."""
 
     async def preview_session(self, caller: Caller, request: NewSession) -> SessionPreview:
-        """Raises what `Writer.create_session` would raise, and changes nothing."""
+        """Raises the errors of `SessionsPort.create_session`; changes nothing."""
 
     def queue(self, caller: Caller, page: PageRequest) -> Page[QueueEntryView]:
-        """Pending sessions in the order in which the allocator looks. Raises InvalidRequest for a bad cursor."""
+        """Pending sessions in scheduling order. Raises InvalidRequest for a bad cursor."""
 
 
-class Writer(Protocol):
-    """Changes. Each raises the expected errors of `aliquot_schema.errors`, and returns after the commit."""
+class SessionsPort(Protocol):
+    """Mutations of sessions. Each raises the expected errors of `aliquot_schema.errors`."""
 
     async def create_session(self, caller: Caller, request: NewSession) -> SessionChanged: ...
 
@@ -91,46 +293,45 @@ class Writer(Protocol):
     ) -> SessionChanged: ...
 
 
-class Watcher(Protocol):
-    """What happens, from now on or from a number on."""
+class SubscriptionsPort(Protocol):
+    """Subscriptions, from now on or after a known number."""
 
-    def place(self, stream: str, after: int | None) -> Place:
-        """Where somebody begins who follows this numbered stream, and says that he knows a number.
+    def place(self, stream: str, after: int | None) -> StreamPosition:
+        """Start position in a numbered stream for a subscriber that has the items up to `after`.
 
         Raises:
-            InvalidRequest: the number is above the last one.
+            InvalidRequest: the number is above the newest.
         """
 
     def queue_updates(self, caller: Caller, after: int | None) -> AsyncIterator[QueueUpdateView]:
-        """Every committed change of a session, in order, without gaps or repeats.
+        """Every committed change of any session, in order, without gaps or repeats.
 
         Raises:
-            InvalidRequest: the number is above the last event, or below what is kept.
+            InvalidRequest: the number is above the newest event, or past retention.
         """
 
     def session_updates(self, caller: Caller, session_id: str, after: int | None) -> AsyncIterator[SessionUpdateView]:
-        """How a session stands, unless a number is known, and then every change of it and of its kernels.
+        """A snapshot of a session unless `after` is given, then every change of it and of its kernels.
 
         Raises:
-            InvalidRequest: as of `queue_updates`.
+            InvalidRequest: as in `queue_updates`.
             NotFound: there is no such session.
         """
 
     def device_updates(self, caller: Caller, after: int | None) -> AsyncIterator[DeviceUpdateView]:
-        """How all devices stand, or what changed since a number; then what changes."""
+        """A snapshot of all devices, or the changes after a number; then changes as they happen."""
 
     def events(self, caller: Caller, kinds: Sequence[str], after: int | None) -> AsyncIterator[ChangeView]:
-        """The event log as it grows, of these kinds, or all of it.
+        """The event log as it grows, of some kinds, or all. For operators.
 
         Raises:
-            Forbidden: for operators.
-            InvalidRequest: as of `queue_updates`.
+            InvalidRequest: as in `queue_updates`.
         """
 
     def session_logs(
         self, caller: Caller, session_id: str, *, rank: int, attempt: int | None, offset: int
     ) -> AsyncIterator[LogChunkView]:
-        """The output of one rank, followed until its end; a session that waits is waited for.
+        """The output of one rank, followed until its end. Waits for a session that has not started.
 
         Raises:
             NotFound: no such session, rank or attempt.
@@ -139,42 +340,42 @@ class Watcher(Protocol):
     async def session_log(
         self, caller: Caller, session_id: str, *, rank: int, attempt: int | None, offset: int, bytes_max: int
     ) -> SessionLogView:
-        """A piece of what one rank has printed; a negative offset counts from the end. Nothing is waited for.
+        """A piece of one rank's output so far; a negative offset counts from the end.
 
         Raises:
-            NotFound: as of `session_logs`.
-            Unavailable: its agent cannot be asked.
+            NotFound: as in `session_logs`.
+            Unavailable: the agent is unreachable.
         """
 
 
-class Outsider(Protocol):
-    """GPUs for work that is run outside."""
+class ExternalAllocationsPort(Protocol):
+    """External allocations: GPUs for processes that Aliquot does not start."""
 
     async def allocate(self, caller: Caller, asked: NewOutside) -> OutsideView:
-        """At once or not at all. Raises NotPlaced, IdempotencyMismatch, and what `Writer.create_session` raises."""
+        """Allocate immediately or fail. Raises NotPlaced, IdempotencyMismatch and the errors of `create_session`."""
 
     async def release(self, caller: Caller, job_id: str) -> OutsideView:
         """Raises NotFound."""
 
     def gpu_slots(self, count: str) -> Sequence[tuple[str, str]]:
-        """So many GPUs in the slots of the cluster. Raises InvalidAmount."""
+        """Slots for a number of GPUs. Raises InvalidAmount."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Context:
-    """What every resolver is given."""
+    """Context of a request: the caller and the server's ports."""
 
     caller: Caller
-    reader: Reader
-    writer: Writer
-    watcher: Watcher
-    admin: Administrator
-    accounts: Accountant
+    reader: QueriesPort
+    writer: SessionsPort
+    watcher: SubscriptionsPort
+    admin: AdministrationPort
+    accounts: AccountsPort
     ray: Callable[[], RayView | None] = lambda: None
-    """How Ray is now; None where it is not used."""
+    """Current state of Ray; None = not used."""
     orchestrator: Callable[[], OrchestratorView] = lambda: ALONE
-    """Who leads."""
-    outside: Outsider | None = None
-    """None: nothing is given to work that is run outside."""
-    historian: Historian | None = None
-    """None: nothing is kept of what was measured."""
+    """Current state of the servers."""
+    outside: ExternalAllocationsPort | None = None
+    """None = external allocations are disabled."""
+    historian: HistoryPort | None = None
+    """None = no history is stored."""

@@ -1,64 +1,83 @@
-"""Inputs, and what they become for the service. Amounts stay text: the service reads them."""
+"""Inputs of sessions and agents, and their conversion to requests. Amounts stay text; the service parses them."""
 
 import strawberry
 
-from aliquot_schema.graphql.confinement_inputs import SandboxProfile, SecretUseInput, SessionLimitsInput
 from aliquot_schema.graphql.enums import AgentState, DependencyCondition
+from aliquot_schema.graphql.enums import SandboxProfile as SandboxProfile
 from aliquot_schema.graphql.scalars import AnyPriority
 from aliquot_schema.requests import AgentFilter, NewFallback, NewSession
 from aliquot_schema.sessions import Priority
 
 
-@strawberry.input(name="AgentFilter", description="Which agents; what is not given does not filter.")
+@strawberry.input(description="Limits per kernel, within the operator's settings.")
+class SessionLimitsInput:
+    processes: int | None = strawberry.field(default=None, description="Processes and threads.")
+    open_files: int | None = strawberry.field(default=None, description="Open files per process.")
+
+
+@strawberry.input(
+    description="A secret of the caller that each kernel receives as an environment variable, a file, or both."
+)
+class SecretUseInput:
+    name: str = strawberry.field(description="Its name, as in `set_secret`.")
+    as_env: str | None = strawberry.field(default=None, description="Name of the variable.")
+    as_file: str | None = strawberry.field(
+        default=None, description="Name of the file in the directory ALIQUOT_SECRETS_DIR."
+    )
+
+
+@strawberry.input(name="AgentFilter", description="Filter of agents. Fields that are null match all agents.")
 class AgentFilterInput:
-    ids: list[strawberry.ID] | None = strawberry.field(default=None, description="One of these.")
-    states: list[AgentState] | None = strawberry.field(default=None, description="In one of these states.")
-    node_id: str | None = strawberry.field(default=None, description="On this node.")
+    ids: list[strawberry.ID] | None = strawberry.field(default=None, description="Ids of agents.")
+    states: list[AgentState] | None = strawberry.field(default=None, description="States of agents.")
+    node_id: str | None = strawberry.field(default=None, description="Node of the agents.")
 
     def to_filter(self) -> AgentFilter:
-        """For the reader."""
+        """The filter as a domain value."""
         return AgentFilter(ids=tuple(self.ids or ()), states=tuple(self.states or ()), node_id=self.node_id)
 
 
-@strawberry.input(one_of=True, description="What to run: either a list of arguments or a shell string.")
+@strawberry.input(one_of=True, description="The command: either a list of arguments or a shell command.")
 class CommandInput:
     argv: list[str] | None = strawberry.field(
-        default=strawberry.UNSET, description="The program and its arguments; no shell is involved."
+        default=strawberry.UNSET, description="Program and arguments, run without a shell."
     )
-    shell: str | None = strawberry.field(default=strawberry.UNSET, description="A string for /bin/sh -c.")
+    shell: str | None = strawberry.field(default=strawberry.UNSET, description="A command for `/bin/sh -c`.")
 
 
-@strawberry.input(description="How much of a slot each kernel needs.")
+@strawberry.input(description="Amount of a slot per kernel.")
 class SlotAmountInput:
-    slot: str = strawberry.field(description="The slot's name, like `cpu` or `cuda.shares`.")
-    amount: str = strawberry.field(description="A decimal number, or a size with a binary suffix, like 32g.")
+    slot: str = strawberry.field(description="Name of the slot, like `cpu` or `cuda.shares`.")
+    amount: str = strawberry.field(description="A decimal number, or a size with a binary suffix like `32g`.")
 
 
 @strawberry.input(description="A tag or an environment variable.")
 class NameValueInput:
-    name: str = strawberry.field(description="Its name.")
-    value: str = strawberry.field(description="Its value.")
+    name: str = strawberry.field(description="Name.")
+    value: str = strawberry.field(description="Value.")
 
 
 @strawberry.input(description="A session to wait for.")
 class DependencyInput:
     session_id: strawberry.ID = strawberry.field(description="The session.")
     condition: DependencyCondition = strawberry.field(
-        default=DependencyCondition.AFTER_OK, description="What it must come to."
+        default=DependencyCondition.AFTER_OK, description="Condition that the session must meet."
     )
 
 
-@strawberry.input(description="A smaller request to settle for after a wait; nothing makes the session grow back.")
+@strawberry.input(description="A smaller request that replaces the original one after a wait, for good.")
 class FallbackInput:
-    slots: list[SlotAmountInput] = strawberry.field(description="What each kernel needs then.")
-    after_s: float = strawberry.field(description="Seconds since the submission; longer than the one before it.")
-    cluster_size: int | None = strawberry.field(default=None, description="How many kernels; without it, as at first.")
+    slots: list[SlotAmountInput] = strawberry.field(description="Slots per kernel.")
+    after_s: float = strawberry.field(description="Seconds after submission; more than in the previous fallback.")
+    cluster_size: int | None = strawberry.field(
+        default=None, description="Number of kernels; null = as in the original request."
+    )
     gpu_memory_gb: str | None = strawberry.field(
-        default=None, description="The least memory per device; without it, as before."
+        default=None, description="Minimum memory per device, in 10^9 bytes; null = unchanged."
     )
 
     def to_request(self) -> NewFallback:
-        """For the writer."""
+        """The input as a request."""
         return NewFallback(
             slots=_amounts(self.slots),
             after_s=self.after_s,
@@ -69,66 +88,80 @@ class FallbackInput:
 
 @strawberry.input(description="A session to submit.")
 class CreateSessionInput:
-    command: CommandInput = strawberry.field(description="What to run; at most 128 KiB.")
-    slots: list[SlotAmountInput] = strawberry.field(description="What each kernel needs.")
-    cluster_size: int = strawberry.field(default=1, description="How many kernels; all start or none.")
+    command: CommandInput = strawberry.field(description="The command, at most 128 KiB.")
+    slots: list[SlotAmountInput] = strawberry.field(description="Slots per kernel.")
+    cluster_size: int = strawberry.field(default=1, description="Number of kernels; all start together or none does.")
     gpu_memory_gb: str | None = strawberry.field(
-        default=None, description="The least memory per device, in 10^9 bytes; filters devices and is no slot."
+        default=None,
+        description="Minimum memory per device, in 10^9 bytes; restricts devices, does not reserve memory.",
     )
-    environment: list[NameValueInput] | None = strawberry.field(default=None, description="Variables to add.")
+    environment: list[NameValueInput] | None = strawberry.field(
+        default=None, description="Environment variables to add."
+    )
     working_directory: str | None = strawberry.field(
-        default=None, description="Where to start; without it, in a folder of its own."
+        default=None, description="Working directory; null = a new directory of its own."
     )
-    priority: AnyPriority = strawberry.field(default=AnyPriority(Priority.NORMAL), description="How urgent it is.")
-    estimated_duration: float | None = strawberry.field(default=None, description="Seconds, as you estimate.")
-    time_limit: float | None = strawberry.field(default=None, description="Seconds of wall time; then it is stopped.")
-    max_retries: int = strawberry.field(default=0, description="How often it may be run again.")
-    preemptible: bool = strawberry.field(default=False, description="Whether it may be asked to make room.")
-    depends_on: list[DependencyInput] | None = strawberry.field(default=None, description="Sessions to wait for.")
-    name: str | None = strawberry.field(default=None, description="What you call it.")
-    run_id: str | None = strawberry.field(default=None, description="Your own id for it; need not be unique.")
-    tags: list[NameValueInput] | None = strawberry.field(default=None, description="Your labels.")
+    priority: AnyPriority = strawberry.field(default=AnyPriority(Priority.NORMAL), description="Priority.")
+    estimated_duration: float | None = strawberry.field(default=None, description="Estimated run time in seconds.")
+    time_limit: float | None = strawberry.field(
+        default=None, description="Wall-time limit in seconds; the session is stopped at it."
+    )
+    max_retries: int = strawberry.field(default=0, description="Maximum number of retries.")
+    preemptible: bool = strawberry.field(default=False, description="Whether it may be preempted.")
+    depends_on: list[DependencyInput] | None = strawberry.field(default=None, description="Sessions that it waits for.")
+    name: str | None = strawberry.field(default=None, description="Name for display.")
+    run_id: str | None = strawberry.field(default=None, description="Client-defined id; need not be unique.")
+    tags: list[NameValueInput] | None = strawberry.field(default=None, description="Client-defined tags.")
     idempotency_key: str | None = strawberry.field(
-        default=None, description="A retry with the same key and the same body answers with the first session."
+        default=None, description="A repeated request with the same key and the same content returns the first session."
     )
-    project: str | None = strawberry.field(default=None, description="The project to charge.")
-    pool: str | None = strawberry.field(default=None, description="The pool of agents to run in.")
-    labels: list[NameValueInput] | None = strawberry.field(default=None, description="Labels that agents must have.")
+    project: str | None = strawberry.field(default=None, description="Project to charge; null = the default project.")
+    pool: str | None = strawberry.field(default=None, description="Pool of agents to run in; null = the default pool.")
+    labels: list[NameValueInput] | None = strawberry.field(
+        default=None, description="Labels that its agents must have."
+    )
     preferred_labels: list[NameValueInput] | None = strawberry.field(
-        default=None, description="Labels of the agents to take where the whole session fits on such agents now."
+        default=None, description="Labels of preferred agents: they are used if the whole session fits on them now."
     )
     models: list[str] | None = strawberry.field(
-        default=None, description="Models that accelerators may be of, like *H100*; * and ? stand for any text."
+        default=None, description="Allowed accelerator models: patterns with `*` and `?`, like `*H100*`; null = any."
     )
     preferred_models: list[str] | None = strawberry.field(
-        default=None, description="Models to take where they fit now."
+        default=None, description="Preferred accelerator models: they are used if the session fits on them now."
     )
     fallbacks: list[FallbackInput] | None = strawberry.field(
-        default=None, description="Smaller requests to settle for, each smaller and later than the one before."
+        default=None,
+        description="Smaller requests that apply after a wait, each smaller and later than the previous one.",
     )
     retries_own_failures: bool = strawberry.field(
-        default=False, description="Try again, within max_retries, also when the command itself fails."
+        default=False, description="Retry, within `max_retries`, also when the command itself fails."
     )
     checkpoint_signal: str | None = strawberry.field(
-        default=None, description="Sent first when it is to make room: a name or a number, like SIGUSR1."
+        default=None, description="Signal sent before a preemption, as a name or a number, like `SIGUSR1`."
     )
-    grace: float | None = strawberry.field(default=None, description="Seconds from that signal to the stop.")
-    array: str | None = strawberry.field(default=None, description="Submit a job array: its indices, like 0-99,105.")
+    grace: float | None = strawberry.field(
+        default=None, description="Seconds from that signal to the stop; null = the policy's."
+    )
+    array: str | None = strawberry.field(
+        default=None, description="Submit a job array with these indices, like `0-99,105`."
+    )
     max_parallel: int | None = strawberry.field(
-        default=None, description="So many tasks of the array are active at one time at most."
+        default=None, description="Maximum number of active tasks of the array."
     )
-    held: bool = strawberry.field(default=False, description="Hold it back until it is released.")
+    held: bool = strawberry.field(default=False, description="Submit it in state held, to be released later.")
     local_name: str | None = strawberry.field(
-        default=None, description="Within create_sessions: how others of the batch name it in depends_on."
+        default=None, description="Within `create_sessions`: name for references in `depends_on` of the same batch."
     )
-    limits: SessionLimitsInput | None = strawberry.field(default=None, description="What its kernels may use at most.")
+    limits: SessionLimitsInput | None = strawberry.field(default=None, description="Limits per kernel.")
     sandbox: SandboxProfile | None = strawberry.field(
-        default=None, description="Go only to agents that can put it into this sandbox; without it, as they are set."
+        default=None, description="Run only on agents that provide this sandbox; null = each agent's setting."
     )
-    secrets: list[SecretUseInput] | None = strawberry.field(default=None, description="Your secrets that it is given.")
+    secrets: list[SecretUseInput] | None = strawberry.field(
+        default=None, description="The caller's secrets that it receives."
+    )
 
     def to_request(self) -> NewSession:
-        """For the writer."""
+        """The input as a request."""
         return NewSession(
             argv=tuple(argv) if isinstance(argv := self.command.argv, list) else None,
             shell=shell if isinstance(shell := self.command.shell, str) else None,
@@ -168,18 +201,18 @@ class CreateSessionInput:
         )
 
 
-@strawberry.input(description="Sessions to submit together: all of them or none.")
+@strawberry.input(description="Sessions to submit together, all or none.")
 class CreateSessionsInput:
     sessions: list[CreateSessionInput] = strawberry.field(
-        description="At most 1000. One may wait for others by their local_name; a circle is refused."
+        description="At most 1000 sessions. They may depend on each other by `local_name`; cycles are rejected."
     )
 
 
 @strawberry.input(description="A session to change.")
 class ChangeSessionInput:
-    id: strawberry.ID = strawberry.field(description="The session, or one task of a job array as <array>_<index>.")
+    id: strawberry.ID = strawberry.field(description="The session, or one task of a job array as `<array>_<index>`.")
     expected_version: int | None = strawberry.field(
-        default=None, description="Refuse if the session is not at this version."
+        default=None, description="Expected current version; fails with VersionConflict otherwise."
     )
 
 
@@ -187,16 +220,16 @@ class ChangeSessionInput:
 class CancelSessionInput:
     id: strawberry.ID = strawberry.field(description="The session.")
     expected_version: int | None = strawberry.field(
-        default=None, description="Refuse if the session is not at this version."
+        default=None, description="Expected current version; fails with VersionConflict otherwise."
     )
 
 
-@strawberry.input(description="A session that gets another priority.")
+@strawberry.input(description="A new priority for a session.")
 class UpdateSessionPriorityInput:
     id: strawberry.ID = strawberry.field(description="The session.")
     priority: AnyPriority = strawberry.field(description="The new priority.")
     expected_version: int | None = strawberry.field(
-        default=None, description="Refuse if the session is not at this version."
+        default=None, description="Expected current version; fails with VersionConflict otherwise."
     )
 
 

@@ -1,4 +1,4 @@
-"""Mutations. What the caller can get wrong is a member of the result's union, never an entry of `errors`."""
+"""Mutations of sessions, and the `Mutation` type. Expected errors are members of the result's union."""
 
 from typing import Annotated, Final
 
@@ -7,12 +7,14 @@ from graphql import GraphQLResolveInfo
 from strawberry.types import Info
 
 from aliquot_schema.graphql import errors
-from aliquot_schema.graphql.accounts import AccountMutations
-from aliquot_schema.graphql.administration import AdministrationMutations
-from aliquot_schema.graphql.answers import ALWAYS, ON_CREATE, answer, union
+from aliquot_schema.graphql.administration.accounts import AccountMutations
+from aliquot_schema.graphql.administration.alerts import NoticeMutations
+from aliquot_schema.graphql.administration.operations import CopyMutations, DoctorMutations, OrchestratorMutations
+from aliquot_schema.graphql.administration.secrets import SecretMutations
+from aliquot_schema.graphql.cluster.policy import AdministrationMutations
 from aliquot_schema.graphql.context import Context
-from aliquot_schema.graphql.copies import CopyMutations
-from aliquot_schema.graphql.doctor import DoctorMutations
+from aliquot_schema.graphql.errors import ALWAYS, ON_CREATE, answer, union
+from aliquot_schema.graphql.fields import root_field
 from aliquot_schema.graphql.inputs import (
     CancelSessionInput,
     ChangeSessionInput,
@@ -20,13 +22,9 @@ from aliquot_schema.graphql.inputs import (
     CreateSessionsInput,
     UpdateSessionPriorityInput,
 )
-from aliquot_schema.graphql.notices import NoticeMutations
-from aliquot_schema.graphql.orchestrator import OrchestratorMutations
-from aliquot_schema.graphql.outside import OutsideMutations
-from aliquot_schema.graphql.roots import root_field
 from aliquot_schema.graphql.scalars import BigInt
-from aliquot_schema.graphql.secrets import SecretMutations
-from aliquot_schema.graphql.sessions import Session
+from aliquot_schema.graphql.workloads.external_allocations import OutsideMutations
+from aliquot_schema.graphql.workloads.sessions import Session
 from aliquot_schema.requests import SessionChanged, SessionsCreated
 
 _ON_CHANGE: Final[tuple[type[errors.Error], ...]] = (
@@ -38,64 +36,64 @@ _ON_CHANGE: Final[tuple[type[errors.Error], ...]] = (
 
 
 class _OfSessionChanged:
-    """The service answers with a read model, not with an instance of the GraphQL type."""
+    """Type resolution by the service's read model, which is not an instance of the GraphQL type."""
 
     @classmethod
     def is_type_of(cls, value: object, _info: GraphQLResolveInfo[Context]) -> bool:
         return isinstance(value, SessionChanged)
 
 
-@strawberry.type(description="The session was accepted, and is durable.")
+@strawberry.type(description="The session was accepted and stored.")
 class CreateSessionSuccess(_OfSessionChanged):
     session: Session = strawberry.field(description="The session.")
-    revision: BigInt = strawberry.field(description="Its event's number; for `min_revision`.")
-    created: bool = strawberry.field(description="False when the idempotency key answered with an earlier one.")
+    revision: BigInt = strawberry.field(description="Event number of the change; for `min_revision`.")
+    created: bool = strawberry.field(description="False if the idempotency key matched an existing session.")
 
 
-@strawberry.type(description="The session is canceled; its devices stay held until its processes are gone.")
+@strawberry.type(description="The session was canceled. Its devices stay held until its processes are gone.")
 class CancelSessionSuccess(_OfSessionChanged):
     session: Session = strawberry.field(description="The session.")
-    revision: BigInt = strawberry.field(description="Its event's number; for `min_revision`.")
+    revision: BigInt = strawberry.field(description="Event number of the change; for `min_revision`.")
 
 
-@strawberry.type(description="The session has the new priority.")
+@strawberry.type(description="The priority was changed.")
 class UpdateSessionPrioritySuccess(_OfSessionChanged):
     session: Session = strawberry.field(description="The session.")
-    revision: BigInt = strawberry.field(description="Its event's number; for `min_revision`.")
+    revision: BigInt = strawberry.field(description="Event number of the change; for `min_revision`.")
 
 
 @strawberry.type(description="A session of a batch.")
 class CreatedSession:
     session: Session = strawberry.field(description="The session.")
-    created: bool = strawberry.field(description="False when its idempotency key answered with an earlier one.")
+    created: bool = strawberry.field(description="False if its idempotency key matched an existing session.")
 
 
-@strawberry.type(description="All of these sessions were accepted, and are durable.")
+@strawberry.type(description="All sessions were accepted and stored.")
 class CreateSessionsSuccess:
-    results: list[CreateSessionSuccess] = strawberry.field(description="In the order in which they were given.")
-    revision: BigInt = strawberry.field(description="For `min_revision`.")
+    results: list[CreateSessionSuccess] = strawberry.field(description="In the order of the request.")
+    revision: BigInt = strawberry.field(description="Event number of the change; for `min_revision`.")
 
     @classmethod
     def is_type_of(cls, value: object, _info: GraphQLResolveInfo[Context]) -> bool:
         return isinstance(value, SessionsCreated)
 
 
-@strawberry.type(description="The session is held back.")
+@strawberry.type(description="The session is held.")
 class HoldSessionSuccess(_OfSessionChanged):
     session: Session = strawberry.field(description="The session.")
-    revision: BigInt = strawberry.field(description="Its event's number; for `min_revision`.")
+    revision: BigInt = strawberry.field(description="Event number of the change; for `min_revision`.")
 
 
-@strawberry.type(description="The session waits in the queue again, in its place.")
+@strawberry.type(description="The session is queued again at its original place.")
 class ReleaseSessionSuccess(_OfSessionChanged):
     session: Session = strawberry.field(description="The session.")
-    revision: BigInt = strawberry.field(description="Its event's number; for `min_revision`.")
+    revision: BigInt = strawberry.field(description="Event number of the change; for `min_revision`.")
 
 
-@strawberry.type(description="The session waits to run again.")
+@strawberry.type(description="The session is queued to run again.")
 class RetrySessionSuccess(_OfSessionChanged):
     session: Session = strawberry.field(description="The session.")
-    revision: BigInt = strawberry.field(description="Its event's number; for `min_revision`.")
+    revision: BigInt = strawberry.field(description="Event number of the change; for `min_revision`.")
 
 
 CreateSessionResult = union("CreateSessionResult", CreateSessionSuccess, *ON_CREATE)
@@ -107,7 +105,10 @@ CancelSessionResult = union("CancelSessionResult", CancelSessionSuccess, *_ON_CH
 UpdateSessionPriorityResult = union("UpdateSessionPriorityResult", UpdateSessionPrioritySuccess, *_ON_CHANGE)
 
 
-@strawberry.type(description="Changes. Each answers after it is durable.")
+@strawberry.type(
+    description="Operations that change state. Each returns after the change is stored; expected errors are members of "
+    "its result."
+)
 class Mutation(
     AccountMutations,
     AdministrationMutations,
@@ -122,35 +123,35 @@ class Mutation(
     async def create_session(
         self,
         info: Info[Context, None],
-        input: Annotated[CreateSessionInput, strawberry.argument(description="What to run, with what.")],
+        input: Annotated[CreateSessionInput, strawberry.argument(description="The session to submit.")],
     ) -> SessionChanged | errors.Error:
         context = info.context
         return await answer(context.writer.create_session(context.caller, input.to_request()), ON_CREATE)
 
-    @root_field(CreateSessionsResult, "Submit sessions that may wait for each other: all of them or none.")
+    @root_field(CreateSessionsResult, "Submit several sessions that may depend on each other, all or none.")
     async def create_sessions(
         self,
         info: Info[Context, None],
-        input: Annotated[CreateSessionsInput, strawberry.argument(description="The sessions.")],
+        input: Annotated[CreateSessionsInput, strawberry.argument(description="The sessions to submit.")],
     ) -> SessionsCreated | errors.Error:
         context = info.context
         requests = [item.to_request() for item in input.sessions]
         return await answer(context.writer.create_sessions(context.caller, requests), ON_CREATE)
 
-    @root_field(HoldSessionResult, "Hold back a session that waits.")
+    @root_field(HoldSessionResult, "Hold a waiting session: it is not started until it is released.")
     async def hold_session(
         self,
         info: Info[Context, None],
-        input: Annotated[ChangeSessionInput, strawberry.argument(description="Which one.")],
+        input: Annotated[ChangeSessionInput, strawberry.argument(description="The session.")],
     ) -> SessionChanged | errors.Error:
         context = info.context
         return await answer(context.writer.hold_session(context.caller, input.id, input.expected_version), _ON_CHANGE)
 
-    @root_field(ReleaseSessionResult, "Let go a session that is held back.")
+    @root_field(ReleaseSessionResult, "Release a held session.")
     async def release_session(
         self,
         info: Info[Context, None],
-        input: Annotated[ChangeSessionInput, strawberry.argument(description="Which one.")],
+        input: Annotated[ChangeSessionInput, strawberry.argument(description="The session.")],
     ) -> SessionChanged | errors.Error:
         context = info.context
         return await answer(
@@ -159,30 +160,33 @@ class Mutation(
 
     @root_field(
         RetrySessionResult,
-        "Run a session again that has ended. Of a job array the tasks that failed or were canceled, else all.",
+        "Run an ended session again. For a job array: the tasks that failed or were canceled, or all if there are "
+        "none.",
     )
     async def retry_session(
         self,
         info: Info[Context, None],
-        input: Annotated[ChangeSessionInput, strawberry.argument(description="Which one.")],
+        input: Annotated[ChangeSessionInput, strawberry.argument(description="The session.")],
     ) -> SessionChanged | errors.Error:
         context = info.context
         return await answer(context.writer.retry_session(context.caller, input.id, input.expected_version), _ON_CHANGE)
 
-    @root_field(CancelSessionResult, "Cancel a session that has not ended; of a job array, all of its tasks.")
+    @root_field(CancelSessionResult, "Cancel a session that has not ended; for a job array, all of its tasks.")
     async def cancel_session(
         self,
         info: Info[Context, None],
-        input: Annotated[CancelSessionInput, strawberry.argument(description="Which one.")],
+        input: Annotated[CancelSessionInput, strawberry.argument(description="The session.")],
     ) -> SessionChanged | errors.Error:
         context = info.context
         return await answer(context.writer.cancel_session(context.caller, input.id, input.expected_version), _ON_CHANGE)
 
-    @root_field(UpdateSessionPriorityResult, "Give a session another priority.")
+    @root_field(UpdateSessionPriorityResult, "Change the priority of a session.")
     async def update_session_priority(
         self,
         info: Info[Context, None],
-        input: Annotated[UpdateSessionPriorityInput, strawberry.argument(description="Which one, and how urgent.")],
+        input: Annotated[
+            UpdateSessionPriorityInput, strawberry.argument(description="The session and its new priority.")
+        ],
     ) -> SessionChanged | errors.Error:
         context = info.context
         priority = input.priority.name.lower()

@@ -1,45 +1,71 @@
-"""Queries. Each root field asks the reader once; everything below it is plain attributes."""
+"""Queries of sessions, agents and the queue, and the `Query` type. Each root field calls its port once."""
 
+from datetime import datetime
 from typing import Annotated
 
 import strawberry
 from strawberry.types import Info
 
-from aliquot_schema.graphql.accounts import AccountQueries
-from aliquot_schema.graphql.administration import AdministrationQueries
-from aliquot_schema.graphql.agents import Agent
-from aliquot_schema.graphql.audit import AuditQueries
-from aliquot_schema.graphql.cluster import ClusterQueries
-from aliquot_schema.graphql.connections import Connection, connection_of
+from aliquot_schema.graphql.administration.accounts import AccountQueries
+from aliquot_schema.graphql.administration.alerts import NoticeQueries
+from aliquot_schema.graphql.administration.audit import AuditQueries
+from aliquot_schema.graphql.administration.operations import DoctorQueries, OrchestratorQueries
+from aliquot_schema.graphql.administration.secrets import SecretQueries
+from aliquot_schema.graphql.cluster.agents import Agent
+from aliquot_schema.graphql.cluster.cluster import ClusterQueries, DivisionQueries, StatisticsQueries
+from aliquot_schema.graphql.cluster.history import HistoryQueries
+from aliquot_schema.graphql.cluster.policy import AdministrationQueries
 from aliquot_schema.graphql.context import Context
-from aliquot_schema.graphql.divisions import DivisionQueries
-from aliquot_schema.graphql.doctor import DoctorQueries
 from aliquot_schema.graphql.enums import AgentOrder, SessionOrder
-from aliquot_schema.graphql.history import HistoryQueries
+from aliquot_schema.graphql.fields import root_field
 from aliquot_schema.graphql.inputs import AgentFilterInput
-from aliquot_schema.graphql.notices import NoticeQueries
-from aliquot_schema.graphql.orchestrator import OrchestratorQueries
-from aliquot_schema.graphql.paging import PAGE_DEFAULT, After, First, page_of
-from aliquot_schema.graphql.previews import PreviewQueries
-from aliquot_schema.graphql.queue import QueueEntry
-from aliquot_schema.graphql.roots import root_field
+from aliquot_schema.graphql.pagination import PAGE_DEFAULT, After, Connection, First, connection_of, page_of
 from aliquot_schema.graphql.scalars import BigInt
-from aliquot_schema.graphql.secrets import SecretQueries
-from aliquot_schema.graphql.session_filters import SessionFilterInput
-from aliquot_schema.graphql.session_log import SessionLogQueries
-from aliquot_schema.graphql.session_steps import SessionStepQueries
-from aliquot_schema.graphql.sessions import Session
-from aliquot_schema.graphql.statistics import StatisticsQueries
+from aliquot_schema.graphql.workloads.previews import PreviewQueries
+from aliquot_schema.graphql.workloads.sessions import Session, SessionFilterInput, SessionLogQueries, SessionStepQueries
 from aliquot_schema.requests import AgentFilter, SessionFilter
-from aliquot_schema.views import AgentView, QueueEntryView, SessionView
+from aliquot_schema.views.sessions import AgentView, QueueEntryView, SessionView
+
+
+@strawberry.type(description="A queued session and its position.")
+class QueueEntry:
+    position: int = strawberry.field(description="From 1, in scheduling order.")
+    session: Session = strawberry.field(description="The session.")
+
+
+@strawberry.type(description="One committed change of a session.")
+class QueueUpdate:
+    event_number: BigInt = strawberry.field(
+        description="Number of the event, the queue's new revision. Pass it as `after` to resume without gaps."
+    )
+    at: datetime = strawberry.field(description="When it was committed.")
+    kind: str = strawberry.field(description="What happened, like `session.running`.")
+    session: Session = strawberry.field(description="The session right after this event.")
+    pending: int = strawberry.field(
+        description="Number of sessions queued or held right after this event; for an old event, the current number."
+    )
+
+
+@strawberry.type(description="A piece of a kernel's output.")
+class LogChunk:
+    session_id: strawberry.ID = strawberry.field(description="The session.")
+    kernel_id: strawberry.ID = strawberry.field(description="The kernel.")
+    rank: int = strawberry.field(description="The kernel's rank, from 0.")
+    offset: BigInt = strawberry.field(description="Offset of the first byte.")
+    next_offset: BigInt = strawberry.field(description="Offset of the next piece. Pass it as `offset` to resume.")
+    text: str = strawberry.field(description="The output decoded as UTF-8; invalid bytes become U+FFFD.")
+    at_end: bool = strawberry.field(description="Whether the output is complete.")
+
 
 MinRevision = Annotated[
     BigInt | None,
-    strawberry.argument(description="Wait until this event is known; a mutation's `revision` shows its own effect."),
+    strawberry.argument(
+        description="Answer only once this event is included; pass a mutation's `revision` to read its effect."
+    ),
 ]
 
 
-@strawberry.type(description="Questions.")
+@strawberry.type(description="Read access to sessions, agents, devices, policy and statistics.")
 class Query(
     AccountQueries,
     AdministrationQueries,
@@ -60,8 +86,8 @@ class Query(
     async def agents(
         self,
         info: Info[Context, None],
-        filter: Annotated[AgentFilterInput | None, strawberry.argument(description="Which agents.")] = None,
-        order: Annotated[AgentOrder, strawberry.argument(description="In which order.")] = AgentOrder.ID,
+        filter: Annotated[AgentFilterInput | None, strawberry.argument(description="Restricts the list.")] = None,
+        order: Annotated[AgentOrder, strawberry.argument(description="Sort order.")] = AgentOrder.ID,
         first: First = PAGE_DEFAULT,
         after: After = None,
         min_revision: MinRevision = None,
@@ -71,23 +97,23 @@ class Query(
         where = filter.to_filter() if filter else AgentFilter()
         return connection_of(context.reader.agents(context.caller, where, order, page_of(first, after)))
 
-    @root_field(Agent | None, "One agent; null when there is none of this id.")
+    @root_field(Agent | None, "One agent by its id; null if there is none.")
     async def agent(
         self,
         info: Info[Context, None],
-        agent_id: Annotated[str, strawberry.argument(description="Its id.")],
+        agent_id: Annotated[str, strawberry.argument(description="The agent's id.")],
         min_revision: MinRevision = None,
     ) -> AgentView | None:
         context = info.context
         await context.reader.at_revision(min_revision)
         return context.reader.agent(context.caller, agent_id)
 
-    @root_field(Connection[Session], "Sessions, ended ones included.")
+    @root_field(Connection[Session], "Sessions, including ended ones.")
     async def sessions(
         self,
         info: Info[Context, None],
-        filter: Annotated[SessionFilterInput | None, strawberry.argument(description="Which sessions.")] = None,
-        order: Annotated[SessionOrder, strawberry.argument(description="In which order.")] = SessionOrder.NEWEST,
+        filter: Annotated[SessionFilterInput | None, strawberry.argument(description="Restricts the list.")] = None,
+        order: Annotated[SessionOrder, strawberry.argument(description="Sort order.")] = SessionOrder.NEWEST,
         first: First = PAGE_DEFAULT,
         after: After = None,
         min_revision: MinRevision = None,
@@ -97,11 +123,11 @@ class Query(
         where = filter.to_filter() if filter else SessionFilter()
         return connection_of(await context.reader.sessions(context.caller, where, order, page_of(first, after)))
 
-    @root_field(Session | None, "One session; null when there is none of this id.")
+    @root_field(Session | None, "One session by its id; null if there is none.")
     async def session(
         self,
         info: Info[Context, None],
-        id: Annotated[strawberry.ID, strawberry.argument(description="Its id.")],
+        id: Annotated[strawberry.ID, strawberry.argument(description="The session's id.")],
         min_revision: MinRevision = None,
     ) -> SessionView | None:
         context = info.context
@@ -110,7 +136,7 @@ class Query(
 
     @root_field(
         Connection[QueueEntry],
-        "The sessions that wait, in the order in which the allocator looks at them.",
+        "Waiting sessions in scheduling order.",
     )
     async def queue(
         self,

@@ -1,4 +1,4 @@
-"""Scalars: 64-bit numbers, times and priorities."""
+"""Scalars (64-bit integers, times, priorities) and small shared types (amounts, grants, name-value pairs)."""
 
 from datetime import UTC, datetime
 from typing import Final, NewType
@@ -12,44 +12,46 @@ from aliquot_schema.sessions import Priority
 BigInt = NewType("BigInt", int)
 """An integer of up to 64 bits; GraphQL's Int has 32."""
 AnyPriority = NewType("AnyPriority", Priority)
-"""A priority that is written by name or by number; Strawberry would make an enum of `Priority` itself."""
+"""A priority by name or number. A separate type, because Strawberry would publish `Priority` as an enum."""
 
 _INT64: Final = 2**63
 
 
 def parse_big_int(value: object) -> int:
-    """Accept an integer, or its decimal digits as text."""
+    """Parse an integer, or its decimal digits as text."""
     if isinstance(value, str) and value.removeprefix("-").isdecimal() and len(value) <= 20:
         value = int(value)
     if type(value) is not int or not -_INT64 <= value < _INT64:
-        raise StrawberryInputCoercionError(f"BigInt takes a whole number of up to 64 bits, not {_shown(value)}.")
+        raise StrawberryInputCoercionError(f"BigInt takes an integer of up to 64 bits, not {_abbreviated(value)}.")
     return value
 
 
 def format_time(value: datetime) -> str:
-    """Write RFC 3339 in UTC, ending in Z.
+    """Format a time as RFC 3339 in UTC, ending in Z.
 
     Raises:
         ValueError: the time is naive.
     """
     if value.tzinfo is None:
-        raise ValueError("a time without a zone reached the API")
+        raise ValueError("naive datetime in an API result")
     return f"{value.astimezone(UTC).replace(tzinfo=None).isoformat()}Z"
 
 
 def parse_time(value: object) -> datetime:
-    """Read RFC 3339; a time without a zone is refused rather than guessed."""
+    """Parse RFC 3339; a time without an offset is rejected, not guessed."""
     try:
         time = datetime.fromisoformat(value) if isinstance(value, str) else None
     except ValueError:
         time = None
     if time is None or time.tzinfo is None:
-        raise StrawberryInputCoercionError(f"DateTime takes RFC 3339 with a zone, not {_shown(value)}.")
+        raise StrawberryInputCoercionError(
+            f"DateTime takes RFC 3339 with an offset, like 2026-03-01T12:00:00Z, not {_abbreviated(value)}."
+        )
     return time.astimezone(UTC)
 
 
 def parse_priority(value: object) -> Priority:
-    """Accept a name in any case, or its number."""
+    """Parse a name in any case, or a number."""
     if isinstance(value, Priority):  # an input field's default
         return value
     if isinstance(value, str) and value.upper() in Priority.__members__:
@@ -57,38 +59,62 @@ def parse_priority(value: object) -> Priority:
     if type(value) is int and 1 <= value <= len(Priority):
         return Priority(value)
     raise StrawberryInputCoercionError(
-        f"Priority takes low, normal, high, critical or 1 to 4, not {_shown(value)}.",
+        f"Priority takes low, normal, high, critical or 1 to 4, not {_abbreviated(value)}.",
     )
 
 
 def format_priority(value: Priority) -> str:
-    """Write a priority by its name."""
+    """The priority's name."""
     return value.name.lower()
 
 
-def _shown(value: object) -> str:
+def _abbreviated(value: object) -> str:
     return repr(value)[:60]
 
 
 SCALARS: Final[dict[object, ScalarDefinition]] = {
     BigInt: strawberry.scalar(
         name="BigInt",
-        description="A whole number of up to 64 bits, written as a JSON number. As input its digits as text do, too.",
+        description="An integer of up to 64 bits, as a JSON number. Input may also be its decimal digits as a string.",
         parse_value=parse_big_int,
         serialize=int,
     ),
     datetime: strawberry.scalar(
         name="DateTime",
-        description="A moment in UTC as RFC 3339 writes it, with up to six digits after the second.",
+        description="A time in UTC as RFC 3339, with up to six decimal places of seconds.",
         specified_by_url="https://scalars.graphql.org/andimarek/date-time.html",
         parse_value=parse_time,
         serialize=format_time,
     ),
     AnyPriority: strawberry.scalar(
         name="Priority",
-        description="How urgent a session is: low (1), normal (2), high (3), critical (4). "
-        "Input takes the name or the number; output is the name.",
+        description="Priority of a session: low (1), normal (2), high (3), critical (4). Input is the name or the "
+        "number; output is the name.",
         parse_value=parse_priority,
         serialize=format_priority,
     ),
 }
+
+
+@strawberry.type(description="An amount of a slot.")
+class SlotAmount:
+    slot: str = strawberry.field(description="Name of the slot, like `cpu` or `cuda.shares`.")
+    amount: str = strawberry.field(description="A decimal number, a size with a binary suffix, or `unlimited`.")
+
+
+@strawberry.type(description="An amount on one device.")
+class DeviceAmount:
+    device_id: strawberry.ID = strawberry.field(description="The device.")
+    amount: str = strawberry.field(description="A decimal number, or a size with a binary suffix.")
+
+
+@strawberry.type(description="A kernel's allocation of one slot, by device.")
+class SlotGrant:
+    slot: str = strawberry.field(description="Name of the slot.")
+    devices: list[DeviceAmount] = strawberry.field(description="The devices with the amount allocated on each.")
+
+
+@strawberry.type(description="A tag, an environment variable or an attribute.")
+class NameValue:
+    name: str = strawberry.field(description="Name.")
+    value: str = strawberry.field(description="Value.")

@@ -1,5 +1,6 @@
-"""The schema as a whole."""
+"""GraphQL schema: built here; printed by `python -m aliquot_schema.graphql.schema > schema/schema.graphql`."""
 
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -23,7 +24,7 @@ def build_schema(
     extensions: Sequence[type[SchemaExtension] | Callable[[], SchemaExtension]] = (),
     executor: type[Executor[Any]] | None = None,
 ) -> S:
-    """Build the executable schema, as the kind of schema that the server wants; None: executed by Strawberry's own."""
+    """Build the executable schema as an instance of `kind`. `executor`: None = Strawberry's default."""
     return kind(
         query=Query,
         mutation=Mutation,
@@ -32,3 +33,12 @@ def build_schema(
         execution_context_class=executor,
         config=StrawberryConfig(name_converter=SnakeNames(), scalar_map=SCALARS),
     )
+
+
+def schema_text() -> str:
+    """The schema in the schema definition language, ending in a newline."""
+    return f"{build_schema(strawberry.Schema).as_str()}\n"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(schema_text())

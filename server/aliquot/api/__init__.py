@@ -1,1 +1,1 @@
-"""The HTTP face: the GraphQL endpoint, sign-in, health, the status page, and what guards them."""
+"""HTTP API: the GraphQL endpoint, REST, sign-in, health, metrics, pages, and the middleware before them."""

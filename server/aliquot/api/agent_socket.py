@@ -1,4 +1,4 @@
-"""The door for agents: one WebSocket each, opened by the agent and authenticated before it is accepted."""
+"""Agent endpoint: one WebSocket per agent, opened by the agent and authenticated before it is accepted."""
 
 import asyncio
 from typing import Final, Protocol
@@ -7,13 +7,13 @@ from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
-from aliquot_schema.agent_protocol import AGENT_HEADER
+from aliquot_schema.cluster.agent_protocol import AGENT_HEADER
 
 CLOSE_S_MAX: Final = 1.0
 
 
 class AgentWire(Protocol):
-    """A connection, as `AgentDoor` uses it."""
+    """A connection as `AgentDoor` uses it."""
 
     async def send(self, data: bytes) -> None:
         """Send a frame; nothing happens when the connection has ended."""
@@ -26,10 +26,10 @@ class AgentWire(Protocol):
 
 
 class AgentDoor(Protocol):
-    """Who lets agents in."""
+    """Authenticates agents and serves their connections."""
 
     def refusal(self, agent_id: str, key: str) -> str | None:
-        """Why nobody may dial in so, in words; None when he may."""
+        """Why this agent and key are rejected; None when they are accepted."""
 
     async def meet(self, wire: AgentWire, *, agent_id: str, key: str) -> None:
         """Serve one connection until its end."""
@@ -57,10 +57,10 @@ class StarletteWire:
         if message["type"] == "websocket.disconnect":
             return None
         data: bytes | None = message.get("bytes")
-        return b"" if data is None else data  # text is no frame, and is refused as such
+        return b"" if data is None else data  # a text frame is not valid and is rejected by its length
 
     async def close(self, *, code: int, reason: str) -> None:
-        """End the connection; one that does not read is dropped."""
+        """End the connection; a client that does not read is dropped after a second."""
         if self._socket.application_state is WebSocketState.CONNECTED:
             try:
                 async with asyncio.timeout(CLOSE_S_MAX):
@@ -70,18 +70,18 @@ class StarletteWire:
 
 
 class AgentSocket:
-    """The route, as an ASGI application."""
+    """The route as an ASGI application."""
 
     def __init__(self, door: AgentDoor) -> None:
         self._door = door
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let an agent in, or refuse it with 401 and words."""
+        """Accept an agent, or reject it with 401 and the reason."""
         socket = WebSocket(scope, receive, send)
         await socket.receive()
         agent_id = socket.headers.get(AGENT_HEADER, "")
         scheme, _, key = socket.headers.get("authorization", "").partition(" ")
-        words = "an agent shows its key as a bearer token" if scheme.lower() != "bearer" else None
+        words = "send the agent's key in the header `Authorization: Bearer KEY`" if scheme.lower() != "bearer" else None
         words = words or self._door.refusal(agent_id, key.strip())
         if words is not None:
             await socket.send_denial_response(PlainTextResponse(words, 401))

@@ -1,4 +1,4 @@
-"""The HTTP application, put together from what it depends on."""
+"""HTTP application: assembles routes and middleware from the server's dependencies."""
 
 import time
 from collections.abc import AsyncIterator, Callable
@@ -14,44 +14,55 @@ from starlette.routing import Route, WebSocketRoute
 
 from aliquot.api.agent_socket import AgentDoor, AgentSocket
 from aliquot.api.authentication import TokenAuth
-from aliquot.api.body_limit import BodyLimit, BodyRefusal
-from aliquot.api.body_patience import BodyPatience, body_too_slow
-from aliquot.api.contexts import Contexts
+from aliquot.api.connections import HeldOpen
+from aliquot.api.context import Contexts
 from aliquot.api.dashboard import BUILT, Dashboard
-from aliquot.api.documents import Documents, document_cache
-from aliquot.api.endpoint import METHODS, GraphQLEndpoint
-from aliquot.api.envelope import Envelope
-from aliquot.api.execution.executor import compiled_executor
-from aliquot.api.execution.inputs import compile_inputs
-from aliquot.api.faults import FaultLog, FaultMask
-from aliquot.api.guard import Guard
+from aliquot.api.encoding import EVENTS
+from aliquot.api.graphql.documents import Documents, document_cache
+from aliquot.api.graphql.endpoint import METHODS, GraphQLEndpoint
+from aliquot.api.graphql.errors import FaultLog, FaultMask
+from aliquot.api.graphql.executor import compiled_executor
+from aliquot.api.graphql.shared_subscriptions import Sharing
+from aliquot.api.graphql.sockets import GraphQLSocket
+from aliquot.api.graphql.strawberry_fast_paths import compile_inputs
 from aliquot.api.health import Conditions, Health
-from aliquot.api.held_open import HeldOpen
-from aliquot.api.limits import Limits
-from aliquot.api.looking import Looking
-from aliquot.api.media_types import EVENTS
-from aliquot.api.metrics.endpoint import MetricsEndpoint
-from aliquot.api.metrics.requests import METRICS_PATH, RequestCounts
-from aliquot.api.metrics.server_families import ServerFigures
-from aliquot.api.metrics.sources import MetricsSources
-from aliquot.api.outputs import OUTPUTS_PATH, OutputPages
-from aliquot.api.page import StatusPage
-from aliquot.api.query_rates import QueryRates
+from aliquot.api.job_output import OUTPUTS_PATH, OutputPages
+from aliquot.api.limits import Limits, QueryRates
+from aliquot.api.metrics.exposition import MetricsEndpoint, MetricsSources
+from aliquot.api.metrics.request_counts import METRICS_PATH, RequestCounts
+from aliquot.api.metrics.server import ServerFigures
+from aliquot.api.middleware import (
+    AnswerPieces,
+    BodyLimit,
+    BodyRefusal,
+    BodyTimeout,
+    OriginCheck,
+    RequestLog,
+    TokenPrefetch,
+    body_too_slow,
+)
 from aliquot.api.refusals import not_here
 from aliquot.api.rest.routes import rest_routes
-from aliquot.api.sharing.sharing import Sharing
-from aliquot.api.signing_in import LOGIN_PATH, SignIn
-from aliquot.api.sockets import GraphQLSocket
-from aliquot.service.accounts.buckets import Rate
-from aliquot.service.outside import Outside
-from aliquot.service.watching import Outputs
-from aliquot_schema.agent_protocol import PATH as AGENTS_PATH
-from aliquot_schema.graphql.context import Accountant, Administrator, Historian, RayView, Reader, Watcher, Writer
+from aliquot.api.sign_in import LOGIN_PATH, SignIn
+from aliquot.api.status_page import StatusPage
+from aliquot.service.accounts.rate_limit import Rate
+from aliquot.service.sessions.external_allocations import ExternalAllocations
+from aliquot.service.subscriptions.watching import Outputs
+from aliquot_schema.cluster.agent_protocol import PATH as AGENTS_PATH
+from aliquot_schema.graphql.context import (
+    AccountsPort,
+    AdministrationPort,
+    HistoryPort,
+    QueriesPort,
+    RayView,
+    SessionsPort,
+    SubscriptionsPort,
+)
 from aliquot_schema.graphql.schema import build_schema
-from aliquot_schema.server_views import ALONE, OrchestratorView
+from aliquot_schema.views.server import ALONE, OrchestratorView
 
 NOT_COMPRESSED: Final = (EVENTS,)
-"""Of what the server answers; Starlette goes through its own long list for each request."""
+"""Media types of this server that are not compressed. Starlette's own list is longer and checked on each request."""
 Lifespan = Callable[[Starlette], AbstractAsyncContextManager[None]]
 
 
@@ -62,43 +73,43 @@ async def _nothing(_app: Starlette) -> AsyncIterator[None]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiDependencies:
-    """What the HTTP face asks of the rest of the server."""
+    """What the HTTP API needs from the rest of the server."""
 
-    reader: Reader
-    writer: Writer
-    watcher: Watcher
-    admin: Administrator
-    accounts: Accountant
+    reader: QueriesPort
+    writer: SessionsPort
+    watcher: SubscriptionsPort
+    admin: AdministrationPort
+    accounts: AccountsPort
     auth: TokenAuth
     held_open: HeldOpen
-    """Has to hear of every event."""
+    """Must receive every event."""
     agents: AgentDoor | None = None
-    """None: no agent can dial in."""
+    """None: agents cannot connect."""
     ray: Callable[[], RayView | None] = lambda: None
-    """How Ray is now; None where it is not used."""
+    """Current state of Ray; None where it is not used."""
     orchestrator: Callable[[], OrchestratorView] = lambda: ALONE
-    """Who leads."""
-    outside: Outside | None = None
-    """Work that is run outside; None: there is no REST face."""
-    historian: Historian | None = None
-    """What was measured; None: nothing is kept of it."""
+    """Who leads, and whether scheduling is paused."""
+    outside: ExternalAllocations | None = None
+    """External allocations; None: there is no REST API."""
+    historian: HistoryPort | None = None
+    """Measured history; None: it is not kept."""
     outputs: Outputs | None = None
-    """What the other servers may read of the server's own agents; None: there are no others."""
+    """Job outputs of this server's agents for other servers; None: there are no others."""
     allowed_hosts: tuple[str, ...] = ("127.0.0.1", "localhost", "::1")
-    """Without ports; see `Guard`."""
+    """Without ports; see `OriginCheck`."""
     allowed_origins: tuple[str, ...] = ()
     limits: Limits = field(default_factory=Limits)
     dashboard: Path = BUILT
-    """The folder of the built dashboard; it need not be there."""
+    """Folder of the built dashboard; it may be missing."""
     conditions: Conditions = tuple
     metrics: MetricsSources | None = None
-    """None: there are no metrics."""
+    """None: no metrics endpoint."""
     lifespan: Lifespan = _nothing
     """Entered before the first request, left after the last."""
 
 
 def create_app(deps: ApiDependencies) -> Starlette:
-    """Build the application. Several can live in one process."""
+    """Build the application. One process may hold several."""
     contexts = Contexts(
         reader=deps.reader,
         writer=deps.writer,
@@ -143,7 +154,7 @@ def create_app(deps: ApiDependencies) -> Starlette:
             Route("/readyz", health.readyz, methods=["GET"]),
             Route("/page.css", page.style, methods=["GET"]),
             Route("/plain", page.page, methods=["GET"]),
-            *rest_routes(contexts, rates=rates, request_s=deps.limits.request_s, page=dashboard.page),
+            *rest_routes(contexts, rates=rates, limits=deps.limits, page=dashboard.page),
             *dashboard.routes(),
             *([] if deps.outputs is None else [_outputs(deps.outputs, deps.auth)]),
             *([] if deps.metrics is None else [_metrics(deps, deps.metrics, figures)]),
@@ -156,19 +167,20 @@ def create_app(deps: ApiDependencies) -> Starlette:
 
 
 def _middleware(deps: ApiDependencies, counts: RequestCounts) -> list[Middleware]:
-    """The outermost first."""
+    """Outermost first."""
     return [
-        Middleware(Envelope, counts=counts),
-        Middleware(Guard, hosts=deps.allowed_hosts, origins=deps.allowed_origins),
+        Middleware(RequestLog, counts=counts),
+        Middleware(OriginCheck, hosts=deps.allowed_hosts, origins=deps.allowed_origins),
         Middleware(BodyLimit, body_bytes=deps.limits.body_bytes),
         Middleware(GZipMiddleware, minimum_size=1024, compresslevel=1, exclude_content_types=NOT_COMPRESSED),
-        Middleware(BodyPatience, body_s=deps.limits.body_s),
-        Middleware(Looking, auth=deps.auth),
+        Middleware(AnswerPieces),
+        Middleware(BodyTimeout, body_s=deps.limits.body_s),
+        Middleware(TokenPrefetch, auth=deps.auth),
     ]
 
 
 def query_rates(limits: Limits) -> QueryRates:
-    """Rates of this server."""
+    """Query rate limits of this server."""
     rate = None if limits.cost_per_minute is None else Rate(per_minute=limits.cost_per_minute)
     return QueryRates(rate, monotonic=time.monotonic)
 
@@ -178,5 +190,5 @@ def _outputs(outputs: Outputs, auth: TokenAuth) -> Route:
 
 
 def _metrics(deps: ApiDependencies, sources: MetricsSources, figures: ServerFigures) -> Route:
-    endpoint = MetricsEndpoint(lambda: sources.look(figures), access=sources.access(deps.auth))
+    endpoint = MetricsEndpoint(lambda: sources.read(figures), access=sources.access(deps.auth))
     return Route(METRICS_PATH, endpoint.answer, methods=["GET"])

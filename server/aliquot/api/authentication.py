@@ -1,50 +1,131 @@
-"""Who is calling, for every face of the server: GraphQL, REST, sockets and pages.
+"""Authentication of every request: GraphQL, REST, sockets and pages.
 
-A caller shows the server's own token, which is in a file that only its owner can read, or an API key, or a token of an
-identity provider, or a browser's cookie, which stands for one of these. The holder of the server's token is the admin
-with whom all begins.
+Accepted credentials: the server's own token (a file that only its owner can read; its holder is the first admin), an
+API key, a token of an identity provider, or a browser's cookie that refers to one of these.
+
+A cookie is signed with the server's token, which all servers share, so it survives restarts and becomes void with the
+token. It contains no secret: whether its key is still valid is checked on every request. A login code signs one browser
+in, once, within 15 minutes.
 """
 
 import hmac
+import secrets
 import time
 from collections.abc import Callable, Mapping
+from hashlib import sha256
 from typing import Final, Protocol
 
+from itsdangerous import BadSignature, TimestampSigner
 from starlette.requests import HTTPConnection
 
-from aliquot.api.cookies import COOKIE, Cookies
-from aliquot.api.login_codes import LoginCodes
-from aliquot.api.request_ids import request_id_of
-from aliquot.service.people import Bearer, People
+from aliquot.api.request_errors import request_id_of
+from aliquot.service.state.identities import Bearer, Identities
 from aliquot_schema.errors import Unauthenticated
+from aliquot_schema.identity.accounts import Role
 from aliquot_schema.ids import KeyId, UserId
 from aliquot_schema.requests import Caller
-from aliquot_schema.roles import Role
+
+COOKIE: Final = "aliquot_session"
+COOKIE_S: Final = 30 * 86_400
+
+
+class Cookies:
+    """Signs and verifies the cookies of browsers: `<key id>.<time>.<signature>`, made by itsdangerous.
+
+    The key id is empty for the holder of the server's token.
+
+    Args:
+        secret: the server's token.
+        now: seconds since the epoch.
+    """
+
+    def __init__(self, secret: bytes, *, now: Callable[[], float]) -> None:
+        self._signer = _ClockSigner(secret, now=now)
+        self._now = now
+
+    def new(self, key_id: KeyId | None) -> str:
+        """A cookie valid for `COOKIE_S` seconds, or until its key ends."""
+        return self._signer.sign(key_id or "").decode()
+
+    def read(self, cookie: str) -> tuple[KeyId | None] | None:
+        """The key of a cookie; None if no server of the cluster signed it, or it is older than `COOKIE_S` seconds."""
+        try:
+            key_id, signed_at = self._signer.unsign(cookie, return_timestamp=True)
+        except BadSignature:
+            return None
+        # Not `max_age`, which also rejects a cookie of a server whose clock is slightly ahead of this one's.
+        if signed_at.timestamp() + COOKIE_S <= self._now():
+            return None
+        return (KeyId(key_id.decode()) if key_id else None,)
+
+
+class _ClockSigner(TimestampSigner):
+    """A signer with a clock of its own."""
+
+    def __init__(self, secret: bytes, *, now: Callable[[], float]) -> None:
+        super().__init__(secret, salt="aliquot cookie", key_derivation="hmac", digest_method=sha256)
+        self._now = now
+
+    def get_timestamp(self) -> int:
+        return int(self._now())
+
+
+CODE_S: Final = 15 * 60.0
+CODES_MAX: Final = 1024
+CODES_OF_OWNER_MAX: Final = 16
+
+
+class LoginCodes:
+    """Login codes and the keys that they refer to; None is the server's own token."""
+
+    def __init__(self) -> None:
+        self._codes: dict[str, tuple[float, KeyId | None, str]] = {}
+
+    def new(self, key_id: KeyId | None, *, owner: str) -> str:
+        """A new code. Beyond 16 codes per owner the owner's oldest is dropped, so that a user cannot drop codes
+        of others."""
+        now = time.monotonic()
+        self._codes = {code: known for code, known in self._codes.items() if known[0] > now}
+        mine = [code for code, known in self._codes.items() if known[2] == owner]
+        for code in mine[: max(len(mine) - CODES_OF_OWNER_MAX + 1, 0)]:
+            del self._codes[code]
+        while len(self._codes) >= CODES_MAX:
+            self._codes.pop(next(iter(self._codes)))
+        code = secrets.token_urlsafe(24)
+        self._codes[code] = now + CODE_S, key_id, owner
+        return code
+
+    def take(self, code: str) -> tuple[KeyId | None] | None:
+        """Use up a code and return its key; None when it is unknown, used, or expired."""
+        # Codes are long and random and a wrong one changes nothing, so timing of the look-up reveals nothing useful.
+        end, key_id, _ = self._codes.pop(code, (0.0, None, ""))
+        return (key_id,) if end > time.monotonic() else None
+
 
 TOKEN_CHARS_MIN: Final = 16
 
 
-class Door(Protocol):
-    """Lets people in by what somebody else vouches for: tokens of an identity provider."""
+class ExternalAuthenticator(Protocol):
+    """Authenticator for tokens of an identity provider."""
 
-    async def look_at(self, text: str) -> None:
-        """Have a text looked at, which may take a while, so that `shown` knows of it; never refuses."""
+    async def resolve(self, text: str) -> None:
+        """Validate a token, which may need a network request; `bearer_of` then knows the result. Never raises."""
 
-    def shown(self, text: str, *, now_us: int) -> Bearer | None:
-        """Who shows a text that was looked at; None when it is no such token. Raises Unauthenticated."""
+    def bearer_of(self, text: str, *, now_us: int) -> Bearer | None:
+        """The bearer of a validated token; None when the text is not such a token. Raises Unauthenticated."""
 
     def bearer(self, reference: KeyId, *, now_us: int) -> Bearer | None:
-        """Who has come in before, under the id that stands for it; None when he may not be here any more."""
+        """The current bearer behind a reference; None when access has ended."""
 
 
 class TokenAuth:
-    """The token, and the keys of users.
+    """Authenticates by the server's token, API keys, provider tokens and cookies.
 
     Args:
         token: the server's own; at least 16 characters.
-        user: who it stands for.
-        source: where a person finds the token, in words for the refusal: `the file /path/token`.
-        people: whose keys hold; they follow the log.
+        user: the user that it stands for.
+        source: where the token is found, for error messages: `the file /path/token`.
+        people: users and keys, as of the latest event.
         door: for tokens of an identity provider; None = there is none.
         now: seconds since the epoch.
     """
@@ -55,42 +136,42 @@ class TokenAuth:
         user: UserId,
         *,
         source: str = "the server's token file",
-        people: People | None = None,
-        door: Door | None = None,
+        people: Identities | None = None,
+        door: ExternalAuthenticator | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
         if len(token) < TOKEN_CHARS_MIN:
-            raise ValueError(f"a token has at least {TOKEN_CHARS_MIN} characters")
+            raise ValueError(f"the server's token needs at least {TOKEN_CHARS_MIN} characters")
         self._token = token.encode()
         self._admin = Bearer(user=user, role=Role.ADMIN)
         self._source = source
-        self._people = people or People()
+        self._people = people or Identities()
         self._door = door
         self._now = now
         self._cookies = Cookies(self._token, now=now)
         self._codes = LoginCodes()
 
     def authenticate(self, request: HTTPConnection) -> Caller:
-        """Who sent a request. The one place where this is found out, whichever face it came to.
+        """The caller of a request. All interfaces use this method.
 
         Raises:
-            Unauthenticated: it does not say, or what it shows does not hold; answer 401.
+            Unauthenticated: no credentials were sent, or they are not valid; answer 401.
         """
         bearer = self.of_headers(request.headers.get("authorization"), request.cookies)
         return caller_of(bearer, request_id=request_id_of(request))
 
-    async def look_at(self, authorization: str | None) -> None:
-        """Have what is shown looked at where that takes a while: before any of the others is called with it."""
+    async def resolve(self, authorization: str | None) -> None:
+        """Validate a provider token ahead of the other methods, which cannot wait."""
         if self._door is not None and authorization is not None:
             _, _, text = authorization.partition(" ")
-            await self._door.look_at(text.strip())
+            await self._door.resolve(text.strip())
 
-    async def look_at_connection(self, payload: Mapping[str, object]) -> None:
-        """As `look_at`, for `of_connection`."""
-        await self.look_at(_told(payload))
+    async def resolve_connection(self, payload: Mapping[str, object]) -> None:
+        """Like `resolve`, for `of_connection`."""
+        await self.resolve(_authorization_of(payload))
 
     def of_headers(self, authorization: str | None, cookies: Mapping[str, str]) -> Bearer:
-        """Tell who sent a request.
+        """The bearer of an HTTP request.
 
         Raises:
             Unauthenticated: neither a valid token nor a valid cookie was sent.
@@ -98,110 +179,111 @@ class TokenAuth:
         if authorization is not None:
             return self.of_authorization(authorization)
         cookie = cookies.get(COOKIE)
-        meant = None if cookie is None else self._cookies.read(cookie)
-        found = None if meant is None else self.holder(meant[0])
+        reference = None if cookie is None else self._cookies.read(cookie)
+        found = None if reference is None else self.holder(reference[0])
         if found is None:
             raise self._refusal("No valid cookie was sent." if cookie is not None else "No token was sent.")
         return found
 
     def of_connection(self, payload: Mapping[str, object]) -> Bearer:
-        """Tell who opened a WebSocket, by the payload of connection_init: `authorization`, or `token` alone.
+        """The bearer of a WebSocket, by the payload of connection_init: `authorization`, or `token` alone.
 
         Raises:
-            Unauthenticated: there is none, or it is not a valid one.
+            Unauthenticated: the payload has no valid token.
         """
-        authorization = _told(payload)
+        authorization = _authorization_of(payload)
         if authorization is None:
             raise self._refusal("No token was sent.")
         return self.of_authorization(authorization)
 
     def of_authorization(self, authorization: str) -> Bearer:
-        """Tell who sent an Authorization header.
+        """The bearer of an Authorization header.
 
         Raises:
-            Unauthenticated: it is not `Bearer` and a token or key that holds.
+            Unauthenticated: it is not `Bearer` with a valid token or key.
         """
         scheme, _, token = authorization.partition(" ")
         if scheme.lower() != "bearer":
-            raise self._refusal("The Authorization header is not of the kind Bearer.")
-        found = self._shown(token.strip())
+            raise self._refusal("The Authorization header does not have the scheme Bearer.")
+        found = self._bearer_of(token.strip())
         if found is None:
-            raise self._refusal("The token is neither the server's nor a key that holds.")
+            raise self._refusal("The token is neither the server's token nor a valid key.")
         return found
 
     def of_text(self, text: str) -> Bearer:
-        """Tell who shows a token or a key.
+        """The bearer of a token or key.
 
         Raises:
-            Unauthenticated: it is neither.
+            Unauthenticated: it is not valid.
         """
-        found = self._shown(text)
+        found = self._bearer_of(text)
         if found is None:
-            raise Unauthenticated("This is neither the server's token nor a key that holds.")
+            raise Unauthenticated("This is neither the server's token nor a valid key.")
         return found
 
     def holder(self, key_id: KeyId | None) -> Bearer | None:
-        """Who has a key, as it is now; None when it does not hold any more. Without a key it is the token's holder."""
+        """The current holder of a key; None when the key is no longer valid. Without a key: the holder of the
+        server's token."""
         if key_id is None:
             return self._admin
         found = self._people.bearer(key_id, now_us=self._now_us())
         return self._door.bearer(key_id, now_us=self._now_us()) if found is None and self._door else found
 
     def new_login_code(self, bearer: Bearer | None = None) -> str:
-        """Make a code that signs one browser in, once, within a quarter of an hour, as somebody who was let in; without
-        one, as the holder of the server's token."""
+        """A code that signs one browser in, once, within 15 minutes, as `bearer`; None = as the holder of the
+        server's token."""
         if bearer is None or bearer.key_id is None:
             return self._codes.new(None, owner="")
         return self._codes.new(bearer.key_id, owner=bearer.user)
 
     def redeem(self, code: str) -> str:
-        """Take a code out of use, and give the cookie that it stands for.
+        """Use up a code and return the cookie for it.
 
         Raises:
-            Unauthenticated: the code is unknown, used, or too old, or its key does not hold any more.
+            Unauthenticated: the code is unknown, used or expired, or its key is no longer valid.
         """
-        meant = self._codes.take(code)
-        if meant is None or self.holder(meant[0]) is None:
-            raise self._refusal("This address was used before, or is too old.")
-        return self._cookies.new(meant[0])
+        reference = self._codes.take(code)
+        if reference is None or self.holder(reference[0]) is None:
+            raise self._refusal("This address was already used or has expired.")
+        return self._cookies.new(reference[0])
 
     def cookie_for(self, text: str) -> str:
-        """The cookie for who shows a token or a key.
+        """The cookie for a token or key.
 
         Raises:
-            Unauthenticated: it is neither.
+            Unauthenticated: it is not valid.
         """
         return self._cookies.new(self.of_text(text).key_id)
 
     def seconds_to(self, at_us: int) -> float:
-        """How long it is until then, by the clock that keys are judged by."""
+        """Seconds until a time, by the clock that keys expire by."""
         return (at_us - self._now_us()) / 1e6
 
-    def _shown(self, text: str) -> Bearer | None:
+    def _bearer_of(self, text: str) -> Bearer | None:
         if hmac.compare_digest(text.encode(), self._token):
             return self._admin
         found = self._people.shown(text, now_us=self._now_us())
-        return self._door.shown(text, now_us=self._now_us()) if found is None and self._door is not None else found
+        return self._door.bearer_of(text, now_us=self._now_us()) if found is None and self._door is not None else found
 
     def _now_us(self) -> int:
         return int(self._now() * 1e6)
 
     def _refusal(self, what: str) -> Unauthenticated:
         return Unauthenticated(
-            f"{what} Send `Authorization: Bearer TOKEN` with a key of yours, or the token from {self._source}; "
-            "for a browser, open /login, or POST /login-code with it and open the address in the answer."
+            f"{what} Send `Authorization: Bearer TOKEN` with one of your API keys, or the token from {self._source}; "
+            "in a browser, open /login, or POST /login-code with that header and open the path in the answer."
         )
 
 
 def caller_of(bearer: Bearer, *, request_id: str) -> Caller:
-    """Somebody who was let in, as he is told to the use cases."""
+    """The caller that use cases get for an authenticated bearer."""
     return Caller(
         user=bearer.user, request_id=request_id, role=bearer.role, projects=bearer.projects, key_id=bearer.key_id
     )
 
 
-def _told(payload: Mapping[str, object]) -> str | None:
-    """What a connection_init shows, as a header would."""
+def _authorization_of(payload: Mapping[str, object]) -> str | None:
+    """The credentials in a connection_init, as an Authorization header."""
     authorization = next((value for key, value in payload.items() if key.lower() == "authorization"), None)
     if isinstance(authorization, str):
         return authorization

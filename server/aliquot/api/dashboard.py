@@ -1,7 +1,7 @@
-"""The dashboard and GraphiQL: files that Node built, served under a policy that lets nothing foreign in.
+"""Dashboard and GraphiQL: serves the built files under a strict content security policy.
 
-A page carries who its reader is, so that it asks for the token without a request that fails. It holds nothing else that
-is worth guarding: what it shows it asks of the API, as any client does.
+A page contains the name of the signed-in user, so that it can ask for a token without a failed request. All other data
+comes from the API, as for any client.
 """
 
 import secrets
@@ -16,13 +16,13 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
-from aliquot.api.contexts import Contexts
+from aliquot.api.context import Contexts
 from aliquot_schema.errors import Unauthenticated
 
 Answer = Callable[[Request], Awaitable[Response]]
 
 BUILT: Final = Path(__file__).parents[1] / "dashboard_dist"
-"""Where the build puts its files, in the tree and in a wheel."""
+"""Where the build writes its files, in the source tree and in a wheel."""
 
 _ADDRESSES: Final = ("/queue", "/sessions/{id}", "/submit", "/usage", "/admin")
 _NONCE: Final = "ALIQUOT_NONCE"
@@ -34,14 +34,14 @@ _POLICY: Final = (
 )
 _OWN_STYLES: Final = "'nonce-{nonce}'"
 _EDITOR_STYLES: Final = "'unsafe-inline'"
-"""The editor of GraphiQL writes style elements that carry no nonce. Styles alone: scripts stay as strict."""
+"""GraphiQL's editor adds style elements without a nonce. Scripts stay restricted."""
 
 
 class Dashboard:
-    """Serves the built pages; `plain` stands at `/` while there are none.
+    """Serves the built pages; `plain` is served at `/` while there are none.
 
     Args:
-        folder: what the build wrote. It is looked at with each request: a build needs no restart.
+        folder: output of the build. It is checked on each request, so a build needs no restart.
     """
 
     def __init__(self, contexts: Contexts, *, plain: Answer, folder: Path = BUILT) -> None:
@@ -50,7 +50,7 @@ class Dashboard:
         self._folder = folder
 
     def routes(self) -> list[BaseRoute]:
-        """The pages' addresses, and their files."""
+        """Routes of the pages and their files."""
         return [
             Route("/", self.page, methods=["GET"]),
             *(Route(address, self.page, methods=["GET"]) for address in _ADDRESSES),
@@ -60,11 +60,11 @@ class Dashboard:
         ]
 
     async def page(self, request: Request) -> Response:
-        """The dashboard, whatever it is to show; without a build the plain page."""
+        """The dashboard; the plain page without a build."""
         return self._document(request, "index.html", styles=_OWN_STYLES) or await self._plain(request)
 
     async def graphiql(self, request: Request) -> Response:
-        """GraphiQL; without a build the plain page, which says what is missing."""
+        """GraphiQL; the plain page without a build, which says what is missing."""
         return self._document(request, "graphiql.html", styles=_EDITOR_STYLES) or await self._plain(request)
 
     async def mark(self, _request: Request) -> Response:
@@ -73,7 +73,7 @@ class Dashboard:
         return FileResponse(path) if path.is_file() else Response(status_code=404)
 
     def beside(self, endpoint: Answer) -> Answer:
-        """The endpoint, with GraphiQL for a browser that opens its address and asks nothing."""
+        """The endpoint, with GraphiQL for a browser that opens its address without a query."""
 
         async def answer(request: Request) -> Response:
             accepts = request.headers.get("accept", "")
@@ -102,7 +102,7 @@ class Dashboard:
 
 
 class _Assets(StaticFiles):
-    """Files whose names change with what is in them: they are kept for good."""
+    """Files whose names change with their content; cached forever."""
 
     async def get_response(self, path: str, scope: Scope) -> Response:
         """One file, or 404."""
@@ -112,4 +112,4 @@ class _Assets(StaticFiles):
         return response
 
     async def check_config(self) -> None:
-        """The folder may come later: the build need not be there when the server starts."""
+        """No check: the folder may appear after the start."""

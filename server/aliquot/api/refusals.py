@@ -1,4 +1,4 @@
-"""Refusals of what never reaches a face: told as that face tells its own."""
+"""Rejections before a request reaches GraphQL or REST, in the error format of that interface."""
 
 from typing import Final
 
@@ -8,42 +8,42 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.types import Scope
 
 from aliquot.api.encoding import json_response
-from aliquot.api.request_ids import REQUEST_ID
-from aliquot.api.rest.problems import shown
+from aliquot.api.request_errors import REQUEST_ID
+from aliquot.api.rest.framework import problem_response
 from aliquot.api.rest.routes import DOCUMENT_PATH, OPERATIONS
 from aliquot_schema.errors import Unauthenticated
 
 _PATHS: Final = frozenset({operation.path for operation in OPERATIONS} | {DOCUMENT_PATH})
 _ROOTS: Final = frozenset(path.split("/")[1] for path in _PATHS if path.count("/") > 1)
-"""Nothing else is below these."""
+"""First path segments that belong to the REST API alone."""
 
 
 def not_here(request: Request, error: Exception) -> Response:
-    """Nothing is at that path, or not by that method."""
+    """404 or 405: no such path, or not with this method."""
     assert isinstance(error, HTTPException)
     if not is_rest(request.scope["path"]):
         return PlainTextResponse(error.detail, error.status_code, headers=error.headers)
     code = "not_found" if error.status_code == 404 else "method_not_allowed"
-    words = f"{request.method} {request.url.path[:80]}: there is nothing like this; see {DOCUMENT_PATH}"
+    words = f"{request.method} {request.url.path[:80]}: there is no such operation; see {DOCUMENT_PATH}"
     response = refusal(request.scope, error.status_code, code, words)
     response.headers.update(error.headers or {})
     return response
 
 
 def unauthenticated(scope: Scope, error: Unauthenticated) -> Response:
-    """Nobody is known by what was shown, and how to show more."""
+    """401, with the accepted kind of credentials."""
     response = refusal(scope, 401, error.code, error.message)
     response.headers["www-authenticate"] = "Bearer"
     return response
 
 
 def refusal(scope: Scope, status: int, code: str, message: str) -> Response:
-    """A problem on the paths of the REST face, an error as GraphQL has them on all others."""
+    """A problem document on REST paths, a GraphQL error on all others."""
     if is_rest(scope["path"]):
-        return shown(status, code, message, request_id=scope[REQUEST_ID])
+        return problem_response(status, code, message, request_id=scope[REQUEST_ID])
     return json_response({"errors": [{"message": message, "extensions": {"code": code}}]}, status=status)
 
 
 def is_rest(path: str) -> bool:
-    """Whether the REST face answers what is asked for there, even that there is nothing like it."""
+    """Whether a path belongs to the REST API, even if it does not exist."""
     return path in _PATHS or path.partition("/")[2].partition("/")[0] in _ROOTS

@@ -1,28 +1,25 @@
-"""The command line: one file, or package, per group of commands."""
+"""Command line: one module or package per group of commands, and the root command that joins them."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
+from aliquot.cli.acceptance.command import once
+from aliquot.cli.accounts import key, user
 from aliquot.cli.agent import agent
+from aliquot.cli.alerts import notices
 from aliquot.cli.audit import audit
-from aliquot.cli.cluster import policy_document
+from aliquot.cli.cluster import policy as policy_document
 from aliquot.cli.cluster.agents import agents
 from aliquot.cli.cluster.gpus import gpus
-from aliquot.cli.cluster.pools import pools
-from aliquot.cli.cluster.projects import projects
-from aliquot.cli.cluster.queue import queue
+from aliquot.cli.cluster.queue import pools, projects, queue, usage
 from aliquot.cli.cluster.quota import quota
-from aliquot.cli.cluster.usage import usage
 from aliquot.cli.connection.clusters import clusters
 from aliquot.cli.db import db
-from aliquot.cli.doctor import doctor
-from aliquot.cli.health import health
-from aliquot.cli.key import key
-from aliquot.cli.main_job.command import once
+from aliquot.cli.doctor import doctor, health
 from aliquot.cli.node import node
-from aliquot.cli.notices import notices
-from aliquot.cli.policy import policy
+from aliquot.cli.policy_test import policy
 from aliquot.cli.replay import replay
 from aliquot.cli.secret import secret
 from aliquot.cli.selftest.command import selftest
@@ -30,12 +27,44 @@ from aliquot.cli.serve import serve
 from aliquot.cli.session.command import session
 from aliquot.cli.simulate import simulate
 from aliquot.cli.state_export import state
-from aliquot.cli.user import user
-
-main = typer.Typer(no_args_is_help=True, pretty_exceptions_show_locals=False)
 
 
-def _say_version(is_asked: bool) -> None:
+class Commands(TyperGroup):
+    """The root command. In `--help` the value of an option is named by its meaning, not by its Python type."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        _name_values(self)
+
+
+def _name_values(command: Any) -> None:
+    context = typer.Context(command)
+    for parameter in command.get_params(context):
+        if parameter.param_type_name == "argument":
+            parameter.display_type_rich = lambda ctx: ""  # noqa: ARG005 # its name is its meaning
+        elif parameter.metavar is None:
+            parameter.metavar = _value_name(parameter, context)
+    for subcommand in getattr(command, "commands", {}).values():
+        _name_values(subcommand)
+
+
+def _value_name(option: Any, context: typer.Context) -> str:
+    """Empty for a flag, the choices of a choice, else FILE, FOLDER, N or the last word of the option's name."""
+    kind: str = option.display_type(context).strip("<>").removeprefix("list[").removesuffix("]")
+    if option.is_flag:
+        return ""
+    if "|" in kind:
+        return str(kind)
+    name: str = option.name.rpartition("_")[2].upper()
+    if kind.startswith("int"):
+        return "N"
+    return "FILE" if kind in {"path", "Path"} and name != "FOLDER" else name
+
+
+main = typer.Typer(cls=Commands, no_args_is_help=True, pretty_exceptions_show_locals=False)
+
+
+def _print_version(is_asked: bool) -> None:
     if is_asked:
         from importlib.metadata import version
 
@@ -46,7 +75,7 @@ def _say_version(is_asked: bool) -> None:
 @main.callback()
 def describe(
     version: Annotated[
-        bool, typer.Option("--version", callback=_say_version, is_eager=True, help="Say which version this is.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
     """Share the GPUs of a cluster among people."""
@@ -64,9 +93,9 @@ main.add_typer(notices, name="notices")
 main.add_typer(clusters, name="clusters")
 policy.command("show")(policy_document.show)
 policy.command("set")(policy_document.change)
-main.add_typer(agent, name="agent", help="Run an agent of another node, check a node, and make keys.")
+main.add_typer(agent, name="agent", help="Run an agent on a node, check a node, and manage agent keys.")
 main.command("once")(once)
-main.add_typer(node, name="node", help="Be a node of a Ray cluster.")
+main.add_typer(node, name="node", help="Join this host to a Ray cluster.")
 main.add_typer(policy, name="policy")
 main.command("selftest")(selftest)
 main.command("serve")(serve)

@@ -1,45 +1,155 @@
-"""`aliquot agent`: the process of a node that dials in to a server."""
+"""`aliquot agent`: runs the agent of a node, and `aliquot agent check`: tests whether it would work there."""
 
 import asyncio
+import json
 import logging
 import signal
 import sys
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 from urllib.parse import urlsplit
 
 import typer
 
-from aliquot.cli.agent_checks import check
 from aliquot.cli.agent_keys import key
-from aliquot.cli.agent_options import agent_options
 
 if TYPE_CHECKING:
     from aliquot.execution.remote.agent_setup import AgentOptions
+    from aliquot.execution.remote.checks import CheckResult
+    from aliquot.settings import Settings
+
+
+COLOURS: Final = {"ok": "green", "warn": "yellow", "fail": "red"}
+
+
+def check(
+    server: Annotated[
+        str | None, typer.Option(metavar="URL", help="The server's address; without it, only the node is checked.")
+    ] = None,
+    key_file: Annotated[Path | None, typer.Option(help="The file with this agent's key.")] = None,
+    data_folder: Annotated[Path | None, typer.Option(help="The folder for job files.")] = None,
+    accelerators: Annotated[Path | None, typer.Option(help="A file of mock accelerators.")] = None,
+    agent_id: Annotated[str | None, typer.Option("--id", help="The agent's name.", show_default="the host's")] = None,
+    ca_file: Annotated[Path | None, typer.Option(help="Certificates to trust instead of the system's.")] = None,
+    demo_node: Annotated[int | None, typer.Option(min=1, help="Act as node N of a demo cluster.")] = None,
+    job_user: Annotated[str | None, typer.Option(help="The Unix account that jobs run as.")] = None,
+    allow_root_jobs: Annotated[bool, typer.Option("--allow-root-jobs", help="Let jobs run as root.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list instead of a table.")] = False,
+) -> None:
+    """Check driver, devices, control groups, accounts, the data folder and the connection to the server.
+
+    Nothing is started. The exit code is 1 when an agent would not start or not work.
+    """
+    from aliquot.clock import SystemClock
+    from aliquot.errors import ConfigurationError
+    from aliquot.execution.remote.agent_setup import agent_node
+    from aliquot.execution.remote.checks import Grade, check_node, check_server
+    from aliquot.settings import read_settings
+
+    try:
+        settings = read_settings(data_folder=data_folder, job_user=job_user, allow_root_jobs=allow_root_jobs)
+        options = agent_options(
+            settings,
+            accelerators=accelerators,
+            agent_id=agent_id,
+            demo_node=demo_node,
+            dials=urlsplit(server or "").hostname or "",
+            hidden=(),
+        )
+    except ConfigurationError as error:
+        print(f"aliquot agent cannot start: {error}", file=sys.stderr)
+        raise typer.Exit(1) from None
+    results = check_node(options)
+    if server is not None:
+        try:
+            id = agent_node(options).agent_id
+            now_us = SystemClock().now_us
+            reached = check_server(server, key_file=key_file, ca_file=ca_file, agent_id=id, now_us=now_us)
+            results += asyncio.run(reached)
+        except ConfigurationError:
+            pass  # reported by the check of the devices
+    if as_json:
+        print(json.dumps([asdict(result) for result in results], indent=2))
+    else:
+        _print(results)
+    raise typer.Exit(1 if any(result.grade is Grade.FAIL for result in results) else 0)
+
+
+def _print(results: "list[CheckResult]") -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("check", "result", "found", "what to do")
+    for result in results:
+        table.add_row(result.name, f"[{COLOURS[result.grade]}]{result.grade}[/]", result.seen, result.to_do)
+    Console().print(table)
+
+
+def agent_options(
+    settings: "Settings",
+    *,
+    accelerators: Path | None,
+    agent_id: str | None,
+    demo_node: int | None,
+    dials: str,
+    hidden: Sequence[Path],
+) -> "AgentOptions":
+    """The options of an agent, from the settings and the command line.
+
+    Args:
+        dials: the host of the server; without `agent_address`, the agent is reached at the address of that route.
+        hidden: files that are not visible to jobs in the sandbox.
+    Raises:
+        ConfigurationError: tables of the settings contradict each other, or the port range is wrong.
+    """
+    from aliquot.execution.agent.config import Reach, own_address
+    from aliquot.execution.remote.agent_setup import AgentOptions
+
+    return AgentOptions(
+        data_folder=settings.data_folder,
+        accelerators=accelerators,
+        id=agent_id,
+        demo_node=demo_node,
+        reserved_cpu=settings.reserved_cpu,
+        reserved_mem=settings.reserved_mem,
+        job_user=settings.job_user,
+        allow_root_jobs=settings.allow_root_jobs,
+        division=settings.division,
+        gate_devices=settings.device_access == "auto",
+        disk=settings.disk_rules,
+        confinement=settings.confinement_rules(*hidden),
+        memory_policy=settings.gpu_memory_policy,
+        readings_interval_s=settings.readings_interval_s,
+        reach=Reach.of(address=settings.agent_address or own_address(dials), ports=settings.rendezvous_ports),
+    )
+
 
 Servers = Annotated[
     list[str] | None,
-    typer.Option(help="The server's address, like https://host:8090; of several servers, all of them."),
+    typer.Option(metavar="URL", help="The server's address, like https://host:8090; repeat it for several servers."),
 ]
-KeyFile = Annotated[Path | None, typer.Option(help="The file with this agent's key; nobody else may read it.")]
-DemoNode = Annotated[int | None, typer.Option(min=1, help="Be node N of a demo cluster, with eight mock H100.")]
+KeyFile = Annotated[
+    Path | None, typer.Option(help="The file with this agent's key; only the agent's account may read it.")
+]
+DemoNode = Annotated[int | None, typer.Option(min=1, help="Act as node N of a demo cluster, with eight mock H100.")]
 Address = Annotated[
-    str | None, typer.Option(help="Where other nodes reach this one.", show_default="of the way to the server")
+    str | None,
+    typer.Option(help="The address of this node for other nodes.", show_default="that of the route to the server"),
 ]
 RendezvousPorts = Annotated[
-    str | None, typer.Option(help="Ports where gangs meet, FIRST-LAST.", show_default="29500-30499")
+    str | None, typer.Option(help="Ports for MASTER_PORT of gangs, FIRST-LAST.", show_default="29500-30499")
 ]
 GpuMemoryPolicy = Annotated[
     Literal["off", "flag", "stop"] | None,
-    typer.Option(
-        help="What is done about jobs that take more of a GPU's memory than their share.", show_default="flag"
-    ),
+    typer.Option(help="The reaction to jobs that use more of a GPU's memory than their share.", show_default="flag"),
 ]
 ReservedCpu = Annotated[
-    int | None, typer.Option(min=0, help="CPUs of this host that are not handed out.", show_default="0")
+    int | None, typer.Option(min=0, help="CPUs of this host that jobs never get.", show_default="0")
 ]
 ReservedMem = Annotated[
-    str | None, typer.Option(help="Memory of this host that is not handed out.", show_default="512m")
+    str | None, typer.Option(metavar="SIZE", help="Memory of this host that jobs never get.", show_default="512m")
 ]
 LogLevel = Annotated[str | None, typer.Option(help="debug, info, warning or error.", show_default="info")]
 
@@ -53,7 +163,7 @@ def run(
     context: typer.Context,
     server: Servers = None,
     key_file: KeyFile = None,
-    data_folder: Annotated[Path | None, typer.Option(help="Where job files are, in agents/ID.")] = None,
+    data_folder: Annotated[Path | None, typer.Option(help="The folder of job files, in agents/ID.")] = None,
     accelerators: Annotated[Path | None, typer.Option(help="A file of mock accelerators.")] = None,
     agent_id: Annotated[str | None, typer.Option("--id", help="The agent's name.", show_default="the host's")] = None,
     ca_file: Annotated[Path | None, typer.Option(help="Certificates to trust instead of the system's.")] = None,
@@ -67,17 +177,17 @@ def run(
     gpu_memory_policy: GpuMemoryPolicy = None,
     log_level: LogLevel = None,
 ) -> None:
-    """Run an agent until it is told to stop; it dials the server, for ever. Jobs go on without it."""
+    """Run an agent until SIGTERM or Ctrl-C; it reconnects to the server by itself. Jobs keep running without it."""
     if context.invoked_subcommand is not None:
         return
-    from aliquot.composition.hidden_files import settings_files
-    from aliquot.composition.logs import set_up_logs
+    from aliquot.app.agents import settings_files
+    from aliquot.app.logging import set_up_logs
     from aliquot.errors import ConfigurationError
     from aliquot.settings import read_settings
     from aliquot_schema.errors import AliquotError
 
     if not server or key_file is None:
-        print("aliquot agent needs --server and --key-file; --help says more", file=sys.stderr)
+        print("aliquot agent needs --server and --key-file; see `aliquot agent --help`", file=sys.stderr)
         raise typer.Exit(2)
     try:
         settings = read_settings(
@@ -109,15 +219,14 @@ def run(
 async def _serve(options: "AgentOptions", *, servers: list[str], key_file: Path, ca_file: Path | None) -> None:
     from aliquot.clock import SystemClock
     from aliquot.execution.remote.agent_setup import agent_core
-    from aliquot.execution.remote.dialing import read_key
-    from aliquot.execution.remote.remote_agent import RemoteAgent
-    from aliquot.execution.remote.server_address import server_address
-    from aliquot.service.measuring.log_fields import logging_with
+    from aliquot.execution.remote.client import RemoteAgent
+    from aliquot.execution.remote.dialing import read_key, server_address
+    from aliquot.service.metrics.log_context import logging_with
 
     addresses = [server_address(server, ca_file=ca_file) for server in servers]
     for address in addresses:
         if address.tls is None and address.host not in ("127.0.0.1", "::1", "localhost"):
-            logging.getLogger("aliquot.agent").warning("the key goes to %s unencrypted; use https", address.host)
+            logging.getLogger("aliquot.agent").warning("the key is sent to %s unencrypted; use https", address.host)
     core = agent_core(options, now_us=SystemClock().now_us)
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

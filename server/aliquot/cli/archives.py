@@ -1,4 +1,4 @@
-"""The archive of a server, for commands that look into it or add to it."""
+"""Archives of a server: their location, creation and verification, for the commands `db` and `audit`."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -6,45 +6,46 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from aliquot.cli.unix_account import noted
+from aliquot.cli.agent_keys import record_event
 
 if TYPE_CHECKING:
     from sqlalchemy import Row
 
-    from aliquot.service.retention.retaining import Removed
+    from aliquot.service.retention import Removed
     from aliquot.settings import Settings
     from aliquot.store.archive.verification import ArchivesVerified
+    from aliquot.store.integrity import Verified
     from aliquot.store.store import Database
-    from aliquot.store.verification import Verified
+
 
 ArchiveFolderOption = Annotated[
-    Path | None, typer.Option("--archive-folder", help="Where its archives are, if not in the data folder.")
+    Path | None, typer.Option("--archive-folder", help="The folder of the archives, if not in the data folder.")
 ]
 
 
 def archive_path(*, data_folder: Path | None, archive_folder: Path | None) -> Path:
-    """Where archives are, by flags and settings."""
+    """The folder of the archives, by flags and settings."""
     return settings_of(data_folder=data_folder, archive_folder=archive_folder).archive_path
 
 
 def settings_of(*, data_folder: Path | None, archive_folder: Path | None) -> "Settings":
-    """The settings, as far as they are about archives."""
+    """The settings, with these two flags."""
     from aliquot.settings import read_settings
 
     return read_settings(data_folder=data_folder, archive_folder=archive_folder)
 
 
 async def archive_now(opened: "Database", settings: "Settings") -> "Removed":
-    """Archive and remove what is older than the settings keep."""
+    """Archive and remove records that are older than their retention period."""
     from aliquot.clock import SystemClock
-    from aliquot.service.retention.retaining import Retaining
-    from aliquot.service.state import State
+    from aliquot.service.retention import Retaining
+    from aliquot.service.state.state import State
+    from aliquot.store.archive.archiver import DatabaseHistory
     from aliquot.store.archive.folder import ArchiveFolder
-    from aliquot.store.archive.history import DatabaseHistory
-    from aliquot.store.audit.following import follow_all
+    from aliquot.store.audit.holdings import follow_all
 
     kept = {name: "for ever" if us is None else us for name, us in asdict(settings.periods).items()}
-    await noted(opened, "history_archived", {f"keep_{name}": value for name, value in kept.items()})
+    await record_event(opened, "history_archived", {f"keep_{name}": value for name, value in kept.items()})
     await opened.write(follow_all)
     clock = SystemClock()
     folder = ArchiveFolder(settings.archive_path) if settings.archive else None
@@ -53,29 +54,29 @@ async def archive_now(opened: "Database", settings: "Settings") -> "Removed":
 
 
 async def seals_of(opened: "Database") -> list["Row[Any]"]:
-    """What was sealed."""
+    """All seals of archives in the database."""
     from aliquot.store.archive.verification import all_seals
 
     return await opened.read(all_seals)
 
 
 def verified_archives(seals: list["Row[Any]"], *, folder: Path) -> "ArchivesVerified":
-    """Hold them against their seals."""
+    """Compare the archive files with their seals."""
     from aliquot.store.archive.verification import verify_archives
 
     return verify_archives(seals, folder=folder)
 
 
-def whole(found: "Verified") -> str:
-    """What was found to be whole, in one line."""
-    return f"whole: {found.events} events, {found.passes} passes of the ledger, {found.holdings} holdings"
+def integrity_text(found: "Verified") -> str:
+    """The counts of a successful verification, in one line."""
+    return f"intact: {found.events} events, {found.passes} passes of the ledger, {found.holdings} holdings"
 
 
-def words_of(found: "ArchivesVerified") -> str:
-    """What was found, in one line; empty when there are no archives."""
-    told = [f"{found.files} archives with {found.rows} rows"] if found.files else []
+def archives_text(found: "ArchivesVerified") -> str:
+    """The counts of verified archives, in one line; empty when there are none."""
+    parts = [f"{found.files} archives with {found.rows} rows"] if found.files else []
     if found.links:
-        told.append(f"{found.links} of them links of a chain")
+        parts.append(f"{found.links} of them links of a chain")
     if found.gone:
-        told.append(f"{found.gone} rows removed without an archive")
-    return ", ".join(told)
+        parts.append(f"{found.gone} rows removed without an archive")
+    return ", ".join(parts)

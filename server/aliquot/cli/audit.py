@@ -1,4 +1,4 @@
-"""`aliquot audit`: who did what, who held which device, and whether the record of it is whole."""
+"""`aliquot audit`: the history of changes and of device holdings, and the verification of both."""
 
 import json
 import sys
@@ -10,22 +10,32 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 import typer
 
-from aliquot.cli.archives import ArchiveFolderOption, archive_path, seals_of, verified_archives, whole, words_of
-from aliquot.cli.connection.options import AsJson
-from aliquot.cli.connection.printing import print_json
-from aliquot.cli.stopped_server import DatabaseUrl, Folder, telling, with_database
+from aliquot.cli.archives import (
+    ArchiveFolderOption,
+    archive_path,
+    archives_text,
+    integrity_text,
+    seals_of,
+    verified_archives,
+)
+from aliquot.cli.connection.output import print_json
+from aliquot.cli.connection.server import AsJson
+from aliquot.cli.db import DatabaseUrl, Folder, reported_errors, with_database
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Row
 
-    from aliquot.service.auditing.ports import Change, Holding
+    from aliquot.service.audit.audit import Change, Holding
     from aliquot.store.archive.verification import ArchivesVerified
+    from aliquot.store.integrity import Verified
     from aliquot.store.store import Database
-    from aliquot.store.verification import Verified
 
-audit: Final = typer.Typer(no_args_is_help=True, help="Who did what, and who held what.")
 
-Moment = Annotated[str | None, typer.Option(help="ISO 8601, like 2026-03-01T12:00:00Z; without a zone it is UTC.")]
+audit: Final = typer.Typer(no_args_is_help=True, help="Show past changes and device holdings, and verify the record.")
+
+Moment = Annotated[
+    str | None, typer.Option(metavar="TIME", help="ISO 8601, like 2026-03-01T12:00:00Z; UTC unless a zone is given.")
+]
 
 
 @audit.command("device")
@@ -39,49 +49,51 @@ def device(
     archive_folder: ArchiveFolderOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Who held a device: at a moment, over a time, or, if none is named, now. What was archived is looked for too."""
+    """List the holders of a device: at a moment, in a period, or now by default. Archives are searched too."""
     from aliquot.clock import SystemClock
-    from aliquot.store.archive.past_holdings import archived, merged, seals_after
-    from aliquot.store.audit.following import follow_all
-    from aliquot.store.audit.holdings import held_between
+    from aliquot.store.archive.search import archived, merged, seals_after
+    from aliquot.store.audit.holdings import follow_all, held_between
 
-    with telling():
+    with reported_errors():
         now_us = SystemClock().now_us()
         first_us = _us(at or since, otherwise=now_us)
         last_us = _us(at or until, otherwise=now_us)
-        ask = partial(held_between, device_id=device_id, first_us=first_us, last_us=last_us)
-        ask_past = partial(seals_after, first_us=first_us)
-        found, told = with_database(_after(follow_all, ask, ask_past), data_folder=data_folder, database=database)
-        if told:
+        query = partial(held_between, device_id=device_id, first_us=first_us, last_us=last_us)
+        seals_query = partial(seals_after, first_us=first_us)
+        work = _after(follow_all, query, seals_query)
+        found, seals = with_database(work, data_folder=data_folder, database=database)
+        if seals:
             folder = archive_path(data_folder=data_folder, archive_folder=archive_folder)
-            past = archived(told, folder=folder, device_id=device_id, first_us=first_us, last_us=last_us)
+            past = archived(seals, folder=folder, device_id=device_id, first_us=first_us, last_us=last_us)
             found = merged(found, past)
-    _show(found, as_json=as_json, line=_holding, nothing=f"nobody held {device_id}")
+    _print(found, as_json=as_json, line=_holding, nothing=f"{device_id} was not held")
 
 
 @audit.command("log")
 def log(
-    entity: Annotated[str | None, typer.Option(help="A session, lease, agent or quota, by its id.")] = None,
+    entity: Annotated[
+        str | None, typer.Option(metavar="ID", help="The id of a session, lease, agent or quota.")
+    ] = None,
     actor: Annotated[str | None, typer.Option(help="A user, or system:PART.")] = None,
-    kind: Annotated[str | None, typer.Option(help="session, lease, ..., or session.queued, ...")] = None,
+    kind: Annotated[str | None, typer.Option(help="Like session, lease, session.queued.")] = None,
     since: Moment = None,
     until: Moment = None,
-    people: Annotated[bool, typer.Option("--people", help="Leave out what the server did by itself.")] = False,
-    last: Annotated[int, typer.Option(min=1, help="So many, the newest.")] = 100,
+    people: Annotated[bool, typer.Option("--people", help="Leave out changes made by the server itself.")] = False,
+    last: Annotated[int, typer.Option(min=1, help="How many, newest first.")] = 100,
     data_folder: Folder = None,
     database: DatabaseUrl = None,
     archive_folder: ArchiveFolderOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Changes with actor, time, request, before and after; values of environments are not shown.
+    """List changes with actor, time, request, and values before and after. Archives are searched too.
 
-    What was archived is looked for too.
+    Values of environment variables are not shown.
     """
-    from aliquot.service.auditing.ports import AuditQuery
+    from aliquot.service.audit.audit import AuditQuery
     from aliquot.service.ports import StoreUnavailable
-    from aliquot.store.archive.past_changes import PastSearch
+    from aliquot.store.archive.search import PastSearch
 
-    with telling():
+    with reported_errors():
         query = AuditQuery(
             entity_id=entity,
             actor=actor,
@@ -97,7 +109,7 @@ def log(
             search.run(archive_path(data_folder=data_folder, archive_folder=archive_folder))
         except StoreUnavailable as error:
             print(error, file=sys.stderr)
-    _show(search.account.changes(), as_json=as_json, line=_change, nothing="nothing of the kind happened")
+    _print(search.account.changes(), as_json=as_json, line=_change, nothing="no change matches")
 
 
 @audit.command("verify")
@@ -107,17 +119,17 @@ def verify(
     archive_folder: ArchiveFolderOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check the hash chains of the event log and of the decision ledger, archives included, and who held what.
+    """Verify the hash chains of the event log and the decision ledger, the archives, and the table of holdings.
 
-    The exit code is 1 when one is broken.
+    The exit code is 1 when something is broken.
     """
-    from aliquot.store.chain import ChainBroken
+    from aliquot.store.hash_chain import ChainBroken
 
     try:
         found, seals = with_database(_verified, data_folder=data_folder, database=database)
     except ChainBroken as broken:
         _fail([str(broken)], as_json=as_json)
-    with telling():
+    with reported_errors():
         folder = archive_path(data_folder=data_folder, archive_folder=archive_folder)
         archives = verified_archives(seals, folder=folder)
     if archives.faults:
@@ -126,11 +138,11 @@ def verify(
         archived = {name: count for name, count in asdict(archives).items() if name != "faults"}
         print_json({"faults": [], **asdict(found), "archives": archived})
     else:
-        _tell_whole(found, archives)
+        _print_intact(found, archives)
 
 
 async def _verified(opened: "Database") -> tuple["Verified", list["Row[Any]"]]:
-    from aliquot.store.verification import verified
+    from aliquot.store.integrity import verified
 
     return await opened.read(verified), await seals_of(opened)
 
@@ -143,20 +155,20 @@ def _fail(faults: Sequence[str], *, as_json: bool) -> NoReturn:
     raise typer.Exit(1) from None
 
 
-def _tell_whole(found: "Verified", archives: "ArchivesVerified") -> None:
-    print(whole(found))
-    if told := words_of(archives):
-        print(f"whole: {told}")
+def _print_intact(found: "Verified", archives: "ArchivesVerified") -> None:
+    print(integrity_text(found))
+    if text := archives_text(archives):
+        print(f"intact: {text}")
     if found.unwritten:
-        print(f"{found.unwritten} passes have events and no entry in the ledger: a server ended before it was written")
+        print(f"{found.unwritten} passes have events but no ledger entry: a server ended before it wrote them")
 
 
 def _after(
-    prepare: Callable[["Connection"], None], *asked: Callable[["Connection"], Any]
+    prepare: Callable[["Connection"], None], *queries: Callable[["Connection"], Any]
 ) -> Callable[["Database"], Any]:
     async def run(opened: "Database") -> Any:
         await opened.write(prepare)
-        return [await opened.read(ask) for ask in asked]
+        return [await opened.read(query) for query in queries]
 
     return run
 
@@ -169,7 +181,7 @@ def _us(text: str | None, *, otherwise: int) -> int:
     return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1e6)
 
 
-def _show(found: Sequence[Any], *, as_json: bool, line: Callable[[Any], str], nothing: str) -> None:
+def _print(found: Sequence[Any], *, as_json: bool, line: Callable[[Any], str], nothing: str) -> None:
     if as_json:
         print(json.dumps([asdict(one) for one in found]))
     else:
@@ -181,7 +193,7 @@ def _holding(held: "Holding") -> str:
     by = f"session {held.session_id}" if held.session_id is not None else held.kind
     granted = "" if held.pass_number is None else f", pass {held.pass_number}"
     if held.preempted_us is not None:
-        granted += f", asked to make room {_text(held.preempted_us)} for {held.preempted_by}"
+        granted += f", preempted {_text(held.preempted_us)} for {held.preempted_by}"
     return f"{_text(held.from_us)} .. {until}  {held.owner}  {by}  {held.amount} {held.slot}{granted}"
 
 

@@ -1,22 +1,26 @@
-"""`aliquot doctor`: what the store, the agents and their devices do not agree about, just now."""
+"""`aliquot doctor`: differences between store, agents and devices; `aliquot health`: readiness for health checks."""
 
-from typing import TYPE_CHECKING
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from aliquot.cli.connection.asking import connected
-from aliquot.cli.connection.exit_codes import FAILED
-from aliquot.cli.connection.options import AsJson, AtServer, InCluster, TokenFile
-from aliquot.cli.connection.printing import moment, print_json, printable
+from aliquot.cli.connection.output import moment, print_json, printable
+from aliquot.cli.connection.server import FAILED, UNREACHABLE, AsJson, AtServer, InCluster, TokenFile, connected, fail
+from aliquot.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from aliquot.client.generated.doctor import Examination
+    from aliquot.client.generated.operations import Examination
 
 
 def doctor(
     cluster: InCluster = None, server: AtServer = None, token_file: TokenFile = None, as_json: AsJson = False
 ) -> None:
-    """Have every agent asked, and print what does not agree. Nothing is changed. The exit code is 1 if there is any."""
+    """Query all agents and print differences between them and the store. Nothing is changed.
+
+    The exit code is 1 if there are differences.
+    """
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
         found = client.doctor()
     if as_json:
@@ -29,11 +33,74 @@ def doctor(
 
 def _print(found: "Examination") -> None:
     for one in found.differences:
-        since = f"since {moment(one.since)}" if one.since else "seen just now"
+        since = f"since {moment(one.since)}" if one.since else "first seen now"
         print(printable(f"{one.kind}  {one.subject}  on {one.agent_id}, {since}: {one.evidence}"))
         if one.repair:
             print(f"    {printable(one.repair)}")
     if found.silent:
-        print(f"not asked, for they cannot be reached: {', '.join(found.silent)}")
+        print(f"unreachable, not examined: {', '.join(found.silent)}")
     count = len(found.differences)
-    print(f"{len(found.asked)} agents asked, {count} difference{'' if count == 1 else 's'}")
+    print(f"{len(found.asked)} agents examined, {count} difference{'' if count == 1 else 's'}")
+
+
+TIMEOUT_S: Final = 4.0
+
+Url = Annotated[
+    str | None,
+    typer.Option("--server", metavar="URL", help="The server; default: $ALIQUOT_SERVER, or this machine's."),
+]
+CaFile = Annotated[Path | None, typer.Option(help="The certificate's authority, in PEM; default: $ALIQUOT_CA_FILE.")]
+Agent = Annotated[bool, typer.Option("--agent", help="Check the agents on this machine instead.")]
+Folder = Annotated[Path | None, typer.Option(help="The agents' data folder; default: from the settings.")]
+
+
+def health(
+    server: Url = None,
+    ca_file: CaFile = None,
+    agent: Agent = False,
+    data_folder: Folder = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check whether a server is ready; needs no key. The exit code is 0 if ready, 1 if not, 4 if unreachable."""
+    if agent:
+        _check_agents(data_folder, as_json=as_json)
+    else:
+        _check_server(server, ca_file, as_json=as_json)
+
+
+def _check_server(server: str | None, ca_file: Path | None, *, as_json: bool) -> None:
+    from aliquot.client import NoPlace
+    from aliquot.client.config import CA_VARIABLE, LOCAL_URL, SERVER_VARIABLE
+    from aliquot.client.errors import ServerUnreachable, UnexpectedAnswer
+    from aliquot.client.health import readiness
+
+    url = server or os.environ.get(SERVER_VARIABLE) or LOCAL_URL
+    authority = ca_file or (Path(os.environ[CA_VARIABLE]) if os.environ.get(CA_VARIABLE) else None)
+    try:
+        found = readiness(url, ca_file=authority, timeout_s=TIMEOUT_S)
+    except (ServerUnreachable, UnexpectedAnswer, NoPlace) as error:
+        fail(str(error), code=UNREACHABLE)
+    if as_json:
+        print_json(found)
+    else:
+        print(f"{url}: {'ready' if found.ready else 'not ready'}", *(*found.missing, *found.warnings))
+    if not found.ready:
+        raise typer.Exit(FAILED)
+
+
+def _check_agents(data_folder: Path | None, *, as_json: bool) -> None:
+    from aliquot.execution.remote.connection_file import connections
+    from aliquot.settings import read_settings
+
+    try:
+        found = connections(read_settings(data_folder=data_folder).data_folder)
+    except ConfigurationError as error:
+        fail(str(error), code=FAILED)
+    except PermissionError as error:
+        fail(f"{error.filename} cannot be read; run this as the agent's Unix account", code=FAILED)
+    if as_json:
+        print_json(found)
+    else:
+        print("\n".join(f"{id}: {'' if found[id] else 'not '}connected" for id in found) or "no agent runs here")
+    if not found or not all(found.values()):
+        raise typer.Exit(FAILED)

@@ -1,27 +1,183 @@
-"""The HTTP listener: says when it listens, and stops when the server behind it has failed."""
+"""HTTP listener: the uvicorn server with header and read timeouts, and a TLS certificate that is reloaded on renewal.
+
+A client that takes too long to send its headers, or to read its answer, is disconnected.
+"""
 
 import asyncio
+import logging
 import os
 import signal
 import socket
+import ssl
 from collections.abc import Callable
+from pathlib import Path
 from types import FrameType
+from typing import Any, Final
 
 import uvicorn
 from typing_extensions import override
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from aliquot.api.limits import Limits
 from aliquot.app import Server
-from aliquot.cli.certificate import Certificate
-from aliquot.cli.patient_http import PatientHttp
 from aliquot.errors import ConfigurationError
 from aliquot.settings import Settings
 
+log: Final = logging.getLogger("aliquot.api")
+
+HEADERS_S: Final = 20.0
+"""Time from the connection, or from the first byte of a request, to the end of the headers."""
+
+
+class HeaderTimeoutHttp(HttpToolsProtocol):
+    """uvicorn's HTTP protocol, whose own timeout applies only between requests, with timeouts within one."""
+
+    headers_s = HEADERS_S
+    unread_s = Limits().slow_client_s
+    _headers_timer: asyncio.TimerHandle | None = None
+    _read_timer: asyncio.TimerHandle | None = None
+
+    @override
+    def connection_made(self, transport: Any) -> None:
+        """Start the header timeout."""
+        super().connection_made(transport)
+        self._start_headers_timer()
+
+    @override
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop all timeouts."""
+        self._stop_headers_timer()
+        self._stop_read_timer()
+        super().connection_lost(exc)
+
+    @override
+    def on_message_begin(self) -> None:
+        """Restart the header timeout for this request."""
+        self._stop_headers_timer()
+        self._start_headers_timer()
+        super().on_message_begin()
+
+    @override
+    def on_headers_complete(self) -> None:
+        """Stop the header timeout."""
+        self._stop_headers_timer()
+        super().on_headers_complete()
+
+    @override
+    def pause_writing(self) -> None:
+        """Start the read timeout: the client has not read what was sent."""
+        super().pause_writing()
+        self._stop_read_timer()
+        self._read_timer = self.loop.call_later(self.unread_s, self._disconnect)
+
+    @override
+    def resume_writing(self) -> None:
+        """Stop the read timeout."""
+        self._stop_read_timer()
+        super().resume_writing()
+
+    def _disconnect(self) -> None:
+        log.info("disconnected a client that did not read its answer for %g s", self.unread_s)
+        # close() would wait until the client has read the buffer.
+        self.transport.abort()
+
+    def _stop_read_timer(self) -> None:
+        if self._read_timer is not None:
+            self._read_timer.cancel()
+            self._read_timer = None
+
+    def _start_headers_timer(self) -> None:
+        self._headers_timer = self.loop.call_later(self.headers_s, self.transport.abort)
+
+    def _stop_headers_timer(self) -> None:
+        if self._headers_timer is not None:
+            self._headers_timer.cancel()
+            self._headers_timer = None
+
+
+RELOAD_S: Final = 2.0
+"""Interval at which the files are checked for changes."""
+
+tls_log: Final = logging.getLogger("aliquot.tls")
+
+
+class Certificate:
+    """A certificate with its key. Open connections keep the certificate that they were made with."""
+
+    def __init__(self, certificate: Path, key: Path) -> None:
+        """Read the files.
+
+        Raises:
+            ConfigurationError: they cannot be used; the message names the reason.
+        """
+        self._files = (certificate, key)
+        self._seen = self._stamps()
+        self.context = self._loaded()
+
+    def renew(self) -> bool:
+        """Load files that have changed, and return whether they were loaded.
+
+        A pair that does not match, as in the middle of a replacement, is skipped until it changes again.
+        """
+        stamps = self._stamps()
+        if stamps == self._seen:
+            return False
+        self._seen = stamps
+        try:
+            self._loaded()
+            self.context.load_cert_chain(*self._files)
+        except (ConfigurationError, OSError) as error:
+            tls_log.error("the changed certificate cannot be used, the old one stays in use: %s", error)
+            return False
+        tls_log.info("loaded the renewed certificate %s", self._files[0])
+        return True
+
+    async def keep_fresh(self) -> None:
+        """Reload a renewed certificate, for ever."""
+        while True:
+            await asyncio.sleep(RELOAD_S)
+            self.renew()
+
+    def _loaded(self) -> ssl.SSLContext:
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.set_alpn_protocols(["http/1.1"])
+        certificate, key = self._files
+        for name, path in (("tls-certificate", certificate), ("tls-key", key)):
+            try:
+                path.read_bytes()
+            except OSError as error:
+                raise ConfigurationError(f"{name}: {path} cannot be read ({error.strerror})") from None
+        try:
+            context.load_cert_chain(certificate, key, password=_no_passphrase)
+        except (ssl.SSLError, ValueError) as error:
+            reason = getattr(error, "reason", None) or error
+            words = f"{certificate} and {key} are not a certificate and its key, without a passphrase"
+            raise ConfigurationError(f"tls-certificate: {words} ({reason})") from None
+        return context
+
+    def _stamps(self) -> tuple[tuple[int, int, int] | None, ...]:
+        return tuple(map(_stamp, self._files))
+
+
+def _stamp(path: Path) -> tuple[int, int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _no_passphrase() -> str:
+    """Keeps OpenSSL from asking for a passphrase on the terminal."""
+    return ""
+
+
 SHUTDOWN_S: int = 3
-"""How long open requests may take to end."""
+"""Time for open requests to complete at shutdown."""
 
 
 def certificate_of(settings: Settings) -> Certificate | None:
-    """What to show to those who connect; None = nothing is encrypted here.
+    """The certificate to serve with; None = plain HTTP.
 
     Raises:
         ConfigurationError: the files cannot be used.
@@ -32,18 +188,18 @@ def certificate_of(settings: Settings) -> Certificate | None:
 
 
 def bound_socket(settings: Settings) -> socket.socket:
-    """Take the port, before anything is started that would have to be stopped again.
+    """Bind the port before anything else is started.
 
     Raises:
-        ConfigurationError: the port cannot be had.
+        ConfigurationError: the port cannot be bound.
     """
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     try:
         return socket.create_server((settings.host, settings.port), family=family)
     except OSError as error:
         raise ConfigurationError(
-            f"port: {settings.port} on {settings.host} cannot be had ({os.strerror(error.errno or 0)}); "
-            "stop what uses it, or give another with --port"
+            f"port: cannot listen on {settings.host} port {settings.port} ({os.strerror(error.errno or 0)}); "
+            "stop the program that uses it, or choose another with --port"
         ) from None
 
 
@@ -61,7 +217,7 @@ class Listener(uvicorn.Server):
         """
         Args:
             certificate: None = plain HTTP.
-            behind_proxy: believe what `X-Forwarded-*` says of clients.
+            behind_proxy: trust the `X-Forwarded-*` headers.
         """
         super().__init__(
             uvicorn.Config(
@@ -69,7 +225,7 @@ class Listener(uvicorn.Server):
                 lifespan="off",
                 log_config=None,
                 access_log=False,
-                http=PatientHttp,
+                http=HeaderTimeoutHttp,
                 ws="websockets-sansio",
                 ws_per_message_deflate=False,
                 timeout_graceful_shutdown=SHUTDOWN_S,
@@ -84,26 +240,26 @@ class Listener(uvicorn.Server):
 
     @override
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to listen."""
+        """Start to listen, and report the port."""
         await super().startup(sockets=sockets)
         if self.started:
             self._on_started(self.servers[0].sockets[0].getsockname()[1])
 
     @override
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Obey a signal. Unlike uvicorn's own it is not raised again, which would end the process on the spot."""
+        """Stop on a signal. Unlike uvicorn, do not raise it again, which would end the process immediately."""
         self.force_exit = self.should_exit and sig == signal.SIGINT
         self.should_exit = True
 
     async def serve_until(self, failed: asyncio.Event, *, taken: socket.socket) -> None:
-        """Serve on a socket until a signal comes or the server behind fails."""
-        beside = [asyncio.create_task(self._stop_when(failed))]
+        """Serve on a socket until a signal arrives or the server behind it fails."""
+        tasks = [asyncio.create_task(self._stop_when(failed))]
         if self._certificate is not None:
-            beside.append(asyncio.create_task(self._certificate.keep_fresh()))
+            tasks.append(asyncio.create_task(self._certificate.keep_fresh()))
         try:
             await self.serve(sockets=[taken])
         finally:
-            for task in beside:
+            for task in tasks:
                 task.cancel()
 
     async def _stop_when(self, failed: asyncio.Event) -> None:

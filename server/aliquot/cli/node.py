@@ -1,4 +1,4 @@
-"""`aliquot node`: a host of a Ray cluster, and the agents that it has."""
+"""`aliquot node`: makes this host a node of a Ray cluster, with its agents."""
 
 import asyncio
 import os
@@ -10,16 +10,27 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from aliquot.cli.agent import DemoNode, GpuMemoryPolicy, LogLevel, RendezvousPorts, ReservedCpu, ReservedMem
-from aliquot.cli.agent_options import agent_options
+from aliquot.cli.agent import (
+    DemoNode,
+    GpuMemoryPolicy,
+    LogLevel,
+    RendezvousPorts,
+    ReservedCpu,
+    ReservedMem,
+    agent_options,
+)
 
 if TYPE_CHECKING:
-    from aliquot.execution.ray.node.start_command import RayNodeOptions
+    from aliquot.execution.ray.node.raylet import RayNodeOptions
     from aliquot.execution.remote.agent_setup import AgentOptions
 
-RayHead = Annotated[str, typer.Option(envvar="RESEARCH_AGENT_RAY_HEAD_NODE", help="HOST:PORT of the cluster's head.")]
+
+RayHead = Annotated[
+    str,
+    typer.Option(metavar="HOST:PORT", envvar="RESEARCH_AGENT_RAY_HEAD_NODE", help="The head of the Ray cluster."),
+]
 RayTokenFile = Annotated[
-    Path | None, typer.Option(help="Ray's token; a head makes it.", show_default="where Ray looks")
+    Path | None, typer.Option(help="The file with Ray's token; a head creates it.", show_default="Ray's own location")
 ]
 
 node: Final = typer.Typer(no_args_is_help=True)
@@ -34,10 +45,10 @@ def describe() -> None:
 def start(
     context: typer.Context,
     ray_head: RayHead,
-    head: Annotated[bool, typer.Option("--head", help="Be the head: Ray's control store runs here.")] = False,
-    no_agent: Annotated[bool, typer.Option("--no-agent", help="Run no agent here, and no jobs.")] = False,
+    head: Annotated[bool, typer.Option("--head", help="Be the head: run Ray's control store here.")] = False,
+    no_agent: Annotated[bool, typer.Option("--no-agent", help="Run no agent and no jobs here.")] = False,
     agent_id: Annotated[str | None, typer.Option("--id", help="The agent's name.", show_default="the host's")] = None,
-    data_folder: Annotated[Path | None, typer.Option(help="Where job files are, in agents/ID.")] = None,
+    data_folder: Annotated[Path | None, typer.Option(help="The folder of job files, in agents/ID.")] = None,
     accelerators: Annotated[Path | None, typer.Option(help="A file of mock accelerators.")] = None,
     demo_node: DemoNode = None,
     reserved_cpu: ReservedCpu = None,
@@ -47,17 +58,17 @@ def start(
     gpu_memory_policy: GpuMemoryPolicy = None,
     rendezvous_ports: RendezvousPorts = None,
     ray_token_file: RayTokenFile = None,
-    address: Annotated[str | None, typer.Option(help="This host's address, as the other nodes reach it.")] = None,
-    temp_folder: Annotated[Path | None, typer.Option(help="Where Ray keeps logs and sockets.")] = None,
+    address: Annotated[str | None, typer.Option(help="The address of this host for the other nodes.")] = None,
+    temp_folder: Annotated[Path | None, typer.Option(help="The folder of Ray's logs and sockets.")] = None,
     log_level: LogLevel = None,
 ) -> None:
-    """Run a Ray node until told to stop, and start it again when it ends. Jobs go on without it.
+    """Run a Ray node until SIGTERM or Ctrl-C, and restart it when it ends. Jobs keep running without it.
 
-    What follows after -- is given to `ray start`.
+    Arguments after -- are passed to `ray start`.
     """
-    from aliquot.composition.logs import set_up_logs
+    from aliquot.app.logging import set_up_logs
     from aliquot.errors import ConfigurationError
-    from aliquot.execution.ray.node.start_command import RayNodeOptions
+    from aliquot.execution.ray.node.raylet import RayNodeOptions
     from aliquot.settings import read_settings
     from aliquot_schema.errors import AliquotError
 
@@ -93,7 +104,7 @@ def start(
 
 
 def _hidden(token_file: Path | None) -> list[Path]:
-    from aliquot.composition.hidden_files import settings_files
+    from aliquot.app.agents import settings_files
 
     return settings_files() if token_file is None else [token_file.absolute(), *settings_files()]
 
@@ -106,8 +117,7 @@ class _Node:
 
 
 async def _run(chosen: _Node) -> None:
-    from aliquot.execution.ray.node.preparation import prepared_environment
-    from aliquot.execution.ray.node.raylet import Raylet
+    from aliquot.execution.ray.node.raylet import Raylet, prepared_environment
 
     environment = prepared_environment(os.environ, agents=chosen.agents, ray=chosen.ray, token_file=chosen.token_file)
     stop = asyncio.Event()

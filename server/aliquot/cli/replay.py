@@ -1,4 +1,4 @@
-"""`aliquot replay`: passes of the allocator decided again, to see that they come out as they did."""
+"""`aliquot replay`: repeats past scheduling passes from the records, and reports different decisions."""
 
 import json
 import sys
@@ -8,34 +8,37 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from aliquot.cli.connection.options import AsJson
-from aliquot.cli.stopped_server import DatabaseUrl, Folder, telling, with_database
+from aliquot.cli.connection.server import AsJson
+from aliquot.cli.db import DatabaseUrl, Folder, reported_errors, with_database
 
 if TYPE_CHECKING:
-    from aliquot.core.policy import Policy
-    from aliquot.service.replay.replaying import Replayed
+    from aliquot.core.model.policy import Policy
+    from aliquot.service.ledger.replay import Replayed
     from aliquot.store.store import Database
+
 
 DIFFERENCES_SHOWN = 50
 
 
 def replay(
     pass_number: Annotated[int | None, typer.Argument(metavar="PASS", help="The number of one pass.")] = None,
-    last: Annotated[int | None, typer.Option(min=1, help="So many of the newest passes in the ledger.")] = None,
-    policy: Annotated[Path | None, typer.Option(help="YAML: decide by this policy, not by that of the time.")] = None,
+    last: Annotated[int | None, typer.Option(min=1, help="The newest N passes of the ledger.")] = None,
+    policy: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Decide by this policy, in YAML, instead of the original one.")
+    ] = None,
     data_folder: Folder = None,
     database: DatabaseUrl = None,
     as_json: AsJson = False,
 ) -> None:
-    """Decide passes again, from the event log and the decision ledger, and tell what comes out in another way.
+    """Repeat scheduling passes from the event log and the decision ledger, and print decisions that differ.
 
-    The exit code is 1 when there are differences. The very version of Aliquot that decided them finds none; another
-    one may.
+    The exit code is 1 when there are differences. The version of Aliquot that decided the passes finds none; another
+    version may.
     """
     if (pass_number is None) == (last is None):
-        print("name either the number of a pass, or --last N", file=sys.stderr)
+        print("give either the number of a pass, or --last N", file=sys.stderr)
         raise typer.Exit(2)
-    with telling():
+    with reported_errors():
         rules = _policy(policy)
         found = with_database(
             lambda opened: _replayed(opened, pass_number, last=last or 0, policy=rules),
@@ -51,7 +54,7 @@ def replay(
 async def _replayed(
     opened: "Database", pass_number: int | None, *, last: int, policy: "Policy | None"
 ) -> list["Replayed"]:
-    from aliquot.service.replay.replaying import replay as replayed
+    from aliquot.service.ledger.replay import replay as replayed
     from aliquot.store.ledger.ledger import DatabaseLedger
     from aliquot_schema.errors import NotFound
 
@@ -65,13 +68,13 @@ async def _replayed(
 
 
 def _policy(path: Path | None) -> "Policy | None":
-    from aliquot.cli.simulation.policy_files import read_policy
+    from aliquot.cli.simulation.rows import read_policy
 
     return None if path is None else read_policy(path)
 
 
 def _print(found: list["Replayed"]) -> None:
-    from aliquot.service.ledger.code_version import code_version
+    from aliquot.service.ledger.entries import code_version
 
     differences = [difference for one in found for difference in one.differences]
     for difference in differences[:DIFFERENCES_SHOWN]:
@@ -84,9 +87,9 @@ def _print(found: list["Replayed"]) -> None:
     print(f"{len(found)} passes, {placed} placements, {len(differences)} differences")
     others = {one.entry.code_version for one in found} - {code_version()}
     if differences and others:
-        print(f"these passes were decided by other code than this: {', '.join(sorted(others))}", file=sys.stderr)
+        print(f"these passes were decided by another version of Aliquot: {', '.join(sorted(others))}", file=sys.stderr)
     if lost := sum(one.entry.lost for one in found):
-        print(f"{lost} passes among them were never written down", file=sys.stderr)
+        print(f"{lost} passes before these are missing in the ledger", file=sys.stderr)
 
 
 def _plain(one: "Replayed") -> dict[str, object]:
@@ -99,11 +102,16 @@ def _plain(one: "Replayed") -> dict[str, object]:
         "waiting": one.waiting,
         "lost_before": one.entry.lost,
         "differences": [
-            {"what": difference.what, "of": difference.of, "was": _shown(difference.was), "now": _shown(difference.now)}
+            {
+                "what": difference.what,
+                "of": difference.of,
+                "was": _jsonable(difference.was),
+                "now": _jsonable(difference.now),
+            }
             for difference in one.differences
         ],
     }
 
 
-def _shown(value: object) -> object:
+def _jsonable(value: object) -> object:
     return asdict(value) if hasattr(value, "__dataclass_fields__") else value  # type: ignore[call-overload]  # is one

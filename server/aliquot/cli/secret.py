@@ -1,4 +1,4 @@
-"""`aliquot secret`: what your sessions are told, and nobody else."""
+"""`aliquot secret`: stores secrets that only your own sessions receive."""
 
 import sys
 from pathlib import Path
@@ -6,17 +6,16 @@ from typing import Annotated, Final
 
 import typer
 
-from aliquot.cli.connection.asking import connected, usage
-from aliquot.cli.connection.options import AsJson, AtServer, InCluster, TokenFile
-from aliquot.cli.connection.printing import cells, console, moment, print_json, print_result, table
+from aliquot.cli.connection.output import cells, console, moment, print_json, print_result, table
+from aliquot.cli.connection.server import AsJson, AtServer, InCluster, TokenFile, connected, usage
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The secret's name.")]
 File = Annotated[
     Path | None,
-    typer.Option("--file", exists=True, dir_okay=False, help="Take the value from this file, as it is."),
+    typer.Option("--file", exists=True, dir_okay=False, help="Read the value from this file, unchanged."),
 ]
 
-secret: Final = typer.Typer(no_args_is_help=True, help="Store what your sessions are told, and nobody else.")
+secret: Final = typer.Typer(no_args_is_help=True, help="Store secrets that only your own sessions receive.")
 
 
 @secret.command("set")
@@ -28,21 +27,21 @@ def set_(
     token_file: TokenFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Store a secret, in place of an older one. It is typed, or read from the input or a file: never an argument.
+    """Store a secret, or replace it. The value is typed, or read from standard input or a file: never an argument.
 
-    `aliquot session create --secret NAME -- ...` gives it to a session, as a variable of that name.
+    `aliquot session create --secret NAME -- ...` passes it to a session, as a variable of that name.
     """
     value = _value(file)
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
         done = client.set_secret(name, value=value)
-    print_result(done.secret, words=f"stored {done.secret.name}", as_json=as_json)
+    print_result(done.secret, text=f"stored {done.secret.name}", as_json=as_json)
 
 
 @secret.command("list")
 def list_(
     cluster: InCluster = None, server: AtServer = None, token_file: TokenFile = None, as_json: AsJson = False
 ) -> None:
-    """List your secrets, without their values, which nobody is shown."""
+    """List your secrets. Their values are never shown."""
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
         found = client.secrets()
     if as_json:
@@ -62,14 +61,14 @@ def delete(
     token_file: TokenFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Delete a secret. Sessions that ask for it are not started any more; those that run keep what they have."""
+    """Delete a secret. Sessions that need it no longer start; running ones keep its value."""
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
         done = client.delete_secret(name)
-    print_result(done, words=f"deleted {done.name}", as_json=as_json)
+    print_result(done, text=f"deleted {done.name}", as_json=as_json)
 
 
 def _value(file: Path | None) -> str:
-    """Without the end of the line that an editor or `echo` adds to one line."""
+    """The value, without the line end that an editor or `echo` adds to piped input."""
     try:
         if file is not None:
             return file.read_text(encoding="utf-8")
@@ -77,6 +76,6 @@ def _value(file: Path | None) -> str:
             return str(typer.prompt("Value", hide_input=True))
         return sys.stdin.read().removesuffix("\n")
     except UnicodeDecodeError:
-        usage("the value is no text in UTF-8; encode it, with base64 for one")
+        usage("the value is not UTF-8 text; encode it first, for example with base64")
     except OSError as error:
         usage(f"{file} cannot be read: {error.strerror}")

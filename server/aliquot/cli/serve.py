@@ -1,12 +1,18 @@
-"""`aliquot serve`: the server, in the foreground."""
+"""`aliquot serve`: runs the server in the foreground.
+
+Garbage collection is tuned: objects that survive a full collection are frozen, and all objects are examined again
+every six hours. Otherwise Python examines all long-lived objects again and again, 0.2 s each time with ten thousand
+sessions, although nearly all of them are records without cycles.
+"""
 
 import asyncio
 import gc
 import logging
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -14,73 +20,92 @@ if TYPE_CHECKING:
     from aliquot.app import Server
     from aliquot.settings import Settings
 
+
+Host = Annotated[str | None, typer.Option(help="The address to listen on.", show_default="127.0.0.1")]
 Port = Annotated[int | None, typer.Option(help="The port to listen on; 0 takes a free one.", show_default="8090")]
+TlsCertificate = Annotated[Path | None, typer.Option(metavar="FILE", help="The certificate, with its chain, in PEM.")]
+TlsKey = Annotated[Path | None, typer.Option(metavar="FILE", help="The certificate's private key, in PEM.")]
 BehindProxy = Annotated[
-    bool, typer.Option("--behind-proxy", help="A proxy does TLS, and nobody else reaches the port.")
+    bool, typer.Option("--behind-proxy", help="A proxy does TLS, and only the proxy reaches the port.")
 ]
 SingleTrustDomain = Annotated[
-    bool, typer.Option("--single-trust-domain", help="Everybody who may submit is trusted alike.")
+    bool, typer.Option("--single-trust-domain", help="All users who may submit trust each other.")
 ]
-AllowedHosts = Annotated[list[str] | None, typer.Option(help="A further name under which requests are answered.")]
-Database = Annotated[str | None, typer.Option(help="A PostgreSQL URL, instead of SQLite in the data folder.")]
+AllowedHosts = Annotated[
+    list[str] | None, typer.Option(help="A further host name that requests may be addressed to; may be repeated.")
+]
+DataFolder = Annotated[Path | None, typer.Option(help="The folder of state, token and job files.")]
+Database = Annotated[
+    str | None, typer.Option(metavar="URL", help="A PostgreSQL URL, instead of SQLite in the data folder.")
+]
 Address = Annotated[
     str | None,
-    typer.Option(help="Where others reach this server, like https://host:8090.", show_default="as it listens"),
+    typer.Option(
+        metavar="URL", help="The public URL of this server, like https://host:8090.", show_default="as it listens"
+    ),
 ]
 Stopped = Annotated[
-    bool, typer.Option("--stopped", help="A new cluster places nothing until somebody starts the orchestrator.")
+    bool, typer.Option("--stopped", help="A new cluster starts nothing until an operator starts the scheduler.")
+]
+Demo = Annotated[
+    bool, typer.Option("--demo", help="Take two mock nodes with eight H100 each, even where there are real GPUs.")
+]
+New = Annotated[
+    bool,
+    typer.Option("--new", help="Begin a new cluster on an empty database, though this data folder had another."),
 ]
 SchedulingPolicy = Annotated[
-    str | None, typer.Option(help="Who is next on a new cluster: fair_share, priority, fcfs, sjf or gang.")
+    str | None, typer.Option(help="Order policy of a new cluster: fair_share, priority, fcfs, sjf or gang.")
 ]
 Keep = Annotated[
     list[str] | None,
     typer.Option(
         metavar="KIND=PERIOD",
-        help="How long a kind of history is kept, like events=30d, 36h, 12w, 2y or forever; again for each kind. It is "
-        "archived before it goes, unless archive = false is set.",
+        help="Retention of a kind of record, like events=30d, 36h, 12w, 2y or forever; may be repeated. Records are "
+        "archived before removal, unless archive = false is set.",
         show_default="sessions=365d, events=90d, ledger=30d, findings=90d, logs=30d, results=365d, "
         "readings=24h, minutes=30d, hours=365d",
     ),
 ]
 Accelerators = Annotated[
-    list[Path] | None, typer.Option(help="A file of mock accelerators; several make several agents.")
+    list[Path] | None,
+    typer.Option(metavar="FILE", help="A file of mock accelerators; each further one makes a further agent."),
 ]
 
 
 def serve(
-    host: Annotated[str | None, typer.Option(help="The address to listen on.", show_default="127.0.0.1")] = None,
+    host: Host = None,
     port: Port = None,
-    tls_certificate: Annotated[Path | None, typer.Option(help="The certificate, with its chain, in PEM.")] = None,
-    tls_key: Annotated[Path | None, typer.Option(help="Its private key, in PEM.")] = None,
+    tls_certificate: TlsCertificate = None,
+    tls_key: TlsKey = None,
     behind_proxy: BehindProxy = False,
     single_trust_domain: SingleTrustDomain = False,
     allowed_host: AllowedHosts = None,
-    data_folder: Annotated[Path | None, typer.Option(help="Where state, token and job files are.")] = None,
+    data_folder: DataFolder = None,
     database: Database = None,
     address: Address = None,
     accelerators: Accelerators = None,
-    demo: Annotated[
-        bool, typer.Option("--demo", help="Take two mock nodes with eight H100 each, even where there are real GPUs.")
-    ] = False,
+    demo: Demo = False,
     no_local_agents: Annotated[bool, typer.Option("--no-local-agents", help="Run no agents in the server.")] = False,
-    executor: Annotated[str | None, typer.Option(help="local or ray: where agents are.")] = None,
-    ray_head: Annotated[str | None, typer.Option(help="HOST:PORT of the Ray cluster's head.")] = None,
+    executor: Annotated[str | None, typer.Option(help="Where agents run: local or ray.")] = None,
+    ray_head: Annotated[str | None, typer.Option(metavar="HOST:PORT", help="The Ray cluster's head.")] = None,
     ray_token_file: Annotated[Path | None, typer.Option(help="The file with Ray's token.")] = None,
     job_user: Annotated[str | None, typer.Option(help="The Unix account that jobs run as.")] = None,
     allow_root_jobs: Annotated[bool, typer.Option("--allow-root-jobs", help="Let jobs run as root.")] = False,
     stopped: Stopped = False,
+    new: New = False,
     scheduling_policy: SchedulingPolicy = None,
     keep: Keep = None,
-    max_queue_size: Annotated[int | None, typer.Option(help="Tasks that may wait.", show_default="100000")] = None,
+    max_queue_size: Annotated[int | None, typer.Option(help="Pending tasks allowed.", show_default="100000")] = None,
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
     log_format: Annotated[str | None, typer.Option(help="console or json.")] = None,
 ) -> None:
-    """Run the server until it is told to stop. Jobs go on without it, and are found again at the next start."""
-    # What is made while the server starts stays: looking through it for garbage takes a fifth of the time.
+    """Run the server until SIGTERM or Ctrl-C. Jobs keep running without it, and the next start finds them again."""
+    # Objects made at start are long-lived: collecting among them takes a fifth of the time to start.
     gc.disable()
     raise typer.Exit(
         _code(
+            is_new=new,
             host=host,
             port=port,
             tls_certificate=tls_certificate,
@@ -109,23 +134,23 @@ def serve(
     )
 
 
-def _code(*, keep: Sequence[str], **flags: Any) -> int:
+def _code(*, keep: Sequence[str], is_new: bool, **flags: Any) -> int:
     from aliquot.errors import ConfigurationError
     from aliquot.settings import read_settings
     from aliquot_schema.errors import AliquotError
 
     try:
-        return _run(read_settings(**flags, **_kept(keep)))
+        return _run(read_settings(**flags, **_kept(keep)), is_new=is_new)
     except (ConfigurationError, AliquotError) as error:
         print(f"aliquot cannot start: {error}", file=sys.stderr)
         return 2
 
 
 def _kept(given: Sequence[str]) -> dict[str, str]:
-    """The settings that are meant, by name.
+    """The settings that `--keep` gives, by name.
 
     Raises:
-        ConfigurationError: one is of no kind, or says no period.
+        ConfigurationError: an unknown kind, or no period.
     """
     from aliquot.errors import ConfigurationError
     from aliquot.settings import Settings
@@ -140,48 +165,87 @@ def _kept(given: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _run(settings: "Settings") -> int:
+def _run(settings: "Settings", *, is_new: bool) -> int:
     try:
         import uvloop
     except ImportError:
-        return asyncio.run(_serve(settings))
-    return uvloop.run(_serve(settings))
+        return asyncio.run(_serve(settings, is_new=is_new))
+    return uvloop.run(_serve(settings, is_new=is_new))
 
 
-async def _serve(settings: "Settings") -> int:
+async def _serve(settings: "Settings", *, is_new: bool) -> int:
     from aliquot.app import serving
-    from aliquot.cli.garbage import PatientCollector
+    from aliquot.app.logging import set_up_logs
     from aliquot.cli.listener import Listener, bound_socket, certificate_of
-    from aliquot.composition.logs import set_up_logs
 
-    # httpx would log the address of each request, and the address of a receiver can be a secret.
+    # httpx logs the URL of each request, and the URL of a receiver can be a secret.
     quiet = ("alembic", "httpcore", "httpx", "uvicorn")
     set_up_logs(level=settings.log_level, form=settings.log_format, quiet=quiet)
-    logging.getLogger("uvicorn.error").addFilter(_is_no_farewell)
+    logging.getLogger("uvicorn.error").addFilter(_is_not_shutdown)
     certificate = certificate_of(settings)
     with bound_socket(settings) as taken:
-        async with serving(settings) as server:
-            PatientCollector().begin()
+        async with serving(settings, is_new=is_new) as server:
+            GcTuning().begin()
             listener = Listener(
                 server,
                 certificate=certificate,
                 behind_proxy=settings.behind_proxy,
-                on_started=lambda port: _greet(port, server, settings),
+                on_started=lambda port: _print_addresses(port, server, settings),
             )
             await listener.serve_until(server.failed, taken=taken)
             code = 1 if server.failed.is_set() or not listener.started else 0
-    print("Aliquot has stopped. Sessions that run go on, and are found again at the next start.", flush=True)
+    print("Aliquot has stopped. Running sessions continue, and the next start finds them again.", flush=True)
     return code
 
 
-def _is_no_farewell(record: logging.LogRecord) -> bool:
-    """False for a request that was cut off because the server stops, which is no error."""
+def _is_not_shutdown(record: logging.LogRecord) -> bool:
+    """False for a request that was canceled because the server stops, which is not an error."""
     return not (record.exc_info and isinstance(record.exc_info[1], asyncio.CancelledError))
 
 
-def _greet(port: int, server: "Server", settings: "Settings") -> None:
+def _print_addresses(port: int, server: "Server", settings: "Settings") -> None:
     address = settings.model_copy(update={"port": port}).own_address
     print(f"Aliquot is up, with {server.devices_found}.")
     print(f"  in a browser   {address}/login?code={server.auth.new_login_code()}   (works once)")
     print(f"  GraphQL        {address}/graphql   (Authorization: Bearer and the token in {server.token_file})")
     print(f"  data           {settings.data_folder}", flush=True)
+
+
+OLDEST: Final = 2
+THRESHOLDS: Final = (20_000, 0, 0)
+"""New objects until a collection, and collections between those of older generations; see `gc.set_threshold`. Python's
+default of 700 is reached by a few requests: their objects would be examined over and over. With 0, every third
+collection is a full one, and each object is examined at most three times before it is frozen, 60,000 at a time."""
+THOROUGH_S: Final = 6 * 3600.0
+"""Interval at which all objects are examined, for cycles that became garbage after they were frozen."""
+
+
+class GcTuning:
+    """Freezes objects that survive a full collection, and unfreezes all of them every `thorough_s` seconds."""
+
+    def __init__(self, *, thorough_s: float = THOROUGH_S) -> None:
+        self._thorough_s = thorough_s
+        self._unfrozen_at = time.monotonic()
+        self._thresholds = gc.get_threshold()
+
+    def begin(self) -> None:
+        """Start; objects that exist already are frozen."""
+        gc.freeze()
+        gc.callbacks.append(self._on_collection)
+        gc.set_threshold(*THRESHOLDS)
+        gc.enable()
+
+    def end(self) -> None:
+        """Restore Python's defaults."""
+        gc.callbacks.remove(self._on_collection)
+        gc.set_threshold(*self._thresholds)
+        gc.unfreeze()
+
+    def _on_collection(self, phase: str, info: Mapping[str, Any]) -> None:
+        if phase != "stop" or info["generation"] != OLDEST:
+            return
+        if time.monotonic() - self._unfrozen_at < self._thorough_s:
+            gc.freeze()
+        else:
+            self._unfrozen_at = time.monotonic()
+            gc.unfreeze()  # the next full collection examines everything

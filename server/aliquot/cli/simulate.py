@@ -1,4 +1,4 @@
-"""`aliquot simulate`: what the scheduler would have made of a trace, or of a server's own history."""
+"""`aliquot simulate`: runs the scheduler over a trace of jobs, or over a server's own history."""
 
 import json
 import sys
@@ -13,31 +13,47 @@ from typer import Argument, Option
 if TYPE_CHECKING:
     from aliquot.cli.simulation.rows import Row
     from aliquot.cli.simulation.source import Source
-    from aliquot.core.simulation.outcome import Outcome
+    from aliquot.core.simulation.report import Outcome
+
 
 Trace = Annotated[
     Path | None, Argument(help="CSV or Parquet: submit_s, duration_s, gpus, ...; or the folder of an archive.")
 ]
-Server = Annotated[str | None, Option(help="Take the ended sessions of this server instead, like http://host:8090.")]
+Server = Annotated[
+    str | None, Option(metavar="URL", help="Run the ended sessions of this server instead, like http://host:8090.")
+]
 TokenFile = Annotated[Path | None, Option(help="The server's token.", show_default="that of a server on this host")]
-Save = Annotated[Path | None, Option(help="Write the jobs to this .csv or .parquet.")]
-Gpus = Annotated[int | None, Option(min=1, help="A cluster of so many GPUs of which any will do.")]
-GpusEach = Annotated[int | None, Option(min=1, help="With --gpus: on nodes with so many each.")]
-Nodes = Annotated[Path | None, Option(help="A cluster as it is: CSV or Parquet with node, gpus, cpu_milli, ...")]
-FromS = Annotated[int | None, Option(help="Leave out jobs submitted before.")]
-UntilS = Annotated[int | None, Option(help="Leave out jobs submitted then or later.")]
+Save = Annotated[Path | None, Option(metavar="FILE", help="Write the jobs to this .csv or .parquet.")]
+Gpus = Annotated[int | None, Option(min=1, help="A cluster of N interchangeable GPUs.")]
+GpusEach = Annotated[int | None, Option(min=1, help="With --gpus: on nodes with N GPUs each.")]
+Nodes = Annotated[
+    Path | None, Option(metavar="FILE", help="A cluster as CSV or Parquet with node, gpus, cpu_milli, ...")
+]
+FromS = Annotated[int | None, Option(metavar="SECONDS", help="Leave out jobs submitted earlier.")]
+UntilS = Annotated[int | None, Option(metavar="SECONDS", help="Leave out jobs submitted then or later.")]
 SkipUnfitting = Annotated[bool, Option("--skip-unfitting", help="Leave out jobs that the empty cluster cannot run.")]
-Orders = Annotated[list[str] | None, Option("--policy", "--order", help="Who is next; several make several rows.")]
-PolicyFiles = Annotated[list[Path] | None, Option(help="A policy as YAML, a row of its own; several make several.")]
-Backfills = Annotated[list[str] | None, Option(help="Who may pass the head of the queue; several make several rows.")]
-Placements = Annotated[list[str] | None, Option(help="Where jobs go; several make several rows.")]
-EstimatesName = Annotated[str, Option(help="predicted, none, or exact: what no scheduler can know.")]
+Orders = Annotated[
+    list[str] | None, Option("--policy", "--order", metavar="ORDER", help="Order of the queue; a row for each.")
+]
+PolicyFiles = Annotated[list[Path] | None, Option(help="A policy in YAML; a row for each.")]
+Backfills = Annotated[
+    list[str] | None,
+    Option(metavar="POLICY", help="Which jobs may start before the head of the queue; a row for each."),
+]
+Placements = Annotated[list[str] | None, Option(metavar="STRATEGY", help="Placement strategy; a row for each.")]
+EstimatesName = Annotated[
+    str, Option(help="Run times for the scheduler: predicted, none, or exact, which no real scheduler has.")
+]
 CheckpointEvery = Annotated[
-    float | None, Option(min=1, help="Seconds of work between checkpoints; else preempted jobs begin anew.")
+    str | None,
+    Option(
+        metavar="DURATION",
+        help="Work between checkpoints, like 30m; a number is seconds. Without it preempted jobs start over.",
+    ),
 ]
 References = Annotated[bool, Option("--references", help="Add rows: FCFS, EASY, and SJF by an oracle.")]
-Plot = Annotated[Path | None, Option(help="Draw all rows on one page, .png or .svg.")]
-AsJson = Annotated[bool, Option("--json", help="Print one object {row: figures}.")]
+Plot = Annotated[Path | None, Option(metavar="FILE", help="Draw all rows on one page, .png or .svg.")]
+AsJson = Annotated[bool, Option("--json", help="Print one JSON object {row: figures}.")]
 
 
 def simulate(
@@ -61,7 +77,7 @@ def simulate(
     plot: Plot = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run the scheduler over jobs, and report how long they would have waited."""
+    """Run the scheduler over past jobs, and report their waiting and completion times under each policy."""
     from aliquot.cli.simulation.rows import Comparison
     from aliquot.cli.simulation.source import Source
     from aliquot.client import ClientFailure
@@ -85,14 +101,26 @@ def simulate(
             placements=placement or [source.placement],
             files=policy_file or (),
             estimates=estimates,
-            checkpoint_ms=None if checkpoint_every is None else round(checkpoint_every * 1000),
+            checkpoint_ms=_checkpoint_ms(checkpoint_every),
             has_references=references,
         ).rows()
         _check_targets(save, plot)
-        _show(_outcomes(source, chosen, save=save), plot=plot, as_json=as_json)
+        _print(_outcomes(source, chosen, save=save), plot=plot, as_json=as_json)
     except (AliquotError, ClientFailure) as error:
         print(f"aliquot cannot simulate this: {error}", file=sys.stderr)
         raise typer.Exit(2) from None
+
+
+def _checkpoint_ms(text: str | None) -> int | None:
+    from aliquot_schema.errors import InvalidRequest
+    from aliquot_schema.resources.units import parse_duration
+
+    if text is None:
+        return None
+    seconds = parse_duration(text, field="--checkpoint-every")
+    if seconds < 1:
+        raise InvalidRequest(f"--checkpoint-every: {text} is less than 1 s", field="--checkpoint-every")
+    return round(seconds * 1000)
 
 
 def _check_targets(save: Path | None, plot: Path | None) -> None:
@@ -101,13 +129,13 @@ def _check_targets(save: Path | None, plot: Path | None) -> None:
 
         check_target(save)
     if plot is not None:
-        from aliquot.cli.simulation import plots
+        from aliquot.cli.simulation import rendering
 
-        plots.check_target(plot)
+        rendering.check_target(plot)
 
 
 def _outcomes(source: "Source", chosen: Sequence["Row"], *, save: Path | None) -> dict[str, "Outcome"]:
-    from aliquot.cli.simulation.progress import bar
+    from aliquot.cli.simulation.rendering import bar
     from aliquot.core.simulation.run import simulate as run
 
     jobs, agents = source.read()
@@ -117,22 +145,22 @@ def _outcomes(source: "Source", chosen: Sequence["Row"], *, save: Path | None) -
         save_jobs(jobs, save)
     found: dict[str, Outcome] = {}
     for row in chosen:
-        with bar(row.label, total=len(jobs)) as tell:
-            found[row.label] = run(jobs, agents, row.settings, on_progress=tell)
+        with bar(row.label, total=len(jobs)) as on_progress:
+            found[row.label] = run(jobs, agents, row.settings, on_progress=on_progress)
     return found
 
 
-def _show(outcomes: dict[str, "Outcome"], *, plot: Path | None, as_json: bool) -> None:
+def _print(outcomes: dict[str, "Outcome"], *, plot: Path | None, as_json: bool) -> None:
     from aliquot.core.simulation.report import report
 
     reports = {label: report(outcome) for label, outcome in outcomes.items()}
     if as_json:
         print(json.dumps({label: asdict(made) for label, made in reports.items()}))
     else:
-        from aliquot.cli.simulation.tables import print_tables
+        from aliquot.cli.simulation.rendering import print_tables
 
         print_tables(reports)
     if plot is not None:
-        from aliquot.cli.simulation.plots import save_plots
+        from aliquot.cli.simulation.rendering import save_plots
 
         save_plots(outcomes, plot)

@@ -1,8 +1,7 @@
-"""`aliquot state export`: the cluster as files, for tools that want files. They are views; nothing reads them back."""
+"""`aliquot state export`: writes the state of the cluster to JSON files, for tools that read files; one way only."""
 
 import json
 import os
-import re
 import sys
 import time
 from pathlib import Path
@@ -10,14 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from aliquot.cli.connection.asking import connected
-from aliquot.cli.connection.options import AsJson, AtServer, InCluster, TokenFile
-from aliquot.cli.connection.printing import print_json
+from aliquot.cli.connection.output import print_json
+from aliquot.cli.connection.server import AsJson, AtServer, InCluster, TokenFile, connected
+from aliquot_schema.errors import InvalidRequest
+from aliquot_schema.resources.units import parse_duration
 
 if TYPE_CHECKING:
     from aliquot.client import BlockingClient
 
-state: Final = typer.Typer(no_args_is_help=True, help="The state as files.")
+
+state: Final = typer.Typer(no_args_is_help=True, help="Write the state of the cluster to files.")
 
 AGENTS: Final = """
 query ($after: String) { agents(first: 100, after: $after) { revision
@@ -53,13 +54,16 @@ SERVER: Final = "{ orchestrator { role address leader_address epoch leads_since 
 
 @state.callback()
 def describe() -> None:
-    """The state as files."""
+    """Write the state of the cluster to files."""
 
 
 @state.command("export")
 def export(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where the files go; made if it is not there.")],
-    every: Annotated[str | None, typer.Option(help="Write them again and again: 30s, 5m.")] = None,
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder for the files; created if missing.")],
+    every: Annotated[
+        str | None,
+        typer.Option(metavar="DURATION", help="Repeat at this interval, like 30s or 5m; a number is seconds."),
+    ] = None,
     cluster: InCluster = None,
     server: AtServer = None,
     token_file: TokenFile = None,
@@ -67,29 +71,31 @@ def export(
 ) -> None:
     """Write cluster_state.json, job_queue.json, orchestrator_state.json and gpu_allocation.json.
 
-    Each file is replaced as a whole: who reads it sees the old one or the new one, never a half.
-    With --json one object each time.
+    Each file is replaced atomically. With --json, print one object per export.
     """
-    pause_s = None if every is None else seconds(every)
+    pause_s = None if every is None else interval_s(every)
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
         if pause_s is None:
             _write(client, folder, as_json=as_json)
             return
         while True:
-            _write_if_it_answers(client, folder, as_json=as_json)
+            _write_if_reachable(client, folder, as_json=as_json)
             time.sleep(pause_s)
 
 
-def seconds(text: str) -> float:
-    """`30s`, `5m`, `1h` in seconds."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)(s|m|h)", text)
-    if found is None or float(found[1]) <= 0:
-        raise typer.BadParameter(f"{text!r} is no time; write 30s or 5m", param_hint="--every")
-    return float(found[1]) * {"s": 1, "m": 60, "h": 3600}[found[2]]
+def interval_s(text: str) -> float:
+    """Read the interval of `--every`, in seconds, above zero."""
+    try:
+        found = parse_duration(text)
+    except InvalidRequest as error:
+        raise typer.BadParameter(error.message, param_hint="--every") from None
+    if not found:
+        raise typer.BadParameter(f"{text!r} is zero; give 1s or more", param_hint="--every")
+    return found
 
 
 def read_state(client: "BlockingClient") -> dict[str, Any]:
-    """The files' contents, by name. `revision` is the last event that a file knows of."""
+    """The contents of the files, by name. `revision` is the last event that a file includes."""
     (orchestrator,) = client.execute(SERVER).values()
     agents, agents_at = _all(client, AGENTS)
     queue, queue_at = _all(client, QUEUE)
@@ -110,7 +116,7 @@ def read_state(client: "BlockingClient") -> dict[str, Any]:
 
 
 def write_files(folder: Path, files: dict[str, Any]) -> None:
-    """Replace files, each as a whole."""
+    """Replace files, each one atomically."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, content in files.items():
         partial = folder / f".{name}.partial"
@@ -129,9 +135,9 @@ def _write(client: "BlockingClient", folder: Path, *, as_json: bool) -> None:
         print_json({"files": written})
 
 
-def _write_if_it_answers(client: "BlockingClient", folder: Path, *, as_json: bool) -> None:
-    """A server that is restarted is waited for; the files stay as they are meanwhile."""
-    from aliquot.client.failures import ServerUnreachable, UnexpectedAnswer
+def _write_if_reachable(client: "BlockingClient", folder: Path, *, as_json: bool) -> None:
+    """Keep the old files while the server is restarted."""
+    from aliquot.client.errors import ServerUnreachable, UnexpectedAnswer
 
     try:
         _write(client, folder, as_json=as_json)

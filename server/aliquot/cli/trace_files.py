@@ -1,14 +1,14 @@
-"""Trace files: CSV, or Parquet where pyarrow is installed, one row a job, with the columns of public logs.
+"""Trace files: read jobs from CSV, or from Parquet where pyarrow is installed; one row per job, columns of public logs.
 
-Needed: submit_s and duration_s (or creation_time and deletion_time, with scheduled_time where it ran later), and gpus
-(or num_gpu), whole ones or a part of one. Others, each of a kernel where a job has several:
+Required: submit_s and duration_s (or creation_time and deletion_time, with scheduled_time if it started later), and
+gpus (or num_gpu), whole GPUs or a share of one. Optional, per kernel where a job has several:
 
-    gpu_milli_each (or gpu_milli)   1000 = a whole GPU, less = a part of one
+    gpu_milli_each (or gpu_milli)   1000 = a whole GPU, less = a share of one
     gpu_models (or gpu_spec)        names with `|` between them; empty = any
-    gpu_memory_bytes                the least memory of each GPU
-    cpu_milli, memory_mib           milli-cores, counted as whole cores, and MiB
-    slots                           all amounts at once, in place of these: `cpu=4 cuda.shares=0.5 mem=8g`
-    cluster_size                    kernels, 1 if it is missing
+    gpu_memory_bytes                the minimum memory of each GPU
+    cpu_milli, memory_mib           milli-cores, rounded up to whole cores, and MiB
+    slots                           all amounts, instead of the columns above: `cpu=4 cuda.shares=0.5 mem=8g`
+    cluster_size                    kernels, default 1
     user, group, program, priority, preemptible, requested_walltime_s (-1 = unknown)
 """
 
@@ -18,13 +18,13 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from aliquot.core.model.snapshot import Request
 from aliquot.core.simulation.cluster import CPU, MEM
 from aliquot.core.simulation.trace import SECOND_US, Job, gpu_request, numbered
-from aliquot.core.snapshot import Request
 from aliquot_schema.errors import AliquotError, InvalidRequest
 from aliquot_schema.ids import ProjectId, SessionId, SlotName, UserId
+from aliquot_schema.resources.slots import MILLI, Unlimited, parse_amount
 from aliquot_schema.sessions import Priority
-from aliquot_schema.slots import MILLI, Unlimited, parse_amount
 
 SYNONYMS: Final[Mapping[str, str]] = {
     "creation_time": "submit_s",
@@ -36,10 +36,10 @@ Row = Mapping[str, Any]
 
 
 def read_jobs(path: Path) -> tuple[Job, ...]:
-    """The jobs of a trace, by submission. Jobs that ran for no time or asked for nothing are left out.
+    """Read the jobs of a trace, by submission. Jobs that ran for no time or requested nothing are left out.
 
     Raises:
-        InvalidRequest: not a trace; the message says what is wrong and where.
+        InvalidRequest: the file is not a trace; the message names the row and the problem.
     """
     jobs: list[Job] = []
     for number, row in enumerate(read_rows(path), start=1):
@@ -50,15 +50,15 @@ def read_jobs(path: Path) -> tuple[Job, ...]:
         if job is not None:
             jobs.append(job)
     if not jobs:
-        raise InvalidRequest(f"{path} has no job that asked for anything and ran")
+        raise InvalidRequest(f"{path} has no job that requested resources and ran")
     return numbered(jobs)
 
 
 def read_rows(path: Path) -> Iterable[Row]:
-    """The rows of a table.
+    """Read the rows of a table.
 
     Raises:
-        InvalidRequest: it cannot be read.
+        InvalidRequest: the file cannot be read.
     """
     try:
         if path.suffix == ".parquet":
@@ -73,11 +73,11 @@ def _parquet_rows(path: Path) -> Iterable[Row]:
     try:
         from pyarrow import ArrowException, parquet  # type: ignore[import-untyped] # it ships no types
     except ImportError:
-        raise InvalidRequest(f"{path}: Parquet needs pyarrow (pip install pyarrow); CSV is read without it") from None
+        raise InvalidRequest(f"{path}: Parquet needs pyarrow (pip install pyarrow); CSV does not") from None
     try:
         rows: list[dict[str, Any]] = parquet.read_table(path).to_pylist()
     except ArrowException as error:
-        raise InvalidRequest(f"{path} is no Parquet file: {error}") from error
+        raise InvalidRequest(f"{path} is not a Parquet file: {error}") from error
     return rows
 
 
@@ -126,7 +126,7 @@ def _slots(text: str) -> Request:
         name, _, written = part.partition("=")
         amount = parse_amount(name, written)
         if isinstance(amount, Unlimited):
-            raise ValueError(f"{part}: a job cannot ask for everything")
+            raise ValueError(f"{part}: a job cannot request an unlimited amount")
         amounts[SlotName(name)] = amount
     return tuple((slot, amount) for slot, amount in sorted(amounts.items()) if amount)
 
@@ -136,14 +136,14 @@ def _gpus(row: Row) -> Request:
     if gpus <= 0 or each <= 0:
         return ()
     if each < MILLI and gpus != 1:
-        raise ValueError(f"{gpus:g} parts of GPUs: a job takes part of one GPU, or whole ones")
+        raise ValueError(f"{gpus:g} shares of GPUs: a job requests a share of one GPU, or whole GPUs")
     return gpu_request(max(round(gpus * min(each, MILLI)), 1))
 
 
 def _kernels(row: Row) -> int:
     kernels = _number(row, "cluster_size", default=1)
     if kernels < 1 or kernels != int(kernels):
-        raise ValueError(f"cluster_size: {kernels:g} is no number of kernels")
+        raise ValueError(f"cluster_size: {kernels:g} is not a number of kernels")
     return int(kernels)
 
 
@@ -153,6 +153,6 @@ def _priority(row: Row) -> Priority:
 
 
 def _number(row: Row, column: str, *, default: float = 0) -> float:
-    """A number that may be missing: no column, an empty cell, or null."""
+    """A number, or the default where the column is missing, empty or null."""
     value = row.get(column)
     return default if value is None or value == "" else float(value)

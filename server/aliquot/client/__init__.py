@@ -1,4 +1,4 @@
-"""The Python client: GraphQL over HTTP and over one socket per subscription.
+"""Python client: GraphQL over HTTP, and subscriptions over one WebSocket each.
 
     with BlockingClient.at(find_place()) as client:
         session = client.submit(["python", "train.py"], slots={"cpu": 1, "cuda.shares": 0.2})
@@ -7,12 +7,13 @@
     with lease(shares=0.5) as held:
         os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(held.gpu_ids)
 
-`Client` does the same for async code. The types are in `aliquot.client.generated`, and come from the schema.
+`Client` is the async variant. The types in `aliquot.client.generated` are generated from the schema.
 """
 
 from aliquot.client.blocking import BlockingClient, lease
 from aliquot.client.client import Client
-from aliquot.client.failures import (
+from aliquot.client.config import Place, find_place
+from aliquot.client.errors import (
     ClientFailure,
     GraphQLFault,
     LeaseLost,
@@ -22,7 +23,6 @@ from aliquot.client.failures import (
     SubscriptionClosed,
     UnexpectedAnswer,
 )
-from aliquot.client.places import Place, find_place
 
 __all__ = [
     "BlockingClient",

@@ -1,4 +1,4 @@
-"""The client for code that is not async."""
+"""Blocking client: the methods of `Client` for code that is not async."""
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager, suppress
@@ -7,25 +7,24 @@ from types import TracebackType
 from typing import Any, Self
 
 from aliquot.client.client import Client
-from aliquot.client.failures import LeaseLost
+from aliquot.client.config import Place, find_place
+from aliquot.client.errors import LeaseLost
 from aliquot.client.generated.blocking_mutations import BlockingMutations
 from aliquot.client.generated.blocking_queries import BlockingQueries
 from aliquot.client.generated.blocking_subscriptions import BlockingSubscriptions
+from aliquot.client.generated.external_allocations import GpusAllocated
 from aliquot.client.generated.inputs import CreateSessionInput
-from aliquot.client.generated.outside import GpusAllocated
-from aliquot.client.generated.queue import LogChunk, QueueUpdate
-from aliquot.client.generated.session_log import SessionLog
-from aliquot.client.generated.sessions import Session
-from aliquot.client.places import Place, find_place
+from aliquot.client.generated.queries_types import LogChunk, QueueUpdate
+from aliquot.client.generated.sessions import Session, SessionLog
 
 
 class BlockingClient(BlockingQueries, BlockingMutations, BlockingSubscriptions):
-    """Does what `Client` does, and returns when it is done. Use it as a context manager, or call `close`."""
+    """`Client` with blocking methods. Use it as a context manager, or call `close`."""
 
     _client: Client
 
     def __init__(self, url: str, token: str, *, timeout_s: float = 30.0, ca_file: Path | None = None) -> None:
-        """As for `Client`."""
+        """See `Client`."""
         client = Client(url, token, timeout_s=timeout_s, ca_file=ca_file)
         super().__init__()
         self._client = client
@@ -91,14 +90,14 @@ class BlockingClient(BlockingQueries, BlockingMutations, BlockingSubscriptions):
         try:
             yield held
         except BaseException:
-            # The block's own error says more, and is nothing for the other thread.
+            # The block's own error is raised; the other thread has no use for it.
             with suppress(LeaseLost):
                 self._run(_left(lease))
             raise
         self._run(_left(lease))
 
     def close(self) -> None:
-        """Let go of the connections, and of the thread."""
+        """Close the connections and end the thread."""
         self._run(self._client.close())
         self._end()
 
@@ -113,7 +112,7 @@ class BlockingClient(BlockingQueries, BlockingMutations, BlockingSubscriptions):
 
 @contextmanager
 def lease(*, shares: float, **options: Any) -> Iterator[GpusAllocated]:
-    """Hold GPUs of the server that `find_place` finds while the block runs; see `Client.lease`."""
+    """Hold GPUs on the server that `find_place` selects while the block runs; see `Client.lease`."""
     with BlockingClient.at(find_place()) as client, client.lease(shares=shares, **options) as held:
         yield held
 

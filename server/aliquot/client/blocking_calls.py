@@ -1,8 +1,8 @@
-"""Async calls made from code that is not async: they run on a loop in a thread of its own.
+"""Blocking calls of async functions, which run on an event loop in its own thread.
 
-Ctrl-C may come between any two instructions of the thread that waits, so it must hold no lock that is
-written in Python (those of `threading` and `concurrent.futures` are): one that it let go of halfway would
-hold up the loop for ever. It waits on a `SimpleQueue`, which is one instruction.
+Ctrl-C can interrupt the waiting thread between any two instructions, so it must hold no lock that is written in Python
+(those of `threading` and `concurrent.futures` are): left half released, it would block the loop for ever. It therefore
+waits on a `SimpleQueue`, which is one instruction.
 """
 
 import asyncio
@@ -13,12 +13,12 @@ from typing import Any, Final, Generic, TypeVar
 
 T = TypeVar("T")
 
-LOOK_UP_S: Final = 0.25
-"""So long an interruption may go unseen."""
+WAKE_S: Final = 0.25
+"""Maximum delay of an interruption."""
 
 
 class BlockingCalls:
-    """Has a loop from its first call until `close`; may be used from several threads."""
+    """Runs a loop from its creation until `_end`; may be used from several threads."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
@@ -26,7 +26,7 @@ class BlockingCalls:
         self._thread.start()
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Wait for it. Whoever is interrupted meanwhile takes the call with him."""
+        """Run a coroutine and wait for its result; an interruption of the wait cancels it."""
         call = _Call(work)
         try:
             self._loop.call_soon_threadsafe(call.begin)
@@ -36,7 +36,7 @@ class BlockingCalls:
             raise
 
     def _each(self, items: AsyncGenerator[T, None]) -> Generator[T, None, None]:
-        """What comes, one by one; leaving early lets go of the subscription."""
+        """The items one by one; leaving early closes the subscription."""
         steps = _Steps(items)
         try:
             while (item := self._run(steps.take())) is not None:
@@ -51,7 +51,7 @@ class BlockingCalls:
 
 
 class _Call(Generic[T]):
-    """One call: begun and canceled on the loop, waited for by another thread."""
+    """One call: started and canceled on the loop, awaited by another thread."""
 
     def __init__(self, work: Coroutine[Any, Any, T]) -> None:
         self._work = work
@@ -59,33 +59,33 @@ class _Call(Generic[T]):
         self._ended: SimpleQueue[asyncio.Task[T]] = SimpleQueue()
 
     def begin(self) -> None:
-        """Begin it."""
+        """Start it; on the loop."""
         self._task = asyncio.get_running_loop().create_task(self._work)
         self._task.add_done_callback(self._ended.put)
 
     def cancel(self) -> None:
-        """Call it off, begun or not."""
+        """Cancel it, started or not; on the loop."""
         if self._task is None:
             self._work.close()
         else:
             self._task.cancel()
 
     def result(self) -> T:
-        """Wait for its end.
+        """Wait for its end, and return the result.
 
         Raises:
-            BaseException: what it raised.
+            BaseException: as raised by the call.
         """
         while True:
             try:
-                # A signal that comes just before this thread begins to sleep is not seen until it wakes.
-                return self._ended.get(timeout=LOOK_UP_S).result()
+                # A signal just before this thread starts to wait is only handled when it wakes.
+                return self._ended.get(timeout=WAKE_S).result()
             except Empty:
                 continue
 
 
 class _Steps(Generic[T]):
-    """A stream that is taken item by item, each in a task of its own."""
+    """A stream whose items are taken one by one, each in its own task."""
 
     def __init__(self, items: AsyncGenerator[T, None]) -> None:
         self._items = items
@@ -97,7 +97,7 @@ class _Steps(Generic[T]):
         return await anext(self._items, None)
 
     async def close(self) -> None:
-        """Close the stream. Who was interrupted may have left a step behind before he could call it off."""
+        """Close the stream. An interrupted caller may have left a running step behind."""
         if self._step is not None and not self._step.done():
             self._step.cancel()
             await asyncio.wait([self._step])

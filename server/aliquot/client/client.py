@@ -1,4 +1,4 @@
-"""The async client: one per server and token."""
+"""Async client of one server."""
 
 from collections.abc import AsyncGenerator, Mapping
 from pathlib import Path
@@ -8,20 +8,20 @@ from typing import Any, ClassVar, Self
 import httpx
 import orjson
 
-from aliquot.client.failures import GraphQLFault, Refused, ServerUnreachable, UnexpectedAnswer
+from aliquot.client.config import Place
+from aliquot.client.errors import GraphQLFault, Refused, ServerUnreachable, UnexpectedAnswer
 from aliquot.client.generated.fragments import FRAGMENTS
 from aliquot.client.leases import Leases
-from aliquot.client.places import Place
-from aliquot.client.session_calls import SessionCalls
+from aliquot.client.requests import check_address, is_loopback, trusting
+from aliquot.client.sessions import SessionCalls
 from aliquot.client.subscription import Subscription
-from aliquot.client.transport import check_address, is_loopback, trusting
 from aliquot_schema.errors import Unauthenticated
 
 
 class Client(SessionCalls, Leases):
-    """Asks one server. Use it as an async context manager, or call `close`.
+    """A client of one server. Use it as an async context manager, or call `close`.
 
-    It has a method for every query, mutation and subscription of the schema, and what `SessionCalls` and `Leases` add.
+    It has a method for every query, mutation and subscription of the schema, and those of `SessionCalls` and `Leases`.
     A mutation that the server refuses raises `Refused`.
     """
 
@@ -30,19 +30,19 @@ class Client(SessionCalls, Leases):
     def __init__(self, url: str, token: str, *, timeout_s: float = 30.0, ca_file: Path | None = None) -> None:
         """
         Args:
-            url: where the server is, without a path: `http://127.0.0.1:8090`.
+            url: the address of the server, without a path: `http://127.0.0.1:8090`.
             token: sent as `Authorization: Bearer`.
-            timeout_s: for one answer, and for a subscription to be accepted.
-            ca_file: the authority of the server's certificate, in PEM; without one, those that this machine trusts.
+            timeout_s: for one answer, and for the acceptance of a subscription.
+            ca_file: the authority of the server's certificate, in PEM; by default those that this machine trusts.
         Raises:
-            NoPlace: that is no address of a server, or no certificate.
+            NoPlace: not an address of a server, or not a certificate.
         """
         check_address(url)
         self._url = url.rstrip("/")
         self._token = token
         self._timeout_s = timeout_s
         self._tls = trusting(ca_file) if ca_file and self._url.startswith("https:") else None
-        # A proxy from the environment cannot reach this machine's own loopback.
+        # A proxy from the environment cannot reach this machine's loopback.
         self._direct = is_loopback(self._url)
         self._http = httpx.AsyncClient(
             base_url=self._url,
@@ -54,7 +54,7 @@ class Client(SessionCalls, Leases):
 
     @classmethod
     def at(cls, place: Place) -> Self:
-        """A client of the server that `find_place` found."""
+        """A client of the server that `find_place` selected."""
         return cls(place.url, place.token, ca_file=place.ca_file)
 
     async def execute(self, query: str, variables: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -62,7 +62,7 @@ class Client(SessionCalls, Leases):
 
         Raises:
             GraphQLFault: the answer has errors.
-            Unauthenticated: the token is not valid here.
+            Unauthenticated: the server does not accept the token.
             ServerUnreachable, UnexpectedAnswer: see there.
         """
         body = orjson.dumps({"query": query, "variables": dict(variables or {})})
@@ -77,10 +77,10 @@ class Client(SessionCalls, Leases):
         return data
 
     async def change(self, mutation: str, variables: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Run a mutation of one field and return the member of its result that says what was done.
+        """Run a mutation with one field, and return the success member of its result.
 
         Args:
-            mutation: asks for `__typename`, for the success's fields, and for `... on Error { code message }`.
+            mutation: selects `__typename`, the fields of the success, and `... on Error { code message }`.
         Raises:
             Refused: the result is one of the expected errors.
             GraphQLFault, Unauthenticated, ServerUnreachable, UnexpectedAnswer: as for `execute`.
@@ -93,10 +93,10 @@ class Client(SessionCalls, Leases):
     async def subscribe(
         self, query: str, variables: Mapping[str, Any] | None = None
     ) -> AsyncGenerator[dict[str, Any], None]:
-        """Follow a subscription; each item is one `data`. It ends when the server says that it is complete.
+        """Follow a subscription; each item is one `data`. It ends when the server reports completion.
 
-        Resuming is the caller's: remember the last number seen and ask again from there. Close the iterator
-        (`contextlib.aclosing`) to let go early.
+        It does not resume by itself: remember the last number seen, and subscribe again from there. Close the iterator
+        (`contextlib.aclosing`) to end it early.
 
         Raises:
             SubscriptionClosed: the connection ended before the subscription did.
@@ -110,7 +110,7 @@ class Client(SessionCalls, Leases):
                 yield data
 
     async def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         await self._http.aclose()
 
     async def __aenter__(self) -> Self:
@@ -124,7 +124,7 @@ class Client(SessionCalls, Leases):
 
 def _answer(response: httpx.Response) -> dict[str, Any]:
     if response.status_code == httpx.codes.UNAUTHORIZED:
-        raise Unauthenticated(f"the server at {response.url.netloc.decode()} does not take this token")
+        raise Unauthenticated(f"the server at {response.url.netloc.decode()} does not accept this token")
     try:
         answer = orjson.loads(response.content)
     except orjson.JSONDecodeError:

@@ -1,4 +1,4 @@
-"""GPUs for work that runs outside: held while a block runs, and given back at its end."""
+"""External allocations: GPUs for work outside Aliquot, held while a block runs."""
 
 import asyncio
 import time
@@ -7,18 +7,18 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Final
 
-from aliquot.client.failures import ClientFailure, LeaseLost, Refused
+from aliquot.client.errors import ClientFailure, LeaseLost, Refused
+from aliquot.client.generated.external_allocations import AllocateGpusInput, GpusAllocated
 from aliquot.client.generated.mutations import Mutations
-from aliquot.client.generated.outside import AllocateGpusInput, GpusAllocated
 from aliquot_schema.errors import AliquotError
 
 LEASE_S: Final = 120.0
-"""A holder that died has its GPUs for no longer than this."""
+"""Time after which the GPUs of a holder that died are free."""
 RENEWALS_PER_LEASE: Final = 4
 
 
 class Leases(Mutations):
-    """Holds GPUs by hand."""
+    """Holds GPUs for work outside Aliquot."""
 
     @asynccontextmanager
     async def lease(
@@ -31,18 +31,18 @@ class Leases(Mutations):
         project: str | None = None,
         pool: str | None = None,
     ) -> AsyncIterator[GpusAllocated]:
-        """Hold GPUs while the block runs; they are called for again as long as it does.
+        """Hold GPUs while the block runs; the allocation is renewed in the background.
 
-        Nothing keeps the block to them: put `gpu_ids` into CUDA_VISIBLE_DEVICES before anything uses a GPU.
+        The block is not confined to them: put `gpu_ids` into CUDA_VISIBLE_DEVICES before anything uses a GPU.
 
         Args:
             shares: whole GPUs, or a share of one like 0.5.
-            job_id: what you call it; each lease needs one of its own.
-            lease_s: seconds until they are free if this program dies.
-            memory_gb: the least memory per GPU, in 10^9 bytes.
+            job_id: an id of your choice, different for each allocation.
+            lease_s: seconds after which they are free if this program dies.
+            memory_gb: the minimum memory per GPU, in 10^9 bytes.
         Raises:
-            Refused: they are not free now. Nobody is waited for.
-            LeaseLost: the server gave them up meanwhile; raised at the end of the block.
+            Refused: they are not free now; external allocations do not wait.
+            LeaseLost: the server released them meanwhile; raised at the end of the block.
         """
         wanted = AllocateGpusInput(
             job_id=job_id or f"lease-{uuid.uuid4().hex}",
@@ -59,25 +59,25 @@ class Leases(Mutations):
         finally:
             keeping.cancel()
             (lost,) = await asyncio.gather(keeping, return_exceptions=True)
-            # What is not held any more is refused; what cannot be said to the server runs out there.
+            # A lost allocation is refused here; if the server is unreachable, the allocation expires.
             with suppress(ClientFailure, AliquotError):
                 await self.release_gpus(wanted.job_id)
         if isinstance(lost, Exception):
             raise lost
 
 
-async def _keep(again: Callable[[], Awaitable[GpusAllocated]], held: GpusAllocated, lease_s: float) -> None:
-    """Call for the GPUs again and again; a server that fails or is away for less than the lease does no harm."""
+async def _keep(renew: Callable[[], Awaitable[GpusAllocated]], held: GpusAllocated, lease_s: float) -> None:
+    """Renew the allocation until canceled; failures of the server shorter than the lease are retried."""
     until = time.monotonic() + lease_s
     while True:
         await asyncio.sleep(lease_s / RENEWALS_PER_LEASE)
         asked_at = time.monotonic()
         try:
-            now = await again()
+            now = await renew()
         except (ClientFailure, AliquotError) as error:
             if time.monotonic() > until or (isinstance(error, Refused) and error.kind == "NotPlaced"):
                 raise LeaseLost(f"{held.job_id}: {error}") from error
             continue
         if now.session_id != held.session_id:
-            raise LeaseLost(f"{held.job_id} ran out meanwhile, and was granted anew: {', '.join(now.gpu_ids)}")
+            raise LeaseLost(f"{held.job_id} expired, and was allocated again: {', '.join(now.gpu_ids)}")
         until = asked_at + lease_s

@@ -1,4 +1,4 @@
-"""One subscription on one socket.
+"""Subscription over its own WebSocket.
 
 Source: the protocol graphql-transport-ws, https://github.com/enisdenjo/graphql-ws/blob/master/PROTOCOL.md
 """
@@ -15,21 +15,15 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
 from websockets.typing import Subprotocol
 
-from aliquot.client.failures import (
-    ClientFailure,
-    GraphQLFault,
-    ServerUnreachable,
-    SubscriptionClosed,
-    UnexpectedAnswer,
-)
+from aliquot.client.errors import ClientFailure, GraphQLFault, ServerUnreachable, SubscriptionClosed, UnexpectedAnswer
 from aliquot_schema.errors import Unauthenticated
 
 PROTOCOL: Final = Subprotocol("graphql-transport-ws")
 OPERATION: Final = "1"
-"""One operation per socket needs one name."""
+"""Any id will do: a socket has only one operation."""
 CLOSED_UNAUTHENTICATED: Final = frozenset({4401, 4403})
 CLOSE_S_MAX: Final = 1.0
-"""Who leaves early may have unread messages in the way of the server's farewell, and need not wait for it."""
+"""Unread messages may precede the server's close frame, so leaving early does not wait for it for long."""
 MESSAGE_BYTES_MAX: Final = 64 * 1024 * 1024
 
 
@@ -76,12 +70,12 @@ class Subscription:
             self._socket = await self._connecting
         except InvalidStatus as error:
             if error.response.status_code == 401:
-                raise Unauthenticated("the server does not take this token") from error
+                raise Unauthenticated("the server does not accept this token") from error
             raise UnexpectedAnswer(error.response.status_code, "the socket was refused") from error
         except (OSError, InvalidHandshake) as error:
             raise ServerUnreachable(str(error) or type(error).__name__) from error
         try:
-            await self._greet()
+            await self._initialize()
         except BaseException:
             await self._socket.close()
             raise
@@ -94,7 +88,7 @@ class Subscription:
             await self._send({"id": OPERATION, "type": "complete"})
         await self._socket.close()
 
-    async def _greet(self) -> None:
+    async def _initialize(self) -> None:
         await self._send({"type": "connection_init", "payload": {"Authorization": f"Bearer {self._token}"}})
         try:
             async with asyncio.timeout(self._timeout_s):
@@ -133,5 +127,5 @@ def _data(message: Mapping[str, Any]) -> dict[str, Any]:
 def _closed(error: ConnectionClosed) -> ClientFailure | Unauthenticated:
     code, reason = (error.rcvd.code, error.rcvd.reason) if error.rcvd else (None, "")
     if code in CLOSED_UNAUTHENTICATED:
-        return Unauthenticated(reason or "the server does not take this token")
+        return Unauthenticated(reason or "the server does not accept this token")
     return SubscriptionClosed(code, reason)

@@ -1,1 +1,1 @@
-"""What the server decides, as pure functions: no clock, no I/O, no randomness, no framework."""
+"""Core: the decisions of the server as pure functions, without clock, I/O, randomness or framework."""

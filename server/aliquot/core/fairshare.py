@@ -1,62 +1,94 @@
-"""Fair share: what each user has used within each project, forgotten by halves, in whole numbers."""
+"""Fair share: usage of each user within each project, with exponential decay, in integers.
+
+Usage is milli of a device x milliseconds. Charges price held devices, cores and memory in milli of a device. Months are
+calendar months UTC as integers: 202611 is November 2026.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from math import isqrt
 from typing import Final
 
-from aliquot.core.months import month_of, starts_us
-from aliquot_schema.ids import ProjectId, UserId
-from aliquot_schema.policies import DAY_MS
+from aliquot.core.allocation.occupancy import occupancy_on
+from aliquot_schema.ids import DeviceId, ProjectId, SlotName, UserId
+from aliquot_schema.policies import DAY_MS, Charges
 from aliquot_schema.quotas import Account, QuotaScope, account_id
+from aliquot_schema.resources.devices import Device, ResourceSpec
+from aliquot_schema.resources.slots import MILLI, is_accelerator
 
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
+_MONTHS: Final = 12
 HALF_LIFE_MS: Final = 7 * DAY_MS
-"""After this time a use counts half, unless the policy says otherwise."""
+"""Default of the policy's half-life of usage."""
 _BITS: Final = 62
 _FRACTION_BITS: Final = 40
-"""Of the half-life: down to less than a microsecond of it."""
+"""Resolution of a part of the half-life: finer than a microsecond."""
 _DIGIT_BITS: Final = 8
 _DIGIT_MAX: Final = 2**_DIGIT_BITS - 1
 _LN2_E18: Final = 693_147_180_559_945_309
+ProjectUser = tuple[ProjectId, UserId]
+"""Key of a balance: one user within one project."""
+CPU: Final = SlotName("cpu")
+MEM: Final = SlotName("mem")
+GIB: Final = 2**30
 
-Place = tuple[ProjectId, UserId]
-"""One user within one project."""
+
+def month_of(at_us: int) -> int:
+    """The month of a time, microseconds UTC."""
+    moment = datetime.fromtimestamp(at_us // 1_000_000, tz=UTC)
+    return moment.year * 100 + moment.month
+
+
+@lru_cache(maxsize=64)
+def starts_us(month: int) -> int:
+    """The first microsecond of a month, UTC."""
+    year, number = divmod(month, 100)
+    return (datetime(year, number, 1, tzinfo=UTC) - _EPOCH) // _MICROSECOND
+
+
+def month_after(month: int) -> int:
+    """The next month."""
+    year, number = divmod(month, 100)
+    return (year + 1) * 100 + 1 if number == _MONTHS else month + 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Balance:
-    """What somebody has used up to a time, and what he holds since. Amounts are milli of a device x milliseconds."""
+    """Usage of a user in a project up to a time, and what they hold since, in milli of a device x milliseconds."""
 
     used: int = 0
     """Decayed up to `at_us`."""
     at_us: int = 0
     holds_milli: int = 0
     charged: int = 0
-    """All of it up to `at_us`, without decay."""
+    """Total usage up to `at_us`, without decay."""
     month: int = 0
     """The month of `at_us`, UTC."""
     month_charged: int = 0
-    """What of `charged` falls into that month."""
+    """Part of `charged` in that month."""
 
     def used_at(self, now_us: int, *, half_life_ms: int = HALF_LIFE_MS) -> int:
-        """What counts at a time that is not before `at_us`; what is held counts while it is held."""
+        """Decayed usage at a time >= `at_us`, including what is held since."""
         if now_us <= self.at_us or not (self.used or self.holds_milli):
             return self.used
         kept = decay(now_us - self.at_us, half_life_ms=half_life_ms)
-        # The integral of a steady use that decays: rate x half-life / ln 2 x (1 - decay).
+        # The integral of a constant usage with decay: rate x half-life / ln 2 x (1 - decay).
         grown = self.holds_milli * half_life_ms * ((1 << _BITS) - kept) * 10**18 // _LN2_E18
         return (self.used * kept + grown) >> _BITS
 
     def charged_in(self, month: int, *, now_us: int) -> int:
-        """What was charged in the month of `now_us`, what is held now included."""
+        """Charged in `month`, the month of `now_us`, including what is held since."""
         before = self.month_charged if self.month == month else 0
         return before + self._grown(now_us, since_us=max(self.at_us, starts_us(month)))
 
     def held(self, milli: int, *, now_us: int, half_life_ms: int = HALF_LIFE_MS) -> "Balance":
-        """The balance once more is held, or with a negative amount less. Time before `at_us` is reckoned with."""
+        """The balance with `milli` more held from now on; negative = less. A time before `at_us` counts as `at_us`."""
         now_us = max(now_us, self.at_us)
         month = month_of(now_us)
-        assert self.holds_milli + milli >= 0, "more is given back than is held"
+        assert self.holds_milli + milli >= 0, "more is released than is held"
         return Balance(
             used=self.used_at(now_us, half_life_ms=half_life_ms),
             at_us=now_us,
@@ -67,7 +99,7 @@ class Balance:
         )
 
     def _grown(self, now_us: int, *, since_us: int) -> int:
-        # Between two clocks in whole milliseconds, so that the sum over any cuts of a time is the same.
+        # Whole milliseconds since the epoch, so that the sum does not depend on how a time span is divided.
         return self.holds_milli * max(now_us // 1000 - since_us // 1000, 0)
 
 
@@ -78,12 +110,12 @@ NOTHING: Final = Balance()
 class Usage:
     """All balances. Immutable; `held` makes the next version."""
 
-    balances: Mapping[Place, Balance] = field(default_factory=dict)
+    balances: Mapping[ProjectUser, Balance] = field(default_factory=dict)
     half_life_ms: int = HALF_LIFE_MS
 
     @classmethod
     def of(cls, accounts: Iterable[Account], *, half_life_ms: int = HALF_LIFE_MS) -> "Usage":
-        """Usage as it was recorded. What is still held is to be added by `held`, in the order of the starts."""
+        """Usage from its records. Add what is still held by `held`, in the order of starts."""
         return cls(
             balances={
                 (account.project, account.user): Balance(
@@ -99,17 +131,16 @@ class Usage:
         )
 
     def held(self, milli: int, *, user: UserId, project: ProjectId, now_us: int) -> "Usage":
-        """The balances once a user holds more milli of devices for a project; less, with a negative amount.
+        """Usage with `milli` more held by a user for a project from now on; negative = less.
 
-        A time before the last change of the balance counts as the time of that change: what is recorded up to then
-        is not counted twice.
+        A time before the last change of the balance counts as the time of that change, so nothing is counted twice.
         """
         place = project, user
         balance = self.balances.get(place, NOTHING).held(milli, now_us=now_us, half_life_ms=self.half_life_ms)
         return replace(self, balances={**self.balances, place: balance})
 
     def record(self, project: ProjectId, user: UserId) -> Account:
-        """The durable record as of the last change. Its version is for the store to set."""
+        """The durable record as of the last change; the store sets its version."""
         balance = self.balances.get((project, user), NOTHING)
         return Account(
             id=account_id(project, user),
@@ -122,15 +153,15 @@ class Usage:
             month_charged=balance.month_charged,
         )
 
-    def used_at(self, now_us: int) -> dict[Place, int]:
-        """What counts now, for all who have anything that counts."""
+    def used_at(self, now_us: int) -> dict[ProjectUser, int]:
+        """Decayed usage now, of all users with any."""
         found = {
             place: balance.used_at(now_us, half_life_ms=self.half_life_ms) for place, balance in self.balances.items()
         }
         return {place: used for place, used in found.items() if used}
 
     def charged_in_month(self, scope: QuotaScope, name: str, now_us: int) -> int:
-        """What a user, a project or everybody was charged in the month of `now_us`, what is held now included."""
+        """Charged to a user, a project or the whole cluster in the month of `now_us`, including what is held now."""
         month = month_of(now_us)
         return sum(
             balance.charged_in(month, now_us=now_us)
@@ -140,7 +171,7 @@ class Usage:
 
 
 def decay(elapsed_us: int, *, half_life_ms: int = HALF_LIFE_MS) -> int:
-    """2 ** -(elapsed / half-life), as a part of 2**62. Whole numbers alone: the same on every machine."""
+    """2 ** -(elapsed / half-life), in units of 2 ** -62. Integers alone, so it is the same on every machine."""
     halvings, rest = divmod(elapsed_us, half_life_ms * 1000)
     fraction = (rest << _FRACTION_BITS) // (half_life_ms * 1000)
     kept = 1 << _BITS
@@ -151,7 +182,7 @@ def decay(elapsed_us: int, *, half_life_ms: int = HALF_LIFE_MS) -> int:
 
 
 def _decays() -> tuple[tuple[int, ...], ...]:
-    """For each digit of the fraction, the lowest first, and each of its values: what is kept, as parts of 2**62."""
+    """Decay for each value of each digit of the fraction, the lowest digit first, in units of 2 ** -62."""
     roots = [isqrt(1 << (2 * _BITS - 1))]
     while len(roots) < _FRACTION_BITS:
         roots.append(isqrt(roots[-1] << _BITS))
@@ -171,3 +202,23 @@ def _product(value: int, roots: Sequence[int]) -> int:
 
 
 _DECAYS: Final = _decays()
+
+
+def rate_milli(spec: ResourceSpec, *, devices: Mapping[DeviceId, Device], charges: Charges) -> int:
+    """Price of what a kernel holds, in milli of a device, rounded up.
+
+    The held part of each accelerator x the price of its model, plus cores and GiB at their prices.
+
+    Args:
+        devices: devices of the kernel's agent; a missing one has the price of an unknown model.
+    """
+    held = occupancy_on([{slot: spec[slot] for slot in spec if is_accelerator(slot)}], devices)
+    accelerators = sum(amount * _price(devices.get(device_id), charges) for device_id, amount in held.items())
+    host = sum(spec.get(CPU, {}).values()) * charges.cpu_milli * GIB
+    host += sum(spec.get(MEM, {}).values()) * charges.mem_gib_milli
+    return -(-(accelerators * GIB + host * MILLI) // (MILLI * GIB))
+
+
+def _price(device: Device | None, charges: Charges) -> int:
+    """Price of a whole device, milli."""
+    return MILLI if device is None else charges.accelerator_milli.get(device.model, MILLI)

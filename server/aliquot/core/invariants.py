@@ -1,14 +1,14 @@
-"""Invariants: what is true of the records after every commit, as sentences that name what breaks them."""
+"""Invariants: checks of the records that hold after every commit; each violation is a sentence."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from aliquot.core.allocation.occupancy import occupancy_on
-from aliquot_schema.agents import Agent
-from aliquot_schema.devices import Device
+from aliquot_schema.cluster.agents import Agent
 from aliquot_schema.ids import DeviceId, LeaseId, NodeId, SessionId, kernel_id
-from aliquot_schema.leases import Kernel, Lease, LeaseKind
+from aliquot_schema.resources.devices import Device
+from aliquot_schema.resources.leases import Kernel, Lease, LeaseKind
 from aliquot_schema.sessions import Session
 from aliquot_schema.states import ACTIVE, KernelState, SessionState
 
@@ -30,19 +30,19 @@ KERNELS_OF: Final[Mapping[SessionState, frozenset[KernelState]]] = {
     S.FAILED: GONE,
     S.CANCELED: ENDING,
 }
-"""Where the kernels of a session's present attempt may be."""
+"""States that the kernels of a session's present attempt may have, by the session's state."""
 
 
 def violations(
     agents: Iterable[Agent], *, sessions: Iterable[Session], kernels: Iterable[Kernel], leases: Iterable[Lease]
 ) -> list[str]:
-    """Everything that is wrong with a state; empty when nothing is.
+    """All violations of a state; empty if it is consistent.
 
     Args:
-        agents: all agents, those that left included.
-        sessions: any number of them; what belongs to others is not looked at.
-        kernels: of these sessions: all of the present attempt, and those of older ones that have not exited.
-        leases: all that are open; released ones as far as they are known.
+        agents: all agents, including those that left.
+        sessions: any of them; records of other sessions are not checked.
+        kernels: of these sessions: all of the present attempt, and those of older attempts that have not exited.
+        leases: all open ones; released ones as far as known.
     """
     known = {session.id: session for session in sessions}
     kernels = [kernel for kernel in kernels if kernel.session_id in known]
@@ -114,13 +114,13 @@ def _outside(lease: Lease, session: Session | None) -> Iterator[str]:
     if lease.kind is not LeaseKind.MANUAL or session is None:
         return
     if lease.kernel_id is not None or not session.is_outside:
-        yield f"lease {lease.id} is manual, and of {lease.kernel_id or session.id}"
+        yield f"lease {lease.id} is manual, and belongs to {lease.kernel_id or session.id}"
     if (lease.released_us is None) != (session.state is S.RUNNING):
         yield f"lease {lease.id} was released at {lease.released_us}, and {session.id} is {session.state}"
 
 
 def _devices(agents: Iterable[Agent], leases: Iterable[Lease]) -> Iterator[str]:
-    """Budgets are those of now: a device that shrank while it was held may be told of here."""
+    """Overcommitted devices, by present budgets; a device that shrank while it was held may be reported."""
     node_of = {agent.id: agent.node_id for agent in agents}
     devices: dict[NodeId, dict[DeviceId, Device]] = defaultdict(dict)
     for agent in agents:

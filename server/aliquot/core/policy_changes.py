@@ -1,21 +1,22 @@
-"""Changes of the policy document: merged field by field, and checked as a whole before anything goes by them."""
+"""Policy changes: merges changes into the policy document field by field and validates the result."""
 
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
 from enum import Enum
 from typing import Any, Final, TypeVar
 
-from aliquot.core.allocation.options import NumaPolicy, Strategy
-from aliquot.core.ordering import order_named
+from aliquot.core.allocation.options import NumaPolicy, ShareStrategy
 from aliquot.core.placement.strategies import making
+from aliquot.core.scheduler.ordering import order_named
 from aliquot_schema.errors import InvalidRequest
 from aliquot_schema.policies import DAY_MS, Backfill, PolicyDocument, Pool, Victims
+from aliquot_schema.resources.units import format_duration
 from aliquot_schema.sessions import DEFAULT_POOL
 
 Part = TypeVar("Part")
 YEARS_MS: Final = 3660 * DAY_MS
 WEIGHT_MAX: Final = 1_000
-"""With it, and with units of at least a second, every score stays within 64 bits."""
+"""With units of at least a second, this keeps every score within 64 bits."""
 RANGES: Final[Mapping[str, tuple[int, int]]] = {
     "backfill_depth": (1, 10_000),
     "half_life_ms": (60_000, YEARS_MS),
@@ -37,10 +38,10 @@ RANGES: Final[Mapping[str, tuple[int, int]]] = {
     "retries.wait_ms_max": (1, DAY_MS),
     "retries.jitter_pct": (0, 100),
 }
-"""Least and most, both allowed. What makes a wait count is never 0: with it nobody starves."""
+"""Inclusive ranges. The weight of waiting is at least 1, which prevents starvation."""
 _WORDS: Final[Mapping[str, type[Enum]]] = {
     "backfill": Backfill,
-    "allocation": Strategy,
+    "allocation": ShareStrategy,
     "numa": NumaPolicy,
     "preemption.victims": Victims,
 }
@@ -53,7 +54,7 @@ def amended(document: PolicyDocument, changes: Mapping[str, Any]) -> PolicyDocum
         changes: by the names of `PolicyDocument`, nested as it is, in its units; mappings (`pools`,
             `charges.accelerator_milli`) are replaced as a whole, and words are text.
     Raises:
-        InvalidRequest: the document would not be one to go by; the message says what may stand there.
+        InvalidRequest: the result would be invalid; the message states the valid values.
     """
     found = _amended(document, changes, path="")
     check(found)
@@ -61,7 +62,7 @@ def amended(document: PolicyDocument, changes: Mapping[str, Any]) -> PolicyDocum
 
 
 def check(document: PolicyDocument) -> None:
-    """See that a pass can go by a document.
+    """Validate a document.
 
     Raises:
         InvalidRequest: as `amended`.
@@ -75,7 +76,7 @@ def check(document: PolicyDocument) -> None:
     for model, milli in document.charges.accelerator_milli.items():
         _within(milli, 0, 1_000_000, path=f"charges.accelerators[{model[:64]}]")
     if document.retries.wait_ms_first > document.retries.wait_ms_max:
-        raise InvalidRequest("retries: the first wait is longer than the longest", field="retries.wait_first")
+        raise InvalidRequest("retries: wait_first is longer than wait_max", field="retries.wait_first")
     _check_pools(document.pools)
 
 
@@ -100,22 +101,28 @@ def _word(words: type[Enum], value: object, *, path: str) -> Enum:
         return words(value)
     except ValueError:
         valid = ", ".join(sorted(str(word.value) for word in words))
-        raise InvalidRequest(f"{path}: {str(value)[:64]!r} is not known; there are {valid}", field=path) from None
+        raise InvalidRequest(f"{path}: {str(value)[:64]!r} is unknown; use one of {valid}", field=path) from None
 
 
 def _within(value: int, least: int, most: int, *, path: str) -> None:
     if not least <= value <= most:
         name = path.replace("_ms", "")
-        unit = " ms" if name != path else ""
-        raise InvalidRequest(f"{name}: {value}{unit} is not within {least} and {most}{unit}", field=name)
+        given, low, high = (_number_text(number, is_ms=name != path) for number in (value, least, most))
+        raise InvalidRequest(f"{name}: {given} is not between {low} and {high}", field=name)
+
+
+def _number_text(number: int, *, is_ms: bool) -> str:
+    if not is_ms:
+        return str(number)
+    return format_duration(number / 1000) if number >= 0 else f"{number} ms"
 
 
 def _check_pools(pools: Mapping[Any, Pool]) -> None:
     if DEFAULT_POOL not in pools:
-        raise InvalidRequest(f"pools: {DEFAULT_POOL} must be there; sessions that name no pool use it", field="pools")
+        raise InvalidRequest(f"pools: {DEFAULT_POOL} is missing; sessions that name no pool use it", field="pools")
     for name, pool in pools.items():
         if not 1 <= len(name) <= 64 or not name.isprintable() or name != name.strip():
-            raise InvalidRequest(f"pools: {name[:64]!r} is no name; 1 to 64 printable characters are", field="pools")
+            raise InvalidRequest(f"pools: {name[:64]!r} is not a name; use 1 to 64 printable characters", field="pools")
         if pool.default_limit_ms is not None:
             _within(pool.default_limit_ms, 1_000, YEARS_MS, path=f"pools[{name}].default_limit_ms")
 

@@ -1,36 +1,75 @@
-"""Quotas: who may start under them, who borrows what others own, and who may call it back.
+"""Quotas: limits of what users, projects and the cluster may hold, and borrowing of owned devices.
 
-Amounts are counted as `quota_amounts` says. What a quota does not name it does not limit.
+Amounts are counted by kind of device, so that a device with several slots counts once: an accelerator in milli under
+the name of its shares (one `cuda.device` is 1000 of `cuda.shares`), everything else by its slot in base units. A slot
+that a quota does not name is not limited by it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from copy import copy
 from typing import Final
 
-from aliquot.core.months import month_after, month_of, starts_us
-from aliquot.core.policy import Policy
-from aliquot.core.quota_amounts import (
-    Amounts,
-    accelerators,
-    counted,
-    counted_as,
-    counted_in,
-    limits,
-    text_of,
-)
-from aliquot.core.snapshot import PendingRow, Request, RunningRow, Snapshot
+from aliquot.core.fairshare import month_after, month_of, starts_us
+from aliquot.core.model.plan import KernelPlacement
+from aliquot.core.model.policy import Policy
+from aliquot.core.model.snapshot import PendingRow, Request, RunningRow, Snapshot, milli_of
+from aliquot_schema.errors import QuotaExceeded
 from aliquot_schema.ids import ProjectId, QuotaId, SlotName, UserId
 from aliquot_schema.policies import Victims
 from aliquot_schema.quotas import Quota, QuotaScope, quota_id
 from aliquot_schema.reasons import Evidence, Reason, Verdict
-from aliquot_schema.slots import MILLI
+from aliquot_schema.resources.slots import MILLI, SlotAmounts, format_amount, format_milli
+from aliquot_schema.sessions import SessionSpec
 
+Amounts = Mapping[SlotName, int]
+"""By counted slot; all > 0, except in limits."""
 HOUR: Final = MILLI * 3_600_000
-"""An hour of a device, in milli x milliseconds."""
+"""One hour of a device, in milli x milliseconds."""
+
+
+def counted_as(slot: SlotName) -> SlotName:
+    """The slot under which a slot is counted."""
+    return SlotName(f"{slot.split('.')[0]}.shares") if milli_of(slot) else slot
+
+
+def counted(pairs: Iterable[tuple[SlotName, int]], *, times: int = 1) -> dict[SlotName, int]:
+    """Sum of amounts by counted slot."""
+    found: dict[SlotName, int] = {}
+    for slot, amount in pairs:
+        name = counted_as(slot)
+        found[name] = found.get(name, 0) + amount * (milli_of(slot) or 1) * times
+    return found
+
+
+def counted_in(kernels: Iterable[KernelPlacement]) -> dict[SlotName, int]:
+    """Counted amounts that kernels hold."""
+    return counted((slot, sum(amounts.values())) for kernel in kernels for slot, amounts in kernel.spec.items())
+
+
+def limits(slots: SlotAmounts) -> dict[SlotName, int]:
+    """Limits by counted slot; the smaller of two for one counted slot applies, 0 forbids, unlimited is left out."""
+    found: dict[SlotName, int] = {}
+    for pair in slots.finite:
+        for name, amount in counted([pair]).items():
+            found[name] = min(found.get(name, amount), amount)
+    return found
+
+
+def accelerators(amounts: Amounts) -> dict[SlotName, int]:
+    """The amounts of accelerators."""
+    return {name: amount for name, amount in amounts.items() if milli_of(name)}
+
+
+def text_of(slot: SlotName, amount: int) -> str:
+    """A counted amount as written for one of its slots."""
+    unit = milli_of(slot)
+    if unit <= 1:
+        return format_amount(slot, amount)
+    return format_milli(amount) if amount % MILLI else str(amount // MILLI)
 
 
 class _Line:
-    """A quota in the book: what it allows, and what is held under it."""
+    """One quota with what is held under it."""
 
     __slots__ = ("held", "most", "own", "quota", "staying")
 
@@ -40,27 +79,27 @@ class _Line:
         self.own = {} if quota.scope is QuotaScope.CLUSTER else limits(quota.own_slots)
         self.held: dict[SlotName, int] = {}
         self.staying: dict[SlotName, int] = {}
-        """Held by sessions that were not asked to end."""
+        """Held by sessions that have not been asked to end."""
 
-    def twin(self) -> "_Line":
-        twin = copy(self)
-        twin.held, twin.staying = dict(self.held), dict(self.staying)
-        return twin
+    def copy(self) -> "_Line":
+        other = copy(self)
+        other.held, other.staying = dict(self.held), dict(self.staying)
+        return other
 
     def short(self, need: Amounts, *, of: Amounts) -> SlotName | None:
-        """What would go beyond a limit, if this were held too."""
+        """The first slot whose limit in `of` would be exceeded if `need` were held too; None without one."""
         for name, amount in need.items():
             if name in of and self.held.get(name, 0) + amount > of[name]:
                 return name
         return None
 
-    def spare(self, name: SlotName) -> int:
-        """How much is lent to it: held by those who stay, and not its own; negative where its own is not used up."""
+    def borrowed_amount(self, name: SlotName) -> int:
+        """Amount borrowed: held by staying sessions beyond its own; negative if its own is not used up."""
         return self.staying.get(name, 0) - self.own[name]
 
 
 class QuotaBook:
-    """The quotas of one pass, with what is held under them; it changes as the pass goes on."""
+    """The quotas of one pass with what is held under them, updated during the pass."""
 
     def __init__(self, snapshot: Snapshot, *, policy: Policy, now_us: int) -> None:
         self._usage = snapshot.usage
@@ -68,7 +107,7 @@ class QuotaBook:
         self._now_us = now_us
         self._lines = {name: _Line(quota) for name, quota in snapshot.quotas.items()}
         self._owned = dict.fromkeys(name for line in self._lines.values() for name in line.own)
-        self._over: dict[tuple[UserId, ProjectId], tuple[_Line, ...]] = {}
+        self._lines_by_account: dict[tuple[UserId, ProjectId], tuple[_Line, ...]] = {}
         self._needs: dict[tuple[Request, int], Amounts] = {}
         self._spent: dict[QuotaId, bool] = {}
         if self._lines:
@@ -76,15 +115,15 @@ class QuotaBook:
                 self._count_running(row, sign=1)
 
     def copy(self) -> "QuotaBook":
-        """Another book that says the same, to try things out in."""
+        """An independent copy, for trials."""
         other = copy(self)
-        other._lines = {name: line.twin() for name, line in self._lines.items()}
-        other._over = {}
+        other._lines = {name: line.copy() for name, line in self._lines.items()}
+        other._lines_by_account = {}
         return other
 
     def refusal(self, row: PendingRow) -> Verdict | None:
-        """Why one more task of a row may not start under the quotas; None = it may."""
-        lines = self._lines_over(row.owner, row.project)
+        """Why one more task of a row may not start under the quotas; None if it may."""
+        lines = self._lines_for(row.owner, row.project)
         need = self._need(row) if lines else {}
         for line in lines:
             name = line.short(need, of=line.most)
@@ -95,65 +134,72 @@ class QuotaBook:
                 until_us = starts_us(month_after(month_of(self._now_us)))
                 return Verdict(reason=Reason.QUOTA, evidence=Evidence(quota=line.quota.id, until_us=until_us))
         if self._victims is Victims.WILLING and not row.is_preemptible:
-            return _not_lent(row, lines, need=need)
+            return _borrow_refusal(row, lines, need=need)
         return None
 
     def borrows(self, row: PendingRow) -> bool:
-        """Whether its start would take its user or its project beyond what is their own.
+        """Whether the start of a row would take its user or project beyond what they own.
 
-        Who owns nothing of what a row asks for does not borrow it: he uses what is nobody's.
+        Without any ownership of the requested slots a row uses unowned capacity and borrows nothing.
         """
-        lines = self._lines_over(row.owner, row.project)
+        lines = self._lines_for(row.owner, row.project)
         return any(line.short(self._need(row), of=line.own) is not None for line in lines)
 
     def may_reclaim(self, row: PendingRow) -> bool:
-        """Whether the row asks for what is its user's or project's own, so that those who borrow must make room."""
-        lines = self._lines_over(row.owner, row.project)
-        deciding = _deciding(self._need(row))
+        """Whether a row stays within what its user or project owns, so that borrowers may be preempted for it."""
+        lines = self._lines_for(row.owner, row.project)
+        deciding = _decisive(self._need(row))
         return not self.borrows(row) and all(any(name in line.own for line in lines) for name in deciding)
 
     def is_borrower(self, running: RunningRow) -> bool:
-        """Whether a session runs on what others own, and its user and project keep their own without it.
+        """Whether a session runs on devices owned by others, and its user and project keep their own without it.
 
-        Of a session with accelerators these alone are looked at. One whose user and project own nothing of the kind
-        borrows, as soon as anybody does own some.
+        Of a session with accelerators, only these count. A session whose user and project own none of a kind borrows if
+        any other user or project owns some.
         """
         if running.is_leaving:
             return False
-        amounts = _deciding(counted_in(running.kernels))
-        lines = self._lines_over(running.owner, running.project)
-        lent = [(line.spare(name), amount) for line in lines for name, amount in amounts.items() if name in line.own]
-        if not lent:
+        amounts = _decisive(counted_in(running.kernels))
+        lines = self._lines_for(running.owner, running.project)
+        borrowed = [
+            (line.borrowed_amount(name), amount)
+            for line in lines
+            for name, amount in amounts.items()
+            if name in line.own
+        ]
+        if not borrowed:
             return any(name in self._owned for name in amounts)
-        return any(spare > 0 for spare, _ in lent) and not any(0 < spare < amount for spare, amount in lent)
+        return any(borrowed_amount > 0 for borrowed_amount, _ in borrowed) and not any(
+            0 < borrowed_amount < amount for borrowed_amount, amount in borrowed
+        )
 
     def take(self, row: PendingRow) -> None:
         """Count one more task of a row as held."""
-        for line in self._lines_over(row.owner, row.project):
+        for line in self._lines_for(row.owner, row.project):
             _count(line.held, self._need(row), sign=1)
             _count(line.staying, self._need(row), sign=1)
 
-    def give(self, running: RunningRow) -> None:
-        """Count a session that was running when the pass began as gone."""
+    def release(self, running: RunningRow) -> None:
+        """Count a session that was running at the start of the pass as ended."""
         if self._lines:
             self._count_running(running, sign=-1)
 
     def _count_running(self, row: RunningRow, *, sign: int) -> None:
         amounts = counted_in(row.kernels)
-        for line in self._lines_over(row.owner, row.project):
+        for line in self._lines_for(row.owner, row.project):
             _count(line.held, amounts, sign=sign)
             if not row.is_leaving:
                 _count(line.staying, amounts, sign=sign)
 
-    def _lines_over(self, user: UserId, project: ProjectId) -> tuple[_Line, ...]:
-        """Those of the user, the project and the cluster, as far as there are such quotas."""
+    def _lines_for(self, user: UserId, project: ProjectId) -> tuple[_Line, ...]:
+        """Existing quotas of the user, the project and the cluster."""
         if not self._lines:
             return ()
-        found = self._over.get((user, project))
+        found = self._lines_by_account.get((user, project))
         if found is None:
-            names = names_over(user, project)
+            names = quota_ids_for(user, project)
             found = tuple(self._lines[name] for name in names if name in self._lines)
-            self._over[user, project] = found
+            self._lines_by_account[user, project] = found
         return found
 
     def _need(self, row: PendingRow) -> Amounts:
@@ -173,8 +219,8 @@ class QuotaBook:
 
 
 def _verdict(row: PendingRow, line: _Line, name: SlotName, *, of: Amounts, need: Amounts) -> Verdict:
-    """That a limit stands against a row, in the words of the slot that it asks for."""
-    slot = asked_as(name, (slot for slot, _ in row.request))
+    """The verdict that a limit is too low for a row, in the slot that the row requests."""
+    slot = requested_slot(name, (slot for slot, _ in row.request))
     evidence = Evidence(
         slot=slot,
         requested=text_of(slot, need[name]),
@@ -184,7 +230,7 @@ def _verdict(row: PendingRow, line: _Line, name: SlotName, *, of: Amounts, need:
     return Verdict(reason=Reason.QUOTA, evidence=evidence)
 
 
-def _not_lent(row: PendingRow, lines: Iterable[_Line], *, need: Amounts) -> Verdict | None:
+def _borrow_refusal(row: PendingRow, lines: Iterable[_Line], *, need: Amounts) -> Verdict | None:
     for line in lines:
         name = line.short(need, of=line.own)
         if name is not None:
@@ -192,16 +238,16 @@ def _not_lent(row: PendingRow, lines: Iterable[_Line], *, need: Amounts) -> Verd
     return None
 
 
-def _deciding(amounts: Amounts) -> Amounts:
-    """What lending is about: accelerators; cores and memory only for who asks for nothing else."""
+def _decisive(amounts: Amounts) -> Amounts:
+    """The amounts that decide about borrowing: accelerators; cores and memory only without accelerators."""
     return accelerators(amounts) or amounts
 
 
-def asked_as(name: SlotName, slots: Iterable[SlotName]) -> SlotName:
+def requested_slot(name: SlotName, slots: Iterable[SlotName]) -> SlotName:
     return next((slot for slot in slots if counted_as(slot) == name), name)
 
 
-def names_over(user: UserId, project: ProjectId) -> tuple[QuotaId, ...]:
+def quota_ids_for(user: UserId, project: ProjectId) -> tuple[QuotaId, ...]:
     return (
         quota_id(QuotaScope.USER, user),
         quota_id(QuotaScope.PROJECT, project),
@@ -212,3 +258,79 @@ def names_over(user: UserId, project: ProjectId) -> tuple[QuotaId, ...]:
 def _count(amounts: dict[SlotName, int], more: Amounts, *, sign: int) -> None:
     for name, amount in more.items():
         amounts[name] = amounts.get(name, 0) + sign * amount
+
+
+def impossible_under(
+    spec: SessionSpec, quotas: Mapping[QuotaId, Quota], *, user: UserId, project: ProjectId
+) -> QuotaExceeded | None:
+    """The error for a session that could not start even if nothing else were held or charged; None if it could.
+
+    One possible fallback is enough.
+    """
+    requests = [(spec.slots, spec.cluster_size), *((one.slots, one.cluster_size) for one in spec.fallbacks)]
+    first: QuotaExceeded | None = None
+    for slots, cluster_size in requests:
+        refusal = _too_much(slots.finite, _quotas_for(quotas, user, project), cluster_size=cluster_size)
+        if refusal is None:
+            return None
+        first = first or refusal
+    return first
+
+
+def too_many_queued(
+    tasks: int,
+    quotas: Mapping[QuotaId, Quota],
+    *,
+    queued: Callable[[Quota], int],
+    user: UserId,
+    project: ProjectId,
+) -> QuotaExceeded | None:
+    """The error for a submission of more tasks than may wait at the same time; None if they may.
+
+    Args:
+        tasks: of the submission; every index of an array counts.
+        queued: counts the tasks that already wait under a quota; only called for quotas that limit them.
+    """
+    for quota in _quotas_for(quotas, user, project):
+        if quota.max_queued is not None:
+            waiting = queued(quota) + tasks
+            if waiting > quota.max_queued:
+                return QuotaExceeded(
+                    f"quota {quota.id}: {waiting} tasks would wait, the limit is {quota.max_queued}; submit fewer",
+                    quota=quota.id,
+                    resource="queued",
+                    requested=str(tasks),
+                    limit=str(quota.max_queued),
+                )
+    return None
+
+
+def _too_much(request: Request, quotas: Iterable[Quota], *, cluster_size: int) -> QuotaExceeded | None:
+    need = counted(request, times=cluster_size)
+    for quota in quotas:
+        for name, limit in limits(quota.max_slots).items():
+            if need.get(name, 0) > limit:
+                slot = requested_slot(name, (slot for slot, _ in request))
+                requested, most = text_of(slot, need[name]), text_of(slot, limit)
+                return QuotaExceeded(
+                    f"quota {quota.id}: {requested} {slot} are more than {most}; ask for less"
+                    if limit
+                    else f"quota {quota.id}: it allows no {slot}",
+                    quota=quota.id,
+                    resource=slot,
+                    requested=requested,
+                    limit=most,
+                )
+        if quota.gpu_hours_per_month == 0:
+            return QuotaExceeded(
+                f"quota {quota.id}: it allows no GPU-hours",
+                quota=quota.id,
+                resource="gpu_hours",
+                requested="",
+                limit="0",
+            )
+    return None
+
+
+def _quotas_for(quotas: Mapping[QuotaId, Quota], user: UserId, project: ProjectId) -> list[Quota]:
+    return [quotas[name] for name in quota_ids_for(user, project) if name in quotas]

@@ -1,1 +1,1 @@
-"""Delivery: how notices reach people: webhooks, chats and e-mail."""
+"""Delivery: sends notices by webhook, chat and e-mail."""

@@ -1,1 +1,1 @@
-"""Agents and the transports that reach them."""
+"""Execution: agents that run jobs on nodes, and the transports between agents and the server."""

@@ -1,1 +1,1 @@
-"""Use cases: what happens when somebody asks, when an agent speaks, and when devices become free."""
+"""Use cases: requests of users, reports of agents, and scheduling on top of `core` and the store."""

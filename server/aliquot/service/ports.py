@@ -1,35 +1,35 @@
-"""What the use cases ask of the world: a clock, ids, a store and an executor. `app.py` says who answers."""
+"""Ports of the service: clock, ids, store and executor. The `app` package provides the implementations."""
 
 from collections.abc import AsyncIterator, Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from aliquot_schema.cluster.launching import AgentMessage, Inventory, LaunchOrder, LogChunk
 from aliquot_schema.errors import Unavailable
 from aliquot_schema.events import Event, Record
 from aliquot_schema.ids import AgentId, KernelId, ProjectId, RequestId, SessionId, UserId
-from aliquot_schema.launching import AgentMessage, Inventory, LaunchOrder, LogChunk
-from aliquot_schema.session_lists import ALL_SESSIONS, SessionFilter, SessionOrder
+from aliquot_schema.requests import ALL_SESSIONS, SessionFilter, SessionOrder
 from aliquot_schema.sessions import Session
 
 
 class Clock(Protocol):
-    """Time, as the service sees it."""
+    """Wall time, monotonic time and sleeping."""
 
     def now_us(self) -> int:
-        """Wall time, microseconds UTC; never goes back within a process, nor behind what an earlier one wrote down."""
+        """Wall time, microseconds UTC. Never decreases, neither in a process nor below the times of stored events."""
 
     def wall_us(self) -> int:
-        """The same as the machine has it, which somebody may set back: what is too old is too old by this one."""
+        """Raw wall time of the machine, which may be set back; retention uses it."""
 
     def monotonic(self) -> float:
-        """Seconds from some start, for measuring and time-outs."""
+        """Monotonic seconds, for durations and time-outs."""
 
     async def sleep(self, seconds: float) -> None:
-        """Let others run for a while."""
+        """Sleep without blocking the event loop."""
 
 
 class Ids(Protocol):
-    """Fresh identifiers."""
+    """Generator of identifiers."""
 
     def new(self, prefix: str) -> str:
         """`<prefix><uuid7>`; later ones sort after earlier ones of the same process."""
@@ -37,19 +37,19 @@ class Ids(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Write:
-    """One row to insert or replace, and the event that tells of it.
+    """One row to insert or replace, and its event.
 
-    `record.version` is the new version: 1 inserts, n > 1 replaces version n - 1 and nothing else.
+    `record.version` is the new version: 1 inserts, n > 1 replaces exactly version n - 1.
     """
 
     record: Record
     kind: str
-    """What happened: `session.queued`, `lease.granted`, ..."""
+    """Kind of the event: `session.queued`, `lease.granted`, ..."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """Writes that are committed together or not at all, in the order given."""
+    """Writes committed atomically, in order."""
 
     writes: tuple[Write, ...]
     at_us: int
@@ -58,71 +58,71 @@ class Batch:
     request_id: RequestId | None = None
     pass_number: int | None = None
     epoch: int | None = None
-    """The leader's, checked in the transaction; None = anybody may commit this."""
+    """The leader's epoch, checked in the transaction; None = any server may commit this."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loaded:
-    """Everything a server needs to start: the live rows, and the newest of the ended sessions."""
+    """What a server loads at start: all live records, and the newest ended sessions."""
 
     revision: int
     """The number of the last event."""
     epoch: int
     last_at_us: int
-    """When the last event was written; a pass is never dated before it."""
+    """Time of the last event; later passes never get an earlier time."""
     last_pass: int
-    """The highest pass number in the log."""
+    """The highest pass number in the event log."""
     records: tuple[Record, ...]
-    """Agents and slots; sessions that have not ended or hold devices; the newest ended ones; and for all of these
-    sessions, the kernels and leases of the newest attempt, plus every lease that is not released."""
+    """Agents and slots; sessions that have not ended or hold devices, and the newest ended ones; the kernels and leases
+    of these sessions' newest attempts; and all open leases."""
     ended_complete: bool
     """Whether `records` holds all ended sessions."""
 
 
 class StaleVersion(Exception):
-    """A row was changed by somebody else since it was read; nothing of the batch was written."""
+    """A row was changed since it was read; nothing of the batch was written."""
 
 
 class DuplicateKey(Exception):
-    """A row with this id, or this owner's idempotency key, exists; nothing of the batch was written."""
+    """A row with this id, or with this owner's idempotency key, exists; nothing of the batch was written."""
 
 
 class NotLeader(Exception):
-    """The batch's epoch is not the present one; nothing of it was written."""
+    """The batch's epoch is not the current one; nothing of it was written."""
 
 
 class StoreUnavailable(Unavailable):
-    """The database cannot be reached or written now; whether the batch was written is not known."""
+    """The database cannot be reached or written; whether the batch was written is unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Members:
-    """Sessions of somebody, and of projects that he is a member of."""
+    """Sessions of a user, and of the projects that the user is a member of."""
 
     owner: UserId
     projects: tuple[ProjectId, ...]
 
     def has(self, session: Session) -> bool:
-        """Whether a session is one of them."""
+        """Whether a session belongs to the user or to one of the projects."""
         return session.owner == self.owner or session.project in self.projects
 
 
 SortKey = tuple[int | str | None, ...]
-"""What a session is sorted by, with its id as the last, see `aliquot.service.listing.orders`."""
+"""Sort key of a session; its id is the last element. See `aliquot.service.views.session_list`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionQuery:
-    """Which sessions to list, and in which order."""
+    """Filter, order and page of a session list."""
 
     where: SessionFilter = ALL_SESSIONS
-    """Its `agents` and `nodes` are not looked at here, see `agents`."""
+    """`agents` and `nodes` of the filter are ignored here, see `agents`."""
     members_only: Members | None = None
     agents: tuple[AgentId, ...] | None = None
-    """Those of `where.agents` that are on `where.nodes`; None = wherever it is."""
+    """The agents of `where.agents` on `where.nodes`; None = any."""
     order: SessionOrder = SessionOrder.NEWEST
     after: SortKey | None = None
-    """List what comes after it in the order asked."""
+    """List sessions after this key in the order."""
     limit: int = 100
 
 
@@ -130,19 +130,19 @@ class Store(Protocol):
     """The durable state. Every method may raise `StoreUnavailable`."""
 
     async def open(self) -> Loaded:
-        """Take the database (migrated before), raise the epoch, and read the state.
+        """Open the migrated database, increment the epoch, and load the state.
 
         Raises:
-            StoreUnavailable: it cannot be opened; the message says why and what to do.
+            StoreUnavailable: the database cannot be opened; the message says why and what to do.
         """
 
     async def close(self) -> None:
-        """Finish what was accepted, and let go."""
+        """Finish accepted commits, and close."""
 
     async def commit(self, batch: Batch) -> tuple[Event, ...]:
         """Write a batch durably and return its events, one per write, numbered without gaps in commit order.
 
-        Concurrent calls may share one transaction; one that fails does not fail the others.
+        Concurrent calls may share a transaction; a failing batch does not fail the others.
 
         Raises:
             StaleVersion, DuplicateKey, NotLeader: nothing of this batch was written.
@@ -152,78 +152,78 @@ class Store(Protocol):
         """Events numbered above `number`, in order."""
 
     async def events_of(self, session_id: SessionId, *, after: int, limit: int) -> tuple[Event, ...]:
-        """Those of one session, of its kernels, and of what it holds without kernels, numbered above `after`."""
+        """Events numbered above `after` of a session, its kernels, and its leases without kernels."""
 
     async def session_steps(
         self, session_id: SessionId, *, kinds: Collection[str], before: int | None, limit: int
     ) -> tuple[Event, ...]:
-        """The newest events of a session itself, of these kinds, numbered below `before`; oldest first."""
+        """The newest events of these kinds of a session itself, numbered below `before`; oldest first."""
 
     async def sessions(self, query: SessionQuery) -> tuple[Session, ...]:
-        """List sessions by what the database holds."""
+        """List sessions from the database."""
 
     async def count_sessions(self, query: SessionQuery) -> int:
-        """How many sessions match, `after` and `limit` aside."""
+        """Number of matching sessions, ignoring `after` and `limit`."""
 
     async def session_records(self, session_id: SessionId) -> tuple[Record, ...]:
-        """A session with the kernels and leases of its newest attempt; empty when there is none."""
+        """A session with the kernels and leases of its newest attempt; empty when it does not exist."""
 
     async def session_by_key(self, owner: UserId, key: str) -> Session | None:
-        """The session that was created with this idempotency key."""
+        """The session created with this idempotency key."""
 
 
 class Executor(Protocol):
-    """Runs kernels on agents. What it did comes back through `messages`, late or repeated if need be."""
+    """Runs kernels on agents. Results arrive through `messages`, at least once and possibly late."""
 
     async def start(self) -> None:
-        """Begin to look for agents."""
+        """Start connecting to agents."""
 
     async def close(self) -> None:
-        """Let go of the agents; kernels run on."""
+        """Disconnect from the agents; kernels keep running."""
 
     def messages(self) -> AsyncIterator[AgentMessage]:
-        """What agents say, in the order of each agent. One reader."""
+        """Messages of all agents, in order per agent. For a single reader."""
 
     async def launch(self, agent_id: AgentId, orders: Sequence[LaunchOrder]) -> None:
-        """Hand over orders; starting is reported later. Repeating an order starts nothing twice.
+        """Send launch orders; starts are reported later. Idempotent per order.
 
         Raises:
-            Unavailable: the agent cannot be asked; whether it got the orders is not known.
+            Unavailable: the agent is unreachable; whether it got the orders is unknown.
         """
 
     async def stop(self, agent_id: AgentId, kernel_id: KernelId, *, epoch: int, grace_ms: int) -> None:
-        """Ask a kernel to end, and make it end after the grace. One that was not started never will be.
+        """Terminate a kernel, and kill it after the grace period. One that has not started never will.
 
         Raises:
-            Unavailable: the agent cannot be asked.
+            Unavailable: the agent is unreachable.
         """
 
     async def send_signal(self, agent_id: AgentId, kernel_id: KernelId, *, epoch: int, signal: int) -> None:
         """Send a signal to the kernel's main process.
 
         Raises:
-            Unavailable: the agent cannot be asked.
+            Unavailable: the agent is unreachable.
             NotFound: the kernel does not run there.
         """
 
     async def inventory(self, agent_id: AgentId) -> Inventory:
-        """Everything the agent has now, read afresh from its files and devices.
+        """The agent's current kernels and devices, read from its files and drivers.
 
         Raises:
-            Unavailable: the agent cannot be asked.
+            Unavailable: the agent is unreachable.
         """
 
     async def forget(self, agent_id: AgentId, kernel_ids: Sequence[KernelId]) -> None:
-        """Let the agent tell no more of these: their end is durable here. Their output can be read for a while yet.
+        """Acknowledge ended kernels, so that the agent stops reporting them. Their output stays readable for a while.
 
         Raises:
-            Unavailable: the agent cannot be asked; it is asked again when it joins.
+            Unavailable: the agent is unreachable; it is repeated when the agent registers.
         """
 
     def follow_log(self, agent_id: AgentId, kernel_id: KernelId, *, offset: int) -> AsyncIterator[LogChunk]:
-        """The kernel's output from a byte on, or from `OUTPUT_END`, until its end; ends with a chunk that is `at_end`.
+        """Follow a kernel's output from a byte offset, or from `OUTPUT_END`; the last chunk is `at_end`.
 
         Raises:
-            Unavailable: the agent cannot be asked.
+            Unavailable: the agent is unreachable.
             NotFound: the agent has no output of this kernel.
         """

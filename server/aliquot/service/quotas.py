@@ -1,40 +1,67 @@
-"""Quotas and use: what users and projects may hold, and what they have used."""
+"""Quotas and usage: limits of users, projects and the cluster, and the views of what they have used."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from aliquot.service.draft import Draft
-from aliquot.service.office import Office, check_version
-from aliquot.service.projection_terms import moment
-from aliquot.service.usage import usage_views
-from aliquot_schema.admin_views import NewQuota, QuotaChanged, QuotaView, UsageView
+from aliquot.core.fairshare import Usage
+from aliquot.service.operators import OperatorCommands, check_version
+from aliquot.service.state.unit_of_work import UnitOfWork
+from aliquot.service.views.terms import moment
 from aliquot_schema.errors import InvalidRequest, NotFound, UnknownSlot
-from aliquot_schema.natural_order import natural_key
+from aliquot_schema.ids import natural_key
 from aliquot_schema.quotas import Quota, QuotaScope, quota_id
 from aliquot_schema.requests import Caller
-from aliquot_schema.slots import ResourceSlot, SlotAmounts
-from aliquot_schema.views import slot_amounts
+from aliquot_schema.resources.slots import ResourceSlot, SlotAmounts
+from aliquot_schema.views.admin import NewQuota, QuotaChanged, QuotaView, UsageView
+from aliquot_schema.views.sessions import slot_amounts
+
+HOUR: Final = 1000 * 3_600_000
+"""One device for one hour, in thousandths of a device x milliseconds."""
+
+
+def usage_views(
+    usage: Usage, *, user: str | None = None, project: str | None = None, now_us: int
+) -> tuple[UsageView, ...]:
+    """Usage by project and user that ever held devices, optionally of one user or one project."""
+    decayed = usage.used_at(now_us)
+    total = sum(decayed.values())
+    found = []
+    for account in sorted(usage.balances):
+        if (project is None or account[0] == project) and (user is None or account[1] == user):
+            balance = usage.balances[account].held(0, now_us=now_us, half_life_ms=usage.half_life_ms)
+            found.append(
+                UsageView(
+                    project=account[0],
+                    user=account[1],
+                    gpu_hours=balance.charged / HOUR,
+                    gpu_hours_month=balance.month_charged / HOUR,
+                    gpu_hours_decayed=balance.used / HOUR,
+                    share=decayed.get(account, 0) / total if total else 0.0,
+                )
+            )
+    return tuple(found)
+
 
 NAME_CHARS_MAX: Final = 128
 NUMBER_MAX: Final = 2**31 - 1
 
 
-class Quotas(Office):
-    """A quota that limits nothing is none: that is how one is removed."""
+class Quotas(OperatorCommands):
+    """Use cases of quotas. Removing a quota stores one without limits, which counts as none."""
 
     def quotas(self, caller: Caller) -> tuple[QuotaView, ...]:
-        """All quotas, the cluster's first."""
+        """All quotas; the cluster's comes first."""
         found = [quota for quota in self._state.quotas.values() if not is_void(quota)]
         found.sort(key=lambda quota: (quota.scope is not QuotaScope.CLUSTER, quota.scope, natural_key(quota.name)))
         return tuple(quota_view(quota) for quota in found)
 
     def usage(self, caller: Caller, *, user: str | None, project: str | None) -> tuple[UsageView, ...]:
-        """What was used, by project and user; those who ever held something."""
+        """See `usage_views`."""
         return usage_views(self._state.usage, user=user, project=project, now_us=self._clock.now_us())
 
     async def set_quota(self, caller: Caller, asked: NewQuota, expected_version: int | None) -> QuotaChanged:
-        """Give somebody a quota, in place of the one that he has.
+        """Set a quota, replacing the existing one.
 
         Raises:
             Forbidden, VersionConflict, InvalidRequest, UnknownSlot.
@@ -42,7 +69,7 @@ class Quotas(Office):
         quota = _checked(asked)
         self._check_slots(quota)
 
-        def change(draft: Draft) -> Quota:
+        def change(draft: UnitOfWork) -> Quota:
             known = draft.quota(quota.id)
             check_version(quota.id, expected=expected_version, actual=0 if known is None else known.version)
             if known is not None and replace(quota, version=known.version, changed_us=known.changed_us) == known:
@@ -54,14 +81,14 @@ class Quotas(Office):
     async def remove_quota(
         self, caller: Caller, scope: QuotaScope, name: str, expected_version: int | None
     ) -> QuotaChanged:
-        """Take a quota away.
+        """Remove a quota.
 
         Raises:
             Forbidden, VersionConflict, NotFound.
         """
         wanted = quota_id(scope, name)
 
-        def change(draft: Draft) -> Quota:
+        def change(draft: UnitOfWork) -> Quota:
             known = draft.quota(wanted)
             if known is None or is_void(known):
                 raise NotFound(f"there is no quota {wanted[:NAME_CHARS_MAX]}", kind="quota", id=wanted[:NAME_CHARS_MAX])
@@ -75,14 +102,14 @@ class Quotas(Office):
         known = tuple(sorted(slot.id for slot in self._state.slots.values() if not slot.retired))
         for slot in (*quota.max_slots, *quota.own_slots):
             if known and slot not in known:
-                raise UnknownSlot(f"no agent ever had {slot}; known are {', '.join(known)}", slot=slot, known=known)
+                raise UnknownSlot(f"no agent has slot {slot}; known slots: {', '.join(known)}", slot=slot, known=known)
 
     def _answer(self, quota: Quota) -> QuotaChanged:
         return QuotaChanged(quota=quota_view(quota), revision=self._state.revision)
 
 
 def quota_view(quota: Quota) -> QuotaView:
-    """A quota as people see it."""
+    """The view of a quota."""
     return QuotaView(
         scope=quota.scope,
         name=quota.name,
@@ -97,25 +124,27 @@ def quota_view(quota: Quota) -> QuotaView:
 
 
 def is_void(quota: Quota) -> bool:
-    """Whether it limits nothing, and so is none any more."""
+    """Whether it has no limits, and so counts as removed."""
     numbers = quota.max_queued, quota.gpu_hours_per_month, quota.weight
     return not quota.max_slots and not quota.own_slots and all(number is None for number in numbers)
 
 
 def _checked(asked: NewQuota) -> Quota:
     if (asked.scope is QuotaScope.CLUSTER) is bool(asked.name):
-        raise InvalidRequest("name: a user or project has one, the cluster has none", field="name")
+        raise InvalidRequest("name: required for a user or project, not allowed for the cluster", field="name")
     if len(asked.name) > NAME_CHARS_MAX or not asked.name.isprintable():
         raise InvalidRequest(f"name: at most {NAME_CHARS_MAX} printable characters", field="name")
     for field in ("max_queued", "gpu_hours_per_month", "weight"):
         value = getattr(asked, field)
         least = 1 if field == "weight" else 0
         if value is not None and not least <= value <= NUMBER_MAX:
-            raise InvalidRequest(f"{field}: {value} is not within {least} and {NUMBER_MAX}", field=field)
+            raise InvalidRequest(f"{field}: {value} is not between {least} and {NUMBER_MAX}", field=field)
     own = ResourceSlot.parse(_once(asked.own_slots, field="own_slots"))
     most = SlotAmounts.parse(_once(asked.max_slots, field="max_slots"))
     if own and asked.scope is QuotaScope.CLUSTER:
-        raise InvalidRequest("own_slots: the cluster has none of its own; users and projects do", field="own_slots")
+        raise InvalidRequest(
+            "own_slots: only users and projects may have own slots, not the cluster", field="own_slots"
+        )
     quota = Quota(
         id=quota_id(asked.scope, asked.name),
         scope=asked.scope,
@@ -127,12 +156,12 @@ def _checked(asked: NewQuota) -> Quota:
         weight=asked.weight,
     )
     if is_void(quota):
-        raise InvalidRequest("this quota says nothing; give it a limit, or use remove_quota", field=None)
+        raise InvalidRequest("the quota has no limits; set one, or use remove_quota", field=None)
     return quota
 
 
 def _once(pairs: Sequence[tuple[str, str]], *, field: str) -> dict[str, str]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise InvalidRequest(f"{field}: a slot is given twice", field=field)
+        raise InvalidRequest(f"{field}: a slot appears twice", field=field)
     return found

@@ -1,50 +1,26 @@
-"""The use cases that every server has, whether it leads or follows: it answers, accepts changes, and lets watch."""
+"""Use cases of every server, leader or follower: queries, changes and subscriptions."""
 
-from dataclasses import dataclass
-
-from aliquot.service.accounts.buckets import Rate
-from aliquot.service.accounts.gate import Gate
-from aliquot.service.accounts.keys import Accounts
+from aliquot.service.accounts.api_keys import Accounts
+from aliquot.service.accounts.rate_limit import Rate, SubmissionRateLimit
 from aliquot.service.accounts.trust import Trust, check_apart
-from aliquot.service.administration import Administration
-from aliquot.service.creation import Creation
-from aliquot.service.feed import Feed
+from aliquot.service.admin.admin import Administration
 from aliquot.service.history.history import History
-from aliquot.service.journal import Journal
-from aliquot.service.ledger.ports import LedgerStore
-from aliquot.service.live.watching import LiveSources
-from aliquot.service.measuring.measures import Measures
-from aliquot.service.notices.plan import NoticePlan
-from aliquot.service.outside import Outside
-from aliquot.service.ports import Clock, Executor, Ids, Store
-from aliquot.service.preview import Previews
-from aliquot.service.queries import Queries
-from aliquot.service.retention.plan import RetentionPlan
-from aliquot.service.sessions import Sessions
-from aliquot.service.state import State
-from aliquot.service.submission_checks import PENDING_MAX
-from aliquot.service.vetting import Vetting
-from aliquot.service.watching import Outputs, Watching
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ports:
-    """The world, as the use cases see it."""
-
-    store: Store
-    executor: Executor
-    clock: Clock
-    ids: Ids
-    ledger: LedgerStore | None = None
-    """None = decisions are not written down."""
-    retention: RetentionPlan | None = None
-    """None = everything is kept."""
-    notices: NoticePlan | None = None
-    """None = nobody is told of anything."""
+from aliquot.service.metrics.metrics import Measures
+from aliquot.service.ports import Clock, Ids, Loaded, Store
+from aliquot.service.queries.queries import Queries
+from aliquot.service.sessions.external_allocations import ExternalAllocations
+from aliquot.service.sessions.preview import Previews
+from aliquot.service.sessions.sessions import Sessions
+from aliquot.service.sessions.submission import Submission
+from aliquot.service.sessions.submission_checks import PENDING_MAX, SubmissionPolicyCheck
+from aliquot.service.state.evicted_sessions import in_memory, recalled
+from aliquot.service.state.journal import Feed, Journal
+from aliquot.service.state.state import ENDED_KEPT, State
+from aliquot.service.subscriptions.watching import LiveSources, Outputs, Watching
 
 
 class UseCases:
-    """All of them, over one state that follows the log."""
+    """All use cases, over one state that follows the event log."""
 
     def __init__(
         self,
@@ -54,21 +30,20 @@ class UseCases:
         ids: Ids,
         outputs: Outputs,
         state: State,
-        epoch: int,
         is_shared: bool = False,
         pending_max: int = PENDING_MAX,
     ) -> None:
-        """Arguments as of `Journal`, `Creation` and `Watching`."""
+        """See `Journal`, `Submission` and `Watching` for the arguments."""
         self.clock = clock
         self.state = state
         self.measures = Measures()
         self.feed = Feed(store, revision=state.revision)
-        self.journal = Journal(store=store, state=state, feed=self.feed, clock=clock, epoch=epoch, is_shared=is_shared)
-        creation = Creation(
+        self.journal = Journal(store=store, state=state, feed=self.feed, clock=clock, is_shared=is_shared)
+        creation = Submission(
             state=state, journal=self.journal, store=store, clock=clock, ids=ids, pending_max=pending_max
         )
         self.previews = Previews(state=state, creation=creation, clock=clock)
-        self.outside = Outside(
+        self.outside = ExternalAllocations(
             state=state,
             journal=self.journal,
             store=store,
@@ -83,7 +58,7 @@ class UseCases:
         self.administration = Administration(state=state, journal=self.journal, clock=clock)
         self.accounts = Accounts(state=state, journal=self.journal, clock=clock, ids=ids)
         self.vault = self.accounts.vault
-        creation.vetting = self.vetting = Vetting(self.vault)
+        creation.vetting = self.vetting = SubmissionPolicyCheck(self.vault)
         sources = LiveSources(
             find=self.queries.session,
             book=lambda: self.administration.book,
@@ -94,16 +69,24 @@ class UseCases:
         self.journal.listeners.append(self.watching.hear)
 
     def admit(self, *, trust: Trust, per_minute: int | None) -> None:
-        """Let several people in.
+        """Apply the isolation of users and the rate limit of submissions.
 
         Args:
-            trust: what keeps their jobs apart.
-            per_minute: sessions that a user may submit; None = as many as he likes.
+            trust: what isolates the jobs of different users.
+            per_minute: submissions per user and minute; None = no limit.
         Raises:
-            ConfigurationError: some of them share an account that was given to one.
+            ConfigurationError: users share a Unix account that is assigned to one of them.
         """
         check_apart(trust, self.state.people.users.values())
         rate = None if per_minute is None else Rate(per_minute=per_minute)
         self.accounts.trust = trust
-        gate = Gate(self.state.people, trust=trust, rate=rate, monotonic=self.clock.monotonic)
-        self.sessions.gate = self.outside.gate = gate
+        limit = SubmissionRateLimit(self.state.people, trust=trust, rate=rate, monotonic=self.clock.monotonic)
+        self.sessions.gate = self.outside.gate = limit
+
+
+async def state_of(loaded: Loaded, *, store: Store, ended_kept: int = ENDED_KEPT) -> State:
+    """The state from a store's records, including ended sessions that pending ones depend on."""
+    state = State(ended_kept=ended_kept)
+    state.load(loaded.records, revision=loaded.revision, ended_complete=loaded.ended_complete)
+    with in_memory(await recalled(state.waited_for(), state=state, store=store), state=state):
+        return state

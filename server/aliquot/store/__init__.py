@@ -1,1 +1,1 @@
-"""The durable state: one repository for SQLite and PostgreSQL, the event log, and how the schema grows."""
+"""Durable state: one store for SQLite and PostgreSQL, with the event log, the archive and schema migrations."""

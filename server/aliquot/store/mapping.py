@@ -1,6 +1,10 @@
-"""Records to rows and back: numbers and text as they are, enums by value, everything nested as JSON text."""
+"""Record mapping: records to rows and back, and records to JSON payloads and back.
 
-from collections.abc import Callable, Sequence
+Numbers and text are stored as they are, enums by value, nested values as JSON text. In JSON, amounts are integers in
+base units, and an unlimited amount is a word.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from enum import Enum
 from functools import lru_cache
@@ -8,35 +12,67 @@ from operator import attrgetter
 from types import NoneType, UnionType
 from typing import Any, Final, Generic, TypeVar, Union, get_args, get_origin, get_type_hints
 
+import msgspec
 from sqlalchemy import Table
 
-from aliquot.store import outbox_tables, tables
-from aliquot.store.encoding import ENCODER, decoder
+from aliquot.store import alert_tables, tables
 from aliquot.store.tables import ACCOUNTS, AGENTS, FINDINGS, KERNELS, LEASES, POLICIES, QUOTAS, SESSIONS, SLOTS
-from aliquot_schema.accounts import ApiKey, User
-from aliquot_schema.actions import Action
-from aliquot_schema.agents import Agent, KnownSlot
+from aliquot_schema.alerts import Alert, Delivery, NoticeMark, NoticeRule, Subscriber
+from aliquot_schema.cluster.agents import Agent, KnownSlot
+from aliquot_schema.cluster.findings import Finding
 from aliquot_schema.events import Entity, Record
-from aliquot_schema.findings import Finding
-from aliquot_schema.leases import Kernel, Lease
-from aliquot_schema.notices import Alert, Delivery, NoticeMark, NoticeRule, Subscriber
-from aliquot_schema.orchestration import Orchestration
+from aliquot_schema.identity.accounts import ApiKey, User
+from aliquot_schema.identity.secrets import SecretNames
+from aliquot_schema.orchestration import Action, Orchestration
 from aliquot_schema.policies import PolicyDocument
 from aliquot_schema.quotas import Account, Quota
-from aliquot_schema.secrets import SecretNames
+from aliquot_schema.resources.leases import Kernel, Lease
+from aliquot_schema.resources.slots import UNLIMITED, UNLIMITED_TEXT, SlotAmounts
 from aliquot_schema.sessions import Session
+
+
+def encoder() -> msgspec.json.Encoder:
+    """A JSON encoder for records and their fields."""
+    return msgspec.json.Encoder(enc_hook=_to_builtins)
+
+
+def decoder(kind: Any) -> msgspec.json.Decoder[Any]:
+    """A JSON decoder for one record or field type. Unknown fields are skipped."""
+    return msgspec.json.Decoder(kind, dec_hook=_from_builtins)
+
+
+def _to_builtins(value: object) -> object:
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise NotImplementedError(f"{type(value).__name__} has no form in JSON")
+
+
+def _from_builtins(kind: type, value: Any) -> object:
+    if issubclass(kind, SlotAmounts):
+        return _amounts(kind, tuple(value.items()))
+    raise NotImplementedError(f"{kind.__name__} has no form in JSON")
+
+
+@lru_cache(maxsize=4096)
+def _amounts(kind: type[SlotAmounts], items: tuple[tuple[str, Any], ...]) -> SlotAmounts:
+    """Cached, because many sessions request the same amounts."""
+    return kind({slot: UNLIMITED if amount == UNLIMITED_TEXT else amount for slot, amount in items})
+
+
+ENCODER: Final = encoder()
+
 
 R = TypeVar("R", bound=Record)
 
 SHARED_MAX: Final = 512
 SHARED_CHARS_MAX: Final = 1000
-"""Longer texts are unlikely to be met again."""
+"""Longer texts rarely repeat."""
 
 
 class RecordMapping(Generic[R]):
-    """How one record type lies in its table. Rows are tuples in the table's column order.
+    """The mapping of one record type to its table. Rows are tuples in table order.
 
-    Columns after those of the fields hold what the record works out, to be sorted by; they are written and never read.
+    Columns after those of the fields hold derived values to sort by; they are written and never read.
     """
 
     def __init__(self, record: type[R], *, entity: Entity, table: Table) -> None:
@@ -54,7 +90,7 @@ class RecordMapping(Generic[R]):
         self._decoder = decoder(record)
 
     def to_row(self, record: R) -> tuple[Any, ...]:
-        """The record as plain numbers and text."""
+        """The record as a row."""
         row = list(self._values(record))
         for index, (encode, _) in self._codecs:
             if row[index] is not None:
@@ -69,13 +105,13 @@ class RecordMapping(Generic[R]):
                 values[index] = decode(values[index])
         return self.record(**dict(zip(self.names, values, strict=True)))
 
-    def tells_of(self, row: Sequence[Any], record: R) -> bool:
-        """Whether a row is this record's, with what the record works out."""
-        worked_out = slice(len(self.names), None)
-        return self.from_row(row) == record and tuple(row[worked_out]) == self.to_row(record)[worked_out]
+    def matches(self, row: Sequence[Any], record: R) -> bool:
+        """Whether a row equals this record, derived columns included."""
+        derived = slice(len(self.names), None)
+        return self.from_row(row) == record and tuple(row[derived]) == self.to_row(record)[derived]
 
     def from_payload(self, payload: str) -> R:
-        """Read the record from an event's payload."""
+        """Decode the record from an event's payload."""
         record: R = self._decoder.decode(payload)
         return record
 
@@ -84,7 +120,7 @@ Codec = tuple[Callable[[Any], Any], Callable[[Any], Any]]
 
 
 def _codec(hint: Any) -> Codec | None:
-    """How a field of this type is written and read; None when the database holds it as it is."""
+    """Encoder and decoder of a field type; None if the database stores the value as it is."""
     kind = _plain(hint)
     if kind in (str, int, bool):
         return None
@@ -94,9 +130,9 @@ def _codec(hint: Any) -> Codec | None:
 
 
 def _shared(decode: Callable[[str], Any]) -> Callable[[str], Any]:
-    """Decodes each short text once for all rows that have it: many sessions ask for the same, or for nothing."""
-    remembered = lru_cache(maxsize=SHARED_MAX)(decode)
-    return lambda text: (remembered if len(text) <= SHARED_CHARS_MAX else decode)(text)
+    """Decode short texts through a cache: many rows have the same text."""
+    cached = lru_cache(maxsize=SHARED_MAX)(decode)
+    return lambda text: (cached if len(text) <= SHARED_CHARS_MAX else decode)(text)
 
 
 def _plain(hint: Any) -> Any:
@@ -126,11 +162,11 @@ USER: Final = RecordMapping(User, entity=Entity.USER, table=tables.USERS)
 KEY: Final = RecordMapping(ApiKey, entity=Entity.KEY, table=tables.KEYS)
 SECRETS: Final = RecordMapping(SecretNames, entity=Entity.SECRETS, table=tables.SECRET_NAMES)
 ACTION: Final = RecordMapping(Action, entity=Entity.ACTION, table=tables.ACTIONS)
-RULE: Final = RecordMapping(NoticeRule, entity=Entity.NOTICE_RULE, table=outbox_tables.RULES)
-ALERT: Final = RecordMapping(Alert, entity=Entity.ALERT, table=outbox_tables.ALERTS)
-DELIVERY: Final = RecordMapping(Delivery, entity=Entity.DELIVERY, table=outbox_tables.DELIVERIES)
-SUBSCRIBER: Final = RecordMapping(Subscriber, entity=Entity.SUBSCRIBER, table=outbox_tables.SUBSCRIBERS)
-NOTICE_MARK: Final = RecordMapping(NoticeMark, entity=Entity.NOTICE_MARK, table=outbox_tables.NOTICE_MARKS)
+RULE: Final = RecordMapping(NoticeRule, entity=Entity.NOTICE_RULE, table=alert_tables.RULES)
+ALERT: Final = RecordMapping(Alert, entity=Entity.ALERT, table=alert_tables.ALERTS)
+DELIVERY: Final = RecordMapping(Delivery, entity=Entity.DELIVERY, table=alert_tables.DELIVERIES)
+SUBSCRIBER: Final = RecordMapping(Subscriber, entity=Entity.SUBSCRIBER, table=alert_tables.SUBSCRIBERS)
+NOTICE_MARK: Final = RecordMapping(NoticeMark, entity=Entity.NOTICE_MARK, table=alert_tables.NOTICE_MARKS)
 NOTICES: Final = (RULE, ALERT, DELIVERY, SUBSCRIBER, NOTICE_MARK)
 
 MAPPINGS: Final[dict[type[Record], RecordMapping[Any]]] = {
@@ -142,5 +178,5 @@ MAPPINGS: Final[dict[type[Record], RecordMapping[Any]]] = {
         ACTION,
     )
 }
-"""In the order in which tables are written and loaded; it is the same everywhere, so that writers do not deadlock."""
+"""In the order in which tables are written and loaded. One order everywhere keeps writers from deadlocks."""
 BY_ENTITY: Final[dict[str, RecordMapping[Any]]] = {str(m.entity): m for m in MAPPINGS.values()}

@@ -1,4 +1,4 @@
-"""Bringing the stored schema to this version. Alembic is imported only when there is something to do."""
+"""Schema migration: brings the stored schema to this version. Alembic is imported only when there is work to do."""
 
 from typing import Final
 
@@ -6,71 +6,60 @@ from sqlalchemy import Connection, inspect, text
 
 from aliquot.service.ports import StoreUnavailable
 
-REVISIONS: Final = (
-    "0001",
-    "0002",
-    "0003",
-    "0004",
-    "0005",
-    "0006",
-    "0007",
-    "0008",
-    "0009",
-    "0010",
-    "0011",
-    "0012",
-    "0013",
-    "0014",
-    "0015",
-    "0016",
-    "0017",
-)
-"""Every revision in `migrations/versions`, oldest first."""
+REVISIONS: Final = ("0017",)
+"""Every revision in `migrations/versions`, oldest first. The first one is the baseline, which creates all tables."""
 HEAD: Final = REVISIONS[-1]
+SCRIPTS: Final = "aliquot.store:migrations"
+"""Package in which Alembic finds the revisions."""
 _VERSION_TABLE: Final = "alembic_version"
 _POSTGRES_LOCK: Final = 0x616C6971
-"""One key for everybody who migrates a database of Aliquot: `aliq`."""
+"""Key of the advisory lock held during a migration: `aliq`."""
 
 
 def stored_revision(connection: Connection) -> str | None:
-    """The revision of the database; None when it has no schema yet.
+    """The schema revision of the database; None if it has no schema yet.
 
     Raises:
-        StoreUnavailable: it was made by a version that this one does not know, or belongs to another program.
+        StoreUnavailable: the revision is too old or too new for this version, or the tables belong to another program.
     """
     tables = inspect(connection).get_table_names()
     if _VERSION_TABLE not in tables:
         if tables:
-            raise StoreUnavailable("the database holds tables of another program; name one of its own for Aliquot")
+            raise StoreUnavailable("the database holds tables of another program; give Aliquot a database of its own")
         return None
     revision = connection.execute(text(f"SELECT version_num FROM {_VERSION_TABLE}")).scalar_one_or_none()
+    if revision is not None and revision.isdigit() and revision < REVISIONS[0]:
+        raise StoreUnavailable(
+            f"the database has schema {revision}; this version of Aliquot upgrades schema {REVISIONS[0]} and later. "
+            f"Start a version that upgrades to {REVISIONS[0]} once, then this one"
+        )
     if revision is not None and revision not in REVISIONS:
         raise StoreUnavailable(
-            f"the database has schema {revision}, this version of Aliquot knows {HEAD} at most; "
-            "start the newer version, or restore the backup that was made before it"
+            f"the database has schema {revision}, this version of Aliquot supports up to {HEAD}; "
+            "start the newer version, or restore the backup made before its upgrade"
         )
     return revision
 
 
 def check_current(connection: Connection) -> None:
-    """See that there is nothing to migrate; nothing is changed.
+    """Check that the schema is current; nothing is changed.
 
     Raises:
-        StoreUnavailable: as `stored_revision`, or it has no schema, or an older one.
+        StoreUnavailable: see `stored_revision`; also if the database has no schema or an older one.
     """
     with connection.begin():
         revision = stored_revision(connection)
     if revision is None:
-        raise StoreUnavailable("the database is empty: no server has been started on it yet")
+        raise StoreUnavailable("the database is empty: no server has used it yet")
     if revision != HEAD:
-        raise StoreUnavailable(f"the database has schema {revision}; `aliquot db upgrade` brings it to {HEAD}")
+        raise StoreUnavailable(f"the database has schema {revision}; upgrade it to {HEAD} with `aliquot db upgrade`")
 
 
 def migrate(connection: Connection) -> None:
-    """Run what is missing, in one transaction; a failure leaves the schema as it was.
+    """Run the missing revisions in one transaction; a failure leaves the schema unchanged.
 
     Raises:
-        StoreUnavailable: as `stored_revision`.
+        StoreUnavailable: see `stored_revision`.
     """
     with connection.begin():
         if connection.dialect.name == "postgresql":
@@ -84,6 +73,6 @@ def _upgrade(connection: Connection) -> None:
     from alembic.config import Config
 
     config = Config(attributes={"connection": connection})
-    config.set_main_option("script_location", "aliquot.store:migrations")
+    config.set_main_option("script_location", SCRIPTS)
     config.set_main_option("path_separator", "os")
     command.upgrade(config, HEAD)

@@ -1,5 +1,6 @@
-"""The port `Store` over a database: SQLite and PostgreSQL differ only in how a function of a connection is run."""
+"""Database store: implements the ports `Store` and `AuditStore`, the same for SQLite and PostgreSQL."""
 
+import asyncio
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -9,24 +10,58 @@ from typing import Final, Protocol, TypeVar
 
 from sqlalchemy import Connection
 
-from aliquot.service.leadership.ports import Beginning, PresentTerm
-from aliquot.service.measuring.store_counts import StoreMeasures
+from aliquot.service.audit.audit import AuditQuery, Change, Holding
+from aliquot.service.leadership.ports import CurrentTerm, TermStart
+from aliquot.service.ledger.entries import PassEntry
+from aliquot.service.metrics.counters import StoreMeasures
 from aliquot.service.ports import Batch, Loaded, SessionQuery, StoreUnavailable
-from aliquot.store import queries, session_lists
-from aliquot.store.book import DatabaseBook
-from aliquot.store.commits import Outcome, commit_group
-from aliquot.store.faults import is_no_text, unavailability
-from aliquot.store.groups import GroupCommits
+from aliquot.store.alerts import DatabaseOutbox
+from aliquot.store.archive.search import archived, merged, seals_after
+from aliquot.store.audit import holdings, log
+from aliquot.store.audit.holdings import catch_up
+from aliquot.store.commit import Outcome, commit_group
+from aliquot.store.engines.database import Runner, is_nul_error, unavailability
+from aliquot.store.engines.sqlite import SqliteDatabase, back_up
+from aliquot.store.group_commit import GroupCommits
+from aliquot.store.ledger import ledger
 from aliquot.store.ledger.ledger import DatabaseLedger
-from aliquot.store.loading import load, raise_epoch
-from aliquot.store.outbox import DatabaseOutbox
-from aliquot.store.sqlite import SqliteDatabase, back_up
-from aliquot.store.terms import begin_term, present_term
-from aliquot_schema.doctor_views import DatabaseCopy
+from aliquot.store.loading import begin_term, load, present_term, raise_epoch
+from aliquot.store.queries import queries, session_lists
 from aliquot_schema.errors import InvalidRequest
 from aliquot_schema.events import Event, Record
 from aliquot_schema.ids import SessionId, UserId
 from aliquot_schema.sessions import Session
+from aliquot_schema.views.server import DatabaseCopy
+
+
+class DatabaseAudit:
+    """Implements `aliquot.service.audit.audit.AuditStore`, which documents the methods."""
+
+    archive: Path | None = None
+    """The archive folder; None = not configured."""
+
+    def __init__(self, database: Runner) -> None:
+        self._database = database
+
+    async def changes(self, query: AuditQuery) -> tuple[Change, ...]:
+        return await self._database.read(partial(log.changes, query=query))
+
+    async def held_at(self, device_id: str, at_us: int) -> tuple[Holding, ...]:
+        await catch_up(self._database)
+        kept = await self._database.read(partial(holdings.held_at, device_id=device_id, at_us=at_us))
+        sealed = await self._database.read(partial(seals_after, first_us=at_us))
+        if not sealed:
+            return kept
+        if self.archive is None:
+            raise StoreUnavailable(
+                "holdings of that time are archived, and no archive folder is set; name it with archive-folder"
+            )
+        search = partial(archived, sealed, folder=self.archive, device_id=device_id, first_us=at_us, last_us=at_us)
+        return merged(kept, await asyncio.to_thread(search))
+
+    async def passes(self, *, before: int | None, limit: int) -> tuple[PassEntry, ...]:
+        return await self._database.read(partial(ledger.newest, before=before, limit=limit))
+
 
 T = TypeVar("T")
 Work = Callable[[Connection], T]
@@ -35,23 +70,23 @@ ENDED_SESSIONS_LOADED: Final = 10_000
 
 
 class Database(Protocol):
-    """Runs functions of a SQLAlchemy `Connection`, one after another or beside each other."""
+    """Runs functions of a SQLAlchemy `Connection`, serially or concurrently."""
 
     async def open(self) -> None:
-        """Take the database and bring its schema to this version."""
+        """Connect, and upgrade the schema to this version."""
 
     async def write(self, work: Work[T]) -> T:
-        """Run what makes its own transactions."""
+        """Run a function that begins its own transactions."""
 
     async def read(self, work: Work[T]) -> T:
-        """Run what only reads, in a transaction that sees one snapshot."""
+        """Run a function that only reads, in a transaction that sees one snapshot."""
 
     async def close(self) -> None:
-        """Let go. Harmless when `open` failed or was not called."""
+        """Disconnect. Harmless if `open` failed or was not called."""
 
 
 class DatabaseStore:
-    """`aliquot.service.ports.Store`; what its methods promise is said there."""
+    """Implements `aliquot.service.ports.Store`, which documents the methods."""
 
     def __init__(
         self, database: Database, *, now_us: Callable[[], int], ended_limit: int = ENDED_SESSIONS_LOADED
@@ -63,7 +98,7 @@ class DatabaseStore:
         self._is_open = False
         self.measures: Final = StoreMeasures()
         self.ledger: Final = DatabaseLedger(self)
-        self.book: Final = DatabaseBook(self)
+        self.book: Final = DatabaseAudit(self)
         self.outbox: Final = DatabaseOutbox(self)
 
     async def open(self) -> Loaded:
@@ -73,21 +108,21 @@ class DatabaseStore:
         """See `aliquot.service.leadership.ports.SharedStore.join`."""
         return await self._opened(leads=False)
 
-    async def begin_term(self) -> Beginning:
+    async def begin_term(self) -> TermStart:
         """See `aliquot.service.leadership.ports.SharedStore.begin_term`."""
         return await self.write(partial(begin_term, now_us=self._now_us()))
 
     def copy_path(self) -> str:
-        """See `aliquot.service.copying.DatabaseFile`, which a store on SQLite is."""
+        """See `aliquot.service.admin.admin.DatabaseFile`; SQLite only."""
         assert isinstance(self._database, SqliteDatabase), "only a file can be copied"
         return str(self._database.copy_path(self._now_us()))
 
     async def copy(self, path: str) -> DatabaseCopy:
-        """See `aliquot.service.copying.DatabaseFile`; reads wait meanwhile, writes do not."""
+        """See `aliquot.service.admin.admin.DatabaseFile`. Reads wait meanwhile, writes do not."""
         await self.read(partial(back_up, path=Path(path)))
         return DatabaseCopy(path=path, size_bytes=os.stat(path).st_size)
 
-    async def present_term(self) -> PresentTerm:
+    async def present_term(self) -> CurrentTerm:
         """See `aliquot.service.leadership.ports.SharedStore.present_term`."""
         return await self.read(present_term)
 
@@ -120,8 +155,8 @@ class DatabaseStore:
     async def session_steps(
         self, session_id: SessionId, *, kinds: Collection[str], before: int | None, limit: int
     ) -> tuple[Event, ...]:
-        look = partial(queries.session_steps, session_id=session_id, kinds=kinds, before=before, limit=limit)
-        return await self.read(look)
+        search = partial(queries.session_steps, session_id=session_id, kinds=kinds, before=before, limit=limit)
+        return await self.read(search)
 
     async def sessions(self, query: SessionQuery) -> tuple[Session, ...]:
         return await self.read(partial(session_lists.list_sessions, query=query))
@@ -141,19 +176,19 @@ class DatabaseStore:
         return await self._database.read(partial(load, epoch=epoch, ended_limit=self._ended_limit))
 
     async def read(self, work: Work[T]) -> T:
-        """Run what only reads."""
+        """Run a function that only reads."""
         self._check_open()
-        with self.measures.timed("read"), _in_our_terms():
+        with self.measures.timed("read"), _port_errors():
             return await self._database.read(work)
 
     async def write(self, work: Work[T]) -> T:
-        """Run what makes its own transactions, between two groups of commits."""
+        """Run a function that begins its own transactions, between two groups of commits."""
         self._check_open()
-        with self.measures.timed("write"), _in_our_terms():
+        with self.measures.timed("write"), _port_errors():
             return await self._database.write(work)
 
     async def _write_group(self, batches: Sequence[Batch]) -> Sequence[Outcome]:
-        with _in_our_terms():
+        with _port_errors():
             return await self._database.write(partial(commit_group, batches=batches))
 
     def _check_open(self) -> None:
@@ -162,18 +197,18 @@ class DatabaseStore:
 
 
 @contextmanager
-def _in_our_terms() -> Iterator[None]:
+def _port_errors() -> Iterator[None]:
     try:
         yield
     except Exception as error:
         _raise_unavailable(error)
-        if is_no_text(error):
-            raise InvalidRequest("a text holds a NUL character, which nothing that is kept has") from error
+        if is_nul_error(error):
+            raise InvalidRequest("a text contains a NUL character, which cannot be stored; remove it") from error
         raise
 
 
 def _raise_unavailable(error: BaseException) -> None:
-    """Raise the database's failure in the port's terms; do nothing when it is of another sort."""
+    """Raise `StoreUnavailable` for a failure of the database; return for other errors."""
     unavailable = unavailability(error)
     if unavailable is not None and unavailable is not error:
         raise unavailable from error

@@ -1,16 +1,25 @@
-"""The tables. A column is named like the record's field; nested values are JSON text, times microseconds UTC.
+"""Main tables. A column is named like the record's field; nested values are JSON text, times microseconds UTC.
 
-There are no foreign keys: the log is the authority, and a row is never deleted by another row's end.
+There are no foreign keys: the event log is the authority, and deleting one row never deletes another.
 """
 
 from typing import Final
 
 from sqlalchemy import Index, Table
 
-from aliquot.store.columns import METADATA, Row, bytes_column, number_column, number_key, text_column, text_key, where
+from aliquot.store.columns import (
+    METADATA,
+    TableRow,
+    bytes_column,
+    number_column,
+    number_key,
+    text_column,
+    text_key,
+    where,
+)
 
 
-class SessionRow(Row, table=True):
+class SessionRow(TableRow, table=True):
     """`Session`."""
 
     __tablename__ = "sessions"
@@ -58,7 +67,7 @@ class SessionRow(Row, table=True):
     gpus_milli: int = number_column()
 
 
-class KernelRow(Row, table=True):
+class KernelRow(TableRow, table=True):
     """`Kernel`."""
 
     __tablename__ = "kernels"
@@ -82,7 +91,7 @@ class KernelRow(Row, table=True):
     rendezvous_port: int | None = number_column()
 
 
-class LeaseRow(Row, table=True):
+class LeaseRow(TableRow, table=True):
     """`Lease`."""
 
     __tablename__ = "leases"
@@ -106,7 +115,7 @@ class LeaseRow(Row, table=True):
     evidence: str | None = text_column()
 
 
-class AgentRow(Row, table=True):
+class AgentRow(TableRow, table=True):
     """`Agent`."""
 
     __tablename__ = "agents"
@@ -133,7 +142,7 @@ class AgentRow(Row, table=True):
     note: str | None = text_column()
 
 
-class SlotRow(Row, table=True):
+class SlotRow(TableRow, table=True):
     """`KnownSlot`."""
 
     __tablename__ = "slots"
@@ -145,7 +154,7 @@ class SlotRow(Row, table=True):
     retired: bool
 
 
-class PolicyRow(Row, table=True):
+class PolicyRow(TableRow, table=True):
     """`PolicyDocument`."""
 
     __tablename__ = "policies"
@@ -169,7 +178,7 @@ class PolicyRow(Row, table=True):
     changed_us: int = number_column()
 
 
-class QuotaRow(Row, table=True):
+class QuotaRow(TableRow, table=True):
     """`Quota`."""
 
     __tablename__ = "quotas"
@@ -186,7 +195,7 @@ class QuotaRow(Row, table=True):
     changed_us: int = number_column()
 
 
-class AccountRow(Row, table=True):
+class AccountRow(TableRow, table=True):
     """`Account`."""
 
     __tablename__ = "accounts"
@@ -202,7 +211,7 @@ class AccountRow(Row, table=True):
     month_charged: int = number_column()
 
 
-class FindingRow(Row, table=True):
+class FindingRow(TableRow, table=True):
     """`Finding`."""
 
     __tablename__ = "findings"
@@ -219,7 +228,7 @@ class FindingRow(Row, table=True):
     closed_us: int | None = number_column()
 
 
-class OrchestrationRow(Row, table=True):
+class OrchestrationRow(TableRow, table=True):
     """`Orchestration`."""
 
     __tablename__ = "orchestration"
@@ -232,7 +241,7 @@ class OrchestrationRow(Row, table=True):
     note: str | None = text_column()
 
 
-class UserRow(Row, table=True):
+class UserRow(TableRow, table=True):
     """`User`."""
 
     __tablename__ = "users"
@@ -253,7 +262,7 @@ class UserRow(Row, table=True):
     changed_us: int = number_column()
 
 
-class KeyRow(Row, table=True):
+class KeyRow(TableRow, table=True):
     """`ApiKey`."""
 
     __tablename__ = "keys"
@@ -269,7 +278,7 @@ class KeyRow(Row, table=True):
     revoked_us: int | None = number_column()
 
 
-class SecretNamesRow(Row, table=True):
+class SecretNamesRow(TableRow, table=True):
     """`SecretNames`."""
 
     __tablename__ = "secret_names"
@@ -279,7 +288,7 @@ class SecretNamesRow(Row, table=True):
     set_us: str = text_column()
 
 
-class ActionRow(Row, table=True):
+class ActionRow(TableRow, table=True):
     """`Action`."""
 
     __tablename__ = "actions"
@@ -289,8 +298,8 @@ class ActionRow(Row, table=True):
     facts: str = text_column()
 
 
-class EventRow(Row, table=True):
-    """One link of the log, see `aliquot.store.chain`."""
+class EventRow(TableRow, table=True):
+    """One event of the log, see `aliquot.store.hash_chain`."""
 
     __tablename__ = "events"
     __table_args__ = (Index("ix_events_entity", "entity_id", "entity_version"),)
@@ -311,8 +320,8 @@ class EventRow(Row, table=True):
     payload: str = text_column()
 
 
-class CounterRow(Row, table=True):
-    """One row, id 1: the end of the log and who leads. Whoever writes events holds its lock until the commit."""
+class CounterRow(TableRow, table=True):
+    """One row, id 1: the end of the log and the present epoch. A writer of events locks it until its commit."""
 
     __tablename__ = "counter"
 
@@ -321,7 +330,7 @@ class CounterRow(Row, table=True):
     hash: bytes = bytes_column()
     epoch: int = number_column()
     epoch_us: int = number_column()
-    """When the epoch was raised."""
+    """When the epoch began, microseconds UTC."""
     at_us: int = number_column()
     """The latest time of any event."""
     pass_number: int = number_column()

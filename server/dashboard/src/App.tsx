@@ -13,7 +13,7 @@ const AdminPage = lazy(() => import("./admin/AdminPage"));
 const SubmitPage = lazy(() => import("./submit/SubmitPage"));
 const UsagePage = lazy(() => import("./usage/UsagePage"));
 
-/** Every address of the dashboard. The server answers each of them with the same page. */
+/** All routes of the dashboard. The server answers each of them with the same page. */
 export function App() {
   if (useObservable(user) === "") return <SignIn />;
   return (
@@ -27,7 +27,7 @@ export function App() {
           <Route path="/usage" component={UsagePage} />
           <Route path="/admin" component={AdminPage} />
           <Route>
-            <Empty title="There is no such page" />
+            <Empty title="Page not found" />
           </Route>
         </Switch>
       </Suspense>

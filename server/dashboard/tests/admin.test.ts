@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import type { PolicyPartsFragment } from "../src/generated/graphql";
+import { lifetimeOf } from "../src/admin/access/draft";
 import { changesOf, inputOf, valuesOf, wrongsOf } from "../src/admin/policy/settings";
 import * as quotas from "../src/admin/quotas/draft";
 
@@ -45,6 +46,27 @@ test("only what was changed is sent, with the version that was seen", () => {
   expect(changesOf(before, before)).toEqual([]);
   expect(Object.keys(wrongsOf({ ...before, half_life: "long" }))).toEqual(["half_life"]);
 });
+
+test("durations of the policy are typed as everywhere, and sent as seconds", () => {
+  const before = valuesOf(POLICY);
+  const after = { ...before, half_life: "2w", "weights.age_unit": "2h30", "preemption.grace": "45" };
+  expect(wrongsOf(after)).toEqual({});
+  expect(inputOf(changesOf(before, after), 4)).toEqual({
+    expected_version: 4,
+    half_life: 1_209_600,
+    weights: { age_unit: 9_000 },
+    preemption: { grace: 45 },
+  });
+  expect(Object.keys(wrongsOf({ ...before, "weights.age": "2h" }))).toEqual(["weights.age"]);
+});
+
+test.each([
+  ["", null],
+  ["90", 90 * 86_400],
+  ["36h", 129_600],
+  ["12w", 7_257_600],
+  ["soon", NaN],
+])("a key that ends after %j ends after %j seconds", (text, seconds) => expect(lifetimeOf(text)).toEqual(seconds));
 
 test("a quota as it is typed, there and back", () => {
   const draft = { ...quotas.NEW, name: "ada", max: "cuda.device 4, mem=64g", hours: "100" };

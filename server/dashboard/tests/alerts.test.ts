@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import * as rules from "../src/admin/alerts/draft";
 import { nodesOf } from "../src/cluster/nodes";
-import { wrongsOf } from "../src/cluster/wrongs";
+import { problemsOf } from "../src/cluster/problems";
 import { agent, device, holder, NOW } from "./cluster";
 
 const alert = (part: object) => ({
@@ -21,7 +21,7 @@ test("the worst comes first, and what an alert is open for is told once", () => 
   const lazy = device({ id: "gpu-2", name: "cuda2", holders: [holder()], utilization_pct: 0 });
   const lost = agent([], { id: "agent-2", node_id: "node-2", state: "lost" });
   const nodes = nodesOf([agent([sick, lazy], { draining: true }), lost], NOW);
-  expect(wrongsOf(nodes, []).map(({ tone, text }) => [tone, text])).toEqual([
+  expect(problemsOf(nodes, []).map(({ tone, text }) => [tone, text])).toEqual([
     ["bad", "Agent agent-2 is lost."],
     ["warn", "Agent agent-1 is draining."],
     ["warn", "cuda1 on host-1 is unhealthy."],
@@ -32,7 +32,7 @@ test("the worst comes first, and what an alert is open for is told once", () => 
     alert({ id: "b", subject: "agent-2" }),
     alert({ id: "c", severity: "warning", subject: "agent-1/gpu-1", rule: "device_unhealthy" }),
   ];
-  expect(wrongsOf(nodes, alerts).map(({ key }) => key)).toEqual([
+  expect(problemsOf(nodes, alerts).map(({ key }) => key)).toEqual([
     "b",
     "c",
     "Agent agent-1 is draining.",
@@ -52,7 +52,7 @@ test("an alert hides what it is about, and nothing else that is wrong there", ()
     alert({ id: "a", rule: "disk_low", subject: "agent-1" }),
     alert({ id: "b", rule: "external_process", subject: "agent-1/gpu-1" }),
   ];
-  const lines = wrongsOf(nodes, alerts);
+  const lines = problemsOf(nodes, alerts);
   expect(lines.slice(2).map(({ text }) => text)).toEqual([
     "Agent agent-1 is suspect.",
     "cuda1 on host-1 is unhealthy.",

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { amountOf, bytes, plain, shares } from "../src/format/amounts";
+import { amountOf, bytes, plain, quantities, quantity, shares } from "../src/format/amounts";
 
 describe("amounts as the API writes them", () => {
   test.each([
@@ -13,6 +13,24 @@ describe("amounts as the API writes them", () => {
   ])("%s is %d", (text, value) => expect(amountOf(text)).toBe(value));
 
   test.each(["", "abc", "-1", "1e3", "1 2", "g"])("%s is none", (text) => expect(amountOf(text)).toBeNaN());
+});
+
+test.each([
+  ["cuda.device", "8", "8 GPUs"],
+  ["cuda.shares", "0.50", "0.5 GPU"],
+  ["cuda.shares", "1.00", "1 GPU"],
+  ["cpu", "0", "0 CPUs"],
+  ["mem", "64g", "64 GiB"],
+  ["tpu.device", "2", "2 tpu.device"],
+  ["cuda.device", "unlimited", "unlimited cuda.device"],
+])("%s %s is %s", (slot, amount, text) => expect(quantity(slot, amount)).toBe(text));
+
+test("amounts are joined", () => {
+  const slots = [
+    { slot: "cuda.device", amount: "2" },
+    { slot: "mem", amount: "512m" },
+  ];
+  expect(quantities(slots)).toBe("2 GPUs, 512 MiB");
 });
 
 test("figures have as many places as help", () => {

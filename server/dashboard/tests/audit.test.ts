@@ -4,7 +4,10 @@ import { fieldsOf, filterOf, labelOf, momentOf, NO_FILTERS, valueOf, type Change
 
 test("what is left out does not filter, and who asks for a part of the server sees what it did", () => {
   expect(filterOf(NO_FILTERS)).toEqual({ people_only: true });
-  expect(filterOf({ ...NO_FILTERS, whom: " ses_1 ", who: "all" })).toEqual({ entity_id: "ses_1", people_only: false });
+  expect(filterOf({ ...NO_FILTERS, subject: " ses_1 ", who: "all" })).toEqual({
+    entity_id: "ses_1",
+    people_only: false,
+  });
   expect(filterOf({ ...NO_FILTERS, actor: "system:reaper" })).toEqual({ actor: "system:reaper", people_only: false });
 });
 

@@ -31,11 +31,18 @@ test("what strangers use is free for nobody", () => {
   const strange = device({ external: true });
   expect([isUnwell(strange), ailment(strange), ailment(device()), ailment(device({ health: "gone" }))]).toEqual([
     true,
-    "used by others",
+    "in use outside Aliquot",
     "",
     "gone",
   ]);
   expect(totalsOf(nodesOf([agent([strange])], NOW))).toMatchObject({ wholeFree: 0, unwell: 1 });
+});
+
+test("a device that is leaving is no problem, and has nothing free", () => {
+  const leaving = device({ ...half, health: "leaving" });
+  expect([isUnwell(leaving), ailment(leaving), fragmentOf(leaving)]).toEqual([false, "", 0]);
+  expect(totalsOf(nodesOf([agent([leaving])], NOW))).toMatchObject({ wholeFree: 0, fragments: 0, unwell: 0 });
+  expect(ailment(device({ health: "leaving", external: true }))).toBe("in use outside Aliquot");
 });
 
 test("devices that reach each other are told as a run, or by name", () => {

@@ -8,3 +8,9 @@ test("what was typed on an old version is put on a newer one, and nothing else o
   expect(movedTo(now, before, draft)).toEqual({ order: "gang", backfill_depth: "42", placement: "pack" });
   expect(movedTo(now, before, before)).toEqual(now);
 });
+
+test("a duration that was saved is the number that the server shows", () => {
+  const before = { half_life: "7d", backfill_depth: "10" };
+  const now = { half_life: "2h30m", backfill_depth: "10" };
+  expect(movedTo(now, before, { ...before, half_life: "2h30" })).toEqual(now);
+});

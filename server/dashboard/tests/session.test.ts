@@ -102,10 +102,7 @@ test("a command as it was written, or as a shell would take it", () => {
 
 test("sizes and ids in short", () => {
   const slots = [{ slot: "cuda.device", amount: "8" }];
-  expect([asked({ cluster_size: 1, slots }), asked({ cluster_size: 2, slots })]).toEqual([
-    "8 cuda.device",
-    "2 × (8 cuda.device)",
-  ]);
+  expect([asked({ cluster_size: 1, slots }), asked({ cluster_size: 2, slots })]).toEqual(["8 GPUs", "2 × (8 GPUs)"]);
   expect(tailOf("ses_01a1fed2-cf8b-73af-85a3-1d07e9b3ca61")).toBe("…b3ca61");
   expect(tailOf("ses_01a1fed2-cf8b-73af-85a3-1d07e9b3ca61_17")).toBe("…b3ca61_17");
 });

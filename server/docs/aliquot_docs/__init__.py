@@ -1,1 +1,1 @@
-"""The generator of the documentation: what can be read from the code is written from the code."""
+"""Documentation generator: writes reference pages, tables and pictures from the code."""

@@ -1,4 +1,4 @@
-"""`python -m aliquot_docs FOLDER`: builds the documentation into a folder."""
+"""Entry point: `python -m aliquot_docs FOLDER` builds the documentation into a folder."""
 
 import sys
 from pathlib import Path

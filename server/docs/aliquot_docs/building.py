@@ -1,4 +1,4 @@
-"""The build: sources are copied, what comes from the code is written beside them, and Sphinx makes pages of both."""
+"""Documentation build: copies the sources, adds the generated pages, and runs Sphinx."""
 
 import shutil
 from pathlib import Path
@@ -15,7 +15,7 @@ def build(target: Path) -> int:
     """Build the pages into `target/html`. A warning is an error.
 
     Returns:
-        Sphinx's exit code, 0 when all went well.
+        Sphinx's exit code, 0 for success.
     """
     source = target / "source"
     shutil.rmtree(source, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Markdown: tables and texts, so that what the code says is shown as it is."""
+"""Markdown output: tables, code and escaped text."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -9,23 +9,23 @@ _SPECIAL: Final = re.compile(r"([<>*_\[\]{}$#])")
 
 
 def table(heads: Sequence[str], rows: Iterable[Iterable[str]]) -> str:
-    """A table; cells are Markdown."""
+    """A table with Markdown cells."""
     lines = [heads, ["---"] * len(heads), *rows]
     return "\n".join(f"| {' | '.join(_cell(text) for text in line)} |" for line in lines) + "\n"
 
 
 def text(words: str) -> str:
-    """Words of the code as Markdown: what stands in backticks stays code, all else means itself."""
+    """Text as Markdown: parts in backticks remain code, everything else is escaped."""
     return "".join(
         part if part.startswith("`") else _SPECIAL.sub(r"\\\1", part) for part in _CODE.split(" ".join(words.split()))
     )
 
 
 def code(words: object) -> str:
-    """Something as code; nothing for nothing."""
-    shown = str(words)
-    fence = "``" if "`" in shown else "`"
-    return f"{fence}{shown}{fence}" if shown else ""
+    """A value as inline code; empty for an empty value."""
+    content = str(words)
+    fence = "``" if "`" in content else "`"
+    return f"{fence}{content}{fence}" if content else ""
 
 
 def _cell(words: str) -> str:

@@ -1,4 +1,4 @@
-"""What stands below the members of a class in its source: the text that the code itself gives for them."""
+"""Member documentation: the strings below the members of a class in its source."""
 
 import ast
 import inspect
@@ -8,7 +8,7 @@ from textwrap import dedent
 
 
 def member_docs(cls: type) -> Mapping[str, str]:
-    """By name of the member, the string that follows its assignment; members without one are missing."""
+    """Strings by member name; members without a string are missing."""
     (node,) = ast.parse(dedent(inspect.getsource(cls))).body
     assert isinstance(node, ast.ClassDef)
     found: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""Everything that is written from the code, by the file that it goes to below the sources of the pages."""
+"""Generated files: everything written from the code, by file name."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -10,27 +10,27 @@ from aliquot_docs.drawing.partitions import partitions_picture
 from aliquot_docs.drawing.state_arcs import state_arcs
 from aliquot_docs.pages import commands, fair_share, job_environment, modules, rest_reference, settings, slurm, words
 from aliquot_docs.pages.graphql_reference import graphql_pages
-from aliquot_schema.findings import Discrepancy
+from aliquot_schema.cluster.findings import Discrepancy
+from aliquot_schema.identity.accounts import Role
 from aliquot_schema.reasons import Reason
-from aliquot_schema.roles import Role
 from aliquot_schema.states import AGENT_MOVES, KERNEL_MOVES, SESSION_MOVES, AgentState, KernelState, SessionState
 
 ROOT: Final = Path(__file__).resolve().parents[3]
-COURSE: Final = tuple(state for state in SessionState if state not in {SessionState.FAILED, SessionState.CANCELED})
-"""The picture leaves out what every state before the end leads to; the table has it."""
+MAIN_STATES: Final = tuple(state for state in SessionState if state not in {SessionState.FAILED, SessionState.CANCELED})
+"""The picture omits FAILED and CANCELED, which every live state can enter; the table has them."""
 
 
 def write(target: Path) -> None:
-    """Write all of it below a folder that has the other sources."""
+    """Write all generated files into a folder with the other sources."""
     for name, part in {**_parts(), **_pictures()}.items():
         _put(target / "generated" / name, part())
-    for name, shown in {**graphql_pages(), "command-line.md": commands.commands_page()}.items():
-        _put(target / "reference" / name, shown)
+    for name, page in {**graphql_pages(), "command-line.md": commands.commands_page()}.items():
+        _put(target / "reference" / name, page)
     _plots(target / "generated")
 
 
 def _parts() -> Mapping[str, Callable[[], str]]:
-    """Parts of pages, by name."""
+    """Parts of pages, by file name."""
     return {
         "settings.txt": settings.settings_tables,
         "exit-codes.txt": words.exit_codes_table,
@@ -54,13 +54,13 @@ def _parts() -> Mapping[str, Callable[[], str]]:
 
 
 def _pictures() -> Mapping[str, Callable[[], str]]:
-    """Pictures, as HTML that stands in a page."""
+    """Pictures as HTML to include in a page, by file name."""
     return {
         "layers.html": lambda: layers_picture(ROOT),
         "partitions.html": partitions_picture,
-        "session-states.html": lambda: state_arcs(COURSE, SESSION_MOVES, title="The course of a session"),
-        "kernel-states.html": lambda: state_arcs(list(KernelState), KERNEL_MOVES, title="The course of a kernel"),
-        "agent-states.html": lambda: state_arcs(list(AgentState), AGENT_MOVES, title="How the server sees an agent"),
+        "session-states.html": lambda: state_arcs(MAIN_STATES, SESSION_MOVES, title="Session states"),
+        "kernel-states.html": lambda: state_arcs(list(KernelState), KERNEL_MOVES, title="Kernel states"),
+        "agent-states.html": lambda: state_arcs(list(AgentState), AGENT_MOVES, title="Agent states"),
     }
 
 

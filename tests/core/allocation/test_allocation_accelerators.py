@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from aliquot.core.allocation import AllocationOptions, DeviceMap, Strategy, gpu_alloc_json, gpu_alloc_map
-from aliquot_schema.devices import Device, DeviceHealth
+from aliquot.core.allocation import AllocationOptions, DeviceMap, ShareStrategy, gpu_alloc_json, gpu_alloc_map
 from aliquot_schema.errors import (
     AllocationRefused,
     FractionalResourceFragmented,
@@ -16,17 +15,18 @@ from aliquot_schema.errors import (
     UnsupportedResource,
 )
 from aliquot_schema.ids import DeviceId, SlotName
-from aliquot_schema.slots import UNLIMITED, SlotType
+from aliquot_schema.resources.devices import Device, DeviceHealth
+from aliquot_schema.resources.slots import UNLIMITED, SlotType
 from allocation_devices import GB, SHARES, WHOLE, amounts_of, ask, give, gpu, gpus, slice_of
 
-FILL = AllocationOptions(strategy=Strategy.FILL)
+FILL = AllocationOptions(strategy=ShareStrategy.FILL)
 SPLIT = AllocationOptions(allow_fragmentation=True)
 
 
-@pytest.mark.parametrize("strategy", list(Strategy))
+@pytest.mark.parametrize("strategy", list(ShareStrategy))
 @pytest.mark.parametrize("allow_fragmentation", [False, True])
 def test_the_second_gpu_takes_a_fifth_and_then_both_take_the_same(
-    strategy: Strategy, allow_fragmentation: bool
+    strategy: ShareStrategy, allow_fragmentation: bool
 ) -> None:
     """The case to the digit holds for `evenly`, which is the default; for `fill` the total does."""
     options = AllocationOptions(strategy=strategy, allow_fragmentation=allow_fragmentation)
@@ -37,7 +37,7 @@ def test_the_second_gpu_takes_a_fifth_and_then_both_take_the_same(
     first, state = give(DeviceMap.of(devices), options=options, cuda_shares="0.2")
     second, state = give(state, options=options, cuda_shares="1.2")
     assert sum(state.used.values()) == 1400
-    if strategy is Strategy.EVENLY:
+    if strategy is ShareStrategy.EVENLY:
         assert first == {SHARES: {names[1]: 200}}
         assert second == {SHARES: {names[0]: 600, names[1]: 600}}
         shown = gpu_alloc_json(gpu_alloc_map([first, second], devices))
@@ -176,9 +176,9 @@ MIXED_CARDS = (gpu(0, memory_bytes=80 * GB), gpu(1, memory_bytes=24 * GB), gpu(2
         ({"cuda_shares": "1.2"}, 15, FractionalResourceFragmented),
     ],
 )
-@pytest.mark.parametrize("strategy", list(Strategy))
+@pytest.mark.parametrize("strategy", list(ShareStrategy))
 def test_each_device_gives_the_memory_asked_for(
-    request_: dict[str, str], gigabytes: int, expected: Any, strategy: Strategy
+    request_: dict[str, str], gigabytes: int, expected: Any, strategy: ShareStrategy
 ) -> None:
     options = AllocationOptions(gpu_memory_bytes=gigabytes * GB, strategy=strategy)
     state = DeviceMap.of(MIXED_CARDS)
@@ -187,7 +187,7 @@ def test_each_device_gives_the_memory_asked_for(
             state.allocate(ask(**request_), options=options)
         return
     (given,) = state.allocate(ask(**request_), options=options).values()
-    needed = {Strategy.EVENLY: expected, Strategy.FILL: given}[strategy]
+    needed = {ShareStrategy.EVENLY: expected, ShareStrategy.FILL: given}[strategy]
     assert given == needed
     assert sum(given.values()) == sum(ask(**request_).values())
     for device in MIXED_CARDS:

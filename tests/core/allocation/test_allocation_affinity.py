@@ -2,10 +2,10 @@
 
 import pytest
 
-from aliquot.core.allocation import AllocationOptions, DeviceMap, NumaPolicy, Strategy
-from aliquot_schema.devices import Device
+from aliquot.core.allocation import AllocationOptions, DeviceMap, NumaPolicy, ShareStrategy
 from aliquot_schema.errors import InsufficientResource, NotMultipleOfQuantum
 from aliquot_schema.ids import DeviceId
+from aliquot_schema.resources.devices import Device
 from allocation_devices import CPU, GB, MEM, SHARES, WHOLE, amounts_of, ask, cores, gpu, gpus, pool
 
 INTERLEAVE = AllocationOptions(numa=NumaPolicy.INTERLEAVE)
@@ -29,7 +29,7 @@ def _given(devices: tuple[Device, ...], held: tuple[int, ...], count: int, optio
     return sorted(amounts_of(state.allocate({WHOLE: count}, options=options), WHOLE))
 
 
-@pytest.mark.parametrize("strategy", list(Strategy))
+@pytest.mark.parametrize("strategy", list(ShareStrategy))
 @pytest.mark.parametrize(
     ("held", "count", "expected"),
     [
@@ -41,7 +41,7 @@ def _given(devices: tuple[Device, ...], held: tuple[int, ...], count: int, optio
     ],
 )
 def test_whole_devices_come_from_the_smallest_node_that_has_enough(
-    held: tuple[int, ...], count: int, expected: list[str], strategy: Strategy
+    held: tuple[int, ...], count: int, expected: list[str], strategy: ShareStrategy
 ) -> None:
     given = _given(_two_nodes(), held, count, AllocationOptions(strategy=strategy))
     assert set(given) <= set(expected)

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from aliquot.core.allocation import DeviceMap, gpu_alloc_map
-from aliquot_schema.devices import DeviceHealth
 from aliquot_schema.errors import AllocationRefused, InsufficientResource, UnsupportedResource
+from aliquot_schema.resources.devices import DeviceHealth
 from allocation_devices import CPU, SHARES, WHOLE, ask, cores, gpus
 
 JOINED = (*(replace(device, costs={SHARES: 1}) for device in gpus(2)), *cores(range(2)))

@@ -5,9 +5,9 @@ import json
 import pytest
 
 from aliquot.core.allocation import DeviceMap, budget_cost, gpu_alloc_json, gpu_alloc_map, occupancy_of
-from aliquot_schema.devices import Device, DeviceHealth, ResourceSpec
 from aliquot_schema.errors import InsufficientResource, NotMultipleOfQuantum, UnsupportedResource
 from aliquot_schema.ids import DeviceId, SlotName
+from aliquot_schema.resources.devices import Device, DeviceHealth, ResourceSpec
 from allocation_devices import CPU, SHARES, WHOLE, ask, cores, gpu, gpus, slice_of
 
 FIRST, SECOND = DeviceId("cuda0"), DeviceId("cuda1")

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aliquot.core.allocation import AllocationOptions, DeviceMap, NumaPolicy, Strategy, plain
+from aliquot.core.allocation import AllocationOptions, DeviceMap, NumaPolicy, ShareStrategy, accelerators
 from aliquot.core.allocation.device_map import allocate
-from aliquot_schema.devices import Device, ResourceSpec
 from aliquot_schema.errors import AllocationRefused, InvalidRequest
 from aliquot_schema.ids import DeviceId, SlotName
+from aliquot_schema.resources.devices import Device, ResourceSpec
 from allocation_devices import CPU, MEM, SHARES, WHOLE, ask, cores, gpu, pool, slice_of
 from core_speed_reference import long_way
 
@@ -30,7 +30,7 @@ REQUESTS = st.fixed_dictionaries(
 )
 OPTIONS = st.builds(
     AllocationOptions,
-    strategy=st.sampled_from([Strategy.EVENLY, Strategy.EVENLY, Strategy.FILL]),
+    strategy=st.sampled_from([ShareStrategy.EVENLY, ShareStrategy.EVENLY, ShareStrategy.FILL]),
     numa=st.sampled_from([NumaPolicy.PREFER, NumaPolicy.PREFER, NumaPolicy.INTERLEAVE]),
     models=st.sampled_from([(), (), ("H100",), ("A100",)]),
 )
@@ -54,9 +54,9 @@ def agents(draw: st.DrawFn) -> list[Device]:
     return found if draw(st.booleans()) else [device for device in found if device.name != "mem1"]
 
 
-def answer(devices: DeviceMap, request: Request, options: AllocationOptions, liked: DeviceId | None) -> Any:
+def answer(devices: DeviceMap, request: Request, options: AllocationOptions, preferred: DeviceId | None) -> Any:
     try:
-        return allocate(request, slots=devices.layout.slots, used=devices.used, options=options, liked=liked)
+        return allocate(request, slots=devices.layout.slots, used=devices.used, options=options, preferred=preferred)
     except (AllocationRefused, InvalidRequest) as refusal:
         return type(refusal), refusal.message
 
@@ -70,25 +70,25 @@ def ordered(spec: ResourceSpec) -> list[tuple[SlotName, list[tuple[DeviceId, int
 def test_the_short_way_gives_what_the_long_way_gives(devices: list[Device], history: list[Any]) -> None:
     state = DeviceMap.of(devices)
     for request, options, number in history:
-        likes = number < 3 and SHARES in request and WHOLE not in request
-        liked = DeviceId(f"cuda{number}") if likes else None
-        found = answer(state, request, options, liked)
+        prefers = number < 3 and SHARES in request and WHOLE not in request
+        preferred = DeviceId(f"cuda{number}") if prefers else None
+        found = answer(state, request, options, preferred)
         with long_way():
-            reference = answer(state, request, options, liked)
+            reference = answer(state, request, options, preferred)
         assert found == reference
         if isinstance(found, dict):
             assert ordered(found) == ordered(reference)
             state = state.apply(found)
 
 
-def test_a_share_goes_on_the_device_that_is_liked_or_is_refused() -> None:
+def test_a_share_goes_on_the_preferred_device_or_is_refused() -> None:
     layout = DeviceMap.of([gpu(0), gpu(1)]).layout
     used = {DeviceId("cuda0"): 500}
     first, second = DeviceId("cuda0"), DeviceId("cuda1")
     request = ask(cuda_shares="0.6")
-    assert allocate(request, slots=layout.slots, used=used, liked=second) == {SHARES: {second: 600}}
+    assert allocate(request, slots=layout.slots, used=used, preferred=second) == {SHARES: {second: 600}}
     with pytest.raises(AllocationRefused):
-        allocate(request, slots=layout.slots, used=used, liked=first)
+        allocate(request, slots=layout.slots, used=used, preferred=first)
 
 
 def test_plain_answers_are_given_where_they_may_be() -> None:
@@ -96,12 +96,14 @@ def test_plain_answers_are_given_where_they_may_be() -> None:
     numa = [gpu(index, numa_node=index // 2) for index in range(4)]
     slots = DeviceMap.of([*numa, *cores(range(4), numa_node=0), *cores(range(4, 8), numa_node=1), pool(0, size=9)])
     layout, options = slots.layout.slots, AllocationOptions()
-    wholes = plain.accelerators(layout[WHOLE], amount=2, used={}, options=options, is_share=False, liked=None)
+    wholes = accelerators.fast_accelerators(
+        layout[WHOLE], amount=2, used={}, options=options, is_share=False, preferred=None
+    )
     assert wholes == {"cuda2": 1, "cuda3": 1}
     near = frozenset({1})
     prefer = NumaPolicy.PREFER
-    assert plain.host(layout[CPU], amount=5, used={}, near=near, numa=prefer) == dict.fromkeys(
+    assert accelerators.fast_host(layout[CPU], amount=5, used={}, near=near, numa=prefer) == dict.fromkeys(
         ("cpu0", "cpu4", "cpu5", "cpu6", "cpu7"), 1
     )
-    assert plain.host(layout[MEM], amount=9, used={}, near=near, numa=prefer) == {"mem0": 9}
-    assert plain.host(layout[MEM], amount=10, used={}, near=near, numa=prefer) is None
+    assert accelerators.fast_host(layout[MEM], amount=9, used={}, near=near, numa=prefer) == {"mem0": 9}
+    assert accelerators.fast_host(layout[MEM], amount=10, used={}, near=near, numa=prefer) is None

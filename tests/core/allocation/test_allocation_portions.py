@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aliquot.core.allocation.portions import (
+from aliquot.core.allocation.share_splitting import (
     Split,
     equal_parts,
     split_by_room,

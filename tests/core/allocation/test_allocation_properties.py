@@ -7,10 +7,10 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aliquot.core.allocation import AllocationOptions, DeviceMap, NumaPolicy, Strategy
-from aliquot_schema.devices import Device, DeviceHealth, ResourceSpec
+from aliquot.core.allocation import AllocationOptions, DeviceMap, NumaPolicy, ShareStrategy
 from aliquot_schema.errors import AllocationRefused, NotMultipleOfQuantum
 from aliquot_schema.ids import SlotName
+from aliquot_schema.resources.devices import Device, DeviceHealth, ResourceSpec
 from allocation_devices import CPU, GB, MEM, SHARES, WHOLE, cores, gpu, pool, slice_of
 
 KNOWN_REFUSALS = (AllocationRefused, NotMultipleOfQuantum)
@@ -51,7 +51,7 @@ REQUESTS = st.one_of(
 )
 OPTIONS = st.builds(
     AllocationOptions,
-    strategy=st.sampled_from(Strategy),
+    strategy=st.sampled_from(ShareStrategy),
     allow_fragmentation=st.booleans(),
     numa=st.sampled_from(NumaPolicy),
     gpu_memory_bytes=st.sampled_from([None, None, 10 * GB, 40 * GB]),

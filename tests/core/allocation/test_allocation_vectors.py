@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from aliquot.core.allocation import AllocationOptions, DeviceMap, Strategy
-from aliquot_schema.devices import ResourceSpec
+from aliquot.core.allocation import AllocationOptions, DeviceMap, ShareStrategy
 from aliquot_schema.errors import AllocationRefused
 from aliquot_schema.ids import DeviceId, SlotName
-from aliquot_schema.slots import parse_amount
+from aliquot_schema.resources.devices import ResourceSpec
+from aliquot_schema.resources.slots import parse_amount
 from allocation_devices import gpu
 
 VECTORS = Path(os.environ.get("ALIQUOT_VECTORS") or Path(__file__).parents[2] / "data" / "alloc_maps.jsonl")
@@ -35,7 +35,7 @@ def test_there_are_sequences_to_judge() -> None:
 def test_agrees_with_the_recorded_sequence(sequence: Mapping[str, Any]) -> None:
     slot = SlotName(sequence["slot"])
     options = AllocationOptions(
-        strategy=Strategy(sequence["strategy"]), allow_fragmentation=sequence["allow_fragmentation"]
+        strategy=ShareStrategy(sequence["strategy"]), allow_fragmentation=sequence["allow_fragmentation"]
     )
     state = _empty(sequence, slot=slot)
     granted: dict[int, ResourceSpec] = {}
@@ -51,7 +51,7 @@ def test_agrees_with_the_recorded_sequence(sequence: Mapping[str, Any]) -> None:
         recorded = _amounts(slot, step["devices"])
         ours = state.allocate(request, options=options)[slot]
         assert sum(ours.values()) == sum(recorded.values()) == request[slot], step
-        if options.strategy is Strategy.FILL:
+        if options.strategy is ShareStrategy.FILL:
             assert ours == recorded, step
         else:
             unit = STEP[sequence["kind"]]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aliquot.core.allocation.partition import (
+from aliquot.core.allocation.node_partition import (
     PARTITIONERS,
     PartitionRefused,
     Parts,
@@ -15,9 +15,8 @@ from aliquot.core.allocation.partition import (
     piece_of,
     scaling_factors,
 )
-from aliquot_schema.devices import Device
-from aliquot_schema.ids import AgentId, DeviceId, SlotName
-from aliquot_schema.natural_order import natural_key
+from aliquot_schema.ids import AgentId, DeviceId, SlotName, natural_key
+from aliquot_schema.resources.devices import Device
 from allocation_devices import CPU, MEM, SHARES, WHOLE, cores, gpu, gpus, pool, slice_of
 
 GIB = 1024**3
@@ -101,11 +100,11 @@ def test_what_nobody_has_is_named() -> None:
     ("given_parts", "words"),
     [
         ([()], "made 1 parts for 2 agents"),
-        ([(gpu(0),), (gpu(0),)], "gave cuda0 twice"),
-        ([(gpu(7),), ()], "made up the device cuda7"),
-        ([(gpu(0, memory_bytes=1),), ()], "made up the device cuda0"),
-        ([(gpu(0), piece_of(gpu(0), owner=AgentId("a"), budget=500)), ()], "gave cuda0 twice"),
-        ([(piece_of(gpu(0), owner=AgentId("a"), budget=400),) * 2, ()], "gave cuda0 twice"),
+        ([(gpu(0),), (gpu(0),)], "returned cuda0 twice"),
+        ([(gpu(7),), ()], "returned cuda7, which is no device of the node"),
+        ([(gpu(0, memory_bytes=1),), ()], "returned cuda0, which is no device of the node"),
+        ([(gpu(0), piece_of(gpu(0), owner=AgentId("a"), budget=500)), ()], "returned cuda0 twice"),
+        ([(piece_of(gpu(0), owner=AgentId("a"), budget=400),) * 2, ()], "returned cuda0 twice"),
     ],
 )
 def test_what_a_partitioner_from_outside_gives_is_checked(given_parts: list[tuple[Device, ...]], words: str) -> None:

@@ -4,17 +4,15 @@ from typing import Any
 
 import pytest
 
-from aliquot.core.allocation.claims import Claim, claimed
-from aliquot.core.allocation.partition import PartitionRefused, left_over
-from aliquot.core.allocation.selection import Selection
+from aliquot.core.allocation.node_partition import DeviceClaim, PartitionRefused, Selection, claimed, left_over
 from aliquot_schema.ids import AgentId, DeviceId
 from allocation_devices import cores, gpu, gpus, pool, slice_of
 
 NODE = (*gpus(3), *cores(range(4)), pool(0, size=1000))
 
 
-def claim(name: str, *, mem: int = 0, **devices: list[str]) -> Claim:
-    return Claim(agent_id=AgentId(name), devices=devices, memory_bytes=mem)
+def claim(name: str, *, mem: int = 0, **devices: list[str]) -> DeviceClaim:
+    return DeviceClaim(agent_id=AgentId(name), devices=devices, memory_bytes=mem)
 
 
 def test_everybody_gets_what_is_named_by_name_number_or_id() -> None:
@@ -67,7 +65,7 @@ def test_a_device_brings_its_slices_even_where_it_is_not_offered_itself() -> Non
         ([claim("a", mem=600), claim("b", mem=401)], "given 1001 of memory together, and this node has 1000"),
     ],
 )
-def test_what_cannot_be_is_refused_with_what_could(claims: list[Claim], words: str) -> None:
+def test_what_cannot_be_is_refused_with_what_could(claims: list[DeviceClaim], words: str) -> None:
     with pytest.raises(PartitionRefused) as refusal:
         claimed(NODE, claims=claims)
     assert words in str(refusal.value)
@@ -75,7 +73,7 @@ def test_what_cannot_be_is_refused_with_what_could(claims: list[Claim], words: s
 
 def test_memory_among_the_devices_is_told_how_it_is_written() -> None:
     with pytest.raises(PartitionRefused, match='mem = "32G"'):
-        claimed(NODE, claims=[Claim(agent_id=AgentId("a"), devices={"mem": ["mem0"]})])
+        claimed(NODE, claims=[DeviceClaim(agent_id=AgentId("a"), devices={"mem": ["mem0"]})])
 
 
 def test_a_slice_and_its_whole_cannot_go_to_two_agents() -> None:

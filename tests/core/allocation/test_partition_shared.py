@@ -6,16 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aliquot.core.allocation.node_partition import auto_split
 from aliquot.core.allocation.occupancy import occupancy_on
-from aliquot.core.allocation.partition import auto_split
-from aliquot.core.decide import decide
+from aliquot.core.model.plan import still_fits
+from aliquot.core.model.policy import Policy
+from aliquot.core.model.snapshot import AgentRow, PendingRow, Snapshot
 from aliquot.core.placement.strategies import STRATEGIES
-from aliquot.core.policy import Policy
-from aliquot.core.recheck import still_fits
-from aliquot.core.room import Room
-from aliquot.core.snapshot import AgentRow, PendingRow, Snapshot
-from aliquot_schema.devices import Device
+from aliquot.core.scheduler.decide import decide
+from aliquot.core.scheduler.free_capacity import FreeCapacity
 from aliquot_schema.ids import AgentId, DeviceId, NodeId
+from aliquot_schema.resources.devices import Device
 from allocation_devices import cores, gpu, gpus, pool, slice_of
 from core_cluster import NOW_US, decided, on, placed, row, snapshot, waits
 from core_strategies import queues
@@ -90,7 +90,7 @@ def test_the_cluster_counts_a_device_once_however_many_agents_see_it(
     used = {NodeId(NODE): {DeviceId("cuda0"): held}}
 
     def free(rows: list[AgentRow]) -> int:
-        return Room(Snapshot(revision=1, agents=tuple(rows), used=used, queue=()), Policy()).free_milli()
+        return FreeCapacity(Snapshot(revision=1, agents=tuple(rows), used=used, queue=()), Policy()).free_milli()
 
     alone = free(sharing(node, agents=1))
     assert free(sharing(node, agents=agents)) == alone

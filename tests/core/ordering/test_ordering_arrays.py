@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from aliquot.core.policy import Policy
-from aliquot.core.snapshot import ANYWHERE
+from aliquot.core.model.policy import Policy
+from aliquot.core.model.snapshot import ANYWHERE
 from aliquot_schema.intervals import Intervals
 from aliquot_schema.policies import Backfill
 from aliquot_schema.reasons import Reason

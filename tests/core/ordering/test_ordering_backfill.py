@@ -1,6 +1,6 @@
 """EASY backfill: what the head is promised, and who may pass it."""
 
-from aliquot.core.policy import Policy
+from aliquot.core.model.policy import Policy
 from aliquot_schema.ids import DeviceId, NodeId
 from aliquot_schema.policies import Backfill, Pool
 from aliquot_schema.reasons import Reason
@@ -52,14 +52,34 @@ def test_who_would_fit_and_would_delay_the_head_is_told_so() -> None:
     assert verdict.evidence.until_us == NOW_US + 50 * SECOND_US
 
 
-def test_while_somebody_is_overdue_nothing_is_short() -> None:
-    running = [runs("a", TWO, holds(0), ends_in_s=-5)]
-    queue = [row("head", cuda_device="2"), row("tiny", at=1, limit_ms=1)]
-    plan = passed(busy([TWO], running, queue))
+def test_an_overdue_session_is_expected_to_run_on_for_as_long_as_it_has_overrun() -> None:
+    for overrun_s, runs_on_s in ((0, 60), (5, 60), (60, 60), (61, 61), (7200, 7200)):
+        running = [runs("a", TWO, holds(0), ends_in_s=-overrun_s)]
+        queue = [
+            row("head", cuda_device="2"),
+            row("long", at=1, limit_ms=runs_on_s * 1000 + 1),
+            row("short", at=2, limit_ms=runs_on_s * 1000),
+        ]
+        plan = passed(busy([TWO], running, queue))
+        assert placed(plan) == ["short"]
+        assert waits(plan, "long").reason is Reason.INSUFFICIENT
+        assert plan.reservation is not None
+        assert plan.reservation.at_us == NOW_US + runs_on_s * SECOND_US
+
+
+def test_the_head_gets_devices_that_become_free_before_those_of_a_session_long_overdue() -> None:
+    running = [
+        runs("overdue", FOUR, holds(0, 1), ends_in_s=-7200),
+        runs("ends", FOUR, holds(2), ends_in_s=50),
+    ]
+    queue = [row("head", cuda_device="2"), row("small", at=1, limit_ms=HOUR_MS)]
+    plan = passed(busy([FOUR], running, queue))
     assert placed(plan) == []
-    assert waits(plan, "tiny").evidence.until_us is None
     assert plan.reservation is not None
-    assert plan.reservation.at_us is None
+    assert plan.reservation.at_us == NOW_US + 50 * SECOND_US
+    assert [kernel.spec for kernel in plan.reservation.kernels] == [{"cuda.device": {"cuda2": 1, "cuda3": 1}}]
+    verdict = waits(plan, "small")
+    assert (verdict.reason, verdict.evidence.until_us) == (Reason.RESERVED, NOW_US + 50 * SECOND_US)
 
 
 def test_without_a_limit_the_guard_is_ten_estimates_and_an_hour_at_least() -> None:

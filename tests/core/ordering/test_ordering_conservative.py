@@ -5,8 +5,8 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aliquot.core.policy import Policy
-from aliquot.core.snapshot import PendingRow
+from aliquot.core.model.policy import Policy
+from aliquot.core.model.snapshot import PendingRow
 from aliquot_schema.policies import Backfill
 from aliquot_schema.reasons import Reason
 from allocation_devices import gpus
@@ -43,10 +43,14 @@ def test_who_is_beyond_the_depth_starts_only_where_nobody_is_delayed() -> None:
     assert waits(plan, "long").reason is Reason.INSUFFICIENT
 
 
-def test_who_outstays_his_time_makes_the_promise_an_open_one() -> None:
-    held = runs("r", FOUR, {"cuda.device": {"cuda0": 1}}, ends_in_s=-5)
-    plan = passed(busy([FOUR], [held], [timed("a", 4, 50)]), POLICY)
-    assert [one.at_us for one in plan.promises] == [None]
+def test_an_overdue_session_is_expected_to_run_on_for_as_long_as_it_has_overrun() -> None:
+    for overrun_s, runs_on_s in ((0, 60), (5, 60), (61, 61), (7200, 7200)):
+        held = runs("r", FOUR, {"cuda.device": {"cuda0": 1}}, ends_in_s=-overrun_s)
+        queue = [timed("a", 4, 50), timed("long", 1, runs_on_s + 1, at=1), timed("short", 1, runs_on_s, at=2)]
+        plan = passed(busy([FOUR], [held], queue), POLICY)
+        assert placed(plan) == ["short"]
+        times = {str(one.session_id): one.at_us for one in plan.promises}
+        assert times == {"a": NOW_US + runs_on_s * SECOND_US, "long": NOW_US + (runs_on_s + 50) * SECOND_US}
 
 
 @examples(80)

@@ -6,10 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aliquot.core.charges import rate_milli
-from aliquot.core.fairshare import HALF_LIFE_MS, Balance, Usage, decay
-from aliquot.core.months import month_after, month_of, starts_us
-from aliquot.core.shares import PARTS_PER_ONE, Shares, fairness
+from aliquot.core.fairshare import HALF_LIFE_MS, Balance, Usage, decay, month_after, month_of, rate_milli, starts_us
+from aliquot.core.scheduler.shares import PARTS_PER_ONE, Shares, fairness
 from aliquot_schema.ids import DeviceId, ProjectId, QuotaId, SlotName, UserId
 from aliquot_schema.policies import Charges
 from aliquot_schema.quotas import Account, Quota, QuotaScope, quota_id
@@ -80,7 +78,7 @@ def test_what_is_held_counts_while_it_is_held() -> None:
 
 
 def test_more_than_is_held_cannot_be_given_back() -> None:
-    with pytest.raises(AssertionError, match="more is given back"):
+    with pytest.raises(AssertionError, match="more is released"):
         Usage().held(-1, user=ANN, project=LAB, now_us=0)
 
 

@@ -5,11 +5,10 @@ from dataclasses import replace
 import pytest
 
 from aliquot.core.fairshare import Usage
-from aliquot.core.ordering import ORDERS, in_order, order_named
-from aliquot.core.ordering.score import Standing
-from aliquot.core.policy import Policy
-from aliquot.core.queue import Queue
-from aliquot.core.snapshot import PendingRow
+from aliquot.core.model.policy import Policy
+from aliquot.core.model.queue import Queue
+from aliquot.core.model.snapshot import PendingRow
+from aliquot.core.scheduler.ordering import ORDERS, OrderInputs, in_order, order_named
 from aliquot_schema.errors import InvalidRequest
 from aliquot_schema.ids import ProjectId, UserId
 from aliquot_schema.policies import DAY_MS, Weights
@@ -27,7 +26,7 @@ LAB, SHOP = ProjectId("lab"), ProjectId("shop")
 def ordered(name: str, rows: list[PendingRow], *, usage: Usage | None = None, weights: Weights | None = None) -> str:
     """Names in order, joined."""
     queue = Queue.of(rows)
-    standing = Standing(queue=queue, usage=usage or Usage(), weights=weights or Weights(), now_us=NOW_US)
+    standing = OrderInputs(queue=queue, usage=usage or Usage(), weights=weights or Weights(), now_us=NOW_US)
     return "".join(queue[position].session_id for position in in_order(order_named(name), standing).tolist())
 
 
@@ -46,7 +45,7 @@ def test_a_wrong_name_lists_the_right_ones() -> None:
 def test_a_wrong_name_is_said_in_part_with_the_field() -> None:
     with pytest.raises(InvalidRequest) as found:
         order_named("x" * 65)
-    assert str(found.value).startswith(f"order: '{'x' * 64}' is no policy")
+    assert str(found.value).startswith(f"order: '{'x' * 64}' is unknown")
     assert found.value.field == "order"
 
 

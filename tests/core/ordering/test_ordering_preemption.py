@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from aliquot.core.plan import Plan
-from aliquot.core.policy import Policy
-from aliquot.core.snapshot import RunningRow
+from aliquot.core.model.plan import Plan
+from aliquot.core.model.policy import Policy
+from aliquot.core.model.snapshot import RunningRow
 from aliquot_schema.policies import Backfill, Preemption, Victims
 from aliquot_schema.reasons import Reason
 from aliquot_schema.sessions import PreemptionCause, Priority

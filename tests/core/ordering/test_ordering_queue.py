@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aliquot.core.queue import ESTIMATE_MS, IS_PLAIN, KIND, LIMIT_MS, OWNER, PRIORITY, PROJECT, QUEUED_US, Queue
-from aliquot.core.snapshot import PendingRow
+from aliquot.core.model.queue import ESTIMATE_MS, IS_PLAIN, KIND, LIMIT_MS, OWNER, PRIORITY, PROJECT, QUEUED_US, Queue
+from aliquot.core.model.snapshot import PendingRow
 from aliquot_schema.ids import UserId
 from aliquot_schema.states import SessionState
 from core_cluster import row

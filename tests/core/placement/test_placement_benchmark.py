@@ -6,8 +6,8 @@ from statistics import fmean
 
 import pytest
 
-from aliquot.core.placement.cluster import NodeRow
-from aliquot.core.placement.requests import RequestClass
+from aliquot.core.placement.cluster_arrays import NodeRow
+from aliquot.core.placement.request_classes import RequestClass
 from placement_replay import replay
 from placement_traces import ABSENT, Job, Trace, is_present, openb, published
 

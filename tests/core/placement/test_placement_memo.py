@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aliquot.core.decide import decide
-from aliquot.core.memo import Memo
+from aliquot.core.model.plan import Plan
+from aliquot.core.model.policy import Policy
+from aliquot.core.model.snapshot import PendingRow, Snapshot
 from aliquot.core.placement.scoreboard import Scoreboard
-from aliquot.core.placer import Placer
-from aliquot.core.plan import Plan
-from aliquot.core.policy import Policy
-from aliquot.core.room import Room
-from aliquot.core.snapshot import PendingRow, Snapshot
+from aliquot.core.scheduler.cache import PassCache
+from aliquot.core.scheduler.decide import decide
+from aliquot.core.scheduler.free_capacity import FreeCapacity
+from aliquot.core.scheduler.placer import Placer
 from aliquot_schema.ids import AgentId, NodeId, SessionId
 from aliquot_schema.policies import Backfill
 from allocation_devices import cores, gpus, pool
@@ -35,7 +35,7 @@ def test_passes_one_after_the_other_are_the_same_bytes_cold_or_warm(
 ) -> None:
     """Through what the plans place, what ends, and agents that close and open again."""
     policy = Policy(placement=name, backfill=Backfill.EASY)
-    memo = Memo()
+    memo = PassCache()
     for number in range(3):
         warm = decide(state, policy, now_us=NOW_US, seed=number, known=memo)
         assert encoded(warm) == encoded(decide(state, policy, now_us=NOW_US, seed=number))
@@ -60,8 +60,8 @@ def _left(queue: Iterable[PendingRow], plan: Plan) -> list[PendingRow]:
     return [pending for pending in queue if pending.session_id not in gone]
 
 
-def _placer(state: Snapshot, memo: Memo) -> Placer:
-    return Placer(state, Policy(), room=Room(state, Policy(), memo=memo), seed=0)
+def _placer(state: Snapshot, memo: PassCache) -> Placer:
+    return Placer(state, Policy(), capacity=FreeCapacity(state, Policy(), cache=memo), seed=0)
 
 
 def test_only_agents_where_something_changed_are_scored_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,7 +75,7 @@ def test_only_agents_where_something_changed_are_scored_again(monkeypatch: pytes
     monkeypatch.setattr(Scoreboard, "_score", counted)
     agents = [on(f"a{number}", [*gpus(2), *cores(range(4)), pool(0, size=100)]) for number in range(5)]
     ask = row("one", cuda_shares="0.5", cpu="1", mem="10")
-    state, memo = snapshot(agents, [ask]), Memo()
+    state, memo = snapshot(agents, [ask]), PassCache()
     first = _placer(state, memo)
     kernels = first.place(ask)
     first.take(SessionId("one"), kernels)
@@ -93,7 +93,7 @@ def test_only_agents_where_something_changed_are_scored_again(monkeypatch: pytes
 
 def test_a_room_beside_another_does_not_disturb_what_is_kept() -> None:
     agents = [on("x", gpus(2)), on("y", gpus(2))]
-    state, memo = snapshot(agents, [row("a")]), Memo()
+    state, memo = snapshot(agents, [row("a")]), PassCache()
     full = {agent.node_id: dict.fromkeys(agent.layout.devices, 1000) for agent in agents}
     main = _placer(state, memo)
     beside = _placer(replace(state, used=full), memo)
@@ -106,7 +106,7 @@ def test_a_room_beside_another_does_not_disturb_what_is_kept() -> None:
 
 def test_lots_are_drawn_alike_cold_or_warm() -> None:
     """The draws of a pass do not depend on how much was read again before it."""
-    policy, memo = Policy(placement="random"), Memo()
+    policy, memo = Policy(placement="random"), PassCache()
     state = snapshot([on(f"a{number}", gpus(2)) for number in range(7)], [])
     for number in range(6):
         state = replace(state, queue=(row(f"s{number}", cuda_shares="0.1"), row(f"t{number}", cuda_shares="0.1")))
@@ -116,7 +116,7 @@ def test_lots_are_drawn_alike_cold_or_warm() -> None:
 
 
 def test_another_layout_is_seen() -> None:
-    memo = Memo()
+    memo = PassCache()
     state = snapshot([on("x", gpus(1))], [row("a")])
     assert len(_placer(state, memo).place(row("a", kernels=2))) == 1
     larger = snapshot([on("x", gpus(2))], [row("a")])
@@ -124,11 +124,11 @@ def test_another_layout_is_seen() -> None:
 
 
 def test_a_room_counts_what_is_free_as_a_new_one_does() -> None:
-    memo = Memo()
+    memo = PassCache()
     agents = [on("x", gpus(2)), on("y", gpus(3))]
     state = snapshot(agents, [])
-    one, other = Room(state, Policy(), memo=memo), Room(state, Policy(), memo=memo)
-    placer = Placer(state, Policy(), room=one, seed=0)
+    one, other = FreeCapacity(state, Policy(), cache=memo), FreeCapacity(state, Policy(), cache=memo)
+    placer = Placer(state, Policy(), capacity=one, seed=0)
     assert one.free_milli() == other.free_milli() == 5000
     placer.take(SessionId("a"), placer.place(row("a", kernels=4)))
     assert (one.free_milli(), other.free_milli()) == (1000, 5000)
@@ -138,4 +138,4 @@ def test_a_room_counts_what_is_free_as_a_new_one_does() -> None:
     )
     held = {NodeId("node-y"): one.used_on(NodeId("node-y"))}
     without = row("a", excluded_agents=(AgentId("x"),))
-    assert Room(replace(state, used=held), Policy(), memo=memo).most_free(without.request[0][0], without) == 0
+    assert FreeCapacity(replace(state, used=held), Policy(), cache=memo).most_free(without.request[0][0], without) == 0

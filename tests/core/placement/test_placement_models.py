@@ -9,16 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aliquot.core.allocation.device_map import DeviceMap
-from aliquot.core.allocation.models import is_of_model
-from aliquot.core.allocation.options import AllocationOptions
-from aliquot.core.decide import decide
-from aliquot.core.plan import Plan
-from aliquot.core.policy import Policy
-from aliquot.core.snapshot import AgentRow, Snapshot, Where
-from aliquot_schema.devices import Device
+from aliquot.core.allocation.options import AllocationOptions, is_of_model
+from aliquot.core.model.plan import Plan
+from aliquot.core.model.policy import Policy
+from aliquot.core.model.snapshot import AgentRow, Snapshot, Where
+from aliquot.core.scheduler.decide import decide
 from aliquot_schema.errors import InsufficientResource
 from aliquot_schema.ids import DeviceId, NodeId, PoolId
 from aliquot_schema.reasons import Reason
+from aliquot_schema.resources.devices import Device
 from allocation_devices import GB, SHARES, WHOLE, ask, gpu, gpus, slice_of
 from core_cluster import NOW_US, on, places, row, snapshot, waits
 from placement_clusters import NAMES
@@ -58,7 +57,7 @@ def test_an_allocation_keeps_to_the_models() -> None:
     assert set(devices.allocate(ask(cuda_shares="0.5"), options=options)[SHARES]) == {"cuda2"}
     with pytest.raises(InsufficientResource, match="2 free"):
         devices.allocate(ask(cuda_device="3"), options=options)
-    with pytest.raises(InsufficientResource, match="no device is of a model named v100"):
+    with pytest.raises(InsufficientResource, match="no device has a model named v100"):
         devices.allocate(ask(cuda_device="1"), options=AllocationOptions(models=("v100",)))
     assert devices.free(WHOLE, models=("h100",)).total == 2
     assert devices.free(WHOLE).total == 4
@@ -66,11 +65,11 @@ def test_an_allocation_keeps_to_the_models() -> None:
 
 def test_a_refusal_says_how_models_and_memory_are_written() -> None:
     devices = DeviceMap.of([gpu(0, model="H100 80GB")])
-    with pytest.raises(InsufficientResource, match=r"named H100; \* stands for any letters, as in \*H100\*"):
+    with pytest.raises(InsufficientResource, match=r"named H100; \* matches any letters, as in \*H100\*"):
         devices.allocate(ask(cuda_device="1"), options=AllocationOptions(models=("H100",)))
     with pytest.raises(InsufficientResource, match=r"named \*T4\*$"):
         devices.allocate(ask(cuda_device="1"), options=AllocationOptions(models=("*T4*",)))
-    with pytest.raises(InsufficientResource, match=r"no device gives 90\.5 GB of memory for 1"):
+    with pytest.raises(InsufficientResource, match=r"no device has 90\.5 GB of memory for 1"):
         devices.allocate(ask(cuda_device="1"), options=AllocationOptions(gpu_memory_bytes=90_500_000_000))
 
 

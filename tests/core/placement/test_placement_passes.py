@@ -9,12 +9,11 @@ from hypothesis import given, settings
 
 from aliquot.core.allocation.device_map import DeviceMap
 from aliquot.core.allocation.options import AllocationOptions
-from aliquot.core.allocation.options import Strategy as Spreading
-from aliquot.core.decide import decide
-from aliquot.core.plan import Plan
-from aliquot.core.policy import Policy
-from aliquot.core.recheck import still_fits
-from aliquot.core.snapshot import AgentRow, PendingRow, Snapshot
+from aliquot.core.allocation.options import ShareStrategy as Spreading
+from aliquot.core.model.plan import Plan, still_fits
+from aliquot.core.model.policy import Policy
+from aliquot.core.model.snapshot import AgentRow, PendingRow, Snapshot
+from aliquot.core.scheduler.decide import decide
 from aliquot_schema.errors import AllocationRefused, InvalidRequest
 from aliquot_schema.ids import AgentId, DeviceId, NodeId
 from aliquot_schema.reasons import Reason

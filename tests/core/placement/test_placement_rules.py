@@ -6,12 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aliquot.core.placement.cluster import Cluster, NodeRow
-from aliquot.core.placement.least_waste import CPU_PER_DEVICE, cpu_per_device
-from aliquot.core.placement.requests import Mix, RequestClass
-from aliquot.core.placement.scoreboard import Ask
+from aliquot.core.placement.cluster_arrays import ClusterArrays, NodeRow
+from aliquot.core.placement.least_waste import CPU_PER_DEVICE, cpu_per_device, waste_table
+from aliquot.core.placement.request_classes import RequestClass, RequestMix
+from aliquot.core.placement.scoreboard import PlacementRequest
 from aliquot.core.placement.strategies import making
-from aliquot.core.placement.waste import waste_table
 from aliquot_schema.errors import InvalidRequest
 from placement_clusters import SIZES, board_of
 
@@ -25,9 +24,9 @@ def at(name: str, *free: int, cpu: int = 96_000) -> NodeRow:
     return NodeRow(name=name, cpu=cpu, mem=0, devices=(1000,) * len(free), free_milli=free)
 
 
-def chosen(strategy: str, rows: list[NodeRow], request: RequestClass, *, mix: Mix | None = None) -> str:
-    cluster = Cluster(rows)
-    choice = board_of(cluster, strategy, mix=mix).best(Ask(request=request))
+def chosen(strategy: str, rows: list[NodeRow], request: RequestClass, *, mix: RequestMix | None = None) -> str:
+    cluster = ClusterArrays(rows)
+    choice = board_of(cluster, strategy, mix=mix).best(PlacementRequest(request=request))
     assert choice is not None
     return cluster.nodes[choice.row].name
 
@@ -60,7 +59,7 @@ def test_the_rule_of(strategy: str, rows: list[NodeRow], request_: RequestClass,
 
 def test_fgd_keeps_what_typical_requests_can_use() -> None:
     """With halves and wholes, a half that is left is of use; nobody can use what 0.3 leaves of a half."""
-    mix = Mix.of(Counter({asked(500): 50, asked(1000): 50}))
+    mix = RequestMix.of(Counter({asked(500): 50, asked(1000): 50}))
     rows = [at("half", 500, 1000), at("rest", 300, 1000)]
     assert chosen("fgd", rows, asked(300), mix=mix) == "rest"
 
@@ -70,10 +69,10 @@ def test_fgd_keeps_what_typical_requests_can_use() -> None:
 )
 def test_least_waste_takes_the_device_that_is_of_least_use_to_others(free: tuple[int, ...], best: int) -> None:
     """Shares of 0.2 and 0.3: of 0.4 a 0.3 would leave 0.1, which nobody asks for, so the tightest is not the best."""
-    mix = Mix.of(Counter({asked(300): 30, asked(200): 30, asked(1000): 1}))
-    cluster = Cluster([at("n", *free)])
-    choice = board_of(cluster, "least_waste", mix=mix).best(Ask(request=asked(300)))
-    tightest = board_of(cluster, "best_fit").best(Ask(request=asked(300)))
+    mix = RequestMix.of(Counter({asked(300): 30, asked(200): 30, asked(1000): 1}))
+    cluster = ClusterArrays([at("n", *free)])
+    choice = board_of(cluster, "least_waste", mix=mix).best(PlacementRequest(request=asked(300)))
+    tightest = board_of(cluster, "best_fit").best(PlacementRequest(request=asked(300)))
     assert choice is not None
     assert tightest is not None
     assert cluster.dev_free[choice.row, choice.column] == best
@@ -83,7 +82,7 @@ def test_least_waste_takes_the_device_that_is_of_least_use_to_others(free: tuple
 @settings(deadline=None)
 @given(st.dictionaries(st.sampled_from([*SIZES, 1000]), st.integers(1, 9), min_size=1), st.sampled_from([0.002, 0.05]))
 def test_the_waste_table_is_the_formula(counts: dict[int, int], ending: float) -> None:
-    mix = Mix.of({asked(milli): count for milli, count in counts.items()})
+    mix = RequestMix.of({asked(milli): count for milli, count in counts.items()})
     table = waste_table(mix, ending=ending, size_max=2500)
     total = sum(counts.values())
     for left in range(1, 1001):
@@ -101,10 +100,10 @@ def test_the_waste_table_is_the_formula(counts: dict[int, int], ending: float) -
     [(0, CPU_PER_DEVICE), (10_000, CPU_PER_DEVICE), (2_000, 2_000), (100_000, 100_000), (10, CPU_PER_DEVICE)],
 )
 def test_a_mix_far_off_goes_by_its_own_cpu_per_device(cpu: int, expected: int) -> None:
-    assert cpu_per_device(Mix.of({asked(1000, cpu=cpu): 3, asked(0, devices=0, cpu=9000): 2})) == expected
+    assert cpu_per_device(RequestMix.of({asked(1000, cpu=cpu): 3, asked(0, devices=0, cpu=9000): 2})) == expected
 
 
 def test_before_any_history_every_tenth_is_as_likely() -> None:
-    assert Mix.of({}).share_frequencies == tuple((milli, 0.1) for milli in range(100, 1000, 100))
-    assert Mix.of({}).whole_frequency == 0.1
-    assert cpu_per_device(Mix.of({})) == CPU_PER_DEVICE
+    assert RequestMix.of({}).share_frequencies == tuple((milli, 0.1) for milli in range(100, 1000, 100))
+    assert RequestMix.of({}).whole_frequency == 0.1
+    assert cpu_per_device(RequestMix.of({})) == CPU_PER_DEVICE

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aliquot.core.placement.best_fit import BestFit
-from aliquot.core.placement.cluster import Cluster, NodeRow
-from aliquot.core.placement.requests import Mix, RequestClass
-from aliquot.core.placement.scoreboard import NOWHERE, Ask, Scoreboard
+from aliquot.core.placement.cluster_arrays import ClusterArrays, NodeRow
+from aliquot.core.placement.request_classes import RequestClass, RequestMix
+from aliquot.core.placement.scoreboard import NOWHERE, PlacementRequest, Scoreboard
+from aliquot.core.placement.simple_strategies import BestFit
 from aliquot.core.placement.strategies import STRATEGIES
 from aliquot.core.placement.strategy import Candidates, Scores
 from placement_clusters import NAMES, asks_of, board_of, nodes, requests
@@ -29,8 +29,8 @@ def test_kept_scores_are_those_made_from_scratch(
     name: str, rows: list[NodeRow], kinds: list[RequestClass], data: st.DataObject
 ) -> None:
     """Through takes and gives in any order; and nothing is ever held twice."""
-    cluster = Cluster(rows)
-    mix = Mix.of(Counter(kinds))
+    cluster = ClusterArrays(rows)
+    mix = RequestMix.of(Counter(kinds))
     kept, asks = board_of(cluster, name, mix=mix), asks_of(kinds)
     held: list[tuple[int, RequestClass, list[int]]] = []
     for _ in range(data.draw(st.integers(1, 12))):
@@ -39,7 +39,7 @@ def test_kept_scores_are_those_made_from_scratch(
         assert kept.best(ask) == fresh.best(ask)
         if held and data.draw(st.booleans()):
             row, request, columns = held.pop()
-            cluster.give_back(row, cpu=request.cpu, mem=request.mem, milli=request.milli, columns=columns)
+            cluster.release(row, cpu=request.cpu, mem=request.mem, milli=request.milli, columns=columns)
         elif (choice := kept.best(ask)) is not None:
             request = ask.request
             columns = columns_for(cluster, choice.row, request, column=choice.column)
@@ -58,8 +58,8 @@ def test_kept_scores_are_those_made_from_scratch(
 def test_a_row_has_a_score_exactly_if_the_request_fits_on_it(
     name: str, rows: list[NodeRow], request: RequestClass
 ) -> None:
-    cluster = Cluster(rows)
-    scores = board_of(cluster, name).scores(Ask(request=request))
+    cluster = ClusterArrays(rows)
+    scores = board_of(cluster, name).scores(PlacementRequest(request=request))
     for node, score in zip(cluster.nodes, scores, strict=True):
         enough = sum(size >= request.milli for size in node.devices) >= request.devices
         assert (score != NOWHERE) == (enough and node.cpu >= request.cpu and node.mem >= request.mem)
@@ -73,9 +73,9 @@ def test_the_order_in_which_nodes_are_given_does_not_matter(
 ) -> None:
     mixed = list(rows)
     dice.shuffle(mixed)
-    one, other = Cluster(rows), Cluster(mixed)
+    one, other = ClusterArrays(rows), ClusterArrays(mixed)
     assert [node.name for node in one.nodes] == [node.name for node in other.nodes]
-    ask = Ask(request=asked)
+    ask = PlacementRequest(request=asked)
     assert board_of(one, name, seed=7).best(ask) == board_of(other, name, seed=7).best(ask)
 
 
@@ -90,15 +90,15 @@ class Counting(BestFit):
         return super().score(candidates, request)
 
 
-def three_nodes() -> tuple[Cluster, Counting, Scoreboard]:
-    cluster = Cluster([NodeRow(name=f"n{number}", cpu=8000, mem=10, devices=(1000,)) for number in range(3)])
+def three_nodes() -> tuple[ClusterArrays, Counting, Scoreboard]:
+    cluster = ClusterArrays([NodeRow(name=f"n{number}", cpu=8000, mem=10, devices=(1000,)) for number in range(3)])
     strategy = Counting()
     return cluster, strategy, Scoreboard(cluster, strategy, seed=0)
 
 
 def test_only_rows_that_changed_are_scored_again() -> None:
     cluster, strategy, board = three_nodes()
-    ask = Ask(request=RequestClass(cpu=1000, mem=0, devices=1, milli=300))
+    ask = PlacementRequest(request=RequestClass(cpu=1000, mem=0, devices=1, milli=300))
     assert board.best(ask) is not None
     board.best(ask)
     cluster.take(1, cpu=1000, mem=0, milli=300, columns=[0])
@@ -108,7 +108,9 @@ def test_only_rows_that_changed_are_scored_again() -> None:
 
 def test_a_class_that_fits_nowhere_costs_one_look_until_something_is_free() -> None:
     cluster, strategy, board = three_nodes()
-    whole, part = (Ask(request=RequestClass(cpu=0, mem=0, devices=1, milli=milli)) for milli in (1000, 100))
+    whole, part = (
+        PlacementRequest(request=RequestClass(cpu=0, mem=0, devices=1, milli=milli)) for milli in (1000, 100)
+    )
     for row in range(3):
         cluster.take(row, cpu=0, mem=0, milli=100, columns=[0])
     assert board.best(whole) is None
@@ -118,7 +120,7 @@ def test_a_class_that_fits_nowhere_costs_one_look_until_something_is_free() -> N
         assert board.best(whole) is None
         assert board.best(part) is not None
     assert sum(strategy.rows[looks:]) == 3 + 1 + 1
-    cluster.give_back(1, cpu=0, mem=0, milli=200, columns=[0])
+    cluster.release(1, cpu=0, mem=0, milli=200, columns=[0])
     choice = board.best(whole)
     assert choice is not None
     assert choice.row == 1
@@ -126,7 +128,7 @@ def test_a_class_that_fits_nowhere_costs_one_look_until_something_is_free() -> N
 
 def test_a_row_that_was_refused_is_left_out_until_it_changes() -> None:
     cluster, _, board = three_nodes()
-    ask = Ask(request=RequestClass(cpu=1000, mem=0, devices=1, milli=300))
+    ask = PlacementRequest(request=RequestClass(cpu=1000, mem=0, devices=1, milli=300))
     first = board.best(ask)
     assert first is not None
     board.refuse(ask, first.row)
@@ -139,7 +141,7 @@ def test_a_row_that_was_refused_is_left_out_until_it_changes() -> None:
 
 def test_random_draws_by_the_seed_and_reaches_every_row() -> None:
     cluster, _, _ = three_nodes()
-    ask = Ask(request=RequestClass(cpu=0, mem=0, devices=1, milli=100))
+    ask = PlacementRequest(request=RequestClass(cpu=0, mem=0, devices=1, milli=100))
     drawn = [board_of(cluster, "random", seed=seed).best(ask) for seed in range(40)]
     again = [board_of(cluster, "random", seed=seed).best(ask) for seed in range(40)]
     assert drawn == again
@@ -147,12 +149,12 @@ def test_random_draws_by_the_seed_and_reaches_every_row() -> None:
 
 
 def test_devices_that_may_not_be_given_are_not() -> None:
-    cluster = Cluster([NodeRow(name="n", cpu=0, mem=0, devices=(1000, 1000, 1000))])
+    cluster = ClusterArrays([NodeRow(name="n", cpu=0, mem=0, devices=(1000, 1000, 1000))])
     usable = np.array([[False, True, False]])
     request = RequestClass(cpu=0, mem=0, devices=1, milli=100)
     for name in NAMES:
-        choice = board_of(cluster, name).best(Ask(request=request, usable=usable))
+        choice = board_of(cluster, name).best(PlacementRequest(request=request, usable=usable))
         assert choice is not None
         assert choice.column == 1
     pair = RequestClass(cpu=0, mem=0, devices=2, milli=1000)
-    assert board_of(cluster, "least_waste").best(Ask(request=pair, usable=usable)) is None
+    assert board_of(cluster, "least_waste").best(PlacementRequest(request=pair, usable=usable)) is None

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 import pytest
 
 from aliquot.core.allocation.options import AllocationOptions, NumaPolicy
-from aliquot.core.allocation.options import Strategy as Spreading
-from aliquot.core.decide import decide
-from aliquot.core.plan import Plan
-from aliquot.core.policy import Policy
-from aliquot.core.snapshot import Snapshot
-from aliquot_schema.devices import Device
+from aliquot.core.allocation.options import ShareStrategy as Spreading
+from aliquot.core.model.plan import Plan
+from aliquot.core.model.policy import Policy
+from aliquot.core.model.snapshot import Snapshot
+from aliquot.core.scheduler.decide import decide
 from aliquot_schema.ids import DeviceId, NodeId
+from aliquot_schema.resources.devices import Device
 from allocation_devices import cores, gpu, gpus
 from core_cluster import NOW_US, on, places, row, snapshot
 from placement_clusters import NAMES

@@ -6,12 +6,12 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aliquot.core.decide import decide
-from aliquot.core.memo import Memo
-from aliquot.core.plan import Plan
-from aliquot.core.policy import Policy
-from aliquot.core.queue import Queue
-from aliquot.core.snapshot import Snapshot
+from aliquot.core.model.plan import Plan
+from aliquot.core.model.policy import Policy
+from aliquot.core.model.queue import Queue
+from aliquot.core.model.snapshot import Snapshot
+from aliquot.core.scheduler.cache import PassCache
+from aliquot.core.scheduler.decide import decide
 from core_cluster import NOW_US, shuffled
 from core_effort import examples
 from core_plan_probe import encoded
@@ -27,7 +27,7 @@ def test_a_plan_is_the_same_bytes_in_any_order_cold_or_warm(policy: Policy, stat
     cold = encoded(decide(state, policy, now_us=NOW_US, seed=0))
     mixed = shuffled(state, random.Random(seed))
     assert encoded(decide(mixed, policy, now_us=NOW_US, seed=0)) == cold
-    known = Memo()
+    known = PassCache()
     half = Queue.of(list(state.queue)[::2])
     decide(replace(state, queue=half), policy, now_us=NOW_US, seed=0, known=known)
     warm = replace(state, queue=half.changed(joined=list(state.queue)[1::2]))

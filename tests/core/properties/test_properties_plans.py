@@ -8,18 +8,16 @@ from typing import Any
 
 from hypothesis import given
 
-from aliquot.core.allocation.models import is_of_model
-from aliquot.core.at_once import TURNED_AWAY
-from aliquot.core.decide import decide
-from aliquot.core.plan import Plan
-from aliquot.core.policy import Policy
-from aliquot.core.quota_amounts import counted, counted_in, limits
-from aliquot.core.recheck import still_fits
-from aliquot.core.snapshot import PendingRow, RunningRow, Snapshot
-from aliquot_schema.devices import Device, DeviceHealth
+from aliquot.core.allocation.options import is_of_model
+from aliquot.core.model.plan import Plan, still_fits
+from aliquot.core.model.policy import Policy
+from aliquot.core.model.snapshot import PendingRow, RunningRow, Snapshot
+from aliquot.core.quota import counted, counted_in, limits
+from aliquot.core.scheduler.decide import NOT_PLACED, decide
 from aliquot_schema.ids import DeviceId
 from aliquot_schema.quotas import Quota, QuotaScope
 from aliquot_schema.reasons import Reason
+from aliquot_schema.resources.devices import Device, DeviceHealth
 from aliquot_schema.states import SessionState
 from core_cluster import NOW_US, after
 from core_effort import examples
@@ -71,12 +69,12 @@ def every_session_gets_one_answer(state: Snapshot, plan: Plan) -> None:
 
 
 def who_does_not_wait_comes_last(state: Snapshot, plan: Plan) -> None:
-    hurried = {row.session_id for row in state.queue if row.at_once}
+    hurried = {row.session_id for row in state.queue if row.is_immediate}
     starts = [placement.session_id in hurried for placement in plan.placements]
     assert starts == sorted(starts)
     assert not hurried & (set(plan.verdicts) | {one.session_id for one in plan.promises})
     assert all(eviction.by_session not in hurried for eviction in plan.evictions)
-    assert {name for name, failure in plan.failures.items() if failure == TURNED_AWAY} <= hurried
+    assert {name for name, failure in plan.failures.items() if failure == NOT_PLACED} <= hurried
 
 
 def every_reason_has_what_it_rests_on(state: Snapshot, plan: Plan) -> None:

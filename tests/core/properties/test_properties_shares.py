@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aliquot.core.decide import decide
 from aliquot.core.fairshare import Usage
-from aliquot.core.memo import Memo
-from aliquot.core.policy import Policy
+from aliquot.core.model.policy import Policy
+from aliquot.core.model.snapshot import PendingRow, Snapshot
+from aliquot.core.scheduler.cache import PassCache
+from aliquot.core.scheduler.decide import decide
 from aliquot.core.simulation.cluster import pool
-from aliquot.core.snapshot import PendingRow, Snapshot
 from aliquot_schema.ids import DeviceId, NodeId, ProjectId, QuotaId, UserId
 from aliquot_schema.policies import Backfill, Weights
 from aliquot_schema.quotas import Quota, QuotaScope, quota_id
@@ -80,7 +80,7 @@ def _gpu_time(homes: Mapping[str, Home], weights: Mapping[str, int], *, sessions
     """Milli x milliseconds by user, after so many sessions on two GPUs, while everybody always has one waiting."""
     quotas = _quotas(QuotaScope.USER, {name: home.weight for name, home in homes.items()})
     quotas |= _quotas(QuotaScope.PROJECT, weights)
-    usage, now_us, agents, known = Usage(), 0, pool(2), Memo()
+    usage, now_us, agents, known = Usage(), 0, pool(2), PassCache()
     queue = {name: _session(name, home, number=0) for name, home in homes.items()}
     running: list[tuple[int, PendingRow]] = []
     for number in range(sessions):

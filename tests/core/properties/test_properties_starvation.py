@@ -7,13 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aliquot.core.fairshare import Usage
-from aliquot.core.guards import ESTIMATE_UNKNOWN_MS
-from aliquot.core.ordering import in_order, order_named
-from aliquot.core.ordering.score import Standing
-from aliquot.core.policy import Policy
-from aliquot.core.queue import Queue
-from aliquot.core.shares import PARTS_PER_ONE
-from aliquot.core.snapshot import PendingRow
+from aliquot.core.model.policy import Policy
+from aliquot.core.model.queue import Queue
+from aliquot.core.model.snapshot import PendingRow
+from aliquot.core.scheduler.expected_ends import ESTIMATE_MS_UNKNOWN
+from aliquot.core.scheduler.ordering import OrderInputs, in_order, order_named
+from aliquot.core.scheduler.shares import PARTS_PER_ONE
 from aliquot_schema.ids import ProjectId, SessionId, UserId
 from aliquot_schema.policies import Backfill, Weights
 from aliquot_schema.sessions import Priority
@@ -29,7 +28,7 @@ START_US = 1_793_500_000_000_000
 
 def bound_ms(order: str, one: PendingRow, weights: Weights) -> int:
     """Nobody who comes so much later stands before it: what the docstrings of the policies say."""
-    estimate_ms = ESTIMATE_UNKNOWN_MS if one.estimate_ms is None else one.estimate_ms
+    estimate_ms = ESTIMATE_MS_UNKNOWN if one.estimate_ms is None else one.estimate_ms
     all_but_age = weights.fair + weights.short + 3 * weights.priority
     return {
         "fcfs": 0,
@@ -79,7 +78,7 @@ def test_nobody_is_overtaken_by_who_comes_later_than_the_bound(
     came_us = START_US + after_ms * 1000
     queue = Queue.of([replace(first, queued_us=START_US), replace(later, queued_us=came_us)])
     usage = Usage().held(used, user=first.owner, project=first.project, now_us=START_US - SECOND_US)
-    standing = Standing(queue=queue, usage=usage, weights=weights, now_us=came_us + wait_ms * 1000)
+    standing = OrderInputs(queue=queue, usage=usage, weights=weights, now_us=came_us + wait_ms * 1000)
     assert in_order(order_named(order), standing).tolist() == [0, 1]
 
 

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aliquot.core.decide import decide
-from aliquot.core.policy import Policy
-from aliquot.core.snapshot import RunningRow
+from aliquot.core.model.policy import Policy
+from aliquot.core.model.snapshot import RunningRow
+from aliquot.core.scheduler.decide import decide
 from aliquot_schema.ids import ProjectId, SessionId
 from aliquot_schema.policies import Backfill
 from aliquot_schema.quotas import Quota, QuotaScope, quota_id
 from aliquot_schema.reasons import Reason
+from aliquot_schema.resources.slots import ResourceSlot
 from aliquot_schema.sessions import PreemptionCause, Priority
-from aliquot_schema.slots import ResourceSlot
 from allocation_devices import gpus
 from core_cluster import NOW_US, on, placed, row, waits
 from core_effort import examples

@@ -6,10 +6,10 @@ from dataclasses import replace
 from hypothesis import given
 
 from aliquot.core.allocation.device_map import DeviceMap
-from aliquot.core.decide import decide
-from aliquot.core.plan import KernelPlacement, Reservation
-from aliquot.core.policy import Policy
-from aliquot.core.snapshot import PendingRow, Snapshot
+from aliquot.core.model.plan import KernelPlacement, Reservation
+from aliquot.core.model.policy import Policy
+from aliquot.core.model.snapshot import PendingRow, Snapshot
+from aliquot.core.scheduler.decide import decide
 from aliquot_schema.errors import AllocationRefused, InvalidRequest
 from aliquot_schema.policies import Backfill
 from aliquot_schema.reasons import Reason

@@ -9,17 +9,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aliquot.core import fairshare
-from aliquot.core.fairshare import HALF_LIFE_MS, Balance, Usage, decay
-from aliquot.core.guards import ESTIMATE_UNKNOWN_MS, GUARD_FACTOR, GUARD_MIN_MS, guard_ms, guards_ms
-from aliquot.core.months import month_of
-from aliquot.core.ordering import ORDERS
-from aliquot.core.ordering.score import Standing
-from aliquot.core.policy import Policy
-from aliquot.core.queue import Queue
-from aliquot.core.quota import HOUR
-from aliquot.core.quota_amounts import counted, text_of
-from aliquot.core.shares import Shares
-from aliquot.core.snapshot import ANYWHERE
+from aliquot.core.fairshare import HALF_LIFE_MS, Balance, Usage, decay, month_of
+from aliquot.core.model.policy import Policy
+from aliquot.core.model.queue import Queue
+from aliquot.core.model.snapshot import ANYWHERE
+from aliquot.core.quota import HOUR, counted, text_of
+from aliquot.core.scheduler.expected_ends import (
+    ESTIMATE_MS_UNKNOWN,
+    PLANNED_FACTOR,
+    PLANNED_MS_MIN,
+    planned_duration_ms,
+    planned_durations_ms,
+)
+from aliquot.core.scheduler.ordering import ORDERS, OrderInputs
+from aliquot.core.scheduler.shares import Shares
 from aliquot_schema.ids import PoolId, ProjectId, SlotName, UserId
 from aliquot_schema.policies import Pool, Weights
 from aliquot_schema.quotas import Account
@@ -32,7 +35,7 @@ WEEK_US = HALF_LIFE_MS * 1000
 
 
 def test_the_constants_are_what_the_documentation_says() -> None:
-    assert (ESTIMATE_UNKNOWN_MS, GUARD_FACTOR, GUARD_MIN_MS) == (3_600_000, 10, 3_600_000)
+    assert (ESTIMATE_MS_UNKNOWN, PLANNED_FACTOR, PLANNED_MS_MIN) == (3_600_000, 10, 3_600_000)
     assert HALF_LIFE_MS == 7 * 24 * 3_600_000
     assert HOUR == 1000 * 3_600_000
 
@@ -98,7 +101,7 @@ def test_fairness_is_a_whole_number() -> None:
 @pytest.mark.parametrize("order", sorted(ORDERS))
 def test_scores_are_whole_numbers(order: str) -> None:
     queue = Queue.of([row("a"), row("b", at=7, estimate_ms=3)])
-    scores = ORDERS[order](Standing(queue=queue, usage=Usage(), weights=Weights(), now_us=9))
+    scores = ORDERS[order](OrderInputs(queue=queue, usage=Usage(), weights=Weights(), now_us=9))
     assert scores.dtype == np.int64
 
 
@@ -107,7 +110,7 @@ def test_the_score_of_fair_share_is_the_weighted_sum_of_its_terms() -> None:
     queue = Queue.of(
         [row("a", at=0, estimate_ms=1_000, priority=Priority.HIGH), row("b", at=1, estimate_ms=3_000, owner=BOB)]
     )
-    standing = Standing(queue=queue, usage=Usage(), weights=weights, now_us=5_000_000_000)
+    standing = OrderInputs(queue=queue, usage=Usage(), weights=weights, now_us=5_000_000_000)
     levels = int(Priority.HIGH - Priority.LOW), int(Priority.NORMAL - Priority.LOW)
     first = 3 * 5_000_000 + 5 * 1_000_000 + 7 * 500_000 + 11 * levels[0] * 1_000_000
     second = 3 * 4_999_999 + 5 * 1_000_000 + 7 * 250_000 + 11 * levels[1] * 1_000_000
@@ -126,8 +129,8 @@ def test_the_guard_of_one_is_the_guard_of_many(
     fast = PoolId("fast")
     policy = Policy(pools={fast: Pool(default_limit_ms=default_ms)})
     one = row("a", estimate_ms=estimate_ms, limit_ms=limit_ms, where=replace(ANYWHERE, pool=fast))
-    found = guard_ms(estimate_ms=estimate_ms, limit_ms=limit_ms, policy=policy, pool=fast)
-    assert guards_ms(Queue.of([row("z", at=-1, limit_ms=77), one]), policy).tolist() == [77, found]
+    found = planned_duration_ms(estimate_ms=estimate_ms, limit_ms=limit_ms, policy=policy, pool=fast)
+    assert planned_durations_ms(Queue.of([row("z", at=-1, limit_ms=77), one]), policy).tolist() == [77, found]
     expected = limit_ms if limit_ms is not None else default_ms
     assert found == (
         max(10 * (3_600_000 if estimate_ms is None else estimate_ms), 3_600_000) if expected is None else expected

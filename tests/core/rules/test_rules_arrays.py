@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from aliquot.core.arrays import NAMED_CHARS_MAX, place_of, settled, with_task, with_tasks
+from aliquot.core.transitions import NAMED_CHARS_MAX, place_of, settled, with_task, with_tasks
 from aliquot_schema.intervals import Intervals
 from aliquot_schema.sessions import ArrayTasks, Session
 from aliquot_schema.states import SessionState

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from aliquot.core.at_once import TURNED_AWAY
-from aliquot.core.policy import Policy
-from aliquot.core.snapshot import PendingRow
+from aliquot.core.model.policy import Policy
+from aliquot.core.model.snapshot import PendingRow
+from aliquot.core.scheduler.decide import NOT_PLACED
 from aliquot_schema.ids import UserId
 from aliquot_schema.policies import Backfill, Preemption, Victims
 from aliquot_schema.quotas import Quota, QuotaScope, quota_id
@@ -23,7 +23,7 @@ LONG_MS = 10**9
 
 
 def hurried(name: str, *, at: int = 0, count: int = 1) -> PendingRow:
-    return row(name, at=at, cuda_device=str(count), limit_ms=LONG_MS, at_once=True)
+    return row(name, at=at, cuda_device=str(count), limit_ms=LONG_MS, is_immediate=True)
 
 
 @pytest.mark.parametrize("backfill", Backfill)
@@ -33,7 +33,7 @@ def test_it_comes_after_everybody_else_in_the_order_of_its_kind(order: str, back
     queue = [first, second, row("c", at=2, estimate_ms=10**8), row("d", at=3, estimate_ms=10**8)]
     plan = passed(snapshot([on("x", gpus(3))], queue), Policy(order=order, backfill=backfill))
     assert placed(plan) == ["c", "d", "a"]
-    assert (plan.failures, plan.verdicts, plan.reservation) == ({"b": TURNED_AWAY}, {}, None)
+    assert (plan.failures, plan.verdicts, plan.reservation) == ({"b": NOT_PLACED}, {}, None)
 
 
 @pytest.mark.parametrize("backfill", PROMISING)
@@ -44,7 +44,7 @@ def test_it_takes_nothing_that_somebody_is_promised(backfill: Backfill, devices:
     plan = passed(busy([agent], running, [hurried("a"), row("head", at=1, cuda_device="2")]), Policy(backfill=backfill))
     assert plan.reservation is None or plan.reservation.session_id == "head"
     assert placed(plan) == ([] if devices == 2 else ["head"])
-    assert plan.failures == {"a": TURNED_AWAY}
+    assert plan.failures == {"a": NOT_PLACED}
     left = passed(busy([FOUR], running, [hurried("a"), row("head", at=1, cuda_device="3")]), Policy(backfill=backfill))
     assert placed(left) == ["head"]
 
@@ -55,7 +55,7 @@ def test_what_the_promised_leave_is_given_to_it(backfill: Backfill) -> None:
     queue = [hurried("a"), hurried("b", at=1), row("head", at=2, cuda_device="4")]
     plan = passed(busy([FOUR, on("y", gpus(1))], running, queue), Policy(backfill=backfill))
     assert [(agent, name) for name, ((agent, _),) in places(plan).items()] == [("y", "a")]
-    assert plan.failures == {"b": TURNED_AWAY}
+    assert plan.failures == {"b": NOT_PLACED}
     assert list(plan.verdicts) == ["head"]
 
 
@@ -68,8 +68,8 @@ def test_nobody_makes_room_for_it_and_it_is_promised_nothing(backfill: Backfill)
     urgent = replace(hurried("a"), priority=Priority.CRITICAL)
     plan = passed(busy([TWO], [replace(low, started_us=0)], [urgent]), policy)
     assert (plan.evictions, plan.promises, plan.reservation, plan.verdicts) == ((), (), None, {})
-    assert plan.failures == {"a": TURNED_AWAY}
-    plain = replace(urgent, at_once=False)
+    assert plan.failures == {"a": NOT_PLACED}
+    plain = replace(urgent, is_immediate=False)
     assert passed(busy([TWO], [replace(low, started_us=0)], [plain]), policy).evictions
 
 
@@ -78,7 +78,7 @@ def test_one_that_does_not_fit_does_not_stand_in_the_way_of_another(backfill: Ba
     running = [runs("r", FOUR, {"cuda.device": {"cuda0": 1, "cuda1": 1}}, ends_in_s=50)]
     plan = passed(busy([FOUR], running, [hurried("wide", count=3), hurried("a", at=1)]), Policy(backfill=backfill))
     assert placed(plan) == ["a"]
-    assert plan.failures == {"wide": TURNED_AWAY}
+    assert plan.failures == {"wide": NOT_PLACED}
 
 
 def test_what_holds_it_back_turns_it_away() -> None:
@@ -91,9 +91,9 @@ def test_what_holds_it_back_turns_it_away() -> None:
     ]
     for explains in (Policy(backfill=Backfill.EASY), Policy()):
         plan = passed(snapshot([TWO], queue, quotas={limit.id: limit}), explains)
-        assert plan.failures == dict.fromkeys(["held", "spent", "wide"], TURNED_AWAY)
+        assert plan.failures == dict.fromkeys(["held", "spent", "wide"], NOT_PLACED)
         assert list(plan.failures) == ["held", "spent", "wide"]
         assert list(plan.verdicts) == ["other"]
         assert waits(plan, "other").reason is Reason.NO_AGENT
-    assert TURNED_AWAY.code == "not_placed"
-    assert "at once" in TURNED_AWAY.message
+    assert NOT_PLACED.code == "not_placed"
+    assert "not queued" in NOT_PLACED.message

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aliquot.core.policy import Policy
-from aliquot.core.snapshot import Snapshot
+from aliquot.core.model.policy import Policy
+from aliquot.core.model.snapshot import Snapshot
 from aliquot_schema.ids import DeviceId, NodeId
 from aliquot_schema.intervals import Intervals
 from aliquot_schema.policies import Backfill

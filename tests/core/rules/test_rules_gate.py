@@ -4,8 +4,8 @@ from itertools import permutations
 
 import pytest
 
-from aliquot.core.months import month_after, month_of, starts_us
-from aliquot.core.policy import Policy
+from aliquot.core.fairshare import month_after, month_of, starts_us
+from aliquot.core.model.policy import Policy
 from aliquot_schema.ids import ProjectId, UserId
 from aliquot_schema.policies import Backfill
 from aliquot_schema.quotas import Quota, QuotaScope, quota_id
@@ -43,10 +43,10 @@ def test_a_quota_that_opens_next_month_wakes_a_pass_unless_something_does_before
 
 def test_what_cannot_be_met_any_more_is_said() -> None:
     plan = decided([ONE], [row("a", after=[("gone", "after_ok")])])
-    assert plan.failures["a"] == Failure(code="dependency", message="gone, which it waits for, is no longer kept")
+    assert plan.failures["a"] == Failure(code="dependency", message="dependency gone does not exist any more")
     failed = {"b": SessionState.FAILED}
     plan = decided([ONE], [row("a", after=[("b", "after_ok")])], dependencies=failed)
-    assert plan.failures["a"].message == "b is failed, and it was to start after_ok of it"
+    assert plan.failures["a"].message == "dependency b is failed, so after_ok cannot be met"
 
 
 def test_who_stands_aside_stands_in_the_order_of_the_queue_behind_those_who_are_looked_at() -> None:

@@ -1,16 +1,34 @@
 """The policy document: every field reaches the policy, and every change is checked, with words that help."""
 
 from dataclasses import fields, replace
-from typing import Any
+from typing import Any, get_type_hints
 
 import pytest
 
-from aliquot.core.allocation.options import AllocationOptions, NumaPolicy, Strategy
-from aliquot.core.policy import Policy
+from aliquot.core.allocation.options import AllocationOptions, NumaPolicy, ShareStrategy
+from aliquot.core.model.policy import Policy
 from aliquot.core.policy_changes import RANGES, amended, check
 from aliquot_schema.errors import InvalidRequest
+from aliquot_schema.graphql.cluster.policy_inputs import (
+    PoolInput,
+    PreemptionRulesInput,
+    RetriesInput,
+    UpdatePolicyInput,
+    WeightsInput,
+)
 from aliquot_schema.ids import PoolId
-from aliquot_schema.policies import Backfill, Charges, PolicyDocument, Pool, Preemption, Retries, Victims, Weights
+from aliquot_schema.policies import (
+    DURATION_NAMES,
+    Backfill,
+    Charges,
+    PolicyDocument,
+    Pool,
+    Preemption,
+    Retries,
+    Victims,
+    Weights,
+)
+from aliquot_schema.resources.units import format_duration
 from aliquot_schema.sessions import DEFAULT_POOL
 
 PLAIN = PolicyDocument()
@@ -38,7 +56,7 @@ def test_every_field_of_the_document_reaches_the_policy() -> None:
             assert getattr(found, field.name) == getattr(STRANGE, field.name)
             assert getattr(found, field.name) != getattr(Policy(), field.name)
     assert found.allocation == AllocationOptions(
-        strategy=Strategy.FILL, allow_fragmentation=True, numa=NumaPolicy.INTERLEAVE
+        strategy=ShareStrategy.FILL, allow_fragmentation=True, numa=NumaPolicy.INTERLEAVE
     )
     assert (found.default_limit_ms(DEFAULT_POOL), found.default_limit_ms(PoolId("other"))) == (4_000, None)
 
@@ -66,8 +84,12 @@ def test_both_ends_of_a_range_are_allowed_and_nothing_beyond(path: str) -> None:
         with pytest.raises(InvalidRequest) as refusal:
             _changed(path, value)
         name = path.replace("_ms", "")
-        unit = " ms" if name != path else ""
-        assert refusal.value.message == f"{name}: {value}{unit} is not within {least} and {most}{unit}"
+        numbers = (str(number) for number in (value, least, most))
+        if name != path:
+            numbers = (
+                format_duration(number / 1000) if number >= 0 else f"{number} ms" for number in (value, least, most)
+            )
+        assert refusal.value.message == "{}: {} is not between {} and {}".format(name, *numbers)
         assert refusal.value.field == name
 
 
@@ -87,52 +109,52 @@ LONG = "p" * 65
 @pytest.mark.parametrize(
     ("changes", "field", "message"),
     [
-        ({"backfill": "all"}, "backfill", "backfill: 'all' is not known; there are conservative, easy, none"),
+        ({"backfill": "all"}, "backfill", "backfill: 'all' is unknown; use one of conservative, easy, none"),
         (
             {"backfill": "x" * 70},
             "backfill",
-            f"backfill: '{'x' * 64}' is not known; there are conservative, easy, none",
+            f"backfill: '{'x' * 64}' is unknown; use one of conservative, easy, none",
         ),
-        ({"allocation": "odd"}, "allocation", "allocation: 'odd' is not known; there are evenly, fill"),
-        ({"numa": "odd"}, "numa", "numa: 'odd' is not known; there are interleave, prefer"),
+        ({"allocation": "odd"}, "allocation", "allocation: 'odd' is unknown; use one of evenly, fill"),
+        ({"numa": "odd"}, "numa", "numa: 'odd' is unknown; use one of interleave, prefer"),
         (
             {"preemption": {"victims": "all"}},
             "preemption.victims",
-            "preemption.victims: 'all' is not known; there are any, nobody, willing",
+            "preemption.victims: 'all' is unknown; use one of any, nobody, willing",
         ),
         (
             {"charges": {"accelerator_milli": {"T4": -1}}},
             "charges.accelerators[T4]",
-            "charges.accelerators[T4]: -1 is not within 0 and 1000000",
+            "charges.accelerators[T4]: -1 is not between 0 and 1000000",
         ),
         (
             {"charges": {"accelerator_milli": {LONG: 1_000_001}}},
             f"charges.accelerators[{LONG[:64]}]",
-            f"charges.accelerators[{LONG[:64]}]: 1000001 is not within 0 and 1000000",
+            f"charges.accelerators[{LONG[:64]}]: 1000001 is not between 0 and 1000000",
         ),
         (
             {"retries": {"wait_ms_first": 300_001}},
             "retries.wait_first",
-            "retries: the first wait is longer than the longest",
+            "retries: wait_first is longer than wait_max",
         ),
-        ({"pools": {}}, "pools", "pools: default must be there; sessions that name no pool use it"),
+        ({"pools": {}}, "pools", "pools: default is missing; sessions that name no pool use it"),
         *(
             (
                 {"pools": {DEFAULT_POOL: POOL, name: POOL}},
                 "pools",
-                f"pools: {name[:64]!r} is no name; 1 to 64 printable characters are",
+                f"pools: {name[:64]!r} is not a name; use 1 to 64 printable characters",
             )
             for name in ("", LONG, " a", "a\n", "a\x07b")
         ),
         (
             {"pools": {DEFAULT_POOL: Pool(default_limit_ms=999)}},
             "pools[default].default_limit",
-            "pools[default].default_limit: 999 ms is not within 1000 and 316224000000 ms",
+            "pools[default].default_limit: 0.999 s is not between 1 s and 3660 d",
         ),
         (
             {"pools": {DEFAULT_POOL: Pool(default_limit_ms=316_224_000_001)}},
             "pools[default].default_limit",
-            "pools[default].default_limit: 316224000001 ms is not within 1000 and 316224000000 ms",
+            "pools[default].default_limit: 3660 d 0.001 s is not between 1 s and 3660 d",
         ),
     ],
 )
@@ -172,3 +194,9 @@ def _value(document: PolicyDocument, path: str) -> Any:
     for name in path.split("."):
         value = getattr(value, name)
     return value
+
+
+def test_every_duration_that_the_policy_takes_is_known_by_name() -> None:
+    kinds = [UpdatePolicyInput, WeightsInput, PoolInput, PreemptionRulesInput, RetriesInput]
+    hints = [item for kind in kinds for item in get_type_hints(kind).items()]
+    assert {name for name, kind in hints if kind == float | None} == DURATION_NAMES

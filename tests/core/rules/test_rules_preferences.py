@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from aliquot.core.preferences import preferred
-from aliquot.core.roster import Roster
-from aliquot.core.snapshot import ANYWHERE
+from aliquot.core.model.agent_index import AgentIndex
+from aliquot.core.model.snapshot import ANYWHERE
+from aliquot.core.scheduler.scheduling_pass import preferred
 from allocation_devices import cores, gpu, gpus
 from core_cluster import decided, on, places, row
 
 IB, ETH, EAST = ("net", "ib"), ("net", "eth"), ("hall", "east")
 OLD, NEW = gpus(1, model="A100"), gpus(1, model="H100")
-ROSTER = Roster([on("x", [gpu(0, model="H100"), gpu(1, model="A100"), *cores([0])]), on("y", gpus(1, model="A10"))])
+ROSTER = AgentIndex([on("x", [gpu(0, model="H100"), gpu(1, model="A100"), *cores([0])]), on("y", gpus(1, model="A10"))])
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ ROSTER = Roster([on("x", [gpu(0, model="H100"), gpu(1, model="A100"), *cores([0]
 )
 def test_wishes_go_from_the_most_to_the_least(asks: dict[str, Any], wishes: list[Any]) -> None:
     where = replace(ANYWHERE, pool="p", **asks)
-    found = list(preferred(where, roster=ROSTER))
+    found = list(preferred(where, agent_index=ROSTER))
     assert [(one.labels, one.models) for one in found] == wishes
     assert all(replace(one, labels=where.labels, models=where.models) == where for one in found)
 

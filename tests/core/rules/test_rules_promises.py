@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from aliquot.core.policy import Policy
-from aliquot.core.snapshot import ANYWHERE, AgentRow, RunningRow
+from aliquot.core.model.policy import Policy
+from aliquot.core.model.snapshot import ANYWHERE, AgentRow, RunningRow
 from aliquot_schema.ids import AgentId, DeviceId, NodeId
 from aliquot_schema.policies import Backfill
 from aliquot_schema.reasons import Reason

@@ -3,17 +3,16 @@
 import pytest
 
 from aliquot.core.fairshare import Usage
-from aliquot.core.plan import KernelPlacement
-from aliquot.core.policy import Policy
-from aliquot.core.quota import QuotaBook
-from aliquot.core.quota_limits import impossible_under, too_many_queued
-from aliquot.core.snapshot import RunningRow
+from aliquot.core.model.plan import KernelPlacement
+from aliquot.core.model.policy import Policy
+from aliquot.core.model.snapshot import RunningRow
+from aliquot.core.quota import QuotaBook, impossible_under, too_many_queued
 from aliquot_schema.ids import AgentId, DeviceId, NodeId, ProjectId, SessionId, SlotName, UserId
 from aliquot_schema.policies import Backfill, Preemption, Victims
 from aliquot_schema.quotas import Quota, QuotaScope, quota_id
 from aliquot_schema.reasons import Reason
+from aliquot_schema.resources.slots import ResourceSlot, SlotAmounts
 from aliquot_schema.sessions import SessionSpec
-from aliquot_schema.slots import ResourceSlot, SlotAmounts
 from allocation_devices import gpus
 from core_cluster import on, placed, row, snapshot, waits
 from ordering_scenes import passed
@@ -106,7 +105,7 @@ def test_hours_are_those_that_were_charged_under_this_quota(scope: QuotaScope, n
 def test_what_is_given_back_is_given_back_once() -> None:
     first, second = holds("a", 1000), holds("b", 1000)
     tight = book(quota(QuotaScope.PROJECT, "lab", most=2000), running=[first, second])
-    tight.give(first)
+    tight.release(first)
     mine = row("m", owner=ANN, project=LAB)
     assert tight.refusal(mine) is None
     trial = tight.copy()
@@ -137,7 +136,7 @@ def test_what_is_not_asked_for_may_be_forbidden() -> None:
     asks = SessionSpec(argv=("true",), slots=ResourceSlot.parse({"cuda.device": "1"}))
     found = impossible_under(asks, {none.id: none}, user=ANN, project=LAB)
     assert found is not None
-    assert (found.message, found.limit) == ("quota user:ann: no cuda.device may be held", "0")
+    assert (found.message, found.limit) == ("quota user:ann: it allows no cuda.device", "0")
     forbids = book(none, running=[])
     assert forbids.refusal(row("a", owner=ANN, project=LAB)) is not None
     assert forbids.refusal(row("a", owner=ANN, project=LAB, cpu="1")) is None
@@ -152,7 +151,7 @@ def test_a_refusal_at_submission_says_what_and_how_much() -> None:
     spent = Quota(id=quota_id(QuotaScope.PROJECT, "lab"), scope=QuotaScope.PROJECT, name="lab", gpu_hours_per_month=0)
     found = impossible_under(spec, {spent.id: spent}, user=ANN, project=LAB)
     assert found is not None
-    assert found.message == "quota project:lab: no GPU-hours may be used"
+    assert found.message == "quota project:lab: it allows no GPU-hours"
 
 
 @pytest.mark.parametrize(("scope", "name"), [(QuotaScope.USER, "ann"), (QuotaScope.PROJECT, "lab")])

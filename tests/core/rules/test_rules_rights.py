@@ -5,16 +5,16 @@ from typing import Any
 
 import pytest
 
-from aliquot.core.plan import Plan
-from aliquot.core.policy import Policy
-from aliquot.core.preemption import TRIES_MAX
-from aliquot.core.snapshot import RunningRow
+from aliquot.core.model.plan import Plan
+from aliquot.core.model.policy import Policy
+from aliquot.core.model.snapshot import RunningRow
+from aliquot.core.scheduler.preemption import TRIES_MAX
 from aliquot_schema.ids import ProjectId, UserId
 from aliquot_schema.policies import Backfill, Preemption, Victims
 from aliquot_schema.quotas import Quota, QuotaScope, quota_id
 from aliquot_schema.reasons import Reason
+from aliquot_schema.resources.slots import ResourceSlot
 from aliquot_schema.sessions import Priority
-from aliquot_schema.slots import ResourceSlot
 from allocation_devices import gpus
 from core_cluster import NOW_US, on, placed, row, waits
 from ordering_scenes import SECOND_US, busy, passed, runs

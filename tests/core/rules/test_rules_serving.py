@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from aliquot.core.decide import decide
-from aliquot.core.policy import Policy
-from aliquot.core.snapshot import RunningRow
+from aliquot.core.model.policy import Policy
+from aliquot.core.model.snapshot import RunningRow
+from aliquot.core.scheduler.decide import decide
 from aliquot_schema.ids import DeviceId, NodeId, SessionId
 from aliquot_schema.intervals import Intervals
 from aliquot_schema.policies import Backfill, Preemption, Victims
@@ -102,7 +102,7 @@ def test_a_share_goes_on_the_device_that_the_strategy_likes_and_not_on_the_tight
 
 
 def test_who_made_room_starts_behind_the_one_that_it_made_it_for() -> None:
-    made_room = row("a", at=0, cuda_device="4", made_room_for=SessionId("b"))
+    made_room = row("a", at=0, cuda_device="4", preempted_for=SessionId("b"))
     assert placed(passed(snapshot([FOUR], [made_room, row("b", at=1, cuda_device="4")]))) == ["b"]
 
 

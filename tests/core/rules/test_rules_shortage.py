@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from aliquot.core.allocation.layout import DeviceLayout
-from aliquot.core.shortage import NAMED_MAX
-from aliquot.core.snapshot import ANYWHERE, AgentRow, PendingRow, RunningRow, Snapshot
+from aliquot.core.model.snapshot import ANYWHERE, AgentRow, PendingRow, RunningRow, Snapshot
+from aliquot.core.scheduler.scheduling_pass import NAMED_MAX
 from aliquot_schema.ids import DeviceId, NodeId, SessionId, SlotName
 from aliquot_schema.reasons import Evidence, Reason
-from aliquot_schema.slots import SlotType
+from aliquot_schema.resources.slots import SlotType
 from allocation_devices import GB, cores, gpu, gpus, pool
 from core_cluster import on, placed, places, row, waits
 from ordering_scenes import EASY, busy, passed, runs

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from aliquot.core.ordering import in_order
+from aliquot.core.scheduler.ordering import in_order
 
 ROWS = 300
 

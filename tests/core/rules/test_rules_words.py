@@ -4,63 +4,82 @@ from dataclasses import replace
 
 import pytest
 
-from aliquot.core import predict
-from aliquot.core.explain import explain
-from aliquot.core.predict import KEYS_MAX, Predictor, Workload, duration_text
+from aliquot.core import prediction
+from aliquot.core.prediction import KEYS_MAX, Predictor, Workload, duration_text
+from aliquot.core.scheduler.reason_text import amount_text, explain
 from aliquot_schema.ids import AgentId, DeviceId, QuotaId, SessionId, UserId
 from aliquot_schema.reasons import Evidence, Reason, Verdict
 
 A, B, C, D = (SessionId(name) for name in "abcd")
 WORDS = [
-    (Reason.STOPPED, Evidence(), "the orchestrator is stopped; it starts when an operator has started that again"),
-    (Reason.CLUSTER_UNAVAILABLE, Evidence(), "no agent can be asked; it starts when one is back"),
-    (Reason.HELD, Evidence(), "held back until somebody releases it"),
-    (Reason.DEPENDENCY, Evidence(blocked_by=(A, B)), "waits for a, b"),
-    (Reason.DEPENDENCY, Evidence(blocked_by=(A, B, C)), "waits for a, b, c"),
-    (Reason.DEPENDENCY, Evidence(blocked_by=(A, B, C, D)), "waits for a, b, c and 1 more"),
-    (Reason.NOT_BEFORE, Evidence(), "its last launch failed; it is tried again after a pause"),
-    (Reason.NO_AGENT, Evidence(), "no agent that is left could run it"),
+    (
+        Reason.STOPPED,
+        Evidence(),
+        "The orchestrator is stopped; the session can start after an operator starts it again.",
+    ),
+    (Reason.CLUSTER_UNAVAILABLE, Evidence(), "No agent accepts sessions now; the session waits for one to come back."),
+    (Reason.HELD, Evidence(), "Held until it is released."),
+    (Reason.DEPENDENCY, Evidence(blocked_by=(A, B)), "Waits for a, b."),
+    (Reason.DEPENDENCY, Evidence(blocked_by=(A, B, C)), "Waits for a, b, c."),
+    (Reason.DEPENDENCY, Evidence(blocked_by=(A, B, C, D)), "Waits for a, b, c and 1 more."),
+    (Reason.NOT_BEFORE, Evidence(), "Its last launch failed; it is tried again after a pause."),
+    (Reason.NO_AGENT, Evidence(), "No agent in service can run it."),
     (
         Reason.NO_AGENT,
         Evidence(agents=(AgentId("x"),)),
-        "only x could run it, and cannot be given anything now",
+        "Only x can run it, and takes no sessions now.",
     ),
     (
         Reason.NO_AGENT,
         Evidence(agents=(AgentId("x"),), devices=(DeviceId("cuda0"),)),
-        "only x could run it, and cuda0 there is broken",
+        "Only x can run it, and cuda0 there is unhealthy.",
     ),
-    (Reason.ARRAY_LIMIT, Evidence(), "as many tasks of its array run as its max_parallel allows"),
-    (Reason.QUOTA, Evidence(quota=QuotaId("user:ann")), "the quota user:ann stands against it"),
+    (Reason.ARRAY_LIMIT, Evidence(), "Its array already runs as many tasks as max_parallel allows."),
+    (Reason.QUOTA, Evidence(quota=QuotaId("user:ann")), "User ann has used their quota."),
+    (
+        Reason.QUOTA,
+        Evidence(quota=QuotaId("project:vision"), until_us=1_796_083_200_000_000),
+        "Project vision has used its GPU-hours of this month; the quota renews on 2026-12-01 UTC.",
+    ),
+    (
+        Reason.QUOTA,
+        Evidence(quota=QuotaId("project:vision"), slot="cuda.device", requested="2", available="0"),
+        "Project vision has 0 GPUs left in its quota; this session needs 2 GPUs.",
+    ),
+    (
+        Reason.QUOTA,
+        Evidence(quota=QuotaId("cluster"), slot="mem", requested="2g", available="512m"),
+        "The cluster has 512 MiB of memory left in its quota; this session needs 2 GiB of memory.",
+    ),
     (
         Reason.QUOTA,
         Evidence(quota=QuotaId("user:ann"), slot="cpu", requested="3", available="2"),
-        "the quota user:ann stands against it; it asks for 3 cpu, 2 are left",
+        "User ann has 2 cores left in their quota; this session needs 3 cores.",
     ),
-    (Reason.BEHIND_HEAD, Evidence(blocked_by=(A,)), "waits behind a, which is next"),
-    (Reason.MAKING_ROOM, Evidence(blocked_by=(A, B)), "starts when a, b have made room for it"),
-    (Reason.MAKING_ROOM, Evidence(), "starts when others have made room for it"),
-    (Reason.RESERVED, Evidence(blocked_by=(A,)), "would fit now, and would delay a, which is next"),
+    (Reason.BEHIND_HEAD, Evidence(blocked_by=(A,)), "Waits behind a, which is next in the queue."),
+    (Reason.MAKING_ROOM, Evidence(blocked_by=(A, B)), "Starts when a, b have released their devices."),
+    (Reason.MAKING_ROOM, Evidence(), "Starts when preempted sessions have released their devices."),
+    (Reason.RESERVED, Evidence(blocked_by=(A,)), "Fits now, but would delay a, which is next."),
     (
         Reason.INSUFFICIENT,
         Evidence(slot="cpu", requested="4", available="3"),
-        "needs 4 cpu per kernel, and no agent has more than 3 free",
+        "Each kernel needs 4 cores, and no agent has more than 3 cores free.",
     ),
     (
         Reason.INSUFFICIENT,
         Evidence(slot="cpu", requested="4", available="3", blocked_by=(A,)),
-        "needs 4 cpu per kernel, and no agent has more than 3 free; held by a",
+        "Each kernel needs 4 cores, and no agent has more than 3 cores free; held by a.",
     ),
-    (Reason.FRAGMENTED, Evidence(), "enough of each slot is free in sum, but not together in one place"),
+    (Reason.FRAGMENTED, Evidence(), "Enough of each resource is free in total, but not in one place."),
     (
         Reason.FRAGMENTED,
         Evidence(slot="cpu", blocked_by=(B,)),
-        "enough cpu is free in sum, but not together in one place; held by b",
+        "Enough cores are free in total, but not in one place; held by b.",
     ),
     (
         Reason.GANG_INCOMPLETE,
         Evidence(fits_kernels=3, blocked_by=(A,)),
-        "3 of its kernels would fit now; they start all at once or not at all; held by a",
+        "3 of its kernels fit now, and all must start together; held by a.",
     ),
 ]
 HOUR_MS = 3_600_000
@@ -70,6 +89,27 @@ TRAIN = Workload(user=UserId("ann"), program="train.py", milli=4000, limit_ms=No
 @pytest.mark.parametrize(("reason", "evidence", "words"), WORDS, ids=lambda one: one if isinstance(one, Reason) else "")
 def test_a_reason_in_words(reason: Reason, evidence: Evidence, words: str) -> None:
     assert explain(Verdict(reason=reason, evidence=evidence)) == words
+
+
+@pytest.mark.parametrize(
+    ("slot", "amount", "text"),
+    [
+        ("cuda.device", "1", "1 GPU"),
+        ("rocm.device", "0", "0 GPUs"),
+        ("cuda.shares", "0.25", "0.25 GPU"),
+        ("cuda.shares", "1.00", "1 GPU"),
+        ("cuda.shares", "2.50", "2.5 GPUs"),
+        ("tpu.device", "10", "10 TPUs"),
+        ("cuda.mem", "10093173146", "9.4 GiB of GPU memory"),
+        ("mem", "2k", "2 KiB of memory"),
+        ("mem", "1000", "1000 bytes of memory"),
+        ("cpu", "1", "1 core"),
+        ("cuda.mig-1g", "3", "3 cuda.mig-1g"),
+        (None, None, "0"),
+    ],
+)
+def test_amounts_are_in_the_units_of_people(slot: str | None, amount: str | None, text: str) -> None:
+    assert amount_text(slot, amount) == text
 
 
 def test_there_are_words_for_every_reason() -> None:
@@ -89,12 +129,12 @@ def test_one_run_and_two_runs() -> None:
     bob = replace(TRAIN, user=UserId("bob"))
     assert sentence((TRAIN, HOUR_MS)) == "your last run of train.py on 4 GPUs: 1 h"
     assert sentence((TRAIN, HOUR_MS), (TRAIN, 3 * HOUR_MS)) == "median of your last 2 runs of train.py on 4 GPUs: 2 h"
-    assert sentence((bob, HOUR_MS)) == "the last run of everybody on 4 GPUs: 1 h"
-    assert sentence((bob, HOUR_MS), (bob, HOUR_MS)) == "median of the last 2 runs of everybody on 4 GPUs: 1 h"
+    assert sentence((bob, HOUR_MS)) == "the last run of all users on 4 GPUs: 1 h"
+    assert sentence((bob, HOUR_MS), (bob, HOUR_MS)) == "median of the last 2 runs of all users on 4 GPUs: 1 h"
 
 
 @pytest.mark.parametrize(
-    ("milli", "words"), [(0, "no GPU"), (1000, "1 GPU"), (2000, "2 GPUs"), (500, "0.5 GPUs"), (1250, "1.25 GPUs")]
+    ("milli", "words"), [(0, "no GPU"), (1000, "1 GPU"), (2000, "2 GPUs"), (500, "0.5 GPU"), (1250, "1.25 GPUs")]
 )
 def test_sizes(milli: int, words: str) -> None:
     of = replace(TRAIN, milli=milli)
@@ -125,7 +165,7 @@ def test_a_limit_counts_where_it_is_below_the_median(limit_ms: int, estimate_ms:
 def test_the_likeness_that_saw_no_run_for_the_longest_time_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     """A workload has six likenesses at most; those of size, user and all are shared."""
     assert KEYS_MAX == 100_000
-    monkeypatch.setattr(predict, "KEYS_MAX", 6)
+    monkeypatch.setattr(prediction, "KEYS_MAX", 6)
     other = replace(TRAIN, program="eval.py", milli=1000, user=UserId("bob"))
     assert "train.py" in sentence((other, 1), (TRAIN, 2))
     assert "eval.py" not in sentence((other, 1), (TRAIN, 2), of=other)

@@ -50,7 +50,7 @@ def test_parquet_is_read_like_csv(trace: Path, tmp_path: Path) -> None:
         (COLUMNS + "0,1,1,,,\n0,x,1,,,\n", "row 2: ValueError"),
         (COLUMNS + "0,1,1.5,,,\n", "neither a part of one nor whole ones"),
         (COLUMNS + "nan,1,1,,,\n", "row 1: ValueError"),
-        (COLUMNS, "no job that asked for anything"),
+        (COLUMNS, "no job that requested resources"),
     ],
 )
 def test_what_is_no_trace_is_refused_with_the_place(tmp_path: Path, text: str, message: str) -> None:
@@ -87,7 +87,7 @@ def test_a_window_and_nodes_can_be_chosen(trace: Path) -> None:
         (["--gpus", "2", "--backfill", "greedy"], "none, easy"),
         (["--gpus", "2", "--estimates", "gut"], "predicted, exact, none"),
         (["--gpus", "1"], "asks for 2 cuda.device"),
-        (["--gpus", "3", "--gpus-each", "2"], "not a number of nodes"),
+        (["--gpus", "3", "--gpus-each", "2"], "do not make whole nodes"),
         (["--gpus", "2", "--from-s", "99"], "no job was submitted"),
     ],
 )

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from aliquot.cli import main
-from aliquot.cli.simulation.node_files import read_nodes
+from aliquot.cli.simulation.source import read_nodes
 from aliquot.cli.simulation.trace_saving import save_jobs
 from aliquot.cli.trace_files import read_jobs
 from aliquot.core.simulation.trace import SECOND_US, Job
@@ -58,7 +58,7 @@ def test_nodes_become_agents(nodes: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("node,gpus\nn0,2\nn0,2\n", "row 2: a second node n0"),
+        ("node,gpus\nn0,2\nn0,2\n", "row 2: n0 is there twice"),
         ("node,gpus\nn0,-2\n", "row 1: ValueError: gpus: -2 is negative"),
         ("gpus\n2\n", "row 1: KeyError: 'node'"),
         ("node,gpus\n", "no node with GPUs or cores"),
@@ -124,9 +124,9 @@ def test_a_policy_file_is_a_row(pods: Path, nodes: Path, tmp_path: Path) -> None
     [
         (["--gpus", "2", "--plot", "runs.txt"], ".png or .svg"),
         (["--gpus", "2", "--save", "jobs.txt"], ".csv or .parquet"),
-        ([], "name the cluster"),
-        (["--gpus", "2", "--nodes", "x.csv"], "two clusters"),
-        (["--gpus", "2", "--server", "http://127.0.0.1:9"], "name a trace file, or --server"),
+        ([], "give a cluster"),
+        (["--gpus", "2", "--nodes", "x.csv"], "exclude each other"),
+        (["--gpus", "2", "--server", "http://127.0.0.1:9"], "give a trace file, or --server"),
         (["--gpus-each", "2", "--nodes", "x.csv"], "--gpus-each needs --gpus"),
         (["--nodes", "x.csv"], "cannot be read"),
         (["--gpus", "1"], "2 cuda.device"),

@@ -9,9 +9,9 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from aliquot.cli import main
-from aliquot.cli.main_job.cluster_view import until_joined
-from aliquot.cli.main_job.own_server import OwnServer
-from aliquot.cli.main_job.queries import CREATE
+from aliquot.cli.acceptance.cluster_view import until_joined
+from aliquot.cli.acceptance.processes import OwnServer
+from aliquot.cli.acceptance.run import CREATE
 from aliquot.cli.trace_files import read_jobs
 from aliquot.client import Client
 
@@ -64,7 +64,7 @@ async def test_a_server_without_history_says_so(server: OwnServer) -> None:
 
 async def test_a_wrong_token_or_address_is_said(server: OwnServer, tmp_path: Path) -> None:
     path = tmp_path / "token"
-    for text, message in (("x" * 43, "does not take this token"), ("\n", "holds no token")):
+    for text, message in (("x" * 43, "does not accept this token"), ("\n", "does not contain a token")):
         path.write_text(text)
         outcome = await simulated(server, token_file=path)
         assert outcome.exit_code == 2

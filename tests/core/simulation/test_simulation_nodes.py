@@ -2,14 +2,11 @@
 
 import pytest
 
-from aliquot.core.policy import Policy
-from aliquot.core.simulation.cluster import Machine, capacity_milli, machines, pool
-from aliquot.core.simulation.fitting import fitting
+from aliquot.core.model.policy import Policy
+from aliquot.core.model.snapshot import Request
+from aliquot.core.simulation.cluster import Estimates, Machine, SimulationSettings, capacity_milli, machines, pool
 from aliquot.core.simulation.run import simulate
-from aliquot.core.simulation.settings import Estimates, Settings
-from aliquot.core.simulation.trace import SECOND_US, Job, gpu_request, numbered
-from aliquot.core.simulation.workload import on_gpus_alone
-from aliquot.core.snapshot import Request
+from aliquot.core.simulation.trace import SECOND_US, Job, fitting, gpu_request, numbered, on_gpus_alone
 from aliquot_schema.errors import InvalidRequest
 from aliquot_schema.ids import ProjectId, SessionId, SlotName, UserId
 from aliquot_schema.policies import Backfill
@@ -18,7 +15,7 @@ GIB = 2**30
 SMALL = Machine(name="small", cores=8, mem_bytes=32 * GIB, gpus=1, model="T4")
 LARGE = Machine(name="large", cores=64, mem_bytes=256 * GIB, gpus=4, model="A10")
 CLUSTER = machines([SMALL, LARGE])
-EXACT = Settings(policy=Policy(backfill=Backfill.EASY), estimates=Estimates.EXACT)
+EXACT = SimulationSettings(policy=Policy(backfill=Backfill.EASY), estimates=Estimates.EXACT)
 CPU, MEM = SlotName("cpu"), SlotName("mem")
 
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from aliquot.core.predict import RUNS_MAX, Predictor, Workload, duration_text
+from aliquot.core.prediction import RUNS_MAX, Predictor, Workload, duration_text
 from aliquot_schema.ids import UserId
 
 HOUR_MS = 3_600_000
@@ -29,13 +29,13 @@ def test_nothing_is_known_before_anything_ran() -> None:
         (replace(TRAIN, program="eval.py"), "your last run on 4 GPUs with a limit of 8 h: 2 h"),
         (replace(TRAIN, program=None, limit_ms=None), "your last run on 4 GPUs: 2 h"),
         (replace(TRAIN, milli=1000), "your last run: 2 h"),
-        (replace(TRAIN, user=UserId("bob")), "the last run of everybody on 4 GPUs: 2 h"),
-        (replace(TRAIN, user=UserId("bob"), milli=500), "the last run of everybody: 2 h"),
+        (replace(TRAIN, user=UserId("bob")), "the last run of all users on 4 GPUs: 2 h"),
+        (replace(TRAIN, user=UserId("bob"), milli=500), "the last run of all users: 2 h"),
     ],
 )
 def test_it_goes_by_the_run_that_is_most_alike(run: Workload, sentence: str) -> None:
     others = [(replace(run, user=UserId("cy"), program=None, milli=9000, limit_ms=None), 5)] * 2
-    predictor = learned(*([] if "everybody: 2" in sentence else others), (run, 2 * HOUR_MS))
+    predictor = learned(*([] if "all users: 2" in sentence else others), (run, 2 * HOUR_MS))
     prediction = predictor.predict(TRAIN)
     assert prediction is not None
     assert prediction.sentence() == sentence

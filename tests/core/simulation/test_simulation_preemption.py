@@ -6,14 +6,12 @@ from typing import Any
 
 import pytest
 
-from aliquot.core.decide import decide
-from aliquot.core.plan import Eviction, Plan
-from aliquot.core.policy import Policy
+from aliquot.core.model.plan import Eviction, Plan
+from aliquot.core.model.policy import Policy
+from aliquot.core.scheduler.decide import decide
 from aliquot.core.simulation import run
-from aliquot.core.simulation.cluster import pool
-from aliquot.core.simulation.outcome import Outcome
-from aliquot.core.simulation.report import Times, report
-from aliquot.core.simulation.settings import Settings
+from aliquot.core.simulation.cluster import SimulationSettings, pool
+from aliquot.core.simulation.report import Outcome, Times, report
 from aliquot.core.simulation.trace import SECOND_US, Job, gpu_request, numbered
 from aliquot_schema.ids import ProjectId, SessionId, UserId
 from aliquot_schema.policies import Backfill, Preemption, Victims
@@ -62,7 +60,7 @@ def evict(monkeypatch: pytest.MonkeyPatch) -> Evict:
 
 def ran(*jobs: Job, checkpoint_s: int | None = None) -> Outcome:
     checkpoint_ms = None if checkpoint_s is None else checkpoint_s * 1000
-    return run.simulate(numbered(jobs), pool(2), Settings(policy=Policy(), checkpoint_ms=checkpoint_ms))
+    return run.simulate(numbered(jobs), pool(2), SimulationSettings(policy=Policy(), checkpoint_ms=checkpoint_ms))
 
 
 def ends_s(outcome: Outcome) -> list[int]:
@@ -113,7 +111,7 @@ def test_under_priority_an_urgent_job_takes_the_place_of_a_willing_one() -> None
     rules = Preemption(victims=Victims.WILLING, run_ms_min=0, grace_ms=7000)
     policy = Policy(order="priority", backfill=Backfill.EASY, preemption=rules)
     jobs = numbered([job(0, 1000, 2), replace(job(100, 50, 1), priority=Priority.HIGH)])
-    outcome = run.simulate(jobs, pool(2), Settings(policy=policy, checkpoint_ms=30_000))
+    outcome = run.simulate(jobs, pool(2), SimulationSettings(policy=policy, checkpoint_ms=30_000))
     assert outcome.preemptions == (1, 0)
     assert [started // SECOND_US for started in outcome.started_us] == [0, 107]
     # 90 s are kept; it starts anew when the urgent one is done.
@@ -125,6 +123,6 @@ def test_a_job_is_left_alone_until_it_has_run_for_a_while() -> None:
     policy = Policy(order="priority", backfill=Backfill.EASY, preemption=rules)
     urgent = replace(job(100, 50, 1), priority=Priority.HIGH)
     jobs = numbered([job(0, 1000, 2), urgent, job(400, 1, 2), job(650, 1, 2)])
-    outcome = run.simulate(jobs, pool(2), Settings(policy=policy))
+    outcome = run.simulate(jobs, pool(2), SimulationSettings(policy=policy))
     assert outcome.started_us[1] // SECOND_US == 650
     assert outcome.lost_ms[0] == 650_000

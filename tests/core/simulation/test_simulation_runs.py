@@ -7,19 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aliquot.core.ordering import ORDERS
-from aliquot.core.policy import Policy
-from aliquot.core.simulation.cluster import nodes, pool
-from aliquot.core.simulation.outcome import Outcome
-from aliquot.core.simulation.report import report
+from aliquot.core.model.policy import Policy
+from aliquot.core.scheduler.ordering import ORDERS
+from aliquot.core.simulation.cluster import Estimates, SimulationSettings, nodes, pool
+from aliquot.core.simulation.report import Outcome, report
 from aliquot.core.simulation.run import simulate
-from aliquot.core.simulation.settings import Estimates, Settings
-from aliquot.core.simulation.trace import SECOND_US, Job, gpu_request, numbered, window
-from aliquot.core.simulation.workload import load
+from aliquot.core.simulation.trace import SECOND_US, Job, gpu_request, load, numbered, window
 from aliquot_schema.errors import InvalidRequest
 from aliquot_schema.ids import ProjectId, SessionId, UserId
 from aliquot_schema.policies import Backfill
-from aliquot_schema.slots import MILLI
+from aliquot_schema.resources.slots import MILLI
 
 POLICIES = [
     Policy(order=order, backfill=backfill, placement="first_fit") for order in sorted(ORDERS) for backfill in Backfill
@@ -58,7 +55,7 @@ def traces(draw: st.DrawFn) -> tuple[Job, ...]:
 
 def test_fcfs_waits_for_the_head_and_easy_lets_pass_who_does_not_delay_it() -> None:
     jobs = numbered([job(0, 100, 3), job(1, 50, 4), job(2, 90, 1), job(3, 300, 1)])
-    strict = Settings(policy=Policy(), estimates=Estimates.EXACT)
+    strict = SimulationSettings(policy=Policy(), estimates=Estimates.EXACT)
     assert starts_s(simulate(jobs, pool(4), strict)) == [0, 100, 150, 150]
     easy = replace(strict, policy=Policy(backfill=Backfill.EASY))
     assert starts_s(simulate(jobs, pool(4), easy)) == [0, 100, 2, 150]
@@ -66,19 +63,19 @@ def test_fcfs_waits_for_the_head_and_easy_lets_pass_who_does_not_delay_it() -> N
 
 def test_a_job_needs_a_node_and_a_pool_has_none() -> None:
     jobs = numbered([job(0, 10, 1), job(0, 10, 1), job(0, 10, 2)])
-    spread = Settings(policy=Policy(placement="spread"))
+    spread = SimulationSettings(policy=Policy(placement="spread"))
     assert starts_s(simulate(jobs, nodes(2, gpus_each=2), spread)) == [0, 0, 10]
     assert starts_s(simulate(jobs, pool(4), spread)) == [0, 0, 0]
 
 
 def test_a_job_that_can_never_run_is_refused() -> None:
     with pytest.raises(InvalidRequest, match=r"asks for 3 cuda\.device"):
-        simulate(numbered([job(0, 1, 3)]), nodes(2, gpus_each=2), Settings(policy=Policy()))
+        simulate(numbered([job(0, 1, 3)]), nodes(2, gpus_each=2), SimulationSettings(policy=Policy()))
 
 
 def test_the_report_of_a_run_that_can_be_added_up_by_hand() -> None:
     jobs = numbered([job(0, 100, 2), job(10, 40, 1, group="b"), job(10, 2, 2, group="b")])
-    outcome = simulate(jobs, pool(2), Settings(policy=Policy(), estimates=Estimates.NONE))
+    outcome = simulate(jobs, pool(2), SimulationSettings(policy=Policy(), estimates=Estimates.NONE))
     assert starts_s(outcome) == [0, 100, 140]
     made = report(outcome)
     assert (made.jct.mean_s, made.jct.max_s, made.wait.max_s) == ((100 + 130 + 132) / 3, 132, 130)
@@ -101,7 +98,7 @@ def test_a_trace_is_cut_and_weighed() -> None:
 def test_every_job_runs_once_and_no_gpu_is_given_twice(
     policy: Policy, jobs: tuple[Job, ...], estimates: Estimates
 ) -> None:
-    made_with = Settings(policy=policy, estimates=estimates)
+    made_with = SimulationSettings(policy=policy, estimates=estimates)
     outcome = simulate(jobs, pool(4), made_with)
     assert len(outcome.started_us) == len(jobs)
     assert all(started >= one.submit_us for one, started in zip(jobs, outcome.started_us, strict=True))
@@ -114,7 +111,7 @@ def test_every_job_runs_once_and_no_gpu_is_given_twice(
 @given(jobs=traces())
 def test_under_easy_with_exact_limits_the_head_starts_as_if_nobody_came_after_it(jobs: tuple[Job, ...]) -> None:
     """With FCFS order, nobody is delayed by a later job while it is the head; here the first that has to wait."""
-    made_with = Settings(policy=Policy(backfill=Backfill.EASY), estimates=Estimates.EXACT)
+    made_with = SimulationSettings(policy=Policy(backfill=Backfill.EASY), estimates=Estimates.EXACT)
     outcome = simulate(jobs, pool(4), made_with)
     waited = [index for index, one in enumerate(jobs) if outcome.started_us[index] > one.submit_us]
     if waited:
@@ -126,8 +123,8 @@ def test_under_easy_with_exact_limits_the_head_starts_as_if_nobody_came_after_it
 @given(jobs=traces())
 def test_easy_never_uses_less_than_strict_order_at_the_first_wait(jobs: tuple[Job, ...]) -> None:
     """No job that starts at once under strict order waits under EASY, before anybody has passed."""
-    strict = simulate(jobs, pool(4), Settings(policy=Policy()))
-    easy = simulate(jobs, pool(4), Settings(policy=Policy(backfill=Backfill.EASY)))
+    strict = simulate(jobs, pool(4), SimulationSettings(policy=Policy()))
+    easy = simulate(jobs, pool(4), SimulationSettings(policy=Policy(backfill=Backfill.EASY)))
     for one, before, now in zip(jobs, strict.started_us, easy.started_us, strict=True):
         if before > one.submit_us:
             return

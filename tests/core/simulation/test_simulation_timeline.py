@@ -2,7 +2,7 @@
 
 import pytest
 
-from aliquot.core.simulation.timeline import Timeline, means, used_part
+from aliquot.core.simulation.report import Timeline, means, used_part
 
 SECOND = 1_000_000
 

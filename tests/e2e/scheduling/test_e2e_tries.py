@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from aliquot.cli.main_job.live_processes import live_kernels
+from aliquot.cli.acceptance.checks import live_kernels
 from aliquot.client import Refused
 from e2e_scheduling import Desk
 from e2e_steering import CREATE_ALL, Office
@@ -131,7 +131,7 @@ async def test_a_batch_runs_in_the_order_of_its_names(desk: Desk) -> None:
 async def test_a_circle_is_refused_and_nothing_of_it_is_kept(desk: Desk) -> None:
     revision = "{ sessions(first: 1) { total_count } }"
     before = await desk.client.execute(revision)
-    with pytest.raises(Refused, match="a -> b -> a wait for each other") as refused:
+    with pytest.raises(Refused, match="a -> b -> a is a cycle") as refused:
         await submit_all(desk, steps("a", "b", "c", a=["b"], b=["a"]))
     assert refused.value.code == "invalid_request"
     assert await desk.client.execute(revision) == before
@@ -144,4 +144,4 @@ async def test_what_waits_for_something_that_cannot_come_fails_and_says_why(desk
     await desk.until(ids["rescue"], "completed")
     seen = await desk.until(ids["third"], "failed")
     assert seen["failure"]["code"] == "dependency"
-    assert seen["failure"]["message"] == f"{ids['second']} is failed, and it was to start after_ok of it"
+    assert seen["failure"]["message"] == f"dependency {ids['second']} is failed, so after_ok cannot be met"

@@ -12,7 +12,7 @@ import pytest
 
 from agent_stand import PATIENCE_S, Stand, agent_config, others_in, shims
 from aliquot.execution.agent.cgroups import find_groups
-from aliquot.execution.agent.remains import end_remains
+from aliquot.execution.agent.kernel_watch import kill_leftovers
 from aliquot_schema.ids import KernelId
 
 
@@ -50,7 +50,7 @@ async def stand(agent_home: Path, anyio_backend: str) -> AsyncIterator[Stand]:
 
 def _clean_up(folder: Path, kernel: KernelId) -> None:
     groups = find_groups(folder)
-    assert end_remains(kernel, group=groups and groups.of_kernel(kernel), patience_s=PATIENCE_S)
+    assert kill_leftovers(kernel, group=groups and groups.of_kernel(kernel), patience_s=PATIENCE_S)
 
 
 def _kill(pid: int) -> None:

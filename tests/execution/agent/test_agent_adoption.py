@@ -11,10 +11,10 @@ import pytest
 
 from agent_stand import Stand, agent_config, is_running, marked, new_kernel, shell, shims, until
 from aliquot.execution.agent import spawner_process
+from aliquot_schema.cluster.launching import KernelPhase
 from aliquot_schema.errors import Unavailable
 from aliquot_schema.ids import KernelId
-from aliquot_schema.launching import KernelPhase
-from aliquot_schema.leases import EndEvidence
+from aliquot_schema.resources.leases import EndEvidence
 
 pytestmark = pytest.mark.anyio
 SUPPORT = Path(__file__).parents[2] / "support"

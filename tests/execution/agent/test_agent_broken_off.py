@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from agent_stand import Stand, shell
-from aliquot_schema.launching import KernelPhase
+from aliquot_schema.cluster.launching import KernelPhase
 
 pytestmark = pytest.mark.anyio
 

@@ -10,19 +10,18 @@ from pathlib import Path
 import pytest
 
 from agent_stand import Stand, agent_config, order, shell
-from aliquot.execution.agent.confinement import agent_confinement, sandbox_probe
-from aliquot.execution.agent.confinement.agent_confinement import AgentConfinement
-from aliquot.execution.agent.confinement.device_nodes import device_nodes
-from aliquot.execution.agent.confinement.rules import ConfinementRules, SandboxMode
-from aliquot.execution.agent.confinement.secret_folders import SecretFolders
+from aliquot.execution.agent.isolation import isolation, sandbox
+from aliquot.execution.agent.isolation.isolation import AgentConfinement, device_nodes
+from aliquot.execution.agent.isolation.secrets import SecretFolders
+from aliquot.execution.agent.isolation.settings import ConfinementRules, SandboxMode
 from aliquot.execution.agent.job_user import JobUserPolicy, resolve_user
 from aliquot.execution.agent.kernel_folder import KernelFolder
 from aliquot.execution.devices.plugin import DeviceGate
-from aliquot_schema.confinement import SandboxProfile
+from aliquot_schema.cluster.launching import KernelPhase, LaunchOrder
 from aliquot_schema.errors import Unavailable
+from aliquot_schema.identity.secrets import SecretGrant, SecretUse
 from aliquot_schema.ids import DeviceId, SlotName, UserId
-from aliquot_schema.launching import KernelPhase, LaunchOrder
-from aliquot_schema.secrets import SecretGrant, SecretUse
+from aliquot_schema.resources.confinement import SandboxProfile
 
 pytestmark = pytest.mark.anyio
 
@@ -42,7 +41,7 @@ def grant(value: str | None = VALUE, **use: str) -> SecretGrant:
 async def test_without_bubblewrap_the_agent_says_so(
     agent_home: Path, monkeypatch: pytest.MonkeyPatch, mode: SandboxMode
 ) -> None:
-    monkeypatch.setattr(sandbox_probe, "find_bubblewrap", lambda: None)
+    monkeypatch.setattr(sandbox, "find_bubblewrap", lambda: None)
     stand = Stand(agent_config(agent_home, confinement=ConfinementRules(sandbox=mode)))
     await stand.open()
     try:
@@ -63,14 +62,14 @@ def test_an_account_for_which_the_host_was_too_busy_is_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = iter([None, "it took too long", None])
-    monkeypatch.setattr(agent_confinement, "why_no_sandbox", lambda _: next(found))
-    monkeypatch.setattr(agent_confinement, "find_bubblewrap", lambda: "/usr/bin/true")
+    monkeypatch.setattr(isolation, "sandbox_fault", lambda _: next(found))
+    monkeypatch.setattr(isolation, "find_bubblewrap", lambda: "/usr/bin/true")
     confinement = AgentConfinement(ConfinementRules(), folder=tmp_path, limit_memory=False, gates=lambda _: ())
     usual = resolve_user(JobUserPolicy(), asked=None, uid=os.geteuid(), environment={})
     anna = replace(usual, name="anna")
     asked = replace(shell("true"), sandbox=SandboxProfile.STANDARD)
     check = partial(confinement.check, asked, user=anna, kernel=KernelFolder(tmp_path / "kernel"), session=tmp_path)
-    confinement.look_around(None, user=usual)
+    confinement.inspect_host(None, user=usual)
     try:
         confinement.try_sandbox(anna)
         with pytest.raises(Unavailable, match="it took too long"):
@@ -110,7 +109,7 @@ async def test_a_folder_that_a_job_made_among_its_secrets_is_removed_too(stand: 
 async def test_a_secret_that_is_gone_is_told(stand: Stand) -> None:
     report = await stand.run(with_secrets(shell("true"), grant(None, as_env="TOKEN")))
     assert report.phase is KernelPhase.REFUSED
-    assert report.message == "anna has no secret token any more; `aliquot secret set token` stores one"
+    assert report.message == "the secret token of anna was deleted; `aliquot secret set token` stores it again"
     lost = replace(grant(None, as_env="TOKEN"), why_not="its key is lost")
     report = await stand.run(with_secrets(shell("true"), lost))
     assert report.message == "the secret token cannot be read: its key is lost"
@@ -132,11 +131,11 @@ async def test_an_order_that_was_not_carried_out_gets_its_secrets_again(stand: S
 async def test_a_sandbox_that_is_gone_since_the_agent_began_is_told(
     stand: Stand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(agent_confinement, "why_no_sandbox", lambda _: None)
-    monkeypatch.setattr(agent_confinement, "find_bubblewrap", lambda: "/usr/bin/true")
+    monkeypatch.setattr(isolation, "sandbox_fault", lambda _: None)
+    monkeypatch.setattr(isolation, "find_bubblewrap", lambda: "/usr/bin/true")
     await stand.reopen()
     monkeypatch.undo()
-    for module in (agent_confinement, sandbox_probe):
+    for module in (isolation, sandbox):
         monkeypatch.setattr(module, "find_bubblewrap", lambda: None)
     report = await stand.run(replace(shell("echo ran"), sandbox=SandboxProfile.STANDARD))
     assert report.phase is KernelPhase.REFUSED
@@ -147,18 +146,18 @@ async def test_what_is_gone_since_an_order_was_written_down_keeps_it_from_its_st
     stand: Stand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The agent ended between the order and the start, and comes back without a sandbox, or the secret was deleted."""
-    monkeypatch.setattr(agent_confinement, "why_no_sandbox", lambda _: None)
-    monkeypatch.setattr(agent_confinement, "find_bubblewrap", lambda: "/usr/bin/false")
+    monkeypatch.setattr(isolation, "sandbox_fault", lambda _: None)
+    monkeypatch.setattr(isolation, "find_bubblewrap", lambda: "/usr/bin/false")
     await stand.reopen()
     demanding = replace(shell("echo ran"), sandbox=SandboxProfile.STANDARD)
     told = with_secrets(shell("echo ran"), grant(as_env="TOKEN"))
     stand.core.pause_at = "forked"
     await stand.core.launch([demanding, told])
     await stand.close()
-    monkeypatch.setattr(agent_confinement, "why_no_sandbox", lambda _: "it was removed")
+    monkeypatch.setattr(isolation, "sandbox_fault", lambda _: "it was removed")
     await stand.renew()
     await stand.core.launch([demanding, with_secrets(told, grant(None, as_env="TOKEN"))])
-    for kernel, words in ((demanding.kernel_id, "it was removed"), (told.kernel_id, "no secret token")):
+    for kernel, words in ((demanding.kernel_id, "it was removed"), (told.kernel_id, "was deleted")):
         report = await stand.ended(kernel)
         assert report.phase is KernelPhase.REFUSED
         assert words in str(report.message)

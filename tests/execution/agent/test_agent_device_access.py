@@ -7,7 +7,7 @@ import pytest
 
 from agent_stand import SHARES, TOYS, Stand, ToyPlugin, agent_config, shell
 from aliquot.execution.devices.plugin import DeviceGate
-from aliquot_schema.devices import DeviceAccess, ResourceSpec
+from aliquot_schema.resources.devices import DeviceAccess, ResourceSpec
 
 pytestmark = pytest.mark.anyio
 
@@ -76,7 +76,7 @@ async def test_a_job_whose_gate_cannot_be_closed_does_not_start(gated: Stand) ->
     report = await gated.run(asked)
     if gated.inventory.agent.capabilities.device_access is DeviceAccess.CGROUP:
         assert report.exit_code == 126
-        assert "too many devices for a gate" in (report.message or "")
+        assert "a device gate allows at most" in (report.message or "")
         assert gated.output(asked.kernel_id) == ""
     else:
         assert report.exit_code == 0

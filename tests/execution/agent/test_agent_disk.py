@@ -3,8 +3,8 @@
 import pytest
 
 from agent_stand import Stand, shell
-from aliquot_schema.launching import KernelPhase
-from aliquot_schema.leases import EndEvidence
+from aliquot_schema.cluster.launching import KernelPhase
+from aliquot_schema.resources.leases import EndEvidence
 
 pytestmark = pytest.mark.anyio
 

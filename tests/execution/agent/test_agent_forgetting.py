@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from agent_stand import PATIENCE_S, Stand, agent_config, marked, new_kernel, order, shell, until
-from aliquot.execution.agent.ended_kernels import EndedKernels
-from aliquot.execution.disk_rules import DiskRules
+from aliquot.execution.agent.agent_folder import EndedKernels
+from aliquot.execution.settings import DiskRules
+from aliquot_schema.cluster.launching import KernelPhase, ReadingsTaken
 from aliquot_schema.errors import NotFound
 from aliquot_schema.ids import KernelId, kernel_parts
-from aliquot_schema.launching import KernelPhase, ReadingsTaken
 
 pytestmark = pytest.mark.anyio
 
@@ -127,11 +127,11 @@ async def test_results_that_nobody_touched_for_long_are_deleted_with_the_last_ke
 async def test_devices_are_measured_while_old_results_are_looked_through(
     agent_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begun, go_on = threading.Event(), threading.Event()
+    begun, spawn = threading.Event(), threading.Event()
 
     def sweep(_: EndedKernels) -> None:
         begun.set()
-        go_on.wait(PATIENCE_S)
+        spawn.wait(PATIENCE_S)
 
     stand = Stand(agent_config(agent_home))
     await stand.open()
@@ -141,7 +141,7 @@ async def test_devices_are_measured_while_old_results_are_looked_through(
         stand.said.clear()
         await until(lambda: any(isinstance(message, ReadingsTaken) for message in stand.said))
     finally:
-        go_on.set()
+        spawn.set()
         await stand.close()
 
 

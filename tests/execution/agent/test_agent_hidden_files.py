@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from aliquot.composition.hidden_files import hidden_of
+from aliquot.app.agents import hidden_of
 from aliquot.execution.remote.agent_setup import AgentOptions, agent_core
 from aliquot.settings import read_settings
 

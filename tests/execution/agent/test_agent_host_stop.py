@@ -7,7 +7,7 @@ import signal
 import pytest
 
 from agent_stand import Stand, shell, until
-from aliquot_schema.launching import KernelPhase, KernelReport, LaunchOrder
+from aliquot_schema.cluster.launching import KernelPhase, KernelReport, LaunchOrder
 
 pytestmark = pytest.mark.anyio
 

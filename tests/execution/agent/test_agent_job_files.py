@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from agent_stand import Stand, agent_config, shell, until
-from aliquot.execution.agent.job_files import open_job_file
-from aliquot.execution.disk_rules import DiskRules
+from aliquot.execution.agent.job_user import open_job_file
+from aliquot.execution.settings import DiskRules
 from aliquot_schema.errors import NotFound
 from aliquot_schema.ids import kernel_parts
 

@@ -21,10 +21,10 @@ from agent_stand import (
     until,
 )
 from aliquot.execution.agent.cgroups import members
+from aliquot_schema.cluster.launching import KernelPhase
 from aliquot_schema.errors import InvalidRequest, NotFound
 from aliquot_schema.ids import DeviceId, SlotName
-from aliquot_schema.launching import KernelPhase
-from aliquot_schema.leases import EndEvidence
+from aliquot_schema.resources.leases import EndEvidence
 
 pytestmark = pytest.mark.anyio
 

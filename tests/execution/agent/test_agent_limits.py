@@ -10,12 +10,11 @@ import pytest
 from agent_stand import SHARES, TOYS, Stand, agent_config, order, shell
 from aliquot.execution.agent import cgroups
 from aliquot.execution.agent.cgroups import Groups, find_groups
-from aliquot.execution.agent.confinement.limit_groups import PERIOD_US, LimitGroups, find_limit_groups, quota_above
-from aliquot.execution.agent.confinement.limits import Limits
-from aliquot.execution.agent.confinement.rules import ConfinementRules, Mount
-from aliquot_schema.confinement import SessionLimits
+from aliquot.execution.agent.isolation.limits import PERIOD_US, LimitGroups, Limits, find_limit_groups, quota_above
+from aliquot.execution.agent.isolation.settings import ConfinementRules, Mount
+from aliquot_schema.cluster.launching import KernelPhase
 from aliquot_schema.ids import DeviceId, SlotName
-from aliquot_schema.launching import KernelPhase
+from aliquot_schema.resources.confinement import SessionLimits
 
 pytestmark = pytest.mark.anyio
 
@@ -62,7 +61,7 @@ async def test_the_operators_limits_hold(agent_home: Path) -> None:
         assert stand.output(asked.kernel_id).split()[-1] == "4096"
         refused = await stand.run(shell("true", limits=SessionLimits(open_files=201)))
         assert refused.phase is KernelPhase.REFUSED
-        assert refused.message == "limits: open_files 201 is more than 200, the most here"
+        assert refused.message == "limits: open_files is 201; the maximum here is 200"
     finally:
         await stand.close()
 

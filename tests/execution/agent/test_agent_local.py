@@ -9,14 +9,12 @@ from pathlib import Path
 import pytest
 
 from agent_stand import PATIENCE_S, ToyPlugin, agent_config, marked, order, shell, until
-from aliquot.execution.agent.core import AgentCore
+from aliquot.execution.agent.agent import AgentCore
 from aliquot.execution.devices.device_set import DeviceSet
-from aliquot.execution.local import LocalExecutor
-from aliquot.execution.remote.connection_mark import MARK
+from aliquot.execution.executors import LocalExecutor
+from aliquot.execution.remote.connection_file import MARK
 from aliquot.service.ports import Executor
-from aliquot_schema.errors import Unavailable
-from aliquot_schema.ids import AgentId, KernelId
-from aliquot_schema.launching import (
+from aliquot_schema.cluster.launching import (
     AgentJoined,
     AgentMessage,
     AgentSilent,
@@ -25,6 +23,9 @@ from aliquot_schema.launching import (
     KernelPhase,
     ReadingsTaken,
 )
+from aliquot_schema.errors import InvalidRequest, Unavailable
+from aliquot_schema.ids import AgentId, KernelId
+from aliquot_schema.resources.devices import Device
 
 pytestmark = pytest.mark.anyio
 AGENTS = (AgentId("one"), AgentId("two"))
@@ -116,3 +117,28 @@ async def test_health_checks_see_its_agents_as_connected(executor: LocalExecutor
     await until(lambda: all(mark.exists() for mark in marks))
     await executor.close()
     assert not any(mark.exists() for mark in marks)
+
+
+@pytest.mark.parametrize(
+    ("odd", "words"),
+    [
+        ({"budget": 2**63 - 1}, "budget is 9223372036854775807; 1 to 100,000 is allowed"),
+        ({"memory_bytes": 10**25}, "memory_bytes is 10000000000000000000000000; 0 to 1,125,899,906,842,624 is allowed"),
+    ],
+)
+async def test_an_agent_that_has_what_cannot_be_is_not_started(
+    agent_home: Path, odd: dict[str, int], words: str
+) -> None:
+    class OddPlugin(ToyPlugin):
+        def discover(self) -> tuple[Device, ...]:
+            return tuple(replace(device, **odd) for device in super().discover())  # type: ignore[arg-type]  # by name
+
+    def make() -> AgentCore:
+        config = replace(agent_config(agent_home), id=AGENTS[0])
+        return AgentCore(config, devices=DeviceSet([OddPlugin()]), now_us=lambda: time.time_ns() // 1000)
+
+    executor = LocalExecutor({AGENTS[0]: make})
+    with pytest.raises(InvalidRequest, match="agent one cannot be started: device") as caught:
+        await executor.start()
+    assert words in caught.value.message
+    assert [message async for message in executor.messages()] == []

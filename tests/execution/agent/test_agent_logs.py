@@ -6,9 +6,9 @@ from itertools import pairwise
 import pytest
 
 from agent_stand import Stand, new_kernel, order, shell, until
+from aliquot_schema.cluster.launching import OUTPUT_END, KernelPhase, LogChunk
 from aliquot_schema.errors import InvalidRequest, NotFound
 from aliquot_schema.ids import KernelId
-from aliquot_schema.launching import OUTPUT_END, KernelPhase, LogChunk
 
 pytestmark = pytest.mark.anyio
 

@@ -6,12 +6,11 @@ from pathlib import Path
 import pytest
 
 from agent_stand import SHARES, TOYS, Stand, ToyPlugin, agent_config, marked, shell, until
-from aliquot.execution.agent.gpu_memory import MemoryUse
-from aliquot.execution.agent.memory_watch import MemoryPolicy, MemoryVerdict, MemoryWatch
+from aliquot.execution.agent.gpu_memory import MemoryPolicy, MemoryUse, MemoryVerdict, MemoryWatch
 from aliquot.execution.devices.plugin import DeviceUse
-from aliquot_schema.devices import DeviceProcess, DeviceReading
+from aliquot_schema.cluster.launching import KernelPhase
 from aliquot_schema.ids import KernelId
-from aliquot_schema.launching import KernelPhase
+from aliquot_schema.resources.devices import DeviceProcess, DeviceReading
 
 GIB = 1 << 30
 A = KernelId("ses_a.1.0")
@@ -26,8 +25,8 @@ def test_only_what_two_measurements_agree_on_is_told_and_once() -> None:
     watch = MemoryWatch()
     over, fits = [use(GIB)], [use(GIB // 4)]
     seen = [watch.judge(each) for each in (over, fits, over, over, over, [], over, fits, fits)]
-    flagged = MemoryVerdict(kernel_id=A, words="takes 1.00 GiB of toy-a, and was given 512.0 MiB")
-    assert seen == [[], [], [], [flagged], [], [], [], [MemoryVerdict(kernel_id=A, words=None)], []]
+    flagged = MemoryVerdict(kernel_id=A, message="uses 1.00 GiB of toy-a and was granted 512.0 MiB")
+    assert seen == [[], [], [], [flagged], [], [], [], [MemoryVerdict(kernel_id=A, message=None)], []]
 
 
 def test_exactly_ones_share_is_not_too_much_and_a_device_of_others_is() -> None:
@@ -35,7 +34,7 @@ def test_exactly_ones_share_is_not_too_much_and_a_device_of_others_is() -> None:
     assert [watch.judge([use(GIB // 2)]) for _ in range(3)] == [[], [], []]
     watch.judge([use(1 << 20, granted=0)])
     (verdict,) = watch.judge([use(1 << 20, granted=0)])
-    assert verdict.words == "takes 1.0 MiB of toy-a, which it was not given"
+    assert verdict.message == "uses 1.0 MiB of toy-a, which was not granted to it"
 
 
 def test_kernels_that_are_gone_are_forgotten() -> None:
@@ -95,7 +94,7 @@ async def test_of_two_half_shares_the_one_that_takes_too_much_is_flagged_until_i
     stand, plugin = await opened(agent_home, MemoryPolicy.FLAG)
     modest, greedy = await two_half_shares(stand, plugin)
     await until(lambda: len(remarks(stand, greedy)) == 1)
-    assert remarks(stand, greedy) == ["takes 768.0 MiB of toy-a, and was given 512.0 MiB"]
+    assert remarks(stand, greedy) == ["uses 768.0 MiB of toy-a and was granted 512.0 MiB"]
     (told,) = [report for report in (await stand.core.inventory()).kernels if report.kernel_id == greedy]
     assert (told.phase, told.code) == (KernelPhase.STARTED, "over_memory")
     plugin.sizes = {greedy: GIB // 2}
@@ -110,7 +109,7 @@ async def test_where_that_is_the_policy_it_is_stopped_and_told_why_and_the_other
     stand, plugin = await opened(agent_home, MemoryPolicy.STOP)
     modest, greedy = await two_half_shares(stand, plugin)
     assert (await stand.ended(greedy)).signal == 15
-    assert stand.output(greedy) == "\naliquot: stopped, since it takes 768.0 MiB of toy-a, and was given 512.0 MiB\n"
+    assert stand.output(greedy) == "\naliquot: stopped because it uses 768.0 MiB of toy-a and was granted 512.0 MiB\n"
     assert len(marked(modest)) == 1
     await stop_all(stand, modest)
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from agent_stand import Stand, agent_config, new_kernel, shell, until
-from aliquot.execution.agent.output_limit import hold_to, words_of
-from aliquot.execution.disk_rules import DiskRules
+from aliquot.execution.agent.logs import gap_line, truncate_middle
+from aliquot.execution.settings import DiskRules
+from aliquot_schema.cluster.launching import LogChunk
 from aliquot_schema.ids import KernelId
-from aliquot_schema.launching import LogChunk
 
 pytestmark = pytest.mark.anyio
 
@@ -47,7 +47,7 @@ def check(chunks: list[LogChunk]) -> int:
         data, offset = chunk.data, chunk.offset
         assert offset >= position
         if offset > position:
-            words = re.match(rb"\n\[aliquot: (\d+) bytes are left out here, [^\n]*\]\n", data)
+            words = re.match(rb"\n\[aliquot: (\d+) bytes are cut out here; [^\n]*\]\n", data)
             assert words is not None, data[:100]
             assert int(words[1]) == offset + len(words[0]) - position
             left_out += int(words[1])
@@ -112,10 +112,10 @@ def test_a_short_output_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "output.log"
     path.write_bytes(b"x" * MOST)
     before = path.read_bytes()
-    assert hold_to(path, most=2 * MOST) == 0
+    assert truncate_middle(path, bytes_max=2 * MOST) == 0
     assert path.read_bytes() == before
-    assert hold_to(tmp_path / str(new_kernel()), most=MOST) == 0
+    assert truncate_middle(tmp_path / str(new_kernel()), bytes_max=MOST) == 0
 
 
 def test_the_words_are_always_of_one_length() -> None:
-    assert len(words_of(0, most=MOST)) == len(words_of(10**18, most=MOST))
+    assert len(gap_line(0, bytes_max=MOST)) == len(gap_line(10**18, bytes_max=MOST))

@@ -7,7 +7,7 @@ import pytest
 
 from agent_stand import Stand
 from aliquot.errors import ConfigurationError
-from aliquot.execution.agent.reach import Reach, own_address
+from aliquot.execution.agent.config import Reach, own_address
 
 
 def test_the_usual_ports_are_below_those_that_the_system_gives_to_anybody() -> None:

@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from agent_stand import PATIENCE_S, Stand, agent_config, marked, order, parent, process_state, shell, until
-from aliquot.execution.agent.confinement.rules import ConfinementRules, Mount, SandboxMode
-from aliquot.execution.agent.confinement.sandbox_probe import why_no_sandbox
+from aliquot.execution.agent.isolation.sandbox import sandbox_fault
+from aliquot.execution.agent.isolation.settings import ConfinementRules, Mount, SandboxMode
 from aliquot.execution.agent.job_user import JobUserPolicy, resolve_user
-from aliquot_schema.confinement import SandboxProfile
-from aliquot_schema.launching import KernelPhase, LaunchOrder
+from aliquot_schema.cluster.launching import KernelPhase, LaunchOrder
+from aliquot_schema.resources.confinement import SandboxProfile
 
 USER = resolve_user(JobUserPolicy(), asked=None, uid=os.geteuid(), environment=os.environ)
-WHY_NOT = why_no_sandbox(USER)
+WHY_NOT = sandbox_fault(USER)
 
 pytestmark = [pytest.mark.anyio, pytest.mark.skipif(WHY_NOT is not None, reason=f"no sandbox: {WHY_NOT}")]
 

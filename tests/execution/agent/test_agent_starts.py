@@ -24,10 +24,10 @@ from agent_stand import (
 )
 from aliquot.execution.agent import spawner_process
 from aliquot.execution.agent.kernel_watch import NOT_CLAIMED
+from aliquot_schema.cluster.launching import KernelPhase, LaunchOrder
 from aliquot_schema.errors import StateConflict
 from aliquot_schema.ids import KernelId
-from aliquot_schema.launching import KernelPhase, LaunchOrder
-from aliquot_schema.leases import EndEvidence
+from aliquot_schema.resources.leases import EndEvidence
 
 pytestmark = pytest.mark.anyio
 
@@ -64,10 +64,10 @@ async def test_the_spawner_asked_twice_starts_once(stand: Stand) -> None:
     asked = shell(COUNTED)
     await stand.core.launch([asked])
     await stand.told(asked.kernel_id, KernelPhase.STARTED)
-    held = stand.core._book.get(asked.kernel_id)
+    held = stand.core._kernels.get(asked.kernel_id)
     assert held is not None
     for _ in range(5):
-        stand.core._launching.start_again(held)
+        stand.core._launching.retry_start(held)
     other = order("true")
     await stand.run(other)
     await until(lambda: len(shims(stand.config.folder)) == 1)

@@ -7,20 +7,18 @@ from typing import Any
 
 import pytest
 
-from aliquot.composition.own_agents import agents_of
+from aliquot.app.agents import agents_of
 from aliquot.errors import ConfigurationError
-from aliquot.execution.devices.division import DividedNode, divide, part_of
-from aliquot.execution.devices.division_tables import Division
 from aliquot.execution.devices.host import HostPlugin
-from aliquot.execution.devices.identity import node_identity
 from aliquot.execution.devices.mock import MockPlugin
-from aliquot.execution.devices.node_devices import NodeSource
+from aliquot.execution.devices.node import NodeSource, node_identity
+from aliquot.execution.devices.partitioning import DividedNode, Division, divide, part_of
 from aliquot.execution.devices.plugin import DeviceFileError, DevicePlugin, DeviceUse, PartitioningPlugin
 from aliquot.settings import read_settings
-from aliquot_schema.agents import AllocationMode
-from aliquot_schema.devices import Device, DeviceHealth, DeviceReading, ResourceSpec
+from aliquot_schema.cluster.agents import AllocationMode
 from aliquot_schema.ids import AgentId, DeviceId, SlotName
-from aliquot_schema.slots import SlotType
+from aliquot_schema.resources.devices import Device, DeviceHealth, DeviceReading, ResourceSpec
+from aliquot_schema.resources.slots import SlotType
 from devices_files import write
 
 TWO_AGENTS = '[[agents]]\nid = "agent-1"\n[[agents]]\nid = "agent-2"\n'
@@ -158,7 +156,7 @@ def test_without_gpus_the_rest_is_divided(config: Path) -> None:
 def test_manual_agents_have_what_is_named_and_a_warning_tells_of_the_rest(source: NodeSource, config: Path) -> None:
     divided = divide(source, division(config, MANUAL))
     assert seen(divided) == {"agent-1": ["cpu0", "cpu1", "cpu2", "cuda0", f"mem0:{3 << 30}"], "agent-2": []}
-    assert divided.warnings == ("no agent has cpu3, cpu4, cuda1, 97g of mem0; nothing can run there",)
+    assert divided.warnings == ("no agent has cpu3, cpu4, cuda1, 97g of mem0; no job can use them",)
     first, second = divided.agents
     assert first.scaling_factor == {"cpu": "0.6", "mem": "0.03", "cuda.device": "0.5", "cuda.shares": "0.5"}
     assert set(second.scaling_factor.values()) == {"0"}
@@ -184,7 +182,7 @@ def test_a_process_alone_takes_the_same_part(source: NodeSource, config: Path) -
     together = seen(divide(source, tables))
     for name, devices in together.items():
         assert seen(part_of(source, tables, agent_id=AgentId(name))) == {name: devices}
-    with pytest.raises(DeviceFileError, match="divided among agent-1, agent-2; say with --id"):
+    with pytest.raises(DeviceFileError, match="divided among agent-1, agent-2; choose one of them with --id"):
         part_of(source, tables, agent_id=None)
     renamed = part_of(source, Division(), agent_id=AgentId("other"))
     assert list(seen(renamed)) == ["other"]
@@ -252,9 +250,9 @@ ALLOCATIONS = '[resource]\nallocation-mode = "manual"\n[[agents]]\nid = "a"\n[ag
         ('[[agents]]\nid = "../a"\n', "agents[0].id"),
         ('[[agents]]\nname = "a"\n', "agents[0]"),
         (TWO_AGENTS + '[[agents]]\nid = "agent-1"\n', "agents: two are named agent-1"),
-        ('[resource]\nallocation-mode = "manual"\n', "resource.allocation-mode: manual needs the agents"),
-        ('[resource]\nallocation-mode = "auto-split"\n', "resource.allocation-mode: auto-split needs the agents"),
-        (ALLOCATIONS.replace("manual", "shared") + 'mem = "1g"\n', "agents: a has allocations, which count with"),
+        ('[resource]\nallocation-mode = "manual"\n', "resource.allocation-mode: manual divides the node"),
+        ('[resource]\nallocation-mode = "auto-split"\n', "resource.allocation-mode: auto-split divides the node"),
+        (ALLOCATIONS.replace("manual", "shared") + 'mem = "1g"\n', "agents: a has allocations; they need"),
         (ALLOCATIONS + '"cuda.mem" = 0.5\n', '"cuda.mem" = 0.5 divides slots, which is the old form: name the devices'),
         (ALLOCATIONS + 'devices = { "cuda.mem" = 0.5 }\n', '"cuda.mem" = 0.5 divides slots'),
         (

@@ -8,12 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from aliquot.execution.devices.cgroup_limits import cgroup_limits
-from aliquot.execution.devices.host import HostPlugin
-from aliquot.execution.devices.host_facts import cpu_numbers, host_facts
+from aliquot.execution.devices.host import HostPlugin, cgroup_limits, cpu_numbers, host_facts
 from aliquot.execution.devices.plugin import DeviceFileError
-from aliquot_schema.devices import Device
 from aliquot_schema.ids import DeviceId, SlotName
+from aliquot_schema.resources.devices import Device
 from devices_files import write
 
 GIB = 1024**3

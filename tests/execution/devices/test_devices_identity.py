@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from aliquot.execution.devices.identity import node_identity
+from aliquot.execution.devices.node import node_identity
 from devices_files import write
 
 MACHINE_ID = "0123456789abcdef0123456789abcdef"

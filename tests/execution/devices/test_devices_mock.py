@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aliquot.execution.devices.demo import demo_description
 from aliquot.execution.devices.mock import FULL_C, FULL_W, IDLE_C, IDLE_W, MockPlugin
+from aliquot.execution.devices.node import demo_description
 from aliquot.execution.devices.plugin import DeviceFileError, DeviceUse
-from aliquot_schema.devices import Isolation
 from aliquot_schema.ids import DeviceId, SlotName
+from aliquot_schema.resources.devices import Isolation
 
 GIB = 1024**3
 ONE = DeviceId("c59395cd-ac91-4cd3-a1b0-3d2568aa2d01")
@@ -90,20 +90,27 @@ def test_slices_are_numbered_per_mother_and_name_her_as_parent(accelerators: Pat
         ),
         ({"slot_name": "cuda", "device_plugin_name": "x"}, "devices: ", "required"),
         (table(devices=[]), "devices: ", "at least 1"),
-        (table(slot_name="cpu"), "slot_name: ", "no slot name"),
-        (table(slot_name="CUDA"), "slot_name: ", "no slot name"),
-        (table(slot_name="cuda.x"), "slot_name: ", "no slot name"),
+        (table(slot_name="cpu"), "slot_name: ", "not a slot name"),
+        (table(slot_name="CUDA"), "slot_name: ", "not a slot name"),
+        (table(slot_name="cuda.x"), "slot_name: ", "not a slot name"),
         (table(device={"mother_uuid": "a,b"}), "devices[0].mother_uuid: ", "pattern"),
         (table(device={"mother_uuid": ""}), "devices[0].mother_uuid: ", "pattern"),
         (table(device={"mother_uuid": "u-1\n"}), "devices[0].mother_uuid: ", "pattern"),
         (table(device={"memory_size": "2 apples"}), "devices[0].memory_size: ", "'2 apples' is not a size"),
         (table(device={"memory_size": 0}), "devices[0].memory_size: ", "greater than 0"),
         (table(device={"memory_size": -1}), "devices[0].memory_size: ", "greater than 0"),
+        (table(device={"memory_size": 10**25}), "devices[0].memory_size: ", "less than or equal to 1125899906842624"),
+        (table(device={"memory_size": "10e"}), "devices[0].memory_size: ", "less than or equal to 1125899906842624"),
+        (table(device={"numa_node": 2**40}), "devices[0].numa_node: ", "less than or equal to 1023"),
+        (table(device={"subproc_count": 2**40}), "devices[0].subproc_count: ", "less than or equal to 1000000"),
+        (table(device={"linked_to": ["../x"]}), "devices[0].linked_to[0]: ", "pattern"),
+        (table(devices=table()["devices"] * 9000), "devices: ", "at most 8192"),
+        (table(attributes={"": "x"}), "attributes", "at least 1 character"),
         (table(device={"numa_node": "0"}), "devices[0].numa_node: ", "valid integer"),
         (table(device={"numa_node": -2}), "devices[0].numa_node: ", "greater than or equal to -1"),
         (table(device={"is_mig_device": "yes"}), "devices[0].is_mig_device: ", "valid boolean"),
         (table(device={"subproc_count": 1.5}), "devices[0].subproc_count: ", "valid integer"),
-        (table(devices=table()["devices"] * 2), "devices: ", "mother_uuid is there twice"),
+        (table(devices=table()["devices"] * 2), "devices: ", "duplicate mother_uuid"),
         (table(attributes={"x": [1]}), "attributes.x", "valid"),
     ],
 )
@@ -130,7 +137,13 @@ def test_every_error_of_a_file_is_told_at_once_and_names_the_file(tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("content", "words"), [(None, "cannot be read: No such file"), (b"x = ", "is no TOML"), (b"\xff\xfe", "is no TOML")]
+    ("content", "words"),
+    [
+        (None, "cannot be read: No such file"),
+        (b"x = ", "not a TOML file"),
+        (b"\xff\xfe", "not a TOML file"),
+        (b"x = " + b"9" * 5000, "not a TOML file"),
+    ],
 )
 def test_a_file_that_is_none_is_refused(tmp_path: Path, content: bytes | None, words: str) -> None:
     path = tmp_path / "gpus.toml"

@@ -12,11 +12,11 @@ import pynvml
 import pytest
 
 from aliquot.execution.devices.device_set import DeviceSet, changed
-from aliquot.execution.devices.found import found
+from aliquot.execution.devices.node import found
 from aliquot.execution.devices.nvml import NvmlPlugin
-from aliquot.execution.devices.plugin import DeviceFileError
-from aliquot_schema.devices import DeviceHealth, DeviceProcess, Isolation
+from aliquot.execution.devices.plugin import DeviceFileError, DriverPlugin
 from aliquot_schema.ids import DeviceId, SlotName
+from aliquot_schema.resources.devices import DeviceHealth, DeviceProcess, Isolation
 from devices_files import write
 
 ONE = DeviceId("GPU-00000000-aaaa-0000-0000-000000000000")
@@ -262,7 +262,7 @@ def test_no_library_is_a_normal_state(load: Callable[[Callable[[str], object]], 
 def test_a_driver_without_a_gpu_is_said(plugin: NvmlPlugin, driver: FakeDriver) -> None:
     driver.set("gpus", 0)
     assert plugin.discover() == ()
-    assert plugin.diagnosis == "the NVIDIA driver is loaded, but shows no GPU"
+    assert plugin.diagnosis == "the NVIDIA driver is loaded, but reports no GPU"
 
 
 def test_a_driver_that_goes_away_makes_devices_gone_and_is_looked_for_again(
@@ -273,10 +273,13 @@ def test_a_driver_that_goes_away_makes_devices_gone_and_is_looked_for_again(
     driver.set("init", pynvml.NVML_ERROR_DRIVER_NOT_LOADED)
     after = devices.discover()
     assert {device.health for device in after} == {DeviceHealth.GONE}
+    assert not plugin.has_driver
     assert changed(before, after) == after
     assert driver.users() == 0
     driver.set("init", 0)
     assert devices.discover() == before
+    assert plugin.has_driver
+    assert isinstance(plugin, DriverPlugin)
 
 
 def test_real_gpus_are_found_and_the_driver_is_let_go(driver: FakeDriver) -> None:
@@ -300,7 +303,7 @@ def test_the_library_is_loaded_by_name_when_it_is_used_and_pynvml_not_before(lib
     program = (
         "import ctypes, sys;"
         "ctypes.CDLL('libnvidia-ml.so.1').fake_reset();"
-        "from aliquot.execution.devices.found import found;"
+        "from aliquot.execution.devices.node import found;"
         "print('pynvml' in sys.modules);"
         "print(found().words)"
     )

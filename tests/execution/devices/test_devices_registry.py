@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from aliquot.execution.devices.node_devices import node_of_machine
+from aliquot.execution.devices.node import node_of_machine
 from aliquot.execution.devices.plugin import DeviceFileError
 from aliquot.execution.devices.registry import installed_plugins, load_plugins
 from devices_files import write
 
 PLUGIN = '''
-from aliquot_schema.devices import Device
-from aliquot_schema.slots import SlotType
+from aliquot_schema.resources.devices import Device
+from aliquot_schema.resources.slots import SlotType
 
 
 class Plugin:
@@ -112,7 +112,7 @@ def test_without_tables_every_installed_plugin_but_mock_is_loaded(distribution: 
         ("aliquot_npu_example:refuses", "RuntimeError: the firmware is too old"),
         ("aliquot_npu_example:Missing", "AttributeError"),
         ("aliquot_npu_absent:Plugin", "ModuleNotFoundError: No module named 'aliquot_npu_absent'"),
-        ("aliquot_npu_example:Half", "lacks attributes, close, environment, readings, slot_types"),
+        ("aliquot_npu_example:Half", "missing: attributes, close, environment, readings, slot_types"),
     ],
 )
 def test_a_plugin_that_cannot_be_loaded_is_reported_and_skipped(
@@ -129,7 +129,7 @@ def test_a_plugin_that_cannot_be_loaded_is_reported_and_skipped(
 
 
 def test_an_unknown_name_is_refused_with_the_valid_ones() -> None:
-    with pytest.raises(DeviceFileError, match=r"'nvlm' is installed; there are: .*host, mock, nvml"):
+    with pytest.raises(DeviceFileError, match=r"'nvlm' is installed; installed: .*host, mock, nvml"):
         load_plugins({"nvlm": {}})
 
 
@@ -141,4 +141,4 @@ def test_a_plugin_that_refuses_its_configuration_stops_the_start() -> None:
 def test_a_name_of_aliquots_own_cannot_be_taken(distribution: Distribution, caplog: pytest.LogCaptureFixture) -> None:
     distribution({"nvml": "aliquot_npu_example:Plugin"}, name="aardvark")
     assert installed_plugins()["nvml"].value == "aliquot.execution.devices.nvml:NvmlPlugin"
-    assert "aliquot_npu_example:Plugin of aardvark 1.0 is not" in caplog.text
+    assert "ignoring aliquot_npu_example:Plugin of aardvark 1.0" in caplog.text

@@ -14,7 +14,7 @@ import pytest
 
 PID_NAMESPACE = """
 import os
-import aliquot.execution.devices.nvml_readings as readings
+import aliquot.execution.devices.nvml_devices as readings
 readings.in_initial_pid_namespace = lambda proc: os.environ["TEST_PROCESSES_ARE_TOLD"] == "yes"
 """
 
@@ -81,9 +81,9 @@ def test_everything_is_as_expected_on_two_gpus(machine: Path) -> None:
     }
     assert found["a job with cuda1 sees only it"]["seen"] == '["11111111-bbbb-0000-0000-000000000000"]'
     seen = found["two half shares of cuda0"]["seen"]
-    assert "takes 47.79 GiB" in seen
-    assert "was given 39.82 GiB" in seen
-    assert "ended by signal 15; the modest one runs on" in seen
+    assert "uses 47.79 GiB" in seen
+    assert "was granted 39.82 GiB" in seen
+    assert "ended by signal 15; the job with 25 % keeps running" in seen
 
 
 def test_a_driver_that_shows_jobs_every_gpu_fails_the_test(machine: Path) -> None:
@@ -105,7 +105,7 @@ def test_what_cannot_be_attributed_or_is_in_use_is_not_tried_and_says_so(machine
     code, printed = selftest(machine, "--real", "--json")
     found = findings(printed)
     assert (code, found["two half shares of cuda0"]["outcome"]) == (0, "unknown")
-    assert "others use it" in found["two half shares of cuda0"]["seen"]
+    assert "in use by other processes" in found["two half shares of cuda0"]["seen"]
     assert found["two half shares of cuda1"]["outcome"] == "ok"
 
 
@@ -120,7 +120,7 @@ def test_without_a_gpu_it_says_so(machine: Path) -> None:
     (machine / "libnvidia-ml.so.1").write_bytes(b"no library")
     code, printed = selftest(machine, "--real")
     assert code == 2
-    assert "no NVIDIA GPU to try: " in printed
+    assert "no NVIDIA GPU to check: " in printed
     code, printed = selftest(machine)
     assert code == 2
     assert "needs --real" in printed

@@ -7,16 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from aliquot.execution.devices.demo import demo_cluster
+from aliquot.core.allocation.node_partition import Selection
 from aliquot.execution.devices.device_set import DeviceSet, changed
-from aliquot.execution.devices.grant import grant_variables
 from aliquot.execution.devices.host import HostPlugin
 from aliquot.execution.devices.mock import MockPlugin
-from aliquot.execution.devices.node_devices import node_of_file
-from aliquot.execution.devices.plugin import DeviceFileError, DevicePlugin, DeviceUse
-from aliquot_schema.devices import Device, DeviceHealth, DeviceReading, ResourceSpec
+from aliquot.execution.devices.node import demo_cluster, node_of_file
+from aliquot.execution.devices.plugin import DeviceFileError, DevicePlugin, DeviceUse, grant_variables
 from aliquot_schema.ids import DeviceId, SlotName
-from aliquot_schema.slots import SlotType
+from aliquot_schema.resources.devices import Device, DeviceHealth, DeviceReading, ResourceSpec
+from aliquot_schema.resources.slots import SlotType
 
 ONE = DeviceId("c59395cd-ac91-4cd3-a1b0-3d2568aa2d01")
 TWO = DeviceId("c59395cd-ac91-4cd3-a1b0-3d2568aa2d02")
@@ -134,6 +133,61 @@ def test_a_device_that_vanishes_is_gone_and_can_come_back() -> None:
     assert devices.discover() == before
 
 
+class Driven(Scripted):
+    """A plugin that asks a driver."""
+
+    has_driver = True
+
+
+def restarted(plugin: Scripted, *, part: Selection | None = None) -> DeviceSet:
+    """The devices of an agent that had two of them in the run before, and finds what the plugin has now."""
+    devices = DeviceSet([plugin], part=part or Selection())
+    devices.recall((npu(1), npu(2)))
+    return devices
+
+
+def test_a_held_device_that_is_no_longer_configured_is_leaving_while_it_is_held() -> None:
+    plugin = Scripted()
+    plugin.there = (npu(1), npu(3))
+    devices = restarted(plugin)
+    held = frozenset({DeviceId("npu1"), DeviceId("npu2"), DeviceId("npu9")})
+    leaving = npu(2, health=DeviceHealth.LEAVING)
+    assert devices.discover(held=held) == (npu(1), leaving, npu(3))
+    assert devices.devices() == (npu(1), leaving, npu(3))
+    assert grant_variables({SlotName("npu.device"): {DeviceId("npu2"): 1}}, devices.devices())[
+        "ALIQUOT_GPU_SHARES"
+    ] == ('{"npu2": "1.00"}')
+    assert devices.discover() == (npu(1), npu(3))
+
+
+@pytest.mark.parametrize("plugin", [Scripted(), Driven()])
+def test_a_held_device_that_is_excluded_is_leaving_though_its_plugin_finds_it(plugin: Scripted) -> None:
+    plugin.there = (npu(1), npu(2))
+    devices = restarted(plugin, part=Selection(exclude=frozenset({"npu2"})))
+    assert devices.discover(held={DeviceId("npu2")}) == (npu(1), npu(2, health=DeviceHealth.LEAVING))
+
+
+@pytest.mark.parametrize(("has_driver", "health"), [(True, DeviceHealth.GONE), (False, DeviceHealth.UNHEALTHY)])
+def test_a_held_device_that_a_driver_lists_no_more_is_lost_where_the_driver_answers(
+    has_driver: bool, health: DeviceHealth
+) -> None:
+    plugin = Driven()
+    plugin.has_driver = has_driver
+    plugin.there = (npu(1),) if has_driver else ()
+    found = restarted(plugin).discover(held={DeviceId("npu2")})
+    assert found[-1] == npu(2, health=health)
+
+
+def test_a_plugin_that_fails_at_the_start_says_nothing_about_its_held_devices() -> None:
+    plugin = Scripted()
+    plugin.error = OSError("the card is on fire")
+    assert restarted(plugin).discover(held={DeviceId("npu2")}) == (npu(2, health=DeviceHealth.UNHEALTHY),)
+
+
+def test_a_held_device_of_a_kind_that_is_no_longer_configured_is_leaving() -> None:
+    assert restarted(Scripted("tpu")).discover(held={DeviceId("npu2")}) == (npu(2, health=DeviceHealth.LEAVING),)
+
+
 def test_new_and_unhealthy_devices_are_changes() -> None:
     before = (npu(1), npu(2))
     after = (npu(1), npu(2, health=DeviceHealth.UNHEALTHY), npu(3))
@@ -185,7 +239,7 @@ def test_uses_go_to_the_plugin_that_has_the_device() -> None:
 
 
 def test_two_of_one_kind_are_refused(accelerators: Path) -> None:
-    with pytest.raises(DeviceFileError, match="of the kind 'cuda'"):
+    with pytest.raises(DeviceFileError, match="have the kind 'cuda'"):
         DeviceSet([MockPlugin({"file": accelerators / name}) for name in ("two_gpus.toml", "mig.toml")])
 
 
@@ -226,3 +280,23 @@ def test_the_demo_cluster_is_the_same_every_time() -> None:
     assert sum(device.capacity(CPU) for device in first.devices.devices()) == 64
     assert sum(device.capacity(MEM) for device in first.devices.devices()) == 512 * 1024**3
     assert first.devices.attributes()["formats.shares.display_unit"] == "GPU"
+
+
+def test_a_reading_that_cannot_be_is_left_out_and_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    class Odd(Scripted):
+        def readings(self, uses: Sequence[DeviceUse]) -> tuple[DeviceReading, ...]:
+            del uses
+            return (
+                DeviceReading(device_id=DeviceId("npu0"), power_w=4_294_967.0),
+                DeviceReading(device_id=DeviceId("npu1"), power_w=300.0),
+            )
+
+    plugin = Odd()
+    plugin.there = (npu(0), npu(1))
+    devices = DeviceSet([plugin])
+    devices.discover()
+    for _ in range(2):
+        assert [reading.device_id for reading in devices.readings(())] == ["npu1"]
+    assert [record.message for record in caplog.records] == [
+        "device plugin npu: reading omitted: reading of 'npu0': power_w is 4294967.0; 0 to 100,000 is allowed"
+    ]

@@ -7,10 +7,17 @@ from pathlib import Path
 import pytest
 
 from agent_stand import PATIENCE_S, new_kernel, shell
-from aliquot.execution.devices.division_tables import Division
+from aliquot.execution.devices.partitioning import Division
 from aliquot.execution.remote.agent_setup import AgentOptions
+from aliquot_schema.cluster.launching import (
+    AgentJoined,
+    AgentSilent,
+    KernelChanged,
+    KernelPhase,
+    KernelReport,
+    LaunchOrder,
+)
 from aliquot_schema.ids import AgentId, KernelId
-from aliquot_schema.launching import AgentJoined, AgentSilent, KernelChanged, KernelPhase, KernelReport, LaunchOrder
 from ray_line import Line, line
 
 pytestmark = pytest.mark.anyio
@@ -91,7 +98,7 @@ async def test_an_agent_that_is_known_to_be_gone_is_suspect_at_once(agent_home: 
     async with line(agent_home, monkeypatch=monkeypatch) as on:
         relay = await on.connect(AGENT)
         await on.heard.until(AgentJoined)
-        await on.switchboard.lost(relay)
+        await on.multiplexer.lost(relay)
         assert await on.heard.until(AgentSilent) == AgentSilent(agent_id=AGENT)
 
 

@@ -7,17 +7,29 @@ from pathlib import Path
 import pytest
 
 from aliquot.errors import ConfigurationError
-from aliquot.execution.devices.division_tables import Division
-from aliquot.execution.ray.agent_wire import WAITING_BYTES_MAX, AgentWire
-from aliquot.execution.ray.environment import driver_environment, node_environment
-from aliquot.execution.ray.gateway_wire import GatewayWire
-from aliquot.execution.ray.messages import CREDIT_BYTES, Closed, Frame, FromGateway, FromServer, Joined
-from aliquot.execution.ray.node.preparation import check_address
-from aliquot.execution.ray.node.start_command import RayNodeOptions, start_command
+from aliquot.execution.devices.partitioning import Division
+from aliquot.execution.ray.connections import WAITING_BYTES_MAX, AgentWire
+from aliquot.execution.ray.gateway_client import GatewayWire
+from aliquot.execution.ray.node.raylet import RayNodeOptions, check_address, start_command
 from aliquot.execution.ray.node.token_file import checked_token, made_token
-from aliquot.execution.ray.node_options import VARIABLE, read_options, write_options
-from aliquot.execution.ray.pipe import Pipe, PipeBroken
-from aliquot.execution.ray.reaching import Unreachable, reach
+from aliquot.execution.ray.node_options import (
+    VARIABLE,
+    driver_environment,
+    node_environment,
+    read_options,
+    write_options,
+)
+from aliquot.execution.ray.protocol import (
+    CREDIT_BYTES,
+    Closed,
+    Frame,
+    FromGateway,
+    FromServer,
+    Joined,
+    Pipe,
+    PipeBroken,
+)
+from aliquot.execution.ray.supervisor import Unreachable, reach
 from aliquot.execution.remote.agent_setup import AgentOptions
 
 pytestmark = pytest.mark.anyio
@@ -131,7 +143,7 @@ def test_a_token_is_made_once_and_is_for_its_owner_alone(tmp_path: Path) -> None
     assert made_token(token).read_text() == text
     assert token.stat().st_mode & 0o777 == 0o600
     token.chmod(0o644)
-    with pytest.raises(ConfigurationError, match="others can read"):
+    with pytest.raises(ConfigurationError, match="other users can read"):
         checked_token(token)
     with pytest.raises(ConfigurationError, match="copy it"):
         checked_token(tmp_path / "none")

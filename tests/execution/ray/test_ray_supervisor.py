@@ -10,7 +10,7 @@ import pytest
 
 from agent_stand import is_running, until
 from aliquot.execution.ray.supervisor import GatewaySupervisor
-from aliquot.execution.remote.channel import Wire
+from aliquot.execution.remote.codec import Wire
 from aliquot_schema.ids import AgentId
 
 pytestmark = pytest.mark.anyio
@@ -67,7 +67,7 @@ async def test_a_killed_gateway_is_started_again() -> None:
 
 
 async def test_a_gateway_that_says_nothing_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aliquot.execution.ray.exchange.SILENCE_S_MAX", 0.2)
+    monkeypatch.setattr("aliquot.execution.ray.gateway_client.SILENCE_S_MAX", 0.2)
     monkeypatch.setattr("aliquot.execution.ray.supervisor.END_S_MAX", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         async with supervised(f"127.0.0.1:{silent.getsockname()[1]}") as supervisor:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from aliquot.cli.main_job.live_processes import kill_mentioning
+from aliquot.cli.acceptance.checks import kill_mentioning
 
 
 @pytest.fixture

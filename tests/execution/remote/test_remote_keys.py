@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from aliquot.errors import ConfigurationError
-from aliquot.execution.remote.dialing import read_key
-from aliquot.execution.remote.keys import KeyFile
-from aliquot.execution.remote.server_address import server_address
+from aliquot.execution.remote.agent_keys import KeyFile
+from aliquot.execution.remote.dialing import read_key, server_address
 from aliquot_schema.errors import InvalidRequest, NotFound, StateConflict
 from aliquot_schema.ids import AgentId
 

@@ -6,22 +6,20 @@ from pathlib import Path
 import pytest
 
 from agent_stand import Stand, agent_config
-from aliquot.execution.remote.channel import Channel
-from aliquot.execution.remote.conversation import NotLeading, Refused
-from aliquot.execution.remote.dialing import introduce
-from aliquot.execution.remote.door import LeaderDoor
+from aliquot.execution.remote.client import AgentSender, ServerList
+from aliquot.execution.remote.codec import Channel
+from aliquot.execution.remote.dialing import introduce, server_address
 from aliquot.execution.remote.executor import RemoteExecutor
-from aliquot.execution.remote.server_address import server_address
-from aliquot.execution.remote.server_ring import ServerRing
-from aliquot.execution.remote.voice import AgentVoice
-from aliquot_schema.agent_protocol import Welcome
+from aliquot.execution.remote.gateway import RemoteGateway
+from aliquot.execution.remote.session import NotLeading, Refused
+from aliquot_schema.cluster.agent_protocol import Welcome
 from remote_pair import AGENT, KEY, QUICK, OneKey, hello, wires
 
 A, B, C = (f"https://{name}:8090" for name in "abc")
 
 
-def ring(*urls: str) -> ServerRing:
-    return ServerRing([server_address(url) for url in urls])
+def ring(*urls: str) -> ServerList:
+    return ServerList([server_address(url) for url in urls])
 
 
 @pytest.mark.parametrize(
@@ -40,41 +38,41 @@ def test_who_is_dialled_next(answers: list[str], dialled: str, waits: list[bool]
     """`answers`: the leaders named by those dialled; empty: none was."""
     names = dict.fromkeys([*dialled.split(), *(leader[8] for leader in answers if leader in (A, B, C))])
     on = ring(*(url for url in (A, B, C) if url[8] in names))
-    seen = [on.present.host]
+    seen = [on.current.host]
     waited = []
     for leader in answers:
-        waited.append(on.turn(is_follower=bool(leader), leader=leader))
-        seen.append(on.present.host)
+        waited.append(on.advance(is_follower=bool(leader), leader=leader))
+        seen.append(on.current.host)
     assert (" ".join(seen), waited) == (dialled, waits)
 
 
 def test_a_welcome_ends_the_round() -> None:
     on = ring(A, B)
-    assert not on.turn(is_follower=True, leader="")
+    assert not on.advance(is_follower=True, leader="")
     assert on.has_followers
     on.welcomed()
     assert not on.has_followers
-    assert not on.turn(is_follower=False, leader="")
-    assert on.turn(is_follower=False, leader="")
+    assert not on.advance(is_follower=False, leader="")
+    assert on.advance(is_follower=False, leader="")
 
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("leader", [None, B])
 async def test_a_server_that_follows_names_the_one_that_leads(leader: str | None) -> None:
-    door = LeaderDoor(OneKey(), leader=lambda: leader)
+    door = RemoteGateway(OneKey(), leader=lambda: leader)
     server, agent = wires()
     meeting = asyncio.create_task(door.meet(server, agent_id=AGENT, key=KEY))
     with pytest.raises(NotLeading) as refused:
         await introduce(Channel(agent), hello())
     assert refused.value.leader == (leader or "")
-    assert (leader or "ask again") in str(refused.value)
+    assert (leader or "try again") in str(refused.value)
     await meeting
     assert server.code == 4421
 
 
 @pytest.mark.anyio
 async def test_a_door_is_open_while_there_is_an_executor_and_keys_count_at_both_times() -> None:
-    door = LeaderDoor(OneKey(), leader=lambda: None)
+    door = RemoteGateway(OneKey(), leader=lambda: None)
     assert door.refusal(AGENT, "another key") is not None
     assert door.refusal(AGENT, KEY) is None
     door.executor = RemoteExecutor(keys=OneKey(), timing=QUICK, now_us=lambda: 1, epoch=7)
@@ -90,7 +88,7 @@ async def test_an_agent_does_not_join_a_server_whose_term_is_over(tmp_path: Path
     """One that was cut off thinks that it leads, and has its door open still."""
     stand = Stand(agent_config(tmp_path))
     await stand.core.open()
-    voice, joined = AgentVoice(stand.core), []
+    voice, joined = AgentSender(stand.core), []
     await stand.core.check_epoch(5)
     old = RemoteExecutor(keys=OneKey(), timing=QUICK, now_us=lambda: 1, epoch=4)
     server, agent = wires()
@@ -100,7 +98,7 @@ async def test_an_agent_does_not_join_a_server_whose_term_is_over(tmp_path: Path
         joined.append(welcome)
 
     with pytest.raises(Refused, match="epoch 4 is over: 5 was seen"):
-        await voice.talk(Channel(agent), welcomed=note)
+        await voice.serve(Channel(agent), welcomed=note)
     await agent.close(code=1000, reason="")
     await meeting
     await stand.core.close()

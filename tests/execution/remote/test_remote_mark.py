@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from agent_stand import PATIENCE_S, Stand, agent_config, until
-from aliquot.execution.remote.channel import Channel
-from aliquot.execution.remote.connection_mark import connections
+from aliquot.execution.remote.client import AgentSender
+from aliquot.execution.remote.codec import Channel
+from aliquot.execution.remote.connection_file import connections
 from aliquot.execution.remote.executor import RemoteExecutor
-from aliquot.execution.remote.voice import AgentVoice
 from remote_pair import KEY, QUICK, OneKey, wires
 
 pytestmark = pytest.mark.anyio
@@ -26,7 +26,7 @@ async def test_an_agent_is_connected_from_its_welcome_to_the_end_of_the_connecti
     executor = RemoteExecutor(keys=OneKey(), timing=QUICK, now_us=lambda: 1)
     await executor.start()
     server, agent = wires()
-    talking = asyncio.create_task(AgentVoice(stand.core).talk(Channel(agent), welcomed=lambda _: None))
+    talking = asyncio.create_task(AgentSender(stand.core).serve(Channel(agent), welcomed=lambda _: None))
     await asyncio.sleep(0)
     assert connections(tmp_path) == {"agent-1": False}  # it has said hello, and was not answered
     meeting = asyncio.create_task(executor.meet(server, agent_id=stand.core.config.id, key=KEY))

@@ -7,18 +7,34 @@ from pathlib import Path
 import pytest
 
 from agent_stand import PATIENCE_S, marked, new_kernel, shell, until
-from aliquot.execution.remote.channel import Channel
-from aliquot.execution.remote.conversation import Refused
+from aliquot.execution.remote.codec import Channel
 from aliquot.execution.remote.dialing import introduce
 from aliquot.execution.remote.executor import RemoteExecutor
-from aliquot.execution.remote.timing import Timing
+from aliquot.execution.remote.link import Timing
+from aliquot.execution.remote.session import Refused
 from aliquot.service.ports import Executor
-from aliquot_schema.agent_protocol import LOG_WINDOW_BYTES, Beat, Joined, KernelTold, Launch, Protocols, Stop, Welcome
-from aliquot_schema.agents import Agent
+from aliquot_schema.cluster.agent_protocol import (
+    LOG_WINDOW_BYTES,
+    Beat,
+    Joined,
+    KernelTold,
+    Launch,
+    Protocols,
+    Stop,
+    Welcome,
+)
+from aliquot_schema.cluster.agents import Agent
+from aliquot_schema.cluster.launching import (
+    AgentJoined,
+    AgentSilent,
+    Inventory,
+    KernelChanged,
+    KernelPhase,
+    KernelReport,
+)
 from aliquot_schema.errors import NotFound, StateConflict, Unavailable
 from aliquot_schema.ids import AgentId, KernelId, NodeId
-from aliquot_schema.launching import AgentJoined, AgentSilent, Inventory, KernelChanged, KernelPhase, KernelReport
-from aliquot_schema.leases import EndEvidence
+from aliquot_schema.resources.leases import EndEvidence
 from remote_pair import AGENT, KEY, QUICK, OneKey, Pair, hello, pair, wires
 
 pytestmark = pytest.mark.anyio

@@ -7,10 +7,18 @@ import msgspec
 import pytest
 
 from agent_stand import shell
-from aliquot.execution.devices.demo import demo_cluster
-from aliquot.execution.remote.codec import FRAME_BYTES_MAX, Assembly, ProtocolError, decode, encode, frames
-from aliquot.execution.remote.failures import from_failure, to_failure
-from aliquot_schema.agent_protocol import (
+from aliquot.execution.devices.node import demo_cluster
+from aliquot.execution.remote.codec import (
+    FRAME_BYTES_MAX,
+    Assembly,
+    ProtocolError,
+    decode,
+    encode,
+    frames,
+    from_failure,
+    to_failure,
+)
+from aliquot_schema.cluster.agent_protocol import (
     KINDS,
     PROTOCOLS,
     Acknowledged,
@@ -39,12 +47,12 @@ from aliquot_schema.agent_protocol import (
     agreed_protocol,
     disagreement,
 )
-from aliquot_schema.agents import Agent
-from aliquot_schema.devices import DeviceProcess, DeviceReading
+from aliquot_schema.cluster.agents import Agent
+from aliquot_schema.cluster.launching import Inventory, KernelPhase, KernelReport, LogChunk, SpecOnDisk
 from aliquot_schema.errors import InvalidRequest, NotFound, StateConflict, Unavailable
 from aliquot_schema.ids import AgentId, DeviceId, KernelId, NodeId
-from aliquot_schema.launching import Inventory, KernelPhase, KernelReport, LogChunk, SpecOnDisk
-from aliquot_schema.leases import EndEvidence
+from aliquot_schema.resources.devices import DeviceProcess, DeviceReading
+from aliquot_schema.resources.leases import EndEvidence
 
 KERNEL = KernelId("ses_1.1.0")
 REPORT = KernelReport(kernel_id=KERNEL, phase=KernelPhase.EXITED, at_us=1, exit_code=7, evidence=EndEvidence.EXIT_FILE)
@@ -124,16 +132,16 @@ def test_long_messages_go_in_short_frames(size: int) -> None:
     assembly = Assembly()
     cut = list(frames(data))
     assert all(len(frame) <= FRAME_BYTES_MAX + 1 for frame in cut)
-    *before, last = [assembly.take(frame) for frame in cut]
+    *before, last = [assembly.add(frame) for frame in cut]
     assert before == [None] * (len(cut) - 1)
     assert last == data
-    assert assembly.take(next(frames(b"again"))) == b"again"
+    assert assembly.add(next(frames(b"again"))) == b"again"
 
 
 @pytest.mark.parametrize("frame", [b"", b"\2abc", b"text"])
 def test_what_is_no_frame_is_refused(frame: bytes) -> None:
     with pytest.raises(ProtocolError):
-        Assembly().take(frame)
+        Assembly().add(frame)
 
 
 @pytest.mark.parametrize(

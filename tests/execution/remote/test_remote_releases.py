@@ -7,13 +7,11 @@ from pathlib import Path
 import pytest
 
 from agent_stand import PATIENCE_S, Stand, agent_config, shell
-from aliquot.execution.remote.channel import Channel, ChannelClosed
-from aliquot.execution.remote.codec import ProtocolError
-from aliquot.execution.remote.conversation import Conversation, Refused
+from aliquot.execution.remote.codec import Channel, ChannelClosed, ProtocolError
 from aliquot.execution.remote.dialing import introduce
 from aliquot.execution.remote.executor import RemoteExecutor
-from aliquot.execution.remote.outbox import Outbox
-from aliquot_schema.agent_protocol import (
+from aliquot.execution.remote.session import AgentSession, Outbox, Refused
+from aliquot_schema.cluster.agent_protocol import (
     Acknowledged,
     Answer,
     Beat,
@@ -26,10 +24,10 @@ from aliquot_schema.agent_protocol import (
     Stop,
     Welcome,
 )
-from aliquot_schema.agents import Agent
+from aliquot_schema.cluster.agents import Agent
+from aliquot_schema.cluster.launching import AgentJoined, Inventory, KernelChanged, KernelPhase, KernelReport
 from aliquot_schema.ids import NodeId
-from aliquot_schema.launching import AgentJoined, Inventory, KernelChanged, KernelPhase, KernelReport
-from aliquot_schema.leases import EndEvidence
+from aliquot_schema.resources.leases import EndEvidence
 from remote_future import PROTOCOLS_NEXT, FutureWire
 from remote_pair import AGENT, KEY, QUICK, Heard, OneKey, hello, wires
 
@@ -51,7 +49,7 @@ async def test_an_agent_of_today_works_for_a_server_of_tomorrow(agent_home: Path
         told = await introduce(channel, hello())
         assert told.protocol == 1
         with suppress(ExceptionGroup):
-            await Conversation(stand.core, channel, outbox=outbox, beat_s=told.beat_s).run()
+            await AgentSession(stand.core, channel, outbox=outbox, beat_s=told.beat_s).run()
 
     async def pass_on() -> None:
         async for message in stand.core.reports():
@@ -139,7 +137,7 @@ async def test_a_server_refuses_an_agent_that_shares_no_version_and_says_which_t
 async def test_an_agent_does_not_talk_to_a_server_that_chose_a_version_it_does_not_speak() -> None:
     here, there = wires()
     await FutureWire(here).say(welcome(2))
-    with pytest.raises(ProtocolError, match="protocol 2, which this agent does not speak"):
+    with pytest.raises(ProtocolError, match="protocol 2, which this agent does not support"):
         await introduce(Channel(there), hello())
 
 

@@ -4,13 +4,12 @@ import asyncio
 
 import pytest
 
-from aliquot.execution.remote.outbox import Outbox, OutboxFull
-from aliquot.execution.remote.presence import Presence
-from aliquot.execution.remote.timing import Timing
-from aliquot_schema.agent_protocol import WINDOW, Joined, KernelTold, ReadingsTold
-from aliquot_schema.agents import Agent
-from aliquot_schema.ids import AgentId, KernelId, NodeId
-from aliquot_schema.launching import (
+from aliquot.execution.remote.executor import Presence
+from aliquot.execution.remote.link import Timing
+from aliquot.execution.remote.session import Outbox, OutboxFull
+from aliquot_schema.cluster.agent_protocol import WINDOW, Joined, KernelTold, ReadingsTold
+from aliquot_schema.cluster.agents import Agent
+from aliquot_schema.cluster.launching import (
     AgentJoined,
     AgentSilent,
     Inventory,
@@ -19,6 +18,7 @@ from aliquot_schema.launching import (
     KernelReport,
     ReadingsTaken,
 )
+from aliquot_schema.ids import AgentId, KernelId, NodeId
 
 A = AgentId("a")
 TIMING = Timing(beat_s=2.0, lost_s=30.0)
@@ -111,7 +111,7 @@ async def test_of_readings_only_the_newest_wait_and_a_box_without_end_is_given_u
     newest = await box.next()
     assert isinstance(newest, ReadingsTold)
     assert newest.at_us == 99
-    monkeypatch.setattr("aliquot.execution.remote.outbox.WAITING_MAX", 5)
+    monkeypatch.setattr("aliquot.execution.remote.session.WAITING_MAX", 5)
     for number in range(6):
         box.add(changed(number))
     with pytest.raises(OutboxFull):

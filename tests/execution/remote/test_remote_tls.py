@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from aliquot.cli.certificate import Certificate
+from aliquot.cli.listener import Certificate
 from aliquot.errors import ConfigurationError
-from aliquot.execution.remote.dialing import Unreachable, dialled
-from aliquot.execution.remote.server_address import server_address
+from aliquot.execution.remote.dialing import Unreachable, dialled, server_address
 from remote_pair import AGENT, KEY
 from remote_tls import Authority, shown
 
@@ -47,11 +46,11 @@ async def dialling(url: str, *, ca_file: Path | None) -> str:
 @pytest.mark.parametrize(
     ("names", "expired", "trusted", "words"),
     [
-        ("localhost", False, "ca", "answers 404 and has no place for agents there"),
-        ("localhost", False, "other", "authority that is not trusted here; give that one with --ca-file"),
-        ("localhost", False, None, "authority that is not trusted here; give that one with --ca-file"),
+        ("localhost", False, "ca", "answers 404: agents cannot connect there"),
+        ("localhost", False, "other", "authority that is not trusted here; pass the authority with --ca-file"),
+        ("localhost", False, None, "authority that is not trusted here; pass the authority with --ca-file"),
         ("localhost", True, "ca", "has expired; renew it"),
-        ("gpu01.example.org", False, "ca", "is for another name; dial the name that it is for"),
+        ("gpu01.example.org", False, "ca", "is for another name; use that name in the address"),
     ],
 )
 async def test_a_certificate_that_is_not_right_is_told_in_words(
@@ -69,16 +68,16 @@ async def test_an_address_has_the_name_that_the_certificate_is_for(tmp_path: Pat
     files = authority.issue("localhost")
     async with listening(Certificate(files.certificate, files.key).context) as port:
         words = await dialling(f"https://127.0.0.1:{port}", ca_file=authority.file)
-        assert "is for another address; dial the name or address that it is for" in words
+        assert "is for another address; use the name or address of the certificate" in words
 
 
 async def test_the_wrong_scheme_is_told_in_words(tmp_path: Path) -> None:
     files = Authority(tmp_path).issue("localhost")
     async with listening(Certificate(files.certificate, files.key).context) as port:
-        assert "dial it with https://" in await dialling(f"http://localhost:{port}", ca_file=None)
+        assert "if it uses TLS, use https://" in await dialling(f"http://localhost:{port}", ca_file=None)
     async with listening(None) as port:
-        assert "does not speak TLS; dial it with http://" in await dialling(f"https://localhost:{port}", ca_file=None)
-    assert "nobody listens there" in await dialling(f"http://localhost:{port}", ca_file=None)
+        assert "does not use TLS; use http://" in await dialling(f"https://localhost:{port}", ca_file=None)
+    assert "connection refused" in await dialling(f"http://localhost:{port}", ca_file=None)
 
 
 async def test_a_renewed_certificate_is_shown_from_then_on_and_a_half_of_one_is_not(tmp_path: Path) -> None:
@@ -108,7 +107,7 @@ async def test_files_that_are_no_pair_are_refused_by_name(tmp_path: Path) -> Non
     nothing = tmp_path / "nothing.pem"
     with pytest.raises(ConfigurationError, match=re.escape(f"tls-key: {nothing} cannot be read")):
         Certificate(files.certificate, nothing)
-    with pytest.raises(ConfigurationError, match="that belong together, without a passphrase"):
+    with pytest.raises(ConfigurationError, match="and its key, without a passphrase"):
         Certificate(files.certificate, other.key)
     nothing.write_text("no certificate")
     with pytest.raises(ConfigurationError, match="tls-certificate"):

@@ -1,1 +1,1 @@
-"""Metrics: what Prometheus scrapes, and who may."""
+"""Prometheus metrics: the endpoint, its access control, and the metric families."""

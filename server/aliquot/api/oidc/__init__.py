@@ -1,1 +1,1 @@
-"""OpenID Connect: people come in by tokens of an identity provider."""
+"""OpenID Connect: authentication by tokens of an identity provider."""

@@ -1,1 +1,1 @@
-"""The REST face: a thin layer over the use cases, for scripts and for what expects one. JSON in and out."""
+"""REST API: a thin JSON layer over the use cases, for scripts."""

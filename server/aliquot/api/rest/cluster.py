@@ -1,19 +1,19 @@
-"""The cluster: its GPUs, and GPUs for work that is run outside."""
+"""REST operations on the cluster: GPU status, and external allocations."""
 
 from typing import Final
 
 from msgspec import Struct
 
-from aliquot.api.rest.operations import Ask, Operation
+from aliquot.api.rest.framework import Ask, Operation
 from aliquot.api.rest.requests import AllocateGpus, ReleaseGpus
-from aliquot_schema.decimals import decimal_text
-from aliquot_schema.outside_views import NewOutside, OutsideView
-from aliquot_schema.ray_views import RayView
-from aliquot_schema.statistics_views import GpuView, NodeView
+from aliquot_schema.resources.units import decimal_text, duration_seconds
+from aliquot_schema.views.preview import NewOutside, OutsideView
+from aliquot_schema.views.server import RayView
+from aliquot_schema.views.statistics import GpuView, NodeView
 
 
 class ClusterStatus(Struct, kw_only=True):
-    """All GPUs. A shared one counts by its parts: with 0.3 of one held, 0.7 of it is available."""
+    """All GPUs. A shared GPU counts by its shares: with 0.3 of it held, 0.7 is available."""
 
     total_gpus: float
     available_gpus: float
@@ -24,7 +24,7 @@ class ClusterStatus(Struct, kw_only=True):
 
 
 async def gpu_status(ask: Ask) -> ClusterStatus:
-    """What there is, and who has it."""
+    """GPUs, nodes and holders."""
     context = ask.context
     cluster = context.reader.cluster(context.caller, context.ray())
     seen = cluster.look()
@@ -39,13 +39,13 @@ async def gpu_status(ask: Ask) -> ClusterStatus:
 
 
 async def gpu_allocate(ask: Ask) -> OutsideView:
-    """See `Outside.allocate`."""
+    """See `ExternalAllocations.allocate`."""
     body: AllocateGpus = ask.body
     asked = NewOutside(
         job_id=body.job_id,
         gpu_count=decimal_text(body.gpu_count),
         memory_gb=None if body.memory_gb is None else decimal_text(body.memory_gb),
-        lease=body.lease,
+        lease=duration_seconds(body.lease, field="lease"),
         project=body.project,
         pool=body.pool,
     )
@@ -53,7 +53,7 @@ async def gpu_allocate(ask: Ask) -> OutsideView:
 
 
 async def gpu_release(ask: Ask) -> OutsideView:
-    """See `Outside.release`."""
+    """See `ExternalAllocations.release`."""
     body: ReleaseGpus = ask.body
     return await ask.outside.release(ask.context.caller, body.job_id)
 
@@ -64,7 +64,7 @@ OPERATIONS: Final = (
         path="/cluster/gpu-status",
         name="gpu_status",
         cost=200,
-        summary="GPUs and nodes, who has them, and Ray where it is used.",
+        summary="GPUs and nodes, their holders, and Ray where it is used.",
         handler=gpu_status,
         answer=ClusterStatus,
     ),
@@ -72,8 +72,8 @@ OPERATIONS: Final = (
         method="POST",
         path="/cluster/gpu-allocate",
         name="gpu_allocate",
-        summary="GPUs for work that is run outside: at once, all or nothing, until they are released or not called "
-        "for again in time. 409 says who is in the way and, where it is known, until when.",
+        summary="Allocate GPUs for work that you start yourself: immediately, all or nothing, until they are released "
+        "or not renewed in time. 409 names the holders and, where known, until when they hold them.",
         handler=gpu_allocate,
         answer=OutsideView,
         body=AllocateGpus,
@@ -83,7 +83,7 @@ OPERATIONS: Final = (
         method="POST",
         path="/cluster/gpu-release",
         name="gpu_release",
-        summary="Give back what a job holds.",
+        summary="Release the GPUs of a job.",
         handler=gpu_release,
         answer=OutsideView,
         body=ReleaseGpus,

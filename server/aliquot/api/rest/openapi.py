@@ -1,4 +1,4 @@
-"""The OpenAPI document, made from the operations and their types.
+"""OpenAPI document, generated from the operations and their types.
 
 Source: OpenAPI 3.1.
 """
@@ -9,8 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from aliquot.api.rest.operations import USUAL_PROBLEMS, Operation
-from aliquot.api.rest.problems import MEDIA_TYPE, Problem
+from aliquot.api.rest.framework import MEDIA_TYPE, USUAL_PROBLEMS, Operation, Problem
 
 VERSION: Final = "3.1.0"
 _REF: Final = "#/components/schemas/{name}"
@@ -27,7 +26,11 @@ def document(operations: Sequence[Operation], *, version: str) -> dict[str, Any]
         paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation, refs, components)
     return {
         "openapi": VERSION,
-        "info": {"title": "Aliquot", "version": version, "description": "For scripts; GraphQL can do all of it."},
+        "info": {
+            "title": "Aliquot",
+            "version": version,
+            "description": "REST API for scripts. GraphQL covers all of it and more.",
+        },
         "security": [{"token": []}],
         "paths": paths,
         "components": {
@@ -38,23 +41,23 @@ def document(operations: Sequence[Operation], *, version: str) -> dict[str, Any]
 
 
 def _operation(operation: Operation, refs: dict[Any, Any], components: dict[str, Any]) -> dict[str, Any]:
-    shown: dict[str, Any] = {
+    described: dict[str, Any] = {
         "operationId": operation.name,
         "summary": operation.summary,
         "responses": dict(_responses(operation, refs)),
     }
     parameters = list(_parameters(operation, components))
     if parameters:
-        shown["parameters"] = parameters
+        described["parameters"] = parameters
     if operation.body is not None:
         content = {"application/json": {"schema": refs[operation.body]}}
-        shown["requestBody"] = {"required": operation.is_body_needed, "content": content}
-    return shown
+        described["requestBody"] = {"required": operation.is_body_needed, "content": content}
+    return described
 
 
 def _responses(operation: Operation, refs: dict[Any, Any]) -> Iterable[tuple[str, Any]]:
     answer = {"application/json": {"schema": refs[operation.answer]}}
-    yield str(operation.status), {"description": "Done.", "content": answer}
+    yield str(operation.status), {"description": "Success.", "content": answer}
     if operation.method != "GET":
         yield "413", {"description": HTTPStatus(413).phrase}
     with_body = () if operation.method == "GET" else (415,)

@@ -1,16 +1,75 @@
-"""The orchestrator: how it is, stopping and starting it, and the policy that it goes by."""
+"""REST operations on the orchestrator: its status, pausing and resuming it, and the scheduling policy.
 
-from typing import Final
+The policy has the fields of the GraphQL input; unknown names are rejected.
+"""
 
-from aliquot.api.rest.operations import Ask, Operation
-from aliquot.api.rest.policy_config import PutPolicy, changes_of
+from dataclasses import MISSING, fields, is_dataclass
+from datetime import datetime
+from types import UnionType
+from typing import Any, Final, Union, get_args, get_origin, get_type_hints
+
+from msgspec import Struct, convert, defstruct, to_builtins
+
+from aliquot.api.rest.framework import Ask, Operation
 from aliquot.api.rest.requests import Note
-from aliquot_schema.admin_views import PolicyView
-from aliquot_schema.server_views import OrchestratorView
+from aliquot_schema.graphql.cluster.policy_inputs import UpdatePolicyInput
+from aliquot_schema.policies import DURATION_NAMES, with_seconds
+from aliquot_schema.views.admin import PolicyView
+from aliquot_schema.views.server import OrchestratorView
+
+
+def _strict(kind: Any, *, extra: tuple[tuple[str, Any, Any], ...] = (), without: frozenset[str] = frozenset()) -> Any:
+    """A struct with the fields of a dataclass and its nested ones that rejects unknown names."""
+    if get_origin(kind) in (Union, UnionType):
+        return Union.__getitem__(tuple(_strict(part) for part in get_args(kind)))
+    if get_origin(kind) is list:
+        return list[_strict(get_args(kind)[0])]  # type: ignore[misc]  # a type that is made here
+    if not (isinstance(kind, type) and is_dataclass(kind)):
+        return kind
+    hints = get_type_hints(kind)
+    own = [
+        (
+            field.name,
+            _field_type(field.name, hints[field.name]),
+            *(() if field.default is MISSING else (field.default,)),
+        )
+        for field in fields(kind)
+        if field.name not in without
+    ]
+    name = kind.__name__.removesuffix("Input")
+    return defstruct(
+        name, [*own, *extra], kw_only=True, forbid_unknown_fields=True, module=__name__, namespace={"__doc__": name}
+    )
+
+
+def _field_type(name: str, kind: Any) -> Any:
+    """Type of a field; durations may also be text."""
+    return _strict(kind) | str if name in DURATION_NAMES else _strict(kind)
+
+
+PolicyConfig: Final = _strict(
+    UpdatePolicyInput,
+    extra=(("version", int | None, None), ("changed_at", datetime | None, None)),
+    without=frozenset({"expected_version"}),
+)
+"""The policy as `GET` returns it; fields that are missing or null stay. `version` is the expected version, if given."""
+
+
+class PutPolicy(Struct, kw_only=True, forbid_unknown_fields=True):
+    """Changes of the policy, applied together or not at all."""
+
+    policy_config: PolicyConfig  # type: ignore[valid-type]  # made from the input
+
+
+def changes_of(body: PutPolicy) -> tuple[dict[str, Any], int | None]:
+    """The changed fields by name, and the expected version."""
+    config = body.policy_config
+    written: Any = with_seconds(to_builtins(config))
+    return convert(written, UpdatePolicyInput).to_changes(), written["version"]
 
 
 async def status(ask: Ask) -> OrchestratorView:
-    """As the server that answers sees it."""
+    """State of the orchestrator, as this server sees it."""
     return ask.context.orchestrator()
 
 
@@ -27,7 +86,7 @@ async def stop(ask: Ask) -> OrchestratorView:
 
 
 async def policies(ask: Ask) -> PolicyView:
-    """What it goes by."""
+    """The scheduling policy."""
     return ask.context.admin.policy(ask.context.caller)
 
 
@@ -47,7 +106,7 @@ OPERATIONS: Final = (
         method="GET",
         path="/orchestrator/status",
         name="orchestrator_status",
-        summary="Which server leads, whether anything is placed, and who stopped it when.",
+        summary="The leading server, whether scheduling is paused, since when and by which user.",
         handler=status,
         answer=OrchestratorView,
     ),
@@ -55,7 +114,7 @@ OPERATIONS: Final = (
         method="POST",
         path="/orchestrator/start",
         name="orchestrator_start",
-        summary="Place what waits again.",
+        summary="Resume scheduling.",
         handler=start,
         answer=OrchestratorView,
         body=Note,
@@ -65,7 +124,7 @@ OPERATIONS: Final = (
         method="POST",
         path="/orchestrator/stop",
         name="orchestrator_stop",
-        summary="Place and preempt nothing any more, on any server, until it is started again.",
+        summary="Pause scheduling on all servers: nothing is placed or preempted until it is started again.",
         handler=stop,
         answer=OrchestratorView,
         body=Note,
@@ -75,7 +134,7 @@ OPERATIONS: Final = (
         method="GET",
         path="/orchestrator/policies",
         name="orchestrator_policies",
-        summary="What the allocator decides by.",
+        summary="The scheduling policy.",
         handler=policies,
         answer=PolicyView,
     ),
@@ -83,7 +142,7 @@ OPERATIONS: Final = (
         method="PUT",
         path="/orchestrator/policies",
         name="orchestrator_update_policies",
-        summary="Change what the allocator decides by; what is left out stays.",
+        summary="Change the scheduling policy; fields that are left out stay.",
         handler=update_policies,
         answer=PolicyView,
         body=PutPolicy,

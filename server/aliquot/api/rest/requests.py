@@ -1,33 +1,34 @@
-"""What scripts send: bodies and query parameters, checked by their types; the services check the rest."""
+"""REST requests: bodies and query parameters, validated by their types; the services validate the rest."""
 
 from datetime import datetime
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from aliquot_schema.outside_views import LEASE_S
-from aliquot_schema.session_lists import SessionOrder
+from aliquot_schema.requests import SessionOrder
 from aliquot_schema.states import SessionState
+from aliquot_schema.views.preview import LEASE_S
 
 Text = Annotated[str, Meta(min_length=1, max_length=256)]
 Command = Annotated[str, Meta(min_length=1)]
 Arguments = Annotated[list[str], Meta(min_length=1)]
 Gpus = Annotated[float, Meta(ge=0, le=100_000, description="Whole GPUs, or shares of one like 0.25.")]
 Memory = Annotated[float, Meta(gt=0, le=1_000_000, description="The least memory per GPU, in 10^9 bytes.")]
-Seconds = Annotated[float, Meta(gt=0, le=315_360_000, description="Seconds.")]
-Moment = Annotated[datetime, Meta(tz=True, description="RFC 3339; included.")]
+Duration = Annotated[float, Meta(gt=0, le=315_360_000, description="Seconds, or text like 90s, 2h30m or 1d12h.")] | str
+"""Text is parsed by the handler; the service checks the range."""
+Moment = Annotated[datetime, Meta(tz=True, description="RFC 3339; inclusive.")]
 Level = Literal["low", "normal", "high", "critical", 1, 2, 3, 4]
 
 
 class SubmitJob(Struct, kw_only=True, forbid_unknown_fields=True):
-    """A command for the queue: text is run by /bin/sh, a list as it is."""
+    """A command to queue: text is run by /bin/sh, a list is executed directly."""
 
     command: Command | Arguments
     gpu_count: Gpus = 1
     memory_gb: Memory | None = None
     priority: Level = "normal"
-    estimated_duration: Seconds | None = None
-    time_limit: Seconds | None = None
+    estimated_duration: Duration | None = None
+    time_limit: Duration | None = None
     max_retries: Annotated[int, Meta(ge=0, le=100)] = 0
     name: Text | None = None
     run_id: Text | None = None
@@ -36,46 +37,47 @@ class SubmitJob(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class NewPriority(Struct, kw_only=True, forbid_unknown_fields=True):
-    """How urgent a job is from now on."""
+    """The new priority of a job."""
 
     priority: Level
     expected_version: int | None = None
 
 
 class AllocateGpus(Struct, kw_only=True, forbid_unknown_fields=True):
-    """GPUs for work that is run outside. The same `job_id` again holds them for longer."""
+    """GPUs for work that you start yourself. The same `job_id` again renews the allocation."""
 
     job_id: Annotated[str, Meta(min_length=1, max_length=128)]
     gpu_count: Annotated[float, Meta(gt=0, le=100_000, description="Whole GPUs, or shares of one like 0.25.")] = 1
     memory_gb: Memory | None = None
-    lease: Annotated[float, Meta(gt=0, le=604_800, description="Seconds until it has to be called for again.")] = (
-        LEASE_S
-    )
+    lease: (
+        Annotated[float, Meta(gt=0, le=604_800, description="Seconds until it must be renewed, or text like 10m.")]
+        | str
+    ) = LEASE_S
     project: Text | None = None
     pool: Text | None = None
 
 
 class ReleaseGpus(Struct, kw_only=True, forbid_unknown_fields=True):
-    """Gives back what a job holds."""
+    """Releases the GPUs of a job."""
 
     job_id: Annotated[str, Meta(min_length=1, max_length=128)]
 
 
 class Note(Struct, kw_only=True, forbid_unknown_fields=True):
-    """Why, in a person's words."""
+    """The reason, as free text."""
 
     note: Text | None = None
 
 
 class Piece(Struct, kw_only=True, forbid_unknown_fields=True):
-    """Which piece of a list."""
+    """Page of a list."""
 
     first: Annotated[int, Meta(ge=1, le=100)] = 100
     after: str | None = None
 
 
 class SessionsAsked(Piece, kw_only=True, forbid_unknown_fields=True):
-    """Which sessions, in which order; what is not given does not filter."""
+    """Filter and order of sessions; parameters that are not given do not filter."""
 
     order: SessionOrder = SessionOrder.NEWEST
     state: SessionState | None = None

@@ -1,4 +1,4 @@
-"""The routes of the REST face, and its document."""
+"""REST routes, and the OpenAPI document."""
 
 from collections.abc import Awaitable, Callable
 from functools import cache
@@ -8,30 +8,29 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from aliquot.api.contexts import Contexts
-from aliquot.api.query_rates import QueryRates
-from aliquot.api.rest import cluster, orchestrator, queue, sessions
-from aliquot.api.rest.encoding import encoded
-from aliquot.api.rest.endpoint import RestEndpoint
+from aliquot.api.context import Contexts
+from aliquot.api.limits import Limits, QueryRates
+from aliquot.api.rest import cluster, jobs, orchestrator
+from aliquot.api.rest.framework import RestEndpoint, encoded
 from aliquot.api.rest.openapi import document
 
 Answer = Callable[[Request], Awaitable[Response]]
 
-OPERATIONS: Final = (*cluster.OPERATIONS, *queue.OPERATIONS, *sessions.OPERATIONS, *orchestrator.OPERATIONS)
+OPERATIONS: Final = (*cluster.OPERATIONS, *jobs.QUEUE_OPERATIONS, *jobs.SESSION_OPERATIONS, *orchestrator.OPERATIONS)
 DOCUMENT_PATH: Final = "/openapi.json"
 API_VERSION: Final = "1"
 
 
-def rest_routes(contexts: Contexts, *, rates: QueryRates, request_s: float, page: Answer) -> list[Route]:
-    """One for each operation; a browser that opens an address which is a page of the dashboard, too, gets `page`.
+def rest_routes(contexts: Contexts, *, rates: QueryRates, limits: Limits, page: Answer) -> list[Route]:
+    """One route per operation. Where a path is also a page of the dashboard, browsers get `page`.
 
-    There are none without `Contexts.outside`, which they ask for GPUs.
+    Empty without `Contexts.outside`, which the operations need.
     """
     if contexts.outside is None:
         return []
     routes = [Route(DOCUMENT_PATH, _described, methods=["GET"])]
     for operation in OPERATIONS:
-        endpoint = RestEndpoint(operation, contexts=contexts, rates=rates, request_s=request_s)
+        endpoint = RestEndpoint(operation, contexts=contexts, rates=rates, limits=limits)
         handler = _beside(endpoint.answer, page) if operation.path == "/queue" else endpoint.answer
         routes.append(Route(operation.path, handler, methods=[operation.method]))
     return routes
@@ -43,7 +42,7 @@ async def _described(_request: Request) -> Response:
 
 @cache
 def _document() -> bytes:
-    """Made when it is first asked for."""
+    """Generated at the first request."""
     return encoded(document(OPERATIONS, version=API_VERSION))
 
 

@@ -1,1 +1,1 @@
-"""The cluster as people see it: what waits, who holds what, what was used, and the rules."""
+"""Commands about the cluster: agents, GPUs, queue, usage, quotas and policy."""

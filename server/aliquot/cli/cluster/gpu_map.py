@@ -1,4 +1,4 @@
-"""The map of the GPUs: one line each, with a bar of its holders' shares."""
+"""GPU map in the terminal: one line per GPU, with a bar of the holders' shares."""
 
 import json
 import zlib
@@ -9,24 +9,23 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from aliquot.cli.cluster.standing import standing
-from aliquot.cli.connection.printing import cells, printable
+from aliquot.cli.cluster.agents import state_text
+from aliquot.cli.connection.output import cells, printable
 
 if TYPE_CHECKING:
-    from aliquot.client.generated.agents import Agent
-    from aliquot.client.generated.devices import Device, Holder
+    from aliquot.client.generated.agents import Agent, Device, Holder
 
 BAR_CELLS: Final = 20
 COLOURS: Final = ("cyan", "magenta", "yellow", "green", "blue", "bright_red", "bright_cyan", "bright_magenta")
-"""A user has always the same one; more users than colours share them, and the names beside the bar tell."""
+"""A user always has the same colour. With more users than colours some share one, so names are beside the bar."""
 
 
 def gpus_of(agent: "Agent") -> dict[str, Any]:
-    """An agent's accelerators, for programs."""
+    """An agent's accelerators, as for `--json`."""
     return {"agent_id": agent.id, "node_id": agent.node_id, "state": agent.state, "gpus": _accelerators(agent)}
 
 
-def drawn(agents: "Sequence[Agent]") -> Group:
+def gpu_map(agents: "Sequence[Agent]") -> Group:
     """The whole map, agent by agent."""
     return Group(*(part for agent in agents for part in _agent(agent)))
 
@@ -34,7 +33,7 @@ def drawn(agents: "Sequence[Agent]") -> Group:
 def _agent(agent: "Agent") -> "Iterator[Text | Table]":
     gpus = _accelerators(agent)
     held = f"{sum(float(gpu.used) for gpu in gpus):.2f} of {len(gpus)} GPUs held" if gpus else "no GPU"
-    yield Text(f"{printable(agent.id)}  {standing(agent)}  {held}", "bold")
+    yield Text(f"{printable(agent.id)}  {state_text(agent)}  {held}", "bold")
     rows = Table(box=None, show_header=False, pad_edge=False)
     for gpu in gpus:
         rows.add_row(*_row(gpu))
@@ -54,11 +53,11 @@ def _row(gpu: "Device") -> "Iterable[Text]":
 
 
 def _bar(gpu: "Device") -> Text:
-    """Each holder's share in the colour of its user; what is left is dotted."""
+    """A bar with each holder's share in the colour of its user; free shares are dotted."""
     bar = Text()
     capacity = float(gpu.capacity) or 1.0
     for holder in gpu.holders:
-        # Whoever holds anything is seen.
+        # At least one cell, so that every holder is visible.
         width = max(1, round(float(holder.share) / capacity * BAR_CELLS))
         bar.append("\N{FULL BLOCK}" * min(width, BAR_CELLS - len(bar)), style=_colour(holder.user))
     bar.append("\N{MIDDLE DOT}" * (BAR_CELLS - len(bar)), style="dim")
@@ -80,8 +79,8 @@ def _memory(gpu: "Device") -> str:
 
 def _trouble(gpu: "Device") -> Text:
     words = [] if gpu.health == "healthy" else [str(gpu.health)]
-    words += ["used by others"] if gpu.external else []
-    return Text(", ".join(words), style="red")
+    words += ["in use outside Aliquot"] if gpu.external else []
+    return Text(", ".join(words), style="yellow" if words == ["leaving"] else "red")
 
 
 def _colour(user: str) -> str:

@@ -1,56 +1,62 @@
-"""`aliquot gpus`: who holds which part of which GPU, drawn in the terminal."""
+"""`aliquot gpus`: draws a map of the GPUs in the terminal, one line each, with a bar of the holders' shares."""
 
 import time
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 from typer import Option
 
-from aliquot.cli.connection.asking import connected
-from aliquot.cli.connection.options import AsJson, AtServer, InCluster, TokenFile
-from aliquot.cli.connection.pages import nodes
-from aliquot.cli.connection.printing import console, print_json
+from aliquot.cli.connection.output import console, print_json
+from aliquot.cli.connection.server import AsJson, AtServer, InCluster, TokenFile, connected, nodes, usage
+from aliquot.cli.session.options import seconds_of
 
 if TYPE_CHECKING:
     from aliquot.client import BlockingClient
     from aliquot.client.generated.agents import Agent
 
-Watch = Annotated[bool, Option("--watch", "-w", help="Show it live, until Ctrl-C.")]
-Interval = Annotated[float, Option(min=0.2, help="Seconds between two looks.")]
+
+Watch = Annotated[bool, Option("--watch", "-w", help="Refresh until Ctrl-C.")]
+Interval = Annotated[
+    str, Option(metavar="DURATION", help="Time between refreshes, like 500ms or 2s; a number is seconds.")
+]
+INTERVAL_S_MIN: Final = 0.2
 
 
 def gpus(
     watch: Watch = False,
-    interval: Interval = 2.0,
+    interval: Interval = "2s",
     cluster: InCluster = None,
     server: AtServer = None,
     token_file: TokenFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Draw every GPU with its holders, what it does, and its memory. With --json one list per look."""
-    from aliquot.cli.cluster.gpu_map import drawn, gpus_of
+    """Show every GPU with its holders, utilization and memory. With --json, print one list per refresh."""
+    from aliquot.cli.cluster.gpu_map import gpu_map, gpus_of
 
+    interval_s = seconds_of(interval, option="--interval") or 0.0
+    if interval_s < INTERVAL_S_MIN:
+        usage(f"--interval {interval}: give at least {INTERVAL_S_MIN} s")
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
         if watch and not as_json:
-            _live(client, interval=interval)
+            _live(client, interval=interval_s)
             return
         while True:
             agents = _agents(client)
-            print_json([gpus_of(agent) for agent in agents]) if as_json else console().print(drawn(agents))
+            print_json([gpus_of(agent) for agent in agents]) if as_json else console().print(gpu_map(agents))
             if not watch:
                 return
-            time.sleep(interval)
+            time.sleep(interval_s)
 
 
 def _live(client: "BlockingClient", *, interval: float) -> None:
     from rich.live import Live
 
-    from aliquot.cli.cluster.gpu_map import drawn
+    from aliquot.cli.cluster.gpu_map import gpu_map
 
     try:
-        with Live(drawn(_agents(client)), console=console(), auto_refresh=False, screen=False) as live:
+        with Live(gpu_map(_agents(client)), console=console(), auto_refresh=False, screen=False) as live:
             while True:
                 time.sleep(interval)
-                live.update(drawn(_agents(client)), refresh=True)
+                live.update(gpu_map(_agents(client)), refresh=True)
     except KeyboardInterrupt:
         return
 

@@ -1,19 +1,19 @@
-"""`aliquot queue`: what waits, in the order in which it is looked at."""
+"""`aliquot queue`, `pools`, `projects` and `usage`: pending sessions, parts of the cluster, and its use."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
-from aliquot.cli.connection.asking import connected
-from aliquot.cli.connection.options import AsJson, AtServer, InCluster, TokenFile
-from aliquot.cli.connection.pages import nodes
-from aliquot.cli.connection.printing import asked, cells, console, moment, print_json, table
+from aliquot.cli.cluster.quota import terms
+from aliquot.cli.connection.output import cells, console, moment, print_json, request_text, table
+from aliquot.cli.connection.server import AsJson, AtServer, InCluster, TokenFile, connected, nodes
 
 if TYPE_CHECKING:
-    from aliquot.client.generated.queue import QueueEntry
+    from aliquot.client.generated.queries_types import QueueEntry
 
-First = Annotated[int, Option("--first", "-n", min=1, help="So many, from the front.")]
+
+First = Annotated[int, Option("--first", "-n", min=1, help="How many, from the head of the queue.")]
 
 
 def queue(
@@ -23,7 +23,7 @@ def queue(
     token_file: TokenFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show who waits, why, and who starts when at the latest."""
+    """Show the queue: pending sessions, the reason each one waits, and its latest start where that is known."""
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
         found = list(nodes(lambda count, after: client.queue(first=count, after=after), first=first))
         total = client.queue(first=1).total_count
@@ -32,17 +32,80 @@ def queue(
     elif found:
         _print(found)
         if total > len(found):
-            print(f"and {total - len(found)} more; --first shows them")
+            print(f"and {total - len(found)} more; -n shows more")
     else:
-        print("nothing waits")
+        print("the queue is empty")
 
 
 def _print(found: "Sequence[QueueEntry]") -> None:
-    rows = table("session", "place", "name", "owner", "priority", "asks", "submitted", "starts at the latest", "waits")
+    rows = table(
+        "session", "position", "name", "owner", "priority", "request", "submitted", "latest start", "waiting for"
+    )
     for entry in found:
         one = entry.session
         why = "" if one.waits is None else f"{one.waits.reason}: {one.waits.message}"
-        asks = asked(one.slots, kernels=one.cluster_size)
+        request = request_text(one.slots, kernels=one.cluster_size)
         times = (moment(one.queued_at), moment(one.expected_start))
-        rows.add_row(*cells(one.id, entry.position, one.name, one.owner, one.priority, asks, *times, why))
+        rows.add_row(*cells(one.id, entry.position, one.name, one.owner, one.priority, request, *times, why))
+    console().print(rows)
+
+
+def pools(
+    cluster: InCluster = None, server: AtServer = None, token_file: TokenFile = None, as_json: AsJson = False
+) -> None:
+    """Show the pools: agents, GPUs, and numbers of running and waiting sessions."""
+    with connected(cluster=cluster, server=server, token_file=token_file) as client:
+        found = client.pools()
+    if as_json:
+        print_json(found)
+        return
+    rows = table("pool", "agents", "nodes", "GPUs", "free", "held", "running", "waiting", "GPU type", "state")
+    for one in found:
+        gpus = (f"{number:.2f}" for number in (one.total_gpus, one.available_gpus, one.allocated_gpus))
+        counts = (len(one.agents), len(one.nodes), *gpus, one.running, one.total_queued)
+        rows.add_row(*cells(one.name, *counts, one.gpu_type, "" if one.schedulable else "not schedulable"))
+    console().print(rows)
+
+
+def projects(
+    cluster: InCluster = None, server: AtServer = None, token_file: TokenFile = None, as_json: AsJson = False
+) -> None:
+    """Show the projects: users, sessions, GPUs held, GPU-hours and quotas."""
+    with connected(cluster=cluster, server=server, token_file=token_file) as client:
+        found = client.projects()
+    if as_json:
+        print_json(found)
+        return
+    if not found:
+        print("no project has been used yet")
+        return
+    rows = table("project", "users", "running", "waiting", "GPUs held", "GPU-hours", "this month", "share", "limits")
+    for one in found:
+        hours = (f"{number:.2f}" for number in (one.gpu_hours, one.gpu_hours_month))
+        counts = (one.running, one.total_queued, f"{one.allocated_gpus:.2f}", *hours, f"{one.share:.1%}")
+        rows.add_row(*cells(one.name, ", ".join(one.users), *counts, "" if one.quota is None else terms(one.quota)))
+    console().print(rows)
+
+
+def usage(
+    user: Annotated[str | None, Option(help="Only this user.")] = None,
+    project: Annotated[str | None, Option(help="Only this project.")] = None,
+    cluster: InCluster = None,
+    server: AtServer = None,
+    token_file: TokenFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show GPU-hours: in total, in this month (UTC), and decayed as they count in fair share now."""
+    with connected(cluster=cluster, server=server, token_file=token_file) as client:
+        found = client.usage(user=user, project=project)
+    if as_json:
+        print_json(found)
+        return
+    if not found:
+        print("nothing has been used yet")
+        return
+    rows = table("project", "user", "GPU-hours", "this month", "decayed", "share")
+    for one in sorted(found, key=lambda one: -one.gpu_hours_decayed):
+        hours = (f"{number:.2f}" for number in (one.gpu_hours, one.gpu_hours_month, one.gpu_hours_decayed))
+        rows.add_row(*cells(one.project, one.user, *hours, f"{one.share:.1%}"))
     console().print(rows)

@@ -1,32 +1,149 @@
-"""`aliquot quota`: limits of users, of projects, and of all together."""
+"""`aliquot quota`: limits of users, projects and the whole cluster, written as the options that set them."""
 
-from typing import Annotated, Final
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 from typer import Argument, Option
 
-from aliquot.cli.cluster.quota_terms import QuotaTerms, scope_of, subject, terms
-from aliquot.cli.connection.asking import connected
-from aliquot.cli.connection.options import AsJson, AtServer, InCluster, TokenFile
-from aliquot.cli.connection.printing import cells, console, print_json, table
+from aliquot.cli.connection.output import cells, console, print_json, printable, table
+from aliquot.cli.connection.server import AsJson, AtServer, InCluster, TokenFile, connected, usage
 
-quota: Final = typer.Typer(no_args_is_help=True, help="Look at quotas, set and remove them.")
+if TYPE_CHECKING:
+    from aliquot.client.generated.enums import QuotaScope
+    from aliquot.client.generated.inputs import SlotAmountInput
+    from aliquot.client.generated.policy import Quota
+    from aliquot.client.generated.policy_inputs import SetQuotaInput
+    from aliquot.client.generated.scalars import SlotAmount
+
+
+NO_LIMIT: Final = "none"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuotaTerms:
+    """Changes to a quota. A number that is None, or a slot that is not named, stays as it is."""
+
+    max_slots: Mapping[str, str]
+    own_slots: Mapping[str, str]
+    max_queued: str | None
+    gpu_hours: str | None
+    weight: str | None
+
+    @classmethod
+    def read(
+        cls,
+        *,
+        max_slots: Sequence[str] | None,
+        own_slots: Sequence[str] | None,
+        max_queued: str | None,
+        gpu_hours: str | None,
+        weight: str | None,
+    ) -> "QuotaTerms":
+        """Read the options.
+
+        Raises:
+            typer.Exit: one is wrong, or there is none.
+        """
+        if not any((max_slots, own_slots, max_queued, gpu_hours, weight)):
+            usage("give a limit: --max SLOT=AMOUNT, --own SLOT=AMOUNT, --max-queued, --gpu-hours or --weight")
+        for option, text in (("--max-queued", max_queued), ("--gpu-hours", gpu_hours), ("--weight", weight)):
+            if text not in (None, NO_LIMIT) and not text.isdecimal():
+                usage(f"{option} {text}: give a whole number, or {NO_LIMIT}")
+        return cls(
+            max_slots=_slots(max_slots, option="--max"),
+            own_slots=_slots(own_slots, option="--own"),
+            max_queued=max_queued,
+            gpu_hours=gpu_hours,
+            weight=weight,
+        )
+
+    def over(self, present: "Quota | None", *, scope: "QuotaScope", name: str) -> "SetQuotaInput":
+        """The complete quota, after these changes to the present one."""
+        from aliquot.client.generated.policy_inputs import SetQuotaInput
+
+        return SetQuotaInput(
+            scope=scope,
+            name=name,
+            max_slots=_changed(present.max_slots if present else (), self.max_slots),
+            own_slots=_changed(present.own_slots if present else (), self.own_slots),
+            max_queued=_number(self.max_queued, present.max_queued if present else None),
+            gpu_hours_per_month=_number(self.gpu_hours, present.gpu_hours_per_month if present else None),
+            weight=_number(self.weight, present.weight if present else None),
+            expected_version=present.version if present else 0,
+        )
+
+
+def scope_of(text: str) -> "tuple[QuotaScope, str]":
+    """Read `user:NAME`, `project:NAME` or `cluster`.
+
+    Raises:
+        typer.Exit: it is none of these.
+    """
+    from aliquot.client.generated.enums import QuotaScope
+
+    scope, _, name = text.partition(":")
+    if scope not in list(QuotaScope) or bool(name) == (scope == QuotaScope.CLUSTER):
+        usage(f"{text}: write user:NAME, project:NAME or cluster")
+    return QuotaScope(scope), name
+
+
+def subject(quota: "Quota") -> str:
+    """The subject of a quota, as `scope_of` reads it."""
+    return f"{quota.scope}:{printable(quota.name)}" if quota.name else str(quota.scope)
+
+
+def terms(quota: "Quota") -> str:
+    """The limits of a quota, written as options of `aliquot quota set`."""
+    parts = [f"--max {one.slot}={one.amount}" for one in quota.max_slots]
+    parts += [f"--own {one.slot}={one.amount}" for one in quota.own_slots]
+    numbers = {"max-queued": quota.max_queued, "gpu-hours": quota.gpu_hours_per_month, "weight": quota.weight}
+    parts += [f"--{name} {number}" for name, number in numbers.items() if number is not None]
+    return " ".join(parts)
+
+
+def _slots(texts: Sequence[str] | None, *, option: str) -> dict[str, str]:
+    found = {}
+    for text in texts or ():
+        slot, given, amount = text.partition("=")
+        if not (slot and given and amount):
+            usage(f"{option} {text}: write it like cuda.device=2")
+        found[slot] = amount
+    return found
+
+
+def _changed(present: "Sequence[SlotAmount]", changes: Mapping[str, str]) -> "list[SlotAmountInput] | None":
+    from aliquot.client.generated.inputs import SlotAmountInput
+
+    amounts = {one.slot: one.amount for one in present} | dict(changes)
+    return [SlotAmountInput(slot=slot, amount=amount) for slot, amount in amounts.items() if amount != NO_LIMIT] or None
+
+
+def _number(change: str | None, present: int | None) -> int | None:
+    if change is None:
+        return present
+    return None if change == NO_LIMIT else int(change)
+
+
+quota: Final = typer.Typer(no_args_is_help=True, help="Show, set and remove quotas.")
 
 Subject = Annotated[str, Argument(metavar="SUBJECT", help="user:NAME, project:NAME or cluster.")]
 MaxSlots = Annotated[
-    list[str] | None, Option("--max", metavar="SLOT=AMOUNT", help="Held at one time at most; none lifts it.")
+    list[str] | None, Option("--max", metavar="SLOT=AMOUNT", help="Maximum held at one time; AMOUNT none lifts it.")
 ]
 OwnSlots = Annotated[
-    list[str] | None, Option("--own", metavar="SLOT=AMOUNT", help="Its own: lent, and called back; none lifts it.")
+    list[str] | None,
+    Option("--own", metavar="SLOT=AMOUNT", help="Guaranteed: lent while unused, and reclaimed; none lifts it."),
 ]
-Number = Annotated[str | None, Option(metavar="NUMBER", help="A whole number; none lifts it.")]
+Number = Annotated[str | None, Option(metavar="N", help="A whole number; none lifts it.")]
 
 
 @quota.command("list")
 def list_quotas(
     cluster: InCluster = None, server: AtServer = None, token_file: TokenFile = None, as_json: AsJson = False
 ) -> None:
-    """List the quotas there are."""
+    """List all quotas."""
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
         found = client.quotas()
     if as_json:
@@ -34,7 +151,7 @@ def list_quotas(
     elif not found:
         print("there are no quotas; `aliquot quota set user:NAME --max cuda.device=2` makes one")
     else:
-        rows = table("for", "limits")
+        rows = table("subject", "limits")
         for one in found:
             rows.add_row(*cells(subject(one), terms(one)))
         console().print(rows)
@@ -42,7 +159,7 @@ def list_quotas(
 
 @quota.command("set")
 def set_quota(
-    for_whom: Subject,
+    subject_text: Subject,
     max_slots: MaxSlots = None,
     own_slots: OwnSlots = None,
     max_queued: Number = None,
@@ -53,14 +170,14 @@ def set_quota(
     token_file: TokenFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Set limits; those that are not named stay as they are. A change made meanwhile is not overwritten."""
-    scope, name = scope_of(for_whom)
-    asked = QuotaTerms.read(
+    """Set limits; options that are left out change nothing. Refused if the quota was changed meanwhile."""
+    scope, name = scope_of(subject_text)
+    changes = QuotaTerms.read(
         max_slots=max_slots, own_slots=own_slots, max_queued=max_queued, gpu_hours=gpu_hours, weight=weight
     )
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
-        there = next((one for one in client.quotas() if (one.scope, one.name) == (scope, name)), None)
-        done = client.set_quota(asked.over(there, scope=scope, name=name))
+        present = next((one for one in client.quotas() if (one.scope, one.name) == (scope, name)), None)
+        done = client.set_quota(changes.over(present, scope=scope, name=name))
     if as_json:
         print_json(done.quota)
     else:
@@ -69,16 +186,16 @@ def set_quota(
 
 @quota.command("remove")
 def remove(
-    for_whom: Subject,
+    subject_text: Subject,
     cluster: InCluster = None,
     server: AtServer = None,
     token_file: TokenFile = None,
     as_json: AsJson = False,
 ) -> None:
     """Remove all limits of one subject."""
-    from aliquot.client.generated.administration_inputs import RemoveQuotaInput
+    from aliquot.client.generated.policy_inputs import RemoveQuotaInput
 
-    scope, name = scope_of(for_whom)
+    scope, name = scope_of(subject_text)
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
         done = client.remove_quota(RemoveQuotaInput(scope=scope, name=name))
     if as_json:

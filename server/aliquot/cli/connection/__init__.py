@@ -1,1 +1,1 @@
-"""What commands that ask a running server share: which one, how it is told, and how they end."""
+"""Connection to a server: which one, the output of its answers, and errors with exit codes."""

@@ -1,4 +1,4 @@
-"""`aliquot clusters`: the servers that have a name here."""
+"""`aliquot clusters`: the file of named clusters, with their addresses and keys."""
 
 import json
 import os
@@ -8,40 +8,38 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 from typer import Argument, Option
 
-from aliquot.cli.connection.asking import usage
-from aliquot.cli.connection.options import AsJson
-from aliquot.cli.connection.printing import cells, console, print_json, print_result, table
+from aliquot.cli.connection.output import cells, console, print_json, print_result, table
+from aliquot.cli.connection.server import AsJson, usage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from aliquot.client.places import Cluster
+    from aliquot.client.config import Cluster
 
-clusters: Final = typer.Typer(no_args_is_help=True, help="Name servers, for --cluster and as the default.")
 
-Name = Annotated[str, Argument(metavar="NAME", help="How you call it.")]
-Url = Annotated[str, Argument(metavar="URL", help="Its address, like https://gpu.example.org:8090.")]
-KeyFile = Annotated[Path, Option(help="The file with your key for it, which stays where it is.")]
-CaFile = Annotated[
-    Path | None, Option(help="The authority of its certificate, in PEM, where this machine does not trust it.")
-]
-Default = Annotated[bool, Option("--default", help="Take it where none is named.")]
+clusters: Final = typer.Typer(no_args_is_help=True, help="Name clusters, for --cluster and as the default.")
+
+Name = Annotated[str, Argument(metavar="NAME", help="A name of your choice.")]
+Url = Annotated[str, Argument(metavar="URL", help="The server's address, like https://gpu.example.org:8090.")]
+KeyFile = Annotated[Path, Option(help="The file with your key; it is not copied.")]
+CaFile = Annotated[Path | None, Option(help="The certificate's authority, in PEM, if this machine does not trust it.")]
+Default = Annotated[bool, Option("--default", help="Make it the default cluster.")]
 
 
 @clusters.command("list")
 def list_clusters(as_json: AsJson = False) -> None:
-    """List the servers that have a name. Keys are not printed."""
-    from aliquot.client.places import clusters_file
+    """List the named clusters. Keys are not printed."""
+    from aliquot.client.config import clusters_file
 
     found = _read()
     if as_json:
         print_json([_plain(one) for one in found])
     elif not found:
-        print(f"{clusters_file()} names none; `aliquot clusters add NAME URL --key-file FILE` does")
+        print(f"{clusters_file()} names no cluster; `aliquot clusters add NAME URL --key-file FILE` adds one")
     else:
         rows = table("cluster", "address", "key", "")
         for one in found:
-            key = "written in the file" if one.key_file is None else str(one.key_file)
+            key = "in the file itself" if one.key_file is None else str(one.key_file)
             rows.add_row(*cells(one.name, one.url, key, "default" if one.is_default else ""))
         console().print(rows)
 
@@ -55,39 +53,39 @@ def add(
     default: Default = False,
     as_json: AsJson = False,
 ) -> None:
-    """Give a server a name; one of that name is replaced, and stays the default if it is."""
-    from aliquot.client.places import Cluster
+    """Add a cluster, or replace the one of that name. The first one becomes the default."""
+    from aliquot.client.config import Cluster
 
     if not url.startswith(("http://", "https://")):
-        usage(f"{url}: an address begins with https:// or http://")
+        usage(f"{url}: an address starts with https:// or http://")
     others = [one for one in _read() if one.name != name]
     is_default = default or not any(one.is_default for one in others)
     made = Cluster(name=name, url=url, key_file=_absolute(key_file), ca_file=ca_file and _absolute(ca_file))
     _write([*others, made], default=name if is_default else None)
-    _tell(_known(name, _read()), as_json=as_json)
+    _print(_known(name, _read()), as_json=as_json)
 
 
 @clusters.command("use")
 def use(name: Name, as_json: AsJson = False) -> None:
-    """Take this one where none is named."""
+    """Make a cluster the default."""
     found = _read()
     _known(name, found)
     _write(found, default=name)
-    _tell(_known(name, _read()), as_json=as_json)
+    _print(_known(name, _read()), as_json=as_json)
 
 
 @clusters.command("remove")
 def remove(name: Name, as_json: AsJson = False) -> None:
-    """Forget a name; the key's file stays."""
+    """Remove a cluster from the list; its key file is kept."""
     found = _read()
-    gone = _known(name, found)
+    removed = _known(name, found)
     _write([one for one in found if one.name != name], default=None)
-    _tell(gone, as_json=as_json)
+    _print(removed, as_json=as_json)
 
 
 def _read() -> "list[Cluster]":
-    from aliquot.client.failures import NoPlace
-    from aliquot.client.places import read_clusters
+    from aliquot.client.config import read_clusters
+    from aliquot.client.errors import NoPlace
 
     try:
         return list(read_clusters())
@@ -98,13 +96,13 @@ def _read() -> "list[Cluster]":
 def _known(name: str, found: "Sequence[Cluster]") -> "Cluster":
     known = next((one for one in found if one.name == name), None)
     if known is None:
-        usage(f"there is no cluster {name}; `aliquot clusters list` shows those that there are")
+        usage(f"there is no cluster {name}; `aliquot clusters list` shows all clusters")
     return known
 
 
 def _write(found: "Sequence[Cluster]", *, default: str | None) -> None:
-    """Put the file in the place of the one that is there. It may hold keys: nobody else reads it."""
-    from aliquot.client.places import clusters_file
+    """Replace the file atomically. It may contain keys, so only its owner may read it."""
+    from aliquot.client.config import clusters_file
 
     kept = next((one.name for one in found if one.is_default), None)
     chosen = default or kept
@@ -121,10 +119,10 @@ def _write(found: "Sequence[Cluster]", *, default: str | None) -> None:
     fresh.replace(path)
 
 
-def _tell(changed: "Cluster", *, as_json: bool) -> None:
-    from aliquot.client.places import clusters_file
+def _print(changed: "Cluster", *, as_json: bool) -> None:
+    from aliquot.client.config import clusters_file
 
-    print_result(_plain(changed), words=f"{clusters_file()} is written", as_json=as_json)
+    print_result(_plain(changed), text=f"{clusters_file()} is written", as_json=as_json)
 
 
 def _plain(one: "Cluster") -> dict[str, object]:
@@ -136,5 +134,5 @@ def _absolute(path: Path) -> Path:
 
 
 def _toml(text: str) -> str:
-    """A basic string of TOML, which escapes as JSON does."""
+    """A basic TOML string, which is escaped like JSON."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,1 +1,1 @@
-"""`aliquot selftest`: what is promised of real GPUs, tried on those of this machine."""
+"""Self-test: checks on this machine's GPUs that jobs see only their devices and that memory limits hold."""

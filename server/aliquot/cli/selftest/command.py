@@ -1,36 +1,52 @@
-"""`aliquot selftest --real`."""
+"""`aliquot selftest --real`: runs all GPU checks in order, on every GPU of this machine."""
 
 import asyncio
 import json
 import logging
 import sys
+import tempfile
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from aliquot.cli.selftest.gpu_checks import (
+    Finding,
+    compared,
+    device_access,
+    discovery,
+    half_shares,
+    no_device,
+    own_device_only,
+)
+from aliquot.cli.selftest.probe_jobs import ProbeJobs, probe_jobs
+from aliquot.execution.devices.device_set import DeviceSet
+from aliquot.execution.devices.nvml import NvmlPlugin
+from aliquot_schema.resources.devices import Device, DeviceHealth
+
 if TYPE_CHECKING:
-    from aliquot.cli.selftest.finding import Finding
+    from aliquot.cli.selftest.gpu_checks import Finding
+
 
 COLOURS: Final = {"ok": "green", "unknown": "yellow", "fail": "red"}
 
 
 def selftest(
-    real: Annotated[bool, typer.Option("--real", help="Try this machine's GPUs, and take memory of them.")] = False,
+    real: Annotated[bool, typer.Option("--real", help="Use this machine's GPUs, and allocate memory on them.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object instead of a table.")] = False,
 ) -> None:
-    """Try on the real GPUs of this machine what is promised of them, and show what was expected beside what was seen.
+    """Check isolation and memory limits on the GPUs of this machine, and print what was expected and what was found.
 
-    Jobs that see only their device, and two half shares of which one takes too much memory. A GPU that somebody uses
-    is not shared. The exit code is 0, 1 when something is not as expected, and 2 when there is no GPU.
+    Jobs must see only their own device, and of two half shares the one with too much memory must be stopped. GPUs in
+    use are not shared. The exit code is 0, 1 when something is not as expected, and 2 when there is no GPU.
     """
-    from aliquot.cli.selftest.course import run_selftest
-    from aliquot.cli.selftest.finding import NO_GPU_CODE, exit_code
+    from aliquot.cli.selftest.gpu_checks import NO_GPU_CODE, exit_code
     from aliquot_schema.errors import AliquotError
 
     if not real:
-        print("aliquot selftest needs --real: it takes memory of the GPUs of this machine", file=sys.stderr)
-        print("without a GPU, `aliquot once` tries everything else", file=sys.stderr)
+        print("aliquot selftest needs --real, as it allocates memory on this machine's GPUs", file=sys.stderr)
+        print("without a GPU, `aliquot once` checks everything else", file=sys.stderr)
         raise typer.Exit(NO_GPU_CODE)
     logging.basicConfig(level=logging.ERROR)
     try:
@@ -50,10 +66,40 @@ def _print(findings: "list[Finding]", words: str) -> None:
     from rich.table import Table
 
     if not findings:
-        print(f"no NVIDIA GPU to try: {words}")
+        print(f"no NVIDIA GPU to check: {words}")
         return
     print(words)
-    table = Table("tried", "expected", "seen", "")
+    table = Table("check", "expected", "found", "result")
     for finding in findings:
         table.add_row(finding.name, finding.expected, finding.seen, f"[{COLOURS[finding.outcome]}]{finding.outcome}[/]")
     Console().print(table)
+
+
+async def run_selftest() -> tuple[list[Finding], str]:
+    """Run all checks.
+
+    Returns:
+        The findings, none without a GPU; and the GPUs found, or why there are none, in one line.
+    """
+    plugin = NvmlPlugin()
+    devices = plugin.discover()
+    words = plugin.diagnosis or ", ".join(f"{device.name}: {device.model}, {device.id}" for device in devices)
+    plugin.close()
+    if not devices:
+        return [], words
+    findings = [*map(_health, devices), discovery(devices)]
+    with tempfile.TemporaryDirectory(prefix="aliquot-selftest-") as folder:
+        async with probe_jobs(Path(folder) / "agent", devices=DeviceSet([NvmlPlugin()])) as jobs:
+            return findings + await _by_jobs(jobs, devices), words
+
+
+async def _by_jobs(jobs: ProbeJobs, devices: tuple[Device, ...]) -> list[Finding]:
+    healthy = [device for device in devices if device.health is DeviceHealth.HEALTHY]
+    capabilities = (await jobs.core.inventory()).agent.capabilities
+    findings = [await own_device_only(jobs, device) for device in healthy]
+    findings += [await no_device(jobs), await device_access(jobs, capabilities)]
+    return findings + [await half_shares(jobs, device) for device in healthy]
+
+
+def _health(device: Device) -> Finding:
+    return compared(f"{device.name} is healthy", expected=str(DeviceHealth.HEALTHY), seen=str(device.health))

@@ -1,10 +1,10 @@
-"""What a process really sees of the GPUs, by CUDA's driver library alone. Run as a program; needs nothing but Python.
+"""CUDA probe: a program that prints the GPUs a process can see, by CUDA's driver library; needs only Python.
 
-    cuda_probe.py look          print what is seen
-    cuda_probe.py hold BYTES    take so much memory of the first device seen, print the same, and keep it until SIGTERM
+    cuda_probe.py look          print what is visible
+    cuda_probe.py hold BYTES    allocate memory on the first visible device, print the same, and hold it until SIGTERM
 
-One line of JSON: {"error": text or null, "devices": [{"uuid", "name", "memory_bytes"}], "device_files": [number, ...],
-"held_bytes": number}. `device_files` are the N of /dev/nvidiaN that can be opened.
+Output, one line of JSON: {"error": text or null, "devices": [{"uuid", "name", "memory_bytes"}], "device_files":
+[number, ...], "held_bytes": number}. `device_files` are the N of /dev/nvidiaN that can be opened.
 """
 
 import ctypes
@@ -16,11 +16,11 @@ import signal
 import sys
 
 NO_DEVICE = 100
-"""CUDA_ERROR_NO_DEVICE: a driver that shows none is no fault."""
+"""CUDA_ERROR_NO_DEVICE: no device is visible, which is not a failure here."""
 
 
 class CudaError(Exception):
-    """CUDA refuses; the message names the call and the code."""
+    """A CUDA call failed; the message names the call and the code."""
 
 
 class Cuda:
@@ -39,7 +39,7 @@ class Cuda:
         self.count = count.value
 
     def device(self, index: int) -> dict[str, object]:
-        """Who it is."""
+        """UUID, name and memory of a device."""
         name, uuid, size = ctypes.create_string_buffer(200), ctypes.create_string_buffer(16), ctypes.c_size_t()
         handle = self._handle(index)
         self._call("cuDeviceGetName", name, len(name), handle)
@@ -48,7 +48,7 @@ class Cuda:
         return {"uuid": _uuid_text(uuid.raw), "name": name.value.decode(errors="replace"), "memory_bytes": size.value}
 
     def take(self, size: int) -> None:
-        """Take memory of the first device, until the end of the process."""
+        """Allocate memory on the first device, until the end of the process."""
         context, place = ctypes.c_void_p(), ctypes.c_uint64()
         self._call("cuDevicePrimaryCtxRetain", ctypes.byref(context), self._handle(0))
         self._call("cuCtxSetCurrent", context)
@@ -68,8 +68,8 @@ class Cuda:
             raise CudaError(f"{function}: {code}")
 
 
-def look(*, hold_bytes: int) -> dict[str, object]:
-    """Everything that can be seen, with so much memory taken."""
+def inspect(*, hold_bytes: int) -> dict[str, object]:
+    """Everything that is visible, after allocating some memory."""
     seen: dict[str, object] = {"error": None, "devices": [], "device_files": _device_files(), "held_bytes": 0}
     try:
         cuda = Cuda()
@@ -94,15 +94,15 @@ def _device_files() -> list[int]:
 
 
 def _uuid_text(raw: bytes) -> str:
-    """As nvidia-smi writes it, without the kind in front."""
+    """A UUID as nvidia-smi writes it, without the `GPU-` prefix."""
     text = raw.hex()
     return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
 
 
 def main(words: list[str]) -> None:
-    """Obey the command line."""
+    """Run the command line."""
     hold_bytes = int(words[1]) if words[0] == "hold" else 0
-    print(json.dumps(look(hold_bytes=hold_bytes)), flush=True)
+    print(json.dumps(inspect(hold_bytes=hold_bytes)), flush=True)
     while hold_bytes:
         signal.pause()
 

@@ -1,4 +1,4 @@
-"""Probes that are run as jobs: by a real agent, with the environment and the limits that every job has."""
+"""Probe jobs: run the CUDA probe as jobs of a real agent, with the environment and limits of every job."""
 
 import asyncio
 import inspect
@@ -14,42 +14,42 @@ from typing import Any, Final, Self
 
 from aliquot.cli.selftest import cuda_probe
 from aliquot.clock import SystemClock
+from aliquot.execution.agent.agent import AgentCore
 from aliquot.execution.agent.config import AgentConfig
-from aliquot.execution.agent.core import AgentCore
+from aliquot.execution.agent.gpu_memory import MemoryPolicy
 from aliquot.execution.agent.job_user import JobUserPolicy
-from aliquot.execution.agent.memory_watch import MemoryPolicy
 from aliquot.execution.devices.device_set import DeviceSet
-from aliquot.execution.devices.identity import node_identity
-from aliquot_schema.devices import DeviceReading, ResourceSpec
+from aliquot.execution.devices.node import node_identity
+from aliquot_schema.cluster.launching import KernelChanged, KernelPhase, KernelReport, LaunchOrder, ReadingsTaken
 from aliquot_schema.ids import AgentId, DeviceId, KernelId, SessionId, kernel_id
-from aliquot_schema.launching import KernelChanged, KernelPhase, KernelReport, LaunchOrder, ReadingsTaken
+from aliquot_schema.resources.devices import DeviceReading, ResourceSpec
 
 WAIT_S_MAX: Final = 60.0
 MEASURED_S: Final = 0.5
 GRACE_MS: Final = 2_000
 PROBE: Final = inspect.getsource(cuda_probe)
-"""The program itself: a job's account may not be able to read where it is installed."""
+"""The program's text: a job's account may not be able to read the installed file."""
 
-Fact = Callable[[KernelReport], bool]
+Condition = Callable[[KernelReport], bool]
 
 
 class ProbeFailed(Exception):
-    """A probe did not do what every job can; the message says what became of it."""
+    """A probe did not run as every job can; the message has the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sight:
-    """What a probe saw."""
+class ProbeReading:
+    """The output of a probe."""
 
     uuids: tuple[str, ...]
     device_files: tuple[int, ...]
 
     @classmethod
     def of(cls, printed: str) -> Self:
-        """Read what it printed.
+        """Read the output of a probe.
 
         Raises:
-            ProbeFailed: it could not look, or printed something else.
+            ProbeFailed: CUDA failed, or the output is something else.
         """
         try:
             seen: dict[str, Any] = json.loads(printed)
@@ -62,7 +62,7 @@ class Sight:
 
 
 class ProbeJobs:
-    """An agent of its own, which nobody else can reach."""
+    """A private agent, and the probes that it runs."""
 
     def __init__(self, folder: Path, *, devices: DeviceSet) -> None:
         policy = JobUserPolicy(name=pwd.getpwuid(os.geteuid()).pw_name, allow_root=True)
@@ -77,72 +77,72 @@ class ProbeJobs:
         self.core = AgentCore(self._config, devices=devices, now_us=SystemClock().now_us)
         self.readings: Mapping[DeviceId, DeviceReading] = {}
         self._reports: dict[KernelId, list[KernelReport]] = {}
-        self._news = asyncio.Condition()
+        self._changed = asyncio.Condition()
         self._count = 0
 
-    async def look(self, spec: ResourceSpec) -> Sight:
+    async def inspect(self, spec: ResourceSpec) -> ProbeReading:
         """Run a probe to its end.
 
         Raises:
-            ProbeFailed: it did not get there.
+            ProbeFailed: it did not end in time, or failed.
         """
         kernel = await self._start(spec, "look")
         await self.until(kernel, lambda report: report.phase is not KernelPhase.STARTED)
-        return Sight.of(await self._printed(kernel))
+        return ProbeReading.of(await self._printed(kernel))
 
     async def hold(self, spec: ResourceSpec, size: int) -> KernelId:
-        """Start a probe that takes memory, and wait until it has."""
+        """Start a probe that allocates memory, and wait until it has."""
         kernel = await self._start(spec, "hold", str(size))
         with suppress(TimeoutError):
             async with asyncio.timeout(WAIT_S_MAX):
                 async for chunk in self.core.follow_log(kernel, offset=0):
                     if b"\n" in chunk.data or chunk.at_end:
-                        Sight.of(chunk.data.decode(errors="replace"))
+                        ProbeReading.of(chunk.data.decode(errors="replace"))
                         return kernel
         raise ProbeFailed("the probe printed nothing")
 
     async def stop(self, kernel: KernelId) -> None:
-        """End a probe."""
+        """Stop a probe."""
         await self.core.stop(kernel, epoch=1, grace_ms=GRACE_MS)
         await self.until(kernel, lambda report: report.phase is KernelPhase.EXITED)
 
     def reports(self, kernel: KernelId) -> list[KernelReport]:
-        """What was told of a kernel so far."""
+        """The reports about a kernel so far."""
         return self._reports.get(kernel, [])
 
-    async def until(self, kernel: KernelId, fact: Fact) -> KernelReport:
-        """Wait for a report.
+    async def until(self, kernel: KernelId, condition: Condition) -> KernelReport:
+        """Wait for a report that fulfils a condition.
 
         Raises:
             ProbeFailed: there was none in time.
         """
 
         def found() -> list[KernelReport]:
-            return [report for report in self.reports(kernel) if fact(report)]
+            return [report for report in self.reports(kernel) if condition(report)]
 
         try:
-            async with asyncio.timeout(WAIT_S_MAX), self._news:
-                await self._news.wait_for(found)
+            async with asyncio.timeout(WAIT_S_MAX), self._changed:
+                await self._changed.wait_for(found)
         except TimeoutError:
             last = self.reports(kernel)[-1:]
-            raise ProbeFailed(f"nothing more was heard of a probe after {last or 'its order'}") from None
+            raise ProbeFailed(f"no further report about a probe within {WAIT_S_MAX:g} s, after {last}") from None
         return found()[0]
 
     async def measured(self) -> None:
-        """Wait for readings that are newer than what was done before."""
+        """Wait for the next readings."""
         before = self.readings
-        async with asyncio.timeout(WAIT_S_MAX), self._news:
-            await self._news.wait_for(lambda: self.readings is not before)
+        async with asyncio.timeout(WAIT_S_MAX), self._changed:
+            await self._changed.wait_for(lambda: self.readings is not before)
 
     async def listen(self) -> None:
-        """Take in what the agent says, until it is closed."""
+        """Record what the agent reports, until it is closed."""
         async for message in self.core.reports():
-            async with self._news:
+            async with self._changed:
                 if isinstance(message, KernelChanged):
                     self._reports.setdefault(message.report.kernel_id, []).append(message.report)
                 elif isinstance(message, ReadingsTaken):
                     self.readings = {reading.device_id: reading for reading in message.readings}
-                self._news.notify_all()
+                self._changed.notify_all()
 
     async def _start(self, spec: ResourceSpec, *words: str) -> KernelId:
         self._count += 1
@@ -170,7 +170,7 @@ class ProbeJobs:
 
 @asynccontextmanager
 async def probe_jobs(folder: Path, *, devices: DeviceSet) -> AsyncIterator[ProbeJobs]:
-    """Open the agent; at the end every probe is ended and the agent closed."""
+    """Open the agent; at the end stop all probes and close it."""
     jobs = ProbeJobs(folder, devices=devices)
     await jobs.core.open()
     listening = asyncio.create_task(jobs.listen())

@@ -1,1 +1,1 @@
-"""`aliquot session`: submit sessions, look at them, follow and change them."""
+"""`aliquot session`: submits, shows, follows and changes sessions."""

@@ -1,16 +1,16 @@
-"""`aliquot session cancel`, `hold`, `release` and `retry`: each on any number of sessions."""
+"""`aliquot session cancel`, `hold`, `release` and `retry`: each for any number of sessions."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from aliquot.cli.connection.asking import connected
-from aliquot.cli.connection.options import AsJson, AtServer, InCluster, TokenFile
-from aliquot.cli.connection.printing import print_json
+from aliquot.cli.connection.output import print_json
+from aliquot.cli.connection.server import AsJson, AtServer, InCluster, TokenFile, connected
 from aliquot.cli.session.options import SessionIds
 
 if TYPE_CHECKING:
     from aliquot.client import BlockingClient
+
 
 Change = Callable[["BlockingClient", str], Any]
 
@@ -22,7 +22,7 @@ def cancel(
     token_file: TokenFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Cancel sessions, arrays, or tasks of one. Devices are free once the processes are gone."""
+    """Cancel sessions, job arrays or single tasks. Their devices are free when their processes have ended."""
     from aliquot.client.generated.inputs import CancelSessionInput
 
     def change(client: "BlockingClient", id: str) -> Any:
@@ -38,7 +38,7 @@ def hold(
     token_file: TokenFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Hold waiting sessions back until they are released."""
+    """Hold pending sessions: they do not start until they are released."""
     from aliquot.client.generated.inputs import ChangeSessionInput
 
     def change(client: "BlockingClient", id: str) -> Any:
@@ -54,7 +54,7 @@ def release(
     token_file: TokenFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Let sessions wait again that were held back."""
+    """Release sessions that are held."""
     from aliquot.client.generated.inputs import ChangeSessionInput
 
     def change(client: "BlockingClient", id: str) -> Any:
@@ -70,7 +70,7 @@ def retry(
     token_file: TokenFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run sessions again that have ended; of an array the tasks that failed or were canceled, else all."""
+    """Run ended sessions again; of an array, the failed and canceled tasks, or all if there are none."""
     from aliquot.client.generated.inputs import ChangeSessionInput
 
     def change(client: "BlockingClient", id: str) -> Any:
@@ -88,7 +88,7 @@ def _each(
     token_file: Path | None,
     as_json: bool,
 ) -> None:
-    """One after the other; it ends at the first that is refused."""
+    """Change the sessions one by one; stop at the first refusal."""
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
         for id in ids:
             session = change(client, id).session

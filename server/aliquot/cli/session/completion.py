@@ -1,4 +1,4 @@
-"""Completion in a shell, from the server that is named so far: fast, and silent when there is none."""
+"""Shell completion: names from the selected server, with a timeout of one second; nothing if it does not answer."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -10,21 +10,21 @@ if TYPE_CHECKING:
 
 
 def recent_sessions(context: Context) -> list[str]:
-    """Ids, the newest first."""
-    return _told(context, lambda client: [edge.node.id for edge in client.sessions(first=20).edges])
+    """The ids of the newest 20 sessions."""
+    return _query(context, lambda client: [edge.node.id for edge in client.sessions(first=20).edges])
 
 
 def pool_names(context: Context) -> list[str]:
-    """Of the policy."""
-    return _told(context, lambda client: [pool.name for pool in client.pools()])
+    """The pools of the policy."""
+    return _query(context, lambda client: [pool.name for pool in client.pools()])
 
 
 def project_names(context: Context) -> list[str]:
-    """Those that were used, or have a quota."""
-    return _told(context, lambda client: [project.name for project in client.projects()])
+    """The projects that have been used, or have a quota."""
+    return _query(context, lambda client: [project.name for project in client.projects()])
 
 
-def _told(context: Context, ask: "Callable[[BlockingClient], list[str]]") -> list[str]:
+def _query(context: Context, ask: "Callable[[BlockingClient], list[str]]") -> list[str]:
     from aliquot.client import BlockingClient, ClientFailure, find_place
     from aliquot_schema.errors import AliquotError
 

@@ -1,26 +1,92 @@
-"""`aliquot session create`: submit a command, or a script."""
+"""`aliquot session create`: submits a command, or a script with directives.
+
+The directives of a script are options that are put before those of the command line, which therefore win.
+"""
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
+from typer.core import TyperCommand
 
-from aliquot.cli.connection.asking import connected, usage
-from aliquot.cli.connection.options import AsJson, AtServer, InCluster, TokenFile
+from aliquot.cli.connection.server import AsJson, AtServer, InCluster, TokenFile, connected, usage
 from aliquot.cli.session import options as o
-from aliquot.cli.session.confinement import limits_of, sandbox_of, secrets_of
-from aliquot.cli.session.create_command import SCRIPT
-from aliquot.cli.session.notation import dependencies_of, pairs_of, seconds_of, slots_of
+from aliquot.cli.session.options import dependencies_of, echo_durations, pairs_of, seconds_of, slots_of
+from aliquot.cli.session.script import Script, ScriptError
+from aliquot.cli.session.slurm import SlurmError
 
 if TYPE_CHECKING:
     from aliquot.cli.session.script import Script
-    from aliquot.client.generated.inputs import CreateSessionInput
+    from aliquot.client.generated.enums import SandboxProfile
+    from aliquot.client.generated.inputs import CreateSessionInput, SecretUseInput, SessionLimitsInput
+
+
+SCRIPT: Final = "aliquot.script"
+"""Key of the script in the context's `meta`; absent for a command after `--`."""
+
+
+class CreateCommand(TyperCommand):
+    """A command whose options may also come from directives of a script."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the script's directives, then the command line."""
+        words = [] if ctx.resilient_parsing else self._positional(ctx, args)
+        is_command = len(words) < len(args) and args[len(args) - len(words) - 1] == "--"
+        if words and not is_command:
+            script = _read(Path(words[0]))
+            ctx.meta[SCRIPT] = script
+            args = [*script.words, *args]
+        return super().parse_args(ctx, args)
+
+    def _positional(self, ctx: Any, args: list[str]) -> list[str]:
+        """The words from the first one on that is not an option."""
+        given, _, _ = self.make_parser(ctx).parse_args(args=list(args))
+        return list(given.get("command") or ())
+
+
+def _read(path: Path) -> Script:
+    try:
+        return Script.read(path)
+    except (ScriptError, SlurmError) as error:
+        usage(str(error))
+
+
+def limits_of(processes: int | None, open_files: int | None) -> "SessionLimitsInput | None":
+    """The limits; None without both options."""
+    from aliquot.client.generated.inputs import SessionLimitsInput
+
+    if processes is None and open_files is None:
+        return None
+    return SessionLimitsInput(processes=processes, open_files=open_files)
+
+
+def sandbox_of(wanted: bool) -> "SandboxProfile | None":
+    """The sandbox profile; there is only one."""
+    from aliquot.client.generated.enums import SandboxProfile
+
+    return SandboxProfile.STANDARD if wanted else None
+
+
+def secrets_of(variables: Sequence[str] | None, files: Sequence[str] | None) -> "list[SecretUseInput] | None":
+    """Read `NAME`, `NAME=VARIABLE` and `NAME=FILE`; None when there are none."""
+    from aliquot.client.generated.inputs import SecretUseInput
+
+    found = [SecretUseInput(name=name, as_env=given) for name, given in map(_named, variables or ())]
+    found += [SecretUseInput(name=name, as_file=given) for name, given in map(_named, files or ())]
+    return found or None
+
+
+def _named(text: str) -> tuple[str, str]:
+    name, _, given = text.partition("=")
+    return name, given or name
+
 
 HELP: Final = """Submit a session: a command after --, or a script with #ALIQUOT (or #SBATCH) lines at its head.
 
 Prints its id. With --wait or --follow the exit code is 0 when it completed and 1 when it failed or was canceled;
-2: the words are wrong, 3: it was refused, 4: there is no server, 130: interrupted."""
+2: the command line is wrong, 3: it was refused, 4: the server is unreachable, 130: interrupted."""
 
 
 def create(
@@ -66,20 +132,19 @@ def create(
     token_file: TokenFile = None,
     as_json: AsJson = False,
 ) -> None:
-    from aliquot.cli.session.submitting import submit
+    from aliquot.cli.session.submit import submit
     from aliquot.client.generated.inputs import CommandInput, CreateSessionInput
 
     wanted = CreateSessionInput(
-        command=CommandInput(argv=_argv(ctx, command)), slots=slots_of(resources or ()), cluster_size=cluster_size,
-        gpu_memory_gb=gpu_memory, models=model, name=name, run_id=run_id, tags=pairs_of(tag, option="--tag"),
-        idempotency_key=idempotency_key, project=project, pool=pool, labels=pairs_of(label, option="--label"),
-        working_directory=None if chdir is None else str(chdir.absolute()), environment=pairs_of(env, option="-e"),
-        priority=priority, time_limit=seconds_of(time_limit, option="--time-limit"),
-        estimated_duration=seconds_of(estimate, option="--estimate"), array=array, max_parallel=max_parallel,
-        depends_on=dependencies_of(ok=after, ended=after_any, failed=after_failed), max_retries=retries,
-        retries_own_failures=retry_own_failures, preemptible=preemptible, checkpoint_signal=checkpoint_signal,
-        grace=seconds_of(grace, option="--grace"), held=hold, sandbox=sandbox_of(sandbox),
-        limits=limits_of(max_processes, max_open_files), secrets=secrets_of(secret, secret_file),
+        command=CommandInput(argv=_argv(ctx, command)), time_limit=seconds_of(time_limit, option="--time-limit"),
+        slots=slots_of(resources or ()), name=name, tags=pairs_of(tag, option="--tag"), idempotency_key=idempotency_key,
+        cluster_size=cluster_size, environment=pairs_of(env, option="-e"), secrets=secrets_of(secret, secret_file),
+        gpu_memory_gb=gpu_memory, models=model, preemptible=preemptible, max_parallel=max_parallel, max_retries=retries,
+        run_id=run_id, project=project, pool=pool, priority=priority, array=array, held=hold,
+        labels=pairs_of(label, option="--label"), retries_own_failures=retry_own_failures, sandbox=sandbox_of(sandbox),
+        working_directory=None if chdir is None else str(chdir.absolute()), grace=seconds_of(grace, option="--grace"),
+        estimated_duration=seconds_of(estimate, option="--estimate"), limits=limits_of(max_processes, max_open_files),
+        depends_on=dependencies_of(ok=after, ended=after_any, failed=after_failed), checkpoint_signal=checkpoint_signal,
     )  # fmt: skip
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
         submit(client, _as_script(ctx, wanted), wait=wait, follow=follow, preview=preview, as_json=as_json)
@@ -87,18 +152,19 @@ def create(
 
 def _argv(ctx: typer.Context, command: list[str] | None) -> tuple[str, ...]:
     if not command:
-        usage("what is to run? Name a script, or put a command after --")
+        usage("there is no command: give a script, or a command after --")
     script: Script | None = ctx.meta.get(SCRIPT)
     return tuple(command) if script is None else script.command(tuple(command[1:]))
 
 
 def _as_script(ctx: typer.Context, wanted: "CreateSessionInput") -> "CreateSessionInput":
-    """Say what of a script is ignored, and add the variables that one for Slurm looks for."""
+    """Print how durations were read and which directives are ignored; add the variables that Slurm scripts expect."""
     from msgspec.structs import replace
 
-    from aliquot.cli.session.slurm_variables import known_at_submission
+    from aliquot.cli.session.slurm import known_at_submission
     from aliquot.client.generated.inputs import NameValueInput
 
+    echo_durations(**{name: ctx.params.get(name) for name in ("time_limit", "estimate", "grace")})
     script: Script | None = ctx.meta.get(SCRIPT)
     if script is None:
         return wanted

@@ -1,50 +1,59 @@
-"""Options and arguments of the commands on sessions."""
+"""Options and arguments of session commands, and the readers of their values."""
 
+import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 from typer import Argument, Option
 
+from aliquot.cli.connection.server import usage
 from aliquot.cli.session.completion import pool_names, project_names, recent_sessions
+from aliquot_schema.errors import InvalidRequest
+from aliquot_schema.resources.units import format_duration, parse_duration
 
-_WHAT: Final = "What it needs"
-_WHERE: Final = "Where it runs"
-_WHEN: Final = "When it runs, and how long"
-_TOLD: Final = "What it is called"
+if TYPE_CHECKING:
+    from aliquot.client.generated.inputs import DependencyInput, NameValueInput, SlotAmountInput
 
-SessionId = Annotated[str, Argument(metavar="SESSION", help="Its id, `ses_...`.", autocompletion=recent_sessions)]
+
+_WHAT: Final = "Resources"
+_WHERE: Final = "Place and environment"
+_WHEN: Final = "Time and order"
+_NAMES: Final = "Names"
+
+SessionId = Annotated[str, Argument(metavar="SESSION", help="A session's id, ses_...", autocompletion=recent_sessions)]
 SessionIds = Annotated[
-    list[str], Argument(metavar="SESSION...", help="Their ids, `ses_...`.", autocompletion=recent_sessions)
+    list[str], Argument(metavar="SESSION...", help="Ids of sessions, ses_...", autocompletion=recent_sessions)
 ]
 Command = Annotated[
     list[str] | None,
-    Argument(metavar="SCRIPT [ARGS]... | -- COMMAND...", help="A script with directives, or after -- any command."),
+    Argument(metavar="SCRIPT [ARGS]... | -- COMMAND...", help="A script with directives, or any command after --."),
 ]
 Resources = Annotated[
     list[str] | None,
     Option("-r", "--resources", metavar="SLOT=AMOUNT", show_default="cpu=1", rich_help_panel=_WHAT,
-           help="What each kernel needs: cuda.device, cuda.shares, cpu, mem. Like cuda.shares=0.2; again for each."),
+           help="Per kernel: cuda.device, cuda.shares, cpu or mem, like cuda.shares=0.2; repeat it for each."),
 ]  # fmt: skip
-ClusterSize = Annotated[int, Option(min=1, help="How many kernels; all start or none.", rich_help_panel=_WHAT)]
+ClusterSize = Annotated[
+    int, Option(min=1, help="Number of kernels; all start together or none.", rich_help_panel=_WHAT)
+]
 GpuMemory = Annotated[
-    str | None, Option(metavar="GB", help="The least memory per GPU, in 10^9 bytes.", rich_help_panel=_WHAT)
+    str | None, Option(metavar="GB", help="Minimum memory per GPU, in 10^9 bytes.", rich_help_panel=_WHAT)
 ]
 Models = Annotated[
     list[str] | None,
-    Option("--model", metavar="PATTERN", help="GPUs of this model, like '*H100*'.", rich_help_panel=_WHAT),
+    Option("--model", metavar="PATTERN", help="Only GPUs of this model, like '*H100*'.", rich_help_panel=_WHAT),
 ]
-Name = Annotated[str | None, Option(help="What you call it.", rich_help_panel=_TOLD)]
-RunId = Annotated[str | None, Option(help="Your own id for it.", rich_help_panel=_TOLD)]
-Tags = Annotated[
-    list[str] | None, Option("--tag", metavar="NAME=VALUE", help="Your label on it.", rich_help_panel=_TOLD)
-]
+Name = Annotated[str | None, Option(help="A name of your choice.", rich_help_panel=_NAMES)]
+RunId = Annotated[str | None, Option(help="An id of your own for it.", rich_help_panel=_NAMES)]
+Tags = Annotated[list[str] | None, Option("--tag", metavar="NAME=VALUE", help="A tag on it.", rich_help_panel=_NAMES)]
 IdempotencyKey = Annotated[
-    str | None, Option(help="Submit once, however often this is called with it.", rich_help_panel=_TOLD)
+    str | None, Option(help="Commands with the same key submit only one session.", rich_help_panel=_NAMES)
 ]
 Project = Annotated[
     str | None, Option(help="The project to charge.", rich_help_panel=_WHERE, autocompletion=project_names)
 ]
-Pool = Annotated[str | None, Option(help="The pool of agents.", rich_help_panel=_WHERE, autocompletion=pool_names)]
+Pool = Annotated[str | None, Option(help="The pool to run in.", rich_help_panel=_WHERE, autocompletion=pool_names)]
 Labels = Annotated[
     list[str] | None,
     Option("--label", metavar="NAME=VALUE", help="Only on agents with this label.", rich_help_panel=_WHERE),
@@ -54,56 +63,132 @@ WorkingDirectory = Annotated[
     Option(
         "--chdir",
         "-C",
-        help="The folder that it starts in, on the node as here.",
-        show_default="an empty one of its own",
+        metavar="FOLDER",
+        help="The working directory, a path on the node.",
+        show_default="an empty folder",
         rich_help_panel=_WHERE,
     ),
 ]
 Environment = Annotated[
-    list[str] | None, Option("-e", "--env", metavar="NAME=VALUE", help="A variable to set.", rich_help_panel=_WHERE)
+    list[str] | None,
+    Option("-e", "--env", metavar="NAME=VALUE", help="An environment variable.", rich_help_panel=_WHERE),
 ]
 Secrets = Annotated[
     list[str] | None,
-    Option("--secret", metavar="NAME[=VARIABLE]", help="A secret of yours, as a variable.", rich_help_panel=_WHERE),
+    Option("--secret", metavar="NAME[=VARIABLE]", help="One of your secrets, as a variable.", rich_help_panel=_WHERE),
 ]
 SecretFiles = Annotated[
     list[str] | None,
-    Option("--secret-file", metavar="NAME[=FILE]", help="The same, as a file in $ALIQUOT_SECRETS_DIR.",
+    Option("--secret-file", metavar="NAME[=FILE]", help="One of your secrets, as a file in $ALIQUOT_SECRETS_DIR.",
            rich_help_panel=_WHERE),
 ]  # fmt: skip
-Sandbox = Annotated[bool, Option("--sandbox", help="Only where it can be put into a sandbox.", rich_help_panel=_WHERE)]
-Processes = Annotated[int | None, Option("--max-processes", help="So many processes at most.", rich_help_panel=_WHAT)]
+Sandbox = Annotated[bool, Option("--sandbox", help="Run it in a sandbox, on nodes that can.", rich_help_panel=_WHERE)]
+Processes = Annotated[int | None, Option("--max-processes", help="Maximum number of processes.", rich_help_panel=_WHAT)]
 OpenFiles = Annotated[
-    int | None, Option("--max-open-files", help="So many open files in each process.", rich_help_panel=_WHAT)
+    int | None, Option("--max-open-files", help="Maximum open files per process.", rich_help_panel=_WHAT)
 ]
 Priority = Annotated[str, Option(help="low, normal, high or critical.", rich_help_panel=_WHEN)]
 TimeLimit = Annotated[
-    str | None, Option("--time-limit", "-t", help="Stop it after this, like 2h30m.", rich_help_panel=_WHEN)
+    str | None,
+    Option("--time-limit", "-t", metavar="DURATION", help="Stop it after this, like 2h30m; a number is seconds.",
+           rich_help_panel=_WHEN),
+]  # fmt: skip
+Estimate = Annotated[
+    str | None, Option(metavar="DURATION", help="Your estimate of its run time, like 45m.", rich_help_panel=_WHEN)
 ]
-Estimate = Annotated[str | None, Option(help="How long you think it runs, like 45m.", rich_help_panel=_WHEN)]
-Array = Annotated[str | None, Option("--array", "-a", help="One task per index, like 0-99,105.", rich_help_panel=_WHEN)]
-MaxParallel = Annotated[int | None, Option(min=1, help="So many tasks at one time.", rich_help_panel=_WHEN)]
+Array = Annotated[
+    str | None, Option("--array", "-a", metavar="INDICES", help="One task per index, like 0-99,105.",
+                       rich_help_panel=_WHEN)
+]  # fmt: skip
+MaxParallel = Annotated[int | None, Option(min=1, help="Tasks running at one time.", rich_help_panel=_WHEN)]
 After = Annotated[
-    list[str] | None, Option("--after", metavar="SESSION", help="Once this one completed.", rich_help_panel=_WHEN)
+    list[str] | None, Option("--after", metavar="SESSION", help="Start after it completed.", rich_help_panel=_WHEN)
 ]
 AfterAny = Annotated[
-    list[str] | None, Option("--after-any", metavar="SESSION", help="Once this one ended.", rich_help_panel=_WHEN)
+    list[str] | None, Option("--after-any", metavar="SESSION", help="Start after it ended.", rich_help_panel=_WHEN)
 ]
 AfterFailed = Annotated[
-    list[str] | None, Option("--after-failed", metavar="SESSION", help="Once it failed.", rich_help_panel=_WHEN)
+    list[str] | None, Option("--after-failed", metavar="SESSION", help="Start after it failed.", rich_help_panel=_WHEN)
 ]
-Retries = Annotated[int, Option(min=0, help="So often it may be run again at most.", rich_help_panel=_WHEN)]
+Retries = Annotated[int, Option(min=0, help="Further attempts after a failure of the cluster.", rich_help_panel=_WHEN)]
 RetriesOwn = Annotated[
-    bool, Option("--retry-own-failures", help="Run it again when the command itself fails, too.", rich_help_panel=_WHEN)
+    bool, Option("--retry-own-failures", help="Retry failures of the command itself, too.", rich_help_panel=_WHEN)
 ]
 Preemptible = Annotated[
-    bool, Option("--preemptible", help="It may be asked to make room for others.", rich_help_panel=_WHEN)
+    bool, Option("--preemptible", help="Allow preemption by other sessions.", rich_help_panel=_WHEN)
 ]
-CheckpointSignal = Annotated[
-    str | None, Option(help="Sent when it is to make room, like SIGUSR1.", rich_help_panel=_WHEN)
+CheckpointSignal = Annotated[str | None, Option(help="Sent before preemption, like SIGUSR1.", rich_help_panel=_WHEN)]
+Grace = Annotated[
+    str | None, Option(metavar="DURATION", help="From that signal to SIGKILL, like 2m.", rich_help_panel=_WHEN)
 ]
-Grace = Annotated[str | None, Option(help="From that signal to its stop, like 2m.", rich_help_panel=_WHEN)]
-Hold = Annotated[bool, Option("--hold", help="Not before `aliquot session release`.", rich_help_panel=_WHEN)]
-Wait = Annotated[bool, Option("--wait", "-w", help="Return when it has ended.")]
-Follow = Annotated[bool, Option("--follow", "-f", help="Show what it prints, until it has ended.")]
-Preview = Annotated[bool, Option("--preview", help="Submit nothing; show what would become of it now.")]
+Hold = Annotated[bool, Option("--hold", help="Do not start before `aliquot session release`.", rich_help_panel=_WHEN)]
+Wait = Annotated[bool, Option("--wait", "-w", help="Wait until it has ended.")]
+Follow = Annotated[bool, Option("--follow", "-f", help="Print its output until it has ended.")]
+Preview = Annotated[bool, Option("--preview", help="Submit nothing; show whether and where it would start now.")]
+
+
+DEFAULT_SLOTS: Final = ("cpu=1",)
+MEMORY_BYTES_MIN: Final = 2**20
+"""A smaller amount is a number whose unit was forgotten: no program starts with it."""
+
+
+def slots_of(resources: Sequence[str]) -> "list[SlotAmountInput]":
+    """Read `cpu=1`, `mem=2g`, ...; the last of several amounts of a slot wins. Exits when one is wrong."""
+    from aliquot.client.generated.inputs import SlotAmountInput
+
+    found = dict(_pair(text, option="-r", example="cpu=1") for text in resources or DEFAULT_SLOTS)
+    memory = found.get("mem", "")
+    if memory.isdecimal() and 0 < int(memory) < MEMORY_BYTES_MIN:
+        usage(f"-r mem={memory}: that is {memory} bytes; write a unit, like mem=64g")
+    return [SlotAmountInput(slot=slot, amount=amount) for slot, amount in found.items()]
+
+
+def pairs_of(texts: Sequence[str] | None, *, option: str) -> "list[NameValueInput] | None":
+    """Read `NAME=VALUE`; the last value of a name wins; None when there are none. Exits when one is wrong."""
+    from aliquot.client.generated.inputs import NameValueInput
+
+    found = dict(_pair(text, option=option, example="NAME=VALUE") for text in texts or ())
+    return [NameValueInput(name=name, value=value) for name, value in found.items()] or None
+
+
+def dependencies_of(
+    *, ok: Sequence[str] | None, ended: Sequence[str] | None, failed: Sequence[str] | None
+) -> "list[DependencyInput] | None":
+    """The dependencies, by required outcome; None when there are none."""
+    from aliquot.client.generated.enums import DependencyCondition as Condition
+    from aliquot.client.generated.inputs import DependencyInput
+
+    given = ((Condition.AFTER_OK, ok), (Condition.AFTER_ANY, ended), (Condition.AFTER_FAIL, failed))
+    return [DependencyInput(session_id=id, condition=condition) for condition, ids in given for id in ids or ()] or None
+
+
+def seconds_of(text: str | None, *, option: str) -> float | None:
+    """Read a duration, see `parse_duration`. Exits when it is not one."""
+    if text is None:
+        return None
+    try:
+        return parse_duration(text, field=option)
+    except InvalidRequest as error:
+        usage(error.message)
+
+
+def echo_durations(*, time_limit: str | None, estimate: str | None, grace: str | None) -> None:
+    """Print on stderr how the durations of a submission, which are valid, were understood."""
+    for name, text in (("time limit", time_limit), ("estimate", estimate), ("grace", grace)):
+        if text is None:
+            continue
+        seconds = parse_duration(text)
+        words = format_duration(seconds)
+        if text.strip().isdecimal():
+            number = f"{text.strip()} s"
+            words = number if words == number else f"{number} ({words})"
+            if name == "time limit":
+                words += f". Slurm reads -t {text.strip()} as minutes; for minutes write -t {text.strip()}m"
+        print(f"aliquot: {name} {words}", file=sys.stderr)
+
+
+def _pair(text: str, *, option: str, example: str) -> tuple[str, str]:
+    name, found, value = text.partition("=")
+    if not name or not found:
+        usage(f"{option} {text}: write it like {example}")
+    return name, value

@@ -1,12 +1,11 @@
-"""A script with directives at its head: what it asks for, and the command that runs it."""
+"""Scripts with directives: the options that a script gives at its head, and the command that runs it."""
 
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from aliquot.cli.session.slurm_directives import SlurmWords, slurm_words
-from aliquot.cli.session.slurm_variables import with_slurm_variables
+from aliquot.cli.session.slurm import SlurmWords, slurm_words, with_slurm_variables
 
 OWN: Final = "#ALIQUOT"
 SLURM: Final = "#SBATCH"
@@ -15,25 +14,25 @@ _CODE_FLAG: Final = {"perl": "-e", "Rscript": "-e"}
 
 
 class ScriptError(Exception):
-    """A script that cannot be submitted; the message says why."""
+    """A script that cannot be submitted; the message names the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Script:
-    """A script as it was read."""
+    """A script with its directives."""
 
     name: str
     text: str
     interpreter: tuple[str, ...]
-    """Program and arguments, from its first line."""
+    """Program and arguments, from the first line."""
     words: tuple[str, ...]
-    """Its directives, as options of `aliquot session create`."""
+    """The directives, as options of `aliquot session create`."""
     notes: tuple[str, ...]
-    """What of it is not done, for people."""
+    """What is ignored, as messages for the user."""
 
     @classmethod
     def read(cls, path: Path) -> "Script":
-        """Read it.
+        """Read a script.
 
         Raises:
             ScriptError: it cannot be read, or a directive is wrong.
@@ -41,8 +40,8 @@ class Script:
         try:
             text = path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            why = error.strerror if isinstance(error, OSError) else "it is no UTF-8 text"
-            raise ScriptError(f"{path}: {why}; a command that is no script stands after --") from None
+            why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+            raise ScriptError(f"{path}: {why}; a command other than a script goes after --") from None
         own = [word for line in _directives(text, mark=OWN) for word in _split(line, path)]
         slurm = slurm_words([word for line in _directives(text, mark=SLURM) for word in _split(line, path)])
         return cls(
@@ -54,21 +53,21 @@ class Script:
         )
 
     def command(self, arguments: tuple[str, ...]) -> tuple[str, ...]:
-        """What runs it, wherever that is: its text goes along."""
+        """The command that runs the script on any node: it contains the script's text."""
         program = Path(self.interpreter[0]).name
-        # Shells take a name after the text, which the text sees as $0.
+        # Shells take a name after the text, which becomes $0.
         name = (self.name,) if program.endswith("sh") else ()
         argv = (*self.interpreter, _CODE_FLAG.get(program, "-c"), self.text, *name, *arguments)
         return with_slurm_variables(argv) if self.is_for_slurm else argv
 
     @property
     def is_for_slurm(self) -> bool:
-        """Whether it speaks of Slurm."""
+        """Whether it has directives or variables of Slurm."""
         return SLURM in self.text or "SLURM_" in self.text
 
 
 def _directives(text: str, *, mark: str) -> list[str]:
-    """What stands after the mark in the comments before the first command."""
+    """The text after the mark, for each directive before the first command."""
     found = []
     for line in text.splitlines():
         if line.strip() and not line.startswith("#"):
@@ -90,16 +89,16 @@ def _interpreter(text: str, path: Path) -> tuple[str, ...]:
     first = text.partition("\n")[0]
     words = _split(first.removeprefix("#!"), path) if first.startswith("#!") else ["/bin/sh"]
     if words and Path(words[0]).name == "env":
-        # `env -S` is how a first line gives several words.
+        # `env -S` splits the first line into several words.
         words = [word for word in words[1:] if word != "-S"]
     program = Path(words[0]).name if words else ""
     if program.rstrip("0123456789.") not in {one.rstrip("3") for one in INTERPRETERS}:
-        raise ScriptError(f"{path}: its first line names no known interpreter; put its command after -- instead")
+        raise ScriptError(f"{path}: its first line names no known interpreter; put the command after -- instead")
     return tuple(words)
 
 
 def _named(path: Path, slurm: SlurmWords, own: list[str]) -> tuple[str, ...]:
-    """A script that names nothing is called as its file."""
+    """The script's file name as the session's name, unless a directive gives one."""
     is_named = any(word.partition("=")[0] == "--name" for word in (*slurm.words, *own))
     return () if is_named else ("--name", path.name)
 
@@ -108,7 +107,7 @@ def _notes(text: str) -> list[str]:
     words = {word for line in text.splitlines() if not line.lstrip().startswith("#") for word in line.split()}
     found = []
     if "srun" in words:
-        found.append("`srun` is not there: every task runs the whole script, so leave the word out")
+        found.append("`srun` does not exist here: every task runs the whole script, so remove `srun`")
     if "scontrol" in words:
-        found.append("`scontrol` is not there: the first node of a gang is in MASTER_ADDR")
+        found.append("`scontrol` does not exist here: the first node of a gang is in MASTER_ADDR")
     return found

@@ -1,1 +1,1 @@
-"""What `aliquot simulate` reads, runs and shows."""
+"""Simulation: input, comparison rows and output of `aliquot simulate`."""

@@ -1,4 +1,4 @@
-"""A server's own history as a trace, and its agents as the cluster, read over its public API."""
+"""Server history: the ended sessions of a server as a trace, and its agents as a cluster, read by GraphQL."""
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from datetime import UTC, datetime, timedelta
@@ -7,13 +7,13 @@ from typing import Any, Final
 
 from aliquot.client import Client
 from aliquot.core.allocation.layout import DeviceLayout
-from aliquot.core.program import program_of
+from aliquot.core.model.snapshot import AgentRow, Request
+from aliquot.core.prediction import program_of
 from aliquot.core.simulation.trace import Job, numbered
-from aliquot.core.snapshot import AgentRow, Request
-from aliquot_schema.devices import Device, DeviceHealth
 from aliquot_schema.ids import AgentId, DeviceId, NodeId, ProjectId, SessionId, SlotName, UserId
+from aliquot_schema.resources.devices import Device, DeviceHealth
+from aliquot_schema.resources.slots import MILLI, Unlimited, is_accelerator, is_size, parse_amount, scale_of
 from aliquot_schema.sessions import Priority
-from aliquot_schema.slots import MILLI, Unlimited, is_accelerator, is_size, parse_amount, scale_of
 
 SESSIONS: Final = """
 query ($after: String) {
@@ -44,18 +44,18 @@ Node = Mapping[str, Any]
 
 
 async def read_history(client: Client, *, on_progress: Callable[[int, int], None]) -> tuple[Job, ...]:
-    """Every session that ran and ended, by submission.
+    """Read every session that ran and ended, by submission.
 
     Args:
-        on_progress: told after each page how many sessions of how many were read.
+        on_progress: called after each page with the number of sessions read, and of all.
     """
     nodes = [node async for node in _nodes(client, SESSIONS, on_progress=on_progress)]
-    # Who never ran has no attempt; the session of a job array only stands for its tasks, which are listed too.
+    # Sessions that never ran have no attempt; a job array is left out too, as its tasks are listed.
     return numbered(_job(node) for node in nodes if node["started_at"] and node["attempt"])
 
 
 async def read_agents(client: Client) -> tuple[AgentRow, ...]:
-    """The agents as they are registered now, all of them in service."""
+    """Read the agents as they are registered now, and take all of them as schedulable."""
     return tuple([_agent(node) async for node in _nodes(client, AGENTS, on_progress=lambda _read, _all: None)])
 
 
@@ -127,7 +127,7 @@ def _device(node: Node, slots: list[SlotName]) -> Device:
 
 
 def _is_of(slot: SlotName, kind: str) -> bool:
-    """Whether an accelerator's slot counts devices of this kind, or parts of them."""
+    """Whether a slot counts devices of this kind, or shares of them."""
     return is_accelerator(slot) and not is_size(slot) and slot.split(".")[0] == kind
 
 

@@ -1,4 +1,4 @@
-"""Writes a trace, so that it can be read again and run elsewhere."""
+"""Trace output: writes jobs as a trace file that `read_jobs` reads."""
 
 import csv
 from collections.abc import Iterable
@@ -7,14 +7,14 @@ from typing import Final
 
 from aliquot.core.simulation.trace import SECOND_US, Job
 from aliquot_schema.errors import InvalidRequest
-from aliquot_schema.slots import MILLI, format_amount
+from aliquot_schema.resources.slots import MILLI, format_amount
 
 Cell = str | int | float | None
 SUFFIXES: Final = (".csv", ".parquet")
 
 
 def check_target(path: Path) -> None:
-    """Make sure that a trace can be written there, before it is read for an hour.
+    """Check that a trace can be written there, before a long read.
 
     Raises:
         InvalidRequest: another kind of file, or pyarrow is missing.
@@ -29,10 +29,10 @@ def check_target(path: Path) -> None:
 
 
 def save_jobs(jobs: Iterable[Job], path: Path) -> None:
-    """Write the jobs with the columns that `read_jobs` reads.
+    """Write the jobs, with the columns that `read_jobs` reads.
 
     Raises:
-        InvalidRequest: it cannot be written.
+        InvalidRequest: the file cannot be written.
     """
     rows = [_row(job) for job in jobs]
     try:

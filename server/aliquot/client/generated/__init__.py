@@ -1,4 +1,4 @@
-"""What the server knows and does.
+"""Types and operations of the GraphQL API.
 
-Made from the schema by `python -m aliquot_schema.graphql.client_code`; not to be edited.
+Generated from the schema by `python -m aliquot_schema.graphql.client_codegen`; do not edit.
 """

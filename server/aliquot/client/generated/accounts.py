@@ -1,8 +1,9 @@
 """Accounts.
 
-Made from the schema by `python -m aliquot_schema.graphql.client_code`; not to be edited.
+Generated from the schema by `python -m aliquot_schema.graphql.client_codegen`; do not edit.
 """
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from msgspec import Struct
@@ -11,59 +12,113 @@ from aliquot.client.generated.enums import KeyScope, Role
 
 
 class ApiKey(Struct, frozen=True, kw_only=True):
-    """A key of a user. The secret is shown once, when it is made."""
+    """An API key. Its secret is shown once, on creation."""
 
     id: str
-    """`key_...`; what is shown to come in begins with it."""
+    """`key_...`; the bearer token begins with it."""
     version: int
-    """Counts its changes."""
+    """Incremented by every change."""
     user: str
-    """Whose it is."""
+    """Its owner."""
     name: str
-    """What it is for."""
+    """Its purpose."""
     scope: KeyScope
-    """What it allows at most."""
+    """Upper bound on what it allows."""
     created_at: datetime
-    """When it was made."""
+    """When it was created."""
     expires_at: datetime | None
-    """When it ends by itself; null is never."""
+    """When it expires; null = never."""
     revoked_at: datetime | None
     """When it was revoked."""
     is_valid: bool
-    """Whether somebody comes in by it now."""
+    """Whether it is accepted now."""
+
+
+class CreateApiKeyInput(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """An API key to create."""
+
+    user: str
+    """Its owner."""
+    name: str
+    """Its purpose."""
+    scope: KeyScope = KeyScope.SUBMIT
+    """Upper bound on what it allows."""
+    expires_in: float | None = None
+    """Lifetime in seconds; null = until it is revoked."""
+
+
+class CreateUserInput(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """A user to create."""
+
+    name: str
+    """Name of the user: letters, digits and `. _ @ + -`."""
+    role: Role = Role.USER
+    """Role of the user."""
+    unix_name: str | None = None
+    """Unix account that the user's jobs run as."""
+    projects: Sequence[str] | None = None
+    """Projects the user is a member of."""
+
+
+class DisableUserInput(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """A user to disable."""
+
+    name: str
+    """Name of the user."""
+    expected_version: int | None = None
+    """Expected current version; fails with VersionConflict otherwise."""
 
 
 class Me(Struct, frozen=True, kw_only=True):
-    """Who asks, and what the key allows that was shown."""
+    """The authenticated caller, with their rights under the key in use."""
 
     name: str
-    """The user."""
+    """Name of the user."""
     role: Role
-    """What may be done by this key."""
+    """Effective role under this key."""
     projects: tuple[str, ...]
-    """Whose sessions the user takes part in."""
+    """Projects the user is a member of."""
     unix_name: str | None
-    """The Unix account that the user's jobs run as."""
+    """Unix account that the user's jobs run as."""
     key_id: str | None
-    """The key, or what stands for a token of the identity provider; null for the server's own token."""
+    """The key in use, or a reference to a token of the OIDC provider; null for the server's own token."""
+
+
+class UpdateUserInput(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """Changes of a user. Null fields are unchanged."""
+
+    name: str
+    """Name of the user."""
+    role: Role | None = None
+    """Role of the user."""
+    unix_name: str | None = None
+    """Unix account that the user's jobs run as; empty = none."""
+    projects: Sequence[str] | None = None
+    """Projects the user is a member of; replaces the list."""
+    disabled: bool | None = None
+    """Whether the user's keys are rejected."""
+    forget_identity: bool | None = None
+    """Whether to unlink the identity at the OIDC provider; the next one that signs in under this name is linked."""
+    expected_version: int | None = None
+    """Expected current version; fails with VersionConflict otherwise."""
 
 
 class User(Struct, frozen=True, kw_only=True):
-    """Somebody who may come in, by keys."""
+    """A user."""
 
     name: str
-    """The name, which sessions are owned by."""
+    """Name of the user; owner of their sessions."""
     version: int
-    """Counts its changes; for `expected_version`."""
+    """Incremented by every change; see `expected_version`."""
     role: Role
-    """What the user may do."""
+    """Role of the user."""
     unix_name: str | None
-    """The Unix account that the user's jobs run as."""
+    """Unix account that the user's jobs run as."""
     projects: tuple[str, ...]
-    """Whose sessions the user takes part in."""
+    """Projects the user is a member of."""
     disabled: bool
-    """Whether nobody comes in by the user's keys."""
+    """Whether the user's keys are rejected."""
     created_at: datetime
-    """When the user was made."""
+    """When the user was created."""
     changed_at: datetime
-    """When the user was changed last."""
+    """When the user was last changed."""

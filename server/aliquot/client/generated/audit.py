@@ -1,6 +1,6 @@
 """Audit.
 
-Made from the schema by `python -m aliquot_schema.graphql.client_code`; not to be edited.
+Generated from the schema by `python -m aliquot_schema.graphql.client_codegen`; do not edit.
 """
 
 from datetime import datetime
@@ -9,108 +9,108 @@ from msgspec import Struct
 
 
 class ChangedField(Struct, frozen=True, kw_only=True):
-    """One field of a record. Values are JSON texts."""
+    """Change of one field of a record. Values are JSON text."""
 
     name: str
     """The field."""
     before: str | None
-    """What it was; null when the record was made by this change, or what was before is no longer kept."""
+    """Previous value; null if the change created the record, or the previous state is past retention."""
     after: str
-    """What it is."""
+    """New value."""
 
 
 class AuditChange(Struct, frozen=True, kw_only=True):
-    """A change: one event of the log."""
+    """A change: one event of the event log."""
 
     number: int
-    """Of the event; rises without gaps."""
+    """Number of the event; ascending without gaps."""
     at: datetime
     """When it was committed."""
     kind: str
     """What happened: `session.queued`, `lease.granted`, ..."""
     entity_id: str
-    """Whom it happened to."""
+    """Id of the changed object."""
     actor: str
-    """Who did it: a user, or a part of the server, `system:PART`."""
+    """A user, or a part of the server as `system:PART`."""
     request_id: str | None
-    """The request that asked for it."""
+    """The request that caused it."""
     pass_number: int | None
-    """The pass of the allocator that decided it."""
+    """The scheduling pass that decided it."""
     fields: tuple[ChangedField, ...]
     """
-    What is another way now; all of it when the record was made by this change. Values of environments are not shown,
-    and what sessions run is shown to admins alone.
+    Changed fields; all fields if the change created the record. Values of environment variables are not shown; commands
+    of sessions are shown to admins only.
     """
 
 
 class AuditFilterInput(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """Which changes; what is left out does not filter."""
+    """Filter of changes. Fields that are null match all changes."""
 
     entity_id: str | None = None
-    """A session, lease, agent, quota, ... by its id."""
+    """Id of a session, lease, agent, quota, ..."""
     actor: str | None = None
     """A user, or `system:PART`."""
     kind: str | None = None
     """`session`, `lease`, ..., or `session.queued`, ..."""
     since: datetime | None = None
-    """Not before this."""
+    """Earliest time, included."""
     until: datetime | None = None
-    """Not after this."""
+    """Latest time, included."""
     people_only: bool = False
-    """Leave out what the server did by itself."""
+    """Only changes made by users."""
 
 
 class DeviceHolding(Struct, frozen=True, kw_only=True):
-    """So much of one slot of one device, held by one lease from its grant to its release."""
+    """An amount of one slot of one device, held by one lease from grant to release."""
 
     device_id: str
     """The device."""
     slot: str
     """The slot."""
     amount: str
-    """How much of it."""
+    """The amount."""
     kind: str
-    """Of the lease."""
+    """Kind of the lease."""
     lease_id: str
     """The lease."""
     agent_id: str
-    """The agent that the device was granted on."""
+    """The agent of the grant."""
     session_id: str | None
-    """The session; null when it was a person's own."""
+    """The session; null for a lease without one."""
     user: str
-    """Who held it."""
+    """The holder."""
     since: datetime
     """When it was granted."""
     until: datetime | None
-    """When it was given back; null while it is held."""
+    """When it was released; null while it is held."""
     evidence: str | None
-    """What proved that it was free; null while it is held."""
+    """Evidence of its end; null while it is held."""
     pass_number: int | None
-    """The pass of the allocator that granted it."""
+    """The scheduling pass that granted it."""
     preempted_at: datetime | None
-    """When it was asked to make room."""
+    """When it was preempted."""
     preempted_by: str | None
-    """The session that started in its place, or the cause."""
+    """The session it was preempted for, or the cause."""
 
 
 class LedgerPass(Struct, frozen=True, kw_only=True):
-    """A pass of the allocator that decided something new."""
+    """A recorded scheduling pass. Passes that repeat earlier decisions are not recorded."""
 
     number: int
-    """Rises from pass to pass, over restarts too."""
+    """Number of the pass; ascending, also over restarts."""
     at: datetime
-    """When."""
+    """When it ran."""
     event_number: int
-    """The last event that it knew of."""
+    """The last event included in its snapshot."""
     epoch: int
-    """The term of the leader that decided."""
+    """Epoch of the leader."""
     code_version: str
-    """The sources that decided; they alone repeat it for certain."""
+    """Version of the scheduling code; a replay is only exact with the same version."""
     lost_before: int
-    """Passes before this one that could not be written down."""
+    """Number of passes before this one that could not be recorded."""
     placed: tuple[str, ...]
-    """Sessions that were given devices, in their order."""
+    """Sessions that were granted devices, in order."""
     preempted: tuple[str, ...]
-    """Sessions that were asked to make room."""
+    """Sessions that were preempted."""
     failed: tuple[str, ...]
-    """Sessions that can never run any more."""
+    """Sessions that failed because they can never run."""

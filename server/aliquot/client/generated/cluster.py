@@ -1,78 +1,175 @@
 """Cluster.
 
-Made from the schema by `python -m aliquot_schema.graphql.client_code`; not to be edited.
+Generated from the schema by `python -m aliquot_schema.graphql.client_codegen`; do not edit.
 """
 
 from msgspec import Struct
 
-from aliquot.client.generated.devices import Gpu
+from aliquot.client.generated.agents import Gpu
+from aliquot.client.generated.policy import Quota, Usage
 
 
 class Node(Struct, frozen=True, kw_only=True):
     """A host with agents."""
 
     node_id: str
-    """Stable over reboots."""
+    """Id of the host, stable over reboots."""
     hostname: str
-    """Its name."""
+    """Name of the host."""
     gpu_count: int
-    """GPUs, each once."""
+    """Number of GPUs; each counts once."""
     gpu_type: str
-    """Their models, most of them first; empty without GPUs."""
+    """Models of the GPUs, most frequent first; empty = no GPUs."""
     agents: tuple[str, ...]
-    """The agents on it."""
+    """Agents on the host."""
 
 
 class SlotCapacity(Struct, frozen=True, kw_only=True):
     """
-    How much of a slot the agents have that can be asked. A device that several of them see counts once; whole devices
-    of which a part is held count by that part.
+    Capacity of a slot on reachable agents. A device shared by several agents counts once; whole devices that are partly
+    held count by the held share.
     """
 
     slot: str
-    """The slot's name."""
+    """Name of the slot."""
     total: str
-    """On all healthy devices."""
+    """Total on healthy devices."""
     available: str
-    """What of it nobody holds, in whatever pieces."""
+    """Part that is not held, fragmented or not."""
     allocated: str
-    """What of it is held."""
+    """Part that is held."""
 
 
 class RayCluster(Struct, frozen=True, kw_only=True):
-    """The Ray cluster whose nodes have agents, as this server sees it now."""
+    """The Ray cluster whose nodes run agents, as seen by the answering server."""
 
     head_node: str
-    """The address of its head, HOST:PORT."""
+    """Address of its head, `HOST:PORT`."""
     connected: bool
-    """Whether Ray answers."""
+    """Whether the server is connected to Ray."""
     version: str | None
-    """Ray's version; null while not connected."""
+    """Ray's version; null while disconnected."""
     workers: int
-    """Nodes with an agent that can be talked to."""
+    """Number of nodes with a reachable agent."""
     nodes: int
-    """Nodes that Ray calls alive, its head included."""
+    """Number of nodes that Ray reports alive, including its head."""
     reason: str | None
-    """Why it is not connected; while it is, why nodes have no agent that can be talked to."""
+    """Why it is disconnected, or why nodes have no reachable agent."""
 
 
 class Cluster(Struct, frozen=True, kw_only=True):
-    """What the agents are on, and have together. A shared GPU counts by its parts."""
+    """The cluster: hosts, GPUs and capacity. Shared GPUs count fractionally."""
 
     total_gpus: float
-    """Healthy GPUs, each once."""
+    """Number of healthy GPUs; each counts once."""
     available_gpus: float
     """
-    What of these may be given to somebody, in fractions and in whatever pieces; those of drained agents, and those that
-    processes of others are on, are not.
+    Part of these that can be allocated, in fractions, fragmented or not. Excludes GPUs of drained agents and GPUs used
+    by processes that Aliquot did not start.
     """
     allocated_gpus: float
-    """What of these is held, in fractions."""
+    """Part of these that is held, in fractions."""
     nodes: tuple[Node, ...]
-    """The hosts."""
+    """Hosts with agents."""
     gpus: tuple[Gpu, ...]
-    """All GPUs, those included that are not healthy."""
+    """All GPUs, including unhealthy ones."""
     capacity: tuple[SlotCapacity, ...]
-    """By slot."""
+    """Capacity by slot."""
     ray: RayCluster | None
-    """Null where the server does not use Ray."""
+    """State of Ray; null if the server does not use it."""
+
+
+class ClusterPool(Struct, frozen=True, kw_only=True):
+    """
+    A pool, a named partition of the cluster's agents, with its content. A device shared by agents of several pools
+    counts in each of them.
+    """
+
+    name: str
+    """Name of the pool."""
+    agents: tuple[str, ...]
+    """Its agents, except those that left."""
+    nodes: tuple[str, ...]
+    """Hosts of these agents."""
+    schedulable: bool
+    """Whether any of its agents accepts new work now."""
+    gpu_count: int
+    """Number of GPUs on its reachable agents, including unhealthy ones; each counts once."""
+    gpu_type: str
+    """Models of the GPUs, most frequent first; empty = no GPUs."""
+    total_gpus: float
+    """Number of healthy GPUs; each counts once."""
+    available_gpus: float
+    """
+    Part of these that can be allocated, in fractions, fragmented or not. Excludes GPUs of drained agents and GPUs used
+    by processes that Aliquot did not start.
+    """
+    allocated_gpus: float
+    """Part of these that is held, in fractions."""
+    capacity: tuple[SlotCapacity, ...]
+    """Capacity by slot."""
+    total_queued: int
+    """Waiting tasks of the pool; a job array counts its waiting tasks."""
+    running: int
+    """Sessions and array tasks that hold devices of the pool."""
+
+
+class Project(Struct, frozen=True, kw_only=True):
+    """A project: users whose usage is charged together. Known once it has a session or quota."""
+
+    name: str
+    """Name of the project."""
+    users: tuple[str, ...]
+    """Users with past usage or current sessions in the project."""
+    total_queued: int
+    """Waiting tasks; a job array counts its waiting tasks."""
+    running: int
+    """Sessions and array tasks that hold devices."""
+    allocated_gpus: float
+    """GPUs held by its sessions, in fractions."""
+    gpu_hours: float
+    """Total usage in hours of a whole device, weighted by the policy's `charges`."""
+    gpu_hours_month: float
+    """The same for this calendar month, UTC."""
+    share: float
+    """Share of all usage that counts in fair share now, 0 to 1."""
+    usage: tuple[Usage, ...]
+    """Usage by user."""
+    quota: Quota | None
+    """Its quota; null = none."""
+
+
+class WaitBucket(Struct, frozen=True, kw_only=True):
+    """Histogram bucket of waiting times until devices were granted."""
+
+    at_least: float
+    """Lower bound in seconds, included."""
+    below: float | None
+    """Upper bound in seconds, excluded; null = unbounded."""
+    count: int
+    """Number of sessions."""
+
+
+class QueueStatistics(Struct, frozen=True, kw_only=True):
+    """The queue now, and its throughput in the preceding window. Times are seconds."""
+
+    revision: int
+    """Number of the last event included."""
+    total_queued: int
+    """Waiting tasks; a job array counts its waiting tasks."""
+    oldest_wait: float | None
+    """Longest wait so far; null if the queue is empty."""
+    window: float
+    """Length of the window of the fields below: one hour, or less if memory does not cover it."""
+    started: int
+    """Sessions and array tasks that were granted devices."""
+    finished: int
+    """Sessions and array tasks that ran and ended."""
+    average_wait_time: float | None
+    """Of those started; null = none."""
+    median_wait_time: float | None
+    """Of those started; null = none."""
+    throughput: float
+    """`finished` per hour."""
+    wait_distribution: tuple[WaitBucket, ...]
+    """Waiting times of those started."""

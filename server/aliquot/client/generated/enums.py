@@ -1,20 +1,22 @@
 """Enums.
 
-Made from the schema by `python -m aliquot_schema.graphql.client_code`; not to be edited.
+Generated from the schema by `python -m aliquot_schema.graphql.client_codegen`; do not edit.
 """
 
 from enum import StrEnum
 
 
 class AgentOrder(StrEnum):
-    """In which order agents are listed."""
+    """Sort order of agents, natural: node2 before node10."""
 
     ID = "id"
     HOSTNAME = "hostname"
 
 
 class AgentState(StrEnum):
-    """How the server sees an agent. The devices of a lost one stay held: its jobs may still be running."""
+    """
+    State of an agent as the server sees it. Devices of a lost agent stay held, because its jobs may still be running.
+    """
 
     ALIVE = "alive"
     SUSPECT = "suspect"
@@ -23,7 +25,7 @@ class AgentState(StrEnum):
 
 
 class AlertRule(StrEnum):
-    """What an alert is opened for."""
+    """Condition that opens an alert."""
 
     QUEUE_BACKLOG = "queue_backlog"
     LONG_WAIT = "long_wait"
@@ -37,7 +39,7 @@ class AlertRule(StrEnum):
 
 
 class AlertState(StrEnum):
-    """Whether an alert still holds."""
+    """Whether an alert is still open."""
 
     OPEN = "open"
     CLOSED = "closed"
@@ -52,7 +54,7 @@ class AllocationMode(StrEnum):
 
 
 class Backfill(StrEnum):
-    """Who may start before the head of the queue while the head does not fit."""
+    """Which sessions may start before the head of the queue while the head does not fit."""
 
     NONE = "none"
     EASY = "easy"
@@ -60,7 +62,7 @@ class Backfill(StrEnum):
 
 
 class DeliveryState(StrEnum):
-    """Where a notice for one receiver is: on its way, there, or given up after a day."""
+    """State of a delivery: waiting to be sent, sent, or given up after a day or a permanent rejection."""
 
     WAITING = "waiting"
     SENT = "sent"
@@ -68,7 +70,7 @@ class DeliveryState(StrEnum):
 
 
 class DependencyCondition(StrEnum):
-    """When a dependency is met: the other session ended well, ended at all, or failed."""
+    """Condition of a dependency: the other session completed, ended in any state, or failed."""
 
     AFTER_OK = "after_ok"
     AFTER_ANY = "after_any"
@@ -76,22 +78,23 @@ class DependencyCondition(StrEnum):
 
 
 class DeviceAccess(StrEnum):
-    """What keeps a kernel away from devices that it was not given: env is advisory, cgroup is enforced."""
+    """How kernels are kept from devices they were not allocated: env is advisory, cgroup is enforced."""
 
     ENV = "env"
     CGROUP = "cgroup"
 
 
 class DeviceHealth(StrEnum):
-    """Whether a device may be given to somebody new."""
+    """Health of a device. Only healthy devices are allocated to new sessions."""
 
     HEALTHY = "healthy"
     UNHEALTHY = "unhealthy"
     GONE = "gone"
+    LEAVING = "leaving"
 
 
 class Discrepancy(StrEnum):
-    """What does not agree: the store, what an agent has, and what runs on its devices."""
+    """Kind of discrepancy between the server's records, an agent's state and the processes on its devices."""
 
     LEASE_WITHOUT_PROCESS = "lease_without_process"
     PROCESS_WITHOUT_LEASE = "process_without_lease"
@@ -104,7 +107,7 @@ class Discrepancy(StrEnum):
 
 
 class Isolation(StrEnum):
-    """What keeps two holders of one device apart; each promises more than the one before."""
+    """Isolation between holders of one device, weakest first."""
 
     NONE = "none"
     MPS = "mps"
@@ -112,7 +115,7 @@ class Isolation(StrEnum):
 
 
 class KernelState(StrEnum):
-    """Where one rank of an attempt is. Its devices are free when it is exited, and not before."""
+    """State of a kernel. Its devices become free when it is exited, not before."""
 
     GRANTED = "granted"
     STARTING = "starting"
@@ -123,7 +126,7 @@ class KernelState(StrEnum):
 
 
 class KeyScope(StrEnum):
-    """What a key allows at most, whatever its owner's role."""
+    """Upper bound on what a key allows, whatever its owner's role."""
 
     READ = "read"
     SUBMIT = "submit"
@@ -132,7 +135,7 @@ class KeyScope(StrEnum):
 
 
 class LeaseKind(StrEnum):
-    """By what right a device is held: a session's kernel, a person, or a booking."""
+    """Kind of lease: held by a session's kernel, by a user's external allocation, or by a reservation."""
 
     SESSION = "session"
     MANUAL = "manual"
@@ -140,7 +143,7 @@ class LeaseKind(StrEnum):
 
 
 class NoticeKind(StrEnum):
-    """What a notice is about: an alert of a rule, or what became of a session."""
+    """Subject of a notice: an alert of a rule, or a change of a session."""
 
     QUEUE_BACKLOG = "queue_backlog"
     LONG_WAIT = "long_wait"
@@ -159,17 +162,14 @@ class NoticeKind(StrEnum):
 
 
 class OrchestratorState(StrEnum):
-    """Whether anything new is placed; sessions that run and submissions go on in any case."""
+    """Whether sessions are placed. Running sessions and submissions continue in both states."""
 
     RUNNING = "running"
     STOPPED = "stopped"
 
 
 class PreemptionCause(StrEnum):
-    """
-    By what right a session was asked to make room: for a higher priority, for the owner of lent quota, because its
-    agent is drained, or because a device of its is gone.
-    """
+    """Cause of a preemption: a session of higher priority, reclaimed quota, a drained agent, or a lost device."""
 
     PRIORITY = "priority"
     QUOTA = "quota"
@@ -178,7 +178,7 @@ class PreemptionCause(StrEnum):
 
 
 class QuotaScope(StrEnum):
-    """Whom a quota is for: a user, a project, or the cluster as a whole."""
+    """What a quota applies to: a user, a project, or the whole cluster."""
 
     USER = "user"
     PROJECT = "project"
@@ -186,7 +186,7 @@ class QuotaScope(StrEnum):
 
 
 class Reason(StrEnum):
-    """Why a session is not placed. The first that holds, in this order, is given."""
+    """Why a session waits. The first reason that applies, in this order, is reported."""
 
     STOPPED = "stopped"
     CLUSTER_UNAVAILABLE = "cluster_unavailable"
@@ -206,8 +206,8 @@ class Reason(StrEnum):
 
 class Role(StrEnum):
     """
-    What somebody may do: look; submit, and change what is his own; change everybody's sessions, agents, quotas and the
-    policy; make users and keys.
+    Role of a user; each includes those before it. viewer: read. user: submit sessions and change their own. operator:
+    change all sessions, agents, quotas and the policy. admin: manage users and keys, and read everything.
     """
 
     VIEWER = "viewer"
@@ -218,15 +218,15 @@ class Role(StrEnum):
 
 class SandboxProfile(StrEnum):
     """
-    What a job sees of its node. standard: a read-only system, a /tmp and /dev of its own, its home and what the
-    operator mounts, no processes of others and nothing of the server's; the network is as it is.
+    What a job can see of its node. standard: a read-only system, a private /tmp and /dev, its home and the operator's
+    mounts, no processes of other jobs, no files of the server. The network is not restricted.
     """
 
     STANDARD = "standard"
 
 
 class ServerRole(StrEnum):
-    """What a server does beside answering: the leader decides, launches and listens to agents."""
+    """Role of a server. The leader schedules, launches and receives the agents' reports; followers answer queries."""
 
     LEADER = "leader"
     FOLLOWER = "follower"
@@ -234,8 +234,8 @@ class ServerRole(StrEnum):
 
 class SessionOrder(StrEnum):
     """
-    In which order sessions are listed: by the time they were submitted, or by a value, asc or desc. Those that are
-    alike in it follow by the time they were submitted; those that have no such time or name are last.
+    Sort order of sessions: by submission (newest, oldest), or by a value, ascending or descending. Equal values are
+    ordered by submission; sessions without a value come last.
     """
 
     NEWEST = "newest"
@@ -254,8 +254,8 @@ class SessionOrder(StrEnum):
 
 class SessionState(StrEnum):
     """
-    Where a session is on its way: queued or held, scheduled, allocating, running, preempting, and for good completed,
-    failed or canceled.
+    State of a session. queued and held sessions wait; scheduled, allocating, running and preempting sessions hold
+    devices; completed, failed and canceled are final.
     """
 
     QUEUED = "queued"
@@ -270,7 +270,7 @@ class SessionState(StrEnum):
 
 
 class Severity(StrEnum):
-    """How much it matters. What is critical is told in quiet hours too."""
+    """Severity. Critical notices are sent during quiet hours too."""
 
     INFO = "info"
     WARNING = "warning"
@@ -278,7 +278,7 @@ class Severity(StrEnum):
 
 
 class UsageBy(StrEnum):
-    """Whose usage is added up."""
+    """Grouping of usage."""
 
     USER = "user"
     PROJECT = "project"
@@ -286,8 +286,8 @@ class UsageBy(StrEnum):
 
 class Victims(StrEnum):
     """
-    Who may be asked to make room: nobody, those who said that they are willing, or any. What a quota says is its
-    owner's is called back from those who own none of it, willing or not.
+    Which sessions may be preempted: none (nobody), those submitted as preemptible (willing), or any. Quota lent to
+    users without own quota is reclaimed even if their sessions are not preemptible.
     """
 
     NOBODY = "nobody"

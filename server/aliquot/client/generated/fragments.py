@@ -1,6 +1,6 @@
-"""What is asked of each type: all of it.
+"""Selections of all fields of each type.
 
-Made from the schema by `python -m aliquot_schema.graphql.client_code`; not to be edited.
+Generated from the schema by `python -m aliquot_schema.graphql.client_codegen`; do not edit.
 """
 
 from typing import Final
@@ -386,4 +386,4 @@ VersionConflict_actual: actual } ... on Error { code message }""",
     "WaitBucket": """at_least below count""",
     "Weights": """age age_unit fair short short_half priority level sjf_age_pct""",
 }
-"""The selection by the type's name."""
+"""Selection by type name."""

@@ -1,6 +1,6 @@
 """History.
 
-Made from the schema by `python -m aliquot_schema.graphql.client_code`; not to be edited.
+Generated from the schema by `python -m aliquot_schema.graphql.client_codegen`; do not edit.
 """
 
 from datetime import datetime
@@ -9,7 +9,7 @@ from msgspec import Struct
 
 
 class HistorySeries(Struct, frozen=True, kw_only=True):
-    """One number over time."""
+    """Time series of one metric."""
 
     metric: str
     """
@@ -19,54 +19,51 @@ class HistorySeries(Struct, frozen=True, kw_only=True):
     unit: str
     """percent, bytes, celsius, watts, milli, gpus, tasks, sessions or seconds."""
     agent_id: str | None
-    """The agent; null where it is the whole cluster's."""
+    """The agent; null = the whole cluster."""
     device_id: str | None
-    """The device; null where it is the whole cluster's."""
+    """The device; null = the whole cluster."""
     values: tuple[float | None, ...]
-    """The mean of each step; of submitted, started and ended how many there were. Null where nothing was measured."""
+    """Mean per step; for submitted, started and ended the number per step. Null = nothing was measured."""
     maximum: tuple[float | None, ...] | None
-    """The highest measurement of each step; null where `values` are sums."""
+    """Maximum per step; null if `values` are counts."""
 
 
 class History(Struct, frozen=True, kw_only=True):
-    """What was measured, in equal steps."""
+    """Time series with equal steps."""
 
     started_at: datetime
-    """When the first step begins: at a multiple of the step."""
+    """Start of the first step, a multiple of the step."""
     step: float
-    """Seconds."""
+    """Length of a step in seconds."""
     points: int
-    """How many steps there are."""
+    """Number of steps."""
     series: tuple[HistorySeries, ...]
-    """By agent, device and metric."""
+    """Series, by agent, device and metric."""
     warning: str | None
-    """Why something may be missing."""
+    """Why data may be missing; null = complete as far as known."""
 
 
 class UsageSeries(Struct, frozen=True, kw_only=True):
-    """What a user or a project held over time."""
+    """Usage of one user or project over time."""
 
     name: str | None
-    """The user or project; null for all others together."""
+    """The user or project; null = all others together."""
     gpu_hours: tuple[float, ...]
-    """Of whole GPUs, within each step; parts count as parts."""
+    """GPU-hours per step; shares count as fractions."""
     utilization: tuple[float | None, ...]
-    """
-    Percent: the mean of the GPUs while they were held, each by the part of it that was; null where nothing was held, or
-    measured.
-    """
+    """Percent: mean over held GPUs, weighted by the share held. Null = nothing was held or measured."""
 
 
 class UsageHistory(Struct, frozen=True, kw_only=True):
-    """Who held how much, in equal steps."""
+    """Usage by user or project, with equal steps."""
 
     started_at: datetime
-    """When the first step begins: at a multiple of the step, UTC."""
+    """Start of the first step, a multiple of the step in UTC."""
     step: float
-    """Seconds."""
+    """Length of a step in seconds."""
     points: int
-    """How many steps there are."""
+    """Number of steps."""
     series: tuple[UsageSeries, ...]
-    """Who held most comes first; at most 100, and the others."""
+    """Series, largest usage first: at most 100, and one of all others."""
     warning: str | None
-    """Why something may be missing."""
+    """Why data may be missing; null = complete as far as known."""

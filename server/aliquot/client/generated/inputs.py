@@ -1,25 +1,24 @@
 """Inputs.
 
-Made from the schema by `python -m aliquot_schema.graphql.client_code`; not to be edited.
+Generated from the schema by `python -m aliquot_schema.graphql.client_codegen`; do not edit.
 """
 
 from collections.abc import Sequence
 
 from msgspec import Struct
 
-from aliquot.client.generated.confinement_inputs import SecretUseInput, SessionLimitsInput
 from aliquot.client.generated.enums import AgentState, DependencyCondition, SandboxProfile
 
 
 class AgentFilter(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """Which agents; what is not given does not filter."""
+    """Filter of agents. Fields that are null match all agents."""
 
     ids: Sequence[str] | None = None
-    """One of these."""
+    """Ids of agents."""
     states: Sequence[AgentState] | None = None
-    """In one of these states."""
+    """States of agents."""
     node_id: str | None = None
-    """On this node."""
+    """Node of the agents."""
 
 
 class CancelSessionInput(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -28,43 +27,43 @@ class CancelSessionInput(Struct, frozen=True, kw_only=True, omit_defaults=True, 
     id: str
     """The session."""
     expected_version: int | None = None
-    """Refuse if the session is not at this version."""
+    """Expected current version; fails with VersionConflict otherwise."""
 
 
 class ChangeSessionInput(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """A session to change."""
 
     id: str
-    """The session, or one task of a job array as <array>_<index>."""
+    """The session, or one task of a job array as `<array>_<index>`."""
     expected_version: int | None = None
-    """Refuse if the session is not at this version."""
+    """Expected current version; fails with VersionConflict otherwise."""
 
 
 class CommandInput(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """What to run: either a list of arguments or a shell string."""
+    """The command: either a list of arguments or a shell command."""
 
     argv: Sequence[str] | None = None
-    """The program and its arguments; no shell is involved."""
+    """Program and arguments, run without a shell."""
     shell: str | None = None
-    """A string for /bin/sh -c."""
+    """A command for `/bin/sh -c`."""
 
 
 class SlotAmountInput(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """How much of a slot each kernel needs."""
+    """Amount of a slot per kernel."""
 
     slot: str
-    """The slot's name, like `cpu` or `cuda.shares`."""
+    """Name of the slot, like `cpu` or `cuda.shares`."""
     amount: str
-    """A decimal number, or a size with a binary suffix, like 32g."""
+    """A decimal number, or a size with a binary suffix like `32g`."""
 
 
 class NameValueInput(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """A tag or an environment variable."""
 
     name: str
-    """Its name."""
+    """Name."""
     value: str
-    """Its value."""
+    """Value."""
 
 
 class DependencyInput(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -73,106 +72,126 @@ class DependencyInput(Struct, frozen=True, kw_only=True, omit_defaults=True, for
     session_id: str
     """The session."""
     condition: DependencyCondition = DependencyCondition.AFTER_OK
-    """What it must come to."""
+    """Condition that the session must meet."""
 
 
 class FallbackInput(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """A smaller request to settle for after a wait; nothing makes the session grow back."""
+    """A smaller request that replaces the original one after a wait, for good."""
 
     slots: Sequence[SlotAmountInput]
-    """What each kernel needs then."""
+    """Slots per kernel."""
     after_s: float
-    """Seconds since the submission; longer than the one before it."""
+    """Seconds after submission; more than in the previous fallback."""
     cluster_size: int | None = None
-    """How many kernels; without it, as at first."""
+    """Number of kernels; null = as in the original request."""
     gpu_memory_gb: str | None = None
-    """The least memory per device; without it, as before."""
+    """Minimum memory per device, in 10^9 bytes; null = unchanged."""
+
+
+class SessionLimitsInput(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """Limits per kernel, within the operator's settings."""
+
+    processes: int | None = None
+    """Processes and threads."""
+    open_files: int | None = None
+    """Open files per process."""
+
+
+class SecretUseInput(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """A secret of the caller that each kernel receives as an environment variable, a file, or both."""
+
+    name: str
+    """Its name, as in `set_secret`."""
+    as_env: str | None = None
+    """Name of the variable."""
+    as_file: str | None = None
+    """Name of the file in the directory ALIQUOT_SECRETS_DIR."""
 
 
 class CreateSessionInput(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """A session to submit."""
 
     command: CommandInput
-    """What to run; at most 128 KiB."""
+    """The command, at most 128 KiB."""
     slots: Sequence[SlotAmountInput]
-    """What each kernel needs."""
+    """Slots per kernel."""
     cluster_size: int = 1
-    """How many kernels; all start or none."""
+    """Number of kernels; all start together or none does."""
     gpu_memory_gb: str | None = None
-    """The least memory per device, in 10^9 bytes; filters devices and is no slot."""
+    """Minimum memory per device, in 10^9 bytes; restricts devices, does not reserve memory."""
     environment: Sequence[NameValueInput] | None = None
-    """Variables to add."""
+    """Environment variables to add."""
     working_directory: str | None = None
-    """Where to start; without it, in a folder of its own."""
+    """Working directory; null = a new directory of its own."""
     priority: str = "normal"
-    """How urgent it is."""
+    """Priority."""
     estimated_duration: float | None = None
-    """Seconds, as you estimate."""
+    """Estimated run time in seconds."""
     time_limit: float | None = None
-    """Seconds of wall time; then it is stopped."""
+    """Wall-time limit in seconds; the session is stopped at it."""
     max_retries: int = 0
-    """How often it may be run again."""
+    """Maximum number of retries."""
     preemptible: bool = False
-    """Whether it may be asked to make room."""
+    """Whether it may be preempted."""
     depends_on: Sequence[DependencyInput] | None = None
-    """Sessions to wait for."""
+    """Sessions that it waits for."""
     name: str | None = None
-    """What you call it."""
+    """Name for display."""
     run_id: str | None = None
-    """Your own id for it; need not be unique."""
+    """Client-defined id; need not be unique."""
     tags: Sequence[NameValueInput] | None = None
-    """Your labels."""
+    """Client-defined tags."""
     idempotency_key: str | None = None
-    """A retry with the same key and the same body answers with the first session."""
+    """A repeated request with the same key and the same content returns the first session."""
     project: str | None = None
-    """The project to charge."""
+    """Project to charge; null = the default project."""
     pool: str | None = None
-    """The pool of agents to run in."""
+    """Pool of agents to run in; null = the default pool."""
     labels: Sequence[NameValueInput] | None = None
-    """Labels that agents must have."""
+    """Labels that its agents must have."""
     preferred_labels: Sequence[NameValueInput] | None = None
-    """Labels of the agents to take where the whole session fits on such agents now."""
+    """Labels of preferred agents: they are used if the whole session fits on them now."""
     models: Sequence[str] | None = None
-    """Models that accelerators may be of, like *H100*; * and ? stand for any text."""
+    """Allowed accelerator models: patterns with `*` and `?`, like `*H100*`; null = any."""
     preferred_models: Sequence[str] | None = None
-    """Models to take where they fit now."""
+    """Preferred accelerator models: they are used if the session fits on them now."""
     fallbacks: Sequence[FallbackInput] | None = None
-    """Smaller requests to settle for, each smaller and later than the one before."""
+    """Smaller requests that apply after a wait, each smaller and later than the previous one."""
     retries_own_failures: bool = False
-    """Try again, within max_retries, also when the command itself fails."""
+    """Retry, within `max_retries`, also when the command itself fails."""
     checkpoint_signal: str | None = None
-    """Sent first when it is to make room: a name or a number, like SIGUSR1."""
+    """Signal sent before a preemption, as a name or a number, like `SIGUSR1`."""
     grace: float | None = None
-    """Seconds from that signal to the stop."""
+    """Seconds from that signal to the stop; null = the policy's."""
     array: str | None = None
-    """Submit a job array: its indices, like 0-99,105."""
+    """Submit a job array with these indices, like `0-99,105`."""
     max_parallel: int | None = None
-    """So many tasks of the array are active at one time at most."""
+    """Maximum number of active tasks of the array."""
     held: bool = False
-    """Hold it back until it is released."""
+    """Submit it in state held, to be released later."""
     local_name: str | None = None
-    """Within create_sessions: how others of the batch name it in depends_on."""
+    """Within `create_sessions`: name for references in `depends_on` of the same batch."""
     limits: SessionLimitsInput | None = None
-    """What its kernels may use at most."""
+    """Limits per kernel."""
     sandbox: SandboxProfile | None = None
-    """Go only to agents that can put it into this sandbox; without it, as they are set."""
+    """Run only on agents that provide this sandbox; null = each agent's setting."""
     secrets: Sequence[SecretUseInput] | None = None
-    """Your secrets that it is given."""
+    """The caller's secrets that it receives."""
 
 
 class CreateSessionsInput(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """Sessions to submit together: all of them or none."""
+    """Sessions to submit together, all or none."""
 
     sessions: Sequence[CreateSessionInput]
-    """At most 1000. One may wait for others by their local_name; a circle is refused."""
+    """At most 1000 sessions. They may depend on each other by `local_name`; cycles are rejected."""
 
 
 class UpdateSessionPriorityInput(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """A session that gets another priority."""
+    """A new priority for a session."""
 
     id: str
     """The session."""
     priority: str
     """The new priority."""
     expected_version: int | None = None
-    """Refuse if the session is not at this version."""
+    """Expected current version; fails with VersionConflict otherwise."""

@@ -1,25 +1,13 @@
-"""Every mutation.
+"""All mutations.
 
-Made from the schema by `python -m aliquot_schema.graphql.client_code`; not to be edited.
+Generated from the schema by `python -m aliquot_schema.graphql.client_codegen`; do not edit.
 """
 
 from typing import Final
 
-from aliquot.client.asking import Asking
-from aliquot.client.generated.accounts_inputs import (
-    CreateApiKeyInput,
-    CreateUserInput,
-    DisableUserInput,
-    UpdateUserInput,
-)
-from aliquot.client.generated.administration_inputs import (
-    DrainAgentInput,
-    LabelAgentInput,
-    RemoveQuotaInput,
-    SetAgentSchedulableInput,
-    SetQuotaInput,
-    UpdatePolicyInput,
-)
+from aliquot.client.generated.accounts import CreateApiKeyInput, CreateUserInput, DisableUserInput, UpdateUserInput
+from aliquot.client.generated.alerts import MuteNoticeRuleInput, SetNoticePreferencesInput, SetNoticeRuleInput
+from aliquot.client.generated.external_allocations import AllocateGpusInput, GpusAllocated
 from aliquot.client.generated.inputs import (
     CancelSessionInput,
     ChangeSessionInput,
@@ -27,8 +15,14 @@ from aliquot.client.generated.inputs import (
     CreateSessionsInput,
     UpdateSessionPriorityInput,
 )
-from aliquot.client.generated.notices_inputs import MuteNoticeRuleInput, SetNoticePreferencesInput, SetNoticeRuleInput
-from aliquot.client.generated.outside import AllocateGpusInput, GpusAllocated
+from aliquot.client.generated.policy_inputs import (
+    DrainAgentInput,
+    LabelAgentInput,
+    RemoveQuotaInput,
+    SetAgentSchedulableInput,
+    SetQuotaInput,
+    UpdatePolicyInput,
+)
 from aliquot.client.generated.results import (
     AgentChangeSuccess,
     CancelSessionSuccess,
@@ -52,6 +46,7 @@ from aliquot.client.generated.results import (
     UpdateSessionPrioritySuccess,
     UserChangeSuccess,
 )
+from aliquot.client.requests import Requests
 
 CREATE_USER: Final = """
 mutation create_user($input: CreateUserInput!) { create_user(input: $input) {
@@ -148,108 +143,111 @@ mutation update_session_priority($input: UpdateSessionPriorityInput!) {
 update_session_priority(input: $input) { ...UpdateSessionPriorityResult } }"""
 
 
-class Mutations(Asking):
-    """Every mutation of the server."""
+class Mutations(Requests):
+    """All mutations of the server."""
 
     async def create_user(self, input: CreateUserInput) -> UserChangeSuccess:
-        """Let somebody in, who comes with a key."""
+        """Create a user. For admins."""
         found: UserChangeSuccess = await self._change(CREATE_USER, {"input": input}, UserChangeSuccess)
         return found
 
     async def update_user(self, input: UpdateUserInput) -> UserChangeSuccess:
-        """Change a user."""
+        """Change a user. For admins."""
         found: UserChangeSuccess = await self._change(UPDATE_USER, {"input": input}, UserChangeSuccess)
         return found
 
     async def disable_user(self, input: DisableUserInput) -> UserChangeSuccess:
-        """Let somebody in no more, by no key; what runs goes on."""
+        """Reject all keys of a user. Their sessions keep running. For admins."""
         found: UserChangeSuccess = await self._change(DISABLE_USER, {"input": input}, UserChangeSuccess)
         return found
 
     async def create_api_key(self, input: CreateApiKeyInput) -> CreateApiKeySuccess:
-        """Make a key for a user."""
+        """Create an API key for a user. For admins."""
         found: CreateApiKeySuccess = await self._change(CREATE_API_KEY, {"input": input}, CreateApiKeySuccess)
         return found
 
     async def revoke_api_key(self, id: str) -> RevokeApiKeySuccess:
-        """Let nobody in by a key any more, and close the sockets that it opened."""
+        """Revoke an API key and close its open connections. For admins, and for the key's owner."""
         found: RevokeApiKeySuccess = await self._change(REVOKE_API_KEY, {"id": id}, RevokeApiKeySuccess)
         return found
 
     async def update_policy(self, input: UpdatePolicyInput) -> PolicyChangeSuccess:
-        """Change the policy."""
+        """Change the scheduling policy. For operators."""
         found: PolicyChangeSuccess = await self._change(UPDATE_POLICY, {"input": input}, PolicyChangeSuccess)
         return found
 
     async def set_quota(self, input: SetQuotaInput) -> QuotaChangeSuccess:
-        """Give a user, a project or the cluster a quota."""
+        """Set the quota of a user, a project or the cluster. For operators."""
         found: QuotaChangeSuccess = await self._change(SET_QUOTA, {"input": input}, QuotaChangeSuccess)
         return found
 
     async def remove_quota(self, input: RemoveQuotaInput) -> QuotaChangeSuccess:
-        """Take a quota away."""
+        """Remove a quota. For operators."""
         found: QuotaChangeSuccess = await self._change(REMOVE_QUOTA, {"input": input}, QuotaChangeSuccess)
         return found
 
     async def drain_agent(self, input: DrainAgentInput) -> AgentChangeSuccess:
-        """Put nothing new on an agent."""
+        """Drain an agent: nothing new is placed on it. For operators."""
         found: AgentChangeSuccess = await self._change(DRAIN_AGENT, {"input": input}, AgentChangeSuccess)
         return found
 
     async def resume_agent(self, id: str) -> AgentChangeSuccess:
-        """Take back a drain."""
+        """End the drain of an agent. For operators."""
         found: AgentChangeSuccess = await self._change(RESUME_AGENT, {"id": id}, AgentChangeSuccess)
         return found
 
     async def set_agent_schedulable(self, input: SetAgentSchedulableInput) -> AgentChangeSuccess:
-        """Say whether an agent is given something new."""
+        """Set whether an agent accepts new work. For operators."""
         found: AgentChangeSuccess = await self._change(SET_AGENT_SCHEDULABLE, {"input": input}, AgentChangeSuccess)
         return found
 
     async def label_agent(self, input: LabelAgentInput) -> AgentChangeSuccess:
-        """Give an agent labels, in place of those that it has."""
+        """Replace the labels of an agent. For operators."""
         found: AgentChangeSuccess = await self._change(LABEL_AGENT, {"input": input}, AgentChangeSuccess)
         return found
 
     async def assign_agent_pool(self, id: str, *, pool: str) -> AgentChangeSuccess:
-        """Move an agent to a pool; what runs there stays."""
+        """Move an agent to another pool. Its running sessions continue. For operators."""
         found: AgentChangeSuccess = await self._change(ASSIGN_AGENT_POOL, {"id": id, "pool": pool}, AgentChangeSuccess)
         return found
 
     async def release_lost_agent(self, id: str) -> AgentChangeSuccess:
-        """Say that the processes of a lost agent are gone: its devices become free."""
+        """Confirm that the processes of a lost agent are gone, which frees its devices. For operators."""
         found: AgentChangeSuccess = await self._change(RELEASE_LOST_AGENT, {"id": id}, AgentChangeSuccess)
         return found
 
     async def copy_database(self) -> CopyDatabaseSuccess:
-        """Copy the server's SQLite database, as it is now, to a new file beside it. For operators."""
+        """Copy the server's SQLite database in its current state to a new file in the same directory. For operators."""
         found: CopyDatabaseSuccess = await self._change(COPY_DATABASE, {}, CopyDatabaseSuccess)
         return found
 
     async def rescan_gpu_alloc_maps(self, agent_id: str) -> RescanSuccess:
-        """Have an agent read the files again that say what its kernels were given, and compare. For operators."""
+        """
+        Re-read the files in which an agent records its kernels' allocations, and compare them with the grants. For
+        operators.
+        """
         found: RescanSuccess = await self._change(RESCAN_GPU_ALLOC_MAPS, {"agent_id": agent_id}, RescanSuccess)
         return found
 
     async def set_notice_rule(self, input: SetNoticeRuleInput) -> NoticeRuleChangeSuccess:
-        """Say when alerts open, from now on. For admins."""
+        """Change an alert rule. For admins."""
         found: NoticeRuleChangeSuccess = await self._change(SET_NOTICE_RULE, {"input": input}, NoticeRuleChangeSuccess)
         return found
 
     async def mute_notice_rule(self, input: MuteNoticeRuleInput) -> NoticeRuleChangeSuccess:
-        """Let nobody be told of a rule's alerts for a while. For operators."""
+        """Mute the notices of a rule's alerts for a period. For operators."""
         found: NoticeRuleChangeSuccess = await self._change(MUTE_NOTICE_RULE, {"input": input}, NoticeRuleChangeSuccess)
         return found
 
     async def send_test_notice(self, receiver: str) -> SendTestNoticeSuccess:
-        """Try a receiver. For admins."""
+        """Send a test notice to a receiver. For admins."""
         found: SendTestNoticeSuccess = await self._change(
             SEND_TEST_NOTICE, {"receiver": receiver}, SendTestNoticeSuccess
         )
         return found
 
     async def set_notice_preferences(self, input: SetNoticePreferencesInput) -> NoticePreferencesChangeSuccess:
-        """Say where you are told of your sessions, and what of."""
+        """Change the caller's notice preferences."""
         found: NoticePreferencesChangeSuccess = await self._change(
             SET_NOTICE_PREFERENCES, {"input": input}, NoticePreferencesChangeSuccess
         )
@@ -257,8 +255,8 @@ class Mutations(Asking):
 
     async def orchestrator_stop(self, *, note: str | None = None) -> OrchestratorChangeSuccess:
         """
-        Place and preempt nothing any more, on any server, until it is started again. Sessions that run, the reaper and
-        submissions go on. For operators.
+        Stop placement and preemption on all servers until the orchestrator is started again. Running sessions, the
+        reaper and submissions continue. For operators.
         """
         found: OrchestratorChangeSuccess = await self._change(
             ORCHESTRATOR_STOP, {"note": note}, OrchestratorChangeSuccess
@@ -266,7 +264,7 @@ class Mutations(Asking):
         return found
 
     async def orchestrator_start(self, *, note: str | None = None) -> OrchestratorChangeSuccess:
-        """Place what waits again. For operators."""
+        """Resume placement. For operators."""
         found: OrchestratorChangeSuccess = await self._change(
             ORCHESTRATOR_START, {"note": note}, OrchestratorChangeSuccess
         )
@@ -274,24 +272,24 @@ class Mutations(Asking):
 
     async def allocate_gpus(self, input: AllocateGpusInput) -> GpusAllocated:
         """
-        GPUs for work that is run outside: at once, all or nothing, until they are released or not called for again in
-        time.
+        Allocate GPUs for processes that Aliquot does not start: immediately, all or nothing, until they are released or
+        the lease expires.
         """
         found: GpusAllocated = await self._change(ALLOCATE_GPUS, {"input": input}, GpusAllocated)
         return found
 
     async def release_gpus(self, job_id: str) -> GpusAllocated:
-        """Give back what a job of the caller's holds for work that is run outside."""
+        """Release an external allocation of the caller."""
         found: GpusAllocated = await self._change(RELEASE_GPUS, {"job_id": job_id}, GpusAllocated)
         return found
 
     async def set_secret(self, name: str, *, value: str) -> SetSecretSuccess:
-        """Store a secret of yours for sessions, in place of an older one of that name."""
+        """Store a secret of the caller for use in sessions; replaces one of the same name."""
         found: SetSecretSuccess = await self._change(SET_SECRET, {"name": name, "value": value}, SetSecretSuccess)
         return found
 
     async def delete_secret(self, name: str) -> DeleteSecretSuccess:
-        """Delete a secret of yours."""
+        """Delete a secret of the caller."""
         found: DeleteSecretSuccess = await self._change(DELETE_SECRET, {"name": name}, DeleteSecretSuccess)
         return found
 
@@ -301,32 +299,34 @@ class Mutations(Asking):
         return found
 
     async def create_sessions(self, input: CreateSessionsInput) -> CreateSessionsSuccess:
-        """Submit sessions that may wait for each other: all of them or none."""
+        """Submit several sessions that may depend on each other, all or none."""
         found: CreateSessionsSuccess = await self._change(CREATE_SESSIONS, {"input": input}, CreateSessionsSuccess)
         return found
 
     async def hold_session(self, input: ChangeSessionInput) -> HoldSessionSuccess:
-        """Hold back a session that waits."""
+        """Hold a waiting session: it is not started until it is released."""
         found: HoldSessionSuccess = await self._change(HOLD_SESSION, {"input": input}, HoldSessionSuccess)
         return found
 
     async def release_session(self, input: ChangeSessionInput) -> ReleaseSessionSuccess:
-        """Let go a session that is held back."""
+        """Release a held session."""
         found: ReleaseSessionSuccess = await self._change(RELEASE_SESSION, {"input": input}, ReleaseSessionSuccess)
         return found
 
     async def retry_session(self, input: ChangeSessionInput) -> RetrySessionSuccess:
-        """Run a session again that has ended. Of a job array the tasks that failed or were canceled, else all."""
+        """
+        Run an ended session again. For a job array: the tasks that failed or were canceled, or all if there are none.
+        """
         found: RetrySessionSuccess = await self._change(RETRY_SESSION, {"input": input}, RetrySessionSuccess)
         return found
 
     async def cancel_session(self, input: CancelSessionInput) -> CancelSessionSuccess:
-        """Cancel a session that has not ended; of a job array, all of its tasks."""
+        """Cancel a session that has not ended; for a job array, all of its tasks."""
         found: CancelSessionSuccess = await self._change(CANCEL_SESSION, {"input": input}, CancelSessionSuccess)
         return found
 
     async def update_session_priority(self, input: UpdateSessionPriorityInput) -> UpdateSessionPrioritySuccess:
-        """Give a session another priority."""
+        """Change the priority of a session."""
         found: UpdateSessionPrioritySuccess = await self._change(
             UPDATE_SESSION_PRIORITY, {"input": input}, UpdateSessionPrioritySuccess
         )

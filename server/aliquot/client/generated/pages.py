@@ -1,170 +1,169 @@
 """Pages.
 
-Made from the schema by `python -m aliquot_schema.graphql.client_code`; not to be edited.
+Generated from the schema by `python -m aliquot_schema.graphql.client_codegen`; do not edit.
 """
 
 from msgspec import Struct
 
 from aliquot.client.generated.agents import Agent
+from aliquot.client.generated.alerts import Alert, Delivery
 from aliquot.client.generated.audit import AuditChange, LedgerPass
-from aliquot.client.generated.connections import PageInfo
-from aliquot.client.generated.notices import Alert, Delivery
-from aliquot.client.generated.queue import QueueEntry
-from aliquot.client.generated.session_steps import SessionStep
-from aliquot.client.generated.sessions import Session
+from aliquot.client.generated.pagination import PageInfo
+from aliquot.client.generated.queries_types import QueueEntry
+from aliquot.client.generated.sessions import Session, SessionStep
 
 
 class AgentEdge(Struct, frozen=True, kw_only=True):
-    """One item of a page, and its place."""
+    """An item of a page with its cursor."""
 
     node: Agent
     """The item."""
     cursor: str
-    """Its place in the list; opaque."""
+    """Opaque position in the list."""
 
 
 class AgentConnection(Struct, frozen=True, kw_only=True):
-    """One page of a list, read at one moment."""
+    """One page of a list, consistent at one revision."""
 
     edges: tuple[AgentEdge, ...]
     """The items of this page."""
     pageInfo: PageInfo
-    """Where this page lies in its list."""
+    """Position of this page in its list."""
     total_count: int
-    """How many items match, on all pages."""
+    """Number of matching items on all pages."""
     revision: int
-    """The number of the last event that this page knows of."""
+    """Number of the last event included in this page."""
 
 
 class AlertEdge(Struct, frozen=True, kw_only=True):
-    """One item of a page, and its place."""
+    """An item of a page with its cursor."""
 
     node: Alert
     """The item."""
     cursor: str
-    """Its place in the list; opaque."""
+    """Opaque position in the list."""
 
 
 class AlertUncountedConnection(Struct, frozen=True, kw_only=True):
-    """One page of a record that may be long: how many items there are is not counted."""
+    """One page of a log, without a total count."""
 
     edges: tuple[AlertEdge, ...]
     """The items of this page."""
     pageInfo: PageInfo
-    """Where this page lies in its list."""
+    """Position of this page in its list."""
 
 
 class AuditChangeEdge(Struct, frozen=True, kw_only=True):
-    """One item of a page, and its place."""
+    """An item of a page with its cursor."""
 
     node: AuditChange
     """The item."""
     cursor: str
-    """Its place in the list; opaque."""
+    """Opaque position in the list."""
 
 
 class AuditChangeUncountedConnection(Struct, frozen=True, kw_only=True):
-    """One page of a record that may be long: how many items there are is not counted."""
+    """One page of a log, without a total count."""
 
     edges: tuple[AuditChangeEdge, ...]
     """The items of this page."""
     pageInfo: PageInfo
-    """Where this page lies in its list."""
+    """Position of this page in its list."""
 
 
 class DeliveryEdge(Struct, frozen=True, kw_only=True):
-    """One item of a page, and its place."""
+    """An item of a page with its cursor."""
 
     node: Delivery
     """The item."""
     cursor: str
-    """Its place in the list; opaque."""
+    """Opaque position in the list."""
 
 
 class DeliveryUncountedConnection(Struct, frozen=True, kw_only=True):
-    """One page of a record that may be long: how many items there are is not counted."""
+    """One page of a log, without a total count."""
 
     edges: tuple[DeliveryEdge, ...]
     """The items of this page."""
     pageInfo: PageInfo
-    """Where this page lies in its list."""
+    """Position of this page in its list."""
 
 
 class LedgerPassEdge(Struct, frozen=True, kw_only=True):
-    """One item of a page, and its place."""
+    """An item of a page with its cursor."""
 
     node: LedgerPass
     """The item."""
     cursor: str
-    """Its place in the list; opaque."""
+    """Opaque position in the list."""
 
 
 class LedgerPassUncountedConnection(Struct, frozen=True, kw_only=True):
-    """One page of a record that may be long: how many items there are is not counted."""
+    """One page of a log, without a total count."""
 
     edges: tuple[LedgerPassEdge, ...]
     """The items of this page."""
     pageInfo: PageInfo
-    """Where this page lies in its list."""
+    """Position of this page in its list."""
 
 
 class QueueEntryEdge(Struct, frozen=True, kw_only=True):
-    """One item of a page, and its place."""
+    """An item of a page with its cursor."""
 
     node: QueueEntry
     """The item."""
     cursor: str
-    """Its place in the list; opaque."""
+    """Opaque position in the list."""
 
 
 class QueueEntryConnection(Struct, frozen=True, kw_only=True):
-    """One page of a list, read at one moment."""
+    """One page of a list, consistent at one revision."""
 
     edges: tuple[QueueEntryEdge, ...]
     """The items of this page."""
     pageInfo: PageInfo
-    """Where this page lies in its list."""
+    """Position of this page in its list."""
     total_count: int
-    """How many items match, on all pages."""
+    """Number of matching items on all pages."""
     revision: int
-    """The number of the last event that this page knows of."""
+    """Number of the last event included in this page."""
 
 
 class SessionEdge(Struct, frozen=True, kw_only=True):
-    """One item of a page, and its place."""
+    """An item of a page with its cursor."""
 
     node: Session
     """The item."""
     cursor: str
-    """Its place in the list; opaque."""
+    """Opaque position in the list."""
 
 
 class SessionConnection(Struct, frozen=True, kw_only=True):
-    """One page of a list, read at one moment."""
+    """One page of a list, consistent at one revision."""
 
     edges: tuple[SessionEdge, ...]
     """The items of this page."""
     pageInfo: PageInfo
-    """Where this page lies in its list."""
+    """Position of this page in its list."""
     total_count: int
-    """How many items match, on all pages."""
+    """Number of matching items on all pages."""
     revision: int
-    """The number of the last event that this page knows of."""
+    """Number of the last event included in this page."""
 
 
 class SessionStepEdge(Struct, frozen=True, kw_only=True):
-    """One item of a page, and its place."""
+    """An item of a page with its cursor."""
 
     node: SessionStep
     """The item."""
     cursor: str
-    """Its place in the list; opaque."""
+    """Opaque position in the list."""
 
 
 class SessionStepUncountedConnection(Struct, frozen=True, kw_only=True):
-    """One page of a record that may be long: how many items there are is not counted."""
+    """One page of a log, without a total count."""
 
     edges: tuple[SessionStepEdge, ...]
     """The items of this page."""
     pageInfo: PageInfo
-    """Where this page lies in its list."""
+    """Position of this page in its list."""

@@ -1,65 +1,65 @@
 """Previews.
 
-Made from the schema by `python -m aliquot_schema.graphql.client_code`; not to be edited.
+Generated from the schema by `python -m aliquot_schema.graphql.client_codegen`; do not edit.
 """
 
 from datetime import datetime
 
 from msgspec import Struct
 
-from aliquot.client.generated.amounts import SlotGrant
 from aliquot.client.generated.enums import PreemptionCause
+from aliquot.client.generated.scalars import SlotGrant
 from aliquot.client.generated.sessions import Failure, OrderEstimate, Verdict
 
 
 class Displaced(Struct, frozen=True, kw_only=True):
-    """A session that would be asked to make room."""
+    """A session that would be preempted."""
 
     session_id: str
-    """Which one."""
+    """The session."""
     owner: str
-    """Whose it is."""
+    """Its owner."""
     cause: PreemptionCause
-    """By what right."""
+    """Cause of the preemption."""
     has_run: float | None
-    """Seconds that its attempt has run."""
+    """Run time of its attempt in seconds; null = not started."""
 
 
 class PlannedKernel(Struct, frozen=True, kw_only=True):
-    """Where one kernel would go, and exactly what it would get there."""
+    """Agent and allocation that one kernel would get."""
 
     rank: int
-    """From 0."""
+    """Rank of the kernel, from 0."""
     agent_id: str
     """The agent."""
     node_id: str
-    """Its node."""
+    """Node of the agent."""
     resource_spec: tuple[SlotGrant, ...]
-    """Slot by slot, device by device."""
+    """Its allocation by slot and device."""
 
 
 class SessionPreview(Struct, frozen=True, kw_only=True):
     """
-    What a scheduling pass at this moment would do with a session. Nothing is kept of it: another one may be faster.
+    The decision a scheduling pass would take now on a session. Nothing is reserved: other sessions may be placed first.
     """
 
     revision: int
-    """The event that the cluster and the queue are looked at after."""
+    """Number of the last event included."""
     starts_now: bool
-    """Whether it would start at once."""
+    """Whether it would start now."""
     kernels: tuple[PlannedKernel, ...]
-    """Where it would start now, or at `expected_start`; empty when that is not known."""
+    """Placement now, or at `expected_start`; empty if unknown."""
     tasks_starting: int
-    """Of a job array: how many tasks would start at once."""
+    """Job arrays: number of tasks that would start now."""
     queue_position: int | None
-    """From 1; null when it would not wait."""
+    """From 1; null if it would not wait."""
     waits: Verdict | None
-    """Why it would wait; null when it would not."""
+    """Why it would wait; null if it would not."""
     expected_start: datetime | None
-    """When it would start at the latest, where known."""
+    """Latest start; null if unknown."""
     failure: Failure | None
-    """Why it would fail at once."""
+    """Why it would fail immediately."""
     displaces: tuple[Displaced, ...]
-    """Who would be asked to make room for it."""
+    """Sessions that would be preempted for it."""
     order_estimate: OrderEstimate | None
-    """How long it would be expected to run."""
+    """Expected run time."""

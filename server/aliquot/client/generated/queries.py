@@ -1,25 +1,21 @@
-"""Every query.
+"""All queries.
 
-Made from the schema by `python -m aliquot_schema.graphql.client_code`; not to be edited.
+Generated from the schema by `python -m aliquot_schema.graphql.client_codegen`; do not edit.
 """
 
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 
-from aliquot.client.asking import Asking
 from aliquot.client.generated.accounts import ApiKey, Me, User
-from aliquot.client.generated.administration import Policy, Quota, Usage
 from aliquot.client.generated.agents import Agent
+from aliquot.client.generated.alerts import NoticePreferences, NoticeReceiver, NoticeRule
 from aliquot.client.generated.audit import AuditFilterInput, DeviceHolding
-from aliquot.client.generated.cluster import Cluster
-from aliquot.client.generated.divisions import ClusterPool, Project
-from aliquot.client.generated.doctor import Examination
+from aliquot.client.generated.cluster import Cluster, ClusterPool, Project, QueueStatistics
 from aliquot.client.generated.enums import AgentOrder, AlertState, SessionOrder, UsageBy
 from aliquot.client.generated.history import History, UsageHistory
 from aliquot.client.generated.inputs import AgentFilter, CreateSessionInput
-from aliquot.client.generated.notices import NoticePreferences, NoticeReceiver, NoticeRule
-from aliquot.client.generated.orchestrator import Orchestrator
+from aliquot.client.generated.operations import Examination, Orchestrator
 from aliquot.client.generated.pages import (
     AgentConnection,
     AlertUncountedConnection,
@@ -30,12 +26,11 @@ from aliquot.client.generated.pages import (
     SessionConnection,
     SessionStepUncountedConnection,
 )
+from aliquot.client.generated.policy import Policy, Quota, Usage
 from aliquot.client.generated.previews import SessionPreview
 from aliquot.client.generated.secrets import Secret
-from aliquot.client.generated.session_filters import SessionFilter
-from aliquot.client.generated.session_log import SessionLog
-from aliquot.client.generated.sessions import Session
-from aliquot.client.generated.statistics import QueueStatistics
+from aliquot.client.generated.sessions import Session, SessionFilter, SessionLog
+from aliquot.client.requests import Requests
 
 ME: Final = """query me { me { ...Me } }"""
 USERS: Final = """query users { users { ...User } }"""
@@ -119,26 +114,26 @@ queue(first: $first, after: $after, min_revision: $min_revision) { ...QueueEntry
 } }"""
 
 
-class Queries(Asking):
-    """Every query of the server."""
+class Queries(Requests):
+    """All queries of the server."""
 
     async def me(self) -> Me:
-        """Who asks."""
+        """The authenticated caller."""
         found: Me = await self._read(ME, {}, Me)
         return found
 
     async def users(self) -> tuple[User, ...]:
-        """Everybody who may come in, for operators."""
+        """All users. For operators."""
         found: tuple[User, ...] = await self._read(USERS, {}, tuple[User, ...])
         return found
 
     async def api_keys(self, *, user: str | None = None) -> tuple[ApiKey, ...]:
-        """Keys, the oldest first: one's own; for admins, all."""
+        """API keys, oldest first: the caller's own; for admins, all."""
         found: tuple[ApiKey, ...] = await self._read(API_KEYS, {"user": user}, tuple[ApiKey, ...])
         return found
 
     async def policy(self) -> Policy:
-        """What the allocator decides by."""
+        """The scheduling policy."""
         found: Policy = await self._read(POLICY, {}, Policy)
         return found
 
@@ -148,53 +143,50 @@ class Queries(Asking):
         return found
 
     async def usage(self, *, user: str | None = None, project: str | None = None) -> tuple[Usage, ...]:
-        """What users have used within projects."""
+        """Usage by project and user."""
         found: tuple[Usage, ...] = await self._read(USAGE, {"user": user, "project": project}, tuple[Usage, ...])
         return found
 
     async def audit(
         self, *, filter: AuditFilterInput | None = None, first: int = 20, after: str | None = None
     ) -> AuditChangeUncountedConnection:
-        """Who changed what, the newest first. For operators."""
+        """The audit log: who changed what, newest first. For operators."""
         found: AuditChangeUncountedConnection = await self._read(
             AUDIT, {"filter": filter, "first": first, "after": after}, AuditChangeUncountedConnection
         )
         return found
 
     async def held_by(self, device_id: str, *, at: datetime) -> tuple[DeviceHolding, ...]:
-        """Who held a device at a moment, in the order of the grants. For operators."""
+        """Holders of a device at a given time, in order of their grants. For operators."""
         found: tuple[DeviceHolding, ...] = await self._read(
             HELD_BY, {"device_id": device_id, "at": at}, tuple[DeviceHolding, ...]
         )
         return found
 
     async def ledger_passes(self, *, first: int = 20, after: str | None = None) -> LedgerPassUncountedConnection:
-        """
-        Passes of the allocator that decided something new, the newest first; `aliquot replay PASS` decides one again.
-        For operators.
-        """
+        """Recorded scheduling passes, newest first; `aliquot replay PASS` repeats one. For operators."""
         found: LedgerPassUncountedConnection = await self._read(
             LEDGER_PASSES, {"first": first, "after": after}, LedgerPassUncountedConnection
         )
         return found
 
     async def cluster(self) -> Cluster:
-        """What the agents are on, and have together."""
+        """The cluster: hosts, GPUs and capacity."""
         found: Cluster = await self._read(CLUSTER, {}, Cluster)
         return found
 
     async def pools(self, *, name: str | None = None) -> tuple[ClusterPool, ...]:
-        """The pools of the policy, and what is in them, waits for them and runs there."""
+        """The policy's pools with their agents, capacity and load."""
         found: tuple[ClusterPool, ...] = await self._read(POOLS, {"name": name}, tuple[ClusterPool, ...])
         return found
 
     async def projects(self, *, name: str | None = None) -> tuple[Project, ...]:
-        """Projects: who uses them, what they hold and have used, and their quotas."""
+        """Projects with their users, usage and quotas."""
         found: tuple[Project, ...] = await self._read(PROJECTS, {"name": name}, tuple[Project, ...])
         return found
 
     async def doctor(self) -> Examination:
-        """Ask every agent now, and tell what does not agree. For operators."""
+        """Inspect all agents now and report discrepancies. For operators."""
         found: Examination = await self._read(DOCTOR, {}, Examination)
         return found
 
@@ -207,7 +199,7 @@ class Queries(Asking):
         until: datetime | None = None,
         points: int = 300,
     ) -> History:
-        """What an agent's accelerators measured over time."""
+        """Measurements of an agent's accelerators over time."""
         found: History = await self._read(
             DEVICE_HISTORY,
             {"agent_id": agent_id, "device_ids": device_ids, "since": since, "until": until, "points": points},
@@ -218,13 +210,13 @@ class Queries(Asking):
     async def queue_history(
         self, *, since: datetime | None = None, until: datetime | None = None, points: int = 300
     ) -> History:
-        """How long the queue was, and how many GPUs were held, over time."""
+        """Length of the queue and number of held GPUs over time."""
         found: History = await self._read(QUEUE_HISTORY, {"since": since, "until": until, "points": points}, History)
         return found
 
     async def session_history(self, id: str, *, points: int = 300) -> History:
         """
-        What the devices of a session measured while it held them. For its owner, members of its project and operators.
+        Measurements of a session's devices while it held them. For its owner, members of its project and operators.
         """
         found: History = await self._read(SESSION_HISTORY, {"id": id, "points": points}, History)
         return found
@@ -237,7 +229,7 @@ class Queries(Asking):
         until: datetime | None = None,
         step: float | None = None,
     ) -> UsageHistory:
-        """Who held how many GPUs over time, by the record of what was granted."""
+        """GPU usage by user or project over time, from the audit log."""
         found: UsageHistory = await self._read(
             USAGE_HISTORY, {"by": by, "since": since, "until": until, "step": step}, UsageHistory
         )
@@ -246,48 +238,48 @@ class Queries(Asking):
     async def alerts(
         self, *, state: AlertState | None = AlertState.OPEN, first: int = 20, after: str | None = None
     ) -> AlertUncountedConnection:
-        """Alerts, the newest first."""
+        """Alerts, newest first."""
         found: AlertUncountedConnection = await self._read(
             ALERTS, {"state": state, "first": first, "after": after}, AlertUncountedConnection
         )
         return found
 
     async def notice_rules(self) -> tuple[NoticeRule, ...]:
-        """When alerts open. For operators."""
+        """All alert rules. For operators."""
         found: tuple[NoticeRule, ...] = await self._read(NOTICE_RULES, {}, tuple[NoticeRule, ...])
         return found
 
     async def notice_receivers(self) -> tuple[NoticeReceiver, ...]:
-        """Where notices go. For admins."""
+        """All receivers of notices. For admins."""
         found: tuple[NoticeReceiver, ...] = await self._read(NOTICE_RECEIVERS, {}, tuple[NoticeReceiver, ...])
         return found
 
     async def deliveries(
         self, *, notice_id: str | None = None, first: int = 20, after: str | None = None
     ) -> DeliveryUncountedConnection:
-        """Notices to receivers and what became of them, the newest first. For admins."""
+        """Deliveries of notices, newest first. For admins."""
         found: DeliveryUncountedConnection = await self._read(
             DELIVERIES, {"notice_id": notice_id, "first": first, "after": after}, DeliveryUncountedConnection
         )
         return found
 
     async def notice_preferences(self) -> NoticePreferences:
-        """Where you are told of your sessions, and what of."""
+        """The caller's notice preferences."""
         found: NoticePreferences = await self._read(NOTICE_PREFERENCES, {}, NoticePreferences)
         return found
 
     async def orchestrator(self) -> Orchestrator:
-        """Which server leads, what the one that answers does, and whether anything is placed."""
+        """State of the servers: which one leads, and whether sessions are placed."""
         found: Orchestrator = await self._read(ORCHESTRATOR, {}, Orchestrator)
         return found
 
     async def preview_session(self, input: CreateSessionInput) -> SessionPreview:
-        """What would become of a session if it were submitted now. Changes nothing."""
+        """Preview the scheduling of a session without submitting it."""
         found: SessionPreview = await self._change(PREVIEW_SESSION, {"input": input}, SessionPreview)
         return found
 
     async def secrets(self) -> tuple[Secret, ...]:
-        """Your secrets, by name, without their values."""
+        """The caller's secrets by name, without their values."""
         found: tuple[Secret, ...] = await self._read(SECRETS, {}, tuple[Secret, ...])
         return found
 
@@ -295,8 +287,8 @@ class Queries(Asking):
         self, id: str, *, rank: int = 0, attempt: int | None = None, offset: int = 0, bytes_max: int = 65536
     ) -> SessionLog:
         """
-        What one rank has printed so far, or a piece of it. Nothing is waited for; `session_logs` follows it. For its
-        owner and admins.
+        Output of one rank so far, or a piece of it, without waiting; `session_logs` follows it. For the session's owner
+        and admins.
         """
         found: SessionLog = await self._read(
             SESSION_LOG,
@@ -308,14 +300,14 @@ class Queries(Asking):
     async def session_steps(
         self, id: str, *, first: int = 20, after: str | None = None
     ) -> SessionStepUncountedConnection:
-        """What a session went through, the newest step first, as far back as the event log is kept."""
+        """State changes of a session, newest first, as far back as the event log is kept."""
         found: SessionStepUncountedConnection = await self._read(
             SESSION_STEPS, {"id": id, "first": first, "after": after}, SessionStepUncountedConnection
         )
         return found
 
     async def queue_statistics(self) -> QueueStatistics:
-        """How long the queue is, how long it lets wait, and how much it gets done."""
+        """Length of the queue, waiting times and throughput."""
         found: QueueStatistics = await self._read(QUEUE_STATISTICS, {}, QueueStatistics)
         return found
 
@@ -337,7 +329,7 @@ class Queries(Asking):
         return found
 
     async def agent(self, agent_id: str, *, min_revision: int | None = None) -> Agent | None:
-        """One agent; null when there is none of this id."""
+        """One agent by its id; null if there is none."""
         found: Agent | None = await self._read(
             AGENT, {"agent_id": agent_id, "min_revision": min_revision}, Agent | None
         )
@@ -352,7 +344,7 @@ class Queries(Asking):
         after: str | None = None,
         min_revision: int | None = None,
     ) -> SessionConnection:
-        """Sessions, ended ones included."""
+        """Sessions, including ended ones."""
         found: SessionConnection = await self._read(
             SESSIONS,
             {"filter": filter, "order": order, "first": first, "after": after, "min_revision": min_revision},
@@ -361,14 +353,14 @@ class Queries(Asking):
         return found
 
     async def session(self, id: str, *, min_revision: int | None = None) -> Session | None:
-        """One session; null when there is none of this id."""
+        """One session by its id; null if there is none."""
         found: Session | None = await self._read(SESSION, {"id": id, "min_revision": min_revision}, Session | None)
         return found
 
     async def queue(
         self, *, first: int = 20, after: str | None = None, min_revision: int | None = None
     ) -> QueueEntryConnection:
-        """The sessions that wait, in the order in which the allocator looks at them."""
+        """Waiting sessions in scheduling order."""
         found: QueueEntryConnection = await self._read(
             QUEUE, {"first": first, "after": after, "min_revision": min_revision}, QueueEntryConnection
         )

@@ -1,210 +1,209 @@
 """Results.
 
-Made from the schema by `python -m aliquot_schema.graphql.client_code`; not to be edited.
+Generated from the schema by `python -m aliquot_schema.graphql.client_codegen`; do not edit.
 """
 
 from msgspec import Struct
 
 from aliquot.client.generated.accounts import ApiKey, User
-from aliquot.client.generated.administration import Policy, Quota
 from aliquot.client.generated.agents import Agent
-from aliquot.client.generated.doctor import Difference
-from aliquot.client.generated.notices import Delivery, NoticePreferences, NoticeRule
-from aliquot.client.generated.orchestrator import Orchestrator
+from aliquot.client.generated.alerts import Delivery, NoticePreferences, NoticeRule
+from aliquot.client.generated.operations import Difference, Orchestrator
+from aliquot.client.generated.policy import Policy, Quota
 from aliquot.client.generated.secrets import Secret
 from aliquot.client.generated.sessions import Session
 
 
 class AgentChangeSuccess(Struct, frozen=True, kw_only=True):
-    """The agent is as it says here."""
+    """The agent was changed."""
 
     agent: Agent
     """The agent."""
     revision: int
-    """For `min_revision`."""
+    """Event number of the change; for `min_revision`."""
 
 
 class CancelSessionSuccess(Struct, frozen=True, kw_only=True):
-    """The session is canceled; its devices stay held until its processes are gone."""
+    """The session was canceled. Its devices stay held until its processes are gone."""
 
     session: Session
     """The session."""
     revision: int
-    """Its event's number; for `min_revision`."""
+    """Event number of the change; for `min_revision`."""
 
 
 class CopyDatabaseSuccess(Struct, frozen=True, kw_only=True):
-    """The copy is there."""
+    """The database was copied."""
 
     path: str
-    """The file, on the server's machine."""
+    """Path of the copy on the server's machine."""
     size_bytes: int
-    """Its size."""
+    """Size of the copy."""
 
 
 class CreateApiKeySuccess(Struct, frozen=True, kw_only=True):
-    """The key holds from now on."""
+    """The key was created."""
 
     api_key: ApiKey
     """The key."""
     secret: str
-    """What its owner shows to come in, as `Authorization: Bearer`. It is nowhere kept, and never shown again."""
+    """The bearer token, for the header `Authorization: Bearer`. It is not stored and is never shown again."""
     revision: int
-    """For `min_revision`."""
+    """Event number of the change; for `min_revision`."""
 
 
 class CreateSessionSuccess(Struct, frozen=True, kw_only=True):
-    """The session was accepted, and is durable."""
+    """The session was accepted and stored."""
 
     session: Session
     """The session."""
     revision: int
-    """Its event's number; for `min_revision`."""
+    """Event number of the change; for `min_revision`."""
     created: bool
-    """False when the idempotency key answered with an earlier one."""
+    """False if the idempotency key matched an existing session."""
 
 
 class CreateSessionsSuccess(Struct, frozen=True, kw_only=True):
-    """All of these sessions were accepted, and are durable."""
+    """All sessions were accepted and stored."""
 
     results: tuple[CreateSessionSuccess, ...]
-    """In the order in which they were given."""
+    """In the order of the request."""
     revision: int
-    """For `min_revision`."""
+    """Event number of the change; for `min_revision`."""
 
 
 class DeleteSecretSuccess(Struct, frozen=True, kw_only=True):
-    """The secret is gone; sessions that ask for it are not started any more."""
+    """The secret was deleted. Sessions that use it can no longer start."""
 
     name: str
-    """Its name."""
+    """Name of the secret."""
 
 
 class HoldSessionSuccess(Struct, frozen=True, kw_only=True):
-    """The session is held back."""
+    """The session is held."""
 
     session: Session
     """The session."""
     revision: int
-    """Its event's number; for `min_revision`."""
+    """Event number of the change; for `min_revision`."""
 
 
 class NoticePreferencesChangeSuccess(Struct, frozen=True, kw_only=True):
-    """You are told as it says here."""
+    """The preferences were changed."""
 
     preferences: NoticePreferences
-    """Where, and what of."""
+    """The preferences."""
     revision: int
-    """For `min_revision`."""
+    """Event number of the change; for `min_revision`."""
 
 
 class NoticeRuleChangeSuccess(Struct, frozen=True, kw_only=True):
-    """The rule is as it says here."""
+    """The rule was changed."""
 
     rule: NoticeRule
     """The rule."""
     revision: int
-    """For `min_revision`."""
+    """Event number of the change; for `min_revision`."""
 
 
 class OrchestratorChangeSuccess(Struct, frozen=True, kw_only=True):
-    """The orchestrator is as it says here."""
+    """The orchestrator was stopped or started."""
 
     orchestrator: Orchestrator
     """The orchestrator."""
     revision: int
-    """For `min_revision`."""
+    """Event number of the change; for `min_revision`."""
 
 
 class PolicyChangeSuccess(Struct, frozen=True, kw_only=True):
-    """The policy is as it says here, from the next pass on."""
+    """The policy was changed, with effect from the next scheduling pass."""
 
     policy: Policy
     """The policy."""
     revision: int
-    """For `min_revision`."""
+    """Event number of the change; for `min_revision`."""
 
 
 class QuotaChangeSuccess(Struct, frozen=True, kw_only=True):
-    """The quota is as it says here; one without limits was removed."""
+    """The quota was changed, or removed if it has no limits."""
 
     quota: Quota
     """The quota."""
     revision: int
-    """For `min_revision`."""
+    """Event number of the change; for `min_revision`."""
 
 
 class ReleaseSessionSuccess(Struct, frozen=True, kw_only=True):
-    """The session waits in the queue again, in its place."""
+    """The session is queued again at its original place."""
 
     session: Session
     """The session."""
     revision: int
-    """Its event's number; for `min_revision`."""
+    """Event number of the change; for `min_revision`."""
 
 
 class RescanSuccess(Struct, frozen=True, kw_only=True):
-    """The resource specs of one agent, as its files have them. Nothing was changed."""
+    """The resource specs of one agent according to its files. Nothing was changed."""
 
     agent_id: str
     """The agent."""
     scanned: int
-    """How many files of kernels that have not ended there are."""
+    """Number of files of kernels that have not ended."""
     unreadable: tuple[str, ...]
-    """Kernels of which the file cannot be read; they are left out of the map."""
+    """Kernels with an unreadable file; they are not in the map."""
     differences: tuple[Difference, ...]
-    """Between the files and what was granted."""
+    """Differences between the files and the grants."""
     gpu_alloc_map: str
-    """By the files; as of `Agent`, where it is by what was granted."""
+    """As in `Agent`, but according to the files instead of the grants."""
 
 
 class RetrySessionSuccess(Struct, frozen=True, kw_only=True):
-    """The session waits to run again."""
+    """The session is queued to run again."""
 
     session: Session
     """The session."""
     revision: int
-    """Its event's number; for `min_revision`."""
+    """Event number of the change; for `min_revision`."""
 
 
 class RevokeApiKeySuccess(Struct, frozen=True, kw_only=True):
-    """Nobody comes in by the key any more."""
+    """The key was revoked."""
 
     api_key: ApiKey
     """The key."""
     revision: int
-    """For `min_revision`."""
+    """Event number of the change; for `min_revision`."""
 
 
 class SendTestNoticeSuccess(Struct, frozen=True, kw_only=True):
-    """A notice is on its way; look at `deliveries` for what becomes of it."""
+    """The test notice is queued; see `deliveries` for its state."""
 
     delivery: Delivery
-    """The notice."""
+    """The delivery."""
     revision: int
-    """For `min_revision`."""
+    """Event number of the change; for `min_revision`."""
 
 
 class SetSecretSuccess(Struct, frozen=True, kw_only=True):
-    """Sessions that start from now on are given this value."""
+    """The secret was stored. Sessions that start from now on receive this value."""
 
     secret: Secret
     """The secret."""
 
 
 class UpdateSessionPrioritySuccess(Struct, frozen=True, kw_only=True):
-    """The session has the new priority."""
+    """The priority was changed."""
 
     session: Session
     """The session."""
     revision: int
-    """Its event's number; for `min_revision`."""
+    """Event number of the change; for `min_revision`."""
 
 
 class UserChangeSuccess(Struct, frozen=True, kw_only=True):
-    """The user is as it says here."""
+    """The user was created or changed."""
 
     user: User
     """The user."""
     revision: int
-    """For `min_revision`."""
+    """Event number of the change; for `min_revision`."""

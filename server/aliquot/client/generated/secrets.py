@@ -1,6 +1,6 @@
 """Secrets.
 
-Made from the schema by `python -m aliquot_schema.graphql.client_code`; not to be edited.
+Generated from the schema by `python -m aliquot_schema.graphql.client_codegen`; do not edit.
 """
 
 from datetime import datetime
@@ -9,11 +9,11 @@ from msgspec import Struct
 
 
 class Secret(Struct, frozen=True, kw_only=True):
-    """A secret of yours, without its value, which nobody is shown."""
+    """A secret of the caller, without its value. Values are never shown."""
 
     name: str
-    """Its name."""
+    """Name of the secret."""
     created_at: datetime
-    """When it was made."""
+    """When it was created."""
     changed_at: datetime
-    """When its value was set last."""
+    """When its value was last set."""

@@ -1,260 +1,363 @@
 """Sessions.
 
-Made from the schema by `python -m aliquot_schema.graphql.client_code`; not to be edited.
+Generated from the schema by `python -m aliquot_schema.graphql.client_codegen`; do not edit.
 """
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from msgspec import Struct
 
-from aliquot.client.generated.amounts import NameValue, SlotAmount
+from aliquot.client.generated.agents import Kernel
 from aliquot.client.generated.enums import DependencyCondition, PreemptionCause, Reason, SessionState
-from aliquot.client.generated.kernels import Kernel
+from aliquot.client.generated.scalars import NameValue, SlotAmount
 
 
 class AllocatedGpu(Struct, frozen=True, kw_only=True):
-    """A part of a GPU that a session was given."""
+    """A GPU, or a share of one, allocated to a session."""
 
     node_id: str
     """The host."""
     gpu_id: str
     """The device."""
     share: float
-    """Of the device, 0 to 1."""
+    """Share of the device, 0 to 1."""
     memory_gb: float
-    """That part of the device's memory, in 10^9 bytes."""
+    """Share of the device's memory, in 10^9 bytes."""
 
 
 class TaskSet(Struct, frozen=True, kw_only=True):
     """Some tasks of a job array."""
 
     indices: str
-    """Like 0-99,105; empty when there are none."""
+    """Like `0-99,105`; empty = none."""
     count: int
-    """How many."""
+    """Number of tasks."""
 
 
 class ArrayTasks(Struct, frozen=True, kw_only=True):
-    """Where the tasks of a job array are; each is in one of these sets."""
+    """The tasks of a job array by state; each is in exactly one set."""
 
     waiting: TaskSet
-    """Not started yet; they have no session of their own."""
+    """Not started; without a session of their own."""
     active: TaskSet
-    """Sessions <array>_<index> that have not ended."""
+    """Sessions `<array>_<index>` that have not ended."""
     completed: TaskSet
-    """Ended well."""
+    """Completed."""
     failed: TaskSet
     """Failed."""
     canceled: TaskSet
     """Canceled."""
     max_parallel: int | None
-    """So many are active at one time at most."""
+    """Maximum number of active tasks; null = no limit."""
 
 
 class Dependency(Struct, frozen=True, kw_only=True):
-    """A session that another one waits for."""
+    """A dependency on another session."""
 
     session_id: str
-    """The session waited for."""
+    """The other session."""
     condition: DependencyCondition
-    """What it must come to."""
+    """Condition that the other session must meet."""
     state: SessionState | None
-    """Where it is; null when it is no longer kept."""
+    """Its current state; null = past retention."""
 
 
 class Failure(Struct, frozen=True, kw_only=True):
-    """Why a session failed: a code for programs, words for people."""
+    """Why a session failed."""
 
     code: str
-    """Stable."""
+    """Stable code for programs."""
     message: str
-    """In words."""
+    """Message for users."""
 
 
 class Fallback(Struct, frozen=True, kw_only=True):
-    """A smaller request that a session settles for after a wait."""
+    """A smaller request that replaces the original one after a wait."""
 
     slots: tuple[SlotAmount, ...]
-    """What each kernel needs then."""
+    """Slots per kernel."""
     cluster_size: int
-    """How many kernels then."""
+    """Number of kernels."""
     gpu_memory_gb: str | None
-    """The least memory per device then, in 10^9 bytes."""
+    """Minimum memory per device, in 10^9 bytes."""
     after: float
-    """Seconds since its submission after which it is taken."""
+    """Seconds after submission at which it applies."""
 
 
 class OrderEstimate(Struct, frozen=True, kw_only=True):
-    """How long a session is expected to run. It is ordered by this, and nothing is reserved by it."""
+    """Expected run time of a session. Used for ordering, not for reservations."""
 
     seconds: float
-    """The expected time."""
+    """Expected run time."""
     explanation: str
-    """What that rests on, in a sentence."""
+    """Basis of the estimate, as a sentence."""
 
 
 class Preemption(Struct, frozen=True, kw_only=True):
-    """The last time that a session was asked to make room: who, why, and what it lost."""
+    """The last preemption of a session: for whose benefit, why, and how much work was lost."""
 
     cause: PreemptionCause
-    """By what right."""
+    """Cause of the preemption."""
     by_session: str | None
-    """The session that starts in its place."""
+    """The session it was preempted for; null = none."""
     by_user: str
-    """On whose behalf."""
+    """The user it was preempted for, or who requested it."""
     at: datetime
-    """When it was asked."""
+    """When it was preempted."""
     until: datetime
-    """When its grace ends, and it is stopped."""
+    """End of its grace period; it is stopped then."""
     lost_gpu_seconds: float | None
-    """What its attempt had used; null until it has made room."""
+    """Usage of the preempted attempt; null until the attempt has ended."""
 
 
 class Verdict(Struct, frozen=True, kw_only=True):
-    """Why a session waits: one reason, in words, and with what it rests on."""
+    """Why a session waits: one reason, a message and the evidence."""
 
     reason: Reason
     """The primary reason."""
     message: str
-    """The reason in words."""
+    """The reason as text."""
     slot: str | None
     """The slot that is short."""
     requested: str | None
-    """How much of it one kernel needs."""
+    """Amount of it that one kernel needs."""
     available: str | None
-    """How much of it is free where most is."""
+    """Amount of it that is free on the agent with most."""
     fits_kernels: int | None
-    """How many kernels of the gang would fit now."""
+    """Number of kernels of the gang that would fit now."""
     blocked_by: tuple[str, ...]
-    """The sessions in the way."""
+    """Sessions it waits for."""
     agents: tuple[str, ...]
-    """The agents concerned."""
+    """Affected agents."""
     devices: tuple[str, ...]
-    """The devices concerned."""
+    """Affected devices."""
     until: datetime | None
-    """When it is known to be looked at again."""
+    """Known time of the next attempt; null if unknown."""
 
 
 class Session(Struct, frozen=True, kw_only=True):
-    """A session: a command with resources, from submission to its end. In the queue, a job."""
+    """A session (job): a command with resources, from submission to its end."""
 
     id: str
     """`ses_...`; sorts by time of submission."""
     version: int
-    """Counts its changes; for `expected_version`."""
+    """Incremented by every change; see `expected_version`."""
     owner: str
-    """Who submitted it."""
+    """User who submitted it."""
     project: str
-    """The project it is charged to."""
+    """Project it is charged to."""
     pool: str
-    """The pool of agents it runs in."""
+    """Pool of agents it runs in."""
     name: str | None
-    """What its owner calls it."""
+    """Name for display."""
     run_id: str | None
-    """The client's own id for it; need not be unique."""
+    """Client-defined id; need not be unique."""
     tags: tuple[NameValue, ...]
-    """Its owner's labels."""
+    """Client-defined tags."""
     command: tuple[str, ...]
-    """Program and arguments; a shell string is run by /bin/sh -c."""
+    """Program and arguments; a shell command is run by `/bin/sh -c`."""
     slots: tuple[SlotAmount, ...]
-    """What each kernel needs."""
+    """Slots per kernel."""
     cluster_size: int
-    """How many kernels; all start or none."""
+    """Number of kernels; all start together or none does."""
     gpu_memory_gb: str | None
-    """The least memory per device, in 10^9 bytes."""
+    """Minimum memory per device, in 10^9 bytes."""
     environment: tuple[NameValue, ...]
-    """Variables added for its processes."""
+    """Environment variables added for its processes."""
     working_directory: str | None
-    """Where it starts; null is a folder of its own."""
+    """Working directory; null = a new directory of its own."""
     estimated_duration: float | None
-    """Seconds, as its owner estimates."""
+    """Run time in seconds as estimated by its owner."""
     time_limit: float | None
-    """Seconds of wall time per attempt; then it is stopped."""
+    """Wall-time limit per attempt, in seconds."""
     max_retries: int
-    """How often it may be run again."""
+    """Maximum number of retries."""
     retry_count: int
-    """How often it was run again."""
+    """Number of retries so far."""
     preemptible: bool
-    """Whether it may be asked to make room."""
+    """Whether it may be preempted."""
     depends_on: tuple[Dependency, ...]
-    """What it waits for."""
+    """Sessions it depends on."""
     priority: str
-    """How urgent it is."""
+    """Priority."""
     state: SessionState
-    """Where it is on its way."""
+    """Current state."""
     attempt: int
-    """Counts the tries; 0 before the first."""
+    """Number of the current attempt; 0 before the first."""
     queue_position: int | None
-    """From 1; null when it is not queued."""
+    """Position in the queue, from 1; null if it is not queued."""
     waits: Verdict | None
-    """Why it waits; null when it does not, or is not judged yet."""
+    """Why it waits; null if it does not, or no scheduling pass has considered it yet."""
     kernels: tuple[Kernel, ...]
-    """The kernels of the newest attempt."""
+    """Kernels of the newest attempt."""
     holds_devices: bool
-    """Whether any device is held for it, by any attempt."""
+    """Whether any attempt still holds devices."""
     queued_at: datetime
     """When it was submitted."""
     scheduled_at: datetime | None
     """When devices were granted."""
     started_at: datetime | None
-    """When all of its kernels ran."""
+    """When all of its kernels were running."""
     ended_at: datetime | None
     """When it ended."""
     exit_code: int | None
-    """Of the first rank that failed, else 0."""
+    """Exit code of the first rank that failed, else 0."""
     signal: int | None
     """The signal that ended that rank."""
     failure: Failure | None
     """Why it failed."""
     retries_own_failures: bool
-    """Whether it is tried again when its own command fails."""
+    """Whether failures of its own command are retried."""
     checkpoint_signal: str | None
-    """Sent first when it is to make room."""
+    """Signal sent before a preemption."""
     grace: float | None
-    """Seconds from that signal to the stop; null is the policy's."""
+    """Seconds from that signal to the stop; null = the policy's."""
     labels: tuple[NameValue, ...]
     """Labels that its agents must have."""
     preferred_labels: tuple[NameValue, ...]
-    """Labels that it would rather have."""
+    """Labels of preferred agents."""
     models: tuple[str, ...]
-    """Models that its accelerators may be of; empty is any."""
+    """Allowed accelerator models; empty = any."""
     preferred_models: tuple[str, ...]
-    """Models that it would rather have."""
+    """Preferred accelerator models."""
     fallbacks: tuple[Fallback, ...]
-    """Smaller requests that it settles for, in time."""
+    """Smaller requests that apply after a wait."""
     fallback_level: int
-    """How many of them it has taken; 0 is what it asked first."""
+    """Number of fallbacks applied; 0 = the original request is in force."""
     preemptions: int
-    """How often it made room."""
+    """How often it was preempted."""
     preemption: Preemption | None
-    """The last time that it was asked to."""
+    """Its last preemption."""
     held_by: str | None
-    """Who holds it back."""
+    """User or part of the server that holds it."""
     array_id: str | None
-    """The job array that it is a task of."""
+    """The job array it is a task of."""
     array_index: int | None
-    """Which task of it."""
+    """Index in the job array."""
     tasks: ArrayTasks | None
-    """Of a job array: where its tasks are."""
+    """Tasks by state; null if it is not a job array."""
     order_estimate: OrderEstimate | None
-    """How long it is expected to run."""
+    """Expected run time."""
     reserve_until: datetime | None
-    """When it is reckoned to have given its devices back at the latest; null when it holds none."""
+    """Latest expected release of its devices; null if it holds none."""
     expected_start: datetime | None
-    """When it starts at the latest, if those that run keep to their limits; null without a reservation."""
+    """Latest start if running sessions keep to their limits; null if it has no reservation."""
     hidden: tuple[str, ...]
-    """Fields that are not yours to see: null or empty here, whatever they are."""
+    """Names of fields hidden from the caller, which are null or empty here."""
     requested_gpus: float
-    """Of all kernels together; shares count as they are."""
+    """GPUs of all kernels together; shares count as fractions."""
     requested_memory_gb: str | None
-    """The least memory per device, in 10^9 bytes."""
+    """Minimum memory per device, in 10^9 bytes."""
     allocated_gpus: tuple[AllocatedGpu, ...]
-    """What its newest attempt was given of GPUs."""
+    """GPUs allocated to the newest attempt."""
     allocation_time: datetime | None
     """When devices were granted."""
     estimated_start_time: datetime | None
-    """The same as `expected_start`."""
+    """Same as `expected_start`."""
     estimated_wait_time: float | None
-    """Seconds from its submission to `estimated_start_time`."""
+    """Seconds from submission to `estimated_start_time`."""
     scheduling_policy: str
-    """By which policy it is decided now who is next."""
+    """Name of the current order policy."""
+
+
+class TimeRange(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """A period of time; both ends are included."""
+
+    since: datetime | None = None
+    """Start; null = unbounded."""
+    until: datetime | None = None
+    """End; null = unbounded."""
+
+
+class SessionFilter(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """Filter of sessions. Fields that are null match all sessions."""
+
+    ids: Sequence[str] | None = None
+    """Ids."""
+    states: Sequence[SessionState] | None = None
+    """States."""
+    owners: Sequence[str] | None = None
+    """Owners."""
+    run_id: str | None = None
+    """Client-defined id. Matches only sessions whose run_id is visible to the caller."""
+    name: str | None = None
+    """Exact name."""
+    projects: Sequence[str] | None = None
+    """Projects."""
+    search: str | None = None
+    """Substring of the name or id; case-insensitive for A to Z."""
+    pools: Sequence[str] | None = None
+    """Pools."""
+    priorities: Sequence[str] | None = None
+    """Priorities."""
+    array_id: str | None = None
+    """Tasks of this job array."""
+    queued_at: TimeRange | None = None
+    """Time of submission."""
+    started_at: TimeRange | None = None
+    """Time of the start."""
+    ended_at: TimeRange | None = None
+    """Time of the end."""
+    exit_codes: Sequence[int] | None = None
+    """Exit codes. Matches only sessions whose exit code is visible to the caller."""
+    failures: Sequence[str] | None = None
+    """
+    Failure codes, like time_limit, signal, exit_code or kernel_lost. Matches only sessions whose failure is visible to
+    the caller.
+    """
+    agents: Sequence[str] | None = None
+    """Agents of the newest attempt."""
+    nodes: Sequence[str] | None = None
+    """Nodes of the newest attempt."""
+    devices: Sequence[str] | None = None
+    """Ids of devices of the newest attempt."""
+
+
+class SessionLog(Struct, frozen=True, kw_only=True):
+    """
+    A piece of a kernel's output. If the output exceeds what the agent keeps, the middle is dropped and a line states
+    its length; offsets still count all bytes.
+    """
+
+    session_id: str
+    """The session."""
+    kernel_id: str
+    """The kernel."""
+    rank: int
+    """Rank of the kernel, from 0."""
+    attempt: int
+    """Number of the attempt, from 1; 0 before the first."""
+    offset: int
+    """Offset of the first byte."""
+    next_offset: int
+    """Offset of the next piece, to pass as `offset`."""
+    length: int
+    """Bytes of output so far, including dropped ones."""
+    left_out: int
+    """Dropped bytes after the requested offset."""
+    has_more: bool
+    """Whether there is more output after this piece."""
+    text: str
+    """The output decoded as UTF-8; invalid bytes become U+FFFD."""
+    at_end: bool
+    """Whether the output is complete."""
+
+
+class SessionStep(Struct, frozen=True, kw_only=True):
+    """A committed state change of a session."""
+
+    number: int
+    """Number of the event; ascending."""
+    at: datetime
+    """When it was committed."""
+    kind: str
+    """What happened: `session.queued`, `session.requeued`, ..."""
+    state: SessionState
+    """State after the step."""
+    attempt: int
+    """Number of the attempt; 0 before the first."""
+    held_by: str | None
+    """User or part of the server that holds it after the step."""
+    preemption: Preemption | None
+    """The last preemption as of this step."""

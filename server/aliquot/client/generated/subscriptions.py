@@ -1,15 +1,15 @@
-"""Every subscription.
+"""All subscriptions.
 
-Made from the schema by `python -m aliquot_schema.graphql.client_code`; not to be edited.
+Generated from the schema by `python -m aliquot_schema.graphql.client_codegen`; do not edit.
 """
 
 from collections.abc import AsyncGenerator, Sequence
 from typing import Final
 
-from aliquot.client.asking import Asking
 from aliquot.client.generated.audit import AuditChange
-from aliquot.client.generated.live import DeviceUpdate, SessionUpdate
-from aliquot.client.generated.queue import LogChunk, QueueUpdate
+from aliquot.client.generated.queries_types import LogChunk, QueueUpdate
+from aliquot.client.generated.subscriptions_types import DeviceUpdate, SessionUpdate
+from aliquot.client.requests import Requests
 
 SESSION_UPDATES: Final = """
 subscription session_updates($id: ID!, $after: BigInt = null) { session_updates(id: $id,
@@ -29,40 +29,42 @@ BigInt! = 0) { session_logs(id: $id, rank: $rank, attempt: $attempt, offset: $of
 ...LogChunk } }"""
 
 
-class Subscriptions(Asking):
-    """Every subscription of the server."""
+class Subscriptions(Requests):
+    """All subscriptions of the server."""
 
     def session_updates(self, id: str, *, after: int | None = None) -> AsyncGenerator[SessionUpdate, None]:
         """
-        One session: first how it stands, unless `after` is given, then every committed change of it and of its kernels,
-        in order, without gaps or repeats. It does not end with the session, which may be run again.
+        Follow one session: a snapshot unless `after` is given, then every change of it and of its kernels, in order,
+        without gaps or repeats. The stream does not end with the session, because it may be retried.
         """
         return self._follow(SESSION_UPDATES, {"id": id, "after": after}, SessionUpdate)
 
     def device_updates(self, *, after: int | None = None) -> AsyncGenerator[DeviceUpdate, None]:
         """
-        All devices: first how they stand, then what changes: who holds what of them, and what was measured. At most
-        four updates a second. Where it is not known any more what changed since `after`, as when the server was started
-        again, it begins with how they stand.
+        Follow all devices: a snapshot, then changes of holders, health and readings, at most four updates a second.
+        With `after`, begins with the changes since then, or with a snapshot if these are unknown, for example after a
+        restart of the server.
         """
         return self._follow(DEVICE_UPDATES, {"after": after}, DeviceUpdate)
 
     def event_log(
         self, *, after: int | None = None, kinds: Sequence[str] | None = None
     ) -> AsyncGenerator[AuditChange, None]:
-        """Every event of the log, in order, without gaps or repeats, told as `audit` tells it. For operators."""
+        """
+        Follow the event log: every event, in order, without gaps or repeats, in the form of `audit`. For operators.
+        """
         return self._follow(EVENTS, {"after": after, "kinds": kinds}, AuditChange)
 
     def queue_updates(self, *, after: int | None = None) -> AsyncGenerator[QueueUpdate, None]:
         """
-        Every committed change of a session, in order, without gaps or repeats: the deltas of the queue. Read `queue` at
-        its `revision` and follow from there; whoever keeps each session while it is queued or held, and drops it when
-        it is not, has what `queue` has at the same revision. Places in line are of the last pass; ask for them.
+        Follow the queue: every change of any session, in order, without gaps or repeats. To mirror the queue, read
+        `queue`, subscribe after its `revision`, keep each session while it is queued or held, and drop it otherwise.
+        Positions are those of the last scheduling pass; query `queue` for current ones.
         """
         return self._follow(QUEUE_UPDATES, {"after": after}, QueueUpdate)
 
     def session_logs(
         self, id: str, *, rank: int = 0, attempt: int | None = None, offset: int = 0
     ) -> AsyncGenerator[LogChunk, None]:
-        """The output of one rank, followed until its end. A session that waits is waited for."""
+        """Follow the output of one rank until it is complete. Waits for a session that has not started."""
         return self._follow(SESSION_LOGS, {"id": id, "rank": rank, "attempt": attempt, "offset": offset}, LogChunk)

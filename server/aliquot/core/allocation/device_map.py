@@ -1,4 +1,4 @@
-"""`DeviceMap`: what an agent has and how much of it is held, as an immutable value that can give and take back."""
+"""Device map: the devices of one agent and how much of them is held, as an immutable value that allocates."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,34 +8,36 @@ from functools import lru_cache
 from aliquot.core.allocation import accelerators, host, refusals
 from aliquot.core.allocation.affinity import Group
 from aliquot.core.allocation.layout import DeviceLayout, SlotLayout
-from aliquot.core.allocation.models import is_of_model
 from aliquot.core.allocation.occupancy import Occupancy, added, occupancy_of, occupancy_on, removed
-from aliquot.core.allocation.options import DEFAULT_OPTIONS, AllocationOptions
-from aliquot_schema.devices import Device, ResourceSpec
+from aliquot.core.allocation.options import DEFAULT_OPTIONS, AllocationOptions, is_of_model
 from aliquot_schema.errors import AllocationRefused, InvalidRequest
 from aliquot_schema.ids import DeviceId, SlotName
-from aliquot_schema.slots import Amount, SlotType, Unlimited, is_accelerator
+from aliquot_schema.resources.devices import Device, ResourceSpec
+from aliquot_schema.resources.slots import Amount, SlotType, Unlimited, is_accelerator
 
 Refusal = AllocationRefused | InvalidRequest
 
 
 @dataclass(frozen=True, slots=True)
 class FreeAmount:
-    """What is free of a slot on one agent, in base units. A request above `total` is refused; one that may not be
-    split is refused above `largest` too. Room below that may still be refused: steps, NUMA and memory are not in it."""
+    """Free amount of a slot on one agent, in base units.
+
+    A request above `total` is refused, and above `largest` too if it may not be split. A smaller one may still be
+    refused for its quantum or memory.
+    """
 
     total: int
     largest: int
-    """The largest piece that one device can give."""
+    """The largest free amount on one device."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceMap:
-    """The devices of an agent (shared with all other maps of them) and the budget units held of each."""
+    """The devices of an agent, shared by all maps of them, and the budget units held of each."""
 
     layout: DeviceLayout
     used: Occupancy
-    """Devices that nobody holds are missing; ones that are not in the layout (any more) may be here."""
+    """Budget units held. Idle devices are missing; devices that left the layout may be present."""
 
     @classmethod
     def of(
@@ -45,7 +47,7 @@ class DeviceMap:
         specs: Iterable[ResourceSpec] = (),
         slot_types: Mapping[SlotName, SlotType] | None = None,
     ) -> "DeviceMap":
-        """The map of an agent on which `specs` are held. To be made anew when a device changed: costs may have too."""
+        """The map of an agent on which `specs` are held. Make a new one after a device changed: costs may differ."""
         devices = tuple(devices)
         return cls(DeviceLayout.of(devices, slot_types=slot_types), occupancy_of(specs, devices))
 
@@ -58,14 +60,14 @@ class DeviceMap:
         """Choose exact devices for one kernel; changes nothing, see `apply`.
 
         Args:
-            request: amounts in base units; zeros do not count, even of slots that are not known here.
+            request: amounts in base units; zeros are ignored, even of unknown slots.
         Returns:
-            The amounts given, which add up to the request exactly. The same for the same values, whatever the order
-            of the mappings. Accelerators are chosen first (see `accelerators.give`), then CPU cores near them, then
+            The granted amounts, which add up to the request exactly. Deterministic, whatever the order of the mappings.
+            Accelerators are chosen first (see `accelerators.allocate_accelerator`), then CPU cores near them, then
             memory.
         Raises:
             NotMultipleOfQuantum, InsufficientResource, FractionalResourceFragmented, InvalidResourceCombination,
-            UnsupportedResource: refused here and now.
+            UnsupportedResource: the request does not fit now.
             InvalidAmount: an amount is unlimited.
         """
         return allocate(request, slots=self.layout.slots, used=self.used, unique=self.layout.unique, options=options)
@@ -76,7 +78,7 @@ class DeviceMap:
         *,
         options: AllocationOptions = DEFAULT_OPTIONS,
     ) -> Refusal | None:
-        """Why the request would be refused if nobody held anything and every broken device were healthy again."""
+        """Why the request would be refused on an idle agent with all devices healthy; None if it would not."""
         try:
             allocate(request, slots=self.layout.repaired, used={}, unique=self.layout.unique, options=options)
         except (AllocationRefused, InvalidRequest) as refusal:
@@ -84,24 +86,24 @@ class DeviceMap:
         return None
 
     def apply(self, spec: ResourceSpec) -> "DeviceMap":
-        """The map after a grant. Not checked: a device may be over-full after it shrank; see `check`."""
+        """The map after a grant. Unchecked, as a device that shrank may be overcommitted; see `check`."""
         return DeviceMap(self.layout, added(self.used, self.budget_of(spec)))
 
     def release(self, spec: ResourceSpec) -> "DeviceMap":
-        """The map after a grant that is in it ended."""
+        """The map after a grant of it was released."""
         return DeviceMap(self.layout, removed(self.used, self.budget_of(spec)))
 
     def budget_of(self, spec: ResourceSpec) -> Occupancy:
-        """What a spec holds, in budget units."""
+        """Budget units that a spec holds."""
         return occupancy_on((spec,), self.layout.devices)
 
     def check(self, spec: ResourceSpec) -> None:
-        """Whether a spec that was chosen elsewhere, or earlier, can be granted on this map.
+        """Check that a spec chosen on another map can be granted on this one.
 
         Raises:
-            UnsupportedResource: a device is gone, broken, or does not offer the slot.
-            InsufficientResource: a device has less left, or its parent or slice is held.
-            NotMultipleOfQuantum: an amount is off the device's step.
+            UnsupportedResource: a device is gone, unhealthy, or does not offer the slot.
+            InsufficientResource: a device has less free, or its parent or a slice of it is held.
+            NotMultipleOfQuantum: an amount is not a multiple of the device's quantum.
         """
         used = dict(self.used)
         for slot, amounts in spec.items():
@@ -119,8 +121,7 @@ class DeviceMap:
                 used[device_id] = used.get(device_id, 0) + amount * layout.costs[index]
 
     def free(self, slot: SlotName, *, models: tuple[str, ...] = ()) -> FreeAmount:
-        """What is free of a slot, on accelerators of these models; a device and its slices count as much as the larger
-        of the two."""
+        """Free amount of a slot on accelerators of some models; of a device and its slices, the larger counts."""
         layout = self.layout.slots.get(slot)
         if layout is None:
             return FreeAmount(0, 0)
@@ -143,20 +144,21 @@ def allocate(
     used: Occupancy,
     unique: frozenset[SlotName] = frozenset(),
     options: AllocationOptions = DEFAULT_OPTIONS,
-    liked: DeviceId | None = None,
+    preferred: DeviceId | None = None,
 ) -> ResourceSpec:
-    """What `DeviceMap.allocate` does, on its parts. With a device that is liked, the first of the accelerators' slots
-    is given on that one, or the request is refused."""
+    """`DeviceMap.allocate` on its parts. With a preferred device, the first accelerator slot must be granted on it."""
     wanted = _wanted(request, slots=slots, unique=unique)
     spec: dict[SlotName, dict[DeviceId, int]] = {}
     near: frozenset[Group] = frozenset()
     for number, (slot, amount) in enumerate(wanted, start=1):
         layout = slots[slot]
         if is_accelerator(slot):
-            given = accelerators.give(slot, amount=amount, layout=layout, used=used, options=options, liked=liked)
-            liked = None
+            given = accelerators.allocate_accelerator(
+                slot, amount=amount, layout=layout, used=used, options=options, preferred=preferred
+            )
+            preferred = None
         else:
-            given = host.gather(slot, amount=amount, layout=layout, used=used, near=near, numa=options.numa)
+            given = host.allocate_host(slot, amount=amount, layout=layout, used=used, near=near, numa=options.numa)
         spec[slot] = given
         if number < len(wanted):
             used = used if layout.is_apart else added(used, layout.budget_of(given))
@@ -174,12 +176,12 @@ def _wanted(
     unique: frozenset[SlotName],
 ) -> Sequence[tuple[SlotName, int]]:
     """The amounts above zero, accelerators first, then by name."""
-    plainly = _in_turn(tuple(request.items())) if not unique else None
-    if plainly is not None and all(slot in slots for slot, _ in plainly):
-        return plainly
+    fast = _in_order(tuple(request.items())) if not unique else None
+    if fast is not None and all(slot in slots for slot, _ in fast):
+        return fast
     wanted: list[tuple[SlotName, int]] = []
     kinds: dict[str, SlotName] = {}
-    for slot, amount in sorted(request.items(), key=_turn):
+    for slot, amount in sorted(request.items(), key=_order):
         if isinstance(amount, Unlimited):
             raise refusals.unlimited(slot)
         if amount == 0:
@@ -197,14 +199,14 @@ def _wanted(
 
 
 @lru_cache(1024)
-def _in_turn(amounts: tuple[tuple[SlotName, Amount], ...]) -> Sequence[tuple[SlotName, int]] | None:
-    """`_wanted`, where nothing but a slot that is not there speaks against it; None where something does."""
-    wanted = [(slot, amount) for slot, amount in sorted(amounts, key=_turn) if not isinstance(amount, Unlimited)]
+def _in_order(amounts: tuple[tuple[SlotName, Amount], ...]) -> Sequence[tuple[SlotName, int]] | None:
+    """`_wanted` for amounts that only an unknown slot could make invalid; None for others."""
+    wanted = [(slot, amount) for slot, amount in sorted(amounts, key=_order) if not isinstance(amount, Unlimited)]
     kinds = [slot.partition(".")[0] for slot, amount in wanted if amount and is_accelerator(slot)]
     if len(wanted) < len(amounts) or len(set(kinds)) < len(kinds):
         return None
     return [(slot, amount) for slot, amount in wanted if amount]
 
 
-def _turn(item: tuple[SlotName, Amount]) -> tuple[bool, SlotName]:
+def _order(item: tuple[SlotName, Amount]) -> tuple[bool, SlotName]:
     return not is_accelerator(item[0]), item[0]

@@ -1,17 +1,17 @@
-"""Giving an amount of the host's own slots, CPU cores and memory, near the accelerators that were given."""
+"""Host allocation: CPU cores and memory near the granted accelerators."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from math import lcm
 
-from aliquot.core.allocation import plain, refusals
-from aliquot.core.allocation.affinity import Group, in_turn
+from aliquot.core.allocation import accelerators, refusals
+from aliquot.core.allocation.affinity import Group, interleaved
 from aliquot.core.allocation.layout import SlotLayout
 from aliquot.core.allocation.occupancy import Occupancy
 from aliquot.core.allocation.options import NumaPolicy
 from aliquot_schema.ids import DeviceId, SlotName
 
 
-def gather(
+def allocate_host(
     slot: SlotName,
     *,
     amount: int,
@@ -20,18 +20,18 @@ def gather(
     near: frozenset[Group],
     numa: NumaPolicy,
 ) -> dict[DeviceId, int]:
-    """Take from one device after the other until the amount is reached.
+    """Take from one device after another until the amount is reached.
 
     Args:
-        near: NUMA nodes of what the kernel was given before; devices of other nodes come last.
+        near: NUMA nodes of the kernel's devices so far; devices of other nodes come last.
     Returns:
-        One core of the host each, or bytes of as few memory pools as `near` allows; lowest names first.
+        Whole cores, or bytes from as few memory pools as `near` allows; lowest names first.
     Raises:
         NotMultipleOfQuantum, InsufficientResource.
     """
-    plainly = plain.host(layout, amount=amount, used=used, near=near, numa=numa)
-    if plainly is not None:
-        return plainly
+    fast = accelerators.fast_host(layout, amount=amount, used=used, near=near, numa=numa)
+    if fast is not None:
+        return fast
     fitting = layout.on_step(amount)
     if layout.ids and not fitting:
         raise refusals.off_quantum(slot, requested=amount, quanta=layout.quanta)
@@ -58,14 +58,14 @@ def _order(
     near: frozenset[Group],
     numa: NumaPolicy,
 ) -> Iterator[int]:
-    """The order in which devices are used: near ones, and in each part those that can hold all of it, first."""
+    """The order in which devices are used: near ones first, and in each part those that can hold the whole amount."""
     if numa is NumaPolicy.INTERLEAVE:
-        yield from in_turn([index for index, free in enumerate(room) if free], nodes=layout.nodes)
+        yield from interleaved([index for index, free in enumerate(room) if free], nodes=layout.nodes)
     elif not near:
         yield from _node_by_node(room, amount=amount, by_node=layout.by_node)
     else:
         close = sorted(index for node in near for index in layout.by_node.get(node, ()) if room[index])
-        local = in_turn(close, nodes=layout.nodes) if len(near) > 1 else close
+        local = interleaved(close, nodes=layout.nodes) if len(near) > 1 else close
         yield from _whole_first(local, room=room, amount=amount)
         remote = [index for index, free in enumerate(room) if free and layout.nodes[index] not in near]
         yield from _whole_first(remote, room=room, amount=amount)
@@ -77,7 +77,7 @@ def _whole_first(indices: Sequence[int], *, room: Sequence[int], amount: int) ->
 
 
 def _node_by_node(room: Sequence[int], *, amount: int, by_node: Mapping[Group, Sequence[int]]) -> Iterator[int]:
-    """The smallest node that has enough first; then the others, the largest first."""
+    """The smallest node that has enough first, then the others from the largest."""
     sums = {node: sum([room[index] for index in indices]) for node, indices in by_node.items()}
     best = min((total for total in sums.values() if total >= amount), default=None)
     for node in sorted(sums, key=lambda node: (sums[node] != best, -sums[node], _rank(node))):

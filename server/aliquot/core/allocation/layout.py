@@ -1,19 +1,18 @@
-"""What never changes while an agent's devices stay the same, laid out per slot for fast allocation."""
+"""Device layout: the devices of an agent in columns per slot, for fast allocation; fixed until a device changes."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from aliquot.core.allocation.affinity import Group
 from aliquot.core.allocation.occupancy import added, occupancy_on
-from aliquot_schema.devices import Device, DeviceHealth, ResourceSpec
-from aliquot_schema.ids import DeviceId, SlotName
-from aliquot_schema.natural_order import natural_key
-from aliquot_schema.slots import SlotType
+from aliquot_schema.ids import DeviceId, SlotName, natural_key
+from aliquot_schema.resources.devices import Device, DeviceHealth, ResourceSpec
+from aliquot_schema.resources.slots import SlotType
 
 
 @dataclass(frozen=True, slots=True)
 class SlotLayout:
-    """The devices that offer a slot and may be given, in natural order of their names. Columns of equal length."""
+    """The usable devices that offer a slot, in natural order of their names. Columns of equal length."""
 
     ids: tuple[DeviceId, ...]
     budgets: tuple[int, ...]
@@ -24,32 +23,32 @@ class SlotLayout:
     models: tuple[str, ...]
     nodes: tuple[Group, ...]
     islands: tuple[Group, ...]
-    """Number of the set of directly linked devices that the device is in, alone or with others."""
+    """Number of the set of directly linked devices that each device belongs to."""
     places: Mapping[DeviceId, int]
-    """Where each device stands in the columns."""
+    """Position of each device in the columns."""
     by_node: Mapping[Group, tuple[int, ...]]
-    """Indices of the devices of each NUMA node."""
+    """Positions of the devices of each NUMA node."""
     ids_by_node: Mapping[Group, tuple[DeviceId, ...]]
-    """The same devices by their ids."""
+    """`by_node` as device ids."""
     cost: int
-    """The cost of all devices; 0 = they differ."""
+    """The common cost of all devices; 0 = they differ."""
     quantum: int
-    """The step of all devices; 0 = they differ."""
+    """The common quantum of all devices; 0 = they differ."""
     rivals: tuple[tuple[DeviceId, ...], ...]
-    """A slice's parent, a parent's slices: while one of them is held, the device is not free."""
+    """A slice's parent, or a parent's slices: while one of them is held, the device is not free."""
     has_rivals: bool
     is_alike: bool
-    """Whether all devices have one cost and one step, and none is a slice or has slices."""
+    """Whether all devices have the same cost and quantum, and none is a slice or has slices."""
     is_units: bool
-    """Whether each device is given as a whole or not at all, as cores and GPUs of capacity 1 are."""
+    """Whether each device is granted whole or not at all, as cores and GPUs of capacity 1 are."""
     is_apart: bool
-    """Whether giving it leaves everything as it is that is offered of another kind."""
+    """Whether grants of this slot never change what is free of another kind."""
     wholes: tuple[int, ...]
-    """Indices of the devices that are no slices."""
+    """Positions of the devices that are not slices."""
     slices: tuple[int, ...]
 
     def free(self, used: Mapping[DeviceId, int]) -> list[int]:
-        """What is left of each device, in base units of the slot; nothing of one that is over-full."""
+        """Free amount of each device, in base units of the slot, >= 0."""
         held = used.get
         if self.cost == 1:
             free = [budget - held(device_id, 0) for device_id, budget in zip(self.ids, self.budgets, strict=True)]
@@ -65,22 +64,22 @@ class SlotLayout:
         return free if not free or min(free) >= 0 else [max(amount, 0) for amount in free]
 
     def free_sum(self, used: Mapping[DeviceId, int]) -> int:
-        """What is left of all devices."""
+        """Free amount of all devices together."""
         if self.is_units:
             return len(self.ids) - sum(map(bool, map(used.get, self.ids))) if used else len(self.ids)
         return sum(self.free(used))
 
     def budget_of(self, given: Mapping[DeviceId, int]) -> dict[DeviceId, int]:
-        """What amounts of this slot hold, in budget units."""
+        """Budget units that amounts of this slot hold."""
         return {device_id: amount * self.costs[self.places[device_id]] for device_id, amount in given.items()}
 
     def nodes_of(self, given: Iterable[DeviceId]) -> frozenset[Group]:
-        """The NUMA nodes of devices, as far as they are known."""
+        """The known NUMA nodes of some devices."""
         nodes = [self.nodes[self.places[device_id]] for device_id in given]
         return frozenset(node for node in nodes if node is not None)
 
     def on_step(self, amount: int) -> Sequence[int]:
-        """Indices of the devices whose quantum the amount is a multiple of."""
+        """Positions of the devices whose quantum divides the amount."""
         if self.quantum:
             return range(len(self.ids)) if amount % self.quantum == 0 else ()
         return [index for index, quantum in enumerate(self.quanta) if amount % quantum == 0]
@@ -88,17 +87,17 @@ class SlotLayout:
 
 @dataclass(frozen=True, slots=True)
 class DeviceLayout:
-    """All slots of an agent. Made once per change of its devices, shared by every map of them."""
+    """All slots of an agent. Made once per change of its devices, shared by all maps of them."""
 
     devices: Mapping[DeviceId, Device]
     slots: Mapping[SlotName, SlotLayout]
-    """Healthy devices only; a slot whose devices are all broken is here without devices."""
+    """Healthy devices; a slot whose devices are all unhealthy is present without devices."""
     repaired: Mapping[SlotName, SlotLayout]
-    """As `slots`, as if every broken device were healthy again; devices that are gone stay out."""
+    """As `slots`, with unhealthy devices as if they were healthy; missing devices stay out."""
     unique: frozenset[SlotName]
 
     def held_with(self, used: Mapping[DeviceId, int], spec: ResourceSpec) -> dict[DeviceId, int]:
-        """What is held after a grant, when so much was before."""
+        """Usage after a grant, from the usage before it."""
         held = dict(used)
         for slot, amounts in spec.items():
             cost = self._cost(slot, amounts)
@@ -110,12 +109,12 @@ class DeviceLayout:
         return held
 
     def budget_sum(self, slot: SlotName, amounts: Mapping[DeviceId, int]) -> int:
-        """Budget units that amounts of a slot hold, in sum."""
+        """Total budget units that amounts of a slot hold."""
         cost = self._cost(slot, amounts)
         return cost * sum(amounts.values()) if cost else sum(occupancy_on(({slot: amounts},), self.devices).values())
 
     def _cost(self, slot: SlotName, amounts: Mapping[DeviceId, int]) -> int:
-        """Budget units per base unit on each of these devices; 0 where that differs, or is not known here."""
+        """Budget units per base unit on these devices; 0 if it differs or is unknown."""
         columns = self.slots.get(slot)
         return columns.cost if columns is not None and amounts.keys() <= columns.places.keys() else 0
 
@@ -125,7 +124,7 @@ class DeviceLayout:
 
         Args:
             devices: in any order.
-            slot_types: needed for slots of type `unique` only.
+            slot_types: only needed for slots of type `unique`.
         """
         ordered = sorted(devices, key=lambda device: (natural_key(device.name), device.id))
         slots = _slots(ordered, usable=frozenset({DeviceHealth.HEALTHY}))
@@ -212,7 +211,7 @@ def _slot(
 
 
 def _same(values: Sequence[int]) -> int:
-    """The value that all of them have; 0 when they differ, or when there is none."""
+    """The common value; 0 if they differ or there are none."""
     return values[0] if len(set(values)) == 1 else 0
 
 
@@ -226,7 +225,7 @@ def _rivals(devices: Sequence[Device]) -> dict[DeviceId, tuple[DeviceId, ...]]:
 
 
 def _mixed(devices: Sequence[Device], rivals: Mapping[DeviceId, tuple[DeviceId, ...]]) -> frozenset[DeviceId]:
-    """Devices that offer, themselves or by their rivals, slots of several kinds."""
+    """Devices that offer slots of several kinds, directly or through their rivals."""
     kinds = {device.id: frozenset(slot.partition(".")[0] for slot in device.costs) for device in devices}
     nothing: frozenset[str] = frozenset()
     return frozenset(

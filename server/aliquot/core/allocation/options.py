@@ -1,16 +1,21 @@
-"""How a request is spread over the devices of an agent."""
+"""Allocation options: how a request is spread over the devices of an agent, and which devices it may use."""
 
 from dataclasses import dataclass
 from enum import StrEnum
+from fnmatch import fnmatchcase
+from functools import lru_cache
+
+KNOWN_MAX = 4096
+"""Cached results."""
 
 
-class Strategy(StrEnum):
-    """How one request's amount of an accelerator's slot is cut into parts."""
+class ShareStrategy(StrEnum):
+    """How an amount of an accelerator slot is split into parts."""
 
     EVENLY = "evenly"
-    """The smallest difference between its parts, then the fewest devices."""
+    """The smallest difference between the parts, then the fewest devices."""
     FILL = "fill"
-    """As much as there is room for, from the device with most room on."""
+    """As much as fits per device, starting with the one that has the most free."""
 
 
 class NumaPolicy(StrEnum):
@@ -19,21 +24,31 @@ class NumaPolicy(StrEnum):
     PREFER = "prefer"
     """Devices with a direct link, then devices of one NUMA node; the smallest group that is enough."""
     INTERLEAVE = "interleave"
-    """NUMA nodes in turn."""
+    """NUMA nodes round-robin."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AllocationOptions:
-    """What steers an allocation besides the amounts."""
+    """Options of an allocation."""
 
-    strategy: Strategy = Strategy.EVENLY
+    strategy: ShareStrategy = ShareStrategy.EVENLY
     allow_fragmentation: bool = False
-    """Whether shares that one whole device could hold may be split when none has room for them."""
+    """Whether shares that one idle device could hold may be split over several devices."""
     numa: NumaPolicy = NumaPolicy.PREFER
     gpu_memory_bytes: int | None = None
-    """The least memory on every accelerator given: the device's total for whole devices, the share of it for parts."""
+    """Minimum memory on every granted accelerator: the device's total for whole devices, the share of it for parts."""
     models: tuple[str, ...] = ()
-    """Patterns of the models that every accelerator given may be of, see `models`; empty = any."""
+    """Patterns that the model of every granted accelerator must match, see `is_of_model`; empty = any."""
 
 
 DEFAULT_OPTIONS = AllocationOptions()
+
+
+@lru_cache(KNOWN_MAX)
+def is_of_model(model: str, patterns: tuple[str, ...]) -> bool:
+    """Whether a model matches one of the patterns: its name, or with `*`, `?` and `[...]`; case-insensitive.
+
+    Empty patterns match any model. A device of unknown model only matches `*`.
+    """
+    name = model.lower()
+    return not patterns or any(name == pattern.lower() or fnmatchcase(name, pattern.lower()) for pattern in patterns)

@@ -1,4 +1,4 @@
-"""The refusals of an allocation, in words that say what was asked, what there is, and why the two do not meet."""
+"""Refusals of an allocation: errors that state the requested amount, the available amount and the reason."""
 
 from collections.abc import Sequence
 
@@ -11,24 +11,24 @@ from aliquot_schema.errors import (
     UnsupportedResource,
 )
 from aliquot_schema.ids import DeviceId, SlotName
-from aliquot_schema.slots import UNLIMITED_TEXT, format_amount
+from aliquot_schema.resources.slots import UNLIMITED_TEXT, format_amount
 
 
 def insufficient(slot: SlotName, *, requested: int, available: int) -> InsufficientResource:
-    """Less is free than was asked."""
+    """Less is free than requested."""
     asked, free = format_amount(slot, requested), format_amount(slot, available)
-    return InsufficientResource(f"{slot}: {asked} asked, {free} free", slot=slot, requested=asked, available=free)
+    return InsufficientResource(f"{slot}: {asked} requested, {free} free", slot=slot, requested=asked, available=free)
 
 
 def fragmented(slot: SlotName, *, requested: int, largest: int, equal: bool) -> FractionalResourceFragmented:
-    """There is enough in sum; the largest piece is too small, and splitting is not allowed or not possible."""
+    """Enough is free in total, but no device has enough, and splitting is not allowed or not possible."""
     asked, free = format_amount(slot, requested), format_amount(slot, largest)
     if equal:
-        why = "no number of devices has room for equal parts of it; allow_fragmentation would take unequal ones"
+        why = "not in equal parts on any number of devices; allow_fragmentation permits unequal ones"
     else:
-        why = f"the largest piece is {free}; allow_fragmentation would take several"
+        why = f"at most {free} on one device; allow_fragmentation permits several"
     return FractionalResourceFragmented(
-        f"{slot}: {asked} is free in sum, but {why}",
+        f"{slot}: {asked} is free in total, but {why}",
         slot=slot,
         requested=asked,
         available=free,
@@ -36,10 +36,10 @@ def fragmented(slot: SlotName, *, requested: int, largest: int, equal: bool) -> 
 
 
 def unsplittable(slot: SlotName, *, requested: int, largest: int) -> FractionalResourceFragmented:
-    """There is enough in sum, but no split gives every device its least memory."""
+    """Enough is free in total, but no split has the minimum memory in every part."""
     asked, free = format_amount(slot, requested), format_amount(slot, largest)
     return FractionalResourceFragmented(
-        f"{slot}: {asked} is free in sum, but not in parts that each have the memory asked for",
+        f"{slot}: {asked} is free in total, but not in parts that each have the requested memory",
         slot=slot,
         requested=asked,
         available=free,
@@ -47,10 +47,10 @@ def unsplittable(slot: SlotName, *, requested: int, largest: int) -> FractionalR
 
 
 def too_little_memory(slot: SlotName, *, requested: int, memory_bytes: int) -> InsufficientResource:
-    """No device that could be given has, for this amount, the memory asked for."""
+    """No device has the requested memory for this amount."""
     asked = format_amount(slot, requested)
     return InsufficientResource(
-        f"{slot}: no device gives {_gigabytes(memory_bytes)} of memory for {asked}",
+        f"{slot}: no device has {_gigabytes(memory_bytes)} of memory for {asked}",
         slot=slot,
         requested=asked,
         available=format_amount(slot, 0),
@@ -58,11 +58,11 @@ def too_little_memory(slot: SlotName, *, requested: int, memory_bytes: int) -> I
 
 
 def other_models(slot: SlotName, *, requested: int, models: Sequence[str]) -> InsufficientResource:
-    """No device of this agent is of a model that was asked for."""
+    """No device of this agent matches a requested model."""
     asked = format_amount(slot, requested)
-    hint = "" if any("*" in model for model in models) else f"; * stands for any letters, as in *{models[0]}*"
+    hint = "" if any("*" in model for model in models) else f"; * matches any letters, as in *{models[0]}*"
     return InsufficientResource(
-        f"{slot}: no device is of a model named {' or '.join(models)}{hint}",
+        f"{slot}: no device has a model named {' or '.join(models)}{hint}",
         slot=slot,
         requested=asked,
         available=format_amount(slot, 0),
@@ -70,7 +70,7 @@ def other_models(slot: SlotName, *, requested: int, models: Sequence[str]) -> In
 
 
 def off_quantum(slot: SlotName, *, requested: int, quanta: Sequence[int]) -> NotMultipleOfQuantum:
-    """The amount is a multiple of no device's step."""
+    """The amount is not a multiple of any device's quantum."""
     asked, step = format_amount(slot, requested), format_amount(slot, min(quanta))
     return NotMultipleOfQuantum(
         f"{slot}: {asked} is not a multiple of {step}",
@@ -99,16 +99,16 @@ def same_kind(first: SlotName, second: SlotName, *, requested: int) -> InvalidRe
 
 
 def not_unique(slot: SlotName, *, requested: int) -> InsufficientResource:
-    """More than one of a slot that a kernel can have one of."""
+    """More than one of a slot of type `unique`."""
     asked = format_amount(slot, requested)
     return InsufficientResource(
-        f"{slot}: {asked} asked, and a kernel can have one", slot=slot, requested=asked, available="1"
+        f"{slot}: {asked} requested, and a kernel can have one", slot=slot, requested=asked, available="1"
     )
 
 
 def unlimited(slot: SlotName) -> InvalidAmount:
-    """Unlimited is a quota, not something that can be given."""
-    return InvalidAmount(f"{slot}: an unlimited amount cannot be given", slot=slot, amount=UNLIMITED_TEXT)
+    """An unlimited amount, which is only valid in a quota."""
+    return InvalidAmount(f"{slot}: an unlimited amount cannot be allocated", slot=slot, amount=UNLIMITED_TEXT)
 
 
 def device_not_free(slot: SlotName, *, device_id: DeviceId, requested: int, available: int) -> InsufficientResource:
@@ -123,9 +123,9 @@ def device_not_free(slot: SlotName, *, device_id: DeviceId, requested: int, avai
 
 
 def device_not_offered(slot: SlotName, *, device_id: DeviceId, requested: int) -> UnsupportedResource:
-    """A named device is not there, is not healthy, or has no such slot."""
+    """A named device is missing, unhealthy, or has no such slot."""
     return UnsupportedResource(
-        f"{slot}: {device_id} does not offer it (any more)",
+        f"{slot}: device {device_id} does not offer it",
         slot=slot,
         requested=format_amount(slot, requested),
     )

@@ -1,4 +1,4 @@
-"""Placement: where a session goes. The cluster as arrays, one strategy a file, and the placer that joins the two.
+"""Placement: which agents a session runs on; the cluster as arrays, scored by a strategy.
 
-`Placer` is the entry for a pass; `Scoreboard` on a `Cluster` is the entry without devices and sessions.
+`scheduler.placer` uses it in a pass. `Scoreboard` on `ClusterArrays` works without devices and sessions.
 """

@@ -1,35 +1,35 @@
-"""Fragmentation gradient descent: where the devices that typical requests cannot use grow least."""
+"""Fragmentation gradient descent (FGD): place where the free capacity that typical requests cannot use grows least."""
 
 from math import ceil, log
 from typing import Final
 
 import numpy as np
 
-from aliquot.core.placement.cluster import IntArray
-from aliquot.core.placement.requests import PRIOR_SHARES, WHOLE_MILLI, Mix, RequestClass
+from aliquot.core.placement.cluster_arrays import IntArray
+from aliquot.core.placement.request_classes import PRIOR_SHARES, WHOLE_MILLI, RequestClass, RequestMix
 from aliquot.core.placement.strategy import Candidates, Scores
 
 TYPICAL_PART: Final = 0.95
-"""Typical classes are the most frequent ones that cover so much of all requests."""
+"""Typical classes are the most frequent ones that make up this part of all requests."""
 TYPICAL_MAX: Final = 128
-"""Where nearly every request is of its own kind, so many have to do."""
+"""Limit on typical classes, for mixes of mostly unique requests."""
 STEPS: Final = np.array([1000 * log(percent / (100 - percent)) for percent in range(1, 100)])
-"""int(100 * sigmoid(x / 1000)) is how many of these x has reached."""
+"""int(100 * sigmoid(x / 1000)) is the number of these values that are <= x."""
 
 
 class Fgd:
     """score = int(100 * sigmoid((F(before) - F(after)) / 1000)).
 
-    F(node) = sum over typical classes of their frequency * what they cannot use of the node: all that is free when
-    the class cannot run there or wants no device, else what is free on devices with less than its part of one.
-    Ties go to the last name.
+    F(node) = sum over typical classes of frequency * unusable free capacity: all free capacity if the class cannot run
+    on the node or needs no device, else the free capacity of devices with less than its part of one. Ties go to the
+    last name.
 
     Source: Weng et al., Beware of Fragmentation, USENIX ATC 2023.
     """
 
-    draws_lots: Final = False
+    is_random: Final = False
 
-    def __init__(self, mix: Mix, *, size_max: int) -> None:
+    def __init__(self, mix: RequestMix, *, size_max: int) -> None:
         typical = _typical(mix)
         self._weight = np.array([count for _, count in typical], dtype=np.int64)
         self._cpu = np.array([request.cpu for request, _ in typical], dtype=np.int64)
@@ -37,12 +37,12 @@ class Fgd:
         milli = np.array([request.milli for request, _ in typical], dtype=np.int64)
         left = np.arange(size_max + 1)[:, None]
         self._can_use = ((left >= milli) & (milli > 0)).astype(np.int64)
-        """[milli left, class]"""
+        """[milli left, class] 1 = the class can use the device."""
         self._useless = np.where(self._can_use, 0, left)
-        """[milli left, class]"""
+        """[milli left, class] milli that the class cannot use."""
 
     def score(self, candidates: Candidates, request: RequestClass) -> Scores:
-        """Of the devices that can take a share, the first one with the best score."""
+        """A share goes on the first device with the best score."""
         free = candidates.dev_free
         can_use, useless, total = self._can_use[free], self._useless[free], free.sum(axis=1)
         count, lost = can_use.sum(axis=1), useless.sum(axis=1)
@@ -66,7 +66,7 @@ class Fgd:
         return Scores(_named(self._percent(before - after), candidates), np.zeros(len(total), dtype=np.int64))
 
     def _fragments(self, count: IntArray, lost: IntArray, total: IntArray, *, cpu_free: IntArray) -> IntArray:
-        """F, times the number of typical requests. `count` and `lost` have one more dimension, that of the classes."""
+        """F times the number of typical requests; `count` and `lost` have the classes as last dimension."""
         runs = (count >= self._devices) & (cpu_free[..., None] >= self._cpu) & (self._devices > 0)
         fragments: IntArray = np.where(runs, lost, total[..., None]) @ self._weight
         return fragments
@@ -80,8 +80,8 @@ def _named(percent: IntArray, candidates: Candidates) -> IntArray:
     return percent * candidates.row_count + candidates.name_rank
 
 
-def _typical(mix: Mix) -> list[tuple[RequestClass, int]]:
-    """The most frequent classes; before anything was asked, one of each size."""
+def _typical(mix: RequestMix) -> list[tuple[RequestClass, int]]:
+    """The most frequent classes with their counts; without any request, one class of each size."""
     if not mix.counts:
         sizes = (*PRIOR_SHARES, WHOLE_MILLI)
         return [(RequestClass(cpu=0, mem=0, devices=1, milli=milli), 1) for milli in sizes]

@@ -1,16 +1,18 @@
-"""Least waste: where the expected final waste of devices and of CPU grows least."""
+"""Least waste: place where the expected final waste of devices and of CPU grows least.
+
+The waste of a partly used device is the expected part that stays unused while further shares arrive.
+"""
 
 from typing import Final
 
 import numpy as np
 
-from aliquot.core.placement.cluster import IntArray
-from aliquot.core.placement.requests import Mix, RequestClass
+from aliquot.core.placement.cluster_arrays import IntArray
+from aliquot.core.placement.request_classes import WHOLE_MILLI, RequestClass, RequestMix
 from aliquot.core.placement.strategy import Candidates, Scores
-from aliquot.core.placement.waste import waste_table
 
 FIXED: Final = 2**40
-"""One milli of waste, as scores count it."""
+"""Score of one milli of waste."""
 SOON: Final = 0.05
 SOON_WEIGHT: Final = 0.1153
 LATE: Final = 0.002
@@ -20,22 +22,48 @@ SURPLUS_WEIGHT: Final = 0.0375
 ORDER_WEIGHT: Final = 3.2902
 ORDER_COST: Final = round(ORDER_WEIGHT * 100 * FIXED)
 CPU_PER_DEVICE: Final = 16_800
-"""Micro-cores that one milli of a device is expected to need."""
+"""Micro-cores expected per milli of a device."""
 CPU_FACTOR_MIN: Final = 4
 CPU_FACTOR_MAX: Final = 64
-"""A mix whose own CPU per device is off by a factor between these two goes by its own."""
+"""A mix whose CPU per device differs from `CPU_PER_DEVICE` by a factor in this range uses its own value."""
+
+
+def waste_table(mix: RequestMix, *, ending: float, size_max: int = WHOLE_MILLI) -> list[float]:
+    """Expected waste in milli for each amount of milli left, from 0 to `size_max`.
+
+    With r left, the next request is a share that fits, a whole device if r is one, or none (`ending`), which wastes r.
+    B[r] = (sum of p_m * B[r - m] + ending * r) / (sum of p_m [+ p_whole] + ending).
+    A device of several units counts as that many devices.
+
+    Args:
+        ending: weight of "no further request" relative to the frequencies; > 0.
+    """
+    shares: Final = mix.share_frequencies
+    table = [0.0]
+    for left in range(1, min(size_max, WHOLE_MILLI) + 1):
+        waste = ending * left
+        weight = ending + (mix.whole_frequency if left == WHOLE_MILLI else 0.0)
+        for milli, frequency in shares:
+            if milli > left:
+                break
+            waste += frequency * table[left - milli]
+            weight += frequency
+        table.append(waste / weight)
+    for left in range(WHOLE_MILLI + 1, size_max + 1):
+        table.append(table[left - WHOLE_MILLI] + table[WHOLE_MILLI])
+    return table
 
 
 class LeastWaste:
     """score = V(before) - V(after) - order * 100 * row / rows, in integers.
 
-    V of a node is the expected waste of its devices, plus that of devices for which no CPU is left (stranded), or of
-    CPU for which no device is left (surplus).
+    V of a node is the expected waste of its devices, plus that of devices without CPU, or of CPU without
+    devices.
     """
 
-    draws_lots: Final = False
+    is_random: Final = False
 
-    def __init__(self, mix: Mix, *, size_max: int) -> None:
+    def __init__(self, mix: RequestMix, *, size_max: int) -> None:
         soon = waste_table(mix, ending=SOON, size_max=size_max)
         late = waste_table(mix, ending=LATE, size_max=size_max)
         waste = [round((SOON_WEIGHT * a + LATE_WEIGHT * b) * FIXED) for a, b in zip(soon, late, strict=True)]
@@ -46,7 +74,7 @@ class LeastWaste:
         self._gains: dict[int, tuple[IntArray, IntArray]] = {}
 
     def score(self, candidates: Candidates, request: RequestClass) -> Scores:
-        """Of the devices that can take a share, the one that loses least, then the tightest, then the first."""
+        """A share goes on the device that loses least, then the tightest, then the first."""
         rows, dev_free = candidates.rows, candidates.dev_free
         missing = self._cpu_per_device * np.add.reduce(dev_free, axis=1) - 1000 * candidates.cpu_free
         taken = self._cpu_per_device * request.devices * request.milli - 1000 * request.cpu
@@ -55,24 +83,27 @@ class LeastWaste:
         if not request.devices:
             return Scores(scores, rows)
         rank, ranked = self._gain(request.milli)
-        liking = np.where(candidates.usable, rank.take(dev_free), -1)
-        columns = liking.argmax(axis=1)
+        preference = np.where(candidates.usable, rank.take(dev_free), -1)
+        columns = preference.argmax(axis=1)
         if request.devices == 1:
-            best = liking.take(np.arange(0, liking.size, liking.shape[1]) + columns)
+            best = preference.take(np.arange(0, preference.size, preference.shape[1]) + columns)
             scores += ranked.take(best)
         else:
-            best = np.sort(liking, axis=1)[:, -request.devices :]
+            best = np.sort(preference, axis=1)[:, -request.devices :]
             scores += np.add.reduce(ranked.take(best), axis=1)
         return Scores(scores, columns)
 
-    def _imbalance(self, surplus: IntArray) -> IntArray:
-        """The waste of what does not match: each milli of devices that is left wants `cpu_per_device` micro-cores, and
-        so many of them are too many, or missing where it is negative."""
-        cost: IntArray = np.maximum(surplus * -self._stranded, surplus * self._surplus)
+    def _imbalance(self, missing: IntArray) -> IntArray:
+        """Waste of unmatched devices and CPU.
+
+        Args:
+            missing: micro-cores lacking for the free devices at `cpu_per_device` each; negative = CPU without devices.
+        """
+        cost: IntArray = np.maximum(missing * -self._stranded, missing * self._surplus)
         return cost
 
     def _gain(self, milli: int) -> tuple[IntArray, IntArray]:
-        """The rank of a device by milli left, and by rank the waste that a part of `milli` takes away from it."""
+        """(rank of a device by milli left, waste removed by a part of `milli` by rank)."""
         known = self._gains.get(milli)
         if known is None:
             gain = np.zeros_like(self._waste)
@@ -84,14 +115,14 @@ class LeastWaste:
         return known
 
 
-def cpu_per_device(mix: Mix) -> int:
+def cpu_per_device(mix: RequestMix) -> int:
     """Micro-cores per milli of a device.
 
-    The weights were found with a value above their mix's own, so that a small difference is no reason to leave it.
-    Where hardly any CPU is asked for, or hardly any devices, the mix says nothing about the balance of the two.
+    The weights were tuned with `CPU_PER_DEVICE`, which exceeds their own mix's value, so small differences keep it.
+    A mix with hardly any CPU, or hardly any devices, says nothing about their balance and keeps it too.
     """
     cpu, milli = mix.cpu_and_milli
     own = 1000 * cpu // milli if milli else 0
     far_off = max(own, CPU_PER_DEVICE) > CPU_FACTOR_MIN * min(own, CPU_PER_DEVICE)
-    is_telling = max(own, CPU_PER_DEVICE) <= CPU_FACTOR_MAX * min(own, CPU_PER_DEVICE)
-    return own if far_off and is_telling else CPU_PER_DEVICE
+    is_meaningful = max(own, CPU_PER_DEVICE) <= CPU_FACTOR_MAX * min(own, CPU_PER_DEVICE)
+    return own if far_off and is_meaningful else CPU_PER_DEVICE

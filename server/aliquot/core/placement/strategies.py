@@ -1,31 +1,26 @@
-"""All placement strategies by name. One strategy a file."""
+"""Registry of placement strategies, by the name that a policy uses."""
 
 from collections.abc import Mapping
 from typing import Final
 
-from aliquot.core.placement.best_fit import BestFit
-from aliquot.core.placement.dot_product import DotProduct
 from aliquot.core.placement.fgd import Fgd
-from aliquot.core.placement.first_fit import FirstFit
 from aliquot.core.placement.least_waste import LeastWaste
-from aliquot.core.placement.pack import Pack
-from aliquot.core.placement.random_node import RandomNode
-from aliquot.core.placement.requests import Mix
-from aliquot.core.placement.spread import Spread
-from aliquot.core.placement.strategy import Making, Strategy
+from aliquot.core.placement.request_classes import RequestMix
+from aliquot.core.placement.simple_strategies import BestFit, DotProduct, FirstFit, Pack, RandomNode, Spread
+from aliquot.core.placement.strategy import Strategy, StrategyFactory
 from aliquot_schema.errors import InvalidRequest
 
 
-def _constant(strategy: Strategy) -> Making:
-    """For a strategy that learns nothing from the mix."""
+def _constant(strategy: Strategy) -> StrategyFactory:
+    """Factory of a strategy that does not depend on the mix."""
 
-    def make(_mix: Mix, /, *, size_max: int) -> Strategy:  # noqa: ARG001 # the arguments are those of a protocol
+    def make(_mix: RequestMix, /, *, size_max: int) -> Strategy:  # noqa: ARG001 # the arguments are those of a protocol
         return strategy
 
     return make
 
 
-STRATEGIES: Final[Mapping[str, Making]] = {
+STRATEGIES: Final[Mapping[str, StrategyFactory]] = {
     "least_waste": LeastWaste,
     "fgd": Fgd,
     "best_fit": _constant(BestFit()),
@@ -37,14 +32,14 @@ STRATEGIES: Final[Mapping[str, Making]] = {
 }
 
 
-def making(name: str) -> Making:
-    """What makes the strategy of this name.
+def making(name: str) -> StrategyFactory:
+    """The factory of a strategy.
 
     Raises:
-        InvalidRequest: there is none; the message names those that there are.
+        InvalidRequest: unknown name; the message lists the known ones.
     """
     found = STRATEGIES.get(name)
     if found is None:
         known = ", ".join(sorted(STRATEGIES))
-        raise InvalidRequest(f"placement: {name[:64]!r} is no strategy; there are {known}", field="placement")
+        raise InvalidRequest(f"placement: {name[:64]!r} is unknown; use one of {known}", field="placement")
     return found

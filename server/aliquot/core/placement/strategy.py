@@ -1,23 +1,23 @@
-"""The interface of all strategies: a score for each row that a request fits on, and how ties are settled."""
+"""Placement strategy: the interface; scores the rows that a request fits on."""
 
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from aliquot.core.placement.cluster import CPU_COLUMN, HOST_COLUMNS, BoolArray, Cluster, IntArray
-from aliquot.core.placement.requests import Mix, RequestClass
+from aliquot.core.placement.cluster_arrays import CPU_COLUMN, HOST_COLUMNS, BoolArray, ClusterArrays, IntArray
+from aliquot.core.placement.request_classes import RequestClass, RequestMix
 
 
 class Candidates(NamedTuple):
-    """Rows on which a request fits: n rows of up to D devices."""
+    """Rows that a request fits on: n rows of up to D devices."""
 
     rows: IntArray
-    """[n] numbers of the rows."""
+    """[n] row numbers in the cluster."""
     free: IntArray
-    """[n, 2 + D] what is free, as the cluster has it."""
+    """[n, 2 + D] free amounts, with the columns of the cluster."""
     usable: BoolArray
-    """[n, D] devices that can take one part of the request; at least as many as it wants."""
-    cluster: Cluster
+    """[n, D] devices that can hold one part of the request; at least as many per row as it needs."""
+    cluster: ClusterArrays
 
     @property
     def row_count(self) -> int:
@@ -36,7 +36,7 @@ class Candidates(NamedTuple):
 
     @property
     def name_rank(self) -> IntArray:
-        """[n] the place of each row in the natural order of the names."""
+        """[n] rank in the natural order of the names."""
         return self.cluster.name_rank[self.rows]
 
     @property
@@ -46,32 +46,32 @@ class Candidates(NamedTuple):
 
 
 class Scores(NamedTuple):
-    """The higher the better; integers, so that equal is equal on every machine."""
+    """Higher is better. Integers, so that ties are the same on every machine."""
 
     scores: IntArray
-    """[n]"""
+    """[n] of each candidate."""
     columns: IntArray
-    """[n] the device of a request for one device; of no meaning for others."""
+    """[n] best device of a request for one device; meaningless for others."""
 
 
 class Strategy(Protocol):
-    """A score that depends on the candidate's own row and on the request alone, so that it can be kept."""
+    """Scores each candidate by its own row and the request alone, so that scores can be cached."""
 
     @property
-    def draws_lots(self) -> bool:
-        """Whether the seed settles ties, anew for every placement, instead of the lower row."""
+    def is_random(self) -> bool:
+        """Whether ties are broken at random by the seed, for every placement, instead of by the lower row."""
 
     def score(self, candidates: Candidates, request: RequestClass) -> Scores: ...
 
 
-class Making(Protocol):
+class StrategyFactory(Protocol):
     """Makes a strategy for a mix of requests and devices of at most `size_max` milli."""
 
-    def __call__(self, mix: Mix, /, *, size_max: int) -> Strategy: ...
+    def __call__(self, mix: RequestMix, /, *, size_max: int) -> Strategy: ...
 
 
 def tightest(candidates: Candidates) -> IntArray:
-    """[n] the usable device with the least room, the first among equals."""
+    """[n] the usable device with the least free, the first among equals."""
     blocked = np.iinfo(np.int64).max
     columns: IntArray = np.where(candidates.usable, candidates.dev_free, blocked).argmin(axis=1)
     return columns

@@ -1,1 +1,1 @@
-"""The simulator: the one decision function over a trace, with a clock that jumps from event to event."""
+"""Simulator: runs `decide` over a trace, with a clock that jumps from event to event."""

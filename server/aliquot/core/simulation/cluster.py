@@ -1,14 +1,16 @@
-"""Clusters to simulate on: a pool of GPUs that are all alike, or nodes."""
+"""Simulated clusters, as one pool of equal GPUs or as nodes, and the settings of a run."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Final
 
 from aliquot.core.allocation.layout import DeviceLayout
-from aliquot.core.snapshot import AgentRow
-from aliquot_schema.devices import Device
+from aliquot.core.model.policy import Policy
+from aliquot.core.model.snapshot import AgentRow
 from aliquot_schema.ids import AgentId, DeviceId, NodeId, SlotName
-from aliquot_schema.slots import MILLI, is_accelerator
+from aliquot_schema.resources.devices import Device
+from aliquot_schema.resources.slots import MILLI, is_accelerator
 
 WHOLE: Final = SlotName("cuda.device")
 SHARES: Final = SlotName("cuda.shares")
@@ -29,22 +31,22 @@ class Machine:
 
 
 def pool(gpus: int) -> tuple[AgentRow, ...]:
-    """GPUs of which any will do, wherever they are: one device with so many units."""
+    """One pool of interchangeable GPUs: a single device with `gpus` units."""
     return (_agent("pool", [_gpu("pool", units=gpus)]),)
 
 
 def nodes(count: int, *, gpus_each: int) -> tuple[AgentRow, ...]:
-    """Nodes with GPUs alone; a kernel gets all of its GPUs on one of them."""
+    """Nodes with GPUs only; a kernel gets all of its GPUs on one node."""
     return machines(Machine(name=f"node{number}", cores=0, mem_bytes=0, gpus=gpus_each) for number in range(count))
 
 
 def machines(found: Iterable[Machine]) -> tuple[AgentRow, ...]:
-    """Nodes as they are, each with one agent."""
+    """Nodes with one agent each."""
     return tuple(_agent(machine.name, list(_devices(machine))) for machine in found)
 
 
 def capacity_milli(agents: Iterable[AgentRow]) -> int:
-    """Milli of all accelerators; one that is shared by agents, or cut into slices, counts once."""
+    """Milli of all accelerators; one that agents share, or that is cut into slices, counts once."""
     found: dict[tuple[NodeId, DeviceId], int] = {}
     for agent in agents:
         devices = agent.layout.devices
@@ -87,3 +89,27 @@ def _host(name: str, *, slot: SlotName, amount: int) -> Device:
     return Device(
         id=DeviceId(name), name=name, kind=slot, model="", budget=amount, costs={slot: 1}, quanta={}, memory_bytes=0
     )
+
+
+class Estimates(StrEnum):
+    """Source of the expected run times."""
+
+    PREDICTED = "predicted"
+    """The built-in predictor, at submission."""
+    EXACT = "exact"
+    """An oracle: the true run time, also used as the limit. No real scheduler knows it."""
+    NONE = "none"
+    """No estimates."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimulationSettings:
+    """Settings of a run."""
+
+    policy: Policy
+    estimates: Estimates = Estimates.PREDICTED
+    jitter_permille: int = 0
+    """Random error of estimates, up to this much either way; makes runs with different seeds differ."""
+    seed: int = 0
+    checkpoint_ms: int | None = None
+    """A preempted job resumes from the last multiple of this run time; None = from the start."""

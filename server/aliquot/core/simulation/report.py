@@ -1,28 +1,83 @@
-"""What a run was like: waits, completion times, slowdowns, use, and how evenly groups were served."""
+"""Simulation report: waits, completion times, slowdowns, utilization and fairness of a run."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from aliquot.core.simulation.outcome import Outcome
-from aliquot.core.simulation.timeline import used_part
+from aliquot.core.simulation.trace import Job
 from aliquot_schema.ids import ProjectId
-from aliquot_schema.slots import MILLI
-
-BOUND_S: Final = 10.0
-"""Shorter jobs count as so long in their slowdown. Source: Feitelson, Metrics for parallel job scheduling."""
-
-HOUR_MS: Final = 3_600_000
+from aliquot_schema.resources.slots import MILLI
 
 Floats = npt.NDArray[np.float64]
+BOUND_S: Final = 10.0
+"""Shorter jobs count with this run time in their slowdown. Source: Feitelson, Metrics for parallel job scheduling."""
+HOUR_MS: Final = 3_600_000
+
+
+@dataclass(slots=True, kw_only=True)
+class Timeline:
+    """Held capacity and queue length over time: columns of equal length, one entry per pass, valid until the next."""
+
+    at_us: list[int] = field(default_factory=list)
+    held_milli: list[int] = field(default_factory=list)
+    """Accelerators held, in total."""
+    waiting: list[int] = field(default_factory=list)
+    """Jobs in the queue."""
+
+    def add(self, at_us: int, *, held_milli: int, waiting: int) -> None:
+        """Add the state after a pass."""
+        self.at_us.append(at_us)
+        self.held_milli.append(held_milli)
+        self.waiting.append(waiting)
+
+
+def used_part(timeline: Timeline, *, capacity_milli: int) -> float:
+    """Part of the capacity held while jobs waited; 1 if none ever did."""
+    spans = np.diff(np.array(timeline.at_us, dtype=np.int64))
+    spans = spans * (np.array(timeline.waiting[:-1], dtype=np.int64) > 0)
+    held = np.array(timeline.held_milli[:-1], dtype=np.int64)
+    queued_us = int(spans.sum())
+    return float(held @ spans.astype(np.float64)) / (queued_us * capacity_milli) if queued_us else 1.0
+
+
+def means(timeline: Timeline, values: Sequence[int], *, bins: int) -> tuple[Floats, Floats]:
+    """Time-weighted means of a column over equal parts of the timeline.
+
+    Returns:
+        ([bins] seconds from the first pass to the middle of each part, [bins] mean). Empty if no time passed.
+    """
+    at_s = (np.array(timeline.at_us, dtype=np.float64) - timeline.at_us[0]) / 1e6
+    if at_s[-1] <= 0:
+        return np.zeros(0), np.zeros(0)
+    edges = np.linspace(0.0, at_s[-1], bins + 1)
+    sums = np.concatenate([[0.0], np.cumsum(np.array(values[:-1], dtype=np.float64) * np.diff(at_s))])
+    found: Floats = np.diff(np.interp(edges, at_s, sums)) / np.diff(edges)
+    return (edges[:-1] + edges[1:]) / 2, found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spread:
-    """Of one figure over all jobs, in seconds."""
+class Outcome:
+    """Results of a run; tuples have one entry per job, in order."""
+
+    jobs: tuple[Job, ...]
+    started_us: tuple[int, ...]
+    """First start of each job."""
+    ended_us: tuple[int, ...]
+    preemptions: tuple[int, ...]
+    """How often each job was preempted."""
+    lost_ms: tuple[int, ...]
+    """Run time of each job that was lost by preemption."""
+    capacity_milli: int
+    """All accelerators of the cluster."""
+    timeline: Timeline
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Distribution:
+    """Distribution of one figure over all jobs, in seconds."""
 
     mean_s: float
     p95_s: float
@@ -31,7 +86,7 @@ class Spread:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupReport:
-    """One project."""
+    """Figures of one project."""
 
     project: ProjectId
     jobs: int
@@ -46,27 +101,27 @@ class Report:
     """All figures of a run."""
 
     jobs: int
-    jct: Spread
-    """From submission to end."""
-    wait: Spread
-    """In the queue, before the first start and before each later one."""
+    jct: Distribution
+    """Job completion time: submission to end."""
+    wait: Distribution
+    """Time in the queue, before the first and every later start."""
     slowdown_mean: float
-    """Completion time per run time, at least 1; a run time below ten seconds counts as ten."""
+    """Completion time / run time, at least 1; run times below 10 s count as 10 s."""
     utilization_pct: float
-    """Of the capacity, held while somebody waited; 100 when nobody ever did."""
+    """Part of the capacity held while jobs waited; 100 if none ever did."""
     fairness: float
-    """Jain's index of the groups' mean slowdowns: 1 = all alike, 1/n = one of n bears it all."""
+    """Jain's index of the groups' mean slowdowns: 1 = all equal, 1/n = one of n groups has all of it."""
     preemptions: int
-    """How often somebody had to make room."""
+    """Number of preemptions."""
     lost_gpu_hours: float
-    """Of work that had to be done again."""
+    """GPU-hours lost by preemption."""
     groups: tuple[GroupReport, ...]
-    """The one with most GPU-hours first."""
+    """By GPU-hours, descending."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Times:
-    """[jobs] how each one fared, in seconds; the slowdown is a ratio."""
+    """[jobs] times in seconds; the slowdown is a ratio."""
 
     run: Floats
     wait: Floats
@@ -84,7 +139,7 @@ class Times:
 
 
 def report(outcome: Outcome) -> Report:
-    """Sum up a run of at least one job."""
+    """The report of a run with at least one job."""
     times = Times.of(outcome)
     groups = _groups(outcome, times)
     return Report(
@@ -104,8 +159,10 @@ def _lost_milli_ms(outcome: Outcome) -> int:
     return sum(lost_ms * job.milli for job, lost_ms in zip(outcome.jobs, outcome.lost_ms, strict=True) if lost_ms)
 
 
-def _spread(seconds: Floats) -> Spread:
-    return Spread(mean_s=float(seconds.mean()), p95_s=float(np.quantile(seconds, 0.95)), max_s=float(seconds.max()))
+def _spread(seconds: Floats) -> Distribution:
+    return Distribution(
+        mean_s=float(seconds.mean()), p95_s=float(np.quantile(seconds, 0.95)), max_s=float(seconds.max())
+    )
 
 
 def _groups(outcome: Outcome, times: Times) -> tuple[GroupReport, ...]:

@@ -1,39 +1,80 @@
-"""A run of a trace: arrivals and ends move the clock, and every moment with news is one pass of `decide`."""
+"""Simulation run: an event loop over a trace; every time with arrivals or ends is one pass of `decide`."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from heapq import heappop, heappush
-from typing import Final
 
-from aliquot.core import charges
+from aliquot.core import fairshare
 from aliquot.core.allocation.occupancy import Occupancy, added, occupancy_on, removed
-from aliquot.core.decide import decide
 from aliquot.core.fairshare import Usage
-from aliquot.core.guards import guard_ms
-from aliquot.core.memo import Memo
-from aliquot.core.plan import Eviction, Placement
-from aliquot.core.predict import Predictor, Workload
-from aliquot.core.queue import Queue
-from aliquot.core.simulation.attempt import Attempt, Course
-from aliquot.core.simulation.cluster import capacity_milli
-from aliquot.core.simulation.fitting import refuse_unfitting
-from aliquot.core.simulation.outcome import Outcome
-from aliquot.core.simulation.settings import Estimates, Settings
-from aliquot.core.simulation.timeline import Timeline
-from aliquot.core.simulation.trace import Job
-from aliquot.core.snapshot import ANYWHERE, AgentRow, PendingRow, Request, RunningRow, Snapshot, Where
+from aliquot.core.model.plan import Eviction, Placement
+from aliquot.core.model.queue import Queue
+from aliquot.core.model.snapshot import ANYWHERE, AgentRow, PendingRow, Request, RunningRow, Snapshot, Where
+from aliquot.core.placement.scoreboard import split_mix_64
+from aliquot.core.prediction import Predictor, Workload
+from aliquot.core.scheduler.cache import PassCache
+from aliquot.core.scheduler.decide import decide
+from aliquot.core.scheduler.expected_ends import planned_duration_ms
+from aliquot.core.simulation.cluster import Estimates, SimulationSettings, capacity_milli
+from aliquot.core.simulation.report import Outcome, Timeline
+from aliquot.core.simulation.trace import Job, refuse_unfitting
 from aliquot_schema.ids import DeviceId, NodeId, SessionId
 from aliquot_schema.states import SessionState
 
-MIX_A: Final = 0xBF58476D1CE4E5B9
-MIX_B: Final = 0x94D049BB133111EB
-MASK: Final = 2**64 - 1
+
+@dataclass(slots=True, kw_only=True)
+class JobProgress:
+    """Progress of one job since its submission. Times are microseconds."""
+
+    job: Job
+    row: PendingRow
+    started_us: int | None = None
+    """The first start."""
+    ended_us: int | None = None
+    kept_ms: int = 0
+    """Work saved by checkpoints."""
+    lost_ms: int = 0
+    preemptions: int = 0
+
+
+@dataclass(slots=True, kw_only=True)
+class Attempt:
+    """A running job."""
+
+    progress: JobProgress
+    row: RunningRow
+    began_us: int
+    done_us: int
+    """When all of its work is done if it is not preempted."""
+    ends_us: int
+    """When it releases its devices; `done_us` or earlier."""
+    evicted_us: int | None = None
+
+    def evict(self, now_us: int, *, grace_ms: int) -> None:
+        """Preempt it."""
+        self.evicted_us = now_us
+        self.ends_us = min(self.done_us, now_us + grace_ms * 1000)
+        self.row = replace(self.row, ends_us=self.ends_us, is_leaving=True)
+
+    def stop(self, *, checkpoint_ms: int | None) -> None:
+        """Count the work lost by a preemption, and prepare the row for the queue.
+
+        Work during the grace is lost, as the grace is for saving earlier work.
+        """
+        assert self.evicted_us is not None, "only a preempted job stops before its work is done"
+        progress = self.progress
+        worked_ms = progress.kept_ms + (self.evicted_us - self.began_us) // 1000
+        kept_ms = worked_ms // checkpoint_ms * checkpoint_ms if checkpoint_ms else 0
+        progress.lost_ms += (self.ends_us - self.began_us) // 1000 - (kept_ms - progress.kept_ms)
+        progress.kept_ms = kept_ms
+        progress.preemptions += 1
+        progress.row = replace(progress.row, version=progress.row.version + 1)
 
 
 def simulate(
     jobs: Sequence[Job],
     agents: tuple[AgentRow, ...],
-    settings: Settings,
+    settings: SimulationSettings,
     *,
     on_progress: Callable[[int], None] = lambda _: None,
 ) -> Outcome:
@@ -41,9 +82,9 @@ def simulate(
 
     Args:
         jobs: by submission, see `numbered`.
-        on_progress: told after every pass how many jobs have ended.
+        on_progress: called after every pass with the number of ended jobs.
     Raises:
-        InvalidRequest: a job would not even fit the empty cluster.
+        InvalidRequest: a job does not fit the empty cluster.
     """
     refuse_unfitting(jobs, agents, settings.policy.allocation)
     run = _Run(agents, settings)
@@ -58,13 +99,13 @@ def simulate(
 
 
 def _outcome(run: "_Run", jobs: Sequence[Job], agents: Iterable[AgentRow]) -> Outcome:
-    courses = [run.courses[job.id] for job in jobs]
+    progress = [run.progress[job.id] for job in jobs]
     return Outcome(
         jobs=tuple(jobs),
-        started_us=tuple(course.started_us for course in courses if course.started_us is not None),
-        ended_us=tuple(course.ended_us for course in courses if course.ended_us is not None),
-        preemptions=tuple(course.preemptions for course in courses),
-        lost_ms=tuple(course.lost_ms for course in courses),
+        started_us=tuple(progress.started_us for progress in progress if progress.started_us is not None),
+        ended_us=tuple(progress.ended_us for progress in progress if progress.ended_us is not None),
+        preemptions=tuple(progress.preemptions for progress in progress),
+        lost_ms=tuple(progress.lost_ms for progress in progress),
         capacity_milli=capacity_milli(agents),
         timeline=run.timeline,
     )
@@ -73,14 +114,14 @@ def _outcome(run: "_Run", jobs: Sequence[Job], agents: Iterable[AgentRow]) -> Ou
 class _Run:
     """The state of a simulated cluster."""
 
-    def __init__(self, agents: tuple[AgentRow, ...], settings: Settings) -> None:
+    def __init__(self, agents: tuple[AgentRow, ...], settings: SimulationSettings) -> None:
         self._agents = agents
         self._settings = settings
         self._layouts = {agent.id: agent.layout for agent in agents}
         self._predictor = Predictor()
-        self._known = Memo()
+        self._known = PassCache()
         self._has_choice = sum(len(agent.layout.devices) for agent in agents) > 1
-        """Where any device is as good, nobody needs to know what is often asked for."""
+        """With a single device, the mix of requests does not matter."""
         self._asked: dict[Request, int] = {}
         self._queue = Queue.of(())
         self._used: dict[NodeId, Occupancy] = {}
@@ -89,22 +130,22 @@ class _Run:
         self._waiting: dict[SessionId, None] = {}
         self._running: dict[SessionId, Attempt] = {}
         self._ends: list[tuple[int, SessionId]] = []
-        """Also of those that end earlier by now, or have ended: see `_next_end_us`."""
+        """Heap; may hold outdated entries, see `_next_end_us`."""
         self._wake_at_us: int | None = None
         self._now_us = 0
-        self.courses: dict[SessionId, Course] = {}
+        self.progress: dict[SessionId, JobProgress] = {}
         self.ended = 0
         self.timeline = Timeline()
 
     def next_us(self, arrival_us: int | None) -> int | None:
-        """When something happens next; None when nothing will."""
-        # With nobody who runs or comes, a pass at a later time would find what this one did.
+        """Time of the next event; None if there is none."""
+        # Without a running or arriving job, a later pass would have the same result.
         times = [time for time in (arrival_us, self._next_end_us()) if time is not None]
         wakes = [self._wake_at_us] if times and self._wake_at_us is not None else []
         return min(times + wakes, default=None)
 
     def step(self, now_us: int, *, arrivals: Iterable[Job]) -> None:
-        """Move the clock, take in what happened, and decide."""
+        """Move the clock, process events, and run a pass."""
         self._now_us = now_us
         joined = [*self._end_due(), *(self._submit(job) for job in arrivals)]
         self._waiting |= dict.fromkeys(row.session_id for row in joined)
@@ -131,19 +172,19 @@ class _Run:
         return None
 
     def _end_due(self) -> list[PendingRow]:
-        """End all whose time has come; gives the rows of those that have to wait again."""
+        """End all due attempts; returns the rows of preempted jobs, which are queued again."""
         waiting: list[PendingRow] = []
         while (at_us := self._next_end_us()) is not None and at_us <= self._now_us:
             attempt = self._running.pop(heappop(self._ends)[1])
-            course = attempt.course
-            self._hold(course.job, attempt.row, change=removed, sign=-1)
+            progress = attempt.progress
+            self._hold(progress.job, attempt.row, change=removed, sign=-1)
             if attempt.ends_us < attempt.done_us:
                 attempt.stop(checkpoint_ms=self._settings.checkpoint_ms)
-                waiting.append(course.row)
+                waiting.append(progress.row)
             else:
-                course.ended_us = at_us
+                progress.ended_us = at_us
                 self.ended += 1
-                self._predictor.learn(_workload(course.job), duration_ms=course.job.duration_ms)
+                self._predictor.learn(_workload(progress.job), duration_ms=progress.job.duration_ms)
         return waiting
 
     def _snapshot(self) -> Snapshot:
@@ -159,7 +200,7 @@ class _Run:
 
     def _submit(self, job: Job) -> PendingRow:
         if self._has_choice:
-            # A new one each time: what was made of the counts goes by their identity.
+            # A new mapping each time: caches go by its identity.
             self._asked = {**self._asked, job.request: self._asked.get(job.request, 0) + 1}
         row = PendingRow(
             session_id=job.id,
@@ -180,7 +221,7 @@ class _Run:
             where=Where(models=job.models) if job.models else ANYWHERE,
             is_preemptible=job.preemptible,
         )
-        self.courses[job.id] = Course(job=job, row=row)
+        self.progress[job.id] = JobProgress(job=job, row=row)
         return row
 
     def _estimate_ms(self, job: Job) -> int | None:
@@ -192,28 +233,30 @@ class _Run:
         if prediction is None:
             return job.limit_ms
         jitter = self._settings.jitter_permille
-        drawn = _drawn(self._settings.seed, int(job.id)) % (2 * jitter * 1000 + 1) - jitter * 1000
-        return max(prediction.estimate_ms * (1_000_000 + drawn) // 1_000_000, 1)
+        jitter_drawn = split_mix_64(self._settings.seed, int(job.id)) % (2 * jitter * 1000 + 1) - jitter * 1000
+        return max(prediction.estimate_ms * (1_000_000 + jitter_drawn) // 1_000_000, 1)
 
     def _start(self, placement: Placement) -> PendingRow:
         del self._waiting[placement.session_id]
-        course = self.courses[placement.session_id]
-        job, row = course.job, course.row
-        done_us = self._now_us + (job.duration_ms - course.kept_ms) * 1000
-        running = self._running_row(course, placement)
+        progress = self.progress[placement.session_id]
+        job, row = progress.job, progress.row
+        done_us = self._now_us + (job.duration_ms - progress.kept_ms) * 1000
+        running = self._running_row(progress, placement)
         self._running[job.id] = Attempt(
-            course=course, row=running, began_us=self._now_us, done_us=done_us, ends_us=done_us
+            progress=progress, row=running, began_us=self._now_us, done_us=done_us, ends_us=done_us
         )
         heappush(self._ends, (done_us, job.id))
-        if course.started_us is None:
-            course.started_us = self._now_us
+        if progress.started_us is None:
+            progress.started_us = self._now_us
         self._hold(job, running, change=added, sign=1)
         return row
 
-    def _running_row(self, course: Course, placement: Placement) -> RunningRow:
-        row = course.row
-        guard = guard_ms(estimate_ms=row.estimate_ms, limit_ms=row.limit_ms, policy=self._settings.policy)
-        ends_us = self._now_us + guard * 1000
+    def _running_row(self, progress: JobProgress, placement: Placement) -> RunningRow:
+        row = progress.row
+        planned_ms = planned_duration_ms(
+            estimate_ms=row.estimate_ms, limit_ms=row.limit_ms, policy=self._settings.policy
+        )
+        ends_us = self._now_us + planned_ms * 1000
         return replace(
             RunningRow.of(row.session_id, placement.kernels, ends_us=ends_us, agents=self._agents),
             version=row.version,
@@ -222,14 +265,14 @@ class _Run:
             priority=row.priority,
             started_us=self._now_us,
             estimate_ms=row.estimate_ms,
-            is_preemptible=course.job.preemptible,
-            preemptions=course.preemptions,
+            is_preemptible=progress.job.preemptible,
+            preemptions=progress.preemptions,
         )
 
     def _evict(self, eviction: Eviction) -> None:
         attempt = self._running[eviction.session_id]
         attempt.evict(self._now_us, grace_ms=eviction.grace_ms)
-        attempt.course.row = replace(attempt.course.row, made_room_for=eviction.by_session)
+        attempt.progress.row = replace(attempt.progress.row, preempted_for=eviction.by_session)
         heappush(self._ends, (attempt.ends_us, eviction.session_id))
 
     def _hold(
@@ -238,7 +281,7 @@ class _Run:
         rate_milli = 0
         for kernel in row.kernels:
             devices = self._layouts[kernel.agent_id].devices
-            rate_milli += charges.rate_milli(kernel.spec, devices=devices, charges=self._settings.policy.charges)
+            rate_milli += fairshare.rate_milli(kernel.spec, devices=devices, charges=self._settings.policy.charges)
             more = occupancy_on((kernel.spec,), devices)
             self._used = {**self._used, kernel.node_id: change(self._used.get(kernel.node_id, {}), more)}
         self._held_milli += sign * row.milli
@@ -247,11 +290,3 @@ class _Run:
 
 def _workload(job: Job) -> Workload:
     return Workload(user=job.user, program=job.program, milli=job.milli, limit_ms=job.limit_ms)
-
-
-def _drawn(seed: int, number: int) -> int:
-    """A pseudo-random number of 64 bits (SplitMix64)."""
-    mixed = (seed * 0x9E3779B97F4A7C15 + (number + 1) * 0xD1B54A32D192ED03) & MASK
-    mixed = ((mixed ^ (mixed >> 30)) * MIX_A) & MASK
-    mixed = ((mixed ^ (mixed >> 27)) * MIX_B) & MASK
-    return mixed ^ (mixed >> 31)

@@ -1,16 +1,20 @@
-"""Traces: what was submitted when, what it asked for, and how long it ran."""
+"""Traces: submitted jobs with their requests and run times, and which of them fit a cluster."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from aliquot.core.allocation.options import AllocationOptions
+from aliquot.core.model.snapshot import AgentRow, Request, milli_of
+from aliquot.core.scheduler.feasibility import kernels_when_empty
 from aliquot.core.simulation.cluster import SHARES, WHOLE
-from aliquot.core.snapshot import Request, milli_of
+from aliquot_schema.errors import InvalidRequest
 from aliquot_schema.ids import ProjectId, SessionId, UserId
+from aliquot_schema.resources.slots import MILLI, format_amount
 from aliquot_schema.sessions import Priority
-from aliquot_schema.slots import MILLI
 
 SECOND_US: Final = 1_000_000
+Kind = tuple[Request, int, int | None, tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,36 +22,36 @@ class Job:
     """One submission."""
 
     id: SessionId
-    """In the order of submission, also as text."""
+    """Ids sort in the order of submission, also as text."""
     user: UserId
     project: ProjectId
     submit_us: int
     duration_ms: int
-    """How long it runs once it has started, > 0."""
+    """Run time, > 0."""
     request: Request
-    """Of each kernel; not empty."""
+    """Request per kernel; not empty."""
     cluster_size: int = 1
     limit_ms: int | None = None
-    """What its user asked for; None = unknown."""
+    """Time limit of its user; None = unknown."""
     priority: Priority = Priority.NORMAL
     preemptible: bool = False
     gpu_memory_bytes: int | None = None
     models: tuple[str, ...] = ()
-    """Models of accelerators that it may have, as patterns; empty = any."""
+    """Patterns that the models of its accelerators must match; empty = any."""
     program: str | None = None
-    """What tells its command from its user's others, for predictions; None = unknown."""
+    """Program name, for predictions; None = unknown."""
 
     @property
     def milli(self) -> int:
-        """Of accelerators, by all of its kernels."""
+        """Accelerators of all of its kernels."""
         return sum(amount * milli_of(slot) for slot, amount in self.request) * self.cluster_size
 
 
 def gpu_request(milli: int) -> Request:
-    """A part of one GPU, or whole ones.
+    """The request for a part of one GPU, or for whole GPUs.
 
     Raises:
-        ValueError: neither.
+        ValueError: it is neither.
     """
     if milli < MILLI:
         return ((SHARES, milli),)
@@ -57,7 +61,7 @@ def gpu_request(milli: int) -> Request:
 
 
 def numbered(jobs: Iterable[Job]) -> tuple[Job, ...]:
-    """The jobs by submission, with ids that sort in this order; jobs of one moment stay in the order given."""
+    """The jobs sorted by submission, with ids in this order; the sort is stable."""
     ordered = sorted(jobs, key=lambda job: job.submit_us)
     return tuple(replace(job, id=SessionId(f"{number:08d}")) for number, job in enumerate(ordered))
 
@@ -65,3 +69,61 @@ def numbered(jobs: Iterable[Job]) -> tuple[Job, ...]:
 def window(jobs: Iterable[Job], *, from_s: int, until_s: int) -> tuple[Job, ...]:
     """The jobs submitted in [from_s, until_s)."""
     return tuple(job for job in jobs if from_s * SECOND_US <= job.submit_us < until_s * SECOND_US)
+
+
+def on_gpus_alone(jobs: Iterable[Job]) -> tuple[Job, ...]:
+    """The jobs with their GPUs alone, of any kind and model; jobs without GPUs are left out."""
+    return tuple(replace(job, request=_gpus_of(job), gpu_memory_bytes=None, models=()) for job in jobs if job.milli)
+
+
+def load(jobs: Iterable[Job], *, gpus: int) -> float:
+    """Work / capacity, over the time from the first submission to the last."""
+    jobs = tuple(jobs)
+    span_us = max(job.submit_us for job in jobs) - min(job.submit_us for job in jobs)
+    work = sum(job.milli * job.duration_ms for job in jobs) * 1000 / MILLI
+    return work / (span_us * gpus) if span_us else float("inf")
+
+
+def _gpus_of(job: Job) -> Request:
+    milli = job.milli // job.cluster_size
+    is_whole = milli % MILLI == 0
+    return ((WHOLE, milli // MILLI),) if is_whole else ((SHARES, milli),)
+
+
+def fitting(
+    jobs: Iterable[Job], agents: Sequence[AgentRow], options: AllocationOptions
+) -> tuple[tuple[Job, ...], tuple[Job, ...]]:
+    """Split the jobs into those that fit the empty cluster and those that do not."""
+    known: dict[Kind, bool] = {}
+    parts: tuple[list[Job], list[Job]] = ([], [])
+    for job in jobs:
+        kind = (job.request, job.cluster_size, job.gpu_memory_bytes, job.models)
+        if kind not in known:
+            known[kind] = _fits(job, agents, options)
+        parts[not known[kind]].append(job)
+    return tuple(parts[0]), tuple(parts[1])
+
+
+def refuse_unfitting(jobs: Iterable[Job], agents: Sequence[AgentRow], options: AllocationOptions) -> None:
+    """Check that every job fits the empty cluster.
+
+    Raises:
+        InvalidRequest: a job does not; the message contains its request.
+    """
+    _, unfitting = fitting(jobs, agents, options)
+    if unfitting:
+        raise InvalidRequest(
+            f"{len(unfitting)} jobs do not fit the empty cluster; the first one asks for {_words(unfitting[0])}"
+        )
+
+
+def _fits(job: Job, agents: Sequence[AgentRow], options: AllocationOptions) -> bool:
+    options = replace(options, gpu_memory_bytes=job.gpu_memory_bytes, models=job.models)
+    most = job.cluster_size
+    return kernels_when_empty(agents, job.request, options, most=most, repaired=False) == most
+
+
+def _words(job: Job) -> str:
+    amounts = ", ".join(f"{format_amount(slot, amount)} {slot}" for slot, amount in job.request)
+    kernels = f" for each of {job.cluster_size} kernels" if job.cluster_size > 1 else ""
+    return f"{amounts}{kernels}{' on ' + ' or '.join(job.models) if job.models else ''}"

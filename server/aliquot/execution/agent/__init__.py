@@ -1,1 +1,1 @@
-"""The agent: owns devices of a node, starts kernels there and says what became of them."""
+"""Agent: manages the devices of a node, runs kernels on them and reports their state."""

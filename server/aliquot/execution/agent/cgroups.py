@@ -1,4 +1,4 @@
-"""What cgroups this process may use. Only version 2 is used, and only to end a kernel's processes at once."""
+"""Cgroups: version 2 groups of kernels, used to kill all processes of a kernel together and to count their CPU time."""
 
 import hashlib
 import os
@@ -13,19 +13,19 @@ _PARENT: Final = "aliquot"
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """Where the groups of an agent's kernels are made."""
+    """Location of the groups of an agent's kernels."""
 
     parent: Path
     prefix: str
-    """Keeps the agents of one host apart."""
+    """Distinguishes the agents of one host."""
 
     def of_kernel(self, kernel_id: str) -> str:
-        """The group's folder; the kernel's shim makes and removes it."""
+        """The group's folder; the kernel's shim creates and removes it."""
         return str(self.parent / f"{self.prefix}.{kernel_id}")
 
 
 def find_groups(agent_folder: Path) -> Groups | None:
-    """Find out, by trying, whether groups can be made and killed here; None when not."""
+    """Find the parent group by creating a probe group; None if groups cannot be created and killed here."""
     own = _own_group()
     if own is None:
         return None
@@ -34,9 +34,9 @@ def find_groups(agent_folder: Path) -> Groups | None:
     try:
         parent.mkdir(exist_ok=True)
         probe.mkdir(exist_ok=True)
-        # To move a process, the group above both of its groups must be writable too.
+        # To move a process, the common ancestor of both groups must be writable too.
         usable = (probe / "cgroup.kill").exists() and os.access(own / "cgroup.procs", os.W_OK)
-        # Below a threaded domain it is "domain invalid", and nobody can join it.
+        # Below a threaded domain the type is "domain invalid", and no process can join.
         usable = usable and (probe / "cgroup.type").read_text(encoding="ascii") == "domain\n"
         probe.rmdir()
     except OSError:
@@ -46,7 +46,7 @@ def find_groups(agent_folder: Path) -> Groups | None:
 
 
 def members(group: str) -> list[int]:
-    """The processes in a group; none when it does not exist."""
+    """Pids of the processes in a group; empty if it does not exist."""
     try:
         return [int(pid) for pid in Path(group, "cgroup.procs").read_text(encoding="ascii").split()]
     except OSError:
@@ -54,7 +54,7 @@ def members(group: str) -> list[int]:
 
 
 def kill_group(group: str) -> None:
-    """Kill every process in a group at once."""
+    """Kill every process in a group."""
     try:
         Path(group, "cgroup.kill").write_text("1", encoding="ascii")
     except OSError:
@@ -62,7 +62,7 @@ def kill_group(group: str) -> None:
 
 
 def remove_group(group: str) -> None:
-    """Remove a group that has no processes left; one that is in use or gone is left alone."""
+    """Remove a group without processes; no effect if it is in use or does not exist."""
     try:
         os.rmdir(group)
     except OSError:
@@ -70,7 +70,7 @@ def remove_group(group: str) -> None:
 
 
 def cpu_s(group: str) -> float | None:
-    """CPU time that a group has used, seconds; None when it does not exist."""
+    """CPU time used by a group, seconds; None if it does not exist."""
     try:
         first = Path(group, "cpu.stat").read_text(encoding="ascii").split(maxsplit=2)
     except OSError:

@@ -1,50 +1,110 @@
-"""What an agent is told when it is made."""
+"""Agent configuration, including the address and rendezvous ports by which kernels of other nodes reach this one."""
 
+import socket
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final, Self
 
-from aliquot.execution.agent.confinement.rules import ConfinementRules
+from aliquot.errors import ConfigurationError
+from aliquot.execution.agent.gpu_memory import MemoryPolicy
+from aliquot.execution.agent.isolation.settings import ConfinementRules
 from aliquot.execution.agent.job_user import JobUserPolicy
-from aliquot.execution.agent.memory_watch import MemoryPolicy
-from aliquot.execution.agent.reach import Reach
-from aliquot.execution.devices.identity import NodeIdentity
-from aliquot.execution.disk_rules import DiskRules
-from aliquot_schema.agents import AllocationMode
+from aliquot.execution.devices.node import NodeIdentity
+from aliquot.execution.settings import DiskRules
+from aliquot_schema.cluster.agents import AllocationMode, Capabilities
 from aliquot_schema.ids import AgentId, SlotName
+
+_PROBES: Final = ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1"))
+"""Documentation addresses (RFC 5737, 3849) to query the default route; nothing is sent there."""
+_PORT: Final = 9
+_UNPRIVILEGED: Final = 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reach:
+    """Address and rendezvous port range of a node, as configured."""
+
+    address: str | None = None
+    """None = the source address of the route to the server, else of the default route."""
+    port_first: int = Capabilities().port_first
+    port_last: int = Capabilities().port_last
+
+    @classmethod
+    def of(cls, *, address: str | None, ports: str | None) -> Self:
+        """Parse the settings; ports look like `29500-30499`.
+
+        Raises:
+            ConfigurationError: the ports are not a range within 1024..65535.
+        """
+        if ports is None:
+            return cls(address=address)
+        first, _, last = ports.partition("-")
+        if first.isdecimal() and last.isdecimal() and _UNPRIVILEGED <= int(first) <= int(last) < 1 << 16:
+            return cls(address=address, port_first=int(first), port_last=int(last))
+        raise ConfigurationError(f"rendezvous-ports: {ports!r} is not a port range like 29500-30499 (1024 to 65535)")
+
+
+def own_address(server: str = "") -> str:
+    """Source address of the route to the server, else of the default route, else 127.0.0.1.
+
+    Args:
+        server: host name or address; ignored if it is this machine or does not resolve.
+    """
+    found = [_source_toward(server)] if server else []
+    found += [_source(family, destination) for family, destination in _PROBES]
+    return next((address for address in found if address), "127.0.0.1")
+
+
+def _source_toward(server: str) -> str | None:
+    try:
+        (family, _, _, _, address), *_ = socket.getaddrinfo(server, _PORT, type=socket.SOCK_DGRAM)
+    except OSError:
+        return None
+    return _source(family, str(address[0]))
+
+
+def _source(family: int, destination: str) -> str | None:
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.connect((destination, _PORT))
+            address = str(probe.getsockname()[0])
+    except OSError:
+        return None
+    return None if address == "::1" or address.startswith("127.") else address
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentConfig:
-    """One agent. Two agents never share a folder."""
+    """Configuration of one agent. Two agents never share a folder."""
 
     id: AgentId
     node: NodeIdentity
     folder: Path
-    """Holds the kernels' folders; job users must be able to pass through the folders above it."""
+    """Folder of the agent; job users need execute permission on its parents."""
     job_user: JobUserPolicy = field(default_factory=JobUserPolicy)
     allocation_mode: AllocationMode = AllocationMode.SHARED
     scaling_factor: Mapping[SlotName, str] = field(default_factory=dict)
     software_version: str = ""
     reach: Reach = field(default_factory=Reach)
     limit_memory: bool = True
-    """Hold each process of a kernel that was given `mem` to that much private writable memory (RLIMIT_DATA)."""
+    """Limit each process of a kernel with `mem` to that much private writable memory (RLIMIT_DATA)."""
     confinement: ConfinementRules = field(default_factory=ConfinementRules)
-    """Limits besides, and who is put into a sandbox."""
+    """Further limits, and which kernels run in a sandbox."""
     gate_devices: bool = True
-    """Have the kernel keep jobs from the files of devices that are not theirs, where this host can do that."""
+    """Deny jobs access to device files not granted to them, where the host supports it."""
     memory_policy: MemoryPolicy = MemoryPolicy.FLAG
-    """What is done about kernels that take more of an accelerator's memory than their share."""
+    """Reaction to kernels that exceed their share of an accelerator's memory."""
     readings_interval_s: float = 2.0
     devices_interval_s: float = 10.0
-    """How often the plugins are asked which devices there are."""
+    """Interval of device discovery."""
     end_patience_s: float = 5.0
-    """How long to try to end what a killed shim left behind, before saying that it is still there."""
+    """Time to kill the leftovers of a killed shim before they are reported as still existing."""
     start_patience_s: float = 2.0
-    """How long an order may go unanswered before the kernel's folder is looked at."""
+    """Time to wait for the report of a start before the kernel's folder is read."""
     disk: DiskRules = field(default_factory=DiskRules)
     ended_kept_max: int = 10_000
-    """How many folders of kernels stay that the server has forgotten, outputs and all."""
+    """Maximum number of kernel folders kept after the server has stored their end."""
     python: str = sys.executable
-    """Runs the spawner; any Python of at least 3.11."""
+    """Python interpreter (3.11 or newer) that runs the spawner."""

@@ -1,26 +1,28 @@
-"""How much memory of each accelerator the kernels take, and how much of it is theirs."""
+"""GPU memory watchdog: kernels that exceed their share of an accelerator's memory are flagged or stopped."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
 
 from aliquot.execution.agent.cgroups import members
-from aliquot.execution.agent.held_kernel import HeldKernel
+from aliquot.execution.agent.kernels import KernelHandle
 from aliquot.execution.agent.spawner.descendants import tree_pids
-from aliquot.execution.devices.grant import held
-from aliquot_schema.devices import Device, DeviceProcess, DeviceReading
+from aliquot.execution.devices.plugin import held
 from aliquot_schema.ids import DeviceId, KernelId
-from aliquot_schema.slots import is_accelerator
+from aliquot_schema.resources.devices import Device, DeviceProcess, DeviceReading
+from aliquot_schema.resources.slots import is_accelerator
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryUse:
-    """What the processes of one kernel have on one device, by what the driver says of each."""
+    """Memory of one kernel's processes on one device, as reported by the driver."""
 
     kernel_id: KernelId
     device_id: DeviceId
     used_bytes: int
     granted_bytes: int
-    """Its share of the device's memory; 0 = it was not given the device at all."""
+    """The kernel's share of the device's memory; 0 = the device was not granted to it."""
 
     @property
     def is_over(self) -> bool:
@@ -28,25 +30,25 @@ class MemoryUse:
 
 
 def memory_uses(
-    kernels: Sequence[HeldKernel], readings: Sequence[DeviceReading], *, devices: Mapping[DeviceId, Device]
+    kernels: Sequence[KernelHandle], readings: Sequence[DeviceReading], *, devices: Mapping[DeviceId, Device]
 ) -> tuple[MemoryUse, ...]:
-    """Every kernel on every accelerator that processes of it are on. Blocks on /proc.
+    """Memory of every kernel on every accelerator that its processes use. Blocks on /proc.
 
-    Nothing is said of a device whose processes cannot be told apart, or that does not know what they take.
+    Devices that do not report their processes or the processes' memory are omitted.
     """
-    told = {reading.device_id: reading.processes for reading in readings if reading.processes}
-    if not told:
+    by_device = {reading.device_id: reading.processes for reading in readings if reading.processes}
+    if not by_device:
         return ()
-    return tuple(use for kernel in kernels for use in _uses(kernel, told, devices=devices))
+    return tuple(use for kernel in kernels for use in _uses(kernel, by_device, devices=devices))
 
 
 def _uses(
-    kernel: HeldKernel, told: Mapping[DeviceId, Sequence[DeviceProcess]], *, devices: Mapping[DeviceId, Device]
+    kernel: KernelHandle, by_device: Mapping[DeviceId, Sequence[DeviceProcess]], *, devices: Mapping[DeviceId, Device]
 ) -> Iterator[MemoryUse]:
     own = set(tree_pids(kernel.shim_pid) if kernel.shim_pid is not None else ())
     own |= set(members(kernel.group) if kernel.group is not None else ())
     units = held(kernel.spec, tuple(devices.values()))
-    for device_id, processes in told.items():
+    for device_id, processes in by_device.items():
         device = devices.get(device_id)
         sizes = [process.memory_bytes for process in processes if process.pid in own]
         known = [size for size in sizes if size is not None]
@@ -58,3 +60,70 @@ def _uses(
             used_bytes=sum(known),
             granted_bytes=device.memory_bytes * units.get(device_id, 0) // device.budget,
         )
+
+
+STRIKES: Final = 2
+"""Consecutive measurements above the share before a kernel is flagged; one alone may include an ending process."""
+CODE: Final = "over_memory"
+
+
+class MemoryPolicy(StrEnum):
+    """Reaction to a kernel that exceeds its share."""
+
+    OFF = "off"
+    FLAG = "flag"
+    """The kernel is flagged with a message."""
+    STOP = "stop"
+    """The kernel is flagged and stopped, with its usual grace period."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryVerdict:
+    """A kernel's flag has changed."""
+
+    kernel_id: KernelId
+    message: str | None
+    """How the kernel exceeds its share; None = it no longer does."""
+
+
+@dataclass(slots=True)
+class MemoryWatch:
+    """Flags kernels from measurement to measurement; memory that cannot be attributed to a kernel is ignored."""
+
+    _strikes: dict[KernelId, int] = field(default_factory=dict)
+    _flagged: set[KernelId] = field(default_factory=set)
+
+    def judge(self, uses: Sequence[MemoryUse]) -> list[MemoryVerdict]:
+        """Flags that change with this measurement. Kernels without an entry keep theirs."""
+        by_kernel: dict[KernelId, list[MemoryUse]] = {}
+        for use in uses:
+            by_kernel.setdefault(use.kernel_id, []).append(use)
+        verdicts = (self._judge(kernel_id, found) for kernel_id, found in by_kernel.items())
+        return [verdict for verdict in verdicts if verdict is not None]
+
+    def forget(self, known: set[KernelId]) -> None:
+        """Drop the state of all kernels except these."""
+        self._strikes = {kernel_id: count for kernel_id, count in self._strikes.items() if kernel_id in known}
+        self._flagged &= known
+
+    def _judge(self, kernel_id: KernelId, uses: list[MemoryUse]) -> MemoryVerdict | None:
+        over = [use for use in uses if use.is_over]
+        self._strikes[kernel_id] = self._strikes.get(kernel_id, 0) + 1 if over else 0
+        if self._strikes[kernel_id] == STRIKES:
+            self._flagged.add(kernel_id)
+            return MemoryVerdict(kernel_id=kernel_id, message="; ".join(map(_message, over)))
+        if not over and kernel_id in self._flagged:
+            self._flagged.remove(kernel_id)
+            return MemoryVerdict(kernel_id=kernel_id, message=None)
+        return None
+
+
+def memory_text(size: int) -> str:
+    """A size for display, rounded: `1.00 GiB`, `512.0 MiB`."""
+    return f"{size / (1 << 30):.2f} GiB" if size >= 1 << 30 else f"{size / (1 << 20):.1f} MiB"
+
+
+def _message(use: MemoryUse) -> str:
+    if use.granted_bytes == 0:
+        return f"uses {memory_text(use.used_bytes)} of {use.device_id}, which was not granted to it"
+    return f"uses {memory_text(use.used_bytes)} of {use.device_id} and was granted {memory_text(use.granted_bytes)}"

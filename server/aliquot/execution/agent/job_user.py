@@ -1,26 +1,36 @@
-"""The Unix account that jobs run as."""
+"""Job user: the Unix account that jobs run as, and opening of files that a job can replace.
 
+Such files are opened with the account's own permissions, see setfsuid(2). A link, pipe or device that the job put in
+the file's place is not followed or waited for, and gives no access to files that only root may read.
+"""
+
+import ctypes
+import errno
 import os
 import pwd
-from collections.abc import Mapping
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
 
 from aliquot_schema.errors import Forbidden, InvalidRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobUserPolicy:
-    """Who may run jobs here."""
+    """Which accounts may run jobs on this host."""
 
     name: str | None = None
-    """The account for orders that name none; None = as root SUDO_UID's, else `nobody`."""
+    """Default account; None = the agent's own, or, if that is root, SUDO_UID's, else `nobody`."""
     allow_root: bool = False
-    """Whether uid 0 is accepted at all."""
+    """Whether uid 0 is accepted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobUser:
-    """An account, looked up."""
+    """A resolved account."""
 
     name: str
     uid: int
@@ -29,25 +39,25 @@ class JobUser:
     home: str
     shell: str
     switches: bool
-    """Whether the shim has to change to it; False when the agent runs as this user itself."""
+    """Whether the shim has to switch to it; False if the agent itself runs as this user."""
 
 
 def resolve_user(policy: JobUserPolicy, *, asked: str | None, uid: int, environment: Mapping[str, str]) -> JobUser:
-    """Find the account for an order.
+    """Resolve the account for an order.
 
     Args:
-        asked: the account that the order names.
-        uid: the agent's own effective uid; only root can change to another.
-        environment: the agent's own, for SUDO_UID.
+        asked: the account named in the order.
+        uid: the agent's effective uid; only root can switch to another account.
+        environment: the agent's environment, for SUDO_UID.
     Raises:
-        InvalidRequest: there is no such account.
-        Forbidden: it is root, or the agent cannot change to it.
+        InvalidRequest: the account does not exist.
+        Forbidden: the account is root, or the agent cannot switch to it.
     """
     entry = _entry(policy, asked=asked, uid=uid, environment=environment)
     if uid != 0 and entry.pw_uid != uid:
         raise Forbidden(f"the agent does not run as root, so jobs cannot run as {entry.pw_name}")
     if entry.pw_uid == 0 and not policy.allow_root:
-        raise Forbidden("jobs do not run as root here; name another account, or start with --allow-root-jobs")
+        raise Forbidden("jobs must not run as root here; name another account, or start with --allow-root-jobs")
     return JobUser(
         name=entry.pw_name,
         uid=entry.pw_uid,
@@ -83,3 +93,54 @@ def _by_uid(uid: int) -> pwd.struct_passwd:
         return pwd.getpwuid(uid)
     except KeyError:
         return pwd.struct_passwd((str(uid), "x", uid, os.getgid(), "", "/nonexistent", "/bin/sh"))
+
+
+_libc: Final = ctypes.CDLL(None, use_errno=True)
+_SAFELY: Final = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+
+
+def open_job_file(path: Path, flags: int, *, beside: Path) -> int:
+    """Open a regular file with the permissions of the job's account; returns a descriptor.
+
+    Args:
+        path: a path below the parent folder of `beside`.
+        beside: a folder that is owned by the job's account and that the account cannot replace.
+    Raises:
+        FileNotFoundError: the file does not exist or is not a regular file.
+        PermissionError: the account may not open it.
+    """
+    owner = os.lstat(beside)
+    # The parent folder is the agent's and opened as the agent: the account may have no access to the path above it.
+    folder = os.open(beside.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        with _acting_as(owner.st_uid, owner.st_gid):
+            file = os.open(path.relative_to(beside.parent), flags | _SAFELY, dir_fd=folder)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO):
+            raise _no_file(path) from None
+        raise
+    finally:
+        os.close(folder)
+    if not stat.S_ISREG(os.fstat(file).st_mode):
+        os.close(file)
+        raise _no_file(path)
+    return file
+
+
+@contextmanager
+def _acting_as(uid: int, gid: int) -> Iterator[None]:
+    """Switch the thread's file-system identity; no effect unless the agent is root."""
+    if os.geteuid() != 0 or uid == 0:
+        yield
+        return
+    _libc.setfsgid(gid)
+    _libc.setfsuid(uid)
+    try:
+        yield
+    finally:
+        _libc.setfsuid(0)
+        _libc.setfsgid(os.getegid())
+
+
+def _no_file(path: Path) -> FileNotFoundError:
+    return FileNotFoundError(errno.ENOENT, "not a regular file", str(path))

@@ -1,4 +1,4 @@
-"""JSON files that are read whole or not at all, and written durably."""
+"""JSON files: atomic and durable writes, and checked reads."""
 
 import os
 from pathlib import Path
@@ -11,10 +11,10 @@ _SIZE_MAX: Final = 32 << 20
 
 
 def write_file(path: Path, fields: object, *, mode: int = 0o600) -> None:
-    """Write a new file and flush it; the folder is the caller's to flush."""
+    """Write a new file and flush it; the caller flushes the folder."""
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
     try:
-        os.fchmod(file, mode)  # whatever the umask of the process is
+        os.fchmod(file, mode)  # independent of the umask
         text = memoryview(orjson.dumps(fields))
         while text:
             text = text[os.write(file, text) :]
@@ -24,7 +24,7 @@ def write_file(path: Path, fields: object, *, mode: int = 0o600) -> None:
 
 
 def replace_file(path: Path, fields: object, *, mode: int = 0o600) -> None:
-    """Write a file in the place of an older one, durably."""
+    """Replace a file atomically and durably."""
     draft = _draft(path)
     write_file(draft, fields, mode=mode)
     draft.rename(path)
@@ -32,7 +32,7 @@ def replace_file(path: Path, fields: object, *, mode: int = 0o600) -> None:
 
 
 def claim_file(path: Path, fields: object) -> bool:
-    """Write a file durably unless there is one; False when somebody else was first."""
+    """Create a file atomically and durably; False if it exists already."""
     draft = _draft(path)
     write_file(draft, fields)
     try:
@@ -46,10 +46,10 @@ def claim_file(path: Path, fields: object) -> bool:
 
 
 def read_file(path: Path) -> dict[str, Any] | None:
-    """Read an object; None when the file is not there.
+    """Read an object; None if the file does not exist.
 
     Raises:
-        ValueError: it holds something else, or is of a newer format.
+        ValueError: the file is not a JSON object of this format.
     """
     try:
         file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -58,12 +58,12 @@ def read_file(path: Path) -> dict[str, Any] | None:
     with os.fdopen(file, "rb") as stream:
         fields = orjson.loads(stream.read(_SIZE_MAX))
     if not isinstance(fields, dict) or fields.get("format") != FORMAT:
-        raise ValueError(f"{path} is not of format {FORMAT}")
+        raise ValueError(f"{path} does not have format {FORMAT}")
     return fields
 
 
 def flush_folder(path: Path) -> None:
-    """Make the folder's entries durable."""
+    """Flush the folder's entries to disk."""
     folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(folder)

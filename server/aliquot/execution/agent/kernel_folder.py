@@ -1,18 +1,18 @@
-"""One kernel on disk.
+"""Kernel folder: the files of one kernel.
 
-    order.json     what was ordered, with the boot id and the cgroup        0600, the agent's
+    order.json     the order, boot id and cgroup                            0600, owned by the agent
     resource.json  the resource spec, see `spec_fields`                     0644
-    lock           held by the shim for life                                0600
-    claim          who was first: the shim (it started) or a stop           0600
-    pid.json       the shim and the job's process                           0600
-    request.json   what the shim is asked to do: {"what", "grace_ms"}       0600
-    exit.json      everything has ended                                     0600
-    forgotten      the server has the end durably: it is told no more       0600
-    output.log     what the job wrote to stdout and stderr                  0600, the job user's
-    work/          where the job starts                                     0700, the job user's
+    lock           locked by the shim during its life                       0600
+    claim          winner of the start: a shim, a stop or a refusal         0600
+    pid.json       pids of the shim and of the job's process                0600
+    request.json   stop request to the shim: {"what", "grace_ms"}           0600
+    exit.json      exit record, written when all processes have ended       0600
+    forgotten      mark: the server has stored the end durably              0600
+    output.log     stdout and stderr of the job                             0600, owned by the job user
+    work/          initial working directory of the job                     0700, owned by the job user
 
-Each JSON file is an object with a `format` of 1. The folder appears by a rename: either with a whole order in it, or
-with a claim alone, when a stop came before the order.
+Each JSON file is an object with `format` = 1. The folder is created by a rename, with a complete order in it, or with
+only a claim if a stop came before the order.
 """
 
 import os
@@ -25,17 +25,17 @@ import msgspec
 
 from aliquot.execution.agent.job_user import JobUser
 from aliquot.execution.agent.json_files import FORMAT, claim_file, flush_folder, read_file, write_file
-from aliquot_schema.devices import ResourceSpec
+from aliquot_schema.cluster.launching import LaunchOrder
 from aliquot_schema.errors import AliquotError
 from aliquot_schema.ids import AgentId, DeviceId, KernelId, SlotName, kernel_parts
-from aliquot_schema.launching import LaunchOrder
-from aliquot_schema.slots import Unlimited, format_amount, is_size, parse_amount
+from aliquot_schema.resources.devices import ResourceSpec
+from aliquot_schema.resources.slots import Unlimited, format_amount, is_size, parse_amount
 
 WORK: Final = "work"
 
 
 class KernelFolder:
-    """The paths of one kernel, and how its folder comes to be. Everything here blocks on the disk."""
+    """The paths of one kernel. All methods block on disk I/O."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -54,13 +54,13 @@ class KernelFolder:
     def create(
         self, order: LaunchOrder, *, agent_id: AgentId, boot_id: str, group: str | None, user: JobUser, drafts: Path
     ) -> bool:
-        """Write an order and its resource spec durably, and make what the job needs; False when the kernel is known.
+        """Create the folder durably with order, resource spec and the job's files; False if it exists already.
 
-        The folder above is the caller's to flush.
+        The caller flushes the parent folder.
         """
         draft = self._draft(drafts)
-        told = replace(order, secrets=tuple(replace(grant, value=None) for grant in order.secrets))
-        fields = {"format": FORMAT, "boot_id": boot_id, "group": group, "order": msgspec.to_builtins(told)}
+        stored = replace(order, secrets=tuple(replace(grant, value=None) for grant in order.secrets))
+        fields = {"format": FORMAT, "boot_id": boot_id, "group": group, "order": msgspec.to_builtins(stored)}
         write_file(draft.order, fields)
         write_file(draft.resource, spec_fields(order, agent_id=agent_id), mode=0o644)
         draft.work.mkdir(mode=0o700)
@@ -70,28 +70,28 @@ class KernelFolder:
             for path in (draft.work, draft.output):
                 os.chown(path, user.uid, user.gid)
         flush_folder(draft.path)
-        return self._appear(draft.path)
+        return self._publish(draft.path)
 
     def close_to_starts(self, fields: dict[str, object], *, drafts: Path) -> bool:
-        """Make the claim, so that no start can win any more; False when somebody else has it.
+        """Claim the kernel so that it can never start; False if it is claimed already.
 
         Args:
-            fields: `by` (stop or agent), and for an agent's refusal `code` and `message`.
+            fields: `by` (`stop` or `agent`), and for a refusal by the agent `code` and `message`.
         """
         claim = {"format": FORMAT, **fields}
         if not self.path.exists():
             draft = self._draft(drafts)
             write_file(draft.claim, claim)
-            if self._appear(draft.path):
+            if self._publish(draft.path):
                 flush_folder(self.path.parent)
                 return True
         return claim_file(self.claim, claim)
 
     def read_order(self) -> tuple[LaunchOrder, str, str | None] | None:
-        """(order, boot id at that time, cgroup); None when there is none.
+        """(order, boot id at that time, cgroup); None if there is no order.
 
         Raises:
-            ValueError: it cannot be understood.
+            ValueError: the file is malformed.
         """
         fields = read_file(self.order)
         if fields is None:
@@ -99,7 +99,7 @@ class KernelFolder:
         return msgspec.convert(fields["order"], LaunchOrder), str(fields["boot_id"]), fields["group"]
 
     def read_spec(self) -> ResourceSpec | None:
-        """The resource spec as the file has it; None where the file is missing or cannot be read."""
+        """The stored resource spec; None if the file is missing or malformed."""
         try:
             fields = read_file(self.resource)
             return None if fields is None else _spec_from(fields)
@@ -109,10 +109,10 @@ class KernelFolder:
     def _draft(self, drafts: Path) -> "KernelFolder":
         draft = KernelFolder(drafts / f"{self.kernel_id}.{os.urandom(8).hex()}")
         draft.path.mkdir()
-        draft.path.chmod(0o711)  # whatever the umask of the process is
+        draft.path.chmod(0o711)  # independent of the umask
         return draft
 
-    def _appear(self, draft: Path) -> bool:
+    def _publish(self, draft: Path) -> bool:
         try:
             draft.rename(self.path)
         except OSError:
@@ -124,9 +124,9 @@ class KernelFolder:
 
 
 def spec_fields(order: LaunchOrder, *, agent_id: AgentId) -> dict[str, object]:
-    """The resource spec file: whose it is, and `slots` as `{slot: {device id: amount}}`.
+    """Contents of the resource spec file: the kernel's identity, and `slots` as `{slot: {device id: amount}}`.
 
-    Amounts are plain decimal text: shares as `"0.60"`, sizes in bytes.
+    Amounts are decimal strings: shares like `"0.60"`, sizes in bytes.
     """
     session_id, attempt, rank = kernel_parts(order.kernel_id)
     return {
@@ -144,7 +144,7 @@ def spec_fields(order: LaunchOrder, *, agent_id: AgentId) -> dict[str, object]:
 
 
 def _spec_from(fields: dict[str, Any]) -> ResourceSpec:
-    """Raises ValueError and the like where the file holds something else."""
+    """Parse the file; ValueError, KeyError, TypeError or AttributeError if it is malformed."""
     spec: dict[SlotName, dict[DeviceId, int]] = {}
     for slot, amounts in fields["slots"].items():
         spec[SlotName(slot)] = {}

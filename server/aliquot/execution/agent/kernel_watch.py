@@ -1,38 +1,102 @@
-"""Follows every kernel from its order to its end, and says what it finds."""
+"""Kernel watch: follows every kernel from order to end and reports its state.
+
+If a shim is killed, its kernel's leftover processes are found by cgroup and by a marker in the environment, and killed.
+"""
 
 import asyncio
 import logging
 import os
+import signal
 import time
 from collections.abc import Callable
 from typing import Any, Final
 
 from aliquot.execution.agent.admission import REBOOTED, TOO_LATE
+from aliquot.execution.agent.cgroups import kill_group, members, remove_group
 from aliquot.execution.agent.config import AgentConfig
-from aliquot.execution.agent.endings import lost_shim_exit, rebooted_exit
-from aliquot.execution.agent.held_kernel import HeldKernel
 from aliquot.execution.agent.json_files import replace_file
 from aliquot.execution.agent.kernel_folder import KernelFolder
-from aliquot.execution.agent.remains import end_remains
-from aliquot.execution.agent.shim_process import open_process
+from aliquot.execution.agent.kernel_state import (
+    KernelObservation,
+    KernelStatus,
+    closed_report,
+    exit_report,
+    lost_shim_exit,
+    observe,
+    rebooted_exit,
+)
+from aliquot.execution.agent.kernels import KernelHandle
+from aliquot.execution.agent.preparation import MARK
+from aliquot.execution.agent.shim_client import open_process
 from aliquot.execution.agent.spawner_process import ShimOutcome
-from aliquot.execution.agent.standing import Sight, Standing, closed_report, exit_report, look
-from aliquot.execution.agent.worker import Worker
-from aliquot_schema.launching import KernelPhase, KernelReport
+from aliquot.execution.agent.worker_threads import Worker
+from aliquot_schema.cluster.launching import KernelPhase, KernelReport
+
+_RECHECK_S: Final = 0.05
+"""Interval between two scans: during execve(2) a process briefly has no readable environment."""
+
+
+def kill_leftovers(kernel_id: str, *, group: str | None, patience_s: float) -> bool:
+    """Kill a kernel's leftover processes; False if some still exist after `patience_s`. Blocks."""
+    deadline = time.monotonic() + patience_s
+    clean = 0
+    while clean < 2:
+        if group is not None:
+            kill_group(group)
+        left = [pid for pid in find_leftovers(kernel_id, group=group) if not _kill(pid, kernel_id)]
+        clean = 0 if left else clean + 1
+        if time.monotonic() > deadline and left:
+            return False
+        time.sleep(_RECHECK_S)
+    if group is not None:
+        remove_group(group)
+    return True
+
+
+def find_leftovers(kernel_id: str, *, group: str | None) -> set[int]:
+    """Pids of a kernel's living processes. Only root can read the environment of other users' processes."""
+    marked = {int(name) for name in os.listdir("/proc") if name.isdecimal() and _is_marked(int(name), kernel_id)}
+    return marked | set(members(group) if group is not None else ())
+
+
+def _kill(pid: int, kernel_id: str) -> bool:
+    """Kill a process if it still belongs to the kernel; True if it was gone already."""
+    try:
+        process = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        if _is_marked(pid, kernel_id):
+            signal.pidfd_send_signal(process, signal.SIGKILL)
+            return False
+    except ProcessLookupError:
+        return True
+    finally:
+        os.close(process)
+    return False
+
+
+def _is_marked(pid: int, kernel_id: str) -> bool:
+    """Whether the process belongs to the kernel. A zombie has no readable environment and counts as gone."""
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as environment:
+            return f"{MARK}={kernel_id}".encode() in environment.read().split(b"\0")
+    except OSError:
+        return False
+
 
 NOT_CLAIMED: Final = "not_claimed"
-"""The code of an order that was written before the agent ended, and never started: launch it again, or stop it."""
+"""Report code of an order that was stored before the agent ended and never started: launch it again, or stop it."""
 SHIM_LOST: Final = "shim_lost"
 UNREADABLE: Final = "unreadable"
 
-_LOOK_AGAIN_S: Final = 0.05
-_TRY_AGAIN_S: Final = 5.0
+_RETRY_S: Final = 5.0
 
 _log = logging.getLogger(__name__)
 
 
 class KernelWatch:
-    """Watches shims by pidfd; asks the disk when something may have happened. Runs in the event loop."""
+    """Watches shims by pidfd and reads a kernel's files when its state may have changed. Runs in the event loop."""
 
     def __init__(
         self,
@@ -40,101 +104,103 @@ class KernelWatch:
         *,
         worker: Worker,
         now_us: Callable[[], int],
-        tell: Callable[[KernelReport], None],
-        start_again: Callable[[HeldKernel], None],
+        report: Callable[[KernelReport], None],
+        retry_start: Callable[[KernelHandle], None],
         clean: Callable[[KernelFolder], None],
     ) -> None:
         """
         Args:
-            clean: removes what a kernel that has ended left outside of its folder.
+            clean: removes what an ended kernel left outside its folder.
         """
         self._config = config
         self._worker = worker
         self._now_us = now_us
-        self.tell = tell
-        self._start_again = start_again
+        self.report = report
+        self._start_again = retry_start
         self._clean = clean
 
-    def expect(self, kernel: HeldKernel) -> None:
-        """Look at the kernel when nothing was heard of its start for a while."""
-        self._look_in(kernel, self._config.start_patience_s)
+    def check_later(self, kernel: KernelHandle) -> None:
+        """Read the kernel's state if its start is not reported within `start_patience_s`."""
+        self._check_in(kernel, self._config.start_patience_s)
 
-    def heard(self, kernel: HeldKernel, outcome: ShimOutcome) -> None:
-        """Take in what a shim said of its start."""
+    def on_outcome(self, kernel: KernelHandle, outcome: ShimOutcome) -> None:
+        """Handle a shim's report on its start."""
         if outcome.outcome == "late":
-            self._worker.go_on(self.close_to_starts(kernel, code=TOO_LATE, message="it could not be started in time"))
+            self._worker.spawn(self.close_to_starts(kernel, code=TOO_LATE, message="it could not be started in time"))
             return
         if outcome.outcome == "started":
-            self._say(kernel, KernelPhase.STARTED)
+            self._report(kernel, KernelPhase.STARTED)
         if outcome.outcome == "withdrew" or not self._watch(kernel, outcome.pid, outcome.start_time):
-            self.settle(kernel)
+            self.reconcile(kernel)
 
-    def settle(self, kernel: HeldKernel) -> None:
-        """Look at the kernel on disk, say what is found, and do what follows from it."""
-        self._calm(kernel)
+    def reconcile(self, kernel: KernelHandle) -> None:
+        """Read the kernel's state on disk, report it, and act on it."""
+        self._cancel_timer(kernel)
         try:
-            sight = look(kernel.folder, boot_id=self._config.node.boot_id, ordered_boot_id=kernel.ordered_boot_id)
-            self._act(kernel, sight)
+            observation = observe(
+                kernel.folder, boot_id=self._config.node.boot_id, ordered_boot_id=kernel.ordered_boot_id
+            )
+            self._act(kernel, observation)
         except (OSError, ValueError, KeyError, TypeError) as error:
             _log.warning("kernel %s cannot be read: %s", kernel.kernel_id, error)
-            self._say(kernel, KernelPhase.UNCERTAIN, code=UNREADABLE, message=str(error))
+            self._report(kernel, KernelPhase.UNCERTAIN, code=UNREADABLE, message=str(error))
 
-    def remark(self, kernel: HeldKernel, *, code: str | None, words: str | None) -> None:
-        """Say something of a kernel that runs; None takes back what was said."""
+    def annotate(self, kernel: KernelHandle, *, code: str | None, message: str | None) -> None:
+        """Attach a code and message to a running kernel; None removes them."""
         if kernel.report is not None and kernel.report.phase is KernelPhase.STARTED:
-            self._say(kernel, KernelPhase.STARTED, code=code, message=words)
+            self._report(kernel, KernelPhase.STARTED, code=code, message=message)
 
-    async def close_to_starts(self, kernel: HeldKernel, *, code: str, message: str) -> None:
-        """Refuse a kernel for good, unless a start was faster."""
+    async def close_to_starts(self, kernel: KernelHandle, *, code: str, message: str) -> None:
+        """Refuse a kernel for good, unless a shim claimed it first."""
         claim: dict[str, object] = {"by": "agent", "code": code, "message": message}
         drafts = self._config.folder / "drafts"
         await self._worker.run(kernel.folder.close_to_starts, claim, drafts=drafts)
-        self.settle(kernel)
+        self.reconcile(kernel)
 
-    def forget(self, kernel: HeldKernel) -> None:
-        """Watch it no more."""
-        self._calm(kernel)
+    def forget(self, kernel: KernelHandle) -> None:
+        """Stop watching a kernel."""
+        self._cancel_timer(kernel)
         if kernel.shim is not None:
             asyncio.get_running_loop().remove_reader(kernel.shim)
             os.close(kernel.shim)
             kernel.shim = None
 
-    def _act(self, kernel: HeldKernel, sight: Sight) -> None:
-        match sight.standing:
-            case Standing.ORDERED if kernel.request is not None:
+    def _act(self, kernel: KernelHandle, observation: KernelObservation) -> None:
+        match observation.status:
+            case KernelStatus.ORDERED if kernel.request is not None:
                 self._start_again(kernel)
-                self.expect(kernel)
-            case Standing.ORDERED:
-                text = "ordered before the agent ended, and not started: launch it again, or stop it"
-                self._say(kernel, KernelPhase.UNCERTAIN, code=NOT_CLAIMED, message=text)
-            case Standing.STARTING:
-                self.expect(kernel)
-            case Standing.ALIVE:
-                self._accompany(kernel, sight)
-            case Standing.CLOSED:
-                assert sight.claim is not None
-                self._end(kernel, closed_report(kernel.folder, sight.claim, at_us=self._now_us()))
-            case Standing.EXITED:
-                assert sight.exit is not None
-                self._end(kernel, exit_report(kernel.folder, sight.exit))
-            case Standing.DEAD:
-                self._worker.go_on(self._end_remains(kernel))
-            case Standing.REBOOTED:
-                self._worker.go_on(self._end_rebooted(kernel, claimed=sight.claim is not None))
+                self.check_later(kernel)
+            case KernelStatus.ORDERED:
+                text = "ordered before the agent ended and not started: launch it again, or stop it"
+                self._report(kernel, KernelPhase.UNCERTAIN, code=NOT_CLAIMED, message=text)
+            case KernelStatus.STARTING:
+                self.check_later(kernel)
+            case KernelStatus.ALIVE:
+                self._follow(kernel, observation)
+            case KernelStatus.CLOSED:
+                assert observation.claim is not None
+                self._end(kernel, closed_report(kernel.folder, observation.claim, at_us=self._now_us()))
+            case KernelStatus.EXITED:
+                assert observation.exit is not None
+                self._end(kernel, exit_report(kernel.folder, observation.exit))
+            case KernelStatus.DEAD:
+                self._worker.spawn(self._end_leftovers(kernel))
+            case KernelStatus.REBOOTED:
+                self._worker.spawn(self._end_rebooted(kernel, claimed=observation.claim is not None))
 
-    def _accompany(self, kernel: HeldKernel, sight: Sight) -> None:
-        assert sight.claim is not None
-        if kernel.shim is None and not self._watch(kernel, sight.claim["pid"], sight.claim["start_time"]):
-            # The shim is gone, and a process that it forked has the lock until it ends or executes a program.
-            self._look_in(kernel, _LOOK_AGAIN_S)
-        elif sight.has_pid:
-            self._say(kernel, KernelPhase.STARTED)
+    def _follow(self, kernel: KernelHandle, observation: KernelObservation) -> None:
+        assert observation.claim is not None
+        if kernel.shim is None and not self._watch(kernel, observation.claim["pid"], observation.claim["start_time"]):
+            # The shim is gone; a process that it forked holds the lock until it ends or executes a program.
+            self._check_in(kernel, _RECHECK_S)
+        elif observation.has_pid:
+            self._report(kernel, KernelPhase.STARTED)
         else:
-            self.expect(kernel)
+            self.check_later(kernel)
 
-    def _watch(self, kernel: HeldKernel, pid: int, began: int) -> bool:
-        """Be called when the shim ends; False when it has ended."""
-        self._calm(kernel)
+    def _watch(self, kernel: KernelHandle, pid: int, began: int) -> bool:
+        """Register for the end of the shim; False if it has ended already."""
+        self._cancel_timer(kernel)
         if kernel.shim is not None:
             return True
         shim = open_process(pid, began)
@@ -146,65 +212,65 @@ class KernelWatch:
         asyncio.get_running_loop().add_reader(shim, self._shim_ended, kernel)
         return True
 
-    def _shim_ended(self, kernel: HeldKernel) -> None:
+    def _shim_ended(self, kernel: KernelHandle) -> None:
         self.forget(kernel)
-        self.settle(kernel)
+        self.reconcile(kernel)
 
-    async def _end_remains(self, kernel: HeldKernel) -> None:
-        """End what a killed shim left behind, and write the exit file in its place."""
+    async def _end_leftovers(self, kernel: KernelHandle) -> None:
+        """Kill what a killed shim left behind, and write the exit file in its stead."""
         if kernel.ending:
             return
         kernel.ending = True
         try:
             patience_s = self._config.end_patience_s
-            gone = await self._worker.run(end_remains, kernel.kernel_id, group=kernel.group, patience_s=patience_s)
+            gone = await self._worker.run(kill_leftovers, kernel.kernel_id, group=kernel.group, patience_s=patience_s)
             if gone:
                 await self._worker.run(self._clean, kernel.folder)
                 await self._worker.run(self._write_exit, kernel, lost_shim_exit(kernel.folder, self._now_us()))
-                self.settle(kernel)
+                self.reconcile(kernel)
                 return
-            text = "the shim was killed, and processes of the kernel are still there"
-            self._say(kernel, KernelPhase.UNCERTAIN, code=SHIM_LOST, message=text)
+            text = "the shim was killed, and processes of the kernel still exist"
+            self._report(kernel, KernelPhase.UNCERTAIN, code=SHIM_LOST, message=text)
         except OSError as error:
-            _log.warning("kernel %s cannot be ended: %s", kernel.kernel_id, error)
+            _log.warning("the end of kernel %s cannot be recorded: %s", kernel.kernel_id, error)
         finally:
             kernel.ending = False
-        self._look_in(kernel, _TRY_AGAIN_S)
+        self._check_in(kernel, _RETRY_S)
 
-    async def _end_rebooted(self, kernel: HeldKernel, *, claimed: bool) -> None:
-        text = "the host was booted again since"
+    async def _end_rebooted(self, kernel: KernelHandle, *, claimed: bool) -> None:
+        text = "the host was rebooted"
         if not claimed:
             await self.close_to_starts(kernel, code=REBOOTED, message=text)
             return
         await self._worker.run(self._write_exit, kernel, rebooted_exit(kernel.folder, self._now_us(), text))
-        self.settle(kernel)
+        self.reconcile(kernel)
 
     @staticmethod
-    def _write_exit(kernel: HeldKernel, fields: dict[str, Any]) -> None:
+    def _write_exit(kernel: KernelHandle, fields: dict[str, Any]) -> None:
         replace_file(kernel.folder.exit, fields)
 
-    def _end(self, kernel: HeldKernel, report: KernelReport) -> None:
+    def _end(self, kernel: KernelHandle, report: KernelReport) -> None:
         self.forget(kernel)
         if kernel.order is not None and kernel.order.secrets:
-            self._worker.go_on(self._worker.run(self._clean, kernel.folder))
+            self._worker.spawn(self._worker.run(self._clean, kernel.folder))
         kernel.order = None
         kernel.request = None
         kernel.report = report
-        self.tell(report)
+        self.report(report)
 
-    def _say(
-        self, kernel: HeldKernel, phase: KernelPhase, *, code: str | None = None, message: str | None = None
+    def _report(
+        self, kernel: KernelHandle, phase: KernelPhase, *, code: str | None = None, message: str | None = None
     ) -> None:
         at_us = self._now_us()
         kernel.report = KernelReport(kernel_id=kernel.kernel_id, phase=phase, at_us=at_us, code=code, message=message)
-        self.tell(kernel.report)
+        self.report(kernel.report)
 
-    def _look_in(self, kernel: HeldKernel, delay_s: float) -> None:
-        self._calm(kernel)
-        kernel.alarm = asyncio.get_running_loop().call_later(delay_s, self.settle, kernel)
+    def _check_in(self, kernel: KernelHandle, delay_s: float) -> None:
+        self._cancel_timer(kernel)
+        kernel.timer = asyncio.get_running_loop().call_later(delay_s, self.reconcile, kernel)
 
     @staticmethod
-    def _calm(kernel: HeldKernel) -> None:
-        if kernel.alarm is not None:
-            kernel.alarm.cancel()
-            kernel.alarm = None
+    def _cancel_timer(kernel: KernelHandle) -> None:
+        if kernel.timer is not None:
+            kernel.timer.cancel()
+            kernel.timer = None

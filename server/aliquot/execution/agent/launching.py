@@ -1,4 +1,4 @@
-"""From an order to a request to the spawner: what is refused, what is written first, what is asked again."""
+"""Launching: turns orders into refusals or into kernel folders and spawner requests, and repeats unanswered ones."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -7,24 +7,23 @@ from dataclasses import replace
 from aliquot.execution.agent.admission import Refusal, refuse_stale, refuse_unknown
 from aliquot.execution.agent.agent_folder import AgentFolder
 from aliquot.execution.agent.config import AgentConfig
-from aliquot.execution.agent.held_kernel import HeldKernel
 from aliquot.execution.agent.json_files import flush_folder
-from aliquot.execution.agent.kernel_book import KernelBook
 from aliquot.execution.agent.kernel_watch import KernelWatch
+from aliquot.execution.agent.kernels import KernelHandle, KernelTable
 from aliquot.execution.agent.preparation import Preparation
 from aliquot.execution.agent.spawner_process import SpawnerProcess
-from aliquot.execution.agent.worker import Worker
+from aliquot.execution.agent.worker_threads import Worker
 from aliquot.execution.devices.device_set import DeviceSet
+from aliquot_schema.cluster.launching import KernelPhase, KernelReport, LaunchOrder
 from aliquot_schema.errors import AliquotError, StateConflict, Unavailable
-from aliquot_schema.launching import KernelPhase, KernelReport, LaunchOrder
-from aliquot_schema.leases import EndEvidence
+from aliquot_schema.resources.leases import EndEvidence
 
 
 class Launching:
-    """One agent's way of starting kernels. Runs in the event loop; the disk is the worker's."""
+    """Starts the kernels of one agent. Runs in the event loop; disk I/O runs in the worker's threads."""
 
     pause_at: str | None = None
-    """For tests alone, see `spawner.order.Order.pause_at`; holds for what is sent to the spawner from now on."""
+    """For tests only, see `spawner.order.Order.pause_at`; applies to requests sent from now on."""
 
     def __init__(
         self,
@@ -34,7 +33,7 @@ class Launching:
         devices: DeviceSet,
         preparation: Preparation,
         worker: Worker,
-        book: KernelBook,
+        kernels: KernelTable,
         now_us: Callable[[], int],
     ) -> None:
         self._config = config
@@ -42,68 +41,67 @@ class Launching:
         self._devices = devices
         self._preparation = preparation
         self._worker = worker
-        self._book = book
+        self._kernels = kernels
         self._now_us = now_us
         self._epoch = 0
         self._epoch_lock = asyncio.Lock()
 
     def join(self, *, spawner: SpawnerProcess, watch: KernelWatch) -> None:
-        """Say who starts and who watches; they in turn call `start_again` and `start_pending`."""
+        """Connect the spawner and the watch, which in turn call `retry_pending` and `retry_start`."""
         self._spawner = spawner
         self._watch = watch
 
-    def remember_epoch(self, epoch: int) -> None:
-        """The highest epoch that the disk knows."""
+    def restore_epoch(self, epoch: int) -> None:
+        """Set the highest epoch, as read from disk."""
         self._epoch = epoch
 
-    async def take(self, orders: Sequence[LaunchOrder]) -> None:
-        """Take orders in one go, see `AgentCore.launch`. Who ordered may be gone meanwhile: what is half written would
-        never be started, nor stopped."""
-        await self._worker.see_through(self._take(orders))
+    async def accept(self, orders: Sequence[LaunchOrder]) -> None:
+        """Accept orders, see `AgentCore.launch`. Shielded: a cancelled caller must not leave half-written kernels."""
+        await self._worker.run_shielded(self._accept(orders))
 
-    async def see_epoch(self, epoch: int) -> None:
-        """Remember a higher epoch durably, before anything is done in its name."""
+    async def raise_epoch(self, epoch: int) -> None:
+        """Store a higher epoch durably, before any order of that epoch takes effect."""
         async with self._epoch_lock:
             if epoch > self._epoch:
                 await self._worker.run(self._folder.write_epoch, epoch)
                 self._epoch = epoch
 
     async def check_epoch(self, subject: str, epoch: int) -> None:
-        """Refuse what an older leader asks.
+        """Refuse a request of an older leader.
 
         Raises:
             StateConflict: the epoch is over.
         """
-        await self.see_epoch(epoch)
+        await self.raise_epoch(epoch)
         if epoch < self._epoch:
             text = f"epoch {epoch} is over: {self._epoch} was seen"
             raise StateConflict(text, id=subject, state=f"epoch {self._epoch}")
 
-    def start_again(self, kernel: HeldKernel) -> None:
-        """Ask the spawner once more; the claim keeps it one start."""
+    def retry_start(self, kernel: KernelHandle) -> None:
+        """Repeat the request to the spawner; the claim file prevents a second start."""
         if kernel.request is not None:
-            self._worker.go_on(self._send([kernel.request | {"pause_at": self.pause_at}]))
+            self._worker.spawn(self._send([kernel.request | {"pause_at": self.pause_at}]))
 
-    def start_pending(self) -> None:
-        """After the spawner died: look at every kernel that it may not have started."""
-        for kernel in self._book:
+    def retry_pending(self) -> None:
+        """After a spawner restart: check every kernel whose start is not confirmed."""
+        for kernel in self._kernels:
             if kernel.request is not None and kernel.shim is None and kernel.prepared.is_set():
-                self._watch.settle(kernel)
+                self._watch.reconcile(kernel)
 
-    async def _take(self, orders: Sequence[LaunchOrder]) -> None:
-        await self.see_epoch(max((order.epoch for order in orders), default=0))
+    async def _accept(self, orders: Sequence[LaunchOrder]) -> None:
+        await self.raise_epoch(max((order.epoch for order in orders), default=0))
         if any(map(self._preparation.confinement.is_wanted, orders)):
             await self._worker.run(self._preparation.try_sandboxes, orders)
-        fresh: list[HeldKernel] = []
-        refused: list[tuple[HeldKernel, Refusal]] = []
+        fresh: list[KernelHandle] = []
+        refused: list[tuple[KernelHandle, Refusal]] = []
         for order in orders:
-            known = self._book.get(order.kernel_id)
+            known = self._kernels.get(order.kernel_id)
             if known is not None:
-                self._repeat(known, order)
+                self._answer_again(known, order)
                 continue
-            kernel = self._held(order)
+            kernel = self._handle(order)
             refusal = self._refusal(kernel, order)
-            self._book.add(kernel)
+            self._kernels.add(kernel)
             if refusal is None:
                 fresh.append(kernel)
             else:
@@ -112,94 +110,92 @@ class Launching:
             await self._refuse(kernel, refusal)
         await self._start(fresh)
 
-    def _held(self, order: LaunchOrder) -> HeldKernel:
-        return HeldKernel(
+    def _handle(self, order: LaunchOrder) -> KernelHandle:
+        return KernelHandle(
             folder=self._folder.kernel(order.kernel_id),
             order=order,
             ordered_boot_id=self._config.node.boot_id,
             group=self._preparation.group_of(order.kernel_id),
         )
 
-    def _refusal(self, kernel: HeldKernel, order: LaunchOrder) -> Refusal | None:
+    def _refusal(self, kernel: KernelHandle, order: LaunchOrder) -> Refusal | None:
         stale = refuse_stale(
             order,
             attempt=kernel.attempt,
             epoch_seen=self._epoch,
-            attempt_seen=self._book.attempt_seen(kernel.session_id),
+            attempt_seen=self._kernels.attempt_seen(kernel.session_id),
             now_us=self._now_us(),
         )
-        if stale is not None:
-            return stale
+        return stale if stale is not None else self._refuse_unfit(kernel, order)
+
+    def _refuse_unfit(self, kernel: KernelHandle, order: LaunchOrder) -> Refusal | None:
         slots = frozenset(self._devices.slot_types())
         unknown = refuse_unknown(order, agent_id=self._config.id, devices=self._devices.known(), slots=slots)
         if unknown is not None:
             return unknown
-        return self._unfit(kernel, order)
-
-    def _unfit(self, kernel: HeldKernel, order: LaunchOrder) -> Refusal | None:
         try:
             self._preparation.check(kernel, order)
         except AliquotError as error:
             return Refusal(code=error.code, message=error.message)
         return None
 
-    def _repeat(self, kernel: HeldKernel, order: LaunchOrder) -> None:
-        """An order that is known says again where it stands; one that was never carried out is carried out."""
+    def _answer_again(self, kernel: KernelHandle, order: LaunchOrder) -> None:
+        """Repeat the report of a known order; resume one that was stored but never started."""
         if not kernel.prepared.is_set():
             return
         if kernel.report is not None and kernel.has_ended:
-            self._watch.tell(kernel.report)
+            self._watch.report(kernel.report)
             return
         stale = refuse_stale(
             order, attempt=kernel.attempt, epoch_seen=self._epoch, attempt_seen=kernel.attempt, now_us=self._now_us()
         )
         if kernel.request is None and kernel.shim is None and kernel.order is not None and stale is None:
-            kernel.order = replace(kernel.order, secrets=order.secrets)  # what is on disk is without their values
-            self._worker.go_on(self._revive(kernel))
+            kernel.order = replace(kernel.order, secrets=order.secrets)  # the stored order has no secret values
+            self._worker.spawn(self._resume(kernel))
         else:
-            self._watch.settle(kernel)
+            self._watch.reconcile(kernel)
 
-    async def _revive(self, kernel: HeldKernel) -> None:
-        """Go on with an order that was on disk when the agent was opened, unless what it needs is gone since."""
+    async def _resume(self, kernel: KernelHandle) -> None:
+        """Start a kernel whose order was on disk when the agent was opened, unless it has become invalid."""
         assert kernel.order is not None
-        refusal = await self._worker.run(self._unfit, kernel, kernel.order)
+        refusal = await self._worker.run(self._refuse_unfit, kernel, kernel.order)
         if refusal is not None:
             await self._refuse(kernel, refusal)
             return
         kernel.request = await self._worker.run(self._preparation.request, kernel, pause_at=self.pause_at)
-        self._watch.settle(kernel)
+        self._watch.reconcile(kernel)
 
-    async def _refuse(self, kernel: HeldKernel, refusal: Refusal) -> None:
+    async def _refuse(self, kernel: KernelHandle, refusal: Refusal) -> None:
         kernel.order = None
         await self._watch.close_to_starts(kernel, code=refusal.code, message=refusal.message)
         kernel.prepared.set()
 
-    async def _start(self, kernels: Sequence[HeldKernel]) -> None:
+    async def _start(self, kernels: Sequence[KernelHandle]) -> None:
         try:
             await self._worker.run(self._write_all, kernels)
         except OSError as error:
-            await self._give_up(kernels, f"agent {self._config.id} cannot write to its disk: {error}")
+            await self._refuse_all(kernels, f"agent {self._config.id} cannot write to its disk: {error}")
             return
         except Unavailable as error:
-            await self._give_up(kernels, error.message)
+            await self._refuse_all(kernels, error.message)
             return
         for kernel in kernels:
             kernel.prepared.set()
-            self._watch.expect(kernel)
+            self._watch.check_later(kernel)
         await self._send([kernel.request for kernel in kernels if kernel.request is not None])
 
-    async def _give_up(self, kernels: Sequence[HeldKernel], message: str) -> None:
-        """Refuse what could not be written, and was sent to nobody.
+    async def _refuse_all(self, kernels: Sequence[KernelHandle], message: str) -> None:
+        """Refuse kernels whose folders could not be written; nothing was sent to the spawner.
 
-        Where not even a refusal can be written it is told alone: who heard it never sends that order again.
+        If the refusal cannot be written either, it is only reported: the server never sends such an order again.
         """
         for kernel in kernels:
             try:
                 await self._refuse(kernel, Refusal(code=Unavailable.code, message=message))
             except OSError:
-                self._book.remove(kernel.kernel_id)
+                self._kernels.remove(kernel.kernel_id)
                 kernel.prepared.set()
-                self._watch.tell(
+                self._watch.report(
                     KernelReport(
                         kernel_id=kernel.kernel_id,
                         phase=KernelPhase.REFUSED,
@@ -210,8 +206,8 @@ class Launching:
                     )
                 )
 
-    def _write_all(self, kernels: Sequence[HeldKernel]) -> None:
-        """Every folder, then once the folder above, so that nothing is started that a power cut could forget."""
+    def _write_all(self, kernels: Sequence[KernelHandle]) -> None:
+        """Write every kernel folder, then flush their parent once: a power cut must not undo a started kernel."""
         for kernel in kernels:
             self._preparation.write(kernel)
         if kernels:
@@ -220,5 +216,5 @@ class Launching:
             kernel.request = self._preparation.request(kernel, pause_at=self.pause_at)
 
     async def _send(self, requests: Sequence[dict[str, object]]) -> None:
-        """What is not taken now is asked for again, when the spawner was restarted or the start is missed."""
+        """Requests not accepted now are repeated after a spawner restart or after `start_patience_s`."""
         await self._worker.run(self._spawner.send, requests)

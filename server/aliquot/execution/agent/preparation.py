@@ -1,30 +1,165 @@
-"""Turns an order into what is on disk and what the spawner is asked for. Blocks on the disk."""
+"""Preparation: turns a launch order into a kernel folder, a job environment and a spawner request. Blocks on disk I/O.
 
+A job's environment is built here from scratch; nothing of the server's or agent's environment is inherited.
+"""
+
+import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Final
 
 from aliquot.execution.agent.agent_folder import AgentFolder
 from aliquot.execution.agent.cgroups import Groups, find_groups
-from aliquot.execution.agent.config import AgentConfig
-from aliquot.execution.agent.confinement.agent_confinement import AgentConfinement
-from aliquot.execution.agent.device_access import can_gate
-from aliquot.execution.agent.environment import job_environment
-from aliquot.execution.agent.held_kernel import HeldKernel
+from aliquot.execution.agent.config import AgentConfig, own_address
+from aliquot.execution.agent.isolation.isolation import AgentConfinement
+from aliquot.execution.agent.isolation.limits import Limits
+from aliquot.execution.agent.isolation.secrets import VARIABLE as SECRETS_DIR
+from aliquot.execution.agent.isolation.secrets import secret_environment, secret_files
 from aliquot.execution.agent.job_user import JobUser, resolve_user
-from aliquot.execution.agent.reach import own_address
-from aliquot.execution.agent.start_request import start_request
+from aliquot.execution.agent.kernel_folder import KernelFolder
+from aliquot.execution.agent.kernels import KernelHandle
+from aliquot.execution.agent.spawner.device_gate import close_devices
 from aliquot.execution.devices.plugin import DeviceGate
-from aliquot_schema.agents import Capabilities
-from aliquot_schema.devices import DeviceAccess, ResourceSpec
+from aliquot_schema.cluster.agents import Capabilities
+from aliquot_schema.cluster.launching import LaunchOrder
 from aliquot_schema.errors import AliquotError
-from aliquot_schema.ids import KernelId
-from aliquot_schema.launching import LaunchOrder
+from aliquot_schema.ids import AgentId, KernelId, kernel_parts
+from aliquot_schema.resources.devices import DeviceAccess, ResourceSpec
+from aliquot_schema.resources.slots import format_amount
+
+
+def start_request(
+    order: LaunchOrder,
+    *,
+    folder: KernelFolder,
+    boot_id: str,
+    group: str | None,
+    user: JobUser,
+    environment: Mapping[str, str],
+    limits: Limits,
+    gates: Sequence[DeviceGate],
+    sandbox: tuple[str, Sequence[str]] | None,
+    secrets: Path,
+    pause_at: str | None,
+) -> dict[str, object]:
+    """The spawner request; its keys are the attributes of `spawner.order.Order`. Strings for the system become bytes.
+
+    Args:
+        sandbox: the sandbox program and its arguments.
+        secrets: the folder for secret files.
+    """
+    return {
+        "kernel_id": str(order.kernel_id),
+        "folder": str(folder.path.absolute()),
+        "boot_id": boot_id,
+        "argv": [os.fsencode(word) for word in order.argv],
+        "environment": {os.fsencode(name): os.fsencode(text) for name, text in environment.items()},
+        "working_directory": os.fsencode(order.working_directory or folder.work.absolute()),
+        "user": (user.uid, user.gid, list(user.groups)) if user.switches else None,
+        "limits": limits.of_process(order),
+        "group": group,
+        "gates": [(gate.major, gate.first, gate.last, list(gate.allowed)) for gate in gates],
+        "limit_groups": limits.of_tree(order),
+        "sandbox": None if sandbox is None else (os.fsencode(sandbox[0]), _ended(sandbox[1])),
+        "secret_files": secret_files(order, secrets),
+        "time_limit_ms": order.time_limit_ms,
+        "grace_ms": order.grace_ms,
+        "not_after_us": order.not_after_us,
+        "pause_at": pause_at,
+    }
+
+
+def _ended(arguments: Sequence[str]) -> bytes:
+    return b"".join(os.fsencode(argument) + b"\0" for argument in arguments)
+
+
+MARK: Final = "ALIQUOT_ATTEMPT"
+"""Environment variable with the kernel id; identifies a kernel's processes if their shim was killed."""
+
+_OWN: Final = "ALIQUOT_"
+_PASSED: Final = frozenset({"ALIQUOT_ARRAY_ID", "ALIQUOT_ARRAY_INDEX"})
+"""Variables with our prefix that the order may set."""
+_RESERVED: Final = frozenset({"CUDA_VISIBLE_DEVICES", "CHECKPOINT_DIR", "RESULT_DIR"})
+_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+def job_environment(
+    order: LaunchOrder,
+    *,
+    user: JobUser,
+    devices: Mapping[str, str],
+    agent_id: AgentId,
+    work: Path,
+    session: Path,
+    resource_file: Path,
+    secrets: Path,
+) -> dict[str, str]:
+    """Build a job's environment variables.
+
+    Args:
+        devices: variables of the device plugins for the order's spec.
+        work: the kernel's work folder; HOME if the account has no home folder.
+        session: the folder shared by all attempts of the session.
+        secrets: the folder for secret files.
+    Returns:
+        Login variables, overridden by the user's (except reserved names), by secrets, device variables and Aliquot's.
+    """
+    session_id, _, rank = kernel_parts(order.kernel_id)
+    login = {
+        "PATH": _PATH,
+        "LANG": "C.UTF-8",
+        "HOME": user.home if Path(user.home).is_dir() else str(work),
+        "USER": user.name,
+        "LOGNAME": user.name,
+        "SHELL": user.shell,
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+    }
+    asked = {name: text for name, text in order.environment.items() if not _is_reserved(name)}
+    ours = {
+        "CHECKPOINT_DIR": str(session / "checkpoint"),
+        "RESULT_DIR": str(session / "result"),
+        MARK: order.kernel_id,
+        "ALIQUOT_KERNEL_ID": order.kernel_id,
+        "ALIQUOT_SESSION_ID": session_id,
+        "ALIQUOT_RANK": str(rank),
+        "ALIQUOT_AGENT_ID": agent_id,
+        "ALIQUOT_SLOTS": json.dumps(_totals(order)),
+        "ALIQUOT_RESOURCE_FILE": str(resource_file),
+    }
+    if any(grant.use.as_file is not None for grant in order.secrets):
+        ours[SECRETS_DIR] = str(secrets)
+    return login | asked | secret_environment(order) | dict(devices) | ours
+
+
+def _is_reserved(name: str) -> bool:
+    return (name.startswith(_OWN) and name not in _PASSED) or name in _RESERVED
+
+
+def _totals(order: LaunchOrder) -> dict[str, str]:
+    """Slot -> decimal string, summed over the devices."""
+    return {slot: format_amount(slot, sum(amounts.values())) for slot, amounts in sorted(order.spec.items())}
+
+
+def can_gate(groups: Groups | None) -> bool:
+    """Whether this host supports device gates, tried on an empty cgroup."""
+    if groups is None:
+        return False
+    probe = groups.of_kernel(f"gate-{os.getpid()}")
+    try:
+        os.mkdir(probe)
+        try:
+            close_devices(probe, [])
+        finally:
+            os.rmdir(probe)
+    except OSError:
+        return False
+    return True
 
 
 class Preparation:
-    """What is the same for every kernel of an agent."""
+    """Prepares the kernels of one agent."""
 
     def __init__(
         self,
@@ -45,8 +180,8 @@ class Preparation:
             config.confinement, folder=config.folder, limit_memory=config.limit_memory, gates=device_gates
         )
 
-    def look_around(self) -> None:
-        """Find out what this host offers, and whether there is an account for jobs.
+    def inspect_host(self) -> None:
+        """Detect the host's cgroups, device gates, address and isolation, and resolve the default job account.
 
         Raises:
             InvalidRequest, Forbidden: see `resolve_user`.
@@ -54,10 +189,10 @@ class Preparation:
         self._groups = find_groups(self._config.folder)
         self._can_gate = self._config.gate_devices and can_gate(self._groups)
         self._address = self._config.reach.address or own_address()
-        self.confinement.look_around(self._groups, user=self.user_for(None))
+        self.confinement.inspect_host(self._groups, user=self.user_for(None))
 
     def capabilities(self) -> Capabilities:
-        """What was found, in the words of the protocol."""
+        """The detected capabilities, as sent to the server."""
         found = Capabilities(
             kill="subreaper" if self._groups is None else "cgroup_v2",
             limits="rlimits" if self._config.limit_memory else "none",
@@ -67,14 +202,14 @@ class Preparation:
             port_first=self._config.reach.port_first,
             port_last=self._config.reach.port_last,
         )
-        return self.confinement.told_in(found)
+        return self.confinement.added_to(found)
 
     def group_of(self, kernel_id: KernelId) -> str | None:
-        """The cgroup for a kernel."""
+        """The cgroup folder of a kernel; None without cgroup v2."""
         return None if self._groups is None else self._groups.of_kernel(kernel_id)
 
     def user_for(self, asked: str | None) -> JobUser:
-        """The account for an order.
+        """The account that an order's job runs as.
 
         Raises:
             InvalidRequest, Forbidden: see `resolve_user`.
@@ -82,14 +217,14 @@ class Preparation:
         return resolve_user(self._config.job_user, asked=asked, uid=os.geteuid(), environment=os.environ)
 
     def try_sandboxes(self, orders: Sequence[LaunchOrder]) -> None:
-        """Try the sandbox for accounts that are new here, which takes a process each, so that `check` is quick."""
+        """Try the sandbox for accounts not tried yet (one process each), so that `check` does not block."""
         names = {order.user for order in orders if self.confinement.is_wanted(order)}
         for name in names:
-            with suppress(AliquotError):  # `check` says so
+            with suppress(AliquotError):  # `check` raises it again
                 self.confinement.try_sandbox(self.user_for(name))
 
-    def check(self, kernel: HeldKernel, order: LaunchOrder) -> None:
-        """Refuse what cannot be run as it was ordered.
+    def check(self, kernel: KernelHandle, order: LaunchOrder) -> None:
+        """Refuse an order that cannot run as requested.
 
         Raises:
             AliquotError: see `resolve_user` and `AgentConfinement.check`.
@@ -97,8 +232,8 @@ class Preparation:
         user, session = self.user_for(order.user), self._folder.sessions / kernel.session_id
         self.confinement.check(order, user=user, kernel=kernel.folder, session=session)
 
-    def write(self, kernel: HeldKernel) -> bool:
-        """Write a new kernel's folder durably, but for its entry in the folder above; False when there is one."""
+    def write(self, kernel: KernelHandle) -> bool:
+        """Write a new kernel's folder durably except its entry in the parent folder; False if it exists already."""
         assert kernel.order is not None
         return kernel.folder.create(
             kernel.order,
@@ -109,8 +244,8 @@ class Preparation:
             drafts=self._folder.drafts,
         )
 
-    def request(self, kernel: HeldKernel, *, pause_at: str | None) -> dict[str, object]:
-        """What to ask the spawner for, once the kernel's folder is there."""
+    def request(self, kernel: KernelHandle, *, pause_at: str | None) -> dict[str, object]:
+        """The spawner request of a kernel whose folder exists."""
         order = kernel.order
         assert order is not None
         user = self.user_for(order.user)

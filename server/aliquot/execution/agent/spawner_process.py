@@ -1,4 +1,4 @@
-"""The spawner, seen from the agent: started, asked, listened to, and started again when it dies."""
+"""Spawner process: starts the spawner, sends it requests, reads its reports, and restarts it when it dies."""
 
 import asyncio
 import fcntl
@@ -21,14 +21,14 @@ _PIPE_BYTES: Final = 1 << 20
 _WRITE_PATIENCE_MS: Final = 10_000
 _END_PATIENCE_S: Final = 5.0
 _LIFE_S_MIN: Final = 1.0
-"""One that dies sooner is replaced only after this time: something is wrong that a restart does not mend."""
+"""Back-off: a spawner that lived shorter than this is restarted only after this time."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShimOutcome:
-    """What a shim said of its start: `started`, `failed`, `late` or `withdrew`."""
+    """A shim's report on its start: `started`, `failed`, `late` or `withdrew`."""
 
     kernel_id: KernelId
     outcome: str
@@ -37,7 +37,7 @@ class ShimOutcome:
 
 
 class SpawnerProcess:
-    """One spawner at a time. `send` may be called in any thread, everything else in the event loop's."""
+    """One spawner at a time. `send` may be called from any thread, all else from the event loop's thread."""
 
     def __init__(
         self, *, python: str, log: Path, on_outcome: Callable[[ShimOutcome], None], on_restart: Callable[[], None]
@@ -48,17 +48,17 @@ class SpawnerProcess:
         self._process: subprocess.Popen[bytes] | None = None
         self._rest = b""
         self._began = 0.0
-        self._alarm: asyncio.TimerHandle | None = None
+        self._timer: asyncio.TimerHandle | None = None
         self._sending = threading.Lock()
         self._on_restart = on_restart
 
     @property
     def pid(self) -> int | None:
-        """The spawner's process id; None when there is none."""
+        """Pid of the spawner; None if there is none."""
         return None if self._process is None else self._process.pid
 
     def start(self) -> None:
-        """Start a spawner, and another whenever it dies; then `on_restart` is called."""
+        """Start a spawner. When it dies it is restarted, and `on_restart` is called."""
         log = os.open(self._log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
             self._process = subprocess.Popen(
@@ -82,16 +82,16 @@ class SpawnerProcess:
         asyncio.get_running_loop().add_reader(outcomes, self._listen)
 
     async def close(self) -> None:
-        """Let the spawner end; shims stay."""
-        if self._alarm is not None:
-            self._alarm.cancel()
+        """Stop the spawner; shims keep running."""
+        if self._timer is not None:
+            self._timer.cancel()
         process, self._process = self._process, None
         if process is not None:
-            self._let_go(process)
-            await asyncio.to_thread(_see_end, process)
+            self._close_pipes(process)
+            await asyncio.to_thread(_wait_for_end, process)
 
     def send(self, requests: Sequence[dict[str, object]]) -> bool:
-        """Ask for shims, see `spawner.order`; False when the spawner cannot take all of them now. Blocks."""
+        """Request shims, see `spawner.order`; False if the spawner cannot accept all requests now. Blocks."""
         with self._sending:
             process = self._process
             if process is None:
@@ -102,7 +102,7 @@ class SpawnerProcess:
                     return True
             except OSError:
                 pass
-            # A frozen one may have taken half a request; another begins with a whole one.
+            # A frozen spawner may have read half a request; a new one starts with a complete request.
             process.kill()
             return False
 
@@ -114,7 +114,7 @@ class SpawnerProcess:
         except BlockingIOError:
             return
         if not text:
-            self._start_again()
+            self._restart()
             return
         *lines, self._rest = (self._rest + text).split(b"\n")
         for line in lines:
@@ -123,26 +123,26 @@ class SpawnerProcess:
                 ShimOutcome(kernel_id=KernelId(kernel_id), outcome=outcome, pid=int(pid), start_time=int(start_time))
             )
 
-    def _start_again(self) -> None:
+    def _restart(self) -> None:
         assert self._process is not None
         dead = self._process
-        _log.warning("the spawner (pid %d) has ended; starting another", dead.pid)
+        _log.warning("the spawner (pid %d) has ended; restarting it", dead.pid)
         with self._sending:
             self._process = None
-            self._let_go(dead)
+            self._close_pipes(dead)
             dead.kill()
             dead.wait()
         if time.monotonic() - self._began >= _LIFE_S_MIN:
             self._replace()
         else:
-            self._alarm = asyncio.get_running_loop().call_later(_LIFE_S_MIN, self._replace)
+            self._timer = asyncio.get_running_loop().call_later(_LIFE_S_MIN, self._replace)
 
     def _replace(self) -> None:
-        self._alarm = None
+        self._timer = None
         self.start()
         self._on_restart()
 
-    def _let_go(self, process: subprocess.Popen[bytes]) -> None:
+    def _close_pipes(self, process: subprocess.Popen[bytes]) -> None:
         _, outcomes = self._pipes(process)
         asyncio.get_running_loop().remove_reader(outcomes)
         assert process.stdin is not None
@@ -157,7 +157,7 @@ class SpawnerProcess:
         return process.stdin.fileno(), process.stdout.fileno()
 
 
-def _see_end(process: subprocess.Popen[bytes]) -> None:
+def _wait_for_end(process: subprocess.Popen[bytes]) -> None:
     try:
         process.wait(_END_PATIENCE_S)
     except subprocess.TimeoutExpired:

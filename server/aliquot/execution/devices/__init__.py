@@ -1,1 +1,1 @@
-"""Device plugins: what turns hardware, or a file that describes some, into devices."""
+"""Device plugins: discovery, measurement and partitioning of the devices of a node."""

@@ -1,17 +1,58 @@
-"""All device plugins of one agent behind the face of one."""
+"""Device set: all device plugins of one agent combined into one, limited to the agent's part of the node."""
 
 import logging
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Final
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Protocol
 
-from aliquot.core.allocation.selection import Selection
-from aliquot.execution.devices.grant import device_order, grant_variables, holds_any
-from aliquot.execution.devices.part import Part
-from aliquot.execution.devices.plugin import DeviceFileError, DeviceGate, DevicePlugin, DeviceUse, GatingPlugin
-from aliquot_schema.devices import Device, DeviceHealth, DeviceReading, ResourceSpec
+from aliquot.core.allocation.node_partition import Selection
+from aliquot.execution.devices.plugin import (
+    DeviceFileError,
+    DeviceGate,
+    DevicePlugin,
+    DeviceUse,
+    DriverPlugin,
+    GatingPlugin,
+    device_order,
+    grant_variables,
+    holds_any,
+)
 from aliquot_schema.ids import DeviceId, SlotName
-from aliquot_schema.slots import SlotType
+from aliquot_schema.resources.devices import Device, DeviceHealth, DeviceReading, ResourceSpec, reading_fault
+from aliquot_schema.resources.slots import SlotType
+
+
+class DevicePartition(Protocol):
+    """Selects an agent's devices from those of its node."""
+
+    def of(self, devices: Sequence[Device]) -> tuple[Device, ...]:
+        """The agent's devices among all devices discovered now."""
+
+
+@dataclass(frozen=True, slots=True)
+class FixedPart:
+    """The devices assigned to an agent when its node was divided; fixed while the agent runs.
+
+    Devices discovered later stay unassigned until the node is divided at the next start: if each agent divided the
+    node again by itself, two agents could claim the same device.
+    """
+
+    own: tuple[Device, ...]
+    """Whole devices, and pieces of split devices."""
+
+    def of(self, devices: Sequence[Device]) -> tuple[Device, ...]:
+        """Whole devices in their current state; pieces with the health of the device they are part of."""
+        found = {device.id: device for device in devices}
+        present = (_as_found(device, found) for device in self.own)
+        return tuple(device for device in present if device is not None)
+
+
+def _as_found(own: Device, found: Mapping[DeviceId, Device]) -> Device | None:
+    if own.id in found:
+        return found[own.id]
+    source = found.get(own.parent) if own.parent is not None else None
+    return None if source is None else replace(own, health=source.health)
+
 
 _EVERYTHING: Final = Selection()
 
@@ -21,17 +62,18 @@ _log = logging.getLogger(__name__)
 class DeviceSet:
     """The plugins of one agent as one `DevicePlugin`.
 
-    A device that was reported once stays in the answer: `gone` when its plugin no longer reports it, `unhealthy`
-    while its plugin fails. A plugin that fails never takes the others with it.
+    A device that was reported once stays in the result: as `gone` when its plugin stops reporting it, as `unhealthy`
+    while its plugin fails. A failing plugin does not affect the others. A held device of an earlier run that is no
+    longer configured is reported as `leaving`, see `recall`.
     """
 
     kind = "set"
 
-    def __init__(self, plugins: Sequence[DevicePlugin], *, part: Part = _EVERYTHING) -> None:
-        """Join plugins of different kinds.
+    def __init__(self, plugins: Sequence[DevicePlugin], *, part: DevicePartition = _EVERYTHING) -> None:
+        """Combine plugins of different kinds.
 
         Args:
-            part: what of all this is the agent's; the rest is known here, but never told of.
+            part: selects the agent's devices; the others are discovered but never reported.
         Raises:
             DeviceFileError: two plugins have the same kind.
         """
@@ -39,110 +81,150 @@ class DeviceSet:
         self._part = part
         self._known: dict[str, dict[DeviceId, Device]] = {}
         self._devices: tuple[Device, ...] = ()
+        self._former: dict[DeviceId, Device] = {}
         self._answered: set[str] = set()
         self._failures: dict[str, str] = {}
+        self._omitted: dict[str, str | None] = {}
+        """Plugin kind -> why its last reading was omitted, or None."""
         for plugin in self._plugins:
             if plugin.kind in self._known:
-                raise DeviceFileError(f"two device plugins of one agent are of the kind {plugin.kind!r}")
+                raise DeviceFileError(f"two device plugins of one agent have the kind {plugin.kind!r}")
             self._known[plugin.kind] = {}
 
     @property
     def failures(self) -> Mapping[str, str]:
-        """Why plugins failed when they were last asked, by kind, in words; empty when all is well."""
+        """Plugin kind -> error message of its last call; only plugins that failed."""
         return self._failures
 
-    def discover(self) -> tuple[Device, ...]:
-        """Look at every device again. Natural order of names.
+    def recall(self, devices: Iterable[Device]) -> None:
+        """Set the devices of the agent's previous run; `discover` reports those that are still held."""
+        self._former = {device.id: device for device in devices}
 
+    def discover(self, *, held: Collection[DeviceId] = ()) -> tuple[Device, ...]:
+        """Discover all devices again; in natural order of names.
+
+        Args:
+            held: devices held by kernels of the agent.
         Raises:
-            DeviceFileError: a plugin that never answered refuses its configuration, or two plugins report one id.
+            DeviceFileError: a plugin rejects its configuration at its first call, or two plugins report the same id.
         """
         owner: dict[DeviceId, str] = {}
         for plugin in self._plugins:
-            self._known[plugin.kind] = known = self._look_at(plugin)
+            self._known[plugin.kind] = known = self._discovered(plugin)
             for device in known.values():
                 other = owner.setdefault(device.id, plugin.kind)
                 if other != plugin.kind:
                     raise DeviceFileError(f"device {device.id} is reported by two plugins: {other} and {plugin.kind}")
         found = (device for known in self._known.values() for device in known.values())
-        self._devices = tuple(sorted(self._part.of(sorted(found, key=device_order)), key=device_order))
+        own = self._part.of(sorted(found, key=device_order))
+        self._devices = tuple(sorted((*own, *self._missing(own, held=held, found=owner)), key=device_order))
         return self._devices
 
     def devices(self) -> tuple[Device, ...]:
-        """What `discover` answered last; nothing is asked."""
+        """Result of the last `discover`; calls no plugin."""
         return self._devices
 
     def known(self) -> Mapping[DeviceId, Device]:
-        """The same, by id."""
+        """`devices` by id."""
         return {device.id: device for device in self._devices}
 
     def slot_types(self) -> Mapping[SlotName, SlotType]:
-        """The slots of all plugins, devices or not."""
+        """The slots of all plugins, also of those without devices."""
         return {slot: kind for plugin in self._plugins for slot, kind in plugin.slot_types().items()}
 
     def attributes(self) -> Mapping[str, str]:
-        """The attributes of all plugins; where two name the same, the first plugin's."""
+        """The attributes of all plugins; on equal names the first plugin wins."""
         return {name: text for plugin in reversed(self._plugins) for name, text in plugin.attributes().items()}
 
     def readings(self, uses: Sequence[DeviceUse]) -> tuple[DeviceReading, ...]:
-        """Measure every device of the agent now; a plugin that fails is left out."""
+        """Measure every device of the agent now; readings of failing plugins are omitted."""
         readings: list[DeviceReading] = []
         known = self.known()
         for plugin in self._plugins:
             own = [use for use in uses if use.device_id in self._known[plugin.kind]]
             try:
-                readings.extend(reading for reading in plugin.readings(own) if reading.device_id in known)
+                measured = [reading for reading in plugin.readings(own) if reading.device_id in known]
+                faults = {reading.device_id: reading_fault(reading) for reading in measured}
+                readings.extend(reading for reading in measured if faults[reading.device_id] is None)
+                self._record_omission(plugin.kind, next(filter(None, faults.values()), None))
             except Exception as error:
-                self._note(plugin.kind, error)
+                self._record_failure(plugin.kind, error)
         return tuple(readings)
 
     def environment(self, spec: ResourceSpec) -> Mapping[str, str]:
-        """The variables of all plugins, and each accelerator's share and memory.
+        """The environment variables of all plugins, and each accelerator's share and memory.
 
-        Where two plugins set the same variable, the one that has devices in the spec decides.
+        If two plugins set the same variable, the plugin with devices in the spec wins.
         """
         ordered = sorted(self._plugins, key=lambda plugin: holds_any(spec, self._known[plugin.kind]))
         variables = {name: text for plugin in ordered for name, text in plugin.environment(spec).items()}
         return variables | grant_variables(spec, self._devices)
 
     def gates(self, spec: ResourceSpec) -> tuple[DeviceGate, ...]:
-        """What a kernel may open of the device files of each plugin that has some; nothing when one of them cannot
-        tell its devices apart: half a gate is none."""
+        """Device file access rules for a kernel that holds `spec`.
+
+        Empty when one plugin cannot separate its devices: partial rules would protect nothing.
+        """
         gating = [plugin for plugin in self._plugins if isinstance(plugin, GatingPlugin) and self._known[plugin.kind]]
         gates = [plugin.gate(spec) for plugin in gating]
         return tuple(gate for gate in gates if gate is not None) if None not in gates else ()
 
     def close(self) -> None:
-        """Let go of every driver."""
+        """Release every driver."""
         for plugin in self._plugins:
             try:
                 plugin.close()
             except Exception as error:
-                self._note(plugin.kind, error)
+                self._record_failure(plugin.kind, error)
 
-    def _look_at(self, plugin: DevicePlugin) -> dict[DeviceId, Device]:
+    def _discovered(self, plugin: DevicePlugin) -> dict[DeviceId, Device]:
         known = self._known[plugin.kind]
         try:
             found = {device.id: device for device in plugin.discover()}
         except Exception as error:
             if isinstance(error, DeviceFileError) and plugin.kind not in self._answered:
                 raise
-            self._note(plugin.kind, error)
+            self._record_failure(plugin.kind, error)
             return {id: replace(device, health=DeviceHealth.UNHEALTHY) for id, device in known.items()}
         self._answered.add(plugin.kind)
         self._failures.pop(plugin.kind, None)
         lost = {id: replace(device, health=DeviceHealth.GONE) for id, device in known.items() if id not in found}
         return found | lost
 
-    def _note(self, kind: str, error: Exception) -> None:
-        """Plugins out of the tree may raise anything; it is logged once for as long as it stays the same."""
-        words = f"{type(error).__name__}: {error}"
-        if self._failures.get(kind) != words:
-            _log.warning("device plugin %s failed: %s", kind, words)
-        self._failures[kind] = words
+    def _missing(
+        self, own: Sequence[Device], *, held: Collection[DeviceId], found: Collection[DeviceId]
+    ) -> list[Device]:
+        """Held devices of an earlier run that are not among the agent's devices now."""
+        present = {device.id for device in own}
+        former = (self._former[id] for id in held if id in self._former and id not in present)
+        return [replace(device, health=self._health_of_missing(device, found=found)) for device in former]
+
+    def _health_of_missing(self, device: Device, *, found: Collection[DeviceId]) -> DeviceHealth:
+        """`leaving` if the device is no longer configured; `gone` or `unhealthy` if its plugin or driver fails."""
+        plugin = next((plugin for plugin in self._plugins if plugin.kind == device.kind), None)
+        if device.id in found or plugin is None:
+            return DeviceHealth.LEAVING
+        if plugin.kind in self._failures:
+            return DeviceHealth.UNHEALTHY
+        if isinstance(plugin, DriverPlugin):
+            return DeviceHealth.GONE if plugin.has_driver else DeviceHealth.UNHEALTHY
+        return DeviceHealth.LEAVING
+
+    def _record_failure(self, kind: str, error: Exception) -> None:
+        """Third-party plugins may raise any exception; each is logged once until it changes."""
+        message = f"{type(error).__name__}: {error}"
+        if self._failures.get(kind) != message:
+            _log.warning("device plugin %s failed: %s", kind, message)
+        self._failures[kind] = message
+
+    def _record_omission(self, kind: str, fault: str | None) -> None:
+        """A failing driver may report 4,294,967 W: such readings are omitted, and the first of a series is logged."""
+        if fault is not None and self._omitted.get(kind) is None:
+            _log.warning("device plugin %s: reading omitted: %s", kind, fault)
+        self._omitted[kind] = fault
 
 
 def changed(before: Sequence[Device], after: Sequence[Device]) -> tuple[Device, ...]:
-    """The devices of `after` that are new or differ from `before`: another health, memory, link, ..."""
+    """The devices of `after` that are not in `before` or differ from it in any field."""
     known = {device.id: device for device in before}
     return tuple(device for device in after if known.get(device.id) != device)

@@ -1,19 +1,118 @@
-"""Mock accelerators: devices from a file, with readings that follow what their holders do."""
+"""Mock accelerators: devices described by a TOML file, with readings derived from their holders' CPU use."""
 
+import re
+import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
 
-from aliquot.execution.devices.grant import device_order, held
-from aliquot.execution.devices.mock_file import MockDescription, MockDevice, SlotFormat, read_mock_file
-from aliquot.execution.devices.plugin import DeviceUse
-from aliquot.execution.devices.visibility import family_of, visible_devices
-from aliquot_schema.devices import Device, DeviceReading, Isolation, ResourceSpec
+from pydantic import Field, StringConstraints, field_validator
+from pydantic_core import PydanticCustomError
+
+from aliquot.execution.devices.plugin import DeviceFileError, DeviceUse, device_order, family_of, held, visible_devices
+from aliquot.execution.devices.tables import Size, Table
+from aliquot_schema.cluster.agents import ATTRIBUTES_MAX
 from aliquot_schema.ids import DeviceId, SlotName
-from aliquot_schema.slots import MILLI, SlotType
+from aliquot_schema.resources.devices import (
+    DEVICES_MAX,
+    LINKS_MAX,
+    MEMORY_BYTES_MAX,
+    NUMA_NODE_MAX,
+    PROCESSORS_MAX,
+    Device,
+    DeviceReading,
+    Isolation,
+    ResourceSpec,
+)
+from aliquot_schema.resources.slots import MILLI, SlotType
+
+_HOST_SLOTS: Final = ("cpu", "mem")
+_Id = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,95}$")]
+_Label = Annotated[str, StringConstraints(min_length=1, max_length=100)]
+_PART: Final = re.compile(r"[a-z][a-z0-9_-]{0,31}", re.ASCII)
+
+
+class MockDevice(Table):
+    """One device of the file; its position in the file is its index."""
+
+    mother_uuid: _Id
+    """The device's id; for a MIG slice, the id of the sliced device."""
+    model_name: Annotated[str, StringConstraints(min_length=1, max_length=200)]
+    numa_node: int | None = Field(default=None, ge=-1, le=NUMA_NODE_MAX)
+    """-1 (the kernel's value) or no key = unknown."""
+    subproc_count: int = Field(default=0, ge=0, le=PROCESSORS_MAX)
+    """Streaming multiprocessors; 0 = unknown."""
+    memory_size: Size = Field(gt=0, le=MEMORY_BYTES_MAX)
+    is_mig_device: bool = False
+    linked_to: list[_Id] = Field(default_factory=list, max_length=LINKS_MAX)
+    """Ids of devices with a direct link to this one, like NVLink."""
+
+
+class NumberFormat(Table):
+    """Number format of a slot's amounts for display."""
+
+    binary: bool = False
+    round_length: int = Field(default=0, ge=0, le=9)
+
+
+class SlotFormat(Table):
+    """Display format of a slot."""
+
+    display_unit: _Label
+    human_readable_name: _Label
+    number_format: NumberFormat = NumberFormat()
+
+
+class MockDescription(Table):
+    """The contents of a mock device file."""
+
+    slot_name: str
+    """Prefix of slot names and device names: `cuda`."""
+    device_plugin_name: Annotated[str, StringConstraints(min_length=1, max_length=100)]
+    """Imitated plugin; if the name contains `cuda` or `rocm`, jobs get that runtime's environment variables."""
+    devices: Annotated[list[MockDevice], Field(min_length=1, max_length=DEVICES_MAX)]
+    attributes: dict[_Label, str | int | float | bool] = Field(default_factory=dict, max_length=ATTRIBUTES_MAX // 2)
+    formats: dict[str, SlotFormat] = Field(default_factory=dict)
+    """Slot name after the dot (`device`, `shares`) -> display format."""
+
+    @field_validator("slot_name")
+    @classmethod
+    def _free_slot_name(cls, name: str) -> str:
+        if name in _HOST_SLOTS or not _PART.fullmatch(name):
+            fields = {"name": repr(name), "taken": " or ".join(_HOST_SLOTS)}
+            raise PydanticCustomError(
+                "slot_name", "{name} is not a slot name; use a-z, 0-9, - and _, not {taken}, as in 'cuda'", fields
+            )
+        return name
+
+    @field_validator("devices")
+    @classmethod
+    def _distinct(cls, devices: list[MockDevice]) -> list[MockDevice]:
+        whole = [device.mother_uuid for device in devices if not device.is_mig_device]
+        twice = sorted({uuid for uuid in whole if whole.count(uuid) > 1})
+        if twice:
+            fields = {"uuids": ", ".join(twice)}
+            raise PydanticCustomError("twice", "duplicate mother_uuid without is_mig_device: {uuids}", fields)
+        return devices
+
+
+def read_mock_file(path: Path) -> MockDescription:
+    """Read and validate a mock device file.
+
+    Raises:
+        DeviceFileError: the file cannot be read, is not TOML, or has invalid values.
+    """
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise DeviceFileError(f"{path}: cannot be read: {error.strerror or error}") from None
+    except ValueError as error:  # invalid TOML or UTF-8, or a number with more digits than Python accepts
+        raise DeviceFileError(f"{path}: not a TOML file: {error}") from None
+    return MockDescription.checked(values, source=str(path))
+
 
 SHARE_QUANTUM: Final = 10
-"""Milli: the step of `*.shares`."""
+"""Granularity of `*.shares`, thousandths of a device."""
 
 IDLE_C: Final = 30.0
 IDLE_W: Final = 70.0
@@ -22,13 +121,13 @@ FULL_W: Final = 700.0
 
 
 class MockPlugin:
-    """The devices of one description, given or read from `{"file": PATH}`."""
+    """The devices of one description: an object, a table, or read from `{"file": PATH}`."""
 
     def __init__(self, config: MockDescription | Mapping[str, object]) -> None:
-        """Read the description; later changes of the file are not seen.
+        """Read the description once; later changes of the file have no effect.
 
         Raises:
-            DeviceFileError: the file or the table cannot be used.
+            DeviceFileError: the file or the table is invalid.
         """
         self._description = _description(config)
         self.kind = self._description.slot_name
@@ -36,11 +135,11 @@ class MockPlugin:
 
     @property
     def formats(self) -> Mapping[str, SlotFormat]:
-        """How the slots are shown, by the part of their name after the dot."""
+        """Display formats of the slots, by the part of their name after the dot."""
         return self._description.formats
 
     def discover(self) -> tuple[Device, ...]:
-        """The devices of the description; they never change."""
+        """The devices of the description; constant."""
         return self._devices
 
     def slot_types(self) -> Mapping[SlotName, SlotType]:
@@ -58,16 +157,16 @@ class MockPlugin:
         return own
 
     def readings(self, uses: Sequence[DeviceUse]) -> tuple[DeviceReading, ...]:
-        """What the devices would show: a function of `uses` alone. No process can be on a device that is not real."""
+        """Simulated readings, a function of `uses` only; without processes, because the devices are not real."""
         return tuple(_reading(device, [use for use in uses if use.device_id == device.id]) for device in self._devices)
 
     def environment(self, spec: ResourceSpec) -> Mapping[str, str]:
-        """The same variables as for real devices of this family."""
+        """The same environment variables as for real devices of this family."""
         family = family_of(self._description.device_plugin_name, self.kind)
         return visible_devices(family, tuple(held(spec, self._devices)))
 
     def close(self) -> None:
-        """There is no driver."""
+        """Nothing to release."""
 
 
 def _description(config: MockDescription | Mapping[str, object]) -> MockDescription:
@@ -117,7 +216,7 @@ def _device(entry: MockDevice, *, kind: str, index: int, slice_number: int | Non
 
 
 def _reading(device: Device, uses: Sequence[DeviceUse]) -> DeviceReading:
-    """A holder keeps its share busy for the part of its life that it had a CPU; its memory fills up as it works."""
+    """Utilisation: each holder's share x CPU time / run time. Memory: 10 to 90 % of the share, growing with it."""
     load = sum(use.share_milli * min(1.0, use.cpu_s / use.alive_s) for use in uses if use.alive_s > 0)
     busy = min(1.0, load / device.budget)
     filled = sum(use.share_milli * (0.1 + 0.8 * use.cpu_s / (use.cpu_s + 1)) for use in uses)
@@ -132,5 +231,5 @@ def _reading(device: Device, uses: Sequence[DeviceUse]) -> DeviceReading:
 
 
 def _text(value: str | float | bool) -> str:
-    """As TOML writes it."""
+    """The value in TOML notation."""
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,38 +1,34 @@
-"""NVIDIA GPUs through NVML. The driver's library is loaded when it is asked for the first time, not on import."""
+"""NVML plugin: NVIDIA GPUs and MIG slices. The driver library is loaded by the first `discover`, not on import."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from aliquot.execution.devices.checked import Table
-from aliquot.execution.devices.grant import held
-from aliquot.execution.devices.nvml_devices import KIND, SHARES, WHOLE, NvmlDevice, found_devices
+from aliquot.execution.devices.nvml_devices import KIND, SHARES, WHOLE, NvmlDevice, found_devices, linked_gpus, reading
 from aliquot.execution.devices.nvml_driver import NvmlDriver, NvmlUnavailable
-from aliquot.execution.devices.nvml_links import linked_gpus
-from aliquot.execution.devices.nvml_readings import reading
-from aliquot.execution.devices.plugin import DeviceGate, DeviceUse
-from aliquot.execution.devices.visibility import visible_devices
-from aliquot_schema.devices import Device, DeviceHealth, DeviceReading, ResourceSpec
+from aliquot.execution.devices.plugin import DeviceGate, DeviceUse, held, visible_devices
+from aliquot.execution.devices.tables import Table
 from aliquot_schema.ids import DeviceId, SlotName
-from aliquot_schema.slots import SlotType
+from aliquot_schema.resources.devices import Device, DeviceHealth, DeviceReading, ResourceSpec
+from aliquot_schema.resources.slots import SlotType
 
 MAJOR: Final = 195
 LAST_GPU: Final = 253
-"""Of the character devices of the driver, minors 254 and 255 are for all: modeset and control."""
+"""Highest minor of a GPU's device file; 254 (modeset) and 255 (control) are open to all jobs."""
 
 
 class NvmlConfig(Table):
-    """The `nvml` table: nothing can be set."""
+    """The `nvml` table: has no keys."""
 
 
 class NvmlPlugin:
-    """The GPUs and MIG slices of this machine. No driver is a normal state: no devices, and a `diagnosis`."""
+    """The GPUs and MIG slices of this machine. Without a driver there are no devices, and `diagnosis` says why."""
 
     kind = KIND
 
     def __init__(self, config: Mapping[str, object] | None = None, *, root: Path = Path("/")) -> None:
-        """Touch nothing yet; `root` is where `/proc` and `/sys` are found.
+        """The driver is opened by `discover`; `root` is the parent folder of `/proc` and `/sys`.
 
         Raises:
             DeviceFileError: the configuration has a key.
@@ -43,32 +39,37 @@ class NvmlPlugin:
         self._found: dict[DeviceId, NvmlDevice] = {}
         self._by_index: dict[int, tuple[NvmlDevice, ...]] = {}
         self._attributes: dict[str, str] = {}
-        self.diagnosis = "NVML was not asked yet"
-        """Why there are no devices, in one line; empty when there are."""
+        self.diagnosis = "NVML has not been queried yet"
+        """Why there are no devices, in one line; empty if there are devices."""
 
     def discover(self) -> tuple[Device, ...]:
-        """Ask the driver anew. Without one it is looked for again at the next call."""
+        """Query the driver again; if there is none, the next call tries to open it."""
         try:
-            found = self._look(self._open())
+            found = self._discovered(self._open())
         except NvmlUnavailable as unavailable:
             self.close()
             self.diagnosis = str(unavailable)
             return ()
         self._found = {one.device.id: one for one in found}
-        self.diagnosis = "" if found else "the NVIDIA driver is loaded, but shows no GPU"
+        self.diagnosis = "" if found else "the NVIDIA driver is loaded, but reports no GPU"
         return tuple(one.device for one in found)
+
+    @property
+    def has_driver(self) -> bool:
+        """Whether NVML answered the last `discover`."""
+        return self._driver is not None
 
     def slot_types(self) -> Mapping[SlotName, SlotType]:
         """`cuda.device` and `cuda.shares`, both counted."""
         return {WHOLE: SlotType.COUNT, SHARES: SlotType.COUNT}
 
     def attributes(self) -> Mapping[str, str]:
-        """Versions of the driver and of CUDA, and `<name>.trouble` for each device that is not healthy."""
+        """Versions of the driver and of CUDA, and `<name>.trouble` for each unhealthy device."""
         troubles = {f"{one.device.name}.trouble": one.trouble for one in self._found.values() if one.trouble}
         return self._attributes | troubles
 
     def readings(self, uses: Sequence[DeviceUse]) -> tuple[DeviceReading, ...]:  # noqa: ARG002 - the driver knows
-        """Measure every device that was found last."""
+        """Measure every device of the last `discover`."""
         if self._driver is None:
             return ()
         proc = self._root / "proc"
@@ -79,11 +80,11 @@ class NvmlPlugin:
         )
 
     def environment(self, spec: ResourceSpec) -> Mapping[str, str]:
-        """What CUDA and containers may see: the UUIDs in the natural order of the devices' names."""
+        """Environment variables of CUDA and containers: the UUIDs in natural order of the devices' names."""
         return visible_devices(KIND, tuple(held(spec, [one.device for one in self._found.values()])))
 
     def gate(self, spec: ResourceSpec) -> DeviceGate | None:
-        """The files of the GPUs; None where GPUs are cut, since slices share a file, or a number is not told."""
+        """Access rule for the GPUs' files; None with MIG slices, which share a file, or if a minor is unknown."""
         minors = {one.device.id: one.minor for one in self._found.values()}
         given = held(spec, [one.device for one in self._found.values()])
         if not minors or None in minors.values():
@@ -105,16 +106,16 @@ class NvmlPlugin:
             self._attributes = _versions(self._driver)
         return self._driver
 
-    def _look(self, driver: NvmlDriver) -> tuple[NvmlDevice, ...]:
+    def _discovered(self, driver: NvmlDriver) -> tuple[NvmlDevice, ...]:
         before, self._by_index = self._by_index, {}
         for index, handle in driver.handles():
             found = None if handle is None else found_devices(driver, handle, index=index, sysfs=self._root / "sys")
-            self._by_index[index] = tuple(map(_silent, before.get(index, ()))) if found is None else found
+            self._by_index[index] = tuple(map(_unreachable, before.get(index, ()))) if found is None else found
         return _with_links(driver, [one for found in self._by_index.values() for one in found])
 
 
-def _silent(found: NvmlDevice) -> NvmlDevice:
-    """A GPU that was there and no longer tells its id."""
+def _unreachable(found: NvmlDevice) -> NvmlDevice:
+    """A known GPU that no longer reports its id, marked unhealthy."""
     device = replace(found.device, health=DeviceHealth.UNHEALTHY)
     return replace(found, device=device, handle=None, trouble="the GPU does not answer")
 

@@ -1,47 +1,88 @@
-"""Devices as NVML describes them."""
+"""NVML devices: discovery of GPUs and MIG slices, NVLink topology, health and readings."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from aliquot.execution.devices.nvml_driver import NvmlDriver
-from aliquot.execution.devices.nvml_links import bus_id
-from aliquot_schema.devices import Device, DeviceHealth, Isolation
 from aliquot_schema.ids import DeviceId, SlotName
-from aliquot_schema.slots import MILLI
+from aliquot_schema.resources.devices import Device, DeviceHealth, DeviceProcess, DeviceReading, Isolation
+from aliquot_schema.resources.slots import MILLI
+
+
+def linked_gpus(driver: NvmlDriver, handles: Mapping[DeviceId, Any]) -> dict[DeviceId, tuple[DeviceId, ...]]:
+    """The NVLink peers of each GPU. GPUs connected to NVSwitches are all peers of each other."""
+    by_bus = {bus: id for id, handle in handles.items() if (bus := bus_id(driver, handle)) is not None}
+    ends = {id: _link_ends(driver, handle) for id, handle in handles.items()}
+    switched = {id for id, (_, on_switch) in ends.items() if on_switch}
+    links: dict[DeviceId, tuple[DeviceId, ...]] = {}
+    for id, (buses, _) in ends.items():
+        peers = {by_bus[bus] for bus in buses if bus in by_bus} | (switched if id in switched else set())
+        links[id] = tuple(peer for peer in handles if peer in peers and peer != id)
+    return links
+
+
+def bus_id(driver: NvmlDriver, handle: Any) -> str | None:
+    """PCI address in sysfs notation (`0000:17:00.0`); NVML uses an eight-digit domain and upper case."""
+    return _address(driver.ask("nvmlDeviceGetPciInfo_v3", handle))
+
+
+def _link_ends(driver: NvmlDriver, handle: Any) -> tuple[set[str], bool]:
+    """PCI addresses of the remote ends of active links, and whether one of them is a switch."""
+    buses: set[str] = set()
+    on_switch = False
+    for link in range(driver.nvml.NVML_NVLINK_MAX_LINKS):
+        active = driver.ask("nvmlDeviceGetNvLinkState", handle, link)
+        if active is None:
+            break
+        if not active:
+            continue
+        kind = driver.ask("nvmlDeviceGetNvLinkRemoteDeviceType", handle, link)
+        on_switch = on_switch or kind == driver.nvml.NVML_NVLINK_DEVICE_TYPE_SWITCH
+        address = _address(driver.ask("nvmlDeviceGetNvLinkRemotePciInfo", handle, link))
+        if address is not None:
+            buses.add(address)
+    return buses, on_switch
+
+
+def _address(info: Any) -> str | None:
+    if info is None:
+        return None
+    domain, _, rest = str(info.busId).lower().partition(":")
+    return f"{domain.lstrip('0'):0>4}:{rest}" if rest else None
+
 
 KIND: Final = "cuda"
 WHOLE: Final = SlotName("cuda.device")
 SHARES: Final = SlotName("cuda.shares")
 SHARE_QUANTUM: Final = 10
-"""Milli: the step of `cuda.shares`."""
+"""Granularity of `cuda.shares`, thousandths of a GPU."""
 
 _NUMA_WORDS: Final = 16
-"""64-bit words of the mask of NUMA nodes that NVML fills: 1,024 nodes."""
+"""64-bit words of NVML's NUMA node mask: 1,024 nodes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NvmlDevice:
-    """A device with what NVML knows it by."""
+    """A device with its NVML handle."""
 
     device: Device
     handle: Any
     minor: int | None = None
-    """The N of /dev/nvidiaN; None for slices, which share that of their GPU."""
+    """The N of /dev/nvidiaN; None for slices, which share the file of their GPU."""
     trouble: str | None = None
-    """Why it is not healthy, in words."""
+    """Why the device is unhealthy; None = healthy."""
 
 
 def found_devices(driver: NvmlDriver, handle: Any, *, index: int, sysfs: Path) -> tuple[NvmlDevice, ...] | None:
-    """The device of one GPU, or its MIG slices where MIG is on: then nothing can run on the GPU as a whole.
+    """One GPU as a device, or its MIG slices if MIG is enabled (the whole GPU is then unusable).
 
-    The id is what NVML calls UUID, of slices too (`MIG-...`): CUDA_VISIBLE_DEVICES takes exactly this, and unlike
-    the number of a slice it never means another slice after the GPU was cut anew. CUDA shows a process one slice at
-    most, the first that it is given.
+    The id is NVML's UUID, also of slices (`MIG-...`): CUDA_VISIBLE_DEVICES accepts it, and unlike a slice's number it
+    is never reused after the GPU is repartitioned. CUDA shows a process at most one slice, the first of its list.
 
     Returns:
-        None when the GPU does not even tell its id; empty when MIG is on and nothing was cut yet.
+        None if the GPU does not report its id; empty if MIG is enabled without slices.
     """
     uuid = driver.ask("nvmlDeviceGetUUID", handle)
     if uuid is None:
@@ -67,9 +108,9 @@ def found_devices(driver: NvmlDriver, handle: Any, *, index: int, sysfs: Path) -
 
 
 def numa_node(driver: NvmlDriver, handle: Any, *, sysfs: Path) -> int | None:
-    """The NUMA node that the GPU's PCI slot belongs to.
+    """NUMA node of the GPU's PCI slot.
 
-    nvmlDeviceGetNumaNodeId means something else: the node that the GPU's own memory is, on coherent systems.
+    nvmlDeviceGetNumaNodeId is different: on coherent systems it is the node formed by the GPU's own memory.
     """
     address = bus_id(driver, handle)
     if address is not None:
@@ -110,7 +151,7 @@ def _slices(driver: NvmlDriver, handle: Any, *, whole: Device, trouble: str | No
 
 
 def _trouble(driver: NvmlDriver, handle: Any) -> str | None:
-    """What is wrong with a GPU. Counters are those since the driver was loaded: a reset clears them.
+    """Why a GPU is unhealthy, or None. ECC counters are volatile: they count from driver load, a reset clears them.
 
     Source: NVIDIA GPU Memory Error Management (row remapping, page retirement).
     """
@@ -127,7 +168,7 @@ def _trouble(driver: NvmlDriver, handle: Any) -> str | None:
     if errors:
         return f"{errors} uncorrectable ECC errors since the driver was loaded"
     if (rows and rows[2]) or pages:
-        return "memory waits for a reset to be repaired"
+        return "a memory repair is pending; reset the GPU"
     return None
 
 
@@ -141,3 +182,75 @@ def _lowest_bit(words: Sequence[int]) -> int | None:
         if word:
             return place * 64 + (word & -word).bit_length() - 1
     return None
+
+
+_INITIAL_PID_NAMESPACE: Final = "pid:[4026531836]"
+"""Fixed inode of the initial pid namespace (PROC_PID_INIT_INO)."""
+_MPS_SERVER: Final = "nvidia-cuda-mps"
+"""`comm` of the MPS server, truncated to 15 characters."""
+
+
+def reading(driver: NvmlDriver, handle: Any, *, device: Device, proc: Path) -> DeviceReading:
+    """Measure a device. Values that the GPU or slice does not support are None."""
+    utilization = driver.ask("nvmlDeviceGetUtilizationRates", handle)
+    milliwatts = driver.ask("nvmlDeviceGetPowerUsage", handle)
+    temperature = driver.first(
+        ("nvmlDeviceGetTemperatureV", handle, driver.nvml.NVML_TEMPERATURE_GPU),
+        ("nvmlDeviceGetTemperature", handle, driver.nvml.NVML_TEMPERATURE_GPU),
+    )
+    return DeviceReading(
+        device_id=device.id,
+        utilization_pct=None if utilization is None else float(utilization.gpu),
+        memory_used_bytes=_memory_used(driver, handle),
+        temperature_c=None if temperature is None else float(temperature),
+        power_w=None if milliwatts is None else milliwatts / 1000,
+        processes=processes(driver, handle, proc=proc),
+    )
+
+
+def processes(driver: NvmlDriver, handle: Any, *, proc: Path) -> tuple[DeviceProcess, ...] | None:
+    """Compute and graphics processes on a device, ascending by pid.
+
+    None in another pid namespace, because the driver reports pids of the initial one, and under MPS, because the
+    driver reports the MPS server instead of its clients.
+    """
+    if not in_initial_pid_namespace(proc) or driver.ask("nvmlDeviceGetMPSComputeRunningProcesses_v3", handle):
+        return None
+    lists = [
+        driver.first(
+            (f"nvmlDeviceGet{kind}RunningProcesses_v3", handle), (f"nvmlDeviceGet{kind}RunningProcesses_v2", handle)
+        )
+        for kind in ("Compute", "Graphics")
+    ]
+    if lists[0] is None:
+        return None
+    memory: dict[int, int | None] = {}
+    for process in (process for found in lists for process in found or ()):
+        both = [size for size in (memory.get(process.pid), process.usedGpuMemory) if size is not None]
+        memory[process.pid] = max(both, default=None)
+    if any(_name(proc, pid).startswith(_MPS_SERVER) for pid in memory):
+        return None
+    return tuple(DeviceProcess(pid=pid, memory_bytes=memory[pid]) for pid in sorted(memory))
+
+
+def in_initial_pid_namespace(proc: Path) -> bool:
+    """Whether this process sees the same pids as the driver."""
+    try:
+        return str((proc / "self/ns/pid").readlink()) == _INITIAL_PID_NAMESPACE
+    except OSError:
+        return False
+
+
+def _memory_used(driver: NvmlDriver, handle: Any) -> int | None:
+    """Version 2 of the call excludes memory reserved by the driver."""
+    memory = driver.first(
+        ("nvmlDeviceGetMemoryInfo", handle, driver.nvml.nvmlMemory_v2), ("nvmlDeviceGetMemoryInfo", handle)
+    )
+    return None if memory is None else int(memory.used)
+
+
+def _name(proc: Path, pid: int) -> str:
+    try:
+        return (proc / str(pid) / "comm").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""

@@ -1,4 +1,4 @@
-"""The way to NVIDIA's driver, and words for why there is none."""
+"""NVML driver: initialises NVIDIA's library and maps its errors to messages."""
 
 import importlib
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from typing import Any, Final
 _HINTS: Final = {
     "NVML_ERROR_LIBRARY_NOT_FOUND": "no NVIDIA driver is installed here (libnvidia-ml.so.1 was not found)",
     "NVML_ERROR_DRIVER_NOT_LOADED": "the NVIDIA driver is installed, but its kernel module is not loaded",
-    "NVML_ERROR_NO_PERMISSION": "no permission to use the NVIDIA driver; look at the rights of /dev/nvidia*",
+    "NVML_ERROR_NO_PERMISSION": "no permission to use the NVIDIA driver; check the permissions of /dev/nvidia*",
     "NVML_ERROR_LIB_RM_VERSION_MISMATCH": "the NVIDIA library and kernel module differ in version; reload the module",
 }
 _BROKEN: Final = {
@@ -17,13 +17,13 @@ _BROKEN: Final = {
 
 
 class NvmlUnavailable(Exception):
-    """NVML cannot be used now; the message says why in one line. A normal state of a machine."""
+    """NVML cannot be used now, for the reason in the one-line message; normal on machines without NVIDIA GPUs."""
 
 
 class NvmlDriver:
-    """NVML, initialised. Every question to a device may stay unanswered: None.
+    """NVML, initialised. Queries return None where the driver or the GPU has no answer.
 
-    Handles are opaque; they belong to this object. NVML counts its users: several of these may live at once.
+    Handles are opaque and belong to this object. NVML is reference-counted: several instances may exist.
     """
 
     def __init__(self) -> None:
@@ -36,32 +36,32 @@ class NvmlDriver:
             self.nvml: Any = importlib.import_module("pynvml")
         except ImportError as error:
             raise NvmlUnavailable(f"the Python package nvidia-ml-py is not installed ({error})") from None
-        self._hints = {getattr(self.nvml, name): words for name, words in _HINTS.items()}
-        self._broken = {getattr(self.nvml, name): words for name, words in _BROKEN.items()}
+        self._hints = {getattr(self.nvml, name): message for name, message in _HINTS.items()}
+        self._broken = {getattr(self.nvml, name): message for name, message in _BROKEN.items()}
         self._call("nvmlInit")
 
     def handles(self) -> Iterator[tuple[int, Any]]:
-        """The index and handle of each GPU; None where the driver gives none, as for a GPU that is lost.
+        """Index and handle of each GPU; the handle is None if the driver has none, as for a lost GPU.
 
         Raises:
-            NvmlUnavailable: the driver went away.
+            NvmlUnavailable: the driver was unloaded.
         """
         for index in range(self._call("nvmlDeviceGetCount")):
             yield index, self.ask("nvmlDeviceGetHandleByIndex", index)
 
     def ask(self, function: str, *arguments: Any) -> Any:
-        """Call a function of NVML; None where the driver or the card does not know the answer."""
+        """Call an NVML function; None if the driver or the GPU does not support it or fails."""
         try:
             return getattr(self.nvml, function)(*arguments)
         except (self.nvml.NVMLError, UnicodeDecodeError, AttributeError):
             return None
 
-    def first(self, *questions: tuple[Any, ...]) -> Any:
-        """The first answer to questions that mean the same in newer and older drivers."""
-        return next((answer for question in questions if (answer := self.ask(*question)) is not None), None)
+    def first(self, *calls: tuple[Any, ...]) -> Any:
+        """The first answer among equivalent calls of newer and older drivers."""
+        return next((answer for call in calls if (answer := self.ask(*call)) is not None), None)
 
     def breakage(self, handle: Any) -> str | None:
-        """Whether the driver has lost this GPU or wants it reset, in words."""
+        """Message if the GPU is lost or needs a reset, else None."""
         nvml = self.nvml
         for function, arguments in (
             (nvml.nvmlDeviceGetMemoryInfo, (handle,)),
@@ -76,12 +76,12 @@ class NvmlDriver:
         return None
 
     def close(self) -> None:
-        """Let go of the library."""
+        """Shut the library down."""
         self.ask("nvmlShutdown")
 
     def _call(self, function: str) -> Any:
         try:
             return getattr(self.nvml, function)()
         except self.nvml.NVMLError as error:
-            words = self._hints.get(error.value) or f"the NVIDIA driver cannot be used: {error}"
-            raise NvmlUnavailable(words) from None
+            message = self._hints.get(error.value) or f"the NVIDIA driver cannot be used: {error}"
+            raise NvmlUnavailable(message) from None

@@ -1,70 +1,77 @@
-"""What an agent asks of a device plugin. Found by entry point `aliquot.accelerators`, in the tree and out of it."""
+"""Device plugin interface: the protocols of plugins, and the environment variables of granted devices.
 
-from collections.abc import Mapping, Sequence
+Plugins are found by the entry point group `aliquot.accelerators`, in this package and in other distributions.
+"""
+
+import json
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Final, Protocol, runtime_checkable
 
 from aliquot.errors import ConfigurationError
-from aliquot_schema.devices import Device, DeviceReading, ResourceSpec
-from aliquot_schema.ids import AgentId, DeviceId, SlotName
-from aliquot_schema.slots import SlotType
+from aliquot_schema.ids import AgentId, DeviceId, NaturalKey, SlotName, natural_key
+from aliquot_schema.resources.devices import Device, DeviceReading, ResourceSpec
+from aliquot_schema.resources.slots import SlotType, format_milli, is_accelerator
 
 
 class DeviceFileError(ConfigurationError):
-    """A description of devices cannot be used; the message names the file and the key, and what would be right."""
+    """Invalid device configuration; the message names the file, the key and the valid values."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceUse:
-    """What the agent knows of one holder of a device; a plugin without sensors of its own can answer from it."""
+    """One kernel's use of one device; a plugin without sensors can derive its readings from it."""
 
     device_id: DeviceId
     share_milli: int
-    """Of the whole device, 0..1000 and above for a capacity over 1."""
+    """Thousandths of the device, 0..1000; above 1000 for a capacity over 1."""
     cpu_s: float
-    """CPU time of the holder's processes so far, seconds."""
+    """CPU time of the kernel's processes so far, seconds."""
     alive_s: float
-    """How long the holder has run, seconds."""
+    """Run time of the kernel so far, seconds."""
 
 
 @runtime_checkable
 class DevicePlugin(Protocol):
-    """One kind of device on one node. Made with the part of the agent's configuration that is meant for it.
+    """One kind of device on one node.
 
-    The entry point names a callable that takes this part, a mapping as TOML gives it, and returns the plugin. It and
-    `discover` raise `DeviceFileError` when the operator has to change something. Calls come from one thread at a time.
+    The entry point names a callable that takes the plugin's part of the agent configuration (a TOML table as a
+    mapping) and returns the plugin. It and `discover` raise `DeviceFileError` when the operator has to change the
+    configuration. Methods are called from one thread at a time.
     """
 
     kind: str
     """`cuda`, `rocm`, `cpu`, ...: the prefix of its slots."""
 
     def discover(self) -> tuple[Device, ...]:
-        """The devices there are now, in natural order of their names. No hardware or no driver: an empty tuple.
+        """The devices present now, in natural order of their names; empty without hardware or driver.
 
         Raises:
-            DeviceFileError: a configuration that names what does not exist.
+            DeviceFileError: the configuration names a device that does not exist.
         """
 
     def slot_types(self) -> Mapping[SlotName, SlotType]:
-        """The slots this plugin knows, devices or not."""
+        """All slots of this plugin, also while it has no devices."""
 
     def attributes(self) -> Mapping[str, str]:
-        """What is worth knowing besides: driver version and the like."""
+        """Further facts for the agent's attributes, such as the driver version."""
 
     def readings(self, uses: Sequence[DeviceUse]) -> tuple[DeviceReading, ...]:
-        """Measure every device now. A device that cannot be asked is left out."""
+        """Measure every device now. A device that cannot be read is omitted."""
 
     def environment(self, spec: ResourceSpec) -> Mapping[str, str]:
-        """Variables for a kernel that was given `spec`; also called when none of this plugin's devices is in it, so
-        that the kernel sees none."""
+        """Environment variables for a kernel that holds `spec`.
+
+        Also called when `spec` has none of this plugin's devices: the variables must then hide them all.
+        """
 
     def close(self) -> None:
-        """Let go of the driver."""
+        """Release the driver."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceGate:
-    """Of the character devices of one major with a minor from `first` to `last`, what a kernel may open."""
+    """Access rule for the character devices `major`:`first`..`last`: a kernel may open only the allowed minors."""
 
     major: int
     first: int
@@ -75,15 +82,93 @@ class DeviceGate:
 
 @runtime_checkable
 class GatingPlugin(DevicePlugin, Protocol):
-    """A plugin whose devices are told apart by their files, so that the kernel can keep a job from the others."""
+    """A plugin with one device file per device, so that access to the other devices can be denied."""
 
     def gate(self, spec: ResourceSpec) -> DeviceGate | None:
-        """What a kernel that was given `spec` may open; None while the devices here cannot be told apart so."""
+        """Access rule for a kernel that holds `spec`; None while devices and device files do not match one to one."""
+
+
+@runtime_checkable
+class DriverPlugin(DevicePlugin, Protocol):
+    """A plugin that discovers devices through a driver, independent of configuration.
+
+    A held device that such a plugin stops reporting was lost; with other plugins it was removed from the configuration.
+    """
+
+    @property
+    def has_driver(self) -> bool:
+        """Whether the driver answered the last `discover`."""
 
 
 @runtime_checkable
 class PartitioningPlugin(DevicePlugin, Protocol):
-    """A plugin that knows better than the usual way how its devices are divided among the agents of a node."""
+    """A plugin with its own rule for dividing devices among the agents of a node."""
 
     def partition(self, devices: Sequence[Device], *, agents: Sequence[AgentId]) -> Sequence[Sequence[Device]]:
-        """Divide its devices of one kind, in mode `auto-split`; see `core.allocation.partition.Partitioner`."""
+        """Divide devices of one kind, in mode `auto-split`; see `core.allocation.node_partition.Partitioner`."""
+
+
+SHARES: Final = "ALIQUOT_GPU_SHARES"
+MEMORY: Final = "ALIQUOT_GPU_MEMORY_BYTES"
+
+
+def device_order(device: Device) -> tuple[NaturalKey, str]:
+    """Sort key of devices: natural order of names, then id."""
+    return natural_key(device.name), device.id
+
+
+def holds_any(spec: ResourceSpec, ids: Container[DeviceId]) -> bool:
+    """Whether the spec contains one of these devices."""
+    return any(id in ids for amounts in spec.values() for id in amounts)
+
+
+def held(spec: ResourceSpec, devices: Sequence[Device]) -> dict[DeviceId, int]:
+    """Budget units that the spec holds of each device, all > 0, in natural order of the devices' names."""
+    granted = {id for amounts in spec.values() for id in amounts}
+    amounts = [(device, _units(spec, device)) for device in devices if device.id in granted]
+    return {device.id: units for device, units in sorted(amounts, key=lambda one: device_order(one[0])) if units > 0}
+
+
+def grant_variables(spec: ResourceSpec, devices: Sequence[Device]) -> dict[str, str]:
+    """Environment variables with shares and memory of each granted accelerator, as JSON objects keyed by device id.
+
+    `ALIQUOT_GPU_SHARES` has decimal strings as in `gpu_alloc_map` (`{"<id>": "0.60"}`), `ALIQUOT_GPU_MEMORY_BYTES` the
+    same share of the device's memory in bytes, rounded down. Without an accelerator both are `{}`.
+    """
+    accelerators = {device.id: device for device in devices if any(map(is_accelerator, device.costs))}
+    units = held(spec, tuple(accelerators.values()))
+    memory = {id: accelerators[id].memory_bytes * taken // accelerators[id].budget for id, taken in units.items()}
+    return {SHARES: json.dumps({id: format_milli(taken) for id, taken in units.items()}), MEMORY: json.dumps(memory)}
+
+
+def _units(spec: ResourceSpec, device: Device) -> int:
+    return sum(amounts.get(device.id, 0) * device.costs.get(slot, 0) for slot, amounts in spec.items())
+
+
+FAMILIES: Final = ("cuda", "rocm")
+
+
+def visible_devices(family: str | None, ids: Sequence[DeviceId]) -> dict[str, str]:
+    """Environment variables that make exactly these devices visible to a job, in this order; empty `ids` hides all.
+
+    CUDA accepts UUIDs, also of MIG slices, and numbers devices in the order of the list. An empty CUDA variable hides
+    every device; `-1` would too, but reads like a device. The container toolkit spells an empty list `void`. An
+    unknown family has no variables.
+
+    Source: CUDA C++ Programming Guide, environment variables; NVIDIA Container Toolkit, user guide.
+    """
+    listed = ",".join(ids)
+    if family == "cuda":
+        return {
+            "CUDA_VISIBLE_DEVICES": listed,
+            "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+            "NVIDIA_VISIBLE_DEVICES": listed or "void",
+        }
+    if family == "rocm":
+        return {"ROCR_VISIBLE_DEVICES": listed}
+    return {}
+
+
+def family_of(*names: str) -> str | None:
+    """Runtime family of the first name that contains one: `CUDADevice` -> cuda."""
+    return next((family for name in names for family in FAMILIES if family in name.casefold()), None)

@@ -1,4 +1,4 @@
-"""Device plugins that are installed, found by entry point."""
+"""Plugin registry: finds installed device plugins by entry point and loads the configured ones."""
 
 import logging
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PluginFailure:
-    """A plugin that could not be used, and why, in one line."""
+    """A plugin that could not be loaded, with a one-line reason."""
 
     name: str
     words: str
@@ -23,40 +23,40 @@ class PluginFailure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedPlugins:
-    """What became of the plugins that were asked for."""
+    """Result of loading plugins."""
 
     plugins: tuple[DevicePlugin, ...]
-    """In the order in which they were asked for."""
+    """In the order of the configuration."""
     failures: tuple[PluginFailure, ...]
 
 
 def installed_plugins() -> Mapping[str, EntryPoint]:
-    """The entry points of every installed distribution, by name. Nothing is imported.
+    """Entry points of all installed distributions, by name. Nothing is imported.
 
-    A name that two distributions claim goes to Aliquot's own, else to the first in the alphabet, with a warning.
+    If two distributions use one name, Aliquot's own wins, else the first distribution name; a warning is logged.
     """
     found: dict[str, EntryPoint] = {}
     for point in sorted(entry_points(group=GROUP), key=_precedence):
-        holder = found.setdefault(point.name, point)
-        if holder.value != point.value:
-            _log.warning("device plugin %s: %s is taken, %s is not", point.name, _origin(holder), _origin(point))
+        chosen = found.setdefault(point.name, point)
+        if chosen.value != point.value:
+            _log.warning("device plugin %s: using %s, ignoring %s", point.name, _origin(chosen), _origin(point))
     return found
 
 
 def load_plugins(tables: Mapping[str, Mapping[str, object]]) -> LoadedPlugins:
-    """Import and make plugins. One that cannot be loaded is reported and skipped.
+    """Import and create plugins. A plugin that cannot be loaded is logged and skipped.
 
     Args:
-        tables: the configuration of each plugin by name; only these are loaded.
+        tables: configuration per plugin name; only these are loaded.
     Raises:
-        DeviceFileError: no such plugin is installed, or one refuses its configuration.
+        DeviceFileError: a plugin is not installed or rejects its configuration.
     """
     installed = installed_plugins()
     plugins: list[DevicePlugin] = []
     failures: list[PluginFailure] = []
     for name, table in tables.items():
         if name not in installed:
-            raise DeviceFileError(f"no device plugin named {name!r} is installed; there are: {', '.join(installed)}")
+            raise DeviceFileError(f"no device plugin named {name!r} is installed; installed: {', '.join(installed)}")
         made = _make(installed[name], table)
         if isinstance(made, PluginFailure):
             _log.warning("device plugin %s is skipped: %s", name, made.words)
@@ -67,7 +67,7 @@ def load_plugins(tables: Mapping[str, Mapping[str, object]]) -> LoadedPlugins:
 
 
 def _make(point: EntryPoint, table: Mapping[str, object]) -> DevicePlugin | PluginFailure:
-    """Code from outside may raise anything, while it is imported or made."""
+    """Third-party code may raise any exception while it is imported or constructed."""
     try:
         made = point.load()(table)
     except DeviceFileError:
@@ -76,8 +76,9 @@ def _make(point: EntryPoint, table: Mapping[str, object]) -> DevicePlugin | Plug
         return PluginFailure(name=point.name, words=f"{_origin(point)}: {type(error).__name__}: {error}")
     if isinstance(made, DevicePlugin):
         return made
-    lacking = sorted(name for name in DevicePlugin.__annotations__.keys() | _methods() if not hasattr(made, name))
-    return PluginFailure(name=point.name, words=f"{_origin(point)}: is no device plugin; it lacks {', '.join(lacking)}")
+    missing = sorted(name for name in DevicePlugin.__annotations__.keys() | _methods() if not hasattr(made, name))
+    reason = f"{_origin(point)}: not a device plugin; missing: {', '.join(missing)}"
+    return PluginFailure(name=point.name, words=reason)
 
 
 def _methods() -> set[str]:

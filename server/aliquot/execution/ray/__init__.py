@@ -1,1 +1,1 @@
-"""Agents on the nodes of a Ray cluster. Only what runs in the gateway's process imports Ray."""
+"""Ray transport: agents inside actors of a Ray cluster. Only the gateway's process imports Ray."""

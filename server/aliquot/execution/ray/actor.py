@@ -1,7 +1,7 @@
-"""The class that Ray makes an actor of, one on each node.
+"""Ray actor: the class of which Ray makes one actor per node.
 
-Ray ships the class itself with the gateway's code, and everything that it imports is the node's: so it does nothing but
-call what it imports.
+Ray ships the class from the gateway, while everything it imports is the node's. So it only forwards calls, and imports
+nothing before it runs.
 """
 
 from typing import TYPE_CHECKING
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class NodeActor:
-    """All methods are coroutines: Ray then runs them side by side in one event loop."""
+    """The actor class. All methods are coroutines, so Ray runs them concurrently in one event loop."""
 
     def __init__(self) -> None:
         from aliquot.execution.ray.hosting import Hosting

@@ -1,4 +1,4 @@
-"""The gateway's process, started again whenever it ends."""
+"""Gateway supervisor: runs the Ray gateway's process and restarts it whenever it ends."""
 
 import asyncio
 import logging
@@ -11,52 +11,51 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
-from aliquot.execution.ray.environment import driver_environment
-from aliquot.execution.ray.exchange import Agents, Exchange
-from aliquot.execution.ray.messages import Apart, FromGateway, Joined
-from aliquot.execution.ray.pipe import Pipe, PipeBroken
-from aliquot.execution.remote.remote_agent import WAIT_S_MAX, Backoff
-from aliquot_schema.ray_views import RayView
+from aliquot.execution.ray.gateway_client import Agents, GatewayClient
+from aliquot.execution.ray.node_options import driver_environment
+from aliquot.execution.ray.protocol import Apart, FromGateway, Joined, Pipe, PipeBroken
+from aliquot.execution.remote.client import WAIT_S_MAX, Backoff
+from aliquot_schema.views.server import RayView
 
 PROGRAM: Final = "aliquot.execution.ray.gateway"
 END_S_MAX: Final = 3.0
-LOST: Final = "the gateway to Ray has ended, and is started again"
+LOST: Final = "the gateway to Ray has ended and is being restarted"
 
 log: Final = logging.getLogger("aliquot.ray")
 
 
 class GatewaySupervisor:
-    """Lets agents on Ray nodes be met, for as long as it runs."""
+    """Connects the agents on Ray nodes while it runs."""
 
     def __init__(self, head: str, *, agents: Agents, token_file: Path | None, epoch: int = 0) -> None:
         """
         Args:
             head: `HOST:PORT` of Ray's control store.
-            token_file: what opens Ray's doors; None = where Ray looks by itself.
-            epoch: of the server's term, where servers take turns: the connections of a later one count as newer.
+            token_file: file with Ray's token; None = Ray's default location.
+            epoch: epoch of the leader's term; connections of a later epoch replace earlier ones.
         """
         self._head = head
         self._agents = agents
         self._token_file = token_file
         self._epoch = epoch
-        self._status = RayView(head_node=head, reason="it was not asked yet")
-        self._has_told = False
-        """Whether this life of the gateway said how Ray is."""
+        self._status = RayView(head_node=head, reason="the gateway has not reported yet")
+        self._has_status = False
+        """Whether the current gateway process has reported a status."""
         self._task: asyncio.Task[None] | None = None
         self.pid: int | None = None
-        """The gateway's process, when there is one."""
+        """Pid of the gateway's process; None if there is none."""
 
     @property
     def status(self) -> RayView:
-        """How Ray is now."""
+        """The current state of Ray."""
         return self._status
 
     def start(self) -> None:
-        """Begin; returns before anything is known of Ray."""
+        """Start the gateway; does not wait for a status."""
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def close(self) -> None:
-        """End the gateway. Actors stay, and kernels run on."""
+        """End the gateway. Actors and kernels keep running."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -65,20 +64,20 @@ class GatewaySupervisor:
         backoff = Backoff()
         while True:
             began = time.monotonic()
-            self._has_told = False
+            self._has_status = False
             try:
-                await self._one_life()
+                await self._run_once()
             except (PipeBroken, TimeoutError, OSError) as error:
                 log.debug("the gateway to Ray has ended (%s)", error or type(error).__name__)
-            if self._status.connected or not self._has_told:
-                self._note(Apart(reason=LOST))
+            if self._status.connected or not self._has_status:
+                self._on_status(Apart(reason=LOST))
             if time.monotonic() - began > WAIT_S_MAX:
                 backoff = Backoff()
             await asyncio.sleep(backoff.next_s())
 
-    async def _one_life(self) -> None:
+    async def _run_once(self) -> None:
         async with self._process() as pipe:
-            await Exchange(pipe, agents=self._agents, tell=self._note).run()
+            await GatewayClient(pipe, agents=self._agents, on_status=self._on_status).run()
 
     @asynccontextmanager
     async def _process(self) -> AsyncIterator[Pipe[FromGateway]]:
@@ -102,18 +101,18 @@ class GatewaySupervisor:
             pipe.close()
             await _end(process)
 
-    def _note(self, told: Joined | Apart) -> None:
-        self._has_told = True
-        if isinstance(told, Apart):
-            status = RayView(head_node=self._head, reason=told.reason)
+    def _on_status(self, message: Joined | Apart) -> None:
+        self._has_status = True
+        if isinstance(message, Apart):
+            status = RayView(head_node=self._head, reason=message.reason)
         else:
             status = RayView(
                 head_node=self._head,
                 connected=True,
-                version=told.version,
-                workers=told.workers,
-                nodes=told.nodes,
-                reason="; ".join(told.problems) or None,
+                version=message.version,
+                workers=message.workers,
+                nodes=message.nodes,
+                reason="; ".join(message.problems) or None,
             )
         if status != self._status:
             log.info("Ray at %s: %s", self._head, status.reason or f"connected, {status.workers} nodes have agents")
@@ -121,10 +120,36 @@ class GatewaySupervisor:
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """It ends by itself when its pipe is closed; a frozen one does not."""
+    """Wait for the end of the gateway, whose pipe is closed, and kill it if it is frozen."""
     try:
         async with asyncio.timeout(END_S_MAX):
             await process.wait()
     except TimeoutError:
         process.kill()
         await process.wait()
+
+
+REACH_S_MAX: Final = 3.0
+
+
+class Unreachable(Exception):
+    """Ray cannot be reached now; the message says why."""
+
+
+async def reach(address: str) -> None:
+    """Open a TCP connection and close it again; Ray itself would retry for 90 s before it fails.
+
+    Args:
+        address: `HOST:PORT`.
+    Raises:
+        Unreachable: the connection is refused or times out.
+    """
+    host, _, port = address.rpartition(":")
+    try:
+        async with asyncio.timeout(REACH_S_MAX):
+            _, writer = await asyncio.open_connection(host.strip("[]"), int(port))
+    except TimeoutError:
+        raise Unreachable(f"{address} did not answer within {REACH_S_MAX:g} s") from None
+    except OSError as error:
+        raise Unreachable(f"{address}: {error.strerror or error}") from None
+    writer.transport.abort()

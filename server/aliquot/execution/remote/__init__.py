@@ -1,1 +1,1 @@
-"""Agents that dial in: their server side, and the process that an agent runs in."""
+"""Remote agents: the server's side of their connections, and the process that an agent runs in."""

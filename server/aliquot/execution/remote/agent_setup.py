@@ -1,4 +1,4 @@
-"""What a remote agent is made of, from what its operator wrote."""
+"""Agent setup: builds a remote agent from its command-line options and configuration file."""
 
 import logging
 from collections.abc import Callable
@@ -8,19 +8,16 @@ from pathlib import Path
 from typing import Final
 
 from aliquot.errors import ConfigurationError
-from aliquot.execution.agent.config import AgentConfig
-from aliquot.execution.agent.confinement.rules import ConfinementRules
-from aliquot.execution.agent.core import AgentCore
+from aliquot.execution.agent.agent import AgentCore
+from aliquot.execution.agent.config import AgentConfig, Reach
+from aliquot.execution.agent.gpu_memory import MemoryPolicy
+from aliquot.execution.agent.isolation.settings import ConfinementRules
 from aliquot.execution.agent.job_user import JobUserPolicy
-from aliquot.execution.agent.memory_watch import MemoryPolicy
-from aliquot.execution.agent.reach import Reach
-from aliquot.execution.devices.demo import demo_sources
-from aliquot.execution.devices.division import part_of
-from aliquot.execution.devices.division_tables import Division
-from aliquot.execution.devices.node_devices import NodeDevices, NodeSource, file_source, machine_source
+from aliquot.execution.devices.node import NodeDevices, NodeSource, demo_sources, file_source, machine_source
+from aliquot.execution.devices.partitioning import Division, part_of
 from aliquot.execution.devices.plugin import DeviceFileError
-from aliquot.execution.disk_rules import DiskRules
-from aliquot.execution.remote.keys import check_agent_id
+from aliquot.execution.remote.agent_keys import check_agent_id
+from aliquot.execution.settings import DiskRules
 from aliquot_schema.errors import InvalidRequest
 from aliquot_schema.ids import AgentId
 
@@ -46,19 +43,19 @@ class AgentOptions:
     disk: DiskRules = field(default_factory=DiskRules)
     confinement: ConfinementRules = field(default_factory=ConfinementRules)
     division: Division = field(default_factory=Division)
-    """How the node is divided among agents, of which this is one."""
+    """Division of the node among agents; this agent is one of them."""
 
     @property
     def user_policy(self) -> JobUserPolicy:
-        """Who jobs run as."""
+        """Which accounts jobs may run as."""
         return JobUserPolicy(name=self.job_user, allow_root=self.allow_root_jobs)
 
 
 def agent_node(options: AgentOptions) -> NodeDevices:
-    """The node and its devices; none is asked yet, but for the files, and where the node is divided.
+    """The agent's part of the node. Devices are discovered only if the node is divided.
 
     Raises:
-        ConfigurationError: a file or a flag is wrong, or the node cannot be divided so.
+        ConfigurationError: a file or a flag is invalid, or the node cannot be divided as configured.
     """
     try:
         asked = None if options.id is None else AgentId(options.id)
@@ -75,15 +72,15 @@ def agent_node(options: AgentOptions) -> NodeDevices:
 
 
 def agent_folder(options: AgentOptions, agent_id: AgentId) -> Path:
-    """Where the agent keeps its kernels; the same place as for an agent inside a server."""
+    """The agent's folder; the same as for an agent inside a server process."""
     return options.data_folder.absolute() / "agents" / agent_id
 
 
 def agent_core(options: AgentOptions, *, now_us: Callable[[], int]) -> AgentCore:
-    """The agent, not opened yet, and the folders above its own.
+    """Create the agent, not opened yet, and the parents of its folder.
 
     Raises:
-        ConfigurationError: a file or a flag is wrong, or the data folder cannot be made.
+        ConfigurationError: a file or a flag is invalid, or the data folder cannot be created.
     """
     node = agent_node(options)
     folder = agent_folder(options, node.agent_id)
@@ -93,7 +90,7 @@ def agent_core(options: AgentOptions, *, now_us: Callable[[], int]) -> AgentCore
             path.chmod(0o711)  # job users pass through
     except OSError as error:
         raise ConfigurationError(
-            f"data-folder: {options.data_folder} cannot be used ({error.strerror}); give another with --data-folder"
+            f"data-folder: {options.data_folder} cannot be used ({error.strerror}); choose another with --data-folder"
         ) from error
     config = AgentConfig(
         id=node.agent_id,
@@ -114,14 +111,14 @@ def agent_core(options: AgentOptions, *, now_us: Callable[[], int]) -> AgentCore
 
 
 def software_version() -> str:
-    """What this is, for the other side."""
+    """Name and version of this software for the peer."""
     return f"aliquot {version('aliquot')}"
 
 
 def _source(options: AgentOptions) -> NodeSource:
     host: dict[str, object] = {"reserved-cpu": options.reserved_cpu, "reserved-mem": options.reserved_mem}
     if options.accelerators is not None and options.demo_node is not None:
-        raise ConfigurationError("accelerators: a demo node has accelerators of its own")
+        raise ConfigurationError("accelerators: cannot be combined with a demo node, which has its own accelerators")
     if options.demo_node is not None:
         return demo_sources(nodes=options.demo_node)[-1]
     if options.accelerators is not None:

@@ -1,23 +1,106 @@
-"""The way from an agent to its server: the address, the key, TLS, and a WebSocket."""
+"""Dialing: opens an agent's connection to its server (address, key file, TLS, WebSocket) and explains failures."""
 
+import errno
 import os
+import socket
+import ssl
 import stat
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit, urlunsplit
 
 from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidMessage, InvalidStatus
 
 from aliquot.errors import ConfigurationError
-from aliquot.execution.remote.channel import Channel
-from aliquot.execution.remote.codec import FRAME_BYTES_MAX, ProtocolError
-from aliquot.execution.remote.connection_words import connection_words
-from aliquot.execution.remote.conversation import Refused, refused
-from aliquot.execution.remote.server_address import ServerAddress
-from aliquot_schema.agent_protocol import AGENT_HEADER, PROTOCOLS, Hello, Refusal, Welcome
+from aliquot.execution.remote.codec import FRAME_BYTES_MAX, Channel, ProtocolError
+from aliquot.execution.remote.session import Refused, refused
+from aliquot_schema.cluster.agent_protocol import AGENT_HEADER, PATH, PROTOCOLS, Hello, Refusal, Welcome
 from aliquot_schema.ids import AgentId
+
+_SCHEMES: Final = {"http": "ws", "https": "wss", "ws": "ws", "wss": "wss"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerAddress:
+    """URL of a server and how to verify its certificate."""
+
+    url: str
+    """WebSocket URL."""
+    tls: ssl.SSLContext | None
+    """None = no TLS."""
+
+    @property
+    def host(self) -> str:
+        return urlsplit(self.url).hostname or ""
+
+    @property
+    def port(self) -> int:
+        return urlsplit(self.url).port or (443 if self.tls else 80)
+
+
+def server_address(url: str, *, ca_file: Path | None = None) -> ServerAddress:
+    """Parse an address as written by an operator: `https://host[:port]`, also with http, ws or wss.
+
+    Raises:
+        ConfigurationError: the address is invalid, or the file contains no certificate.
+    """
+    parts = urlsplit(url)
+    try:
+        scheme, _ = _SCHEMES[parts.scheme], parts.port
+    except (KeyError, ValueError):
+        raise ConfigurationError(f"server: {url!r} is not an address like https://host:8090") from None
+    if not parts.hostname or parts.query or parts.fragment or parts.username:
+        raise ConfigurationError(f"server: {url!r} is not an address like https://host:8090")
+    if scheme == "ws" and ca_file is not None:
+        raise ConfigurationError("ca-file: needs an https or wss address; others have no certificate")
+    path = parts.path.rstrip("/").removesuffix(PATH) + PATH
+    tls = _tls(ca_file) if scheme == "wss" else None
+    return ServerAddress(url=urlunsplit((scheme, parts.netloc, path, "", "")), tls=tls)
+
+
+def _tls(ca_file: Path | None) -> ssl.SSLContext:
+    try:
+        return ssl.create_default_context(cafile=ca_file)
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigurationError(f"ca-file: {ca_file} cannot be used: {error}") from None
+
+
+_CERTIFICATE: Final = {
+    9: "its certificate is not valid yet; compare the clocks of both machines",
+    10: "its certificate has expired; renew it, the server reloads certificate files by itself",
+    18: "its certificate is self-signed; if it is the right one, pass it with --ca-file",
+    19: "its certificate is signed by an authority that is not trusted here; pass the authority with --ca-file",
+    20: "its certificate is signed by an authority that is not trusted here; pass the authority with --ca-file",
+    21: "its certificate has no authority that is trusted here; pass the authority with --ca-file",
+    62: "its certificate is for another name; use that name in the address",
+    64: "its certificate is for another address; use the name or address of the certificate",
+}
+"""Error code of X509_verify_cert_error(3) -> message."""
+
+
+def connection_fault(error: Exception, address: ServerAddress) -> str:
+    """Message for an error while dialling a server: the cause and what to do."""
+    match error:
+        case ssl.SSLCertVerificationError(verify_code=code):
+            return f"{_CERTIFICATE.get(code, 'its certificate is not accepted')} ({error.verify_message})"
+        case ssl.SSLError(reason="WRONG_VERSION_NUMBER" | "RECORD_LAYER_FAILURE"):
+            return "the server does not use TLS; use http://, or start the server with --tls-certificate"
+        case ssl.SSLError():
+            return f"TLS failed: {error.reason or error}"
+        case socket.gaierror():
+            return f"the host name does not resolve ({error.strerror})"
+        case TimeoutError():
+            return "no answer; check the address and firewalls"
+        case ConnectionRefusedError() | OSError(errno=errno.ECONNREFUSED):
+            return "connection refused; check the port, and that the server is running"
+        case InvalidMessage() | ConnectionResetError() if address.tls is None:
+            return "the server closed the connection; if it uses TLS, use https://"
+    return str(error) or type(error).__name__
+
 
 OPEN_S_MAX: Final = 10.0
 CLOSE_S_MAX: Final = 1.0
@@ -25,14 +108,14 @@ KEY_CHARACTERS_MAX: Final = 1000
 
 
 class Unreachable(Exception):
-    """There is no way to the server now; the message says where it ends."""
+    """The server cannot be reached now; the message says why."""
 
 
 def read_key(path: Path) -> str:
-    """The agent's key.
+    """Read the agent's key.
 
     Raises:
-        ConfigurationError: the file cannot be read, others can read it, or it holds no key.
+        ConfigurationError: the file is unreadable, readable by other users, or contains no key.
     """
     try:
         with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), encoding="ascii") as file:
@@ -41,9 +124,9 @@ def read_key(path: Path) -> str:
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"key-file: {path} cannot be read: {error}") from None
     if not stat.S_ISREG(mode) or mode & 0o077:
-        raise ConfigurationError(f"key-file: others can read {path}; do `chmod 600 {path}`, and think of a new key")
+        raise ConfigurationError(f"key-file: other users can read {path}; run `chmod 600 {path}` and replace the key")
     if not key or not key.isprintable() or " " in key:
-        raise ConfigurationError(f"key-file: {path} holds no key; `aliquot agent key create` on the server prints one")
+        raise ConfigurationError(f"key-file: {path} has no key; `aliquot agent key create` on the server prints one")
     return key
 
 
@@ -54,14 +137,14 @@ class SocketWire:
         self._socket = socket
 
     async def send(self, data: bytes) -> None:
-        """Send a frame; waits while the other side does not read."""
+        """Send a frame; waits while the peer does not read."""
         try:
             await self._socket.send(data)
         except ConnectionClosed:
             return
 
     async def receive(self) -> bytes | None:
-        """The next frame; None when the connection has ended."""
+        """The next frame; None at the end of the connection."""
         try:
             return await self._socket.recv(decode=False)
         except ConnectionClosed:
@@ -77,15 +160,15 @@ async def dialled(address: ServerAddress, *, agent_id: AgentId, key: str) -> Asy
     """Open a connection, and close it at the end.
 
     Raises:
-        Unreachable: there is nobody, or nobody who speaks this.
-        Refused: the server does not take the key.
+        Unreachable: no server answers there, or it is not an Aliquot server.
+        Refused: the server rejects the key.
     """
     connecting = connect(
         address.url,
         additional_headers={"authorization": f"Bearer {key}", AGENT_HEADER: agent_id},
         compression=None,
         proxy=None,
-        ping_interval=None,  # beats do that, and are answered by the program, not by a library
+        ping_interval=None,  # heartbeats of the protocol are answered by the agent itself, not by a library
         open_timeout=OPEN_S_MAX,
         close_timeout=CLOSE_S_MAX,
         max_size=2 * FRAME_BYTES_MAX,
@@ -96,7 +179,7 @@ async def dialled(address: ServerAddress, *, agent_id: AgentId, key: str) -> Asy
     except InvalidStatus as error:
         raise _refused(error) from None
     except (OSError, InvalidHandshake, TimeoutError) as error:
-        raise Unreachable(f"{address.host}:{address.port}: {connection_words(error, address)}") from None
+        raise Unreachable(f"{address.host}:{address.port}: {connection_fault(error, address)}") from None
     try:
         yield Channel(SocketWire(socket))
     finally:
@@ -104,28 +187,28 @@ async def dialled(address: ServerAddress, *, agent_id: AgentId, key: str) -> Asy
 
 
 async def introduce(channel: Channel, hello: Hello) -> Welcome:
-    """Say hello.
+    """Send the hello and return the server's welcome.
 
     Raises:
-        Refused: the server does not want this agent now.
-        ChannelClosed, ProtocolError: it answers otherwise.
+        Refused: the server does not accept this agent now.
+        ChannelClosed, ProtocolError: the server did not answer as the protocol says.
     """
     await channel.send(hello)
     answer = await channel.receive()
     match answer:
         case Welcome(protocol=protocol) if not PROTOCOLS.oldest <= protocol <= PROTOCOLS.newest:
-            raise ProtocolError(f"the server chose protocol {protocol}, which this agent does not speak")
+            raise ProtocolError(f"the server chose protocol {protocol}, which this agent does not support")
         case Welcome():
             return answer
         case Refusal():
             raise refused(answer)
         case _:
-            raise ProtocolError("the server did not answer the hello")
+            raise ProtocolError("the server did not answer the hello with a welcome")
 
 
 def _refused(error: InvalidStatus) -> Refused | Unreachable:
     status = error.response.status_code
-    words = (error.response.body or b"").decode(errors="replace").strip()[:1000]
+    message = (error.response.body or b"").decode(errors="replace").strip()[:1000]
     if status == 401:
-        return Refused(words or "the server does not take the key")
-    return Unreachable(f"the server answers {status} {words or 'and has no place for agents there'}")
+        return Refused(message or "the server rejects the key")
+    return Unreachable(f"the server answers {status}: {message or 'agents cannot connect there'}")

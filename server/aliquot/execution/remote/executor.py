@@ -1,18 +1,17 @@
-"""The port `Executor` over agents that dial in."""
+"""Remote executor: the port `Executor` over agents that connect to the server, with detection of silent agents."""
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
 from contextlib import aclosing, suppress
+from dataclasses import dataclass
 from typing import Final
 
-from aliquot.execution.remote.channel import Channel, ChannelClosed, Wire
-from aliquot.execution.remote.codec import ProtocolError
-from aliquot.execution.remote.keys import AgentKeys, key_refusal
-from aliquot.execution.remote.link import AgentLink, farewell, silent_for_s
-from aliquot.execution.remote.presence import Presence
-from aliquot.execution.remote.timing import Timing
-from aliquot_schema.agent_protocol import (
+from aliquot.execution.remote.agent_keys import AgentKeys, key_refusal
+from aliquot.execution.remote.codec import Channel, ChannelClosed, ProtocolError, Wire
+from aliquot.execution.remote.link import AgentLink, Timing, farewell, silent_for_s
+from aliquot_schema.cluster.agent_protocol import (
     PROTOCOLS,
     DevicesTold,
     Forget,
@@ -29,11 +28,10 @@ from aliquot_schema.agent_protocol import (
     Welcome,
     agreed_protocol,
     disagreement,
+    message_fault,
 )
-from aliquot_schema.agents import Agent
-from aliquot_schema.errors import Unavailable
-from aliquot_schema.ids import AgentId, KernelId
-from aliquot_schema.launching import (
+from aliquot_schema.cluster.agents import Agent
+from aliquot_schema.cluster.launching import (
     AgentJoined,
     AgentMessage,
     AgentSilent,
@@ -44,17 +42,76 @@ from aliquot_schema.launching import (
     LogChunk,
     ReadingsTaken,
 )
+from aliquot_schema.errors import Unavailable
+from aliquot_schema.ids import AgentId, KernelId
 
-LOOK_S_MAX: Final = 0.5
-"""How often silence and keys are looked at."""
+
+@dataclass(slots=True)
+class _Contact:
+    at: float
+    is_suspect: bool = False
+    is_missed: bool = False
+    """Its process is known to be gone, before silence shows it."""
+
+
+class Presence:
+    """Tracks when agents were last heard. An agent that left or is lost is not tracked until it joins again."""
+
+    def __init__(
+        self, timing: Timing, *, expected: Iterable[AgentId], now: Callable[[], float] = time.monotonic
+    ) -> None:
+        """
+        Args:
+            expected: agents known to an earlier server; their silence counts from now on.
+            now: seconds of a monotonic clock.
+        """
+        self._timing = timing
+        self._now = now
+        self._contacts = {agent_id: _Contact(now()) for agent_id in expected}
+
+    def joined(self, agent_id: AgentId) -> None:
+        """The agent has joined."""
+        self._contacts[agent_id] = _Contact(self._now())
+
+    def heard(self, agent_id: AgentId, *, at: float) -> None:
+        """The agent sent something. A suspect agent stays suspect until it joins again."""
+        contact = self._contacts.get(agent_id)
+        if contact is not None and not contact.is_suspect:
+            contact.at = max(contact.at, at)
+
+    def missed(self, agent_id: AgentId) -> None:
+        """The agent's process is gone without a good-bye; it may come back."""
+        if agent_id in self._contacts:
+            self._contacts[agent_id].is_missed = True
+
+    def left(self, agent_id: AgentId) -> None:
+        """The agent said good-bye."""
+        self._contacts.pop(agent_id, None)
+
+    def judge(self) -> list[AgentSilent]:
+        """Agents that have become silent or lost since the last call; each change is returned once."""
+        changes = []
+        for agent_id, contact in list(self._contacts.items()):
+            silent_s = self._now() - contact.at
+            if (contact.is_missed or silent_s > self._timing.suspect_s) and not contact.is_suspect:
+                contact.is_suspect = True
+                changes.append(AgentSilent(agent_id=agent_id))
+            if silent_s > self._timing.lost_s:
+                del self._contacts[agent_id]
+                changes.append(AgentSilent(agent_id=agent_id, lost=True))
+        return changes
+
+
+CHECK_S_MAX: Final = 0.5
+"""Longest interval between two checks of silence and keys."""
 
 log: Final = logging.getLogger("aliquot.agents")
 
-Taken = Callable[[], None]
+Acknowledge = Callable[[], None]
 
 
 class RemoteExecutor:
-    """Knows agents by their connections. Messages of one agent stay in order; one is acknowledged once it was taken."""
+    """Executor over connections. Messages are ordered per agent and acknowledged after they were processed."""
 
     def __init__(
         self,
@@ -67,13 +124,16 @@ class RemoteExecutor:
         software_version: str = "",
         epoch: int = 0,
         objection: Callable[[Agent], str | None] = lambda _: None,
+        on_broken: Callable[[AgentId, str | None], None] = lambda _agent_id, _reason: None,
     ) -> None:
         """
         Args:
-            expected: agents that an earlier server knew, and that may dial in again.
-            taken_ids: agents of the server itself; nobody may dial in as one of them.
-            epoch: of the term that it is made for, where several servers take turns to lead; 0 = alone.
-            objection: why an agent may not join as it describes itself, in words; None when it may.
+            expected: agents known to an earlier server, which may connect again.
+            taken_ids: agents of the server itself; their ids are refused.
+            epoch: epoch of the leader's term; 0 = a standalone server.
+            objection: returns why an agent may not join with this description; None = it may.
+            on_broken: called with the reason for each agent that is refused for an invalid message, and with None
+                when it has joined.
         """
         self._keys = keys
         self._timing = timing
@@ -82,37 +142,40 @@ class RemoteExecutor:
         self._taken_ids = taken_ids
         self._software_version = software_version
         self._epoch = epoch
-        self._objects_to = objection
+        self._objection_to = objection
+        self._on_broken = on_broken
+        self._broken: dict[AgentId, str] = {}
+        """Last logged reason per refused agent."""
         self._presence = Presence(timing, expected=())
         self._links: dict[AgentId, AgentLink] = {}
-        self._meeting: set[AgentLink] = set()
+        self._connections: set[AgentLink] = set()
         self._joined = asyncio.Event()
-        self._messages: asyncio.Queue[tuple[AgentMessage, Taken] | None] = asyncio.Queue()
+        self._messages: asyncio.Queue[tuple[AgentMessage, Acknowledge] | None] = asyncio.Queue()
         self._watching: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Begin to count silence."""
+        """Start to check agents for silence."""
         self._presence = Presence(self._timing, expected=self._expected)
         self._watching = asyncio.get_running_loop().create_task(self._watch())
 
     async def close(self) -> None:
-        """Let go of the agents; kernels run on, and the agents dial in again."""
+        """End the connections; kernels keep running, and the agents reconnect."""
         if self._watching is not None:
             self._watching.cancel()
             await asyncio.gather(self._watching, return_exceptions=True)
-        for link in self._meeting:
-            link.end(code="broken", message="the server stops")
+        for link in self._connections:
+            link.end(code="broken", message="the server is stopping")
         self._messages.put_nowait(None)
 
     def refusal(self, agent_id: str, key: str) -> str | None:
-        """Why nobody may dial in so, in words; None when he may."""
+        """Why this key is refused for this agent; None = it is valid."""
         return key_refusal(self._keys, agent_id=agent_id, key=key)
 
     async def meet(self, wire: Wire, *, agent_id: str, key: str | None) -> None:
         """Serve one connection until its end.
 
         Args:
-            key: what the agent showed, and was found to hold; None when it needs none, as others vouch for it.
+            key: the agent's verified key; None if the transport has authenticated the agent.
         """
         channel = Channel(wire)
         try:
@@ -130,19 +193,19 @@ class RemoteExecutor:
         with suppress(ChannelClosed):
             await channel.send(self._welcome(hello))
             if not hello.probe:
-                await self._serve(AgentLink(channel, hello=hello, key=key, timing=self._timing, take=self._take))
+                await self._serve(AgentLink(channel, hello=hello, key=key, timing=self._timing, accept=self._accept))
 
     def missed(self, agent_id: AgentId) -> None:
-        """Somebody who can tell says that the agent's process is gone: its silence need not be waited for."""
+        """Report that the agent's process is gone; the agent is silent immediately, without the usual wait."""
         if agent_id not in self._links:
             self._presence.missed(agent_id)
 
     async def messages(self) -> AsyncIterator[AgentMessage]:
-        """What agents say, in the order of each agent, until `close`. One reader."""
+        """Messages of all agents until `close`; ordered per agent. Supports one reader."""
         while (entry := await self._messages.get()) is not None:
-            message, taken = entry
+            message, acknowledge = entry
             yield message
-            taken()
+            acknowledge()
 
     async def launch(self, agent_id: AgentId, orders: Sequence[LaunchOrder]) -> None:
         """See `AgentCore.launch`."""
@@ -160,17 +223,17 @@ class RemoteExecutor:
         """See `AgentCore.inventory`."""
         answer = await self._link(agent_id).ask(TellInventory(request=0))
         if answer.inventory is None:
-            raise Unavailable(f"agent {agent_id} told no inventory")
+            raise Unavailable(f"agent {agent_id} answered without an inventory")
         return answer.inventory
 
     async def forget(self, agent_id: AgentId, kernel_ids: Sequence[KernelId]) -> None:
         """See `AgentCore.forget`."""
-        await self._link(agent_id).tell(Forget(kernel_ids=tuple(kernel_ids)))
+        await self._link(agent_id).notify(Forget(kernel_ids=tuple(kernel_ids)))
 
     async def follow_log(
         self, agent_id: AgentId, kernel_id: KernelId, *, offset: int
     ) -> AsyncGenerator[LogChunk, None]:
-        """See `AgentCore.follow_log`. Goes on from the same byte when the agent dials in again before it is lost."""
+        """See `AgentCore.follow_log`. Continues at the same byte if the agent reconnects before it is lost."""
         while True:
             link = await self._linked(agent_id)
             try:
@@ -199,7 +262,10 @@ class RemoteExecutor:
     async def _greet(self, channel: Channel, agent_id: str) -> Hello:
         hello = await channel.receive()
         if not isinstance(hello, Hello) or hello.agent_id != agent_id:
-            raise ProtocolError("the first message is not the hello of the agent that the key is for")
+            raise ProtocolError("the first message is not the hello of the agent that the key belongs to")
+        reason = message_fault(hello)
+        if reason is not None:
+            raise ProtocolError(f"invalid hello: {reason}")
         return hello
 
     async def _refuse(self, channel: Channel, agent_id: str, refusal: Refusal) -> None:
@@ -209,18 +275,18 @@ class RemoteExecutor:
     def _objection(self, hello: Hello) -> Refusal | None:
         if agreed_protocol(agent=hello.protocols, server=PROTOCOLS) is None:
             mine = self._software_version
-            words = disagreement(
+            reason = disagreement(
                 agent=hello.protocols, server=PROTOCOLS, agent_version=hello.software_version, server_version=mine
             )
-            return Refusal(code="protocol", message=words)
+            return Refusal(code="protocol", message=reason)
         if hello.agent_id in self._taken_ids:
-            words = f"{hello.agent_id} is an agent of the server itself; give this one another name with --id"
-            return Refusal(code="already_connected", message=words)
+            reason = f"{hello.agent_id} is an agent of the server itself; choose another name with --id"
+            return Refusal(code="already_connected", message=reason)
         other = self._links.get(hello.agent_id)
         if hello.probe or other is None or other.is_over or _is_same(other.hello, hello):
             return None
-        words = f"another process is connected as {hello.agent_id}: stop it, or give this one another key and --id"
-        return Refusal(code="already_connected", message=words)
+        reason = f"another process is connected as {hello.agent_id}: stop it, or use another --id with its own key"
+        return Refusal(code="already_connected", message=reason)
 
     def _welcome(self, hello: Hello) -> Welcome:
         protocol = agreed_protocol(agent=hello.protocols, server=PROTOCOLS)
@@ -234,20 +300,22 @@ class RemoteExecutor:
         )
 
     async def _serve(self, link: AgentLink) -> None:
-        self._meeting.add(link)
+        self._connections.add(link)
         try:
             await link.run()
         finally:
-            self._meeting.discard(link)
+            self._connections.discard(link)
+            if link.fault is not None:
+                self._record_broken(link.agent_id, link.fault)
             self._presence.heard(link.agent_id, at=link.heard_at)
             if self._links.get(link.agent_id) is link:
                 del self._links[link.agent_id]
                 log.info("agent %s is no longer connected", link.agent_id)
-                if link.said_good_bye:
+                if link.has_left:
                     self._presence.left(link.agent_id)
-                    self._tell(AgentSilent(agent_id=link.agent_id, gone=True))
+                    self._emit(AgentSilent(agent_id=link.agent_id, gone=True))
 
-    def _take(self, link: AgentLink, report: Report) -> None:
+    def _accept(self, link: AgentLink, report: Report) -> None:
         agent_id = link.agent_id
         message: AgentMessage
         match report:
@@ -268,43 +336,51 @@ class RemoteExecutor:
         if self._links.get(agent_id) is link:
             self._messages.put_nowait((message, lambda: link.acknowledge(report.number)))
 
-    def _join(self, link: AgentLink, told: Agent) -> None:
-        words = self._objects_to(told)
-        if words is not None:
-            log.warning("agent %s is refused: %s", told.id, words)
-            link.end(code="elsewhere", message=words)
+    def _join(self, link: AgentLink, changes: Agent) -> None:
+        reason = self._objection_to(changes)
+        if reason is not None:
+            log.warning("agent %s is refused: %s", changes.id, reason)
+            link.end(code="elsewhere", message=reason)
             return
         other = self._links.get(link.agent_id)
         if other is not None and not other.is_over and not _is_same(other.hello, link.hello):
             link.end(code="already_connected", message=f"another process is connected as {link.agent_id}")
             return
         if other is not None:
-            other.end(code="replaced", message="the same agent has dialled in again")
+            other.end(code="replaced", message="the same agent has connected again")
         self._links[link.agent_id] = link
         self._presence.joined(link.agent_id)
+        self._on_broken(link.agent_id, None)
         log.info("agent %s is connected (%s)", link.agent_id, link.hello.software_version)
         joined, self._joined = self._joined, asyncio.Event()
         joined.set()
 
-    def _tell(self, message: AgentMessage) -> None:
+    def _record_broken(self, agent_id: AgentId, reason: str) -> None:
+        """Log each reason once: the agent keeps reconnecting."""
+        self._on_broken(agent_id, reason)
+        if self._broken.get(agent_id) != reason:
+            self._broken[agent_id] = reason
+            log.warning("agent %s is refused as broken: %s; correct its configuration or upgrade it", agent_id, reason)
+
+    def _emit(self, message: AgentMessage) -> None:
         self._messages.put_nowait((message, lambda: None))
 
     async def _watch(self) -> None:
         while True:
-            await asyncio.sleep(min(LOOK_S_MAX, self._timing.beat_s / 2))
-            for link in tuple(self._meeting):
-                self._look_at(link)
+            await asyncio.sleep(min(CHECK_S_MAX, self._timing.beat_s / 2))
+            for link in tuple(self._connections):
+                self._check_link(link)
             for silent in self._presence.judge():
                 log.warning("agent %s is %s", silent.agent_id, "lost" if silent.lost else "silent")
-                self._tell(silent)
+                self._emit(silent)
 
-    def _look_at(self, link: AgentLink) -> None:
+    def _check_link(self, link: AgentLink) -> None:
         if self._links.get(link.agent_id) is link:
             self._presence.heard(link.agent_id, at=link.heard_at)
         if silent_for_s(link) > self._timing.suspect_s:
-            link.end(code="silent", message="the agent was silent for too long")
-        elif link.key is not None and (words := self.refusal(link.agent_id, link.key)) is not None:
-            link.end(code="key", message=words)
+            link.end(code="silent", message=f"the agent was silent for more than {self._timing.suspect_s:g} s")
+        elif link.key is not None and (reason := self.refusal(link.agent_id, link.key)) is not None:
+            link.end(code="key", message=reason)
 
 
 def _is_same(one: Hello, other: Hello) -> bool:

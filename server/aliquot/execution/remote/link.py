@@ -1,19 +1,18 @@
-"""The server's side of one agent's connection."""
+"""Agent link: the server's side of one agent's connection, with its timing limits and its followed outputs.
+
+Followed outputs are flow-controlled: the agent sends only as many bytes as it was granted credit for.
+"""
 
 import asyncio
 import itertools
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
-from aliquot.execution.remote.channel import Channel, ChannelClosed
-from aliquot.execution.remote.codec import ProtocolError
-from aliquot.execution.remote.failures import from_failure
-from aliquot.execution.remote.log_stream import LogStream
-from aliquot.execution.remote.timing import Timing
-from aliquot_schema.agent_protocol import (
+from aliquot.execution.remote.codec import Channel, ChannelClosed, ProtocolError, from_failure
+from aliquot_schema.cluster.agent_protocol import (
     LOG_WINDOW_BYTES,
     NOT_LEADER,
     WINDOW,
@@ -38,10 +37,71 @@ from aliquot_schema.agent_protocol import (
     SendSignal,
     Stop,
     TellInventory,
+    message_fault,
 )
-from aliquot_schema.errors import Unavailable
+from aliquot_schema.cluster.launching import Inventory, LogChunk
+from aliquot_schema.errors import AliquotError, Unavailable
 from aliquot_schema.ids import AgentId, KernelId
-from aliquot_schema.launching import LogChunk
+
+
+class LogStream:
+    """Buffer of one followed output: pieces received and not yet consumed."""
+
+    def __init__(self) -> None:
+        self._pieces: asyncio.Queue[LogChunk | AliquotError] = asyncio.Queue()
+        self._bytes = 0
+
+    def put(self, chunk: LogChunk) -> None:
+        """Store a received piece.
+
+        Raises:
+            ProtocolError: the agent exceeded its credit.
+        """
+        self._bytes += len(chunk.data)
+        if self._bytes > LOG_WINDOW_BYTES:
+            raise ProtocolError("the agent sent more of an output than its credit allows")
+        self._pieces.put_nowait(chunk)
+
+    def fail(self, error: AliquotError) -> None:
+        """End the stream with an error."""
+        self._pieces.put_nowait(error)
+
+    async def pieces(self) -> AsyncIterator[LogChunk]:
+        """The pieces in order, up to the one with `at_end`.
+
+        Raises:
+            AliquotError: the error of `fail`.
+        """
+        while True:
+            piece = await self._pieces.get()
+            if isinstance(piece, AliquotError):
+                raise piece
+            self._bytes -= len(piece.data)
+            yield piece
+            if piece.at_end:
+                return
+
+
+MISSED_BEATS: Final = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """Timing limits, seconds. Both sides send a heartbeat every `beat_s`."""
+
+    beat_s: float = 2.0
+    lost_s: float = 30.0
+    """Silence after which an agent is lost; its devices stay held."""
+    greet_s: float = 10.0
+    """Time limit for the hello of a new connection."""
+    answer_s: float = 30.0
+    """Time limit for an answer; then the connection is closed."""
+
+    @property
+    def suspect_s(self) -> float:
+        """Silence after which an agent gets no new work and its connection is closed."""
+        return MISSED_BEATS * self.beat_s
+
 
 CLOSE_CODES: Final = {
     "protocol": 4400,
@@ -54,12 +114,13 @@ CLOSE_CODES: Final = {
 }
 BROKEN: Final = 4500
 FAREWELL_S_MAX: Final = 1.0
+ID_CHARS_SHOWN: Final = 80
 
-Asked = Launch | Stop | SendSignal | TellInventory
+Request = Launch | Stop | SendSignal | TellInventory
 
 
 class LinkEnded(Exception):
-    """The connection is over; with words when this side ended it."""
+    """The connection has ended; with the refusal if this side ended it."""
 
     def __init__(self, refusal: Refusal | None = None) -> None:
         super().__init__("the connection has ended" if refusal is None else refusal.message)
@@ -67,7 +128,7 @@ class LinkEnded(Exception):
 
 
 class AgentLink:
-    """Carries requests to one agent and its reports back, as long as `run` runs."""
+    """Carries requests to one agent and its reports back while `run` runs."""
 
     def __init__(
         self,
@@ -76,25 +137,27 @@ class AgentLink:
         hello: Hello,
         key: str | None,
         timing: Timing,
-        take: Callable[["AgentLink", Report], None],
+        accept: Callable[["AgentLink", Report], None],
     ) -> None:
         """
         Args:
-            key: as it was shown; it is asked again whether it still holds. None needs no asking.
-            take: told of each report, in order; answers later, with `acknowledge`.
+            key: the agent's key, which is verified again periodically; None = no key needed.
+            accept: called for each report, in order; confirms it later with `acknowledge`.
         """
         self.hello = hello
         self.key = key
-        self.said_good_bye = False
+        self.has_left = False
+        self.fault: str | None = None
+        """The protocol violation that ended the connection; None = none."""
         self._channel = channel
         self._timing = timing
-        self._take = take
+        self._accept = accept
         self._requests = itertools.count(1)
         self._answers: dict[int, asyncio.Future[Answer]] = {}
         self._streams: dict[int, LogStream] = {}
-        self._told = 0
+        self._reported = 0
         self._acknowledged = 0
-        self._news = asyncio.Event()
+        self._changed = asyncio.Event()
         self._over: asyncio.Future[Refusal] = asyncio.get_running_loop().create_future()
         self._sending: set[asyncio.Task[None]] = set()
 
@@ -104,26 +167,26 @@ class AgentLink:
 
     @property
     def heard_at(self) -> float:
-        """When the agent last sent anything, seconds of the monotonic clock."""
+        """Time of the last message from the agent, seconds of the monotonic clock."""
         return self._channel.heard_at
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing can be asked any more."""
+        """Whether the connection no longer accepts requests."""
         return self._over.done()
 
     def end(self, *, code: str, message: str) -> None:
-        """Have the connection closed, with words for the agent."""
+        """Close the connection with a reason for the agent."""
         if not self._over.done():
             self._over.set_result(Refusal(code=code, message=message))
 
     def acknowledge(self, number: int) -> None:
-        """The report was taken, and all before it."""
+        """Confirm a report and all before it."""
         self._acknowledged = max(self._acknowledged, number)
-        self._news.set()
+        self._changed.set()
 
     async def run(self) -> None:
-        """Serve the connection until either side ends it; never raises for what the agent does."""
+        """Serve the connection until either side ends it; errors of the agent are not raised."""
         tasks = [asyncio.create_task(work) for work in (self._read(), self._beat(), self._acknowledge(), self._wait())]
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -133,14 +196,14 @@ class AgentLink:
                 task.cancel()
             await asyncio.gather(*tasks, *self._sending, return_exceptions=True)
             self._fail_all()
-        await self._say_why(done)
+        await self._close_with_reason(done)
 
-    async def ask(self, message: Asked) -> Answer:
-        """Send a request, numbered here, and wait for its answer.
+    async def ask(self, message: Request) -> Answer:
+        """Send a request with a new number and wait for its answer.
 
         Raises:
-            Unavailable: there was no answer; whether the request was carried out is not known.
-            AliquotError: the agent's own refusal.
+            Unavailable: no answer arrived; whether the request was executed is unknown.
+            AliquotError: the agent refused the request.
         """
         numbered = replace(message, request=next(self._requests))
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
@@ -150,20 +213,20 @@ class AgentLink:
                 await self._send(numbered)
                 answer = await future
         except TimeoutError:
-            # What it has done is found out when it dials in again.
-            self.end(code="silent", message="a request was not answered in time")
-            raise Unavailable(f"agent {self.agent_id} did not answer in {self._timing.answer_s:g} s") from None
+            # Whether the request was executed shows when the agent connects again.
+            self.end(code="silent", message=f"a request was not answered within {self._timing.answer_s:g} s")
+            raise Unavailable(f"agent {self.agent_id} did not answer within {self._timing.answer_s:g} s") from None
         finally:
             self._answers.pop(numbered.request, None)
         if answer.failure is not None:
             raise from_failure(answer.failure)
         return answer
 
-    async def tell(self, message: Forget) -> None:
-        """Send what is not answered.
+    async def notify(self, message: Forget) -> None:
+        """Send a message that has no answer.
 
         Raises:
-            Unavailable: the connection is over.
+            Unavailable: the connection has ended.
         """
         await self._send(message)
 
@@ -203,39 +266,50 @@ class AgentLink:
 
     async def _read(self) -> None:
         while True:
-            self._hear(await self._channel.receive())
+            message = await self._channel.receive()
+            fault = message_fault(message)
+            if fault is not None:
+                raise ProtocolError(f"{type(message).__name__} of agent {self.agent_id}: {fault}")
+            self._handle(message)
 
-    def _hear(self, message: Message) -> None:
+    def _handle(self, message: Message) -> None:
         match message:
             case Joined() | DevicesTold() | ReadingsTold() | KernelTold():
-                self._take_report(message)
-            case Answer(request=request) if request in self._streams:
-                assert message.failure is not None or message.inventory is None
-                if message.failure is not None:
-                    self._streams[request].fail(from_failure(message.failure))
-            case Answer(request=request):
-                future = self._answers.get(request)
-                if future is not None and not future.done():
-                    future.set_result(message)
+                self._accept_report(message)
+            case Answer():
+                self._accept_answer(message)
             case LogPiece(request=request, chunk=chunk):
                 if request in self._streams:
                     self._streams[request].put(chunk)
             case GoodBye():
-                self.said_good_bye = True
+                self.has_left = True
             case Beat():
                 pass
             case _:
-                raise ProtocolError(f"{type(message).__name__} is not for an agent to say here")
+                raise ProtocolError(f"an agent must not send {type(message).__name__} here")
 
-    def _take_report(self, report: Report) -> None:
-        self._told += 1
-        if report.number != self._told or (self._told == 1) != isinstance(report, Joined):
-            raise ProtocolError(f"report {report.number} came where {self._told} was to come")
-        if self._told > self._acknowledged + WINDOW:
-            raise ProtocolError("more reports came than may be under way")
-        if isinstance(report, Joined | DevicesTold) and report.inventory.agent.id != self.agent_id:
-            raise ProtocolError(f"{self.agent_id} told the inventory of {report.inventory.agent.id}")
-        self._take(self, report)
+    def _accept_answer(self, answer: Answer) -> None:
+        if answer.inventory is not None:
+            self._check_own(answer.inventory)
+        stream, future = self._streams.get(answer.request), self._answers.get(answer.request)
+        if stream is not None and answer.failure is not None:
+            stream.fail(from_failure(answer.failure))
+        elif future is not None and not future.done():
+            future.set_result(answer)
+
+    def _accept_report(self, report: Report) -> None:
+        self._reported += 1
+        if report.number != self._reported or (self._reported == 1) != isinstance(report, Joined):
+            raise ProtocolError(f"received report {report.number} instead of {self._reported}")
+        if self._reported > self._acknowledged + WINDOW:
+            raise ProtocolError(f"more than {WINDOW} reports are not acknowledged")
+        if isinstance(report, Joined | DevicesTold):
+            self._check_own(report.inventory)
+        self._accept(self, report)
+
+    def _check_own(self, inventory: Inventory) -> None:
+        if inventory.agent.id != self.agent_id:
+            raise ProtocolError(f"{self.agent_id} sent the inventory of {inventory.agent.id[:ID_CHARS_SHOWN]!a}")
 
     async def _beat(self) -> None:
         while True:
@@ -244,19 +318,22 @@ class AgentLink:
 
     async def _acknowledge(self) -> None:
         while True:
-            await self._news.wait()
-            self._news.clear()
+            await self._changed.wait()
+            self._changed.clear()
             await self._channel.send(Acknowledged(number=self._acknowledged))
 
     async def _wait(self) -> None:
         raise LinkEnded(await asyncio.shield(self._over))
 
-    async def _say_why(self, done: set[asyncio.Task[None]]) -> None:
-        """Close with words, unless the agent is gone already; one that does not read gets none."""
+    async def _close_with_reason(self, done: set[asyncio.Task[None]]) -> None:
+        """Close with a reason, unless the agent is gone already."""
         errors = [task.exception() for task in done]
         refusal = next((error.refusal for error in errors if isinstance(error, LinkEnded)), None)
         faults = [error for error in errors if not isinstance(error, LinkEnded | ChannelClosed | ProtocolError)]
-        refusal = next((_broken(error) for error in errors if isinstance(error, ProtocolError)), refusal)
+        broken = next((error for error in errors if isinstance(error, ProtocolError)), None)
+        if broken is not None:
+            self.fault = str(broken)
+            refusal = Refusal(code="broken", message=self.fault)
         if refusal is not None:
             await farewell(self._channel, refusal)
         if refusal is None and any(faults):
@@ -266,7 +343,7 @@ class AgentLink:
         for future in self._answers.values():
             if not future.done():
                 future.set_exception(self._gone())
-                future.exception()  # the one who waits may have been cancelled
+                future.exception()  # mark as retrieved: the caller may have been cancelled
         for stream in self._streams.values():
             stream.fail(self._gone())
 
@@ -275,7 +352,7 @@ class AgentLink:
 
 
 async def farewell(channel: Channel, refusal: Refusal) -> None:
-    """Say why the connection ends, and end it; with little patience for one that does not read."""
+    """Send the reason and close the connection; gives up after `FAREWELL_S_MAX`."""
     with suppress(TimeoutError, ChannelClosed):
         async with asyncio.timeout(FAREWELL_S_MAX):
             await channel.send(refusal)
@@ -283,9 +360,5 @@ async def farewell(channel: Channel, refusal: Refusal) -> None:
 
 
 def silent_for_s(link: AgentLink) -> float:
-    """How long the agent has said nothing."""
+    """Seconds since the last message from the agent."""
     return time.monotonic() - link.heard_at
-
-
-def _broken(error: ProtocolError) -> Refusal:
-    return Refusal(code="broken", message=str(error))

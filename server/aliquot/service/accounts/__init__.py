@@ -1,1 +1,1 @@
-"""Accounts: users and keys, made and changed by admins, and looked at."""
+"""Accounts: users, API keys, secrets, identity federation, and rate limits of submissions."""

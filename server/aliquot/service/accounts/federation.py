@@ -1,54 +1,52 @@
-"""Federation: people who are known by an identity provider, and which user each of them is here.
+"""Identity federation: maps identities of an OpenID Connect provider to users, creating and updating their records.
 
-Somebody is told by `<issuer>#<sub>`, which no provider gives to another person. A name may be changed, or given to
-somebody else: it counts once, when he first comes in.
+An identity is its subject, `<issuer>#<sub>`, which a provider never reassigns. Names can change or be reassigned, so a
+name is used only once, to find or create the user at the first sign-in.
 """
 
 from dataclasses import dataclass, replace
 from typing import Final, NoReturn
 
-from aliquot.service.accounts.names import project_names, unix_name, user_name
-from aliquot.service.accounts.users import Users
-from aliquot.service.draft import Draft
-from aliquot.service.journal import Journal
-from aliquot.service.people import People
+from aliquot.service.accounts.users import Users, project_names, unix_name, user_name
 from aliquot.service.ports import Clock
-from aliquot_schema.accounts import User
+from aliquot.service.state.identities import Identities
+from aliquot.service.state.journal import Journal
+from aliquot.service.state.unit_of_work import UnitOfWork
 from aliquot_schema.errors import AliquotError, Unauthenticated, Unavailable
+from aliquot_schema.identity.accounts import Role, User
 from aliquot_schema.ids import UserId
-from aliquot_schema.roles import Role
 
 ACTOR: Final = "system:oidc"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """Somebody, as a token of the provider tells of him."""
+    """A person, as described by a token of the provider."""
 
     subject: str
     """`<issuer>#<sub>`."""
     name: str
     role: Role | None
-    """What he is, where the provider says; else what he is to begin with. None: he may not come in."""
+    """The role given by the provider, else the initial role of a new user. None = access denied."""
     has_role: bool
-    """Whether the provider says what people are, now and later; else an admin does."""
+    """Whether the provider controls roles; else admins do."""
     projects: tuple[str, ...] | None
-    """None: an admin says."""
+    """None = admins control project membership."""
     unix_name: str | None
     issued_us: int
-    """When the token was made; 0 = nobody knows."""
+    """When the token was issued; 0 = unknown."""
 
 
 class Federation:
-    """Makes users of people, and lets their records follow what the provider says of them.
+    """Creates users at their first sign-in, and keeps their records in step with the provider.
 
     Args:
-        is_open: whether somebody may come in whom no admin has made a user.
-        owner: who has the server's own token; nobody comes in as him.
+        is_open: whether people without a user record may sign in.
+        owner: the user of the server's own token; federated sign-in as this user is refused.
     """
 
     def __init__(
-        self, *, users: Users, people: People, journal: Journal, clock: Clock, is_open: bool, owner: UserId
+        self, *, users: Users, people: Identities, journal: Journal, clock: Clock, is_open: bool, owner: UserId
     ) -> None:
         self._users = users
         self._people = people
@@ -58,78 +56,79 @@ class Federation:
         self._owner = owner
 
     async def user_of(self, identity: Identity) -> UserId:
-        """Which user somebody is; his record is made or changed where need be.
+        """The user of an identity; the record is created or updated if needed.
 
         Raises:
-            Unauthenticated: he may not come in; the message says why.
-            Unavailable: nothing can be written down now.
+            Unauthenticated: access denied; the message says why.
+            Unavailable: the store cannot be written now.
         """
         known = self._people.known_as(identity.subject)
         if identity.role is None:
-            await self._shut_out(known, identity)
-        if known is not None and (known.disabled or _following(known, identity) == known):
+            await self._refuse(known, identity)
+        if known is not None and (known.disabled or _updated(known, identity) == known):
             return known.id
-        return await self._follow(identity)
+        return await self._write(identity)
 
-    async def _shut_out(self, known: User | None, identity: Identity) -> NoReturn:
-        """Somebody who was in a group that may come in, and is in none now, has no more rights by what he still has:
-        tokens of before, and keys."""
+    async def _refuse(self, known: User | None, identity: Identity) -> NoReturn:
+        """Refuse an identity without a role. A known user becomes a viewer, which also limits older tokens and keys."""
         least = replace(identity, role=Role.VIEWER)
-        if known is not None and not known.disabled and _following(known, least) != known:
-            await self._follow(least)
-        raise Unauthenticated("The token is of nobody in a group that may come in; see the setting oidc-roles.")
+        if known is not None and not known.disabled and _updated(known, least) != known:
+            await self._write(least)
+        raise Unauthenticated(
+            "None of the token's groups is mapped to a role; ask an admin to see the setting oidc-roles."
+        )
 
-    async def _follow(self, identity: Identity) -> UserId:
+    async def _write(self, identity: Identity) -> UserId:
         try:
-            return await self._journal.transact(lambda draft: self._written(draft, identity), actor=ACTOR)
+            return await self._journal.transact(lambda draft: self._draft_user(draft, identity), actor=ACTOR)
         except Unavailable:
             raise
         except AliquotError as error:
-            raise Unauthenticated(f"{identity.name[:80]} cannot come in: {error.message}") from None
+            raise Unauthenticated(f"{identity.name[:80]} cannot sign in: {error.message}") from None
 
-    def _written(self, draft: Draft, identity: Identity) -> UserId:
+    def _draft_user(self, draft: UnitOfWork, identity: Identity) -> UserId:
         known, now_us = self._people.known_as(identity.subject), self._clock.now_us()
         if known is None:
             known = self._named(draft, user_name(identity.name), identity, now_us=now_us)
-        wanted = _following(known, identity)
-        if wanted != known or not known.version:
+        updated = _updated(known, identity)
+        if updated != known or not known.version:
             what = "changed" if known.version else "created"
-            # Its clock may be ahead of this one: what is older than this token must not count as newer than the change.
+            # The provider's clock may be ahead: tokens older than this one must not count as newer than this change.
             changed_us = max(now_us, identity.issued_us)
-            draft.put(self._users.checked(replace(wanted, changed_us=changed_us)), what)
+            draft.put(self._users.checked(replace(updated, changed_us=changed_us)), what)
         return known.id
 
-    def _named(self, draft: Draft, name: UserId, identity: Identity, *, now_us: int) -> User:
-        """Who has this name and was nobody's so far, or somebody new."""
+    def _named(self, draft: UnitOfWork, name: UserId, identity: Identity, *, now_us: int) -> User:
+        """The user of this name that has no identity yet, or a new user."""
         known = draft.user(name)
         if name == self._owner:
-            raise Unauthenticated(f"{name} is the holder of the server's token")
+            raise Unauthenticated(f"{name} is the user of the server's own token")
         if known is not None and known.subject is not None:
             raise Unauthenticated(
-                f"{name} is somebody else here; if it is you who has the name now, have an admin say so "
-                f"(aliquot user set {name} --forget-identity)"
+                f"the user {name} belongs to another identity; if the name is yours now, ask an admin to run "
+                f"`aliquot user set {name} --forget-identity`"
             )
         if known is not None and known.disabled:
             raise Unauthenticated(f"{name} is disabled")
         if known is not None:
             return known
-        alike = next((other for other in (*self._people.users, self._owner) if other.lower() == name.lower()), None)
-        if alike is not None:
+        similar = next((other for other in (*self._people.users, self._owner) if other.lower() == name.lower()), None)
+        if similar is not None:
             raise Unauthenticated(
-                f"there is {alike} already, and {name} would be taken for the same; if it is another person, ask an "
-                f"admin to make the user {name}"
+                f"the names {similar} (an existing user) and {name} differ only in case; if you are another person, "
+                f"ask an admin to create the user {name}"
             )
         if not self._is_open:
-            raise Unauthenticated(f"there is no user {name}; ask an admin to make one")
+            raise Unauthenticated(f"there is no user {name}; ask an admin to create one")
         assert identity.role is not None
         return User(id=name, role=identity.role, created_us=now_us)
 
 
-def _following(known: User, identity: Identity) -> User:
-    """A record as a token wants it to be. One that is older than the record's last change has nothing to say of it."""
-    wanted = replace(known, subject=identity.subject)
+def _updated(known: User, identity: Identity) -> User:
+    """The record updated from a token; a token issued before the record's last change only sets the subject."""
+    updated = replace(known, subject=identity.subject)
     if identity.issued_us <= known.changed_us:
-        return wanted
+        return updated
     projects = known.projects if identity.projects is None else project_names(identity.projects)
     role = identity.role if identity.has_role and identity.role is not None else known.role
-    return replace(wanted, role=role, projects=projects, unix_name=known.unix_name or unix_name(identity.unix_name))
+    return replace(updated, role=role, projects=projects, unix_name=known.unix_name or unix_name(identity.unix_name))

@@ -1,27 +1,104 @@
-"""Users: made, changed and disabled by admins."""
+"""Users: created, changed and disabled by admins; with the validation of their names, and the views of accounts."""
 
+import re
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, Final
 
-from aliquot.service.accounts.names import project_names, unix_name, user_name
-from aliquot.service.accounts.projection import user_view
+from aliquot.core.validation.fields import check_limit
+from aliquot.service.access import check_role
 from aliquot.service.accounts.trust import NOBODY, Trust, check_may_join
-from aliquot.service.draft import Draft
-from aliquot.service.office import Office, check_version
-from aliquot.service.permissions import check_role
-from aliquot_schema.account_views import NewUser, UserChanged, UserChanges, UserView
-from aliquot_schema.accounts import User
+from aliquot.service.operators import OperatorCommands, check_version
+from aliquot.service.state.identities import Identities, holds
+from aliquot.service.state.unit_of_work import UnitOfWork
+from aliquot.service.views.terms import moment, moment_or_none
 from aliquot_schema.errors import InvalidRequest, NotFound, StateConflict
-from aliquot_schema.ids import UserId
-from aliquot_schema.natural_order import natural_key
+from aliquot_schema.identity.accounts import ApiKey, Role, User
+from aliquot_schema.ids import ProjectId, UserId, natural_key
 from aliquot_schema.requests import Caller
-from aliquot_schema.roles import Role
+from aliquot_schema.sessions import DEFAULT_PROJECT
+from aliquot_schema.views.accounts import ApiKeyView, NewUser, UserChanged, UserChanges, UserView
+
+PROJECTS_MAX: Final = 64
+_USER: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,63}")
+_UNIX: Final = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
+_PROJECT: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
+
+
+def user_name(text: str) -> UserId:
+    """Check a user name. Colons are reserved for `system:` actors, slashes separate names in ids."""
+    if not _USER.fullmatch(text):
+        raise InvalidRequest(
+            "name: give 1 to 64 letters, digits and . _ @ + -, beginning with a letter or digit", field="name"
+        )
+    return UserId(text)
+
+
+def unix_name(text: str | None) -> str | None:
+    """Check the name of a Unix account, which must exist on the agents' hosts; empty = none."""
+    if not text:
+        return None
+    if not _UNIX.fullmatch(text):
+        raise InvalidRequest(
+            "unix_name: give 1 to 32 of a-z, 0-9, _ and -, beginning with a letter or _", field="unix_name"
+        )
+    if text == "root":
+        raise InvalidRequest("unix_name: jobs never run as root; name another account", field="unix_name")
+    return text
+
+
+def project_names(names: Iterable[str]) -> tuple[ProjectId, ...]:
+    """Check project names; returned sorted, without duplicates."""
+    found = tuple(sorted(dict.fromkeys(names)))
+    check_limit(len(found), field="projects", most=PROJECTS_MAX, unit="projects")
+    for name in found:
+        if not _PROJECT.fullmatch(name):
+            raise InvalidRequest(
+                "projects: give 1 to 64 letters, digits and . _ + -, beginning with a letter or digit", field="projects"
+            )
+        if name == DEFAULT_PROJECT:
+            raise InvalidRequest(f"projects: all users may submit to {name}, so it has no members", field="projects")
+    return tuple(ProjectId(name) for name in found)
+
+
+def user_view(user: User) -> UserView:
+    """The view of a user."""
+    return UserView(
+        name=user.id,
+        version=user.version,
+        role=user.role,
+        unix_name=user.unix_name,
+        projects=user.projects,
+        disabled=user.disabled,
+        created_at=moment(user.created_us),
+        changed_at=moment(user.changed_us),
+    )
+
+
+def key_view(key: ApiKey, people: Identities, *, now_us: int) -> ApiKeyView:
+    """The view of an API key, without secret and digest."""
+    user = people.users.get(key.user)
+    return ApiKeyView(
+        id=key.id,
+        version=key.version,
+        user=key.user,
+        name=key.name,
+        scope=key.scope,
+        created_at=moment(key.created_us),
+        expires_at=moment_or_none(key.expires_us),
+        revoked_at=moment_or_none(key.revoked_us),
+        is_valid=holds(key, now_us=now_us) and user is not None and not user.disabled,
+    )
+
 
 NAME_SHOWN_MAX: Final = 80
 
 
-class Users(Office):
-    """Users are never removed: what they did names them. A disabled one comes in no more, at once and everywhere."""
+class Users(OperatorCommands):
+    """Use cases of users. Users are disabled, never deleted, because records refer to them.
+
+    Disabling takes effect immediately on all servers.
+    """
 
     trust: Trust = Trust.ALONE
 
@@ -29,17 +106,18 @@ class Users(Office):
         """All users, disabled ones included.
 
         Raises:
-            Forbidden: the caller is no operator.
+            Forbidden: the caller is not an operator.
         """
         check_role(caller, Role.OPERATOR)
         known = sorted(self._state.people.users.values(), key=lambda user: natural_key(user.id))
         return tuple(user_view(user) for user in known)
 
     async def create_user(self, caller: Caller, asked: NewUser) -> UserChanged:
-        """Let somebody in, who comes with a key.
+        """Create a user, who signs in with an API key.
 
         Raises:
-            Forbidden, InvalidRequest, StateConflict: there is one of this name, or the server is for one person.
+            Forbidden, InvalidRequest.
+            StateConflict: the name exists, or the server is for a single user, see `check_may_join`.
         """
         check_role(caller, Role.ADMIN)
         now_us = self._clock.now_us()
@@ -52,11 +130,11 @@ class Users(Office):
             changed_us=now_us,
         )
 
-        def change(draft: Draft) -> User:
+        def change(draft: UnitOfWork) -> User:
             known = draft.user(user.id)
             if known is not None:
                 state = "disabled" if known.disabled else "enabled"
-                raise StateConflict(f"there is a user {user.id} already, and {state}", id=user.id, state=state)
+                raise StateConflict(f"user {user.id} already exists and is {state}", id=user.id, state=state)
             return draft.put(self.checked(user), "created")
 
         return self._user_changed(await self._act(caller, change))
@@ -64,18 +142,18 @@ class Users(Office):
     async def update_user(
         self, caller: Caller, name: str, changes: UserChanges, expected_version: int | None
     ) -> UserChanged:
-        """Change a user; what is None stays. Sockets of a user whose rights change are closed, to be opened anew.
+        """Change a user; None leaves a field unchanged. A change of rights closes the user's open WebSockets.
 
         Raises:
-            Forbidden, InvalidRequest, NotFound, VersionConflict, StateConflict: as of `create_user`.
+            Forbidden, InvalidRequest, NotFound, VersionConflict, StateConflict: as for `create_user`.
         """
         check_role(caller, Role.ADMIN)
-        given = _checked(changes)
+        fields = _checked(changes)
 
-        def change(draft: Draft) -> User:
+        def change(draft: UnitOfWork) -> User:
             known = _found(draft, name)
             check_version(known.id, expected=expected_version, actual=known.version)
-            wanted = replace(known, **given)
+            wanted = replace(known, **fields)
             if wanted == known:
                 return known
             wanted = self.checked(wanted)
@@ -85,7 +163,7 @@ class Users(Office):
         return self._user_changed(await self._act(caller, change))
 
     async def disable_user(self, caller: Caller, name: str, expected_version: int | None) -> UserChanged:
-        """Let somebody in no more, by no key. Doing it twice is no error.
+        """Disable a user, with all keys. Idempotent.
 
         Raises:
             Forbidden, NotFound, VersionConflict.
@@ -93,10 +171,10 @@ class Users(Office):
         return await self.update_user(caller, name, UserChanges(disabled=True), expected_version)
 
     def checked(self, user: User) -> User:
-        """A user as he may be, with the Unix account that is his alone.
+        """Check a user record, and set `account`, the Unix account reserved for this user.
 
         Raises:
-            InvalidRequest, StateConflict: he may not be like that.
+            InvalidRequest, StateConflict.
         """
         if user.disabled:
             return replace(user, account=user.account if user.account == user.unix_name else None)
@@ -105,12 +183,13 @@ class Users(Office):
             return replace(user, account=None)
         if user.unix_name == NOBODY:
             raise InvalidRequest(
-                f"unix_name: what has no account of its own runs as {NOBODY}; name another one", field="unix_name"
+                f"unix_name: jobs without an account of their own run as {NOBODY}; name another account",
+                field="unix_name",
             )
         for other in self._state.people.users.values():
             if other.unix_name == user.unix_name and other.id != user.id:
                 raise InvalidRequest(
-                    f"unix_name: {user.unix_name} is that of {other.id}; jobs of two people would not be kept apart",
+                    f"unix_name: {user.unix_name} is used by {other.id}; their jobs would not be isolated",
                     field="unix_name",
                 )
         return replace(user, account=user.unix_name)
@@ -120,22 +199,22 @@ class Users(Office):
 
 
 def _checked(changes: UserChanges) -> dict[str, Any]:
-    """By the names of the record."""
-    given: dict[str, Any] = {}
+    """The fields changes, checked, by field of `User`."""
+    fields: dict[str, Any] = {}
     if changes.role is not None:
-        given["role"] = changes.role
+        fields["role"] = changes.role
     if changes.unix_name is not None:
-        given["unix_name"] = unix_name(changes.unix_name)
+        fields["unix_name"] = unix_name(changes.unix_name)
     if changes.projects is not None:
-        given["projects"] = project_names(changes.projects)
+        fields["projects"] = project_names(changes.projects)
     if changes.disabled is not None:
-        given["disabled"] = changes.disabled
+        fields["disabled"] = changes.disabled
     if changes.forget_identity:
-        given["subject"] = None
-    return given
+        fields["subject"] = None
+    return fields
 
 
-def _found(draft: Draft, name: str) -> User:
+def _found(draft: UnitOfWork, name: str) -> User:
     user = draft.user(UserId(name))
     if user is None:
         shown = name[:NAME_SHOWN_MAX]

@@ -1,1 +1,1 @@
-"""History: what devices and the queue measured over time, and what was held by whom. Apart from the durable path."""
+"""History: time series of devices and the queue, and usage over time. It never blocks the durable state."""

@@ -1,4 +1,4 @@
-"""Grids: equal steps of time that an answer is laid out on, and how measurements are gathered in them."""
+"""Time grids: equal steps that a series is laid out on, and the aggregation of measurements into them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,12 +17,12 @@ STEPS_S: Final = (
     *(1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1_800, 3_600, 7_200, 10_800, 21_600, 43_200, 86_400),
     *(2 * 86_400, 7 * 86_400, 14 * 86_400, 28 * 86_400),
 )
-"""Each from a minute on is whole minutes, from an hour on whole hours."""
+"""Steps of a minute and more are whole minutes, of an hour and more whole hours."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grid:
-    """Times are microseconds UTC."""
+    """`points` steps of `step_us` from `start_us`, microseconds UTC."""
 
     start_us: int
     step_us: int
@@ -30,12 +30,13 @@ class Grid:
 
     @property
     def end_us(self) -> int:
-        """What is not before this is outside."""
+        """Exclusive end."""
         return self.start_us + self.step_us * self.points
 
 
 def fitting(since_us: int, until_us: int, *, points: int, least_s: float) -> Grid:
-    """The finest grid that covers a time with so many points at most, and begins at a multiple of its step."""
+    """The finest grid over a time range with at most `points` steps of at least `least_s` seconds. It starts at a
+    multiple of its step."""
     for step_s in STEPS_S:
         grid = covering(since_us, until_us, step_s=step_s)
         if step_s >= least_s and grid.points <= points:
@@ -45,27 +46,27 @@ def fitting(since_us: int, until_us: int, *, points: int, least_s: float) -> Gri
 
 
 def covering(since_us: int, until_us: int, *, step_s: int) -> Grid:
-    """The grid of these steps, from a multiple of the step on."""
+    """The grid with this step over a time range; it starts at a multiple of the step."""
     step_us = step_s * SECOND_US
     start_us = since_us // step_us * step_us
     return Grid(start_us=start_us, step_us=step_us, points=max(1, -(-(until_us - start_us) // step_us)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stretch:
-    """Measurements of one series, in the order of their times. NaN = not measured."""
+class GridSpan:
+    """Measurements of one series in time order. NaN = not measured."""
 
     devices: tuple[str, ...]
     at_us: Ints
     counts: Ints
-    """Readings that each is made of."""
+    """Readings per measurement."""
     mean: Floats
-    """Measures x devices x times. What adds up is its sum."""
+    """[measures, devices, times]. Measures with `is_sum` hold their sum."""
     maximum: Floats
 
-    def where(self, wanted: NDArray[np.bool_]) -> "Stretch":
-        """The part of it at some of its times."""
-        return Stretch(
+    def where(self, wanted: NDArray[np.bool_]) -> "GridSpan":
+        """The measurements at the selected times."""
+        return GridSpan(
             devices=self.devices,
             at_us=self.at_us[wanted],
             counts=self.counts[wanted],
@@ -75,7 +76,7 @@ class Stretch:
 
 
 class Gathering:
-    """Stretches in the steps of a grid, one device at a time."""
+    """Aggregates spans into the steps of a grid, per device."""
 
     def __init__(self, grid: Grid, measures: Sequence[Measure]) -> None:
         self.grid = grid
@@ -84,22 +85,22 @@ class Gathering:
         self._weights: dict[str, Floats] = {}
         self._tops: dict[str, Floats] = {}
 
-    def add(self, stretch: Stretch, *, devices: frozenset[str] | None = None) -> None:
-        """Take in what falls within the grid; `devices` None takes all."""
-        places = (stretch.at_us - self.grid.start_us) // self.grid.step_us
+    def add(self, span: GridSpan, *, devices: frozenset[str] | None = None) -> None:
+        """Add measurements that fall into the grid; `devices` None adds all devices."""
+        places = (span.at_us - self.grid.start_us) // self.grid.step_us
         inside = (places >= 0) & (places < self.grid.points)
-        for index, device in enumerate(stretch.devices):
+        for index, device in enumerate(span.devices):
             if inside.any() and (devices is None or device in devices):
                 self._add(
                     device,
                     places=places[inside],
-                    counts=stretch.counts[inside],
-                    mean=stretch.mean[:, index][:, inside],
-                    maximum=stretch.maximum[:, index][:, inside],
+                    counts=span.counts[inside],
+                    mean=span.mean[:, index][:, inside],
+                    maximum=span.maximum[:, index][:, inside],
                 )
 
     def curves(self) -> dict[str, "Curves"]:
-        """What was gathered, by device."""
+        """The aggregates, by device."""
         return {device: self._curves(device) for device in self._sums}
 
     def _add(self, device: str, *, places: Ints, counts: Ints, mean: Floats, maximum: Floats) -> None:
@@ -127,8 +128,8 @@ class Gathering:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Curves:
-    """Of one device: measures x points; NaN = nothing was measured in that step."""
+    """Aggregates of one device: [measures, points]. NaN = not measured in that step."""
 
     mean: Floats
-    """Of what adds up, the sum."""
+    """Measures with `is_sum` hold their sum."""
     maximum: Floats

@@ -1,43 +1,150 @@
-"""History, as people ask for it. Any server can be asked."""
+"""History queries: device, queue, session and usage series. Every server answers them.
+
+Each query is laid out on a grid of at most `POINTS_MAX` steps. Usage queries need much memory, so one runs at a time
+and a bounded number wait.
+"""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Final
 
+import numpy as np
+
 from aliquot.core.allocation.occupancy import budget_cost
-from aliquot.service.history.asked import SPAN_US, USAGE_SPAN_US, grid_of, span_of, usage_grid_of
-from aliquot.service.history.course import course_of, while_held
-from aliquot.service.history.grids import SECOND_US, Curves, Grid
-from aliquot.service.history.held import Held, HeldBook
-from aliquot.service.history.loads import weigh_all
-from aliquot.service.history.measures import WHOLE, Kind
-from aliquot.service.history.ports import HistoryStore, HistoryUnavailable, Tended
-from aliquot.service.history.projection import device_series, history_view, queue_series, usage_view
-from aliquot.service.history.samples import QUEUE_EVERY_S, Sample
-from aliquot.service.history.turns import Turns
-from aliquot.service.history.usage import UsageSums
+from aliquot.service.access import sight_of
+from aliquot.service.history.grids import SECOND_US, Curves, Grid, covering, fitting
+from aliquot.service.history.measures import QUEUE_EVERY_S, WHOLE, MeasureKind, Sample
+from aliquot.service.history.ports import Held, HeldBook, HistoryStore, HistoryUnavailable, Tended
+from aliquot.service.history.series_views import device_series, history_view, queue_series, usage_view
+from aliquot.service.history.usage import UsageSums, add_utilization, overlap
 from aliquot.service.ports import Clock
-from aliquot.service.projection_terms import moment
-from aliquot.service.queries import Queries
-from aliquot.service.state import State
-from aliquot.service.visibility import sight_of
-from aliquot_schema.errors import Forbidden, NotFound
-from aliquot_schema.history_views import HistorySeriesView, HistoryView, UsageBy, UsageHistoryView
+from aliquot.service.queries.queries import Queries
+from aliquot.service.state.state import State
+from aliquot.service.views.terms import microseconds, moment
+from aliquot_schema.errors import Forbidden, InvalidRequest, NotFound
+from aliquot_schema.identity.access import Visibility
 from aliquot_schema.ids import AgentId, SessionId
-from aliquot_schema.privacy import Sight
 from aliquot_schema.requests import Caller
-from aliquot_schema.slots import MILLI
+from aliquot_schema.resources.slots import MILLI
+from aliquot_schema.views.statistics import POINTS_MAX, HistorySeriesView, HistoryView, UsageBy, UsageHistoryView
+
+SPAN_US: Final = 3600 * SECOND_US
+"""Default time range."""
+USAGE_SPAN_US: Final = 30 * 86_400 * SECOND_US
+SPAN_US_MAX: Final = 20 * 365 * 86_400 * SECOND_US
+MINUTE_S: Final = 60
 
 UNWRITTEN_S_MAX: Final = 320
-"""A window of five minutes, and until it is written: for so long at most what was measured is in the memory of the
-server that leads, and nowhere else."""
-USAGE_AT_ONCE_MAX: Final = 8
-"""Questions of usage: one is answered, and holds up to 200,000 grants in memory meanwhile; the others wait."""
+"""Age up to which measurements may be only in the memory of the leader: a window of five minutes, and the time to
+write it."""
+USAGE_QUERIES_MAX: Final = 8
+"""Running and waiting usage queries. The running one holds up to 200,000 grants in memory."""
+
+
+def span_of(since: datetime | None, until: datetime | None, *, now_us: int, usual_us: int) -> tuple[int, int]:
+    """(since, until) in microseconds UTC.
+
+    Raises:
+        InvalidRequest: `since` is not before `until`, or the range exceeds 20 years.
+    """
+    until_us = now_us if until is None else microseconds(until)
+    since_us = until_us - usual_us if since is None else microseconds(since)
+    if not since_us < until_us:
+        raise InvalidRequest("since: give a time before `until`", field="since")
+    if until_us - since_us > SPAN_US_MAX or since_us < 0:
+        raise InvalidRequest(
+            f"since: the range may span at most {SPAN_US_MAX // (365 * 86_400 * SECOND_US)} years", field="since"
+        )
+    return since_us, until_us
+
+
+def grid_of(span: tuple[int, int], *, points: int, least_s: float) -> Grid:
+    """The finest grid with at most `points` steps.
+
+    Raises:
+        InvalidRequest: `points` is out of range.
+    """
+    if not 2 <= points <= POINTS_MAX:
+        raise InvalidRequest(f"points: 2 to {POINTS_MAX}, not {points}", field="points")
+    return fitting(*span, points=points, least_s=least_s)
+
+
+def usage_grid_of(span: tuple[int, int], *, step: float | None) -> Grid:
+    """The grid with the requested step in seconds; hours or days by default.
+
+    Raises:
+        InvalidRequest: the step is not a number of whole minutes, or makes too many points.
+    """
+    if step is None:
+        return fitting(*span, points=200, least_s=3600.0)
+    if not (MINUTE_S <= step <= SPAN_US_MAX / SECOND_US and step % MINUTE_S == 0):
+        raise InvalidRequest("step: give whole minutes, in seconds", field="step")
+    grid = covering(*span, step_s=round(step))
+    if grid.points > POINTS_MAX:
+        raise InvalidRequest(
+            f"step: this makes {grid.points} points, at most {POINTS_MAX} are allowed; give a longer step", field="step"
+        )
+    return grid
+
+
+class QueryLimiter:
+    """Semaphore for memory-heavy queries: one runs, a bounded number wait."""
+
+    def __init__(self, *, present_max: int) -> None:
+        """
+        Args:
+            present_max: running and waiting queries together.
+        """
+        self._present_max = present_max
+        self._present = 0
+        self._lock = asyncio.Lock()
+
+    @asynccontextmanager
+    async def slot(self) -> AsyncIterator[None]:
+        """Wait for the semaphore and hold it.
+
+        Raises:
+            HistoryUnavailable: too many queries wait.
+        """
+        if self._present >= self._present_max:
+            raise HistoryUnavailable(
+                f"{self._present_max} usage queries are already running or waiting; try again in a moment"
+            )
+        self._present += 1
+        try:
+            async with self._lock:
+                yield
+        finally:
+            self._present -= 1
+
+
+def held_span(held: Sequence[Held], *, now_us: int) -> tuple[int, int]:
+    """From the first grant to the last release; the last minute if nothing was held yet."""
+    if not held:
+        return now_us - 60 * SECOND_US, now_us
+    since_us = min(one.from_us for one in held)
+    return since_us, max(since_us + SECOND_US, *(one.ended_us for one in held))
+
+
+def while_held(curves: Mapping[str, Curves], held: Sequence[Held], *, grid: Grid) -> dict[str, Curves]:
+    """Measurements of the steps in which the device was held, at least for a part of the step."""
+    found: dict[str, Curves] = {}
+    for device_id, curve in curves.items():
+        outside = np.ones(grid.points, np.bool_)
+        for one in held:
+            if one.device_id == device_id:
+                first, overlaps = overlap(grid, one)
+                outside[first : first + len(overlaps)] = False
+        found[device_id] = Curves(
+            mean=np.where(outside, np.nan, curve.mean), maximum=np.where(outside, np.nan, curve.maximum)
+        )
+    return found
 
 
 class History:
-    """Measurements come from their store, which may be missing; usage from the record of what was held."""
+    """Series come from the time-series store, which may be missing; usage from the record of holdings."""
 
     def __init__(
         self, *, state: State, queries: Queries, clock: Clock, leads: Callable[[], bool] = lambda: True
@@ -48,11 +155,11 @@ class History:
         self._clock = clock
         self._store: HistoryStore | None = None
         self._is_kept = asyncio.Event()
-        self._usage_turns = Turns(present_max=USAGE_AT_ONCE_MAX)
+        self._usage_limiter = QueryLimiter(present_max=USAGE_QUERIES_MAX)
         self.book: HeldBook | None = None
 
     def keep(self, store: HistoryStore | None) -> None:
-        """Where measurements are kept from now on; None: nowhere."""
+        """Set the store of measurements; None = there is none."""
         self._store = store
         if store is None:
             self._is_kept.clear()
@@ -65,16 +172,16 @@ class History:
         return self._store is not None
 
     async def until_kept(self) -> None:
-        """Wait for one."""
+        """Wait until there is a store."""
         await self._is_kept.wait()
 
     @property
     def fault(self) -> str | None:
-        """What does not work now, in words."""
+        """Why the store does not work now; None = it works."""
         return None if self._store is None else self._store.fault
 
     def take(self, sample: Sample) -> None:
-        """Keep a sample, where anything is kept."""
+        """Store a sample, if there is a store."""
         if self._store is not None:
             self._store.take(sample)
 
@@ -97,15 +204,15 @@ class History:
             raise NotFound(f"there is no agent {agent_id[:80]}", kind="agent", id=agent_id[:80])
         grid = self._grid(since, until, points=points)
         wanted = None if device_ids is None else frozenset(device_ids)
-        found = await self._stored().gathered(Kind.DEVICES, agent_id, grid, devices=wanted)
-        return history_view(grid, await asyncio.to_thread(_listed, agent_id, found), warning=self._missing(grid))
+        found = await self._stored().gathered(MeasureKind.DEVICES, agent_id, grid, devices=wanted)
+        return history_view(grid, await asyncio.to_thread(_series_list, agent_id, found), warning=self._missing(grid))
 
     async def queue_history(
         self, caller: Caller, *, since: datetime | None, until: datetime | None, points: int
     ) -> HistoryView:
         """See `Historian`."""
         grid = self._grid(since, until, points=points, least_s=2 * QUEUE_EVERY_S)
-        found = await self._stored().gathered(Kind.QUEUE, "", grid)
+        found = await self._stored().gathered(MeasureKind.QUEUE, "", grid)
         series = queue_series(found[WHOLE]) if WHOLE in found else iter(())
         return history_view(grid, series, warning=self._missing(grid))
 
@@ -114,18 +221,20 @@ class History:
         session = await self._queries.session(caller, session_id)
         if session is None:
             raise NotFound(f"there is no session {session_id[:80]}", kind="session", id=session_id[:80])
-        if sight_of(caller, owner=session.owner, project=session.project) < Sight.MEMBER:
-            raise Forbidden(f"{session_id} is of {session.owner}; what it did is shown to members of its project alone")
+        if sight_of(caller, owner=session.owner, project=session.project) < Visibility.MEMBER:
+            raise Forbidden(
+                f"{session_id} belongs to {session.owner}; only members of its project may read its history"
+            )
         now_us = self._clock.now_us()
         held = await self._record().of_session(SessionId(session_id), now_us)
-        since_us, until_us = course_of(held, now_us=now_us)
+        since_us, until_us = held_span(held, now_us=now_us)
         grid = self._grid_of((since_us, until_us), points=points)
         series: list[HistorySeriesView] = []
         for agent_id in dict.fromkeys(one.agent_id for one in held):
             own = [one for one in held if one.agent_id == agent_id]
             wanted = frozenset(one.device_id for one in own)
-            found = await self._stored().gathered(Kind.DEVICES, agent_id, grid, devices=wanted)
-            series += await asyncio.to_thread(_listed, agent_id, while_held(found, own, grid=grid))
+            found = await self._stored().gathered(MeasureKind.DEVICES, agent_id, grid, devices=wanted)
+            series += await asyncio.to_thread(_series_list, agent_id, while_held(found, own, grid=grid))
         return history_view(grid, series, warning=self._missing(grid))
 
     async def usage_history(
@@ -134,16 +243,16 @@ class History:
         """See `Historian`."""
         now_us = self._clock.now_us()
         grid = usage_grid_of(span_of(since, until, now_us=now_us, usual_us=USAGE_SPAN_US), step=step)
-        async with self._usage_turns.one():
+        async with self._usage_limiter.slot():
             return await self._usage(grid, by, until_us=min(grid.end_us, now_us))
 
     def _missing(self, grid: Grid) -> str | None:
-        """Why something may be missing."""
+        """Why measurements may be missing; None = they are complete."""
         if self._leads() or grid.end_us < self._clock.now_us() - UNWRITTEN_S_MAX * SECOND_US:
             return self.fault
         words = (
-            f"this server follows: what was measured in the last {UNWRITTEN_S_MAX // 60} minutes may be known to the "
-            "server that leads alone"
+            f"this server follows: measurements of the last {UNWRITTEN_S_MAX // 60} minutes may be known only to the "
+            "leader"
         )
         return words if self.fault is None else f"{self.fault}; {words}"
 
@@ -152,23 +261,21 @@ class History:
         record = self._record()
         async for page in record.between(grid.start_us, until_us):
             await asyncio.to_thread(sums.add, page)
-        told = await self._weighed(sums)
+        warning = await self._add_utilization(sums)
         if grid.start_us < (whole_us := await record.whole_since_us()):
-            gone = (
-                f"some of what was given back before {moment(whole_us):%Y-%m-%d} was archived or removed; it is missing"
-            )
-            told = gone if told is None else f"{gone}; {told}"
-        return usage_view(grid, await asyncio.to_thread(sums.series), warning=told)
+            removed = f"usage that ended before {moment(whole_us):%Y-%m-%d} may be missing: it was archived or removed"
+            warning = removed if warning is None else f"{removed}; {warning}"
+        return usage_view(grid, await asyncio.to_thread(sums.series), warning=warning)
 
-    async def _weighed(self, sums: UsageSums) -> str | None:
-        """Let the sums know what the devices did; returns why some of that may be missing."""
+    async def _add_utilization(self, sums: UsageSums) -> str | None:
+        """Add utilization to the sums; returns why some of it may be missing."""
         if self._store is None:
-            return "this server keeps no measurements: there is no utilization"
+            return "this server keeps no measurements, so utilization is missing"
         try:
-            told = await weigh_all(sums, store=self._store)
+            warning = await add_utilization(sums, store=self._store)
         except HistoryUnavailable as error:
             return error.message
-        return told or self.fault
+        return warning or self.fault
 
     def _grid(self, since: datetime | None, until: datetime | None, *, points: int, least_s: float = 0.0) -> Grid:
         span = span_of(since, until, now_us=self._clock.now_us(), usual_us=SPAN_US)
@@ -189,10 +296,10 @@ class History:
 
     def _record(self) -> HeldBook:
         if self.book is None:
-            raise HistoryUnavailable("this server keeps no record of what was held")
+            raise HistoryUnavailable("this server keeps no record of held devices")
         return self.book
 
 
-def _listed(agent_id: str, curves: Mapping[str, Curves]) -> list[HistorySeriesView]:
-    """All of them; run in a thread, since there may be many numbers."""
+def _series_list(agent_id: str, curves: Mapping[str, Curves]) -> list[HistorySeriesView]:
+    """All series as a list; called in a thread, because there may be many numbers."""
     return list(device_series(agent_id, curves))

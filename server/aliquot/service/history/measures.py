@@ -1,29 +1,36 @@
-"""What is measured, and to which step it is kept."""
+"""Measures: the metrics that history records, their precision, and the samples that carry them."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from aliquot_schema.ids import AgentId, DeviceId, NodeId
 
-class Kind(StrEnum):
-    """What a series is about."""
+WHOLE: Final = ""
+"""The device id of series that are not about a device."""
+QUEUE_EVERY_S: Final = 10.0
+"""Interval between samples of the queue."""
+
+
+class MeasureKind(StrEnum):
+    """Kind of a series."""
 
     DEVICES = "devices"
     """The accelerators of one agent."""
     QUEUE = "queue"
-    """The cluster as a whole."""
+    """The whole cluster."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measure:
-    """One number that is followed."""
+    """One metric."""
 
     name: str
     unit: str
     quantum: float
-    """Kept to a whole number of these; means too."""
+    """Values and means are stored as whole multiples of it."""
     is_sum: bool = False
-    """Whether it counts what happened since the sample before: it adds up, instead of having a mean and a maximum."""
+    """Whether it counts events since the previous sample: it adds up and has no mean or maximum."""
 
 
 DEVICE_MEASURES: Final = (
@@ -44,12 +51,48 @@ QUEUE_MEASURES: Final = (
     Measure(name="gpus_held", unit="gpus", quantum=0.01),
     Measure(name="gpus_held_idle", unit="gpus", quantum=0.01),
 )
-MEASURES: Final = {Kind.DEVICES: DEVICE_MEASURES, Kind.QUEUE: QUEUE_MEASURES}
-"""A stored block holds them in this order; a new one goes to the end."""
-WHOLE: Final = ""
-"""Stands for the device where a series is about none."""
+MEASURES: Final = {MeasureKind.DEVICES: DEVICE_MEASURES, MeasureKind.QUEUE: QUEUE_MEASURES}
+"""Stored blocks keep this order; new measures go to the end."""
 
 
-def index_of(kind: Kind, name: str) -> int:
-    """Where a measure is in its kind's order."""
+def index_of(kind: MeasureKind, name: str) -> int:
+    """Position of a measure among those of its kind."""
     return next(index for index, measure in enumerate(MEASURES[kind]) if measure.name == name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentDevices:
+    """The accelerators of an agent; replaced when they change."""
+
+    agent_id: AgentId
+    node_id: NodeId
+    device_ids: tuple[DeviceId, ...]
+    counted: tuple[bool, ...]
+    """Per device, whether it counts as one of the cluster's GPUs: healthy, and not a slice of a listed one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceSample:
+    """One reading of every accelerator of an agent."""
+
+    roster: AgentDevices
+    at_us: int
+    values: tuple[tuple[float | None, ...], ...]
+    """Devices x `DEVICE_MEASURES`; None = not measured."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueSample:
+    """The queue at one moment, and counts since the previous sample."""
+
+    at_us: int
+    pending: int
+    running: int
+    submitted: int
+    started: int
+    ended: int
+    waited_s: float
+    """Sum over the started sessions."""
+
+
+Sample = DeviceSample | QueueSample

@@ -1,51 +1,82 @@
-"""What history asks of its store."""
+"""Ports of history: the time-series store and the record of holdings."""
 
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Protocol
 
 from aliquot.service.history.grids import Curves, Grid
-from aliquot.service.history.measures import Kind
-from aliquot.service.history.samples import Sample
+from aliquot.service.history.measures import MeasureKind, Sample
 from aliquot_schema.errors import Unavailable
+from aliquot_schema.ids import AgentId, DeviceId, ProjectId, SessionId, SlotName, UserId
 
 
 class HistoryUnavailable(Unavailable):
-    """What was measured cannot be read now; nothing else is touched by it."""
+    """History cannot be read now. Nothing else is affected."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tended:
-    """What a look at the store did."""
+    """Result of one maintenance pass."""
 
     written: int = 0
-    """Blocks that sum up finer ones."""
+    """Roll-up blocks written."""
     removed: int = 0
 
 
 class HistoryStore(Protocol):
-    """Measurements, apart from everything durable. What fails here fails nothing else."""
+    """Time-series store, separate from the durable state: its failures affect nothing else."""
 
     def take(self, sample: Sample) -> None:
-        """Keep a sample. Never waits; when samples come faster than they can be kept, the oldest go."""
+        """Store a sample without blocking; when samples arrive too fast the oldest are dropped."""
 
     async def gathered(
-        self, kind: Kind, name: str, grid: Grid, *, devices: frozenset[str] | None = None
+        self, kind: MeasureKind, name: str, grid: Grid, *, devices: frozenset[str] | None = None
     ) -> dict[str, Curves]:
-        """What was measured, by device; coarser than the grid where nothing finer is kept any more.
+        """Measurements by device, coarser than the grid where no finer ones are kept.
 
         Args:
             name: the agent's id; empty for the queue.
-            devices: these alone; None for all that there is something of.
+            devices: only these; None = all with measurements.
         Raises:
-            HistoryUnavailable: it cannot be read.
+            HistoryUnavailable: the store cannot be read.
         """
 
     async def tend(self) -> Tended:
-        """Sum up what is whole, and remove what is old. For the leader alone; tries again later what fails."""
+        """Roll up complete windows and remove expired ones. Runs on the leader; failures are retried by the next
+        call."""
 
     def least_step_s(self, since_us: int) -> float:
-        """How fine what was measured at a time is kept."""
+        """The finest step kept for a time."""
 
     @property
     def fault(self) -> str | None:
-        """What does not work now, in words."""
+        """Why the store does not work now; None = it works."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """An amount of one slot of one accelerator, held by one lease."""
+
+    owner: UserId
+    project: ProjectId
+    agent_id: AgentId
+    device_id: DeviceId
+    slot: SlotName
+    amount: int
+    """In the slot's base unit."""
+    from_us: int
+    ended_us: int
+    """Release, or the end of the queried range."""
+
+
+class HeldBook(Protocol):
+    """Durable record of holdings. Every method may raise `StoreUnavailable`."""
+
+    def between(self, since_us: int, until_us: int) -> AsyncIterator[tuple[Held, ...]]:
+        """Accelerators held at any time in a range, page by page."""
+
+    async def whole_since_us(self) -> int:
+        """Holdings released before this time may be missing: they were archived or removed."""
+
+    async def of_session(self, session_id: SessionId, until_us: int) -> tuple[Held, ...]:
+        """Accelerators that a session ever held, in the order of the grants."""

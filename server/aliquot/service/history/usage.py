@@ -1,22 +1,47 @@
-"""Usage over time: GPU-hours by the record of what was held, with what the devices did meanwhile."""
+"""Usage over time: GPU-hours from the record of holdings, with the utilization of the devices while they were held.
 
+Also the number of held and idle GPUs of the whole cluster, from the newest sample of every agent.
+"""
+
+import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from math import nan
 from typing import Final
 
 import numpy as np
 
-from aliquot.service.history.grids import Floats, Grid
-from aliquot.service.history.held import Held
-from aliquot.service.history.projection import points
-from aliquot_schema.history_views import UsageSeriesView
+from aliquot.service.history.grids import SECOND_US, Floats, Grid, covering
+from aliquot.service.history.measures import DeviceSample, MeasureKind, index_of
+from aliquot.service.history.ports import Held, HistoryStore
+from aliquot.service.history.series_views import points
+from aliquot.service.metrics.metrics import IDLE_PCT
+from aliquot_schema.ids import AgentId, DeviceId, NodeId
+from aliquot_schema.resources.slots import MILLI
+from aliquot_schema.views.statistics import UsageSeriesView
 
 NAMED_MAX: Final = 100
-"""Who is named; all others are added up."""
+"""Users or projects with a series of their own; all others are added up."""
 HELD_MAX: Final = 200_000
-"""Holdings whose utilisation is looked up."""
+"""Holdings whose utilization is read."""
 HOUR_US: Final = 3_600_000_000
+
+FINEST_S: Final = 10
+MINUTE_S: Final = 60
+HOUR_S: Final = 3600
+FINEST_HOURS_MAX: Final = 100
+"""Agent-hours up to which utilization is read every 10 seconds, so that short sessions count correctly."""
+FINE_HOURS_MAX: Final = 5_000
+"""Agent-hours up to which utilization is read per minute."""
+POINTS_PER_READ: Final = 10_000
+"""Points read per agent and query: each takes 120 bytes per device."""
+TOO_MANY_GRANTS: Final = f"utilization is missing: this range has more than {HELD_MAX:,} grants; ask for a shorter one"
+HOURS_ONLY: Final = "utilization is missing: for this range it is kept per hour only; give a step of whole hours"
+_UTILIZATION: Final = index_of(MeasureKind.DEVICES, "utilization")
+OLD_US: Final = 60_000_000
+"""Agents without a sample for this long are not counted."""
+_HELD: Final = index_of(MeasureKind.DEVICES, "held")
 
 
 @dataclass(slots=True)
@@ -27,10 +52,14 @@ class _Sum:
 
 
 class UsageSums:
-    """By whoever `key` says."""
+    """Sums per user or project."""
 
     def __init__(self, grid: Grid, *, key: Callable[[Held], str], share: Callable[[Held], float]) -> None:
-        """`share`: which part of the device is held, 0 to 1."""
+        """
+        Args:
+            key: the user or project that a holding counts for.
+            share: the share of the device that is held, 0 to 1.
+        """
         self.grid = grid
         self._key = key
         self._share = share
@@ -39,7 +68,7 @@ class UsageSums:
         self._count = 0
 
     def add(self, page: Iterable[Held]) -> None:
-        """Take in holdings."""
+        """Add holdings."""
         for held in page:
             first, overlaps = overlap(self.grid, held)
             if not len(overlaps):
@@ -54,11 +83,11 @@ class UsageSums:
 
     @property
     def agents(self) -> list[str] | None:
-        """Whose devices were held; None: there are too many holdings to look at what each did."""
+        """Agents whose devices were held; None: too many holdings to read the utilization of each."""
         return None if self._by_agent is None else sorted(self._by_agent)
 
-    def weigh(self, agent_id: str, *, fine: Grid, loads: dict[str, Floats]) -> None:
-        """Take in what an agent's devices did; `fine` divides the steps of the grid."""
+    def add_load(self, agent_id: str, *, fine: Grid, loads: dict[str, Floats]) -> None:
+        """Add the utilization of an agent's devices; `fine` divides the steps of the grid."""
         places = (fine.start_us + np.arange(fine.points) * fine.step_us - self.grid.start_us) // self.grid.step_us
         for held in (self._by_agent or {}).get(agent_id, ()):
             load = loads.get(held.device_id)
@@ -74,7 +103,7 @@ class UsageSums:
             np.add.at(found.weight, at[inside], weights[inside])
 
     def series(self) -> tuple[UsageSeriesView, ...]:
-        """Who held most comes first."""
+        """Series in descending order of GPU-hours."""
         names = sorted(self._sums, key=lambda name: (-float(self._sums[name].hours.sum()), name))
         found = [_view(name, [self._sums[name]]) for name in names[:NAMED_MAX]]
         rest = [self._sums[name] for name in names[NAMED_MAX:]]
@@ -88,7 +117,7 @@ class UsageSums:
 
 
 def overlap(grid: Grid, held: Held) -> tuple[int, Floats]:
-    """The first step that something is held in, and how long it is in each from there on, microseconds."""
+    """(first, durations): the first step in which something is held, and microseconds held per step from there."""
     since_us = max(held.from_us, grid.start_us)
     until_us = min(held.ended_us, grid.end_us)
     if since_us >= until_us:
@@ -105,3 +134,81 @@ def _view(name: str | None, sums: list[_Sum]) -> UsageSeriesView:
         mean = np.where(np.asarray(weight) > 0, load / np.asarray(weight), np.nan)
     hours = np.asarray(sum(one.hours for one in sums))
     return UsageSeriesView(name=name, gpu_hours=tuple(np.round(hours, 6).tolist()), utilization=points(mean))
+
+
+async def add_utilization(sums: UsageSums, *, store: HistoryStore) -> str | None:
+    """Add the utilization of every agent's devices; returns why it is missing, or None.
+
+    Raises:
+        HistoryUnavailable: the store cannot be read.
+    """
+    agents = sums.agents
+    if agents is None:
+        return TOO_MANY_GRANTS
+    step_s = _step_s(sums.grid, agents=len(agents), least_s=store.least_step_s(sums.grid.start_us))
+    if step_s is None:
+        return HOURS_ONLY if agents else None
+    for agent_id in agents:
+        for fine in _parts(sums.grid, step_s=step_s):
+            found = await store.gathered(MeasureKind.DEVICES, agent_id, fine)
+            loads = {device: curves.mean[_UTILIZATION] for device, curves in found.items()}
+            await asyncio.to_thread(sums.add_load, agent_id, fine=fine, loads=loads)
+    return None
+
+
+def _step_s(grid: Grid, *, agents: int, least_s: float) -> int | None:
+    """10 seconds, a minute, or an hour where that is too much or not kept. None: the grid's steps are not whole
+    hours, so an hour cannot be assigned to one of them."""
+    hours = agents * grid.points * grid.step_us / (HOUR_S * SECOND_US)
+    if hours <= FINEST_HOURS_MAX and least_s <= FINEST_S:
+        return FINEST_S
+    is_whole = grid.step_us % (HOUR_S * SECOND_US) == 0
+    if least_s <= MINUTE_S and (hours <= FINE_HOURS_MAX or not is_whole):
+        return MINUTE_S
+    return HOUR_S if is_whole else None
+
+
+def _parts(grid: Grid, *, step_s: int) -> Iterator[Grid]:
+    """The time range of a grid in finer steps, in parts that fit into memory."""
+    size_us = POINTS_PER_READ * step_s * SECOND_US
+    for start_us in range(grid.start_us, grid.end_us, size_us):
+        yield covering(start_us, min(start_us + size_us, grid.end_us), step_s=step_s)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuUsageSums:
+    """Numbers of GPUs; a share of a GPU counts as that share."""
+
+    total: float
+    held: float
+    held_idle: float
+    """Held while the device is idle."""
+
+
+class ClusterSums:
+    """Sums over the cluster. A device that several agents of a node report counts once."""
+
+    def __init__(self) -> None:
+        self._newest: dict[AgentId, DeviceSample] = {}
+
+    def note(self, sample: DeviceSample) -> None:
+        """Add the newest sample of an agent."""
+        self._newest[sample.roster.agent_id] = sample
+
+    def at(self, now_us: int) -> GpuUsageSums:
+        """The sums at a time, NaN without any sample; silent agents are dropped."""
+        self._newest = {name: one for name, one in self._newest.items() if now_us - one.at_us < OLD_US}
+        if not self._newest:
+            return GpuUsageSums(total=nan, held=nan, held_idle=nan)
+        seen: dict[tuple[NodeId, DeviceId], tuple[float, bool]] = {}
+        for sample in self._newest.values():
+            roster = sample.roster
+            for device_id, counted, values in zip(roster.device_ids, roster.counted, sample.values, strict=True):
+                if counted:
+                    load = values[_UTILIZATION]
+                    seen[roster.node_id, device_id] = (values[_HELD] or 0.0, load is not None and load < IDLE_PCT)
+        return GpuUsageSums(
+            total=float(len(seen)),
+            held=sum(held for held, _ in seen.values()) / MILLI,
+            held_idle=sum(held for held, is_idle in seen.values() if is_idle) / MILLI,
+        )

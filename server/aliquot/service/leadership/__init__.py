@@ -1,1 +1,1 @@
-"""Leadership: of several servers on one database one places, launches and stops; all of them follow the log."""
+"""Leadership: of several servers on one database, one schedules and launches; all of them follow the event log."""

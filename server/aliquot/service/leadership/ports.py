@@ -1,27 +1,32 @@
-"""What several servers on one database ask of it, beside the port `Store`."""
+"""Leadership ports: the shared store, the leadership lock and commit notifications, and one server's view of them."""
 
+import asyncio
 from dataclasses import dataclass
 from typing import Protocol
 
 from aliquot.service.ports import Loaded, Store
+from aliquot.service.views.terms import moment, moment_or_none
+from aliquot_schema.orchestration import Orchestration
+from aliquot_schema.views.server import OrchestratorView
+from aliquot_schema.views.server import ServerRole as ServerRole
 
 
-class SeatLost(Exception):
-    """This server held the seat and cannot be sure of it any more; it must act as a leader no longer."""
+class LeadershipLost(Exception):
+    """This server may have lost the lock, and must stop acting as the leader."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PresentTerm:
-    """The newest term."""
+class CurrentTerm:
+    """The newest term: the present leader's, or the last one's."""
 
     epoch: int
-    """0 before the first."""
+    """0 before the first term."""
     began_us: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Beginning(PresentTerm):
-    """What a term begins with. Nothing of an earlier term is committed after event `revision`."""
+class TermStart(CurrentTerm):
+    """Start of a term. No commit of an earlier term follows event `revision`."""
 
     revision: int
     last_at_us: int
@@ -29,51 +34,107 @@ class Beginning(PresentTerm):
 
 
 class SharedStore(Store, Protocol):
-    """A store that other servers write too."""
+    """A store that several servers write."""
 
     async def join(self) -> Loaded:
-        """As `open`, but the epoch stays as it is: somebody else may lead."""
+        """As `open`, but without raising the epoch: another server may lead."""
 
-    async def begin_term(self) -> Beginning:
-        """Raise the epoch: from now on nothing can be committed in the name of an older one."""
+    async def begin_term(self) -> TermStart:
+        """Raise the epoch; commits of older epochs are refused from now on."""
 
-    async def present_term(self) -> PresentTerm:
-        """Who leads now, or led last, began so."""
+    async def present_term(self) -> CurrentTerm:
+        """The newest term."""
 
 
-class Seat(Protocol):
-    """Of all servers one at most has it."""
+class LeadershipLock(Protocol):
+    """A lock that at most one server holds."""
 
     async def take(self) -> bool:
-        """Try to have it.
+        """Try to take the lock; returns whether this server has it.
 
         Raises:
-            StoreUnavailable: the database cannot be asked.
+            StoreUnavailable: the database cannot be read.
         """
 
     async def holder(self) -> str | None:
-        """The address of the server that has it, empty when it is not known; None when nobody has it.
+        """The address of the holder, empty when it is unknown; None when the lock is free.
 
         Raises:
-            StoreUnavailable: the database cannot be asked.
+            StoreUnavailable: the database cannot be read.
         """
 
     async def hold(self) -> None:
-        """Keep it, for ever.
+        """Keep the lock until cancelled.
 
         Raises:
-            SeatLost: it may be another server's from now on.
+            LeadershipLost: another server may have it from now on.
         """
 
     async def leave(self) -> None:
-        """Let another one have it."""
+        """Release the lock."""
 
 
-class News(Protocol):
-    """Tells when another server has committed something."""
+class FreeLock:
+    """Lock of a standalone server: always free, never lost."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+
+    async def take(self) -> bool:
+        """True."""
+        return True
+
+    async def holder(self) -> str | None:
+        """This server."""
+        return self._address
+
+    async def hold(self) -> None:
+        """Wait until cancelled."""
+        await asyncio.Event().wait()
+
+    async def leave(self) -> None:
+        """Do nothing: no other server waits for the lock."""
+
+
+class CommitNotifications(Protocol):
+    """Notifications of commits by other servers."""
 
     async def wait(self, *, seconds: float) -> None:
-        """Return when it has, since the last call, or may have, or after so many seconds. Never raises."""
+        """Return after a commit since the last call, after a possible one, or after `seconds`. Never raises."""
 
     async def close(self) -> None:
-        """Listen no more."""
+        """Stop listening."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeadershipStatus:
+    """Leadership as one server sees it."""
+
+    role: ServerRole
+    address: str
+    """URL of this server; empty when not configured."""
+    leader_address: str | None
+    """URL of the leader; None when no server leads or its URL is unknown."""
+    epoch: int
+    """Epoch of the newest term."""
+    since_us: int | None
+    """Start of that term, microseconds UTC; None before the first term."""
+
+
+def orchestrator_view(standing: LeadershipStatus, orchestration: Orchestration) -> OrchestratorView:
+    """The view of leadership and scheduling state that the API returns."""
+    by = orchestration.changed_by if orchestration.version else None
+    at = moment(orchestration.changed_us) if orchestration.version else None
+    return OrchestratorView(
+        role=standing.role,
+        address=standing.address,
+        leader_address=standing.leader_address,
+        epoch=standing.epoch,
+        leads_since=moment_or_none(standing.since_us),
+        state=orchestration.state,
+        stopped_by=by if orchestration.is_stopped else None,
+        stopped_at=at if orchestration.is_stopped else None,
+        changed_by=by,
+        changed_at=at,
+        note=orchestration.note,
+    )

@@ -1,1 +1,1 @@
-"""The decision ledger: every pass that decided something, with what it takes to decide it again."""
+"""Decision ledger: every pass that decided something, with the inputs needed to replay it."""

@@ -1,34 +1,98 @@
-"""Changes: a pass compared with the one written down before it, which is what an entry holds."""
+"""Ledger changes: captures the inputs of a pass, and encodes each pass as its difference to the previous entry.
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+Capturing runs on the event loop and must be cheap; comparing runs later, in the recorder's thread.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final, TypeVar
 
-from aliquot.core.plan import Plan
-from aliquot.core.snapshot import Request, Snapshot
-from aliquot.service.external import Blocked
-from aliquot.service.ledger.capture import Pass, Standing
+from aliquot.core.model.plan import Plan
+from aliquot.core.model.policy import Policy
+from aliquot.core.model.snapshot import Request, Snapshot
 from aliquot.service.ledger.entries import Checkpoint, Inputs, PassEntry, VerdictChange
-from aliquot_schema.ids import AgentId, DeviceId, NodeId, SessionId
+from aliquot.service.state.agents import Blocked
+from aliquot.service.state.state import State
+from aliquot_schema.cluster.agents import Agent, KnownSlot
+from aliquot_schema.ids import AgentId, DeviceId, LeaseId, NodeId, SessionId
 from aliquot_schema.intervals import Intervals
+from aliquot_schema.policies import PolicyDocument
 from aliquot_schema.reasons import Verdict
+from aliquot_schema.resources.leases import Kernel, Lease
 from aliquot_schema.sessions import Session
-from aliquot_schema.states import SessionState
+from aliquot_schema.states import KernelState, SessionState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointRecords:
+    """Records for a checkpoint, except what the snapshot contains."""
+
+    agents: tuple[Agent, ...]
+    slots: tuple[KnownSlot, ...]
+    policy: PolicyDocument
+    sessions: tuple[Session, ...]
+    kernels: tuple[Kernel, ...]
+    leases: tuple[Lease, ...]
+    rates: Mapping[LeaseId, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pass:
+    """One pass, not yet compared with the previous pass_."""
+
+    number: int
+    now_us: int
+    seed: int
+    snapshot: Snapshot
+    rules: Policy
+    policy: PolicyDocument
+    estimates: Mapping[SessionId, int]
+    """Estimates changed since the previous pass, in milliseconds; of all sessions if there is a checkpoint."""
+    records: CheckpointRecords | None
+    external: Blocked
+    plan: Plan
+
+
+def checkpoint_records(state: State) -> CheckpointRecords:
+    """The current records for a checkpoint."""
+    return CheckpointRecords(
+        agents=tuple(state.agents.values()),
+        slots=tuple(state.slots.values()),
+        policy=state.policy,
+        sessions=tuple(_sessions(state)),
+        kernels=tuple(kernel for kernel in state.kernels.values() if kernel.state is not KernelState.EXITED),
+        leases=tuple(lease for on_node in state.open_leases.values() for lease in on_node.values()),
+        rates=state.books.rates(),
+    )
+
+
+def estimates_of(state: State) -> dict[SessionId, int]:
+    """Predicted run times of all sessions that have not ended, in milliseconds."""
+    found = {name: state.forecast_of(name) for name, session in state.sessions.items() if not session.is_ended}
+    return {name: forecast.estimate_ms for name, forecast in found.items() if forecast is not None}
+
+
+def _sessions(state: State) -> Iterator[Session]:
+    waited_for = frozenset(state.waited_for())
+    for session in state.sessions.values():
+        if not session.is_ended or session.id in waited_for or state.holds_devices(session.id):
+            yield session
+
 
 K = TypeVar("K")
 V = TypeVar("V")
 
 CHECKPOINT_EVERY: Final = 1000
-"""Entries."""
+"""Entries between two checkpoints."""
 NO_VERDICTS: Final[Mapping[SessionId, Verdict]] = {}
 
 
-class Sequel:
-    """Makes entries of passes, in their order. What is left out is part of the next comparison."""
+class EntryBuilder:
+    """Builds ledger entries from passes, in order. Changes of a pass without an entry are part of the next entry."""
 
     def __init__(self, *, epoch: int, code_version: Callable[[], str], length_max: int = CHECKPOINT_EVERY) -> None:
-        """`code_version` is called once, where the first entry is made."""
+        """`code_version` is called once, in the thread that builds the first entry."""
         self._epoch = epoch
         self._code_version = code_version
         self._length_max = length_max
@@ -40,47 +104,47 @@ class Sequel:
         self._dependencies: Mapping[SessionId, SessionState] = {}
         self._verdicts = NO_VERDICTS
         self._estimates: dict[SessionId, int] = {}
-        """Not written down yet."""
+        """Changes that no entry contains yet."""
 
     @property
     def is_long(self) -> bool:
-        """Whether it is time for a checkpoint."""
+        """Whether a checkpoint is due."""
         return self._length >= self._length_max
 
     def entries(self, passes: Iterable[Pass], lost: int) -> list[PassEntry]:
-        """What to write down of some passes; `lost` is told by the first entry."""
+        """The entries of some passes; the first pass_ records `lost`."""
         made = []
-        for one in passes:
-            entry = self.entry(one, lost=lost)
+        for pass_ in passes:
+            entry = self.entry(pass_, lost=lost)
             if entry is not None:
                 made.append(entry)
                 lost = 0
         return made
 
-    def entry(self, one: Pass, *, lost: int) -> PassEntry | None:
-        """What to write down of a pass; None when it decided nothing, and judged everybody as before."""
-        if one.standing is not None:
-            self._begin_anew()
-        self._estimates.update(one.estimates)
-        verdicts = verdict_changes(one.snapshot, one.plan.verdicts, before=self._verdicts)
-        if one.standing is None and not (verdicts or decides(one.plan) or lost):
+    def entry(self, pass_: Pass, *, lost: int) -> PassEntry | None:
+        """The entry of a pass; None when it decided nothing and no verdict changed."""
+        if pass_.records is not None:
+            self._reset()
+        self._estimates.update(pass_.estimates)
+        verdicts = verdict_changes(pass_.snapshot, pass_.plan.verdicts, before=self._verdicts)
+        if pass_.records is None and not (verdicts or decides(pass_.plan) or lost):
             return None
         entry = PassEntry(
-            number=one.number,
-            now_us=one.now_us,
-            revision=one.snapshot.revision,
-            seed=one.seed,
+            number=pass_.number,
+            now_us=pass_.now_us,
+            revision=pass_.snapshot.revision,
+            seed=pass_.seed,
             epoch=self._epoch,
             code_version=self._version,
             lost=lost,
-            inputs=self._inputs(one),
+            inputs=self._inputs(pass_),
             verdicts=verdicts,
-            plan=replace(one.plan, verdicts={}),
-            checkpoint=None if one.standing is None else checkpoint_of(one.standing, one.snapshot),
+            plan=replace(pass_.plan, verdicts={}),
+            checkpoint=None if pass_.records is None else checkpoint_of(pass_.records, pass_.snapshot),
         )
         self._length += 1
-        self._verdicts = one.plan.verdicts
-        self._asked, self._dependencies = one.snapshot.asked, one.snapshot.dependencies
+        self._verdicts = pass_.plan.verdicts
+        self._asked, self._dependencies = pass_.snapshot.asked, pass_.snapshot.dependencies
         self._estimates = {}
         return entry
 
@@ -88,18 +152,18 @@ class Sequel:
     def _version(self) -> str:
         return self._code_version()
 
-    def _begin_anew(self) -> None:
+    def _reset(self) -> None:
         self._length = 0
         self._open_agents, self._external, self._asked, self._dependencies = None, None, {}, {}
         self._verdicts, self._estimates = NO_VERDICTS, {}
 
-    def _inputs(self, one: Pass) -> Inputs:
-        snapshot = one.snapshot
+    def _inputs(self, pass_: Pass) -> Inputs:
+        snapshot = pass_.snapshot
         agents = tuple(agent.id for agent in snapshot.agents if agent.is_open)
         changed = None if agents == self._open_agents else agents
         self._open_agents = agents
-        external = None if one.external == self._external else _listed(one.external)
-        self._external = one.external
+        external = None if pass_.external == self._external else _listed(pass_.external)
+        self._external = pass_.external
         asked = changes(snapshot.asked, before=self._asked)
         return Inputs(
             open_agents=changed,
@@ -107,18 +171,18 @@ class Sequel:
             estimates=tuple(self._estimates.items()),
             asked=tuple((request, count or 0) for request, count in asked.items()),
             dependencies=tuple(changes(snapshot.dependencies, before=self._dependencies).items()),
-            order=one.rules.order if one.rules.order != one.policy.order else None,
-            placement=one.rules.placement if one.rules.placement != one.policy.placement else None,
+            order=pass_.rules.order if pass_.rules.order != pass_.policy.order else None,
+            placement=pass_.rules.placement if pass_.rules.placement != pass_.policy.placement else None,
         )
 
 
 def decides(plan: Plan) -> bool:
-    """Whether anything follows from a plan."""
+    """Whether a plan has any effect."""
     return bool(plan.placements or plan.failures or plan.fallbacks or plan.evictions)
 
 
 def changes(now: Mapping[K, V], *, before: Mapping[K, V]) -> dict[K, V | None]:
-    """What is new or other in a mapping; None for what is gone."""
+    """New and changed items of a mapping; None for removed keys."""
     if now == before:
         return {}
     found: dict[K, V | None] = {key: value for key, value in now.items() if before.get(key) != value}
@@ -129,13 +193,13 @@ def changes(now: Mapping[K, V], *, before: Mapping[K, V]) -> dict[K, V | None]:
 def verdict_changes(
     snapshot: Snapshot, now: Mapping[SessionId, Verdict], *, before: Mapping[SessionId, Verdict]
 ) -> tuple[VerdictChange, ...]:
-    """Who in the queue of a snapshot waits for another reason than before.
+    """Changed verdicts, by position in the queue of the snapshot.
 
-    Sessions of one kind share a verdict, so that most comparisons are of things that were compared before.
+    Similar sessions share a verdict object, so comparisons are cached by object identity.
     """
     compared: dict[tuple[int, int], bool] = {}
     found: dict[int, tuple[Verdict | None, list[tuple[int, int]]]] = {}
-    for place, row in enumerate(snapshot.queue):
+    for position, row in enumerate(snapshot.queue):
         new, old = now.get(row.session_id), before.get(row.session_id)
         if new is old:
             continue
@@ -143,23 +207,23 @@ def verdict_changes(
         if key not in compared:
             compared[key] = new == old
         if not compared[key]:
-            _extend(found.setdefault(id(new), (new, []))[1], place)
+            _extend(found.setdefault(id(new), (new, []))[1], position)
     return tuple(VerdictChange(places=Intervals(tuple(spans)), verdict=verdict) for verdict, spans in found.values())
 
 
-def checkpoint_of(standing: Standing, snapshot: Snapshot) -> Checkpoint:
-    """The state, as a snapshot and what it was made of show it."""
+def checkpoint_of(records: CheckpointRecords, snapshot: Snapshot) -> Checkpoint:
+    """The checkpoint of a snapshot and the records captured with it."""
     return Checkpoint(
-        agents=standing.agents,
-        slots=standing.slots,
-        policy=standing.policy,
+        agents=records.agents,
+        slots=records.slots,
+        policy=records.policy,
         quotas=tuple(snapshot.quotas.values()),
-        sessions=tuple(_bare(session) for session in standing.sessions),
-        kernels=standing.kernels,
-        leases=standing.leases,
+        sessions=tuple(_redacted(session) for session in records.sessions),
+        kernels=records.kernels,
+        leases=records.leases,
         balances=tuple((project, user, balance) for (project, user), balance in snapshot.usage.balances.items()),
         half_life_ms=snapshot.usage.half_life_ms,
-        rates=standing.rates,
+        rates=records.rates,
     )
 
 
@@ -167,14 +231,14 @@ def _listed(blocked: Blocked) -> tuple[tuple[NodeId, tuple[tuple[DeviceId, int],
     return tuple((node_id, tuple(budgets.items())) for node_id, budgets in blocked.items())
 
 
-def _extend(spans: list[tuple[int, int]], place: int) -> None:
-    """Places come in ascending order."""
-    if spans and spans[-1][1] == place - 1:
-        spans[-1] = spans[-1][0], place
+def _extend(spans: list[tuple[int, int]], position: int) -> None:
+    """Add a position to the spans; positions must be ascending."""
+    if spans and spans[-1][1] == position - 1:
+        spans[-1] = spans[-1][0], position
     else:
-        spans.append((place, place))
+        spans.append((position, position))
 
 
-def _bare(session: Session) -> Session:
-    """Without command and environment: no decision goes by them, and they may hold secrets."""
+def _redacted(session: Session) -> Session:
+    """The session without command and environment: decisions do not use them, and they may contain secrets."""
     return replace(session, spec=replace(session.spec, argv=(), environment={}))

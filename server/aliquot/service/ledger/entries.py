@@ -1,82 +1,93 @@
-"""Ledger entries: what a pass decided, and what it decided on that the event log does not hold."""
+"""Ledger entries: the decisions of a pass, and those inputs that are not in the event log; with the ledger's ports.
 
-from collections.abc import Mapping
+Entries are differences to the previous entry; every `CHECKPOINT_EVERY` entries one holds a complete checkpoint. A pass
+is reproducible only with the same `code_version`.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Final, Protocol
 
+import aliquot
+import aliquot_schema
 from aliquot.core.fairshare import Balance
-from aliquot.core.plan import Plan
-from aliquot.core.snapshot import Request
-from aliquot_schema.agents import Agent, KnownSlot
+from aliquot.core.model.plan import Plan
+from aliquot.core.model.policy import Policy
+from aliquot.core.model.snapshot import Request, Snapshot
+from aliquot_schema.cluster.agents import Agent, KnownSlot
+from aliquot_schema.events import Event
 from aliquot_schema.ids import AgentId, DeviceId, LeaseId, NodeId, ProjectId, SessionId, UserId
 from aliquot_schema.intervals import Intervals
-from aliquot_schema.leases import Kernel, Lease
 from aliquot_schema.policies import PolicyDocument
 from aliquot_schema.quotas import Quota
 from aliquot_schema.reasons import Verdict
+from aliquot_schema.resources.leases import Kernel, Lease
 from aliquot_schema.sessions import Session
 from aliquot_schema.states import SessionState
 
 LEDGER_FORMAT: Final = 1
-"""Of everything in this file; raised when an entry of before could be misread."""
+"""Version of the entry format; incremented when older entries could be misread."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inputs:
-    """What of a snapshot is not in the event log, as far as it is other than in the entry before. In an entry with a
-    checkpoint: all of it."""
+    """Inputs not in the event log, as changes to the previous entry; complete in an entry with a checkpoint."""
 
     open_agents: tuple[AgentId, ...] | None = None
-    """Agents that took something new; None = the same as before."""
+    """Agents open for new work; None = unchanged."""
     estimates: tuple[tuple[SessionId, int], ...] = ()
-    """What was predicted of sessions, in milliseconds."""
+    """Predicted run times, in milliseconds."""
     asked: tuple[tuple[Request, int], ...] = ()
-    """How often each request was made; 0 = it is not counted any more."""
+    """Sessions per request; 0 = none any more."""
     dependencies: tuple[tuple[SessionId, SessionState | None], ...] = ()
-    """Sessions that others wait for; None = not any more, or not known."""
+    """States of dependencies; None = no longer a dependency, or unknown."""
     external: tuple[tuple[NodeId, tuple[tuple[DeviceId, int], ...]], ...] | None = None
-    """Devices that processes of others were on, with the budgets that counted as held; None = the same as before."""
+    """Devices used by foreign processes, with the budget units counted as held; None = unchanged."""
     order: str | None = None
-    """Stood in for the policy's, which the server did not know; None = it was the policy's own."""
+    """Replacement for the policy's order, which the server did not know; None = the policy's own."""
     placement: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerdictChange:
-    """Sessions that wait for another reason than in the entry before."""
+    """Sessions whose verdict changed since the previous entry."""
 
     places: Intervals
-    """Where they stand in the queue of the snapshot, which is sorted by (queued_us, session_id)."""
+    """Positions in the queue of the snapshot, which is sorted by (queued_us, session_id)."""
     verdict: Verdict | None
-    """None = they do not wait any more: they were placed, or have failed."""
+    """None = they wait no longer: they were placed, or have failed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
-    """The state at an entry's revision, as far as snapshots from there on are made of it."""
+    """The part of the state at an entry's revision from which later snapshots are rebuilt."""
 
     agents: tuple[Agent, ...]
     slots: tuple[KnownSlot, ...]
     policy: PolicyDocument
     quotas: tuple[Quota, ...]
     sessions: tuple[Session, ...]
-    """Those that have not ended, hold devices, or are waited for. Without their environment: nothing goes by it."""
+    """Sessions that have not ended, hold devices or are dependencies; without command and environment."""
     kernels: tuple[Kernel, ...]
-    """Those that have not exited."""
+    """Kernels that have not exited."""
     leases: tuple[Lease, ...]
-    """Those that are not released."""
+    """Open leases."""
     balances: tuple[tuple[ProjectId, UserId, Balance], ...]
     half_life_ms: int
     rates: Mapping[LeaseId, int]
-    """What each open lease costs, milli of a device: as it was when it was granted."""
+    """Rates of the open leases at their grants, in thousandths of a device."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassEntry:
-    """One pass. Passes that decided nothing new have no entry."""
+    """One pass. A pass that decided nothing and changed no verdict has no entry."""
 
     number: int
-    """Rises from entry to entry, over restarts too."""
+    """Increases from entry to entry, also across restarts."""
     now_us: int
     revision: int
     """The number of the last event in the snapshot."""
@@ -84,9 +95,87 @@ class PassEntry:
     epoch: int
     code_version: str
     lost: int = 0
-    """Passes before this one that may have decided something, and could not be written down."""
+    """Passes before this one that may have decided something and could not be recorded."""
     inputs: Inputs
     verdicts: tuple[VerdictChange, ...]
     plan: Plan
     """Without verdicts."""
     checkpoint: Checkpoint | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PassKey:
+    """Index of an entry."""
+
+    number: int
+    revision: int
+    has_checkpoint: bool
+
+
+class LedgerStore(Protocol):
+    """The durable ledger, append-only and hash-chained. Every method may raise `StoreUnavailable`."""
+
+    async def append(self, entries: Sequence[PassEntry]) -> None:
+        """Write entries in order; existing ones are not changed.
+
+        Raises:
+            NotLeader: a later epoch has begun; none was written.
+        """
+
+    async def missing(self) -> int:
+        """Number of passes of earlier epochs that have events and come after the last entry."""
+
+    async def follow(self) -> bool:
+        """Project a page of events into the query tables; returns whether there may be more."""
+
+
+class LedgerReader(Protocol):
+    """The ledger as replays read it."""
+
+    async def last(self, count: int) -> tuple[PassKey, ...]:
+        """The newest entries, oldest first."""
+
+    async def checkpoint_before(self, number: int) -> PassKey | None:
+        """The newest entry with a checkpoint, at or before this pass."""
+
+    async def entries(self, *, first: int, last: int, limit: int) -> tuple[PassEntry, ...]:
+        """At most `limit` entries numbered `first` to `last`, both included, in order."""
+
+    async def events_after(self, number: int, *, limit: int) -> tuple[Event, ...]:
+        """Events numbered above `number`, in order."""
+
+
+class PassWatcher(Protocol):
+    """Observes every pass."""
+
+    def begins(self, snapshot: Snapshot, rules: Policy) -> None:
+        """A snapshot was taken; the state has not changed since."""
+
+    def ends(self, plan: Plan, *, number: int, now_us: int, seed: int) -> None:
+        """The pass that began last has produced a plan."""
+
+
+DECIDING: Final = ("core", "service")
+"""Packages of the server that make snapshots or decide on them."""
+_DIGITS: Final = 12
+
+
+@cache
+def code_version() -> str:
+    """`<version>+<first digits of the SHA-256 of the sources>`. Reads several hundred small files, once."""
+    server, schema = (Path(str(package.__file__)).parent for package in (aliquot, aliquot_schema))
+    paths = [path for name in DECIDING for path in sorted((server / name).rglob("*.py"))]
+    paths += [
+        path for path in sorted(schema.rglob("*.py")) if not {"graphql", "views"} & set(path.relative_to(schema).parts)
+    ]
+    digest = hashlib.sha256()
+    for path in paths:
+        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    return f"{_version()}+{digest.hexdigest()[:_DIGITS]}"
+
+
+def _version() -> str:
+    try:
+        return version("aliquot")
+    except PackageNotFoundError:
+        return "0"

@@ -1,1 +1,1 @@
-"""The archive: history that was sealed and taken out of the tables, as Parquet files with a manifest each."""
+"""Archive: old rows, sealed and moved out of the tables into Parquet files with a manifest each."""

@@ -1,64 +1,62 @@
-"""Old events: which may be sealed, their chain walked while they are read, and their removal."""
+"""Events in the archive: which may be sealed, verification of their hash chain while reading, and removal."""
 
 from collections.abc import Sequence
 from typing import Any, Final
 
 from sqlalchemy import Connection, Row, delete, func, select
 
-from aliquot.service.retention.ports import HistoryDamaged
-from aliquot.store.archive.sealing import Stretch, check_epoch, next_id
-from aliquot.store.audit.following import MARK
-from aliquot.store.audit.tables import MARKS
-from aliquot.store.chain import CHAIN_START, ChainBroken, check_link
+from aliquot.service.retention import HistoryDamaged
+from aliquot.store.archive.sealing import EventRange, check_epoch, next_id
+from aliquot.store.audit.holdings import MARK, MARKS
+from aliquot.store.hash_chain import CHAIN_START, EVENTS_KIND, ChainBroken, check_link, last_seal
 from aliquot.store.ledger.tables import PASSES
-from aliquot.store.seals import EVENTS_KIND, last_seal
 from aliquot.store.tables import COUNTER, EVENTS
 
 KEPT_MIN: Final = 10_000
-"""The newest events stay, however old: followers and subscriptions that were away go on from them."""
+"""Newest events kept regardless of age: followers and subscriptions resume from them after a disconnect."""
 SEALED_PART: Final = 10
-"""Where the newest stay however old they are, each new event would push one out: fewer than a tenth wait for more."""
+"""A file needs at least 1/10 of the kept events; otherwise each new event would cause a file of one."""
 ROWS_MAX: Final = 500_000
-"""In one file."""
+"""Events per file."""
 PAGE: Final = 500
-REMOVED_AT_ONCE: Final = 500
-"""Commits wait for so many at most."""
+REMOVED_ROWS: Final = 500
+"""Events removed per transaction, for which commits wait."""
 
 
-def sealable(connection: Connection, *, before_us: int, kept_min: int) -> Stretch | None:
-    """Events since the last seal that are older, and that no replay and no table needs any more."""
+def sealable(connection: Connection, *, before_us: int, kept_min: int) -> EventRange | None:
+    """The events since the last seal that are older than a time and that no replay and no projection needs."""
     seal = last_seal(connection, EVENTS_KIND)
     first = 1 if seal is None else seal.last + 1
-    last = min(_unneeded(connection) - 1, first + ROWS_MAX - 1)
+    last = min(_first_needed(connection) - 1, first + ROWS_MAX - 1)
     last = min(last, connection.execute(select(COUNTER.c.number)).scalar_one() - kept_min)
-    last = _older(connection, first=first, last=last, before_us=before_us)
+    last = _last_older(connection, first=first, last=last, before_us=before_us)
     if last - first + 1 < max(kept_min // SEALED_PART, 1):
         return None
     head = connection.execute(select(EVENTS.c.hash).where(EVENTS.c.number == last)).scalar()
     if head is None:
         raise HistoryDamaged(f"event {last} is missing")
-    return Stretch(
+    return EventRange(
         id=next_id(connection, EVENTS_KIND), kind=EVENTS_KIND, first=first, last=last, rows=last - first + 1, head=head
     )
 
 
 def page(connection: Connection, *, after: int, last: int) -> list[Row[Any]]:
-    """The next events of a stretch."""
-    asked = select(EVENTS).where(EVENTS.c.number > after, EVENTS.c.number <= last)
-    return list(connection.execute(asked.order_by(EVENTS.c.number).limit(PAGE)).all())
+    """The next events of a range."""
+    stmt = select(EVENTS).where(EVENTS.c.number > after, EVENTS.c.number <= last)
+    return list(connection.execute(stmt.order_by(EVENTS.c.number).limit(PAGE)).all())
 
 
 def before_first(connection: Connection) -> bytes:
-    """The hash that the next stretch goes on from."""
+    """The hash before the next range."""
     seal = last_seal(connection, EVENTS_KIND)
     return CHAIN_START if seal is None else seal.head
 
 
-def walked(rows: Sequence[Sequence[Any]], *, number: int, previous: bytes) -> bytes:
-    """Check the links of a page; returns the last one's hash.
+def check_links(rows: Sequence[Sequence[Any]], *, number: int, previous: bytes) -> bytes:
+    """Verify the hashes of a page; returns the last one.
 
     Raises:
-        HistoryDamaged: one does not fit.
+        HistoryDamaged: a hash differs.
     """
     try:
         for row in rows:
@@ -70,20 +68,20 @@ def walked(rows: Sequence[Sequence[Any]], *, number: int, previous: bytes) -> by
 
 
 def remove(connection: Connection, *, epoch: int | None) -> int:
-    """Remove a few events that are sealed, the oldest first."""
+    """Remove up to `REMOVED_ROWS` sealed events, oldest first; returns how many."""
     with connection.begin():
         check_epoch(connection, epoch)
         seal = last_seal(connection, EVENTS_KIND)
         first = connection.execute(select(func.min(EVENTS.c.number))).scalar_one()
         if seal is None or first is None or first > seal.last:
             return 0
-        last = min(seal.last, first + REMOVED_AT_ONCE - 1)
+        last = min(seal.last, first + REMOVED_ROWS - 1)
         gone: int = connection.execute(delete(EVENTS).where(EVENTS.c.number <= last)).rowcount
         return gone
 
 
-def _unneeded(connection: Connection) -> int:
-    """Events below this number are in every table made of the log, and below every pass that can be replayed."""
+def _first_needed(connection: Connection) -> int:
+    """First event that a projected table or the replay of a recorded pass still needs."""
     end = connection.execute(select(COUNTER.c.number)).scalar_one()
     followed = connection.execute(select(MARKS.c.number).where(MARKS.c.id == MARK)).scalar()
     replayed = connection.execute(select(func.min(PASSES.c.revision))).scalar_one()
@@ -91,9 +89,9 @@ def _unneeded(connection: Connection) -> int:
     return last + 1
 
 
-def _older(connection: Connection, *, first: int, last: int, before_us: int) -> int:
-    """The last event of a stretch that is older, by bisection: events are dated in order, but for servers whose clocks
-    differ by a little."""
+def _last_older(connection: Connection, *, first: int, last: int, before_us: int) -> int:
+    """The last event of a range older than a time, by bisection. Times are in order except for small differences
+    between the clocks of servers."""
     while first <= last:
         middle = (first + last) // 2
         at_us = connection.execute(select(EVENTS.c.at_us).where(EVENTS.c.number == middle)).scalar()

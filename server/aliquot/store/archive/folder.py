@@ -1,44 +1,114 @@
-"""The archive's folder: files appear in it as a whole, for their owner alone, and stay when the power goes."""
+"""Archive folder: Parquet files and their JSON manifests.
 
+Files appear complete or not at all, are readable by their owner only, and are durable once they have their name. The
+table of seals repeats each manifest.
+"""
+
+import hashlib
 import os
 import secrets
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import Boolean, Column, LargeBinary, Text
+from sqlalchemy import Boolean, Column, LargeBinary, Row, Text
 
 from aliquot.service.ports import StoreUnavailable
-from aliquot.store.archive.manifest import Manifest, manifest_path
+
+FORMAT: Final = 1
+_READ_BYTES: Final = 2**20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """Description of one file, stored beside it as JSON."""
+
+    format: int = FORMAT
+    id: str
+    kind: str
+    file: str
+    first: int
+    last: int
+    rows: int
+    at_us: int
+    sha256: str
+    """SHA-256 of the file, as hex."""
+    head: str | None
+    """Hash of the last link, as hex; None for kinds without a chain."""
+
+    @classmethod
+    def of_seal(cls, seal: Row[Any]) -> "Manifest":
+        """The manifest that belongs to a seal."""
+        head = None if seal.head is None else seal.head.hex()
+        return cls(
+            id=seal.id,
+            kind=seal.kind,
+            file=seal.file,
+            first=seal.first,
+            last=seal.last,
+            rows=seal.rows,
+            at_us=seal.at_us,
+            sha256=seal.sha256,
+            head=head,
+        )
+
+
+def manifest_path(file: Path) -> Path:
+    """Path of a file's manifest."""
+    return file.with_suffix(".json")
+
+
+def read_manifest(path: Path) -> Manifest:
+    """Read a manifest.
+
+    Raises:
+        StoreUnavailable: the file is not a manifest.
+        OSError: the file cannot be read.
+    """
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Manifest)
+    except msgspec.DecodeError as error:
+        raise StoreUnavailable(f"{path} is not a manifest of an archive: {error}") from None
+
+
+def sha256_of(path: Path) -> str:
+    """SHA-256 of a file, as hex."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while piece := file.read(_READ_BYTES):
+            digest.update(piece)
+    return digest.hexdigest()
+
 
 SUFFIX: Final = ".parquet"
 INSTALL: Final = "archives need pyarrow (pip install pyarrow)"
 _READ_ROWS: Final = 2000
 _GROUP_ROWS: Final = 4000
-"""Written at once."""
+"""Rows per row group."""
 
 Rows = Sequence[Sequence[Any]]
 
 
 class ArchiveFolder:
-    """Everything here blocks on the disk."""
+    """A folder of archive files. Its methods block on the disk."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def file(self, name: str) -> Path:
-        """Where a file is."""
+        """Path of a file."""
         return self.path / name
 
     def begin(self, archive_id: str, columns: Sequence[Column[Any]]) -> "ArchiveFile":
-        """Begin a file of rows, by a name of its own: a leader of before may be writing the same archive.
+        """Begin a file. Its name has a random part, because a former leader may still be writing the same archive.
 
         Raises:
-            StoreUnavailable: pyarrow is missing.
+            StoreUnavailable: pyarrow is not installed.
             OSError: the folder cannot be written.
         """
         self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -47,9 +117,9 @@ class ArchiveFolder:
     def describe(self, manifest: Manifest) -> None:
         """Write a file's manifest."""
         path = manifest_path(self.file(manifest.file))
-        partial = _fresh(path)
+        partial = _private_partial(path)
         partial.write_bytes(msgspec.json.format(msgspec.json.encode(manifest)) + b"\n")
-        _appear(partial, path)
+        _publish(partial, path)
 
     def remove(self, manifest: Manifest) -> None:
         """Remove a file and its manifest."""
@@ -59,37 +129,37 @@ class ArchiveFolder:
 
 
 class ArchiveFile:
-    """A file that is being written: `put` rows, then `finish`; `discard` is harmless after that.
+    """A file being written: `put` rows, then `finish`. `discard` after `finish` is harmless.
 
-    Whoever waits for a thread that writes may be canceled and discard the file meanwhile: then that comes next.
+    A lock makes `discard`, called after a cancellation, wait for a thread that is still writing.
     """
 
     def __init__(self, path: Path, columns: Sequence[Column[Any]]) -> None:
         self._pyarrow, parquet = _arrow()
         self._schema = self._pyarrow.schema([(column.name, _type_of(column, self._pyarrow)) for column in columns])
         self._path = path
-        self._partial = _fresh(path)
+        self._partial = _private_partial(path)
         self._writer = parquet.ParquetWriter(self._partial, self._schema, compression="zstd")
         self._rows: list[Sequence[Any]] = []
         self._lock = threading.Lock()
 
     def put(self, rows: Rows) -> None:
-        """Append rows, each in the order of the columns."""
+        """Append rows, values in the order of the columns."""
         with self._lock:
             self._rows.extend(rows)
             if len(self._rows) >= _GROUP_ROWS:
                 self._write()
 
     def finish(self) -> Path:
-        """The file is whole: it gets its name."""
+        """Complete the file and give it its name."""
         with self._lock:
             self._write()
             self._writer.close()
-            _appear(self._partial, self._path)
+            _publish(self._partial, self._path)
             return self._path
 
     def discard(self) -> None:
-        """Leave nothing of what is not finished."""
+        """Remove an unfinished file."""
         with self._lock:
             with suppress(OSError):
                 self._writer.close()
@@ -105,10 +175,10 @@ class ArchiveFile:
 
 
 def rows_of(path: Path) -> Iterator[list[dict[str, Any]]]:
-    """The rows of a file, a few at a time.
+    """The rows of a file, in batches.
 
     Raises:
-        StoreUnavailable: pyarrow is missing, or it is no Parquet file.
+        StoreUnavailable: pyarrow is not installed, or the file is not a Parquet file.
     """
     with reading(path) as parquet, parquet.ParquetFile(path) as file:
         for batch in file.iter_batches(batch_size=_READ_ROWS):
@@ -116,10 +186,10 @@ def rows_of(path: Path) -> Iterator[list[dict[str, Any]]]:
 
 
 def found_in(path: Path, *, equal: Mapping[str, str]) -> list[dict[str, Any]]:
-    """The rows of a file with these values; most of the file need not be read.
+    """The rows of a file with these values. Row groups without them are skipped.
 
     Raises:
-        StoreUnavailable: pyarrow is missing, or it is no Parquet file.
+        StoreUnavailable: pyarrow is not installed, or the file is not a Parquet file.
     """
     wanted = [(name, "==", value) for name, value in equal.items()]
     with reading(path) as parquet:
@@ -129,10 +199,10 @@ def found_in(path: Path, *, equal: Mapping[str, str]) -> list[dict[str, Any]]:
 
 @contextmanager
 def reading(path: Path) -> Iterator[Any]:
-    """`pyarrow.parquet`, to read a file with.
+    """Yield `pyarrow.parquet` and translate its errors.
 
     Raises:
-        StoreUnavailable: pyarrow is missing, or it is no Parquet file.
+        StoreUnavailable: pyarrow is not installed, or the file is not a Parquet file.
     """
     pyarrow, parquet = _arrow()
     try:
@@ -142,18 +212,18 @@ def reading(path: Path) -> Iterator[Any]:
 
 
 def has_parquet() -> bool:
-    """Whether Parquet can be written here."""
-    return find_spec("pyarrow") is not None  # importing it costs 50 MiB, and most servers archive nothing for long
+    """Whether pyarrow is installed."""
+    return find_spec("pyarrow") is not None  # not imported: that costs 50 MiB
 
 
-def _fresh(path: Path) -> Path:
-    """An empty file beside a path, for its owner alone."""
+def _private_partial(path: Path) -> Path:
+    """An empty file `<name>.partial`, readable by its owner only."""
     partial = path.with_name(f"{path.name}.partial")
     os.close(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600))
     return partial
 
 
-def _appear(partial: Path, path: Path) -> None:
+def _publish(partial: Path, path: Path) -> None:
     _flush(partial)
     partial.rename(path)
     _flush(path.parent)

@@ -1,4 +1,4 @@
-"""Rows that are old, with what belongs to them in other tables: read, and removed, by the ids of the old ones."""
+"""Old rows: reads and removes rows by id, together with the rows of other tables that belong to them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -6,46 +6,46 @@ from typing import Any, TypeVar
 
 from sqlalchemy import ColumnElement, Connection, Row, Table, delete, select
 
-from aliquot.store.archive.sealing import Stretch, check_epoch, next_id
+from aliquot.store.archive.sealing import EventRange, check_epoch, next_id
 
 Name = TypeVar("Name", bound=str)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OldRows:
-    """What goes together, one file for each table."""
+    """Tables archived together, one file per table."""
 
     tables: Mapping[str, Table]
-    """By kind; the first has what is old, with an id and a version."""
+    """Tables by kind. The first one has the old rows, with an id and a version."""
     belongs: Callable[[Table, Sequence[str]], ColumnElement[bool]]
-    """Whether a row of a table is one of these by their ids, or belongs to one."""
+    """Condition: a row of a table has one of these ids or belongs to a row that has."""
 
     @property
     def kind(self) -> str:
-        """Of what is old."""
+        """Kind of the old rows."""
         return next(iter(self.tables))
 
-    def stretches(self, connection: Connection, *, first: int, last: int) -> dict[str, tuple[Stretch, Sequence[Any]]]:
-        """What is sealed together, with its columns, by kind; the rows are still to be counted."""
+    def segments(self, connection: Connection, *, first: int, last: int) -> dict[str, tuple[EventRange, Sequence[Any]]]:
+        """Ranges to seal and their columns, by kind. Rows are not counted yet."""
         return {
-            kind: (Stretch(id=next_id(connection, kind), kind=kind, first=first, last=last, rows=0), tuple(table.c))
+            kind: (EventRange(id=next_id(connection, kind), kind=kind, first=first, last=last, rows=0), tuple(table.c))
             for kind, table in self.tables.items()
         }
 
     def read(self, connection: Connection, kind: str, *, names: Sequence[str]) -> list[Row[Any]]:
-        """What of a kind is one of these, or belongs to one."""
+        """The rows of a kind that have or belong to these ids."""
         table = self.tables[kind]
-        asked = select(table).where(self.belongs(table, names)).order_by(*table.primary_key.columns)
-        return list(connection.execute(asked).all())
+        stmt = select(table).where(self.belongs(table, names)).order_by(*table.primary_key.columns)
+        return list(connection.execute(stmt).all())
 
     def remove(self, connection: Connection, versions: Mapping[Name, int], *, epoch: int | None) -> int:
-        """Remove these with what belongs to them, unless they were changed meanwhile; returns how many went."""
+        """Remove rows and what belongs to them, except rows changed since; returns the number of rows removed."""
         table = self.tables[self.kind]
         with connection.begin():
-            asked = select(table.c.id, table.c.version).where(table.c.id.in_(versions)).with_for_update()
-            names = [row.id for row in connection.execute(asked) if row.version == versions[row.id]]
+            stmt = select(table.c.id, table.c.version).where(table.c.id.in_(versions)).with_for_update()
+            names = [row.id for row in connection.execute(stmt) if row.version == versions[row.id]]
             for one in reversed(tuple(self.tables.values())):
                 connection.execute(delete(one).where(self.belongs(one, names)))
-            # At the end, as commits do: the other way round they could wait for each other.
+            # Last, as in commits: the opposite order could deadlock with them.
             check_epoch(connection, epoch)
             return len(names)

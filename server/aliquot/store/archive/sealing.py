@@ -1,20 +1,27 @@
-"""Sealing: the file first, then its manifest, then the seal in the database; only then rows may go."""
+"""Sealing: writes the file, then its manifest, then the seal in the database. Only sealed rows may be removed.
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+An `ArchiveBatch` holds the files sealed together and writes them in threads.
+"""
 
-from sqlalchemy import Connection, func, insert, select
+import asyncio
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
 
-from aliquot.service.ports import NotLeader
-from aliquot.store.archive.folder import ArchiveFile, ArchiveFolder
-from aliquot.store.archive.manifest import Manifest, sha256_of
-from aliquot.store.seals import SEALS
+from sqlalchemy import Column, Connection, Row, func, insert, select
+
+from aliquot.service.ports import NotLeader, StoreUnavailable
+from aliquot.store.archive.folder import INSTALL, ArchiveFile, ArchiveFolder, Manifest, Rows, has_parquet, sha256_of
+from aliquot.store.hash_chain import SEALS
 from aliquot.store.tables import COUNTER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stretch:
-    """What is sealed at once, as one file."""
+class EventRange:
+    """A range of rows of one kind, sealed as one file."""
 
     id: str
     kind: str
@@ -22,48 +29,48 @@ class Stretch:
     last: int
     rows: int
     head: bytes | None = None
-    """The hash of the last link."""
+    """Hash of the last link; None for kinds without a chain."""
 
 
-def finished(file: ArchiveFile, stretch: Stretch, *, folder: ArchiveFolder, at_us: int) -> Manifest:
-    """Give a file its name, and its manifest."""
+def finish_file(file: ArchiveFile, segment: EventRange, *, folder: ArchiveFolder, at_us: int) -> Manifest:
+    """Complete a file and write its manifest."""
     path = file.finish()
     manifest = Manifest(
-        id=stretch.id,
-        kind=stretch.kind,
+        id=segment.id,
+        kind=segment.kind,
         file=path.name,
-        first=stretch.first,
-        last=stretch.last,
-        rows=stretch.rows,
+        first=segment.first,
+        last=segment.last,
+        rows=segment.rows,
         at_us=at_us,
         sha256=sha256_of(path),
-        head=None if stretch.head is None else stretch.head.hex(),
+        head=None if segment.head is None else segment.head.hex(),
     )
     folder.describe(manifest)
     return manifest
 
 
 def put_seals(
-    connection: Connection, stretches: Mapping[Stretch, Manifest | None], *, epoch: int | None, at_us: int
+    connection: Connection, segments: Mapping[EventRange, Manifest | None], *, epoch: int | None, at_us: int
 ) -> None:
-    """Write seals in one transaction; those without a manifest have no file.
+    """Write seals in one transaction. A range without a manifest was discarded, not archived.
 
     Raises:
         NotLeader: the epoch is over.
     """
     rows = [
         {
-            "id": stretch.id,
-            "kind": stretch.kind,
-            "first": stretch.first,
-            "last": stretch.last,
-            "rows": stretch.rows,
+            "id": segment.id,
+            "kind": segment.kind,
+            "first": segment.first,
+            "last": segment.last,
+            "rows": segment.rows,
             "at_us": at_us,
             "file": None if manifest is None else manifest.file,
             "sha256": None if manifest is None else manifest.sha256,
-            "head": stretch.head,
+            "head": segment.head,
         }
-        for stretch, manifest in stretches.items()
+        for segment, manifest in segments.items()
     ]
     with connection.begin():
         check_epoch(connection, epoch)
@@ -71,17 +78,100 @@ def put_seals(
 
 
 def check_epoch(connection: Connection, epoch: int | None) -> None:
-    """See that nobody leads by a later epoch, until the transaction ends; None = whoever leads, it may be done.
+    """Check that an epoch is the present one, and keep it so until the transaction ends; None = any epoch.
 
     Raises:
-        NotLeader: somebody does.
+        NotLeader: another server began a later epoch.
     """
     present = connection.execute(select(COUNTER.c.epoch).with_for_update(read=True)).scalar_one()
     if epoch is not None and present != epoch:
-        raise NotLeader(f"what is to be archived is of epoch {epoch}, the present one is {present}")
+        raise NotLeader(f"archiving began in epoch {epoch}, and another server leads in epoch {present}")
 
 
 def next_id(connection: Connection, kind: str) -> str:
     """The name of the next archive of a kind; names sort by age."""
     count = connection.execute(select(func.count()).select_from(SEALS).where(SEALS.c.kind == kind)).scalar_one()
     return f"{kind}-{count + 1:06d}"
+
+
+Columns = Sequence[Column[Any]]
+
+
+class ArchiveBatch:
+    """Files sealed together; unfinished ones are removed. Without a folder, rows are only counted."""
+
+    def __init__(self, folder: ArchiveFolder | None, segments: Mapping[str, tuple[EventRange, Columns]]) -> None:
+        """
+        Args:
+            segments: ranges and their columns, by kind.
+        """
+        self._folder = folder
+        self._segments = segments
+        self._files: dict[str, ArchiveFile] = {}
+        self._rows: Counter[str] = Counter()
+        self._latest = {kind: segment.last for kind, (segment, _) in segments.items()}
+
+    async def __aenter__(self) -> Self:
+        if self._folder is not None:
+            try:
+                for kind, (segment, columns) in self._segments.items():
+                    self._files[kind] = await asyncio.to_thread(self._folder.begin, segment.id, columns)
+            except BaseException:
+                await self.__aexit__(None, None, None)
+                raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for file in self._files.values():
+            await asyncio.to_thread(file.discard)
+
+    def rows(self, kind: str) -> int:
+        """Number of rows put."""
+        return self._rows[kind]
+
+    async def put(self, kind: str, rows: Rows, *, last: int = 0) -> None:
+        """Append rows. `last` extends the range if it is later than the planned end."""
+        self._rows[kind] += len(rows)
+        self._latest[kind] = max(self._latest[kind], last)
+        if kind in self._files:
+            await asyncio.to_thread(self._files[kind].put, rows)
+
+    async def finish(self, *, at_us: int) -> dict[EventRange, Manifest | None]:
+        """Complete all files and their manifests. Kinds without rows get neither file nor seal."""
+        found: dict[EventRange, Manifest | None] = {}
+        for kind, (planned, _) in self._segments.items():
+            segment = replace(planned, rows=self._rows[kind], last=self._latest[kind])
+            if segment.rows and self._folder is not None:
+                file = self._files[kind]
+                found[segment] = await asyncio.to_thread(finish_file, file, segment, folder=self._folder, at_us=at_us)
+            elif segment.rows:
+                found[segment] = None
+        return found
+
+    async def remove_files(self, manifests: Iterable[Manifest]) -> None:
+        """Remove finished files for which no seal was written."""
+        if self._folder is not None:
+            for manifest in manifests:
+                await asyncio.to_thread(self._folder.remove, manifest)
+
+
+def sealed_file(seal: Row[Any], folder: Path, *, what: str, known_from: str) -> Path:
+    """The file of a seal.
+
+    Args:
+        what: content of the file, as a plural noun for messages.
+        known_from: from where on the database has it, for messages.
+    Raises:
+        StoreUnavailable: the file is missing, was never written, or pyarrow is not installed.
+    """
+    known = f"the database has them from {known_from} on"
+    if seal.file is None:
+        raise StoreUnavailable(f"older {what} were removed without an archive; {known}")
+    if not has_parquet():
+        raise StoreUnavailable(f"older {what} are archived; {known}; {INSTALL}")
+    path: Path = folder / seal.file
+    if not path.is_file():
+        raise StoreUnavailable(f"{path} is missing; restore it, or name its folder with archive-folder; {known}")
+    return path

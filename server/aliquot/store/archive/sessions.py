@@ -1,42 +1,39 @@
-"""Old sessions, with their kernels, leases and holdings."""
+"""Sessions in the archive: ended sessions with their kernels, leases and holdings."""
 
 from collections.abc import Sequence
 from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Connection, Row, Select, Subquery, Table, exists, func, or_, select
 
-from aliquot.service.retention.ports import Kind
+from aliquot.service.retention import RetainedKind
 from aliquot.store.archive.old_rows import OldRows
-from aliquot.store.audit.tables import HOLDINGS
+from aliquot.store.audit.holdings import HOLDINGS
+from aliquot.store.hash_chain import HOLDINGS_KIND
 from aliquot.store.mapping import SESSION
-from aliquot.store.seals import HOLDINGS_KIND
 from aliquot.store.tables import EVENTS, KERNELS, LEASES, SESSIONS
 from aliquot_schema.ids import SessionId, task_parts
 
 SESSIONS_MAX: Final = 50_000
-"""In one file."""
+"""Sessions per file."""
 
 
 def old(connection: Connection, *, before_us: int) -> Sequence[Row[str, int, int | None]]:
-    """(id, version, ended_us) of sessions that may go, the oldest first: their events have gone, and they hold nothing.
+    """(id, version, ended_us) of sessions that may be archived, oldest first.
 
-    One that a waiting session depends on stays, and so does an array with all of its tasks as long as one of them does.
+    Their events are archived already, they hold nothing, and no waiting session depends on them. An array is archived
+    only together with all of its tasks.
     """
     unfinished = _with_young_tasks(before_us)
     is_of_it = unfinished.c.array_id == func.coalesce(SESSIONS.c.array_id, SESSIONS.c.id)
-    asked = select(SESSIONS.c.id, SESSIONS.c.version, SESSIONS.c.ended_us).outerjoin_from(
-        SESSIONS, unfinished, is_of_it
-    )
-    asked = asked.where(
-        SESSIONS.c.ended_us < before_us, ~_is_of_young_array(before_us), unfinished.c.array_id.is_(None)
-    )
-    asked = asked.where(~_has_events(), ~_holds())
-    rows = connection.execute(asked.order_by(SESSIONS.c.ended_us, SESSIONS.c.id).limit(SESSIONS_MAX)).all()
+    stmt = select(SESSIONS.c.id, SESSIONS.c.version, SESSIONS.c.ended_us).outerjoin_from(SESSIONS, unfinished, is_of_it)
+    stmt = stmt.where(SESSIONS.c.ended_us < before_us, ~_is_of_young_array(before_us), unfinished.c.array_id.is_(None))
+    stmt = stmt.where(~_has_events(), ~_holds())
+    rows = connection.execute(stmt.order_by(SESSIONS.c.ended_us, SESSIONS.c.id).limit(SESSIONS_MAX)).all()
     needed = _waited_for(connection) if rows else frozenset()
     return [row for row in rows if task_parts(row.id)[0] not in needed]
 
 
-def _belongs(table: Table, names: Sequence[str]) -> ColumnElement[bool]:
+def _belongs_to(table: Table, names: Sequence[str]) -> ColumnElement[bool]:
     if table is SESSIONS:
         return SESSIONS.c.id.in_(names)
     if table is KERNELS:
@@ -46,14 +43,13 @@ def _belongs(table: Table, names: Sequence[str]) -> ColumnElement[bool]:
 
 
 def _is_of_young_array(before_us: int) -> ColumnElement[bool]:
-    """A task of an array that has not ended long enough ago; one that is gone has."""
+    """Whether the array of a task ended too recently. An array that no longer exists did not."""
     array = SESSIONS.alias("array")
     return exists().where(array.c.id == SESSIONS.c.array_id, _is_young(array.c.ended_us, before_us))
 
 
 def _with_young_tasks(before_us: int) -> Subquery:
-    """Arrays of which a task has not ended long enough ago. In one pass: asked for each task of a large array, whether
-    one of the others is young takes hours."""
+    """Arrays with a task that ended too recently, computed once: a check per task of a large array takes hours."""
     task = SESSIONS.alias("task")
     young = select(task.c.array_id).where(task.c.array_id.is_not(None), _is_young(task.c.ended_us, before_us))
     return young.distinct().subquery("unfinished")
@@ -74,8 +70,10 @@ def _holds() -> ColumnElement[bool]:
 
 
 def _waited_for(connection: Connection) -> frozenset[SessionId]:
-    """What sessions that wait depend on; of a task, its array."""
-    depends = ~SESSIONS.c.spec.contains('"depends_on":[]', autoescape=True)  # most do not, and are not read for it
+    """Ids that waiting sessions depend on; for a task the id of its array."""
+    depends = ~SESSIONS.c.spec.contains(
+        '"depends_on":[]', autoescape=True
+    )  # filters in SQL: most sessions depend on nothing
     waiting = connection.execute(select(SESSIONS).where(SESSIONS.c.ended_us.is_(None), depends))
     return frozenset(
         task_parts(link.session_id)[0] for row in waiting for link in SESSION.from_row(row).spec.depends_on
@@ -84,10 +82,10 @@ def _waited_for(connection: Connection) -> frozenset[SessionId]:
 
 OLD_SESSIONS: Final = OldRows(
     tables={
-        Kind.SESSIONS.value: SESSIONS,
+        RetainedKind.SESSIONS.value: SESSIONS,
         "kernels": KERNELS,
-        Kind.LEASES.value: LEASES,
+        RetainedKind.LEASES.value: LEASES,
         HOLDINGS_KIND: HOLDINGS,
     },
-    belongs=_belongs,
+    belongs=_belongs_to,
 )

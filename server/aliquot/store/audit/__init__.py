@@ -1,1 +1,1 @@
-"""The audit: what was done by whom, and who held which device when."""
+"""Audit: changes with their authors, and the holders of each device over time."""

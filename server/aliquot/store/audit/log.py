@@ -1,40 +1,47 @@
-"""The event log as an account of who did what, each change with what was before.
+"""Audit log: the events as changes, each with the former values, and events for commands that act on a database.
 
-Environments lose their values, and keys their digests.
+Values of environment variables and digests of keys are redacted.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import reduce
 from operator import or_
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 from sqlalchemy import Connection, select
+from sqlalchemy.exc import IntegrityError
 
-from aliquot.service.auditing.ports import AuditQuery, Change
-from aliquot.store.tables import EVENTS
+from aliquot.service.audit.audit import AuditQuery, Change
+from aliquot.service.ports import Batch, StaleVersion, Write
+from aliquot.store.commit import write_batches
+from aliquot.store.mapping import ACTION
+from aliquot.store.tables import COUNTER, EVENTS
+from aliquot_schema.ids import RequestId
+from aliquot_schema.orchestration import Action
 
 REDACTED: Final = "***"
 
 Version = tuple[str, str, int]
-"""Of what an event tells: its entity, its id, and which version of it."""
+"""Entity, entity id and version that an event records."""
 
 
 class Account:
-    """Events that were asked for, with what the same things were before them."""
+    """Events of a query, with the former states of their records."""
 
     def __init__(self) -> None:
         self.events: list[Mapping[str, Any]] = []
-        """The newest first; each with the columns of the table."""
+        """Newest first, with the columns of the table."""
         self.payloads: dict[Version, str] = {}
-        """Of versions that came before those of the events, as far as they were found."""
+        """Former states found so far, as JSON text."""
 
     def lacking(self) -> set[Version]:
-        """Versions that came before those of the events, and were not found yet."""
+        """Former versions that were not found yet."""
         return {before for event in self.events if (before := _before(event))[2]} - self.payloads.keys()
 
     def changes(self) -> tuple[Change, ...]:
-        """Oldest first."""
+        """The changes, oldest first."""
         return tuple(_change(event, self.payloads.get(_before(event))) for event in reversed(self.events))
 
 
@@ -44,25 +51,25 @@ def changes(connection: Connection, query: AuditQuery) -> tuple[Change, ...]:
 
 
 def account(connection: Connection, query: AuditQuery) -> Account:
-    """What the table of events says."""
-    asked = select(EVENTS).where(*conditions(query, EVENTS.c.__getitem__)).order_by(EVENTS.c.number.desc())
+    """The events of a query, as far as the table has them."""
+    stmt = select(EVENTS).where(*conditions(query, EVENTS.c.__getitem__)).order_by(EVENTS.c.number.desc())
     found = Account()
-    found.events += [dict(row) for row in connection.execute(asked.limit(query.limit)).mappings()]
+    found.events += [dict(row) for row in connection.execute(stmt.limit(query.limit)).mappings()]
     for entity, entity_id, version in found.lacking():
-        asked = select(EVENTS.c.payload).where(
+        stmt = select(EVENTS.c.payload).where(
             EVENTS.c.entity_id == entity_id, EVENTS.c.entity_version == version, EVENTS.c.entity == entity
         )
-        payload = connection.execute(asked).scalar_one_or_none()
+        payload = connection.execute(stmt).scalar_one_or_none()
         if payload is not None:
             found.payloads[entity, entity_id, version] = payload
     return found
 
 
 def conditions(query: AuditQuery, column: Callable[[str], Any]) -> list[Any]:
-    """What holds for the events that are asked for.
+    """The conditions of a query.
 
     Args:
-        column: of the table, or of a file with the same columns, by name: whatever can be compared.
+        column: returns a column of the table, or of a Parquet file with the same columns, by name.
     """
     number, at_us, actor = column("number"), column("at_us"), column("actor")
     found = [column("entity_id") == query.entity_id] if query.entity_id is not None else []
@@ -81,12 +88,12 @@ def conditions(query: AuditQuery, column: Callable[[str], Any]) -> list[Any]:
     if query.kinds:
         found.append(reduce(or_, (_is_of_kind(kind, column) for kind in query.kinds)))
     if query.people_only:
-        found.append((actor < "system:") | (actor >= "system;"))  # all that begins with `system:` is between them
+        found.append((actor < "system:") | (actor >= "system;"))  # the bounds enclose the prefix `system:`
     return found
 
 
 def redacted(record: dict[str, Any]) -> dict[str, Any]:
-    """A record without the values of its environment, of which the names stay, and without what a key is known by."""
+    """A record with environment values and key digests redacted; names of environment variables remain."""
     if "digest" in record:
         record = {**record, "digest": REDACTED}
     spec = record.get("spec")
@@ -96,7 +103,7 @@ def redacted(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def version_of(event: Mapping[str, Any]) -> Version:
-    """What an event tells of."""
+    """The version that an event records."""
     return event["entity"], event["entity_id"], event["entity_version"]
 
 
@@ -127,3 +134,64 @@ def _change(event: Mapping[str, Any], former: str | None) -> Change:
         before=before,
         after=after,
     )
+
+
+T = TypeVar("T")
+
+_TRIES: Final = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hand:
+    """The account that runs a command, and the time."""
+
+    actor: str
+    """`unix:<account>`."""
+    request_id: RequestId
+    at_us: int
+
+
+def note(connection: Connection, what: str, facts: Mapping[str, str], *, by: Hand) -> None:
+    """Commit an event before an action. If the action then fails, the event remains in the log."""
+
+    def write(connection: Connection) -> None:
+        with connection.begin():
+            note_within(connection, [action(connection, what, facts)], by=by)
+
+    patiently(write)(connection)
+
+
+def note_within(connection: Connection, writes: Sequence[Write], *, by: Hand) -> None:
+    """Write records and their events in the open transaction.
+
+    A database without events is left unchanged, because an import needs an empty one.
+
+    Raises:
+        StaleVersion, IntegrityError: another process wrote the same rows first; see `patiently`.
+    """
+    if connection.execute(select(COUNTER.c.number)).scalar_one():
+        batch = Batch(writes=tuple(writes), at_us=by.at_us, actor=by.actor, request_id=by.request_id)
+        write_batches(connection, [batch])
+
+
+def action(connection: Connection, what: str, facts: Mapping[str, str]) -> Write:
+    """The next version of an action's record, locked until the transaction ends."""
+    stmt = select(ACTION.table).where(ACTION.table.c.id == what).with_for_update()
+    row = connection.execute(stmt).one_or_none()
+    former = Action(id=what) if row is None else ACTION.from_row(row)
+    return Write(record=replace(former, version=former.version + 1, facts=facts), kind=f"action.{what}")
+
+
+def patiently(work: Callable[[Connection], T]) -> Callable[[Connection], T]:
+    """Retry a transaction, up to 5 attempts, if a server or another command wrote the same rows."""
+
+    def run(connection: Connection) -> T:
+        for tries_left in reversed(range(_TRIES)):
+            try:
+                return work(connection)
+            except (StaleVersion, IntegrityError):
+                if not tries_left:
+                    raise
+        raise AssertionError("the last try returns or raises")
+
+    return run

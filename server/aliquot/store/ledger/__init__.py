@@ -1,1 +1,1 @@
-"""The decision ledger in the database."""
+"""Decision ledger: the inputs and the plan of every scheduling pass, hash-chained."""

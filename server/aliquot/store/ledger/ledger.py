@@ -1,43 +1,143 @@
-"""The ports of the ledger over a database."""
+"""Ledger store: appends entries of scheduling passes and reads them back."""
 
 import asyncio
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
-from aliquot.service.ledger.entries import PassEntry
-from aliquot.service.ledger.ports import PassKey
-from aliquot.store.audit.following import follow
-from aliquot.store.ledger import reading, writing
-from aliquot.store.ledger.packing import pack
-from aliquot.store.queries import events_after
-from aliquot.store.runner import Runner
+from sqlalchemy import Connection, Row, func, insert, null, select, update
+
+from aliquot.service.ledger.entries import PassEntry, PassKey
+from aliquot.service.ports import NotLeader
+from aliquot.store.audit.holdings import follow
+from aliquot.store.engines.database import Runner
+from aliquot.store.hash_chain import CHAIN_START
+from aliquot.store.ledger.encoding import LEDGER, Packed, entry_hash, pack, unpack
+from aliquot.store.ledger.tables import CHAINS, CHECKPOINTS, PASSES
+from aliquot.store.queries.queries import events_after
+from aliquot.store.statements import insert_rows
+from aliquot.store.tables import COUNTER, EVENTS
 from aliquot_schema.events import Event
 
 
 class DatabaseLedger:
-    """`LedgerStore` and `LedgerReader`; what the methods promise is said there."""
+    """Implements `LedgerStore` and `LedgerReader`, which document the methods."""
 
     def __init__(self, database: Runner) -> None:
         self._database = database
 
     async def append(self, entries: Sequence[PassEntry]) -> None:
         packed = await asyncio.to_thread(lambda: [pack(entry) for entry in entries])
-        await self._database.write(partial(writing.append, packed=packed, epoch=entries[-1].epoch))
+        await self._database.write(partial(append, packed=packed, epoch=entries[-1].epoch))
 
     async def missing(self) -> int:
-        return await self._database.read(writing.missing)
+        return await self._database.read(missing)
 
     async def follow(self) -> bool:
         return await self._database.write(follow)
 
     async def last(self, count: int) -> tuple[PassKey, ...]:
-        return await self._database.read(partial(reading.last, count=count))
+        return await self._database.read(partial(last, count=count))
 
     async def checkpoint_before(self, number: int) -> PassKey | None:
-        return await self._database.read(partial(reading.checkpoint_before, number=number))
+        return await self._database.read(partial(checkpoint_before, number=number))
 
     async def entries(self, *, first: int, last: int, limit: int) -> tuple[PassEntry, ...]:
-        return await self._database.read(partial(reading.entries, first=first, last=last, limit=limit))
+        return await self._database.read(partial(entries, first=first, last=last, limit=limit))
 
     async def events_after(self, number: int, *, limit: int) -> tuple[Event, ...]:
         return await self._database.read(partial(events_after, number=number, limit=limit))
+
+
+_KEY = (PASSES.c.number, PASSES.c.revision, PASSES.c.checkpoint_hash.is_not(None).label("has_checkpoint"))
+
+
+def last(connection: Connection, *, count: int) -> tuple[PassKey, ...]:
+    """Keys of the newest entries, oldest first."""
+    rows = connection.execute(select(*_KEY).order_by(PASSES.c.number.desc()).limit(count)).all()
+    return tuple(_key(row) for row in reversed(rows))
+
+
+def checkpoint_before(connection: Connection, *, number: int) -> PassKey | None:
+    """Key of the newest entry with a checkpoint at or before this pass."""
+    stmt = select(*_KEY).where(PASSES.c.number <= number, PASSES.c.checkpoint_hash.is_not(None))
+    row = connection.execute(stmt.order_by(PASSES.c.number.desc()).limit(1)).one_or_none()
+    return None if row is None else _key(row)
+
+
+def entries(connection: Connection, *, first: int, last: int, limit: int) -> tuple[PassEntry, ...]:
+    """Entries from `first` to `last`, both included, in order; at most `limit`."""
+    joined = PASSES.outerjoin(CHECKPOINTS, CHECKPOINTS.c.number == PASSES.c.number)
+    stmt = select(PASSES, CHECKPOINTS.c.body.label("checkpoint")).select_from(joined)
+    stmt = stmt.where(PASSES.c.number.between(first, last)).order_by(PASSES.c.number).limit(limit)
+    return tuple(_entry(row) for row in connection.execute(stmt))
+
+
+def newest(connection: Connection, *, before: int | None, limit: int) -> tuple[PassEntry, ...]:
+    """The newest entries below a number, oldest first, without checkpoints."""
+    stmt = select(PASSES, null().label("checkpoint"))
+    if before is not None:
+        stmt = stmt.where(PASSES.c.number < before)
+    rows = connection.execute(stmt.order_by(PASSES.c.number.desc()).limit(limit)).all()
+    return tuple(_entry(row) for row in reversed(rows))
+
+
+def _key(row: Row[Any]) -> PassKey:
+    return PassKey(number=row.number, revision=row.revision, has_checkpoint=bool(row.has_checkpoint))
+
+
+def _entry(row: Row[Any]) -> PassEntry:
+    *columns, body, _checkpoint_hash, _prev_hash, _hash, checkpoint = tuple(row)
+    return unpack(columns, body=body, checkpoint=checkpoint)
+
+
+def append(connection: Connection, packed: Sequence[Packed], *, epoch: int) -> None:
+    """Append entries in one transaction, skipping those already written.
+
+    Raises:
+        NotLeader: the epoch is over.
+    """
+    with connection.begin():
+        present = connection.execute(select(COUNTER.c.epoch).with_for_update(read=True)).scalar_one()
+        if present != epoch:
+            raise NotLeader(f"the entries were made in epoch {epoch}, and another server leads in epoch {present}")
+        end = _end(connection)
+        number, previous = end.last_number, end.last_hash
+        fresh = [one for one in packed if one.columns[0] > number]
+        rows = []
+        for one in fresh:
+            linked = entry_hash(previous, columns=one.columns, body=one.body, checkpoint_hash=one.checkpoint_hash)
+            rows.append((*one.columns, one.body, one.checkpoint_hash, previous, linked))
+            previous = linked
+        if not fresh:
+            return
+        insert_rows(connection, PASSES, rows)
+        checkpoints = [(one.columns[0], one.checkpoint) for one in fresh if one.checkpoint is not None]
+        if checkpoints:
+            insert_rows(connection, CHECKPOINTS, checkpoints)
+        ends = update(CHAINS).where(CHAINS.c.id == LEDGER)
+        connection.execute(ends.values(last_number=fresh[-1].columns[0], last_hash=previous))
+
+
+def missing(connection: Connection) -> int:
+    """Number of passes of earlier epochs that have events and come after the last entry."""
+    newest = select(PASSES.c.number, PASSES.c.revision).order_by(PASSES.c.number.desc()).limit(1)
+    last = connection.execute(newest).one_or_none()
+    if last is None:
+        return 0
+    present = select(COUNTER.c.epoch).scalar_subquery()
+    stmt = select(func.count(EVENTS.c.pass_number.distinct())).where(
+        EVENTS.c.number > last.revision, EVENTS.c.pass_number > last.number, EVENTS.c.epoch < present
+    )
+    return connection.execute(stmt).scalar_one()
+
+
+def _end(connection: Connection) -> Row[Any]:
+    """The row with the end of the ledger, locked until the transaction ends; created before the first entry."""
+    stmt = select(CHAINS).where(CHAINS.c.id == LEDGER).with_for_update()
+    found = connection.execute(stmt).one_or_none()
+    if found is None:
+        fresh = {"id": LEDGER, "first_hash": CHAIN_START, "last_number": 0, "last_hash": CHAIN_START}
+        connection.execute(insert(CHAINS).values(fresh))
+        found = connection.execute(stmt).one()
+    return found

@@ -1,14 +1,14 @@
-"""The ledger's tables. Bodies are JSON, compressed; `aliquot.store.ledger.packing` knows their form."""
+"""Ledger tables. `aliquot.store.ledger.encoding` defines the format of the compressed bodies."""
 
 from typing import Final
 
 from sqlalchemy import Index, Table
 
-from aliquot.store.columns import METADATA, Row, bytes_column, number_column, number_key, text_column, text_key
+from aliquot.store.columns import METADATA, TableRow, bytes_column, number_column, number_key, text_column, text_key
 
 
-class PassRow(Row, table=True):
-    """One link of the ledger's chain, see `aliquot.store.ledger.chain`."""
+class PassRow(TableRow, table=True):
+    """One ledger entry, see `aliquot.store.ledger.encoding`."""
 
     __tablename__ = "passes"
     __table_args__ = (Index("ix_passes_now", "now_us"),)
@@ -23,29 +23,29 @@ class PassRow(Row, table=True):
     lost: int = number_column()
     body: bytes = bytes_column()
     checkpoint_hash: bytes | None = bytes_column()
-    """Of the body of the checkpoint of the same number; empty = this pass has none."""
+    """SHA-256 of the checkpoint's body; null = this pass has no checkpoint."""
     prev_hash: bytes = bytes_column()
     hash: bytes = bytes_column()
 
 
-class CheckpointRow(Row, table=True):
-    """The state that a pass began with."""
+class CheckpointRow(TableRow, table=True):
+    """The state before a pass."""
 
     __tablename__ = "checkpoints"
 
     number: int = number_key()
-    """The pass's."""
+    """Number of the pass."""
     body: bytes = bytes_column()
 
 
-class ChainRow(Row, table=True):
-    """Where a chain begins and ends: what is before its first link was deleted as a whole, when it was old."""
+class ChainRow(TableRow, table=True):
+    """Start and end of a chain. Links before its start were removed by retention."""
 
     __tablename__ = "chains"
 
     id: str = text_key()
     first_hash: bytes = bytes_column()
-    """What the first link that is left goes on from."""
+    """Previous hash of the first remaining link."""
     last_number: int = number_column()
     last_hash: bytes = bytes_column()
 

@@ -1,1 +1,1 @@
-"""Alembic's scripts. A new revision is also named in `aliquot.store.migration.REVISIONS`."""
+"""Alembic scripts. A new revision is also listed in `aliquot.store.migration.REVISIONS`."""

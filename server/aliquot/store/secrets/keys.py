@@ -1,7 +1,7 @@
-"""The keys that secrets are encrypted with: a file with one key a line, the newest first.
+"""Encryption keys of secrets: a file with one key per line, newest first, and its setting.
 
-AES-256-GCM with a random nonce of 96 bits; owner and name are authenticated with it, so that a value that was moved to
-another row is refused. A key is named by a digest of itself, which tells nothing of it.
+AES-256-GCM with a random nonce of 96 bits. Owner and name are authenticated data, so that a value moved to another row
+is rejected. A key's id is a digest of the key and does not reveal it.
 """
 
 import base64
@@ -13,6 +13,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from pydantic import Field
+from pydantic_settings import BaseSettings
+
 from aliquot_schema.errors import Unavailable
 
 KEY_BYTES: Final = 32
@@ -22,26 +25,26 @@ _FILE_BYTES_MAX: Final = 65_536
 
 
 class SecretKeys:
-    """The file is read at each use, so that a rotation needs no restart. Blocks on the disk."""
+    """The key file. It is read at each use, so that a rotation needs no restart. Methods block on the disk."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def seal(self, value: bytes, *, owner: str, name: str) -> tuple[str, bytes]:
-        """Encrypt with the newest key, which is made if there is none; (the key's id, what to store).
+        """Encrypt with the newest key, creating the file if missing; returns (key id, nonce and ciphertext).
 
         Raises:
-            Unavailable: the file cannot be used.
+            Unavailable: the key file cannot be used.
         """
         key = self._keys(make=True)[0]
-        # Imported here and below: a server that keeps no secrets does without OpenSSL's megabytes.
+        # Imported here and below: OpenSSL takes megabytes that a server without secrets does not need.
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
         nonce = os.urandom(_NONCE_BYTES)
         return key_id(key), nonce + AESGCM(key).encrypt(nonce, value, _bound(owner, name))
 
     def unseal(self, sealed: bytes, *, with_key: str, owner: str, name: str) -> bytes:
-        """Decrypt.
+        """Decrypt a value.
 
         Raises:
             Unavailable: the key is not in the file, or the row was changed.
@@ -58,31 +61,31 @@ class SecretKeys:
         raise Unavailable(self.missing(with_key))
 
     def missing(self, id_: str) -> str:
-        """What to do about a key that is not there, in words."""
+        """The error message for a key that is not in the file."""
         return (
-            f"secrets in the database were encrypted with the key {id_}, which {self.path} does not have; servers of "
-            "one database need the same file: copy it from the server that made it, or name it by secrets-key-file; "
-            "where the key is lost, so are they: `aliquot db forget-secrets` deletes them"
+            f"secrets in the database are encrypted with the key {id_}, which {self.path} does not have; all servers "
+            "of a database need the same file: copy it from the server that made it, or name it with secrets-key-file; "
+            "if the key is lost, these secrets are lost: delete them with `aliquot db forget-secrets`"
         )
 
     def ids(self) -> tuple[str, ...]:
-        """Of the keys that are there, the newest first; none where there is no file.
+        """Ids of the keys in the file, newest first; empty if there is no file.
 
         Raises:
-            Unavailable: the file cannot be used.
+            Unavailable: the key file cannot be used.
         """
         return tuple(key_id(key) for key in self._keys(make=False))
 
     def begin_rotation(self) -> None:
-        """Put a new key in front of the others, durably.
+        """Add a new key as the newest, durably.
 
         Raises:
-            Unavailable: the file cannot be used.
+            Unavailable: the key file cannot be used.
         """
         self._write([os.urandom(KEY_BYTES), *self._keys(make=False)])
 
     def end_rotation(self, *, used: Collection[str]) -> None:
-        """Forget all but the newest, and those with these ids: somebody else may have begun to rotate meanwhile."""
+        """Remove all keys but the newest and those in use: another rotation may have begun meanwhile."""
         newest, *older = self._keys(make=False)
         self._write([newest, *(key for key in older if key_id(key) in used)])
 
@@ -94,13 +97,19 @@ class SecretKeys:
         except FileNotFoundError:
             return []
         except OSError as error:
-            raise Unavailable(f"the keys of secrets in {self.path} cannot be read or made: {error.strerror}") from None
+            raise Unavailable(
+                f"the key file of secrets {self.path} cannot be read or created: {error.strerror}"
+            ) from None
         with os.fdopen(file, "rb") as stream:
             if os.fstat(file).st_mode & 0o077:
-                raise Unavailable(f"others than its owner may read {self.path}: chmod 600 it, and rotate the keys")
+                raise Unavailable(
+                    f"others than its owner may read {self.path}: run chmod 600 on it, and rotate the keys"
+                )
             lines = stream.read(_FILE_BYTES_MAX).split()
         if not lines:
-            raise Unavailable(f"{self.path} holds no key; where it was emptied, what it encrypted is lost: delete it")
+            raise Unavailable(
+                f"{self.path} holds no key; if it was emptied, the secrets it encrypted are lost: delete the file"
+            )
         return [self._decoded(line) for line in lines]
 
     def _decoded(self, line: bytes) -> bytes:
@@ -109,11 +118,11 @@ class SecretKeys:
         except binascii.Error:
             key = b""
         if len(key) != KEY_BYTES:
-            raise Unavailable(f"{self.path} holds something that is no key")
+            raise Unavailable(f"{self.path} has a line that is not a key")
         return key
 
     def _make(self) -> None:
-        """Whole or not at all; another process that is quicker wins."""
+        """Create the file with one key, atomically. If another process creates it first, that file is used."""
         draft = self._draft([os.urandom(KEY_BYTES)])
         try:
             with suppress(FileExistsError):
@@ -127,7 +136,7 @@ class SecretKeys:
             self._draft(keys).replace(self.path)
             self._flush()
         except OSError as error:
-            raise Unavailable(f"the keys of secrets in {self.path} cannot be written: {error.strerror}") from None
+            raise Unavailable(f"the key file of secrets {self.path} cannot be written: {error.strerror}") from None
 
     def _draft(self, keys: Sequence[bytes]) -> Path:
         draft = self.path.with_name(f".{self.path.name}.{os.urandom(8).hex()}")
@@ -147,9 +156,26 @@ class SecretKeys:
 
 
 def key_id(key: bytes) -> str:
-    """What a key is called in the database."""
+    """The id of a key in the database."""
     return hashlib.sha256(b"aliquot secrets" + key).hexdigest()[:_ID_CHARS]
 
 
 def _bound(owner: str, name: str) -> bytes:
     return f"{owner}\0{name}".encode()
+
+
+KEY_FILE: Final = Path("server") / "secrets.key"
+
+
+class SecretSettings(BaseSettings):
+    """Settings of secrets, a part of `aliquot.settings.Settings`."""
+
+    secrets_key_file: Path | None = Field(
+        None,
+        description="File with the keys that encrypt secrets, the same on all servers of a database; by default "
+        "server/secrets.key in the data folder.",
+    )
+
+    def secret_keys(self, data_folder: Path) -> Path:
+        """Path of the key file."""
+        return self.secrets_key_file or data_folder / KEY_FILE

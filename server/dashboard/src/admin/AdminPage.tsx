@@ -8,7 +8,7 @@ import { DoctorTab } from "./doctor/DoctorTab";
 import { PolicyTab } from "./policy/PolicyTab";
 import { QuotasTab } from "./quotas/QuotasTab";
 
-/** What operators do. */
+/** Administration, in tabs. */
 export default function AdminPage() {
   const [search, setSearch] = useSearchParams();
   return (
@@ -19,7 +19,7 @@ export default function AdminPage() {
         selectedKey={search.get("tab") ?? "agents"}
         onSelectionChange={(key) => setSearch({ tab: String(key) }, { replace: true })}
       >
-        <TabList aria-label="What to administer" className="tabs">
+        <TabList aria-label="Administration" className="tabs">
           <Tab id="agents">Agents</Tab>
           <Tab id="policy">Policy</Tab>
           <Tab id="quotas">Quotas</Tab>

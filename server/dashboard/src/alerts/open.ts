@@ -5,7 +5,7 @@ import { OpenAlertsDocument, type AlertPartsFragment } from "../generated/graphq
 
 export type Alert = AlertPartsFragment;
 
-/** Alerts that are open now, the newest first; what surrounds every page keeps them fresh. */
+/** The open alerts, newest first; refreshed by the shell around every page. */
 export const openAlerts = new Observable<readonly Alert[]>([]);
 const EVERY_MS = 10_000;
 

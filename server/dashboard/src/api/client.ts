@@ -3,7 +3,7 @@ import { faultOf, type Fault } from "./faults";
 import { Observable } from "./observable";
 import { signedOut } from "./presence";
 
-/** Without a cache: the server's view is in memory and cheap to ask, and what is shown is always what it says. */
+/** Without a cache: queries are cheap, as the server answers from memory, and pages always show its present state. */
 const client = new Client({
   url: "/graphql",
   exchanges: [fetchExchange],
@@ -11,7 +11,7 @@ const client = new Client({
   fetchOptions: { credentials: "same-origin" },
 });
 
-/** Milliseconds since the epoch: when the server answered last. */
+/** Time of the last answer, milliseconds since the epoch. */
 export const answered = new Observable(0);
 
 export class Refusal extends Error {
@@ -20,7 +20,7 @@ export class Refusal extends Error {
   }
 }
 
-/** Asks once. Throws a Refusal. */
+/** Runs a query. Throws a Refusal. */
 export async function ask<Data, Variables extends AnyVariables>(
   document: TypedDocumentNode<Data, Variables>,
   variables: Variables,
@@ -29,7 +29,7 @@ export async function ask<Data, Variables extends AnyVariables>(
   return dataOf(result);
 }
 
-/** Changes something. Throws a Refusal; expected failures are in the data, as the union members that they are. */
+/** Runs a mutation. Throws a Refusal; expected errors are union members in the data. */
 export async function change<Data, Variables extends AnyVariables>(
   document: TypedDocumentNode<Data, Variables>,
   variables: Variables,
@@ -44,7 +44,7 @@ function dataOf<Data>(result: { data?: Data; error?: Parameters<typeof faultOf>[
     if (fault.kind === "signed_out") signedOut();
     throw new Refusal(fault);
   }
-  if (result.data === undefined) throw new Refusal({ kind: "away", message: "The server gave no answer." });
+  if (result.data === undefined) throw new Refusal({ kind: "away", message: "The server sent no data." });
   answered.set(Date.now());
   return result.data;
 }

@@ -1,6 +1,6 @@
 import type { CombinedError } from "@urql/core";
 
-/** What stood against a question: the server is away, we are nobody to it, or it says no. */
+/** Why a request failed: the server is unreachable, the viewer is not signed in, or the server refused. */
 export interface Fault {
   readonly kind: "away" | "signed_out" | "refused";
   readonly message: string;

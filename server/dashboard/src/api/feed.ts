@@ -9,7 +9,7 @@ export type Event = FeedSubscription["queue_updates"];
 
 export interface Connection {
   readonly state: "connecting" | "live" | "lost";
-  /** Milliseconds since the epoch: when this state began. */
+  /** Start of this state, milliseconds since the epoch. */
   readonly since: number;
 }
 
@@ -20,21 +20,21 @@ export const pending = new Observable<number | null>(null);
 type Listener = (event: Event | "reconnected") => void;
 const listeners = new Set<Listener>();
 
-/** Hears every committed change of a session, and once after each time that the connection was lost. */
+/** Calls the listener for every committed change of a session, and once after each reconnection. */
 export function onEvent(listener: Listener): () => void {
   listeners.add(listener);
   return () => listeners.delete(listener);
 }
 
-/** It carries these alone: that it is open is what "live" means. */
+/** Used only for these events: while it is open, the connection is "live". */
 const socket = new Socket(live);
 
-/** Follows the server's events for as long as the page lives. */
+/** Follows the server's events as long as the page exists. */
 export function followEvents(): Promise<void> {
   return followNumbered({
     open: events,
     take: ({ queue_updates: event }: FeedSubscription) => {
-      tell(event);
+      publish(event);
       return event.event_number;
     },
     onLost: () => move("lost"),
@@ -58,7 +58,7 @@ function live(): void {
   if (again) for (const listener of [...listeners]) listener("reconnected");
 }
 
-function tell(event: Event): void {
+function publish(event: Event): void {
   pending.set(event.pending);
   for (const listener of [...listeners]) listener(event);
 }

@@ -8,23 +8,23 @@ import { shared } from "./sharing";
 export interface Live<T> {
   readonly data: T | null;
   readonly fault: Fault | null;
-  /** Milliseconds since the epoch: when `data` was true. */
+  /** Time of `data`, milliseconds since the epoch. */
   readonly at: number | null;
   readonly refresh: () => void;
 }
 
 interface Options {
-  /** Asked again this often while the page is looked at. */
+  /** Interval of refreshes while the page is visible. */
   readonly everyMs?: number;
-  /** Whether `load` has already given what did not change its old identity. */
+  /** Whether `load` already keeps the identity of unchanged parts. */
   readonly isShared?: boolean;
-  /** Which events make it ask again; none by default. */
+  /** The events that trigger a refresh; none by default. */
   readonly wants?: (event: Event) => boolean;
 }
 
 const GATHER_MS = 200;
 
-/** What `load` answers, kept fresh. The last answer stays while the next is fetched, or cannot be. */
+/** The result of `load`, refreshed. The last result stays while the next is fetched, and if that fails. */
 export function useLive<T>(load: () => Promise<T>, key: string, options: Options = {}): Live<T> {
   const [state, setState] = useState<Omit<Live<T>, "refresh"> & { key: string }>(() => ({ ...NOTHING, key }));
   const latest = useRef({ load, options });
@@ -53,9 +53,9 @@ export function useLive<T>(load: () => Promise<T>, key: string, options: Options
     const stop = onEvent((event) => {
       if (event === "reconnected" || latest.current.options.wants?.(event)) asking.soon(GATHER_MS);
     });
-    const look = () => seen.get() && asking.soon(0);
-    const unsee = seen.watch(look);
-    const timer = options.everyMs ? setInterval(look, options.everyMs) : undefined;
+    const refreshVisible = () => seen.get() && asking.soon(0);
+    const unsee = seen.watch(refreshVisible);
+    const timer = options.everyMs ? setInterval(refreshVisible, options.everyMs) : undefined;
     return () => {
       asking.isOver = true;
       stop();
@@ -71,7 +71,7 @@ export function useLive<T>(load: () => Promise<T>, key: string, options: Options
 
 const NOTHING = { data: null, fault: null, at: null };
 
-/** One question at a time; what is wished for meanwhile is asked once, afterwards. */
+/** Runs one request at a time; requests made meanwhile are combined into one afterwards. */
 class Asking {
   isOver = false;
   private isBusy = false;

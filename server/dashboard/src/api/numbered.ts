@@ -1,19 +1,19 @@
 import { Closed } from "./socket";
 
-/** A subscription whose items are numbered: who says the last number that he knows misses nothing. */
+/** A subscription with numbered items, which can be resumed after the last number without gaps. */
 export interface Numbered<Item> {
-  /** Begins after a number; null: with how things stand. */
+  /** Starts after a number; null starts with a snapshot. */
   readonly open: (after: number | null) => AsyncIterable<Item>;
-  /** Takes an item in; the next one waits for that. Returns its number. */
+  /** Processes an item before the next one is read, and returns its number. */
   readonly take: (item: Item) => number | Promise<number>;
-  /** It was cut off or refused, and is opened again in a moment. */
+  /** The connection was lost or refused, and will be opened again. */
   readonly onLost: () => void;
 }
 
 const WAIT_FIRST_MS = 250;
 const WAIT_MAX_MS = 5_000;
 
-/** Follows until `signal` is aborted, over lost connections, from the last number on. */
+/** Follows until `signal` is aborted, and resumes after the last number when the connection is lost. */
 export async function followNumbered<Item>(
   { open, take, onLost }: Numbered<Item>,
   { after: begin = null, signal }: { readonly after?: number | null; readonly signal?: AbortSignal } = {},
@@ -28,7 +28,7 @@ export async function followNumbered<Item>(
         after = await take(item);
       }
     } catch (error) {
-      // A refusal may be of a number that is no longer known.
+      // The server may refuse because the number is no longer kept.
       if (!(error instanceof Closed)) after = null;
     }
     if (signal?.aborted) return;

@@ -2,15 +2,15 @@ import { Observable } from "./observable";
 
 const PAGES_NEXT = new Set(["/graphiql"]);
 
-/** Who the server takes us for; empty is nobody. The page says so, as it was when it was loaded. */
+/** The signed-in user, as of the page's load; empty if not signed in. */
 export const user = new Observable(document.querySelector<HTMLMetaElement>('meta[name="aliquot-user"]')?.content ?? "");
 
-/** The server does not know us any more. */
+/** The server no longer accepts the cookie. */
 export function signedOut(): void {
   user.set("");
 }
 
-/** Resolves when somebody is signed in. */
+/** Resolves when a user is signed in. */
 export async function signedIn(): Promise<void> {
   if (user.get()) return;
   await new Promise<void>((resolve) => {
@@ -23,20 +23,20 @@ export async function signedIn(): Promise<void> {
 }
 
 /**
- * Exchanges a key or the token for a cookie that scripts cannot read. It is kept nowhere.
- * Returns null, or why not.
+ * Exchanges a key or the token, which is not stored, for a cookie that scripts cannot read.
+ * Returns null, or the reason of a failure.
  */
 export async function signIn(token: string): Promise<string | null> {
   try {
     const asked = await fetch("/login-code", { method: "POST", headers: { authorization: `Bearer ${token}` } });
-    if (asked.status === 401) return "This is neither a key that holds nor the server's token.";
+    if (asked.status === 401) return "This is neither a valid key nor the server's token.";
     if (!asked.ok) return `The server answered ${asked.status}.`;
     const { path } = (await asked.json()) as { path: string };
-    // The answer leads to the page, which says who we are now.
+    // The answer has the path of the page, which names the signed-in user.
     const page = await (await fetch(path)).text();
     const meta = new DOMParser().parseFromString(page, "text/html").querySelector('meta[name="aliquot-user"]');
     const name = meta?.getAttribute("content");
-    if (!name) return "The server does not know the cookie that it gave. Are cookies allowed here?";
+    if (!name) return "The cookie was not accepted. Does this browser allow cookies?";
     const next = new URLSearchParams(location.search).get("next") ?? "";
     if (PAGES_NEXT.has(next)) location.assign(next);
     user.set(name);

@@ -1,6 +1,6 @@
 import { Observable } from "./observable";
 
-/** Whether anybody looks at the page: it is not behind other windows. */
+/** Whether the page is visible. */
 export const seen = new Observable(isSeen());
 
 document.addEventListener("visibilitychange", () => seen.set(isSeen()));

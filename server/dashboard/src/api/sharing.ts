@@ -1,6 +1,6 @@
 /**
- * The new value, with every part that equals the old one's taken from the old one: what did not change keeps its
- * identity, so that nothing of it is drawn again. Both are JSON.
+ * The new value, with equal parts taken from the old one: unchanged parts keep their identity and are not rendered
+ * again. Both are JSON.
  */
 export function shared<T>(old: unknown, next: T): T {
   if (Object.is(old, next)) return next;

@@ -11,11 +11,11 @@ const PING_MS = 10_000;
 const PONG_MS = 5_000;
 
 /**
- * A WebSocket for subscriptions, opened when it is needed. It does not retry by itself: who follows something knows
- * from where to go on, and asks anew with that.
+ * A WebSocket for subscriptions, opened when it is needed. It does not retry: the caller knows from where to resume, and
+ * subscribes again.
  */
 export class Socket {
-  private patience: ReturnType<typeof setTimeout> | undefined;
+  private pongTimer: ReturnType<typeof setTimeout> | undefined;
 
   private readonly client = createClient({
     url: `${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/graphql`,
@@ -24,20 +24,20 @@ export class Socket {
     connectionAckWaitTimeout: PING_MS,
     on: {
       connected: () => this.onOpen(),
-      // A server that is frozen, or behind a dead link, sends no close.
+      // A frozen server, or one behind a dead link, sends no close frame.
       ping: (received) => {
-        if (!received) this.patience = setTimeout(() => this.client.terminate(), PONG_MS);
+        if (!received) this.pongTimer = setTimeout(() => this.client.terminate(), PONG_MS);
       },
-      pong: () => clearTimeout(this.patience),
-      closed: () => clearTimeout(this.patience),
+      pong: () => clearTimeout(this.pongTimer),
+      closed: () => clearTimeout(this.pongTimer),
     },
   });
 
   constructor(private readonly onOpen: () => void = () => undefined) {}
 
   /**
-   * Yields until the server completes, or `signal` is aborted; throws when it is cut off. Leaving the loop unsubscribes,
-   * but only `signal` does while the next item is waited for.
+   * Yields until the server completes or `signal` is aborted; throws when the connection is lost. Leaving the loop
+   * unsubscribes; while the next item is awaited, only `signal` does.
    */
   async *follow<Data, Variables extends AnyVariables>(
     document: TypedDocumentNode<Data, Variables>,

@@ -3,7 +3,7 @@ import type { Agent } from "./nodes";
 
 const TONES = { alive: "good", suspect: "warn", lost: "bad", left: "quiet" } as const;
 
-/** How an agent is, in a badge. */
+/** A badge with the state of an agent. */
 export function AgentState({ agent, isNamed }: { readonly agent: Agent; readonly isNamed: boolean }) {
   const words = wordsOf(agent);
   const tone = agent.state === "alive" && words !== "alive" ? "warn" : TONES[agent.state];

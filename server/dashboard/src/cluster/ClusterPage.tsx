@@ -13,13 +13,13 @@ import { holdersOf, nodesOf, sessionsOn, totalsOf, type Node } from "./nodes";
 import { Summary } from "./Summary";
 import { Waiting } from "./Waiting";
 import { useCluster } from "./watching";
-import { Wrong } from "./Wrong";
+import { Problems } from "./Problems";
 
-/** Who holds what, what waits, what is wrong. */
+/** The cluster: holders of devices, waiting sessions and problems. */
 export function ClusterPage() {
   const cluster = useCluster();
   const agents = cluster.data;
-  // What is held becomes idle with time: it is looked at again with each answer, whatever that says.
+  // Held devices become idle with time, so this is computed again with each answer, even an equal one.
   const nodes = useMemo(() => nodesOf(agents ?? [], Date.now()), [agents, cluster.at]);
   const [chosen, setChosen] = useState<Grouping | null>(null);
   const grouping = chosen ?? groupingOf(nodes);
@@ -48,7 +48,7 @@ export function ClusterPage() {
         <div className="overview">
           <Summary totals={totalsOf(nodes)} />
           <Waiting />
-          <Wrong nodes={nodes} />
+          <Problems nodes={nodes} />
         </div>
         <Legend shares={holders} grouping={grouping} onGrouping={setChosen} />
         <div ref={list} onClick={(event) => setOpened(tileAt(event.target))}>
@@ -63,7 +63,7 @@ export function ClusterPage() {
   );
 }
 
-/** What the sessions that hold something are called, by id. The same map as long as it says the same. */
+/** The titles of sessions that hold devices, by id. The map keeps its identity while its contents are equal. */
 function useTitles(nodes: readonly Node[]): ReadonlyMap<string, string> {
   const titles = sessionsOn(nodes.flatMap((node) => node.devices)).map((id) => [id, titleOf(id)] as const);
   return useMemo(() => new Map(titles), [JSON.stringify(titles)]);

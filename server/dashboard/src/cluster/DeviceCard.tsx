@@ -1,13 +1,13 @@
 import { Link } from "wouter";
 import { useNow } from "../format/clock";
-import { bytes } from "../format/amounts";
+import { amountOf, bytes, plain, quantity } from "../format/amounts";
 import { duration, moment } from "../format/times";
 import { DeviceTrend } from "./DeviceTrend";
 import { classOf, titleOf, useNaming } from "./holders";
 import type { Device } from "./nodes";
 import { ShareBar } from "./ShareBar";
 
-/** All that is known of a device: in words, for the card and for the dialogue. */
+/** All details of a device, for the hover card and the dialogue. */
 export function DeviceCard({ device, agent }: { readonly device: Device; readonly agent: string | undefined }) {
   const naming = useNaming();
   const now = useNow();
@@ -22,7 +22,7 @@ export function DeviceCard({ device, agent }: { readonly device: Device; readonl
         {device.parent_id === null ? null : <span>slice of {device.parent_id}</span>}
       </div>
       <ShareBar device={device} />
-      <p>{`${device.free} of ${device.capacity} free`}</p>
+      <p>{`${plain(amountOf(device.free))} of ${quantity(`${device.kind}.shares`, device.capacity)} free`}</p>
       {device.holders.length ? (
         <ul className="stack">
           {device.holders.map((holder) => (
@@ -37,14 +37,14 @@ export function DeviceCard({ device, agent }: { readonly device: Device; readonl
                 )}
                 <div className="quiet small">
                   since {moment(holder.since, now)} ({duration(now - Date.parse(holder.since))}),{" "}
-                  {holder.until ? `until ${moment(holder.until, now)}` : "no end known"}
+                  {holder.until ? `until ${moment(holder.until, now)}` : "end unknown"}
                 </div>
               </div>
             </li>
           ))}
         </ul>
       ) : (
-        <p className="quiet">Nobody holds any of it.</p>
+        <p className="quiet">It is not held.</p>
       )}
       {agent ? <DeviceTrend device={device} agent={agent} /> : null}
       <code className="quiet">{device.id}</code>

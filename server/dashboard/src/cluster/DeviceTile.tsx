@@ -11,11 +11,11 @@ interface Props {
   readonly device: Device;
   readonly where: string;
   readonly isIdle: boolean;
-  /** Whether the Tab key stops here; the arrow keys go on from there. */
+  /** Whether the Tab key stops here; the arrow keys move on from it. */
   readonly isStop: boolean;
 }
 
-/** One device. What stands out: free, idle though held, a rest too small for a whole one, and what is not well. */
+/** One device. Highlighted: free, held but idle, a remainder below a whole device, and unhealthy. */
 export const DeviceTile = memo(function DeviceTile({ device, where, isIdle, isStop }: Props) {
   const naming = useNaming();
   const isFree = device.holders.length === 0;
@@ -27,6 +27,7 @@ export const DeviceTile = memo(function DeviceTile({ device, where, isIdle, isSt
         <span className="hidden">on {where}</span>
         <span className="quiet">{device.model.replace(/^NVIDIA /, "")}</span>
         {kind === "unwell" ? <span className="badge fill-bad">{ailment(device)}</span> : null}
+        {device.health === "leaving" ? <span className="badge fill-quiet">leaving</span> : null}
         {kind === "idle" ? <span className="badge fill-warn">idle</span> : null}
         {device.isolation !== "none" ? <span className="badge fill-quiet">{device.isolation}</span> : null}
       </span>

@@ -9,7 +9,7 @@ import type { Device } from "./nodes";
 const HOUR_MS = 3_600_000;
 const EVERY_MS = 30_000;
 
-/** How busy a device was in the last hour, and how full. */
+/** Utilization and memory of a device in the last hour. */
 export function DeviceTrend({ device, agent }: { readonly device: Device; readonly agent: string }) {
   const wanted = useSettled(device.id, "");
   const live = useLive(

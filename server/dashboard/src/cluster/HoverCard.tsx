@@ -5,7 +5,7 @@ import type { Device } from "./nodes";
 const WIDTH = 320;
 const GAP = 6;
 
-/** Beside the tile that is pointed at or has the focus: one card for all tiles. */
+/** A card beside the tile with the pointer or the focus; one for all tiles. */
 export function HoverCard({
   of,
   find,

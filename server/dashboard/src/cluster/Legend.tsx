@@ -10,12 +10,12 @@ interface Props {
   readonly onGrouping: (grouping: Grouping) => void;
 }
 
-/** Whose colour is whose, and how much each holds. */
+/** The colours of holders, and the devices that each holds. */
 export function Legend({ shares, grouping, onGrouping }: Props) {
   return (
     <div className="row legend">
       <Segments
-        label="What a colour stands for"
+        label="Meaning of colours"
         value={grouping}
         onChange={onGrouping}
         options={[
@@ -23,14 +23,14 @@ export function Legend({ shares, grouping, onGrouping }: Props) {
           { id: "session", text: "By session" },
         ]}
       />
-      <ul className="row" aria-label="Who holds how many devices">
+      <ul className="row" aria-label="Devices held">
         {shares.slice(0, SHOWN).map((share) => (
           <li key={share.key} className={share.colour}>
             <i /> {share.label} <b>{plain(share.held)}</b>
           </li>
         ))}
         {shares.length > SHOWN ? <li className="quiet">and {shares.length - SHOWN} more</li> : null}
-        {shares.length === 0 ? <li className="quiet">Nobody holds anything.</li> : null}
+        {shares.length === 0 ? <li className="quiet">No device is held.</li> : null}
       </ul>
     </div>
   );

@@ -5,7 +5,7 @@ interface Props {
   readonly text: (value: number) => string;
 }
 
-/** A measured amount as a thin bar and a number; a dash where nothing was measured. */
+/** A reading as a thin bar and a number; a dash without a reading. */
 export function Meter({ label, value, most, text }: Props) {
   const part = value === null || most <= 0 ? 0 : Math.min(1, value / most);
   return (

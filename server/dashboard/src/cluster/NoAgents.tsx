@@ -5,7 +5,7 @@ export function NoAgents() {
     <Empty title="No agent is registered">
       <p>An agent owns the devices of a node and runs sessions there. Start one on every node with GPUs:</p>
       <pre>aliquot agent --server {location.origin} --id NAME</pre>
-      <p>To look around without GPUs, start the server with --demo. Sessions can be submitted already; they wait.</p>
+      <p>To try it without GPUs, start the server with --demo. Sessions can be submitted already; they wait.</p>
     </Empty>
   );
 }

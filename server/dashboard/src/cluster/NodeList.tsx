@@ -5,7 +5,7 @@ import type { Node } from "./nodes";
 
 const HEIGHT_GUESS = 190;
 
-/** All nodes; only those in sight are drawn. */
+/** All nodes; only visible ones are rendered. */
 export function NodeList({ nodes }: { readonly nodes: readonly Node[] }) {
   const root = useRef<HTMLDivElement>(null);
   const [top, setTop] = useState(0);

@@ -4,7 +4,7 @@ import { AgentState } from "./AgentState";
 import { DeviceTile } from "./DeviceTile";
 import { amountsOf, linksOf, type Node } from "./nodes";
 
-/** A node with its agents and its devices. */
+/** A node with its agents and devices. */
 export const NodePanel = memo(function NodePanel({ node }: { readonly node: Node }) {
   const { used, capacity } = amountsOf(node.devices);
   const pools = [...new Set(node.agents.map((agent) => agent.pool))].join(", ");
@@ -46,7 +46,7 @@ export const NodePanel = memo(function NodePanel({ node }: { readonly node: Node
   );
 });
 
-/** Arrow keys go from tile to tile, Home and End to the first and last. */
+/** Moves the focus: arrow keys from tile to tile, Home and End to the first and last. */
 function walk(event: KeyboardEvent<HTMLElement>): void {
   const tiles = [...event.currentTarget.querySelectorAll<HTMLElement>(".tile")];
   const at = tiles.findIndex((tile) => tile === document.activeElement);

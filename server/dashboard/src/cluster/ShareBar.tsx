@@ -2,7 +2,7 @@ import { amountOf } from "../format/amounts";
 import { classOf, useNaming } from "./holders";
 import type { Device } from "./nodes";
 
-/** A device as a bar: each holder's part in the holder's colour, the free rest empty, hatched where it is a fragment. */
+/** A device as a bar: each holder's share in its colour, the free rest empty, hatched if it is a fragment. */
 export function ShareBar({ device }: { readonly device: Pick<Device, "capacity" | "holders" | "free"> }) {
   const { grouping } = useNaming();
   const capacity = amountOf(device.capacity) || 1;

@@ -7,15 +7,15 @@ import { Spark } from "../parts/Spark";
 const HOURS = 6;
 const POINTS = 73;
 const LEAST = 13;
-/** As often as it is measured. */
+/** The interval of the measurements. */
 const EVERY_MS = 10_000;
 
-/** Where the cluster comes from: what was held, what of it idle, and how much waited in the last hours. */
+/** Devices held, held but idle, and tasks waiting in the last hours. */
 export function Trend() {
   const live = useLive(() => loadQueueHistory(ago(HOURS * 3_600_000), POINTS), "trend", { everyMs: EVERY_MS });
   if (!live.data) return null;
   const { held, idle, total, waiting, waitingMost } = trendOf(live.data);
-  // Nothing was measured yet: the server has just begun.
+  // No measurements yet: the server has just started.
   if (total.every((value) => value === null)) return null;
   const hours = Math.max(1, Math.round((held.length * live.data.step) / 3_600));
   return (
@@ -35,7 +35,7 @@ export function Trend() {
       </figure>
       <figure>
         <Spark
-          label={`Tasks that wait in the last ${hours} h, at most ${waitingMost}`}
+          label={`Waiting tasks in the last ${hours} h, at most ${waitingMost}`}
           lines={[{ name: "waiting", values: waiting, token: "--spark", isArea: true }]}
         />
         <figcaption className="quiet small">waiting, at most {waitingMost}</figcaption>
@@ -47,7 +47,7 @@ export function Trend() {
 function trendOf(history: QueueHistory) {
   const metric = (name: string): Values => [...courseOf(history, name).rows.values()][0] ?? [];
   const first = metric("gpus_total").findIndex((value) => value !== null);
-  // A young cluster has no past: an hour is shown at least, and what was before it began is not.
+  // In a young cluster, leave out the time before its first measurement, but show at least an hour.
   const from = Math.max(0, Math.min(first < 0 ? Infinity : first, history.points - LEAST));
   const values = (name: string) => metric(name).slice(from);
   return {
@@ -55,7 +55,7 @@ function trendOf(history: QueueHistory) {
     idle: values("gpus_held_idle"),
     total: values("gpus_total"),
     waiting: values("pending"),
-    // A mean of a few minutes is less than what waited at once.
+    // The mean of a few minutes would hide the peak.
     waitingMost: Math.max(
       0,
       ...mostOf(history, "pending")

@@ -1,6 +1,6 @@
 import type { Agent } from "./nodes";
 
-/** How an agent is, in a word or two. */
+/** The state of an agent, in a word or two. */
 export function wordsOf(agent: Pick<Agent, "state" | "drained" | "draining" | "schedulable">): string {
   if (agent.state !== "alive") return agent.state;
   if (agent.drained) return "drained";

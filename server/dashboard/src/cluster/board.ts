@@ -5,10 +5,10 @@ import type { Agent, Device } from "./nodes";
 type Update = DevicesSubscription["device_updates"];
 type Change = Update["agents"][number];
 
-/** The devices of each agent, by its id, as far as somebody was told of them. */
+/** The devices of each agent, by its id, from the updates so far. */
 export type Board = ReadonlyMap<string, readonly Device[]>;
 
-/** What is known after an update. What it does not tell of keeps its identity. */
+/** The board after an update; unchanged parts keep their identity. */
 export function boardAfter(board: Board, update: Update): Board {
   const next = new Map(update.is_snapshot ? [] : board);
   for (const id of update.agents_gone) next.delete(id);
@@ -20,14 +20,14 @@ export function boardAfter(board: Board, update: Update): Board {
   return next;
 }
 
-/** An agent as it was asked for; with its devices where they were asked for, too. */
+/** An agent from a query, with its devices if they were queried. */
 export type Asked = AgentPartsFragment & { readonly devices?: readonly Device[] };
 
-/** Agents with their devices: as they are told, or, while nothing is told, as they were asked for. */
-export function agentsOf(asked: readonly Asked[], board: Board, isTold: boolean): Agent[] {
+/** Agents with their devices: from updates, or from the query while there are no updates. */
+export function agentsOf(asked: readonly Asked[], board: Board, isSubscribed: boolean): Agent[] {
   return asked.map((agent) => {
-    const told = board.get(agent.id) ?? [];
-    return { ...agent, devices: isTold ? told : (agent.devices ?? told) };
+    const updated = board.get(agent.id) ?? [];
+    return { ...agent, devices: isSubscribed ? updated : (agent.devices ?? updated) };
   });
 }
 

@@ -3,12 +3,12 @@ import { amountOf } from "../format/amounts";
 import { colourClass } from "../format/colours";
 import { holdersOf, type Holder, type Node } from "./nodes";
 
-/** What a colour stands for. */
+/** The meaning of colours. */
 export type Grouping = "user" | "session";
 
 export interface Naming {
   readonly grouping: Grouping;
-  /** What owners call their sessions, by id. */
+  /** Titles of sessions, by id. */
   readonly names: ReadonlyMap<string, string>;
 }
 
@@ -26,9 +26,9 @@ export function classOf(holder: Holder, grouping: Grouping): string {
   return colourClass(keyOf(holder, grouping));
 }
 
-/** What it is called: by its owner, else the end of its id, which is the part that differs. */
+/** The title of a holder: the session's name, else the end of its id, which is the part that differs. */
 export function titleOf(holder: Pick<Holder, "kind" | "session_id" | "lease_id">, names: Naming["names"]): string {
-  if (holder.kind !== "session") return holder.kind === "manual" ? "taken by hand" : "reserved";
+  if (holder.kind !== "session") return holder.kind === "manual" ? "external allocation" : "reserved";
   const id = holder.session_id ?? holder.lease_id;
   return names.get(id) ?? `…${id.slice(-6)}`;
 }
@@ -40,7 +40,7 @@ export interface Share {
   readonly held: number;
 }
 
-/** Who holds how much of all nodes, most first. */
+/** The amount that each holder has on all nodes, largest first. */
 export function sharesOf(nodes: readonly Node[], naming: Naming): Share[] {
   const sums = new Map<string, Share>();
   for (const holder of holdersOf(nodes)) {
@@ -52,7 +52,7 @@ export function sharesOf(nodes: readonly Node[], naming: Naming): Share[] {
   return [...sums.values()].sort((one, other) => other.held - one.held || (one.label < other.label ? -1 : 1));
 }
 
-/** By user once there are several: with one alone, every part would have one colour. */
+/** By user if there are several; with a single user all parts would have the same colour. */
 export function groupingOf(nodes: readonly Node[]): Grouping {
   const users = new Set(holdersOf(nodes).map((holder) => holder.user));
   return users.size > 1 ? "user" : "session";

@@ -9,7 +9,7 @@ interface Page<Node> {
   readonly pageInfo: { readonly hasNextPage: boolean; readonly endCursor: string | null };
 }
 
-/** By the cursor that the page came after: what did not change keeps its identity from answer to answer. */
+/** The last pages, by the cursor before them: unchanged parts keep their identity between answers. */
 let pages = new Map<string, readonly Asked[]>();
 
 /** All agents with their devices. */
@@ -27,7 +27,7 @@ async function everyPage<Node extends Asked>(load: (after: string | null) => Pro
   let after: string | null = null;
   do {
     const page: Page<Node> = await load(after);
-    // Page by page: thousands of devices at once would hold up the drawing.
+    // Page by page: comparing thousands of devices in one step would delay rendering.
     const key: string = after ?? "";
     fresh.set(
       key,

@@ -9,9 +9,9 @@ export interface Node {
   readonly id: string;
   readonly hostname: string;
   readonly agents: readonly Agent[];
-  /** Accelerators, each once, also where several agents share them. */
+  /** Accelerators, each once, even if several agents share them. */
   readonly devices: readonly Device[];
-  /** Ids of the devices that are held, and as good as not used. */
+  /** Ids of the devices that are held but nearly unused. */
   readonly idle: ReadonlySet<string>;
   readonly cpu: Amounts;
   readonly mem: Amounts;
@@ -22,13 +22,13 @@ export interface Amounts {
   readonly capacity: number;
 }
 
-/** See `linkGroups`; each agent numbers its own groups, and devices that several share are told once. */
+/** See `linkGroups`; each agent numbers its own groups, and devices that several agents share are listed once. */
 export function linksOf({ agents }: Pick<Node, "agents">): string[] {
   return [...new Set(agents.flatMap((agent) => linkGroups(agent.devices.filter(isAccelerator))))];
 }
 
 /**
- * Names of the devices of an agent that reach each other by direct links, a text for each group: `cuda0–cuda7`, or
+ * Names of the devices of an agent that are connected by direct links, a text for each group: `cuda0–cuda7`, or
  * `cuda0, cuda2`.
  */
 export function linkGroups(devices: readonly Pick<Device, "name" | "link_group">[]): string[] {
@@ -47,11 +47,11 @@ export function linkGroups(devices: readonly Pick<Device, "name" | "link_group">
     });
 }
 
-/** A device is idle when it has been held for so long, and is busy for less than this. */
+/** A device is idle if it has been held for `IDLE_AFTER_MS` and its utilization is below this. */
 export const IDLE_PCT = 5;
 const IDLE_AFTER_MS = 60_000;
 
-/** The agents, by the node that they are on, in the order in which the nodes come first. */
+/** The agents grouped by node, in the order of the first agent of each node. */
 export function nodesOf(agents: readonly Agent[], now: number): Node[] {
   const byNode = new Map<string, Agent[]>();
   for (const agent of agents) {
@@ -77,12 +77,12 @@ function nodeOf(id: string, agents: readonly Agent[], now: number): Node {
   };
 }
 
-/** Who holds something of accelerators, once for each device. */
+/** The holders of accelerators, once per device. */
 export function holdersOf(nodes: readonly Node[]): Holder[] {
   return nodes.flatMap((node) => node.devices).flatMap((device) => device.holders);
 }
 
-/** The sessions that hold something of these. */
+/** The sessions that hold these devices. */
 export function sessionsOn(devices: readonly Pick<Device, "holders">[]): string[] {
   const ids = new Set(devices.flatMap((device) => device.holders.map((holder) => holder.session_id)));
   return [...ids].filter((id) => id !== null);
@@ -102,27 +102,33 @@ export function amountsOf(devices: readonly Pick<Device, "used" | "capacity">[])
   );
 }
 
-/** Held by somebody, and as good as not used. Not known, so false, where nothing was measured. */
+/** Whether a device is held but nearly unused; false without a measurement. */
 export function isIdle(device: Pick<Device, "holders" | "utilization_pct">, now: number): boolean {
   const { holders, utilization_pct: busy } = device;
   if (holders.length === 0 || busy === null || busy >= IDLE_PCT) return false;
   return holders.every((holder) => now - Date.parse(holder.since) >= IDLE_AFTER_MS);
 }
 
-/** Given to nobody new: it is not healthy, or strangers' processes use it. */
+/**
+ * Whether a device is not schedulable: it is unhealthy, or processes outside Aliquot use it. A device that is leaving is
+ * no problem: it was removed from the configuration, and its holders keep it until they end.
+ */
 export function isUnwell(device: Pick<Device, "health" | "external">): boolean {
-  return device.health !== "healthy" || device.external;
+  return (device.health !== "healthy" && device.health !== "leaving") || device.external;
 }
 
-/** What is wrong with it, in a word or two; empty when nothing is. */
+/** The problem of a device, in a word or two; empty if it has none. */
 export function ailment(device: Pick<Device, "health" | "external">): string {
-  if (device.health !== "healthy") return device.health;
-  return device.external ? "used by others" : "";
+  if (device.health !== "healthy" && device.health !== "leaving") return device.health;
+  return device.external ? "in use outside Aliquot" : "";
 }
 
-/** Free in part: less than a whole device, which only a fraction can use. 0 when it is all free, or all held. */
-export function fragmentOf(device: Pick<Device, "free" | "used">): number {
-  return amountOf(device.used) > 0 ? amountOf(device.free) : 0;
+/**
+ * The free part of a device that is partly held, which only a request for a share can use. 0 if the device is free, fully
+ * held, or leaving, as it is then not allocated again.
+ */
+export function fragmentOf(device: Pick<Device, "free" | "used" | "health">): number {
+  return amountOf(device.used) > 0 && device.health !== "leaving" ? amountOf(device.free) : 0;
 }
 
 export interface Totals {

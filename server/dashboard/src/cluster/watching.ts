@@ -1,6 +1,6 @@
 import { useEffect, useMemo, useState } from "react";
 import { useLive, type Live } from "../api/live";
-import { useTold } from "../api/told";
+import { useSubscription } from "../api/subscription";
 import { DevicesDocument } from "../generated/graphql";
 import { learnNames } from "../session/names";
 import { agentsOf, boardAfter, type Asked, type Board } from "./board";
@@ -11,12 +11,12 @@ const AGENTS_MS = 5_000;
 const DEVICES_MS = 2_000;
 
 /**
- * All agents: told of each change of their devices, and asked how they are; asked for their devices, too, while nothing
- * is told. What the sessions that hold something are called is known before it is shown that they do.
+ * All agents. Changes of devices come by subscription, states of agents by query; devices are queried, too, while the
+ * subscription is down. Titles of holding sessions are loaded before the devices are shown.
  */
 export function useCluster(): Live<readonly Agent[]> {
   const [board, setBoard] = useState<Board>(() => new Map());
-  const isTold = useTold("devices", {
+  const isSubscribed = useSubscription("devices", {
     document: DevicesDocument,
     variables: (after) => ({ after }),
     take: async ({ device_updates: update }) => {
@@ -25,14 +25,17 @@ export function useCluster(): Live<readonly Agent[]> {
       return update.number;
     },
   });
-  const asked = useLive<readonly Asked[]>(isTold ? loadAgents : load, "cluster", {
-    everyMs: isTold ? AGENTS_MS : DEVICES_MS,
+  const asked = useLive<readonly Asked[]>(isSubscribed ? loadAgents : load, "cluster", {
+    everyMs: isSubscribed ? AGENTS_MS : DEVICES_MS,
     isShared: true,
   });
   const { refresh } = asked;
-  // One that was not asked about yet has come, or one is gone.
+  // An agent was added or removed.
   useEffect(refresh, [board.size, refresh]);
-  const data = useMemo(() => (asked.data ? agentsOf(asked.data, board, isTold) : null), [asked.data, board, isTold]);
+  const data = useMemo(
+    () => (asked.data ? agentsOf(asked.data, board, isSubscribed) : null),
+    [asked.data, board, isSubscribed],
+  );
   return { ...asked, data };
 }
 

@@ -1,6 +1,6 @@
 const SUFFIXES = ["", "k", "m", "g", "t", "p"] as const;
 
-/** A decimal number, or a size with a binary suffix, as the API writes it: `0.50`, `512g`. NaN when it is neither. */
+/** The value of an amount of the API: a decimal number, or a size with a binary suffix, like `0.50`, `512g`; else NaN. */
 export function amountOf(text: string): number {
   const match = /^(\d+(?:\.\d+)?)([kmgtp])?(?:i?b)?$/i.exec(text.trim());
   if (!match) return text === "unlimited" ? Infinity : NaN;
@@ -8,14 +8,30 @@ export function amountOf(text: string): number {
   return Number(match[1]) * 1024 ** power;
 }
 
-/** Shares and counts with at most two places: 0.5, 12, 0.33. */
+/** Shares and counts with at most two decimal places: 0.5, 12, 0.33. */
 export function plain(value: number): string {
   return String(Math.round(value * 100) / 100);
 }
 
-/** Shares of a device with two places always: they stand below each other. */
+/** Shares of a device with two decimal places, for columns. */
 export function shares(value: number): string {
   return value.toFixed(2);
+}
+
+const UNITS: Readonly<Record<string, string>> = { "cuda.device": "GPU", "cuda.shares": "GPU", cpu: "CPU" };
+
+/** An amount of a slot in people's units: `2 GPUs`, `0.5 GPU`, `4 CPUs`, `9.4 GiB`; other slots as `2 tpu.device`. */
+export function quantity(slot: string, amount: string): string {
+  const value = amountOf(amount);
+  if (slot === "mem" && Number.isFinite(value)) return bytes(value);
+  const unit = UNITS[slot];
+  if (!unit || !Number.isFinite(value)) return `${amount} ${slot}`;
+  return `${value} ${unit}${value > 0 && value <= 1 ? "" : "s"}`;
+}
+
+/** Amounts in people's units: `2 GPUs, 64 GiB`. */
+export function quantities(slots: readonly { readonly slot: string; readonly amount: string }[]): string {
+  return slots.map(({ slot, amount }) => quantity(slot, amount)).join(", ");
 }
 
 /** Bytes in binary units: 79.6 GiB. */

@@ -5,7 +5,7 @@ const now = new Observable(Date.now());
 let readers = 0;
 let timer: ReturnType<typeof setInterval> | undefined;
 
-/** The time, once a second; all who read it move together. */
+/** The time, updated once a second for all components together. */
 export function useNow(): number {
   useEffect(() => {
     readers += 1;

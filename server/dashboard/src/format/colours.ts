@@ -1,13 +1,13 @@
 export const COLOURS = 10;
 
 /**
- * Gives every holder one of the colours, and keeps it. Which one follows from the name, so that it is the same on every
- * page and at every visit, unless somebody shown before has it: then the next that is free.
+ * Assigns one of the colours to each holder. It is a hash of the name, so that it is the same on every page and visit;
+ * if another holder has that colour, the next free one is used.
  */
 export class Palette {
   private readonly given: Map<string, number>;
 
-  /** `given` is what was given before; `onGiven` hears of every change. */
+  /** `given` are earlier assignments; `onGiven` is called after every change. */
   constructor(
     given: Iterable<readonly [string, number]> = [],
     private readonly onGiven: (given: ReadonlyMap<string, number>) => void = () => undefined,
@@ -27,7 +27,7 @@ export class Palette {
     return colour;
   }
 
-  /** Forgets everybody who holds nothing any more, where there are more holders than colours. */
+  /** Drops holders that are not in `names`, once there are more holders than colours. */
   keep(names: ReadonlySet<string>): void {
     if (this.given.size <= COLOURS) return;
     for (const name of [...this.given.keys()]) if (!names.has(name)) this.given.delete(name);
@@ -47,7 +47,7 @@ function hashOf(text: string): number {
 const KEPT = "aliquot:colours";
 const KEPT_MAX = 200;
 
-/** Sessions come and go, and must not take the colours of people, who keep theirs from page to page and visit to visit. */
+/** Users keep their colours between visits. Sessions are short-lived and have a palette of their own. */
 const people = new Palette(kept(), keep);
 const sessions = new Palette();
 
@@ -59,7 +59,7 @@ export function colourClass(holder: string): string {
   return `holder-${colourOf(holder)}`;
 }
 
-/** Forgets sessions that hold nothing any more, where there are more than colours. */
+/** Drops sessions that hold nothing, once there are more sessions than colours. */
 export function keepSessions(holders: ReadonlySet<string>): void {
   sessions.keep(holders);
 }
@@ -68,7 +68,7 @@ function paletteOf(holder: string): Palette {
   return /^(ses|lea)_/.test(holder) ? sessions : people;
 }
 
-/** For the next visit; in vain where this browser keeps nothing, or has no room. */
+/** Stores the colours for the next visit, if the browser allows it. */
 function keep(given: ReadonlyMap<string, number>): void {
   try {
     globalThis.localStorage?.setItem(KEPT, JSON.stringify([...given].slice(-KEPT_MAX)));
@@ -77,7 +77,7 @@ function keep(given: ReadonlyMap<string, number>): void {
   }
 }
 
-/** What this browser was shown before; nothing where that cannot be read. */
+/** The colours of the last visit; empty if they cannot be read. */
 function kept(): [string, number][] {
   try {
     const found: unknown = JSON.parse(globalThis.localStorage?.getItem(KEPT) ?? "[]");

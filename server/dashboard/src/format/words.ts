@@ -1,4 +1,4 @@
-/** A name of the API as people read it: `device_unhealthy` is device unhealthy. */
+/** A name of the API as words: `device_unhealthy` becomes device unhealthy. */
 export function words(name: string): string {
   return name.replaceAll("_", " ");
 }

@@ -19,11 +19,11 @@ export function ExamplesPane() {
   async function choose({ title, query, variables }: Example) {
     setChosen(title);
     latest.current = title;
-    // With the server away it opens as it was written.
+    // If the server is unreachable, the example opens without values.
     const given = variables ? await filled(variables, user.get(), ask).catch(() => variables) : "";
-    // Filling in may take a while; who has chosen another one meanwhile wants that.
+    // Filling in may take a while; if another example was chosen meanwhile, that one wins.
     if (latest.current !== title) return;
-    // An example as it was is given up for the next; what somebody has edited keeps its tab.
+    // An unchanged example is replaced by the next one; an edited one keeps its tab.
     if (!QUERIES.has(queryEditor?.getValue() ?? "")) addTab();
     queryEditor?.setValue(query);
     variableEditor?.setValue(given);
@@ -50,7 +50,7 @@ export function ExamplesPane() {
   );
 }
 
-/** What opens it in GraphiQL's sidebar. */
+/** The icon in GraphiQL's sidebar. */
 export function ExamplesIcon() {
   return (
     <svg

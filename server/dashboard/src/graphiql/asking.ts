@@ -1,4 +1,4 @@
-/** What the server answers to a document; null where it refuses a part that cannot be null. */
+/** The data of the server's answer to a document; null if a non-null part was refused. */
 export async function ask(query: string, variables: unknown = {}): Promise<unknown> {
   const answer = await fetch("/graphql", {
     method: "POST",

@@ -1,4 +1,4 @@
-/** A document to run as it stands. In its variables, "<newest session>" and the like are filled in when it is chosen. */
+/** A document that can be run as it is. Placeholders in its variables, like "<newest session>", are filled in on choice. */
 export interface Example {
   readonly title: string;
   readonly query: string;

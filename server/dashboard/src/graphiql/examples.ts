@@ -11,7 +11,7 @@ import { RULES } from "./examples/rules";
 import { SERVER } from "./examples/server";
 import { SESSIONS } from "./examples/sessions";
 
-/** Ready to run, in the order of the menu. */
+/** The examples, in the order of the menu. */
 export const GROUPS: readonly Group[] = [
   CLUSTER,
   SESSIONS,
@@ -26,5 +26,5 @@ export const GROUPS: readonly Group[] = [
   SERVER,
 ];
 
-/** What an agent has given of each GPU. */
+/** The example of the first visit: the allocation of each GPU. */
 export const FIRST: Example | undefined = GROUPS[0]?.examples[0];

@@ -6,14 +6,14 @@ const TRIES_MAX = 40;
 const TRY_MS = 250;
 const HOUR_MS = 3_600_000;
 
-/** The names in angle brackets that variables have. */
+/** The placeholders of variables: names in angle brackets. */
 export function wanted(variables: string): string[] {
   return [...variables.matchAll(/"<([^>]+)>"/g)].map(([, name]) => name ?? "");
 }
 
 /**
- * Variables with everything filled in. Where a session is needed and there is none, one is submitted, if one may.
- * What is not found in ten seconds stays as it was written.
+ * Variables with placeholders filled in. If a session is needed and there is none, one is submitted, if permitted.
+ * Placeholders without a value after ten seconds are left.
  */
 export async function filled(variables: string, me: string, ask: Asked): Promise<string> {
   const names = wanted(variables);
@@ -29,7 +29,7 @@ export async function filled(variables: string, me: string, ask: Asked): Promise
   return replaced(variables, found);
 }
 
-/** Whether what is missing will be there in a moment: it was submitted before, or is now. */
+/** Whether a missing session will exist soon: it was submitted before, or is submitted now. */
 async function isSubmitted(name: string, found: unknown, ask: Asked): Promise<boolean> {
   const what = SUBMITTED[name];
   if (!what || at(found, PLACES[name]) !== undefined) return false;

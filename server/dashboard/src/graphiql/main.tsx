@@ -16,16 +16,16 @@ const fetcher = createGraphiQLFetcher({
   url,
   wsClient: createClient({ url: url.replace(/^http/, "ws"), retryAttempts: 5 }),
 });
-// GraphiQL keeps its tabs from visit to visit; at the first, the editor of variables must be told what the tab has.
+// GraphiQL stores its tabs between visits; on the first, the variables editor does not take them from the tab.
 const isFirstVisit = localStorage.getItem("graphiql:tabState") === null;
-// The menu is narrow: what it opens is what people read. Who draws the border elsewhere keeps that.
+// A narrow menu leaves more room for documents. The width is stored when it is changed.
 if (isFirstVisit) localStorage.setItem("graphiql:docExplorerFlex", "0.22");
 const EXAMPLES_PLUGIN = { title: "Examples", icon: ExamplesIcon, content: ExamplesPane };
 const PLUGINS = [HISTORY_PLUGIN, EXAMPLES_PLUGIN];
 
 const root = document.getElementById("root");
 if (!user.get()) {
-  // Signing in is the dashboard's; it comes back here afterwards.
+  // The dashboard signs in, and returns here afterwards.
   location.assign("/?next=/graphiql");
 } else if (root) {
   void show(createRoot(root));

@@ -1,6 +1,6 @@
 /**
- * Where to look for what examples are filled in with, in one answer. Sessions that examples change are such as were
- * submitted for one, by who asks. What is for operators alone, or long, is asked for only where it is wanted.
+ * The query for values of placeholders. Sessions that examples change are only those that were submitted for an example
+ * by the viewer. Values that are large or for operators only are queried on demand.
  */
 export const LOOKUP = `query (
   $me: String!, $name: String! = "for-an-example", $gpus: Boolean! = false, $rules: Boolean! = false
@@ -26,7 +26,7 @@ export const LOOKUP = `query (
   notice_preferences { notify }
 }`;
 
-/** The way in that answer to each. */
+/** The path to each value in that answer. */
 export const PLACES: Readonly<Record<string, string>> = {
   "newest session": "begun.edges.0.node.id",
   "waiting session": "waiting.edges.0.node.id",
@@ -39,17 +39,17 @@ export const PLACES: Readonly<Record<string, string>> = {
   "policy version": "policy.version",
   "backfill depth": "policy.backfill_depth",
   "backlog threshold": "notice_rules.0.threshold",
-  "what I am told": "notice_preferences.notify",
+  "my notifications": "notice_preferences.notify",
 };
 
-/** What a session is submitted as where an example needs one and there is none. */
+/** Submits a session for an example that needs one. */
 export const SUBMIT = `mutation ($held: Boolean!, $shell: String!) {
   create_session(
     input: { command: { shell: $shell }, slots: [{ slot: "cpu", amount: "1" }], name: "for-an-example", held: $held }
   ) { __typename }
 }`;
 
-/** Held back, over at once, or long enough to be looked at. */
+/** Sessions that are held, end immediately, or run for five seconds. */
 export const SUBMITTED: Readonly<Record<string, { readonly held: boolean; readonly shell: string }>> = {
   "newest session": { held: false, shell: "for i in 1 2 3 4 5; do echo step $i; sleep 1; done" },
   "waiting session": { held: true, shell: "true" },
@@ -57,8 +57,8 @@ export const SUBMITTED: Readonly<Record<string, { readonly held: boolean; readon
   "ended session": { held: false, shell: "true" },
 };
 
-/** Where one is that will have begun, or ended, in a moment. */
+/** The path to a session that will soon have started or ended. */
 export const COMING = "coming.edges.0.node.id";
 
-/** What to look at who has none and may not submit any, or waits with it for too long. */
+/** Fallbacks for viewers who may not submit, or whose session waits too long. */
 export const OTHERWISE: Readonly<Record<string, string>> = { "newest session": "newest.edges.0.node.id" };

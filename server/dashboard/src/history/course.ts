@@ -2,9 +2,9 @@ import type { HistoryPartsFragment } from "../generated/graphql";
 
 export type Values = readonly (number | null)[];
 
-/** One metric of several things over time, in columns, as a plot wants them. */
+/** One metric of several devices over time, in columns for a plot. */
 export interface Course {
-  /** Seconds since the epoch, growing. */
+  /** Seconds since the epoch, ascending. */
   readonly times: readonly number[];
   /** By key; each as long as `times`. */
   readonly rows: ReadonlyMap<string, Values>;
@@ -16,13 +16,13 @@ export function keyOf(agentId: string | null, deviceId: string | null): string {
   return `${agentId ?? ""}/${deviceId ?? ""}`;
 }
 
-/** When its steps begin, seconds since the epoch. */
+/** The start of each step, seconds since the epoch. */
 export function timesOf(steps: Pick<HistoryPartsFragment, "started_at" | "step" | "points">): number[] {
   const first = Date.parse(steps.started_at) / 1000;
   return Array.from({ length: steps.points }, (_, index) => first + index * steps.step);
 }
 
-/** What history tells of a metric; by `keyOf` its agent and device. `scale` is multiplied in. */
+/** The series of a metric, by `keyOf` agent and device; values are multiplied by `scale`. */
 export function courseOf(history: HistoryPartsFragment, metric: string, scale = 1): Course {
   const scaled = ({ values }: Series) => values.map((value) => (value === null ? null : value * scale));
   return {
@@ -35,7 +35,7 @@ export function courseOf(history: HistoryPartsFragment, metric: string, scale = 
   };
 }
 
-/** `past`, and what of `live` was measured after the last of it. */
+/** `past`, continued by the values of `live` after its last one. */
 export function joined(past: Course, live: Course): Course {
   const known = past.times.findLastIndex((_, index) => [...past.rows.values()].some((row) => row[index] !== null));
   const last = past.times[known] ?? -Infinity;

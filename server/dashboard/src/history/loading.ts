@@ -10,7 +10,7 @@ import {
 export type History = HistoryPartsFragment;
 export type QueueHistory = QueueHistoryQuery["queue_history"];
 
-/** What the devices of a session measured while it held them. */
+/** The readings of a session's devices while it held them. */
 export async function loadSessionHistory(id: string): Promise<History> {
   return (await ask(SessionHistoryDocument, { id })).session_history;
 }
@@ -19,7 +19,7 @@ export async function loadDeviceHistory(agent: string, device: string, lastMs: n
   return (await ask(DeviceHistoryDocument, { agent, device, since: ago(lastMs) })).device_history;
 }
 
-/** The queue and the cluster's GPUs. */
+/** The history of the queue and of the cluster's GPUs. */
 export async function loadQueueHistory(since: string, points: number): Promise<QueueHistory> {
   return (await ask(QueueHistoryDocument, { since, points })).queue_history;
 }

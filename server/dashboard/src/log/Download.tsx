@@ -1,19 +1,19 @@
 import { useState } from "react";
 import { Button } from "react-aria-components";
 import { bytes } from "../format/amounts";
-import { tellAll } from "../parts/notices";
+import { showNotice } from "../parts/notices";
 import { save } from "../parts/saving";
 import type { Which } from "./following";
 import { wholeLog } from "./wholeLog";
 
 interface Props {
   readonly which: Which;
-  /** How many bytes there are. */
+  /** The length of the log in bytes. */
   readonly end: number;
   readonly name: string;
 }
 
-/** The whole log as a file, however long it is. */
+/** Downloads the whole log as a file, of any length. */
 export function Download({ which, end, name }: Props) {
   const [got, setGot] = useState<number | null>(null);
   const begin = async () => {
@@ -22,7 +22,7 @@ export function Download({ which, end, name }: Props) {
       save(`${name}-${which.rank}.log`, await wholeLog(which, end, setGot));
     } catch (error) {
       const why = error instanceof Error ? error.message : String(error);
-      tellAll({ tone: "bad", text: `The log could not be downloaded. ${why}` });
+      showNotice({ tone: "bad", text: `The log could not be downloaded. ${why}` });
     }
     setGot(null);
   };

@@ -2,7 +2,7 @@ import Anser from "anser";
 import { memo } from "react";
 import type { Line } from "./lines";
 
-/** One line with its colours. */
+/** One line, in its colours. */
 export const LogLine = memo(function LogLine({ line }: { readonly line: Line }) {
   if (!line.opening && !line.text.includes("\u001b")) return <>{line.text || " "}</>;
   const pieces = Anser.ansiToJson(line.opening + line.text, { json: true, remove_empty: true, use_classes: true });

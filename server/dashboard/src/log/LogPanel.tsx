@@ -15,8 +15,8 @@ interface Props {
   readonly attempt: number;
 }
 
-/** Characters that are looked through before the page may do something else. */
-const LOOK = 2_000_000;
+/** Characters searched before the page handles other events. */
+const SEARCH_CHARACTERS = 2_000_000;
 const WORDS: Record<LogState, string> = {
   opening: "waiting for output",
   following: "live",
@@ -25,7 +25,7 @@ const WORDS: Record<LogState, string> = {
   refused: "",
 };
 
-/** The output of one rank: live, searched, downloaded. */
+/** The output of one rank: followed live, searched and downloaded. */
 export function LogPanel({ sessionId, name, ranks, attempt }: Props) {
   const [rank, setRank] = useState(0);
   const [tried, setTried] = useState(attempt);
@@ -36,12 +36,12 @@ export function LogPanel({ sessionId, name, ranks, attempt }: Props) {
   const [text, setText] = useState("");
   const [at, setAt] = useState<number | null>(null);
   const search = useMemo(() => (follower ? new Search(follower.lines, text) : null), [follower, text]);
-  const [looks, lookOn] = useReducer((count: number) => count + 1, 0);
-  const hits = useMemo(() => search?.found(LOOK) ?? [], [search, news, looks]);
+  const [rounds, searchOn] = useReducer((count: number) => count + 1, 0);
+  const hits = useMemo(() => search?.found(SEARCH_CHARACTERS) ?? [], [search, news, rounds]);
   const places = useMemo(() => (follower ? linesOf(hits, follower.lines) : []), [follower, hits]);
   useEffect(() => {
     if (!search || search.isDone) return;
-    const timer = setTimeout(lookOn);
+    const timer = setTimeout(searchOn);
     return () => clearTimeout(timer);
   }, [search, hits]);
   const go = (step: 1 | -1) => {
@@ -86,7 +86,9 @@ export function LogPanel({ sessionId, name, ranks, attempt }: Props) {
       </div>
       {follower?.state === "refused" ? <p className="note">{follower.refusal}</p> : null}
       {follower?.lines.forgotten ? (
-        <p className="quiet small">The first {follower.lines.forgotten} lines are not kept here; Download has them.</p>
+        <p className="quiet small">
+          The first {follower.lines.forgotten} lines are no longer kept here; Download has them.
+        </p>
       ) : null}
       {follower ? (
         <LogScroll

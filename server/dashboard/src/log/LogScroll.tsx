@@ -7,16 +7,16 @@ const LINE_PX = 17;
 
 interface Props {
   readonly lines: Lines;
-  /** Counts the news: the lines are changed in place. */
+  /** Counts updates: the lines are changed in place. */
   readonly news: number;
   readonly isFollowing: boolean;
   readonly onLeave: () => void;
-  /** The row to show, by its number from the log's beginning. */
+  /** The row to scroll to, counted from the log's beginning. */
   readonly at: number | null;
   readonly hits: readonly number[];
 }
 
-/** The lines in sight; a log of any length costs the same to draw. */
+/** The visible lines; rendering takes the same time for a log of any length. */
 export function LogScroll({ lines, news, isFollowing, onLeave, at, hits }: Props) {
   const box = useRef<HTMLDivElement>(null);
   const marked = useMemo(() => new Set(hits), [hits]);

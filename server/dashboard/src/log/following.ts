@@ -15,7 +15,7 @@ const socket = new Socket();
 const GATHER_MS = 80;
 
 /**
- * Follows a log from its first byte to its end, over lost connections, and tells of news a few times a second at most.
+ * Follows a log from its first byte to its end, resuming after lost connections, and reports at most every `GATHER_MS`.
  */
 export class LogFollower {
   readonly lines = new Lines();
@@ -27,7 +27,7 @@ export class LogFollower {
 
   constructor(
     private readonly which: Which,
-    private readonly tell: () => void,
+    private readonly onChange: () => void,
   ) {
     void this.run();
   }
@@ -48,7 +48,7 @@ export class LogFollower {
     }
   }
 
-  /** True at the end of the log; false when it was cut off. */
+  /** True at the end of the log; false when the connection was lost. */
   private async isRead(): Promise<boolean> {
     const { signal } = this.leaving;
     const stream = socket.follow(SessionLogDocument, { ...this.which, offset: this.offset }, signal);
@@ -78,7 +78,7 @@ export class LogFollower {
   private soon(): void {
     this.timer ??= setTimeout(() => {
       this.timer = undefined;
-      if (!this.leaving.signal.aborted) this.tell();
+      if (!this.leaving.signal.aborted) this.onChange();
     }, GATHER_MS);
   }
 }

@@ -1,29 +1,29 @@
-/** A row of output: a line, or a part of one that is very long. */
+/** A row of output: a line, or a part of a very long line. */
 export interface Line {
-  /** The escape codes that were in force where it began. */
+  /** The escape codes in force at its start. */
   readonly opening: string;
-  /** With the codes in it. */
+  /** The text, with its escape codes. */
   readonly text: string;
-  /** Of the line, from 0. */
+  /** Number of the line, from 0. */
   readonly number: number;
-  /** Whether the line began in a row before. */
+  /** Whether the line began in an earlier row. */
   readonly isRest: boolean;
 }
 
-/** What is longer takes a browser too long to lay out. */
+/** Maximum characters in a row: browsers lay out longer lines too slowly. */
 export const FOLD = 2_000;
 const SGR = /\u001b\[([\d;]*)m/g;
-// The beginning of a code whose end is missing.
+// An incomplete escape code.
 const UNFINISHED = /\u001b(?:\[[\d;?]*|\][^\u0007\u001b]*\u001b?|[()])?$/;
-// Everything that moves the cursor, sets a title or asks the terminal something; colours stay.
+// Codes that move the cursor, set a title or query the terminal; not colours.
 const NOISE = /\u001b(?:\[[\d;?]*[A-LN-Za-ln-z]|\][^\u0007\u001b]*(?:\u0007|\u001b\\)|[()][A-Z0-9]|[=>78])/g;
 
 /**
- * The end of a log that may be long: the oldest rows are forgotten when there are too many, or too much of them. A
- * carriage return writes a line anew, as progress bars do; very long lines are folded.
+ * The end of a log of any length: the oldest rows are dropped above a maximum of rows or characters. A carriage return
+ * overwrites a line, as progress bars do; very long lines are folded.
  */
 export class Lines {
-  /** The number of the first row that is kept, from 0. */
+  /** The number of the first row kept, from 0. */
   first = 0;
   private kept: Line[] = [];
   private start = 0;
@@ -42,17 +42,17 @@ export class Lines {
     return this.kept.length - this.start + (this.tail ? 1 : 0);
   }
 
-  /** How many of them have ended and stay as they are. */
+  /** The number of complete rows, which no longer change. */
   get ended(): number {
     return this.kept.length - this.start;
   }
 
-  /** How many lines are not kept any more. */
+  /** The number of lines dropped. */
   get forgotten(): number {
     return this.count ? this.at(0).number : 0;
   }
 
-  /** The row at an index from 0 to count - 1; the last may not have ended yet. */
+  /** The row at an index from 0 to count - 1; the last one may be incomplete. */
   at(index: number): Line {
     return this.kept[this.start + index] ?? this.row(shownOf(this.tail));
   }
@@ -69,7 +69,7 @@ export class Lines {
     this.forget();
   }
 
-  /** What is left of a line when what was overwritten is gone. */
+  /** A line without its overwritten parts. */
   private rewritten(raw: string): string {
     const from = raw.lastIndexOf("\r", raw.length - 2) + 1;
     if (from === 0) return raw;
@@ -77,7 +77,7 @@ export class Lines {
     return raw.slice(from);
   }
 
-  /** Keeps the whole rows of a text, and returns what is left for the last one. */
+  /** Adds the full rows of a text, and returns the rest for the last row. */
   private folded(text: string): string {
     let rest = text;
     while (rest.length > FOLD) {
@@ -106,7 +106,7 @@ export class Lines {
       this.start += 1;
       this.first += 1;
     }
-    // Moving everything down once in a while costs less than a shift for each line.
+    // Moving all rows from time to time takes less time than a shift per line.
     if (this.start > 10_000) {
       this.kept = this.kept.slice(this.start);
       this.start = 0;
@@ -114,20 +114,20 @@ export class Lines {
   }
 }
 
-/** Where a long text is folded: never within a character of two parts, or a code that has room in a row. */
+/** The position of a fold: never inside a surrogate pair, or inside an escape code that fits into a row. */
 function foldOf(text: string): number {
   const code = text.slice(0, FOLD).search(UNFINISHED);
   if (code > 0) return code;
   return /[\ud800-\udbff]/.test(text[FOLD - 1] ?? "") ? FOLD - 1 : FOLD;
 }
 
-/** What a terminal would show of a line, of which nothing is overwritten. */
+/** The text that a terminal would show of a line without overwritten parts. */
 export function shownOf(raw: string): string {
   const line = raw.endsWith("\r") ? raw.slice(0, -1) : raw;
   return line.includes("\u001b") ? line.replace(NOISE, "") : line;
 }
 
-/** The text alone, for a search. */
+/** The text without escape codes, for a search. */
 export function plainOf(line: Pick<Line, "opening" | "text">): string {
   return line.text.includes("\u001b") ? line.text.replace(SGR, "") : line.text;
 }
@@ -138,7 +138,7 @@ function closingOf(opening: string, raw: string): string {
   for (const [sequence, numbers] of raw.matchAll(SGR)) {
     codes = numbers === "" || numbers === "0" ? "" : /^0;/.test(numbers ?? "") ? sequence : joined(codes, sequence);
   }
-  // A log that never resets would carry more and more.
+  // Without this, a log that never resets colours would collect codes without end.
   return codes.length > 200 ? codes.slice(codes.lastIndexOf("\u001b")) : codes;
 }
 

@@ -1,10 +1,10 @@
 import { connection } from "../api/feed";
 import { Closed } from "../api/socket";
 
-/** After a lost connection. */
+/** Pause after a lost connection. */
 export const RETRY_MS = 1_000;
 
-/** Whether the server said no: what was cut off, or cannot reach it, is tried again. */
+/** Whether the server refused; lost connections and unreachable servers are retried instead. */
 export function isRefusal(error: unknown): boolean {
   return !(error instanceof Closed) && connection.get().state === "live";
 }

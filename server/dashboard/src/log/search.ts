@@ -1,14 +1,14 @@
 import { plainOf, type Line, type Lines } from "./lines";
 
-/** Looks for a text, without regard to case, and at each row that has ended only once. */
+/** A case-insensitive search that examines each complete row only once. */
 export class Search {
   private readonly wanted: string;
   private hits: number[] = [];
-  /** Of what was looked at last, so much that what goes on in the next row of its line is found there. */
+  /** The end of the last row examined, for hits that continue in the next row of the same line. */
   private end = "";
-  /** The number of the first row that has not been looked at. */
+  /** The number of the first row not yet examined. */
   private next = 0;
-  /** Whether all that has ended was looked at. */
+  /** Whether all complete rows have been examined. */
   isDone = true;
 
   constructor(
@@ -19,8 +19,8 @@ export class Search {
   }
 
   /**
-   * The numbers, from the log's beginning, of the kept rows that have it, or its end. About so many characters are
-   * looked through at a time; the next call goes on from there.
+   * The numbers, from the log's beginning, of the kept rows with the text or its end. Examines about `charactersMax`
+   * characters; the next call continues.
    */
   found(charactersMax = Infinity): number[] {
     if (!this.wanted) return [];
@@ -47,7 +47,7 @@ export class Search {
   }
 }
 
-/** For each of these rows, how many lines the rows up to it are of: a long line stands in several. */
+/** For each of these rows, the number of lines with a hit up to it; a long line has several rows. */
 export function linesOf(hits: readonly number[], lines: Lines): number[] {
   let last = -1;
   let count = 0;
@@ -59,7 +59,7 @@ export function linesOf(hits: readonly number[], lines: Lines): number[] {
   });
 }
 
-/** The hit after, or before, a row; round the end. */
+/** The hit after or before a row; wraps around. */
 export function next(hits: readonly number[], from: number, step: 1 | -1): number | null {
   const ordered = step === 1 ? hits : [...hits].reverse();
   return ordered.find((hit) => (step === 1 ? hit > from : hit < from)) ?? ordered[0] ?? null;

@@ -4,17 +4,17 @@ import type { Which } from "./following";
 import { isRefusal, RETRY_MS } from "./refusals";
 
 const socket = new Socket();
-/** So often in a row it may be cut off without a byte more. */
+/** Attempts without progress after which it fails. */
 const TRIES_MAX = 30;
-/** Text is handed to the browser, which keeps it on disk, in pieces of about so many characters. */
+/** Characters per piece that is passed to the browser, which keeps it on disk. */
 const PIECE = 4_000_000;
 
 /**
- * The whole log up to a byte, for a file. Where it is cut off it goes on from the last byte that it has.
+ * The whole log up to a byte, for a file; resumes after lost connections.
  *
- * @param tell is told how many bytes it has.
+ * @param onProgress is called with the number of bytes read.
  */
-export async function wholeLog(which: Which, end: number, tell: (bytes: number) => void): Promise<Blob> {
+export async function wholeLog(which: Which, end: number, onProgress: (bytes: number) => void): Promise<Blob> {
   const file = new Gathered();
   for (let offset = 0, tries = 0; ; tries += 1) {
     try {
@@ -22,7 +22,7 @@ export async function wholeLog(which: Which, end: number, tell: (bytes: number) 
         file.add(chunk.text);
         tries = chunk.next_offset > offset ? 0 : tries;
         offset = chunk.next_offset;
-        tell(offset);
+        onProgress(offset);
         if (chunk.at_end || offset >= end) return file.blob();
       }
     } catch (error) {

@@ -2,7 +2,7 @@ import { Component, type ReactNode } from "react";
 
 interface Props {
   readonly children: ReactNode;
-  /** Another place is another try. */
+  /** A change of location renders the children again. */
   readonly place: string;
 }
 
@@ -11,7 +11,7 @@ interface State {
   readonly place: string;
 }
 
-/** Keeps a page that broke from taking the others with it. A part that is gone was replaced by a newer build. */
+/** Shows an error instead of a page that failed. If a module is missing, the server has a newer build. */
 export class Boundary extends Component<Props, State> {
   override state: State = { message: null, place: this.props.place };
 
@@ -28,9 +28,9 @@ export class Boundary extends Component<Props, State> {
     const isReplaced = /dynamically imported module|module script/i.test(this.state.message);
     return (
       <div role="alert" className="note bad">
-        <p>{isReplaced ? "The server has a newer dashboard." : `This page broke: ${this.state.message}`}</p>
+        <p>{isReplaced ? "The server has a newer dashboard." : `This page failed: ${this.state.message}`}</p>
         <p>
-          <a href={this.props.place}>Load it again</a>
+          <a href={this.props.place}>Reload</a>
         </p>
       </div>
     );

@@ -2,7 +2,7 @@ import { Button, ListBox, ListBoxItem, Popover, Select, SelectValue, Label } fro
 
 interface Props<T extends string> {
   readonly label: string;
-  /** Whether the label is only read out. */
+  /** Whether the label is only for screen readers. */
   readonly isBare?: boolean;
   readonly value: T;
   readonly options: readonly { readonly id: T; readonly text: string }[];
@@ -10,7 +10,7 @@ interface Props<T extends string> {
   readonly isDisabled?: boolean;
 }
 
-/** One of a few. */
+/** A choice from a list. */
 export function Choice<T extends string>({ label, isBare, value, options, onChange, isDisabled }: Props<T>) {
   return (
     <Select

@@ -6,12 +6,12 @@ interface Props {
   readonly isOpen: boolean;
   readonly onClose: () => void;
   readonly children: ReactNode;
-  /** Beside the button that closes. */
+  /** Buttons beside the one that closes. */
   readonly actions?: ReactNode;
   readonly closing?: string;
 }
 
-/** A window over the page; Escape and a click beside it close it. */
+/** A modal dialogue; Escape and a click outside close it. */
 export function Dialogue({ title, isOpen, onClose, children, actions, closing = "Close" }: Props) {
   return (
     <ModalOverlay className="veil" isOpen={isOpen} onOpenChange={(open) => !open && onClose()} isDismissable>

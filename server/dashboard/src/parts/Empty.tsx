@@ -1,6 +1,6 @@
 import type { ReactNode } from "react";
 
-/** What stands where nothing is: what it means, and what to do. */
+/** A placeholder for an empty list: what it means, and what to do. */
 export function Empty({ title, children }: { readonly title: string; readonly children?: ReactNode }) {
   return (
     <div className="empty">

@@ -1,6 +1,6 @@
 import type { Live } from "../api/live";
 
-/** Why there is nothing to show, or nothing newer. */
+/** The error of a failed request, or a note that data are being loaded. */
 export function Faults({ of }: { readonly of: Pick<Live<unknown>, "fault" | "data"> }) {
   if (of.fault?.kind === "refused") {
     return (

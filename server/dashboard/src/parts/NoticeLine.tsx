@@ -2,7 +2,7 @@ import { Button } from "react-aria-components";
 import { useObservable } from "../api/observable";
 import { notice } from "./notices";
 
-/** What came of the last thing that was done. */
+/** The outcome of the last action. */
 export function NoticeLine() {
   const current = useObservable(notice);
   return (
@@ -10,7 +10,7 @@ export function NoticeLine() {
       {current ? (
         <div className={`note ${current.tone} row`}>
           <span>{current.text}</span>
-          <Button className="button plain" aria-label="Put this message away" onPress={() => notice.set(null)}>
+          <Button className="button plain" aria-label="Dismiss this message" onPress={() => notice.set(null)}>
             <span aria-hidden="true">✕</span>
           </Button>
         </div>

@@ -5,7 +5,7 @@ interface Props<T extends string> {
   readonly onChange: (value: T) => void;
 }
 
-/** One of a few, in a row of a table: the browser's own control, of which there may be hundreds. */
+/** A choice in a table row: the browser's own control, as there may be hundreds. */
 export function Pick<T extends string>({ label, value, options, onChange }: Props<T>) {
   return (
     <select className="pick" aria-label={label} value={value} onChange={(event) => onChange(event.target.value as T)}>

@@ -6,23 +6,23 @@ import { drawBands, type Band } from "./bands";
 
 interface Props {
   readonly label: string;
-  /** Seconds since the epoch, growing. */
+  /** Seconds since the epoch, ascending. */
   readonly times: readonly number[];
   readonly names: readonly string[];
-  /** One for each name, as long as `times`; null is a gap. */
+  /** One row per name, as long as `times`; null is a gap. */
   readonly series: readonly (readonly (number | null)[])[];
-  /** The top of the scale; without it, what the data need. */
+  /** The top of the scale; by default from the data. */
   readonly top?: number;
-  /** Seconds that each sample stands for: then it is a bar of that width. */
+  /** The width of a sample in seconds; samples are then drawn as bars. */
   readonly barS?: number;
-  /** The names of the lines' colours; without them, one after the other. */
+  /** CSS tokens of the lines' colours; by default the holder colours in order. */
   readonly tokens?: readonly string[];
   readonly bands?: readonly Band[];
 }
 
 const HEIGHT = 130;
 
-/** Lines or bars over time, from two samples on. What they are is in the legend, which is text. */
+/** Lines or bars over time, for at least two samples. The legend is text. */
 export default function Plot({ label, times, names, series, top, barS, tokens, bands }: Props) {
   const box = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
@@ -45,7 +45,7 @@ export default function Plot({ label, times, names, series, top, barS, tokens, b
         width: element.clientWidth,
         height: HEIGHT,
         cursor: { drag: { x: false, y: false } },
-        // Of one line the label says what it is.
+        // A single line is described by the label.
         legend: { live: false, show: names.length > 1 },
         hooks: {
           drawClear: [(self) => drawBands(self, shown.current ?? [], (token) => resolved(element, token))],
@@ -76,7 +76,7 @@ export default function Plot({ label, times, names, series, top, barS, tokens, b
       sizes.disconnect();
       drawn.destroy();
     };
-    // The data come by the effect below: a plot is made once for its lines and for each choice of colours.
+    // The effect below sets the data: a plot is created once per set of lines and colour scheme.
   }, [key, top, barS, scheme]);
   useEffect(() => {
     plot.current?.setData([[...times], ...series.map((row) => [...row])]);
@@ -101,7 +101,7 @@ function clock(seconds: number, barS: number | undefined): string {
   return date.toLocaleTimeString([], barS ? parts : { ...parts, second: "2-digit" });
 }
 
-/** A token as a colour that a canvas takes. */
+/** A CSS token as a colour for a canvas. */
 function resolved(element: HTMLElement, token: string): string {
   const probe = document.createElement("span");
   probe.style.color = `var(${token})`;

@@ -7,7 +7,7 @@ interface Props<T extends string> {
   readonly onChange: (value: T) => void;
 }
 
-/** One of two or three, all in sight. */
+/** A choice from two or three options, all visible. */
 export function Segments<T extends string>({ label, value, options, onChange }: Props<T>) {
   return (
     <ToggleButtonGroup

@@ -3,22 +3,22 @@ import { sparkPath } from "./spark";
 export interface SparkLine {
   readonly name: string;
   readonly values: readonly (number | null)[];
-  /** The name of its colour. */
+  /** CSS token of its colour. */
   readonly token: string;
   readonly isArea?: boolean;
 }
 
 interface Props {
-  /** What is drawn and of which time, for those who do not see it. */
+  /** The contents and the period, for screen readers. */
   readonly label: string;
   readonly lines: readonly SparkLine[];
-  /** The top of the scale; without it, the highest of the values. */
+  /** The top of the scale; by default the highest value. */
   readonly top?: number;
 }
 
 const BOX = { width: 240, height: 34 };
 
-/** Lines without axes: which way it goes. The numbers stand beside it. */
+/** A sparkline: lines without axes, with the numbers beside it. */
 export function Spark({ label, lines, top }: Props) {
   const highest = top ?? Math.max(1, ...lines.flatMap(({ values }) => values.map((value) => value ?? 0)));
   return (

@@ -12,7 +12,7 @@ const TONES: Record<SessionState, string> = {
   canceled: "quiet",
 };
 
-/** A session's state, in its colour and always in words. */
+/** A badge with a session's state, as text and colour. */
 export function Status({ state }: { readonly state: SessionState }) {
   return <span className={`badge fill-${TONES[state]}`}>{state}</span>;
 }

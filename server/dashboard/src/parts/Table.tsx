@@ -2,15 +2,15 @@ import type { ReactNode } from "react";
 
 export interface Column {
   readonly name: string;
-  /** Numbers stand at the right, in figures of one width. */
+  /** Numbers: right-aligned, with figures of equal width. */
   readonly isFigure?: boolean;
-  /** The column of buttons needs no name that is seen. */
+  /** The name is only for screen readers, as for a column of buttons. */
   readonly isHidden?: boolean;
   readonly title?: string;
 }
 
-/** The last column of a table whose rows can be acted on. */
-export const DEEDS: Column = { name: "What to do", isHidden: true };
+/** The last column of a table whose rows have actions. */
+export const ACTIONS: Column = { name: "Actions", isHidden: true };
 
 export function figure(name: string, title?: string): Column {
   return title === undefined ? { name, isFigure: true } : { name, isFigure: true, title };
@@ -22,7 +22,7 @@ interface Props {
   readonly children: ReactNode;
 }
 
-/** A table with its heading; the children are its rows. */
+/** A table with headings; the children are its rows. */
 export function Table({ columns, className, children }: Props) {
   return (
     <table className={className}>
@@ -40,7 +40,7 @@ export function Table({ columns, className, children }: Props) {
   );
 }
 
-/** A table in a panel that scrolls, with the keyboard too. */
+/** A table in a panel that can be scrolled, also by keyboard. */
 export function TablePanel({ label, ...table }: Props & { readonly label: string }) {
   return (
     <div className="panel scroll" tabIndex={0} role="region" aria-label={label}>

@@ -5,16 +5,16 @@ interface Props {
   readonly value: string;
   readonly onChange: (value: string) => void;
   readonly hint?: string | undefined;
-  /** What is wrong with it; undefined when nothing is. */
+  /** The error message; undefined if the value is valid. */
   readonly wrong?: string | undefined;
   readonly rows?: number;
   readonly isRequired?: boolean;
   readonly placeholder?: string;
-  /** The browser's own control for it. */
+  /** The type of the browser's control. */
   readonly type?: "text" | "datetime-local";
 }
 
-/** A line of text, or several; what is wrong with it is said below it at once. */
+/** A text field of one or more lines, with its error message below. */
 export function Text({ label, value, onChange, hint, wrong, rows, isRequired, placeholder, type }: Props) {
   const own = { placeholder: placeholder ?? "", autoComplete: "off", spellCheck: false };
   return (

@@ -1,17 +1,17 @@
 import type uPlot from "uplot";
 
-/** A stretch of time behind the lines of a plot. */
+/** A period that is tinted behind the lines of a plot. */
 export interface Band {
   /** Seconds since the epoch. */
   readonly from: number;
   readonly to: number;
-  /** The name of its colour. */
+  /** CSS token of its colour. */
   readonly token: string;
 }
 
 const TINT = 0.18;
 
-/** Draws what is in sight of the bands. */
+/** Draws the visible parts of the bands. */
 export function drawBands(plot: uPlot, bands: readonly Band[], colour: (token: string) => string): void {
   const { min, max } = plot.scales["x"] ?? {};
   if (min === undefined || min === null || max === undefined || max === null) return;

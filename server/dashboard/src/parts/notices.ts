@@ -5,14 +5,14 @@ export interface Notice {
   readonly text: string;
 }
 
-/** The newest word on what was done; one at a time. */
+/** The outcome of the last action. */
 export const notice = new Observable<Notice | null>(null);
 
 const SHOWN_MS = 6_000;
 let timer: ReturnType<typeof setTimeout> | undefined;
 
-/** A failure stays until it is put away. */
-export function tellAll(next: Notice): void {
+/** Shows an outcome: a success for six seconds, a failure until it is dismissed. */
+export function showNotice(next: Notice): void {
   clearTimeout(timer);
   notice.set(next);
   if (next.tone === "good") timer = setTimeout(() => notice.set(null), SHOWN_MS);

@@ -1,4 +1,4 @@
-/** Gives somebody a file, as a download. */
+/** Offers a file as a download. */
 export function save(name: string, content: Blob): void {
   const address = URL.createObjectURL(content);
   const link = document.createElement("a");

@@ -2,7 +2,7 @@ import { useEffect, useState } from "react";
 
 const PAUSE_MS = 250;
 
-/** A value once it has not changed for a moment: nobody is asked in the middle of a word, or on the way elsewhere. */
+/** A debounced value: it follows once the value has not changed for `PAUSE_MS`. */
 export function useSettled<T>(value: T, first: T = value): T {
   const [settled, settle] = useState(first);
   useEffect(() => {

@@ -1,6 +1,6 @@
 type Values = readonly (number | null)[];
 
-/** The path of a line through `values` in a box, a gap where one is null; closed to the ground with `isArea`. */
+/** The SVG path of a line through `values` in a box, with gaps for null; closed to the bottom with `isArea`. */
 export function sparkPath(values: Values, box: { width: number; height: number; top: number }, isArea = false): string {
   const step = box.width / Math.max(1, values.length - 1);
   const height = (value: number) => box.height * (1 - Math.min(1, Math.max(0, value / (box.top || 1))));
@@ -9,7 +9,7 @@ export function sparkPath(values: Values, box: { width: number; height: number; 
     .map((run) => {
       const line = run.map(([x, y]) => `${round(x)},${round(y)}`).join("L");
       const at = run[0]?.[0] ?? 0;
-      // A lone point is as wide as the step that leads to it, else it would not be seen.
+      // A single point is drawn as wide as a step, otherwise it would be invisible.
       const first = run.length === 1 ? Math.max(0, at - step) : at;
       const end = run.length === 1 ? `H${round(Math.max(at, first + step))}` : "";
       const path = run.length === 1 ? `${round(first)},${round(run[0]?.[1] ?? 0)}` : line;

@@ -1,7 +1,7 @@
 import { useNow } from "../format/clock";
 import { duration, moment } from "../format/times";
 import { Status } from "../parts/Status";
-import { DEEDS, figure, TablePanel } from "../parts/Table";
+import { ACTIONS, figure, TablePanel } from "../parts/Table";
 import { CancelButton } from "../session/CancelButton";
 import { asked } from "../session/standing";
 import type { Entry } from "./loading";
@@ -12,14 +12,14 @@ interface Props {
   readonly refresh: () => void;
 }
 
-/** What runs, or is on its way to. */
+/** Sessions that run or are starting. */
 export function ActiveTable({ entries, refresh }: Props) {
   const now = useNow();
   return (
     <TablePanel
-      label="What runs"
+      label="Running sessions"
       className="queue"
-      columns={["Session", "Asks for", "State", figure("Runs for"), figure("Ends by"), DEEDS]}
+      columns={["Session", "Request", "State", figure("Running for"), figure("Ends by"), ACTIONS]}
     >
       {entries.map(({ session }) => (
         <tr key={session.id}>
@@ -31,7 +31,7 @@ export function ActiveTable({ entries, refresh }: Props) {
             <Status state={session.state} />
             {session.attempt > 1 ? <span className="quiet small"> attempt {session.attempt}</span> : null}
           </td>
-          <td className="figure" data-label="runs for">
+          <td className="figure" data-label="running for">
             {session.started_at ? duration(now - Date.parse(session.started_at)) : "—"}
           </td>
           <td className="figure" data-label="ends by" title={session.order_estimate?.explanation}>

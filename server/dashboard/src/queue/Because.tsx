@@ -6,10 +6,10 @@ import { WithLinks } from "./WithLinks";
 
 const SHOWN = 3;
 
-/** Why a session waits, and what that rests on. */
+/** The reason why a session waits, with its evidence. */
 export function Because({ session }: { readonly session: WaitsFragment }) {
   const verdict = session.waits;
-  if (!verdict) return <span className="quiet">not judged yet</span>;
+  if (!verdict) return <span className="quiet">not considered yet</span>;
   const evidence = [verdict.fits_kernels === null ? "" : `${verdict.fits_kernels} of its kernels would fit`].filter(
     Boolean,
   );
@@ -20,7 +20,7 @@ export function Because({ session }: { readonly session: WaitsFragment }) {
       {evidence.length || others.length ? (
         <div className="quiet small">
           {evidence.join(" · ")}
-          {others.length ? `${evidence.length ? " · " : ""}also in the way: ` : ""}
+          {others.length ? `${evidence.length ? " · " : ""}also blocked by: ` : ""}
           {others.slice(0, SHOWN).map((id, index) => (
             <span key={id}>
               {index ? ", " : ""}

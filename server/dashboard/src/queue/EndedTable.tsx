@@ -1,7 +1,7 @@
 import { Button } from "react-aria-components";
 import { duration, moment } from "../format/times";
 import { Status } from "../parts/Status";
-import { DEEDS, figure, TablePanel } from "../parts/Table";
+import { ACTIONS, figure, TablePanel } from "../parts/Table";
 import { retry } from "../session/actions";
 import { asked, ending, nameOf } from "../session/standing";
 import type { Entry } from "./loading";
@@ -12,13 +12,13 @@ interface Props {
   readonly refresh: () => void;
 }
 
-/** What has ended, newest first. */
+/** Ended sessions, newest first. */
 export function EndedTable({ entries, refresh }: Props) {
   return (
     <TablePanel
-      label="What has ended"
+      label="Ended sessions"
       className="queue"
-      columns={["Session", "Asked for", "State", figure("Waited"), figure("Ran"), figure("Ended"), DEEDS]}
+      columns={["Session", "Request", "State", figure("Waited"), figure("Ran"), figure("Ended"), ACTIONS]}
     >
       {entries.map(({ session }) => (
         <tr key={session.id}>

@@ -25,10 +25,10 @@ const VIEWS = [
 ] as const;
 
 const STATES = { waiting: WAITING, active: ACTIVE, ended: ENDED } as const;
-/** Of the queue, by one press: all of them are asked for again with every event. */
+/** Maximum rows of the queue: all of them are queried again with every event. */
 const ROWS_MAX = 2_000;
 
-/** The order in which sessions are served, and why each of them waits. */
+/** Sessions that wait, with reasons, that run, and that have ended. */
 export function QueuePage() {
   const [view, setView] = useState<View>("waiting");
   const [rows, setRows] = useState(PAGE_ROWS);
@@ -36,7 +36,7 @@ export function QueuePage() {
   const asked = useSettled(JSON.stringify(wantedOf(filters)));
   const wanted = JSON.parse(asked) as Wanted | null;
   const load = () => (wanted ? findSessions(STATES[view], wanted) : loadView(view, rows));
-  // What has ended is looked through in the database: not with every event.
+  // Ended sessions are searched in the database, so not with every event.
   const live = useLive(load, `${view}/${rows}/${asked}`, {
     wants: () => !wanted || view !== "ended",
     everyMs: 10_000,
@@ -51,7 +51,7 @@ export function QueuePage() {
     <div className="stack">
       <div className="row">
         <h1>Queue</h1>
-        <Segments label="Which sessions" value={view} options={VIEWS} onChange={setView} />
+        <Segments label="Sessions to show" value={view} options={VIEWS} onChange={setView} />
         <SearchField
           className="field search"
           aria-label="Part of a name or id; an owner, project or pool in full"
@@ -94,7 +94,7 @@ export function QueuePage() {
         />
       ) : null}
       {page?.isCut ? (
-        <p className="quiet small">More match than are loaded here: say more of what you look for.</p>
+        <p className="quiet small">More sessions match than are loaded: make the search more specific.</p>
       ) : null}
       {page && view === "waiting" && page.entries.length < page.total ? (
         <div className="row">
@@ -109,7 +109,7 @@ export function QueuePage() {
                 </Button>
               ) : null}
               <span className="quiet small">
-                Reasons are looked for in the first {page.entries.length} of {page.total}.
+                The reason filter covers the first {page.entries.length} of {page.total}.
               </span>
             </>
           )}
@@ -138,7 +138,7 @@ interface TableProps {
 function Table({ view, page, shown, isWhole, refresh }: TableProps) {
   if (page.total === 0 && !page.isFound) return <Nothing view={view} />;
   if (shown.length === 0) {
-    return <Empty title={`Nothing${isWhole ? "" : " that is loaded"} matches these filters`} />;
+    return <Empty title={`No ${isWhole ? "" : "loaded "}session matches these filters`} />;
   }
   if (view === "waiting") return <WaitingTable entries={shown} refresh={refresh} />;
   return view === "active" ? (
@@ -149,8 +149,8 @@ function Table({ view, page, shown, isWhole, refresh }: TableProps) {
 }
 
 const WORDS: Record<View, string> = {
-  waiting: "Nobody waits",
-  active: "Nothing runs",
+  waiting: "The queue is empty",
+  active: "Nothing is running",
   ended: "Nothing has ended yet",
 };
 
@@ -158,7 +158,7 @@ function Nothing({ view }: { readonly view: View }) {
   return (
     <Empty title={WORDS[view]}>
       <p>
-        What is submitted stands here with its place and the reason why it waits.{" "}
+        Submitted sessions are listed here with their position and the reason why they wait.{" "}
         <Link href="/submit">Submit a session</Link>, or send <code>create_session</code> from{" "}
         <a href="/graphiql">GraphiQL</a>.
       </p>

@@ -3,7 +3,7 @@ import { colourClass } from "../format/colours";
 import { nameOf, tailOf } from "../session/standing";
 import type { Row } from "./loading";
 
-/** A session by its name, and whose it is. */
+/** The name, owner and project of a session. */
 export function SessionCell({ session }: { readonly session: Row }) {
   const waiting = session.tasks?.waiting.count ?? 0;
   return (
@@ -15,7 +15,7 @@ export function SessionCell({ session }: { readonly session: Row }) {
         </Link>{" "}
         {session.name ? <code className="quiet">{tailOf(session.id)}</code> : null}
         {session.tasks ? (
-          <span className="badge fill-quiet">array, {waiting + session.tasks.active.count} to do</span>
+          <span className="badge fill-quiet">array, {waiting + session.tasks.active.count} tasks left</span>
         ) : null}
         <div className="quiet small">
           {session.owner} · {session.project}

@@ -4,7 +4,7 @@ import { useNow } from "../format/clock";
 import { duration } from "../format/times";
 import { Pick } from "../parts/Pick";
 import { Status } from "../parts/Status";
-import { DEEDS, figure, TablePanel } from "../parts/Table";
+import { ACTIONS, figure, TablePanel } from "../parts/Table";
 import { hold, PRIORITIES, release, setPriority, type Priority } from "../session/actions";
 import { CancelButton } from "../session/CancelButton";
 import { asked, nameOf } from "../session/standing";
@@ -18,21 +18,21 @@ interface Props {
   readonly refresh: () => void;
 }
 
-/** Who waits, in the order in which the allocator looks at them. */
+/** Waiting sessions, in the order of scheduling. */
 export function WaitingTable({ entries, refresh }: Props) {
   return (
     <TablePanel
-      label="Who waits"
+      label="Waiting sessions"
       className="queue"
       columns={[
         figure("#"),
         "Session",
-        "Asks for",
+        "Request",
         "Priority",
-        "Waits because",
+        "Reason",
         figure("Waited"),
-        figure("Starts by", "At the latest"),
-        DEEDS,
+        figure("Starts by", "Latest start"),
+        ACTIONS,
       ]}
     >
       {entries.map((entry) => (

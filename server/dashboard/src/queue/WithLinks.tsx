@@ -3,7 +3,7 @@ import { titleOf } from "../session/names";
 
 const ID = /(ses_[0-9a-f-]{36}(?:_\d+)?)/;
 
-/** A sentence of the server's, in which the ids of sessions lead to them. */
+/** A message of the server, with ids of sessions as links. */
 export function WithLinks({ text }: { readonly text: string }) {
   return (
     <>

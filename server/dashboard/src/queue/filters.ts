@@ -1,14 +1,14 @@
 import type { Entry, Page } from "./loading";
 
 export interface Filters {
-  /** Parts of a name or id; an owner, project or pool in full. All of them must be found. */
+  /** Words that must all match: parts of a name or id, or a complete owner, project or pool. */
   readonly text: string;
   readonly reason: string;
   readonly priority: string;
 }
 
 export const ANY = "any";
-/** What the server takes. */
+/** The server's limit. */
 const WORD_MAX = 200;
 export const NO_FILTERS: Filters = { text: "", reason: ANY, priority: ANY };
 
@@ -24,7 +24,7 @@ export function matching(entries: readonly Entry[], filters: Filters): Entry[] {
   });
 }
 
-/** What the server can be asked for: the longest word, and a priority. The rest is looked for in what it answers. */
+/** The part of the filters that the server applies: the longest word, and a priority. The page applies the rest. */
 export interface Wanted {
   readonly word: string;
   readonly priority: string;
@@ -39,15 +39,15 @@ export function wantedOf({ text, priority }: Filters): Wanted | null {
 }
 
 /**
- * Whether a page has all there is for these filters, so that what is not on it is nowhere.
+ * Whether a page has all sessions for these filters.
  *
- * @param asked what it answers: the wanted, as JSON.
+ * @param asked the `Wanted` of the page, as JSON.
  */
 export function hasAll({ isFound, isCut }: Page, asked: string, filters: Filters): boolean {
   return Boolean(isFound && !isCut) && asked === JSON.stringify(wantedOf(filters));
 }
 
-/** The reasons there are, in the order of the queue. */
+/** The reasons of these sessions, in the order of the queue. */
 export function reasonsOf(entries: readonly Entry[]): string[] {
   return [...new Set(entries.flatMap(({ session }) => session.waits?.reason ?? []))];
 }

@@ -7,8 +7,8 @@ import type { Page } from "./loading";
 import { merged } from "./merging";
 
 /**
- * Sessions in these states, among all there are, with the word in their name or id, or whose owner, project or pool it
- * is. Those that wait come in the order of the queue, others the newest first.
+ * Searches all sessions in these states for the word: a part of the name or id, or the owner, project or pool. Waiting
+ * sessions are in the order of the queue, others newest first.
  */
 export async function findSessions(states: readonly SessionState[], wanted: Wanted): Promise<Page> {
   const { word, priority } = wanted;

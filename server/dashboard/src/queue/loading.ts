@@ -16,7 +16,7 @@ export interface Entry {
 export interface Page {
   readonly total: number;
   readonly entries: readonly Entry[];
-  /** Whether these are what was looked for, among all there are; of too many, the first. */
+  /** Whether this is the result of a search; `isCut`: only the first of too many. */
   readonly isFound?: boolean;
   readonly isCut?: boolean;
 }
@@ -24,12 +24,12 @@ export interface Page {
 export const PAGE_ROWS = 100;
 const HEAD_ROWS = 4;
 
-/** The first few of the queue. */
+/** The head of the queue. */
 export async function loadHead(): Promise<Page> {
   return queuePage(await ask(QueueDocument, { first: HEAD_ROWS, after: null }));
 }
 
-/** So many of the queue, in the order in which the allocator looks at them. */
+/** The first `rows` sessions of the queue, in the order of scheduling. */
 export async function loadQueue(rows: number): Promise<Page> {
   const entries: Entry[] = [];
   let after: string | null = null;

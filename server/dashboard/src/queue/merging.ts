@@ -1,7 +1,7 @@
 import type { FoundSessionsFragment } from "../generated/graphql";
 import type { Entry, Page } from "./loading";
 
-/** Each session once. */
+/** Joins the results of a search; each session once. */
 export function merged(found: readonly FoundSessionsFragment[]): Page {
   const rows = new Map(found.flatMap(({ edges }) => edges.map(({ node }) => [node.id, node] as const)));
   const entries = [...rows.values()].map((session): Entry => ({ position: session.queue_position, session }));

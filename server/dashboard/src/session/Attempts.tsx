@@ -7,7 +7,7 @@ interface Props {
   readonly now: number;
 }
 
-/** The newest try state by state; those before it are folded. */
+/** The newest attempt state by state; earlier ones are folded. */
 export function Attempts({ attempts: [newest, ...earlier], now }: Props) {
   if (!newest) return null;
   return (
@@ -59,5 +59,5 @@ function titleOf({ number, isTried }: Attempt): string {
 function summaryOf({ stages }: Attempt): string {
   const runs = stages.filter(({ step }) => step.state === "running" || step.state === "preempting");
   const ran = runs.reduce((sum, { ms }) => sum + (ms ?? 0), 0);
-  return `${runs.length ? `ran ${duration(ran)}, ` : ""}${stages.at(-1)?.step.state ?? ""} at the end`;
+  return `${runs.length ? `ran ${duration(ran)}, ` : ""}${stages.at(-1)?.step.state ?? ""}`;
 }

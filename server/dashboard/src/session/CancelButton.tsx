@@ -10,7 +10,7 @@ interface Props {
   readonly isPlain?: boolean;
 }
 
-/** Cancels after asking once more. */
+/** Cancels a session, after a confirmation. */
 export function CancelButton({ session, onDone, isPlain }: Props) {
   const [isOpen, setOpen] = useState(false);
   const name = nameOf(session);
@@ -40,7 +40,7 @@ export function CancelButton({ session, onDone, isPlain }: Props) {
       >
         <p>
           {session.holds_devices
-            ? "Its processes are asked to stop, and made to after a grace. Its devices are free when they are gone."
+            ? "Its processes get SIGTERM, and SIGKILL after the grace period. Its devices are free when they have ended."
             : "It leaves the queue."}
         </p>
       </Dialogue>

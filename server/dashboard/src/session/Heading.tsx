@@ -12,7 +12,7 @@ interface Props {
   readonly refresh: () => void;
 }
 
-/** Who and what it is, and what can be done with it. */
+/** Name, state and owner of a session, with its actions. */
 export function Heading({ session, refresh }: Props) {
   const act = (deed: Promise<boolean>) => void deed.then(refresh);
   const waits = isWaiting(session.state);
@@ -24,7 +24,7 @@ export function Heading({ session, refresh }: Props) {
         <span className="small">{isEnded(session.state) && !session.failure ? ending(session) : ""}</span>
         <span className="quiet">
           {session.owner}
-          {session.queue_position ? `, place ${session.queue_position} in the queue` : ""}
+          {session.queue_position ? `, position ${session.queue_position} in the queue` : ""}
         </span>
         <span className="end row">
           {waits ? (

@@ -1,11 +1,11 @@
-import { amountOf, shares } from "../format/amounts";
+import { quantity } from "../format/amounts";
 import { duration } from "../format/times";
 import { useNow } from "../format/clock";
 import { figure, Table } from "../parts/Table";
 import type { NamedDevice } from "./devices";
 import type { Kernel, Session } from "./loading";
 
-/** Ranks, where they run, and what each was given. */
+/** The kernels of a session: rank, agent, state and devices. */
 export function Kernels({ session, devices }: { readonly session: Session; readonly devices: readonly NamedDevice[] }) {
   const names = new Map(devices.map((device) => [device.id, device.name]));
   const now = useNow();
@@ -13,7 +13,7 @@ export function Kernels({ session, devices }: { readonly session: Session; reado
   return (
     <section className="panel scroll" aria-label="Kernels" tabIndex={0}>
       <h2>Kernels{session.attempt > 1 ? `, attempt ${session.attempt}` : ""}</h2>
-      <Table columns={[figure("Rank"), "Agent", "State", "Given", figure("For")]}>
+      <Table columns={[figure("Rank"), "Agent", "State", "Devices", figure("Run time")]}>
         {session.kernels.map((kernel) => (
           <tr key={kernel.id}>
             <td className="figure">{kernel.rank}</td>
@@ -42,14 +42,11 @@ function Given({ kernel, names }: { readonly kernel: Kernel; readonly names: Rea
       {kernel.resource_spec.map((grant) => (
         <li key={grant.slot}>
           {isMany(grant.slot) ? (
-            <span>
-              {grant.slot} × {grant.devices.length}
-            </span>
+            <span>{quantity(grant.slot, String(grant.devices.length))}</span>
           ) : (
             grant.devices.map((device) => (
               <div key={device.device_id} className="nowrap">
-                {grant.slot}{" "}
-                {device.amount && Number.isFinite(amountOf(device.amount)) ? shortAmount(device.amount) : device.amount}{" "}
+                {quantity(grant.slot, device.amount)}{" "}
                 <span className="quiet" title={device.device_id}>
                   {names.get(device.device_id) ?? device.device_id}
                 </span>
@@ -62,13 +59,9 @@ function Given({ kernel, names }: { readonly kernel: Kernel; readonly names: Rea
   );
 }
 
-/** Cores are given one by one, and their numbers tell nobody anything. */
+/** Cores are granted one by one; only their number is shown. */
 function isMany(slot: string): boolean {
   return slot === "cpu";
-}
-
-function shortAmount(amount: string): string {
-  return /^\d+(\.\d+)?$/.test(amount) ? shares(amountOf(amount)) : amount;
 }
 
 function outcomeOf(kernel: Kernel): string {
@@ -77,7 +70,7 @@ function outcomeOf(kernel: Kernel): string {
     kernel.signal ? `signal ${kernel.signal}` : "",
     kernel.exit_code === null ? "" : `exit code ${kernel.exit_code}`,
     kernel.message ?? "",
-    kernel.holds_devices && kernel.ended_at ? "its devices are held still" : "",
+    kernel.holds_devices && kernel.ended_at ? "its devices are still held" : "",
   ]
     .filter(Boolean)
     .join(", ");

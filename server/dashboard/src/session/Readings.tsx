@@ -18,7 +18,7 @@ interface Props {
   readonly devices: Live<readonly NamedDevice[]>;
 }
 
-/** What its devices measured while it held them, also after it has ended; the newest part is read every two seconds. */
+/** Readings of a session's devices while it held them, also after its end; refreshed every two seconds. */
 export function Readings({ session, devices }: Props) {
   const holds = session.holds_devices;
   const past = useLive(
@@ -30,15 +30,15 @@ export function Readings({ session, devices }: Props) {
   const names = useMemo(() => titlesOf(devices.data ?? []), [devices.data]);
   const bands = useMemo(() => bandsOf(session), [session]);
   const history = past.data;
-  // It may be shown to you, and what it did to members of its project alone.
+  // A viewer may see the session without being in its project, whose members may see its readings.
   if (!history) return past.fault?.kind === "refused" ? <p className="note">{past.fault.message}</p> : null;
   const plots = PLOTS.map((plot) => ({ ...plot, course: drawn(history, samples, plot.metric, plot.scale) }));
   if (plots.every(({ course }) => course.times.length < 2)) return null;
   return (
     <section className="panel stack" aria-label="Readings">
       <div className="row">
-        <h2>Its devices</h2>
-        <span className="quiet small">while it held them; tinted: it starts up</span>
+        <h2>Devices</h2>
+        <span className="quiet small">while it held them; tinted: starting</span>
       </div>
       <Faults of={past} />
       {history.warning ? <p className="note warn">{history.warning}</p> : null}
@@ -62,7 +62,7 @@ export function Readings({ session, devices }: Props) {
 }
 
 const PLOTS: readonly { readonly metric: Metric; readonly label: string; readonly scale?: number; top?: number }[] = [
-  { metric: "utilization", label: "Busy, %", top: 100 },
+  { metric: "utilization", label: "Utilization, %", top: 100 },
   { metric: "memory_used", label: "Memory in use, GiB", scale: GIB },
   { metric: "power", label: "Power, W" },
 ];
@@ -71,7 +71,7 @@ function drawn(past: History, samples: Samples, metric: Metric, scale = 1): Cour
   return joined(courseOf(past, metric, scale), samples.courseOf(metric, scale));
 }
 
-/** The readings of the devices that it holds, since this page was opened. */
+/** Readings of the devices held, since this page was opened. */
 function useSamples(session: Session, { data, at }: Live<readonly NamedDevice[]>): Samples {
   const held = useMemo(() => heldBy(session), [session]);
   const samples = useRef(new Samples());

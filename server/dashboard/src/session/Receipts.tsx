@@ -10,7 +10,7 @@ interface Props {
   readonly course: Course;
 }
 
-/** What was done to a session: why it failed, for whom it made room each time, and what it lost. */
+/** Notes about a session: its failure, its preemptions and what they cost. */
 export function Receipts({ session, course }: Props) {
   const { failure } = session;
   return (
@@ -21,11 +21,11 @@ export function Receipts({ session, course }: Props) {
         </p>
       ) : null}
       {session.holds_devices && session.ended_at ? (
-        <p className="note warn">It has ended; its devices are free when the last of its processes is gone.</p>
+        <p className="note warn">It has ended; its devices are free when its last process has ended.</p>
       ) : null}
-      {session.held_by ? <p className="note">Held back by {session.held_by}, until it is released.</p> : null}
+      {session.held_by ? <p className="note">Held by {session.held_by}, until it is released.</p> : null}
       {session.fallback_level ? (
-        <p className="note">It has settled for its smaller request number {session.fallback_level}.</p>
+        <p className="note">It now uses its fallback request number {session.fallback_level}.</p>
       ) : null}
       <Preemptions receipts={receiptsOf(course.steps, session.preemption)} count={session.preemptions} />
     </>
@@ -39,15 +39,15 @@ function Preemptions({ receipts, count }: { readonly receipts: readonly Receipt[
   return (
     <div className="note warn stack">
       <p>
-        <Told receipt={newest} /> {count > 1 ? `It has made room ${count} times.` : ""}
+        <Preemption receipt={newest} /> {count > 1 ? `It was preempted ${count} times.` : ""}
       </p>
       {earlier.length ? (
         <details>
-          <summary>{earlier.length === 1 ? "Once before" : `${earlier.length} times before`}</summary>
+          <summary>{earlier.length === 1 ? "1 earlier preemption" : `${earlier.length} earlier preemptions`}</summary>
           <ol className="receipts" aria-label="Earlier preemptions">
             {earlier.map((receipt) => (
               <li key={receipt.at}>
-                <Told receipt={receipt} />
+                <Preemption receipt={receipt} />
               </li>
             ))}
           </ol>
@@ -57,19 +57,19 @@ function Preemptions({ receipts, count }: { readonly receipts: readonly Receipt[
   );
 }
 
-function Told({ receipt }: { readonly receipt: Receipt }) {
+function Preemption({ receipt }: { readonly receipt: Receipt }) {
   return (
     <>
-      Asked to make room at {moment(receipt.at)} for {receipt.by_user} ({receipt.cause}
+      Preempted at {moment(receipt.at)} for {receipt.by_user} ({receipt.cause}
       {receipt.by_session ? (
         <>
           , <Link href={`/sessions/${receipt.by_session}`}>{tailOf(receipt.by_session)}</Link>
         </>
       ) : null}
-      ), with time until {moment(receipt.until)}.
+      ), with a grace period until {moment(receipt.until)}.
       {receipt.lost_gpu_seconds === null
         ? ""
-        : ` That attempt had used ${duration(receipt.lost_gpu_seconds * 1000)} of a device.`}
+        : ` That attempt had used ${duration(receipt.lost_gpu_seconds * 1000)} of GPU time.`}
     </>
   );
 }

@@ -4,23 +4,23 @@ import { words } from "../format/words";
 import type { Session } from "./loading";
 import { asked, tailOf } from "./standing";
 
-/** What was asked for. */
+/** The request of a session. */
 export function Request({ session }: { readonly session: Session }) {
   const facts: readonly (readonly [string, string | null])[] = [
-    ["asks for", asked(session)],
-    ["memory per device", session.gpu_memory_gb ? `at least ${session.gpu_memory_gb} gb` : null],
+    ["resources", asked(session)],
+    ["memory per GPU", session.gpu_memory_gb ? `at least ${session.gpu_memory_gb} GB` : null],
     ["models", session.models.join(", ") || null],
     ["labels", pairs(session.labels)],
     ["pool", session.pool],
     ["project", session.project],
     ["time limit", session.time_limit === null ? null : duration(session.time_limit * 1000)],
     ["estimate", session.estimated_duration === null ? null : duration(session.estimated_duration * 1000)],
-    ["tries", session.max_retries ? `${session.retry_count} of ${session.max_retries} retries used` : null],
-    ["makes room", session.preemptible ? "yes, when asked" : null],
+    ["retries", session.max_retries ? `${session.retry_count} of ${session.max_retries} used` : null],
+    ["preemptible", session.preemptible ? "yes" : null],
     ["run id", session.run_id],
     ["tags", pairs(session.tags)],
     ["environment", pairs(session.environment)],
-    ["starts in", session.working_directory],
+    ["working directory", session.working_directory],
   ];
   return (
     <section className="panel stack" aria-label="Request">
@@ -62,7 +62,7 @@ export function Request({ session }: { readonly session: Session }) {
   );
 }
 
-/** A shell string as it was written; arguments with quotes only where they are needed. */
+/** A shell script as it was written, or arguments with quotes where they are needed. */
 export function commandOf(command: readonly string[]): string {
   const [shell, flag, script] = command;
   if (command.length === 3 && shell === "/bin/sh" && flag === "-c" && script !== undefined) return script;

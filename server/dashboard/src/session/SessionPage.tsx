@@ -23,12 +23,12 @@ export function SessionPage({ params }: { readonly params: { readonly id: string
   const { session } = live.data;
   if (!session) {
     return (
-      <Empty title="There is no such session">
-        <p>Ended sessions are not kept for ever, and some may not be yours to see.</p>
+      <Empty title="Session not found">
+        <p>Ended sessions are deleted after a while, and you may not have access to others.</p>
       </Empty>
     );
   }
-  // An array does not run itself: its tasks do, each on a page of its own.
+  // An array has no output itself: each of its tasks has its own page.
   const hasRun = session.attempt > 0 && !session.tasks;
   return (
     <div className="stack">
@@ -36,7 +36,7 @@ export function SessionPage({ params }: { readonly params: { readonly id: string
       <Heading session={session} refresh={live.refresh} />
       <Receipts session={session} course={course} />
       {isWaiting(session.state) ? (
-        <section className="panel" aria-label="Why it waits">
+        <section className="panel" aria-label="Reason for waiting">
           <Because session={session} />
         </section>
       ) : null}

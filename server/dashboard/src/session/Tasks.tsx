@@ -1,12 +1,12 @@
 import type { Session } from "./loading";
 
-/** Where the tasks of a job array are. */
+/** The tasks of a job array, by state. */
 export function Tasks({ session }: { readonly session: Session }) {
   const { tasks } = session;
   if (!tasks) return null;
   const rows = [
     ["waiting", tasks.waiting.count, ""],
-    ["active", tasks.active.count, tasks.max_parallel ? `${tasks.max_parallel} at a time at most` : ""],
+    ["active", tasks.active.count, tasks.max_parallel ? `${tasks.max_parallel} at a time` : ""],
     ["completed", tasks.completed.count, tasks.completed.indices],
     ["failed", tasks.failed.count, tasks.failed.indices],
     ["canceled", tasks.canceled.count, tasks.canceled.indices],

@@ -10,18 +10,18 @@ interface Props {
   readonly course: Course;
 }
 
-/** What it went through, try by try, and what is reckoned of the rest. */
+/** The steps of a session, attempt by attempt, and its expected start and end. */
 export function Timeline({ session, course }: Props) {
   const now = useNow();
   return (
     <section className="panel stack" aria-label="Timeline">
       <h2>Timeline</h2>
       <Attempts attempts={attemptsOf(stepsOf(session, course.steps), now)} now={now} />
-      {course.isCut ? <p className="quiet small">There were steps before these.</p> : null}
+      {course.isCut ? <p className="quiet small">Earlier steps are no longer kept.</p> : null}
       <dl className="facts">
         {session.expected_start && !session.scheduled_at ? (
           <div>
-            <dt>starts at the latest</dt>
+            <dt>latest start</dt>
             <dd>
               {moment(session.expected_start, now)} ({expectedStart(session, now)})
             </dd>
@@ -29,13 +29,13 @@ export function Timeline({ session, course }: Props) {
         ) : null}
         {session.reserve_until ? (
           <div>
-            <dt>reckoned to end by</dt>
+            <dt>expected end</dt>
             <dd>{moment(session.reserve_until, now)}</dd>
           </div>
         ) : null}
         {session.order_estimate ? (
           <div>
-            <dt>expected to run</dt>
+            <dt>expected run time</dt>
             <dd>
               {duration(session.order_estimate.seconds * 1000)}{" "}
               <span className="quiet small">{session.order_estimate.explanation}</span>

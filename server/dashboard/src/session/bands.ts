@@ -5,7 +5,7 @@ interface Moments {
   readonly started_at: string | null;
 }
 
-/** The part of a plot in which a session starts up; what is not tinted is when it runs. */
+/** The part of a plot in which a session starts; the rest, without a tint, is when it runs. */
 export function bandsOf({ scheduled_at: granted, started_at: started }: Moments): readonly Band[] {
   if (!granted) return [];
   return [

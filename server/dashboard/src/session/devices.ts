@@ -9,16 +9,16 @@ export type NamedDevice = SessionDevicesQuery["agents"]["edges"][number]["node"]
 };
 
 const EVERY_MS = 2_000;
-const NOBODY = "none";
+const NO_AGENTS = "none";
 
-/** The devices of the agents that a session runs on, with their last readings; kept fresh while it holds any. */
+/** The devices of a session's agents, with their last readings; refreshed while it holds any. */
 export function useDevices(session: Session | null): Live<readonly NamedDevice[]> {
   const agents = useMemo(
     () => [...new Set(session?.kernels.map((kernel) => kernel.agent_id))].sort(),
     [session?.kernels],
   );
   const options = session?.holds_devices ? { everyMs: EVERY_MS } : {};
-  return useLive(() => load(agents), agents.join() || NOBODY, options);
+  return useLive(() => load(agents), agents.join() || NO_AGENTS, options);
 }
 
 async function load(agents: readonly string[]): Promise<readonly NamedDevice[]> {

@@ -1,13 +1,13 @@
 import type { SessionPartsFragment } from "../generated/graphql";
 
 export interface Found {
-  /** Null when there is none of this id, or it is not yours to see. */
+  /** Null if there is no session with this id, or the viewer may not see it. */
   readonly session: SessionPartsFragment | null;
-  /** The number of the last event that this knows of. */
+  /** The number of the last event included. */
   readonly revision: number;
 }
 
-/** What was asked for, unless what was told is of a later event. */
-export function newerOf(asked: Found | null, told: Found | null): Found | null {
-  return told && (!asked || told.revision > asked.revision) ? told : asked;
+/** The newer one of a query's result and a subscription's update. */
+export function newerOf(asked: Found | null, updated: Found | null): Found | null {
+  return updated && (!asked || updated.revision > asked.revision) ? updated : asked;
 }

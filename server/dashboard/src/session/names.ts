@@ -3,10 +3,10 @@ import { SessionNamesDocument } from "../generated/graphql";
 import { tailOf } from "./standing";
 
 const NAMES_MAX = 100;
-/** By id; empty for those that have none, or that are not ours to see. */
+/** Names by id; empty for sessions without a name or without access. */
 const known = new Map<string, string>();
 
-/** Finds out what sessions are called. A name never changes: each is asked for once. */
+/** Loads the names of sessions. A name never changes, so each is loaded once. */
 export async function learnNames(ids: Iterable<string>): Promise<void> {
   const unknown = [...new Set(ids)].filter((id) => !known.has(id));
   for (let start = 0; start < unknown.length; start += NAMES_MAX) {
@@ -17,7 +17,7 @@ export async function learnNames(ids: Iterable<string>): Promise<void> {
   }
 }
 
-/** What its owner calls it, where that has been learnt; else the end of its id. */
+/** The name of a session, if it has been loaded; else the end of its id. */
 export function titleOf(id: string): string {
   return known.get(id) || tailOf(id);
 }

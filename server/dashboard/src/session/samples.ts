@@ -1,6 +1,6 @@
 import { keyOf, type Course, type Values } from "../history/course";
 
-/** What is drawn of a device, as history calls it. */
+/** The metrics plotted for a device, as named in the history. */
 export const METRICS = ["utilization", "memory_used", "power"] as const;
 export type Metric = (typeof METRICS)[number];
 
@@ -19,7 +19,7 @@ const READ: Readonly<Record<Metric, (reading: Reading) => number | null>> = {
   power: (reading) => reading.power_w,
 };
 
-/** The last readings of several devices since this page was opened. */
+/** Readings of several devices since this page was opened. */
 export class Readings {
   /** Seconds since the epoch. */
   private times: number[] = [];

@@ -1,3 +1,4 @@
+import { quantities } from "../format/amounts";
 import type { SessionState } from "../generated/graphql";
 
 export const WAITING: readonly SessionState[] = ["queued", "held"];
@@ -7,12 +8,12 @@ export const ENDED: readonly SessionState[] = ["completed", "failed", "canceled"
 export const isWaiting = (state: SessionState) => WAITING.includes(state);
 export const isEnded = (state: SessionState) => ENDED.includes(state);
 
-/** What each kernel asks for, in words: `2 × 8 cuda.device, 64g mem`. */
+/** The request of a session: `8 GPUs, 64 GiB`, or `2 × (8 GPUs, 64 GiB)` with several kernels. */
 export function asked(session: {
   readonly cluster_size: number;
   readonly slots: readonly { readonly slot: string; readonly amount: string }[];
 }): string {
-  const words = session.slots.map(({ slot, amount }) => `${amount} ${slot}`).join(", ");
+  const words = quantities(session.slots);
   return session.cluster_size > 1 ? `${session.cluster_size} × (${words})` : words;
 }
 
@@ -20,13 +21,13 @@ export function nameOf(session: { readonly id: string; readonly name: string | n
   return session.name || tailOf(session.id);
 }
 
-/** The end of an id: its beginning is the time, which neighbours share. */
+/** The end of an id, as sessions of the same time share its beginning. */
 export function tailOf(id: string): string {
   const [stem = "", ...rest] = id.split(/(?=_\d+$)/);
   return `…${stem.slice(-6)}${rest.join("")}`;
 }
 
-/** How it ended, beyond its state. Empty when there is nothing to add. */
+/** The outcome of a session beyond its state; empty if there is none. */
 export function ending(session: {
   readonly exit_code: number | null;
   readonly signal: number | null;

@@ -9,10 +9,10 @@ const PAGES_MAX = 10;
 const RETRY_MS = 10_000;
 const NOTHING: Course = { steps: [], isCut: false };
 
-/** What a session went through; asked for again when it has moved, and a while after a failure. */
+/** The steps of a session; loaded again after changes, and `RETRY_MS` after a failure. */
 export function useSteps(id: string, session: Session | null | undefined): Course {
   const { data, fault, refresh } = useLive(() => loadSteps(id), id);
-  // Its version rises with its priority, too, and with each task of an array.
+  // Not its version, which also rises with its priority and with each task of an array.
   const { state, attempt, held_by, preemptions } = session ?? {};
   useEffect(refresh, [refresh, state, attempt, held_by, preemptions]);
   useEffect(() => {

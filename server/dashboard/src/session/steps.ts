@@ -5,33 +5,33 @@ import { isEnded, isWaiting } from "./standing";
 export type Step = SessionStepsQuery["session_steps"]["edges"][number]["node"];
 export type Receipt = NonNullable<Step["preemption"]>;
 
-/** What a session went through, as far as the server keeps it. */
+/** The steps of a session that the server still has. */
 export interface Course {
-  /** The oldest first. */
+  /** Oldest first. */
   readonly steps: readonly Step[];
-  /** Whether there were steps before these. */
+  /** Whether earlier steps are missing. */
   readonly isCut: boolean;
 }
 
 export interface Stage {
   readonly step: Step;
-  /** How long it lasted, so far; null of an end. */
+  /** Duration so far; null for an end. */
   readonly ms: number | null;
 }
 
-/** One try, from the wait before it to its end. */
+/** One attempt, from the wait before it to its end. */
 export interface Attempt {
   readonly number: number;
-  /** Whether devices were granted; without them it waits, or was never more than a wait. */
+  /** Whether devices were granted; otherwise it only waited. */
   readonly isTried: boolean;
   readonly stages: readonly Stage[];
 }
 
-/** The tries, newest first. */
+/** The attempts, newest first. */
 export function attemptsOf(steps: readonly Step[], now: number): Attempt[] {
   const found: { number: number; isTried: boolean; stages: Stage[] }[] = [];
   steps.forEach((step, index) => {
-    // An array itself is never tried: its tasks are.
+    // An array itself has no attempts, only its tasks have.
     const own = Math.max(1, step.attempt + (isWaiting(step.state) ? 1 : 0));
     const number = isEnded(step.state) ? (found.at(-1)?.number ?? own) : own;
     if (found.at(-1)?.number !== number) found.push({ number, isTried: false, stages: [] });
@@ -43,7 +43,7 @@ export function attemptsOf(steps: readonly Step[], now: number): Attempt[] {
   return found.reverse();
 }
 
-/** Each time that it was asked to make room, since it was last retried: newest first, with what is known of it last. */
+/** The preemptions since the last retry, newest first; `newest` replaces the step's record of the same preemption. */
 export function receiptsOf(steps: readonly Step[], newest: Receipt | null): Receipt[] {
   const since = steps.slice(steps.findLastIndex(({ kind }) => kind === "session.retried") + 1);
   const found = new Map(since.flatMap(({ preemption }) => (preemption ? [[preemption.at, preemption]] : [])));
@@ -51,22 +51,23 @@ export function receiptsOf(steps: readonly Step[], newest: Receipt | null): Rece
   return [...found.values()].sort((one, other) => Date.parse(other.at) - Date.parse(one.at));
 }
 
-/** Whether a step cannot be the first: at first a session waits, or as a task has devices, or runs if it is outside. */
+/** Whether a step cannot be the first: sessions start waiting, tasks with devices, external allocations running. */
 export function isLater({ state, attempt }: Step): boolean {
   return attempt > (state === "scheduled" || state === "running" ? 1 : 0);
 }
 
-/** The steps that are kept. A task is first heard of when devices are granted to it: the session tells of its wait. */
+/** The steps to show. The first event of a task is its grant; its wait is added from the session's times. */
 export function stepsOf(session: Moments, steps: readonly Step[]): readonly Step[] {
   const own = ownSteps(session);
   const [first] = steps;
   const [wait] = own;
   if (!first || !wait) return own;
-  const isUntold = first.state === "scheduled" && first.attempt === 1 && Date.parse(wait.at) <= Date.parse(first.at);
-  return isUntold ? [{ ...wait, kind: "session.queued", state: "queued", attempt: 0 }, ...steps] : steps;
+  const isWaitMissing =
+    first.state === "scheduled" && first.attempt === 1 && Date.parse(wait.at) <= Date.parse(first.at);
+  return isWaitMissing ? [{ ...wait, kind: "session.queued", state: "queued", attempt: 0 }, ...steps] : steps;
 }
 
-/** The steps that a session tells of itself, where the server keeps no others: those of its newest try. */
+/** The steps of the newest attempt, from the session's own times, if the server has no others. */
 export function ownSteps(session: Moments): Step[] {
   const { queued_at, scheduled_at, started_at, ended_at, state, attempt, held_by } = session;
   const moments = [
@@ -85,7 +86,7 @@ type Moments = Pick<
   "queued_at" | "scheduled_at" | "started_at" | "ended_at" | "state" | "attempt" | "held_by"
 >;
 
-/** What its state does not say of a step. */
+/** A note about a step, beyond its state. */
 export function noteOf({ kind, held_by, preemption, state }: Step): string {
   if (state === "held" && held_by) return `by ${held_by}`;
   if (state === "preempting" && preemption) return `for ${preemption.by_user}`;
@@ -93,10 +94,10 @@ export function noteOf({ kind, held_by, preemption, state }: Step): string {
 }
 
 const NOTES: Readonly<Record<string, string>> = {
-  "session.requeued": "waits for another try",
+  "session.requeued": "waiting for another attempt",
   "session.retried": "run again",
-  "session.released": "let go",
+  "session.released": "released",
   "session.scheduled": "devices granted",
-  "session.allocating": "kernels start",
-  "session.expired": "its time was over",
+  "session.allocating": "kernels starting",
+  "session.expired": "time limit reached",
 };

@@ -6,7 +6,7 @@ interface Named {
   readonly where: string;
 }
 
-/** What to call a device of history, by its key there; by the end of its id when its agent has it no more. */
+/** The title of a device by its key in the history; the end of its id if its agent no longer has it. */
 export function titlesOf(devices: readonly Named[]): (key: string) => string {
   const names = new Map(devices.map((device) => [keyOf(device.where, device.id), device.name]));
   return (key) => {

@@ -1,7 +1,7 @@
 import { useState } from "react";
 import { useLive, type Live } from "../api/live";
 import { shared } from "../api/sharing";
-import { useTold } from "../api/told";
+import { useSubscription } from "../api/subscription";
 import { SessionUpdatesDocument } from "../generated/graphql";
 import { newerOf, type Found } from "./found";
 import { loadSession } from "./loading";
@@ -9,28 +9,28 @@ import { learnNames } from "./names";
 import { isWaiting } from "./standing";
 
 const EVERY_MS = 10_000;
-const EVERY_UNTOLD_MS = 3_000;
+const EVERY_UNSUBSCRIBED_MS = 3_000;
 
 /**
- * One session: told of each of its changes, and of those of its kernels. It is asked for at first, while nothing is
- * told, and while it waits: its place in line and the reason change without an event of its own.
+ * One session. Its changes and those of its kernels come by subscription. It is also queried at first, while the
+ * subscription is down, and while it waits, as its position and the reason change without an event of its own.
  */
 export function useSession(id: string): Live<Found> {
-  const [told, setTold] = useState<Found | null>(null);
-  const isTold = useTold(id, {
+  const [updated, setUpdated] = useState<Found | null>(null);
+  const isSubscribed = useSubscription(id, {
     document: SessionUpdatesDocument,
-    // How it stands comes first, each time: one that is quiet would be told of nothing after a number.
+    // Always starts with a snapshot: after a number, an unchanged session would send nothing.
     variables: () => ({ id }),
     take: async ({ session_updates: { event_number: revision, session } }) => {
       await learnNames(session.waits?.blocked_by ?? []).catch(() => undefined);
-      setTold((old) => shared(old, { session, revision }));
+      setUpdated((old) => shared(old, { session, revision }));
       return revision;
     },
   });
-  const own = told?.session?.id === id ? told : null;
-  const isAllTold = isTold && own?.session && !isWaiting(own.session.state);
+  const own = updated?.session?.id === id ? updated : null;
+  const isComplete = isSubscribed && own?.session && !isWaiting(own.session.state);
   const asked = useLive(() => loadSession(id), id, {
-    ...(isAllTold ? {} : { everyMs: isTold ? EVERY_MS : EVERY_UNTOLD_MS }),
+    ...(isComplete ? {} : { everyMs: isSubscribed ? EVERY_MS : EVERY_UNSUBSCRIBED_MS }),
     wants: ({ session }) => session.id === id && isWaiting(session.state),
   });
   return { ...asked, data: newerOf(asked.data, own) };

@@ -6,19 +6,19 @@ import { duration, moment } from "../format/times";
 
 const PATIENCE_MS = 1_000;
 const ANSWERS_MS = 15_000;
-const ASKED = "The server answers, so what you see is a minute old at most.";
+const POLLING = "The server still answers queries, so this page is at most a minute old.";
 
-/** Says when what is shown is old, and of when it is. A gap of a second is not worth a word. */
+/** Warns when the page is out of date, and since when; not for gaps under a second. */
 export function ConnectionBar() {
   const { state, since } = useObservable(connection);
   const last = useObservable(answered);
   const now = useNow();
-  const isAsked = last > since && now - last < ANSWERS_MS;
+  const isPolling = last > since && now - last < ANSWERS_MS;
   const isLost = state === "lost" && now - since >= PATIENCE_MS;
   return (
     <div role="status" className={isLost ? "connection lost" : "connection"}>
       {isLost
-        ? `Connection lost ${duration(now - since)} ago. ${isAsked ? ASKED : `What you see is as of ${moment(since)}.`} Trying again …`
+        ? `Connection lost ${duration(now - since)} ago. ${isPolling ? POLLING : `This page is as of ${moment(since)}.`} Trying again …`
         : null}
     </div>
   );

@@ -16,7 +16,7 @@ const PAGES = [
   { path: "/admin", name: "Admin" },
 ] as const;
 
-/** What is around every page. */
+/** The frame of every page: navigation, connection state and messages. */
 export function Shell({ children }: { readonly children: ReactNode }) {
   const [location] = useLocation();
   const isStale = useIsStale();
@@ -24,7 +24,7 @@ export function Shell({ children }: { readonly children: ReactNode }) {
   const alerts = useOpenAlerts().data?.length ?? 0;
   const first = useRef(location);
   useEffect(() => {
-    // Who reads with their ears is told that the page is another one.
+    // Makes screen readers announce the new page.
     if (location !== first.current) document.getElementById("content")?.focus({ preventScroll: true });
     first.current = "";
   }, [location]);

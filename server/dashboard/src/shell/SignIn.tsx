@@ -2,7 +2,7 @@ import { useState } from "react";
 import { Button, FieldError, Form, Input, Label, TextField } from "react-aria-components";
 import { signIn } from "../api/presence";
 
-/** Takes a key, or the server's token. */
+/** Signs in with a key, or with the server's token. */
 export function SignIn() {
   const [token, setToken] = useState("");
   const [refusal, setRefusal] = useState<string | null>(null);
@@ -23,8 +23,8 @@ export function SignIn() {
       >
         <h1>Sign in to Aliquot</h1>
         <p className="quiet">
-          An admin of the cluster gives you a key. The server itself has a token, in the file <code>token</code> in its
-          data folder, and printed an address that signs a browser in once.
+          You get a key from an admin of the cluster. The server's own token is in the file <code>token</code> in its
+          data folder; at start it prints an address that signs a browser in once.
         </p>
         <TextField
           className="field"

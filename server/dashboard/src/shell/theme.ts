@@ -13,10 +13,10 @@ export function setTheme(next: Theme): void {
   theme.set(next);
 }
 
-/** Changes whenever what is drawn, and not styled, is to take other colours: by the button, or by the system. */
+/** Changes whenever canvases must be drawn in other colours: by the button, or by the system. */
 export function useColourScheme(): string {
   const chosen = useObservable(theme);
-  const isDark = useSyncExternalStore(hearSystem, () => system.matches);
+  const isDark = useSyncExternalStore(watchSystem, () => system.matches);
   return chosen === "system" && isDark ? "dark" : chosen;
 }
 
@@ -25,9 +25,9 @@ export function applyTheme(current: Theme = theme.get()): void {
   else document.documentElement.dataset["theme"] = current;
 }
 
-function hearSystem(hear: () => void): () => void {
-  system.addEventListener("change", hear);
-  return () => system.removeEventListener("change", hear);
+function watchSystem(onChange: () => void): () => void {
+  system.addEventListener("change", onChange);
+  return () => system.removeEventListener("change", onChange);
 }
 
 function stored(): Theme {

@@ -11,27 +11,27 @@ interface Props {
   readonly change: (part: Partial<Form>) => void;
 }
 
-/** What it may use at most, what it sees of its node, and the secrets that it is given. */
+/** Limits, secrets and sandbox of a session. */
 export function ConfinementFields({ form, wrongs, change }: Props) {
   const secrets = useLive(async () => (await ask(SecretNamesDocument, {})).secrets, "secrets", { everyMs: 30_000 });
   const names = secrets.data?.map(({ name }) => name);
   return (
-    <section className="panel stack" aria-label="What it may use and see">
+    <section className="panel stack" aria-label="Limits and secrets">
       <div className="pair">
         <Text
           label="Processes"
           value={form.processes}
           wrong={wrongs.processes}
-          placeholder="as the agent says"
-          hint="At one time, at most."
+          placeholder="the agent's limit"
+          hint="Maximum at one time."
           onChange={(processes) => change({ processes })}
         />
         <Text
           label="Open files"
           value={form.openFiles}
           wrong={wrongs.openFiles}
-          placeholder="as the agent says"
-          hint="Of each process, at most."
+          placeholder="the agent's limit"
+          hint="Maximum per process."
           onChange={(openFiles) => change({ openFiles })}
         />
       </div>
@@ -41,11 +41,16 @@ export function ConfinementFields({ form, wrongs, change }: Props) {
         value={form.secrets}
         wrong={wrongs.secrets}
         placeholder={"NAME=VARIABLE\nNAME=file:FILE"}
-        hint={names && (names.length ? `Yours: ${names.join(", ")}.` : "You have none yet: aliquot secret set NAME.")}
+        hint={
+          names &&
+          (names.length
+            ? `Yours: ${names.join(", ")}.`
+            : "You have no secrets yet; store one with aliquot secret set NAME.")
+        }
         onChange={(text) => change({ secrets: text })}
       />
       <Check
-        text="Only where it can be put into a sandbox"
+        text="Run in a sandbox, on nodes that can"
         isOn={form.isSandboxed}
         onChange={(isSandboxed) => change({ isSandboxed })}
       />

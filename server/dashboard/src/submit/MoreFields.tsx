@@ -13,10 +13,10 @@ interface Props {
 
 const DEFAULT = "default pool";
 
-/** How it is to be scheduled, and what it finds when it starts. */
+/** Scheduling options, and the environment of a session. */
 export function MoreFields({ form, wrongs, pools, change }: Props) {
   return (
-    <section className="panel stack" aria-label="How it is scheduled">
+    <section className="panel stack" aria-label="Scheduling">
       <div className="pair">
         <Choice
           label="Priority"
@@ -36,14 +36,14 @@ export function MoreFields({ form, wrongs, pools, change }: Props) {
           label="Estimate"
           value={form.estimate}
           wrong={wrongs.estimate}
-          hint="Like 30m: short ones go first."
+          hint="Like 30m; shorter sessions may start earlier."
           onChange={(estimate) => change({ estimate })}
         />
         <Text
           label="Time limit"
           value={form.limit}
           wrong={wrongs.limit}
-          hint="Then it is stopped."
+          hint="The session is stopped after it."
           onChange={(limit) => change({ limit })}
         />
       </div>
@@ -67,10 +67,10 @@ export function MoreFields({ form, wrongs, pools, change }: Props) {
           onChange={(project) => change({ project })}
         />
         <Text
-          label="Folder"
+          label="Working directory"
           value={form.folder}
           wrong={wrongs.folder}
-          placeholder="its own"
+          placeholder="an empty folder"
           onChange={(folder) => change({ folder })}
         />
       </div>
@@ -83,12 +83,8 @@ export function MoreFields({ form, wrongs, pools, change }: Props) {
         onChange={(environment) => change({ environment })}
       />
       <div className="row wide">
-        <Check
-          text="May be asked to make room"
-          isOn={form.isPreemptible}
-          onChange={(isPreemptible) => change({ isPreemptible })}
-        />
-        <Check text="Hold it until released" isOn={form.isHeld} onChange={(isHeld) => change({ isHeld })} />
+        <Check text="Preemptible" isOn={form.isPreemptible} onChange={(isPreemptible) => change({ isPreemptible })} />
+        <Check text="Hold until released" isOn={form.isHeld} onChange={(isHeld) => change({ isHeld })} />
       </div>
     </section>
   );

@@ -13,27 +13,27 @@ interface Props {
   readonly agents: readonly Agent[];
 }
 
-/** What would become of it, before it is sent: the scheduler's own answer, as of now. */
+/** The scheduler's preview: whether and where the session would start now. */
 export function Preview({ answer, agents }: Props) {
   const names = useMemo(
     () => new Map(agents.flatMap((agent) => agent.devices.map((device) => [device.id, device.name] as const))),
     [agents],
   );
   if ("message" in answer) return <p className="note bad">It would be refused: {answer.message}</p>;
-  if (answer.failure) return <p className="note bad">It would fail at once: {answer.failure.message}</p>;
+  if (answer.failure) return <p className="note bad">It would fail immediately: {answer.failure.message}</p>;
   const places = placesOf(answer.kernels, names);
   return (
     <div className={`note ${answer.starts_now ? "good" : "warn"}`}>
       {answer.starts_now ? (
-        <p>It would start at once, on {places.join("; ")}.</p>
+        <p>It would start immediately, on {places.join("; ")}.</p>
       ) : (
         <Wait answer={answer} places={places} />
       )}
-      {answer.tasks_starting > 1 ? <p>{answer.tasks_starting} of its tasks would.</p> : null}
+      {answer.tasks_starting > 1 ? <p>{answer.tasks_starting} of its tasks would start now.</p> : null}
       {answer.displaces.length ? <Displaced displaced={answer.displaces} /> : null}
       {answer.order_estimate ? (
         <p className="quiet small">
-          Reckoned to run {duration(answer.order_estimate.seconds * 1000)}: {answer.order_estimate.explanation}.
+          Expected run time {duration(answer.order_estimate.seconds * 1000)}: {answer.order_estimate.explanation}.
         </p>
       ) : null}
     </div>
@@ -44,7 +44,7 @@ function Wait({ answer, places }: { readonly answer: Planned; readonly places: r
   const now = useNow();
   return (
     <p>
-      It would wait{answer.queue_position ? `, at place ${answer.queue_position}` : ""}
+      It would wait{answer.queue_position ? `, at position ${answer.queue_position}` : ""}
       {answer.waits ? (
         <>
           : <WithLinks text={answer.waits.message} />
@@ -61,7 +61,7 @@ function Wait({ answer, places }: { readonly answer: Planned; readonly places: r
 function Displaced({ displaced }: { readonly displaced: Planned["displaces"] }) {
   return (
     <p>
-      It would have {displaced.length === 1 ? "a session" : `${displaced.length} sessions`} make room:{" "}
+      It would preempt {displaced.length === 1 ? "a session" : `${displaced.length} sessions`}:{" "}
       {displaced.map((one) => (
         <span key={one.session_id}>
           <Link href={`/sessions/${one.session_id}`}>{tailOf(one.session_id)}</Link> of {one.owner}

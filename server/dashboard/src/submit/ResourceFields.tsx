@@ -5,7 +5,7 @@ import type { Form, Wrongs } from "./form";
 interface Props {
   readonly form: Form;
   readonly wrongs: Wrongs;
-  /** The slots of accelerators that the cluster has. */
+  /** The accelerator slots of the cluster. */
   readonly slots: readonly string[];
   readonly change: (part: Partial<Form>) => void;
 }
@@ -13,12 +13,12 @@ interface Props {
 const NONE = "none";
 const WORDS: Record<string, string> = { device: "whole devices", shares: "shares of devices" };
 
-/** What each kernel needs, and how many there are. */
+/** The resources of each kernel, and the number of kernels. */
 export function ResourceFields({ form, wrongs, slots, change }: Props) {
   const known = form.slot && !slots.includes(form.slot) ? [...slots, form.slot] : slots;
   const options = [...known.map((id) => ({ id, text: wordsOf(id) })), { id: NONE, text: "no accelerator" }];
   return (
-    <section className="panel stack" aria-label="What each kernel needs">
+    <section className="panel stack" aria-label="Resources per kernel">
       <div className="pair">
         <Choice
           label="Accelerator"
@@ -28,10 +28,10 @@ export function ResourceFields({ form, wrongs, slots, change }: Props) {
         />
         {form.slot ? (
           <Text
-            label="How much"
+            label="Amount"
             value={form.amount}
             wrong={wrongs.amount}
-            hint={form.slot.endsWith(".shares") ? "1 is a whole device; 0.5 is half of one." : undefined}
+            hint={form.slot.endsWith(".shares") ? "1 is a whole device, 0.5 is half of one." : undefined}
             onChange={(amount) => change({ amount })}
           />
         ) : null}
@@ -62,11 +62,11 @@ export function ResourceFields({ form, wrongs, slots, change }: Props) {
           onChange={(kernels) => change({ kernels })}
         />
         <Text
-          label="Memory per device, gb"
+          label="Memory per device, GB"
           value={form.gpuMemory}
           wrong={wrongs.gpuMemory}
           placeholder="any"
-          hint="At least."
+          hint="Minimum."
           onChange={(gpuMemory) => change({ gpuMemory })}
         />
       </div>

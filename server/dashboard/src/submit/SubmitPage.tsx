@@ -16,7 +16,7 @@ import { usePreview } from "./previewing";
 import { ResourceFields } from "./ResourceFields";
 import { Text } from "../parts/Text";
 
-/** The server's names of what the form calls otherwise. */
+/** Fields of the form, by the server's names, where these differ. */
 const FIELDS: Readonly<Record<string, Field>> = {
   gpu_memory_gb: "gpuMemory",
   estimated_duration: "estimate",
@@ -30,13 +30,13 @@ const FIELDS: Readonly<Record<string, Field>> = {
 
 const NO_AGENTS: readonly Agent[] = [];
 
-/** What the server has against a request, and against which of its fields. */
+/** An error of the server about a request, and the field it is about. */
 interface Objection {
   readonly message: string;
   readonly field: string | null;
 }
 
-/** Asks for a session. What is wrong is said while it is typed. */
+/** The form to submit a session; validated while typing. */
 export default function SubmitPage() {
   const { form, setForm, leftOut } = useForm();
   const [touched, setTouched] = useState<ReadonlySet<Field>>(new Set());
@@ -77,14 +77,14 @@ export default function SubmitPage() {
       <h1>Submit a session</h1>
       {leftOut ? <p className="note">{againWords(leftOut)}</p> : null}
       <div className="submit-parts">
-        <section className="panel stack" aria-label="What to run">
+        <section className="panel stack" aria-label="Job">
           <Text
             label="Command"
             rows={7}
             isRequired
             value={form.command}
             wrong={shown.command}
-            hint="Run by /bin/sh -c, in a folder of its own."
+            hint="Run by /bin/sh -c."
             placeholder="python train.py --epochs 3"
             onChange={(command) => change({ command })}
           />
@@ -101,7 +101,7 @@ export default function SubmitPage() {
           {refusal ? <p className="note bad">{refusal.message}</p> : null}
           {isWhole && !refusal && preview.data ? <Preview answer={preview.data} agents={agents} /> : null}
           {!isWhole && touched.size > 0 ? (
-            <p className="note">{Object.keys(wrongs).length} to mend before it can be sent.</p>
+            <p className="note">{Object.keys(wrongs).length} to correct before it can be submitted.</p>
           ) : null}
         </div>
         <Button className="button main end" type="submit" isDisabled={isBusy}>
@@ -116,7 +116,7 @@ function fieldOf(error: { readonly message: string; readonly field?: string | nu
   return { message: error.message, field: error.field ?? null };
 }
 
-/** The form, filled from the session that the address names, when it names one. */
+/** The form, filled from the session in the address, if there is one. */
 function useForm() {
   const [search] = useSearchParams();
   const from = search.get("from");
@@ -136,11 +136,11 @@ function useForm() {
   return { form, setForm, leftOut: from ? leftOut : null };
 }
 
-/** Secrets and limits are not told of any session, so that it is not known whether it had some. */
+/** The API does not return secrets and limits of sessions, so it is unknown whether it had any. */
 function againWords(leftOut: readonly string[]): string {
-  const untold = "Its secrets and limits are not told: name them again, if it had some.";
-  const known = leftOut.length ? ` This form does not carry its ${leftOut.join("; ")}.` : "";
-  return `It is filled in from another session.${known} ${untold}`;
+  const hidden = "Secrets and limits are not copied: enter them again if it had any.";
+  const known = leftOut.length ? ` Not copied: ${leftOut.join("; ")}.` : "";
+  return `Filled in from another session.${known} ${hidden}`;
 }
 
 async function asked(form: Form): Promise<{ id: string } | Objection> {
@@ -151,7 +151,7 @@ async function asked(form: Form): Promise<{ id: string } | Objection> {
   } catch (error) {
     if (!(error instanceof Refusal)) throw error;
     return {
-      message: `${error.message} Look at the queue before you send it again: it may have been taken.`,
+      message: `${error.message} Check the queue before you submit it again: it may have been accepted.`,
       field: null,
     };
   }

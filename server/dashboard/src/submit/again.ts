@@ -2,10 +2,10 @@ import type { Session } from "../session/loading";
 import { commandOf } from "../session/Request";
 import { EMPTY, type Form } from "./form";
 
-/** What a session that demands a sandbox asks of its agents. */
+/** The label of agents that sessions with a sandbox require. */
 const SANDBOX_LABEL = "aliquot.sandbox";
 
-/** The form that asks for the same once more, as far as it has fields; `leftOutOf` says what it has none for. */
+/** A form with the request of a session, as far as it has fields; `leftOutOf` lists the rest. */
 export function formOf(session: Session): Form {
   const slots = new Map(session.slots.map(({ slot, amount }) => [slot, amount]));
   const accelerator = acceleratorsOf(session)[0] ?? "";
@@ -33,7 +33,7 @@ export function formOf(session: Session): Form {
   };
 }
 
-/** What the session has and the form does not carry, in words. */
+/** The parts of a session's request that the form has no fields for, as text. */
 export function leftOutOf(session: Session): string[] {
   const labels = session.labels.filter(({ name }) => name !== SANDBOX_LABEL);
   const parts: readonly (readonly [string, readonly string[]])[] = [
@@ -44,22 +44,22 @@ export function leftOutOf(session: Session): string[] {
     ["preferred labels", session.preferred_labels.map(({ name, value }) => `${name}=${value}`)],
     ["tags", session.tags.map(({ name, value }) => `${name}=${value}`)],
     ["run id", known(session.run_id)],
-    ["sessions that it waits for:", counted(session.depends_on)],
-    ["smaller requests to settle for:", counted(session.fallbacks)],
-    ["tasks at one time at most:", known(session.tasks?.max_parallel)],
+    ["dependencies:", counted(session.depends_on)],
+    ["fallback requests:", counted(session.fallbacks)],
+    ["maximum parallel tasks:", known(session.tasks?.max_parallel)],
     ["checkpoint signal", known(session.checkpoint_signal)],
-    ["seconds of grace:", known(session.grace)],
-    ["what is hidden from you:", session.hidden],
+    ["grace period in seconds:", known(session.grace)],
+    ["fields hidden from you:", session.hidden],
   ];
   const named = parts.flatMap(([what, values]) => (values.length ? [`${what} ${values.join(", ")}`] : []));
-  return session.retries_own_failures ? [...named, "a retry when the command itself fails"] : named;
+  return session.retries_own_failures ? [...named, "retries of its own failures"] : named;
 }
 
 function acceleratorsOf({ slots }: Session): string[] {
   return slots.map(({ slot }) => slot).filter((slot) => slot !== "cpu" && slot !== "mem");
 }
 
-/** All tasks of an array, wherever each of them is; a task by itself is asked for without the others. */
+/** The indices of all tasks of an array, in any state; empty for a single task. */
 function indicesOf({ tasks }: Session): string {
   if (!tasks) return "";
   const { waiting, active, completed, failed, canceled } = tasks;

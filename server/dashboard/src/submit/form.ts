@@ -1,12 +1,12 @@
 import { amountOf } from "../format/amounts";
-import { secondsOf } from "../format/times";
+import { DURATION_FORM, secondsOf } from "../format/times";
 import type { CreateSessionInput } from "../generated/graphql";
 import { secretsOf, secretsWrong } from "./secrets";
 
-/** What is typed, as it is typed. */
+/** The form of a session, as it is typed. */
 export interface Form {
   readonly command: string;
-  /** The slot of accelerators that is asked for; empty is none. */
+  /** The accelerator slot; empty is none. */
   readonly slot: string;
   readonly amount: string;
   readonly kernels: string;
@@ -61,25 +61,28 @@ export const EMPTY: Form = {
 };
 
 const COMMAND_BYTES_MAX = 128 * 1024;
-/** A sandbox and a shell take some of them. */
+/** The sandbox and the shell need some of them. */
 const PROCESSES_MIN = 8;
 const OPEN_FILES_MIN = 16;
 
-/** What can be seen to be wrong by itself. */
+/** Error messages of fields, as far as the server is not needed. */
 export function wrongsOf(form: Form): Wrongs {
   const checks: readonly (readonly [Field, string | undefined])[] = [
     ["command", commandWrong(form.command)],
     ["amount", form.slot ? amountWrong(form.slot, form.amount) : undefined],
     ["kernels", wholeWrong(form.kernels, 1)],
-    ["cpu", form.cpu && !(Number(form.cpu) > 0) ? "A number of cores, like 4." : undefined],
-    ["mem", form.mem && !(amountOf(form.mem) > 0) ? "A size, like 32g or 512m." : undefined],
-    ["gpuMemory", form.gpuMemory && !(Number(form.gpuMemory) > 0) ? "A number of gb, like 40." : undefined],
+    ["cpu", form.cpu && !(Number(form.cpu) > 0) ? "Enter a number of cores, like 4." : undefined],
+    ["mem", form.mem && !(amountOf(form.mem) > 0) ? "Enter a size, like 32g or 512m." : undefined],
+    ["gpuMemory", form.gpuMemory && !(Number(form.gpuMemory) > 0) ? "Enter a number of GB, like 40." : undefined],
     ["estimate", timeWrong(form.estimate)],
     ["limit", timeWrong(form.limit)],
     ["retries", wholeWrong(form.retries, 0)],
-    ["array", form.array && !/^\d+(-\d+)?(,\d+(-\d+)?)*$/.test(form.array) ? "Indices, like 0-99,105." : undefined],
+    [
+      "array",
+      form.array && !/^\d+(-\d+)?(,\d+(-\d+)?)*$/.test(form.array) ? "Enter indices, like 0-99,105." : undefined,
+    ],
     ["environment", environmentWrong(form.environment)],
-    ["folder", form.folder && !form.folder.startsWith("/") ? "An absolute path." : undefined],
+    ["folder", form.folder && !form.folder.startsWith("/") ? "Enter an absolute path." : undefined],
     ["processes", form.processes ? wholeWrong(form.processes, PROCESSES_MIN) : undefined],
     ["openFiles", form.openFiles ? wholeWrong(form.openFiles, OPEN_FILES_MIN) : undefined],
     ["secrets", secretsWrong(form.secrets)],
@@ -87,7 +90,7 @@ export function wrongsOf(form: Form): Wrongs {
   return Object.fromEntries(checks.filter(([, wrong]) => wrong)) as Wrongs;
 }
 
-/** The request; only for a form in which nothing is wrong. */
+/** The request of a valid form. */
 export function requestOf(form: Form): CreateSessionInput {
   const slots = [
     form.slot ? { slot: form.slot, amount: form.amount.trim() } : null,
@@ -136,27 +139,27 @@ function linesOf(text: string): string[] {
 }
 
 function commandWrong(command: string): string | undefined {
-  if (!command.trim()) return "What is to be run?";
-  return new TextEncoder().encode(command).length > COMMAND_BYTES_MAX ? "128 KiB at most." : undefined;
+  if (!command.trim()) return "Enter a command.";
+  return new TextEncoder().encode(command).length > COMMAND_BYTES_MAX ? "The maximum is 128 KiB." : undefined;
 }
 
 function amountWrong(slot: string, text: string): string | undefined {
-  if (!/^\d+(\.\d+)?$/.test(text.trim()) || !(Number(text) > 0)) return "A number above 0.";
+  if (!/^\d+(\.\d+)?$/.test(text.trim()) || !(Number(text) > 0)) return "Enter a number above 0.";
   if (slot.endsWith(".device") && !Number.isInteger(Number(text))) {
-    return "Whole devices come in whole numbers; for a part of one, take shares.";
+    return "Enter a whole number of devices; choose shares for a part of one.";
   }
-  return slot.endsWith(".shares") && !/^\d+(\.\d{1,2}0*)?$/.test(text.trim()) ? "In steps of 0.01." : undefined;
+  return slot.endsWith(".shares") && !/^\d+(\.\d{1,2}0*)?$/.test(text.trim()) ? "Enter a multiple of 0.01." : undefined;
 }
 
 function wholeWrong(text: string, least: number): string | undefined {
-  return /^\d+$/.test(text.trim()) && Number(text) >= least ? undefined : `A whole number, ${least} or more.`;
+  return /^\d+$/.test(text.trim()) && Number(text) >= least ? undefined : `Enter a whole number, ${least} or more.`;
 }
 
 function timeWrong(text: string): string | undefined {
-  return text && !(secondsOf(text) > 0) ? "A time, like 90s, 30m, 2h or 1d." : undefined;
+  return text && !(secondsOf(text) > 0) ? DURATION_FORM : undefined;
 }
 
 function environmentWrong(text: string): string | undefined {
   const bad = linesOf(text).find((line) => !/^\s*[A-Za-z_][A-Za-z0-9_]*=/.test(line));
-  return bad === undefined ? undefined : `NAME=value on each line; this is not: ${bad.slice(0, 40)}`;
+  return bad === undefined ? undefined : `Write NAME=value on each line; this is not: ${bad.slice(0, 40)}`;
 }

@@ -1,6 +1,6 @@
 import type { Planned } from "./previewing";
 
-/** Where the kernels would go, by agent: `demo-1: cuda0, cuda3 (0.50)`; cores and memory are left out. */
+/** The devices of planned kernels, by agent: `demo-1: cuda0, cuda3 (0.50)`; without cores and memory. */
 export function placesOf(kernels: Planned["kernels"], names: ReadonlyMap<string, string>): string[] {
   const byAgent = new Map<string, string[]>();
   for (const kernel of kernels) {

@@ -6,7 +6,7 @@ import { useSettled } from "../parts/settled";
 export type Answer = PreviewQuery["preview_session"];
 export type Planned = Extract<Answer, { __typename: "SessionPreview" }>;
 
-/** What the scheduler would do with a request; asked again with every event. Null while there is no request. */
+/** The scheduler's preview of a request; refreshed with every event. Null while there is no request. */
 export function usePreview(request: CreateSessionInput | null): Live<Answer | null> {
   const key = useSettled(request ? JSON.stringify(request) : "");
   return useLive(() => load(key), key, { wants: () => key !== "", everyMs: 10_000 });

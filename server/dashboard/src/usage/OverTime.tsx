@@ -18,15 +18,15 @@ interface Props {
   readonly range: Range;
 }
 
-/** Who held how much over time, and how busy that was. */
+/** GPU-hours held over time, by user or project, and their utilization. */
 export function OverTime({ live, by, range }: Props) {
   const history = live.data;
   const drawn = useMemo(() => (history ? drawnOf(history) : null), [history]);
   return (
     <section className="panel stack" aria-label="Over time">
       <div className="row">
-        <h2>GPU-hours by the {RANGES[range].each}</h2>
-        <span className="quiet small">whole devices held; parts count as parts</span>
+        <h2>GPU-hours per {RANGES[range].each}</h2>
+        <span className="quiet small">devices held; shares count in part</span>
         <Button
           className="button end"
           isDisabled={!drawn?.holdings.length}
@@ -39,8 +39,8 @@ export function OverTime({ live, by, range }: Props) {
       <Faults of={live} />
       {history?.warning ? <p className="note warn">{history.warning}</p> : null}
       {drawn?.holdings.length === 0 ? (
-        <Empty title="Nobody held anything in this time">
-          <p>What sessions hold is drawn here from their grant to their release.</p>
+        <Empty title="No device was held in this period">
+          <p>Devices count from their grant to a session until their release.</p>
         </Empty>
       ) : null}
       {history && drawn?.holdings.length ? (
@@ -55,7 +55,7 @@ export function OverTime({ live, by, range }: Props) {
               barS={history.step}
             />
             <Plot
-              label="Busy while held, %"
+              label="Utilization while held, %"
               times={drawn.times}
               names={BUSY}
               series={drawn.busy}
@@ -63,7 +63,9 @@ export function OverTime({ live, by, range }: Props) {
               barS={history.step}
             />
             <div>
-              <Table columns={[by === "user" ? "User" : "Project", figure("GPU-hours"), figure("Busy while held")]}>
+              <Table
+                columns={[by === "user" ? "User" : "Project", figure("GPU-hours"), figure("Utilization while held")]}
+              >
                 {drawn.holdings.map((holding, index) => (
                   <tr key={holding.name}>
                     <td>
@@ -74,7 +76,7 @@ export function OverTime({ live, by, range }: Props) {
                   </tr>
                 ))}
                 <tr>
-                  <th scope="row">together</th>
+                  <th scope="row">total</th>
                   <td className="figure">{sumOf(drawn.all.hours).toFixed(2)}</td>
                   <td className="figure">{percent(efficiencyOf(drawn.all))}</td>
                 </tr>
@@ -87,7 +89,7 @@ export function OverTime({ live, by, range }: Props) {
   );
 }
 
-const BUSY = ["mean of what was held"];
+const BUSY = ["mean over devices held"];
 
 function drawnOf(history: UsageHistory) {
   const holdings = holdingsOf(history);

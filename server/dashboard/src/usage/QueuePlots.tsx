@@ -7,7 +7,7 @@ import { RANGES, type Range } from "./ranges";
 
 const Plot = lazy(() => import("../parts/Plot"));
 
-/** How long the queue was, how long it let wait, and how much it got done. */
+/** Length of the queue, waiting times and throughput. */
 export function QueuePlots({ live, range }: { readonly live: Live<History>; readonly range: Range }) {
   const history = live.data;
   if (!history) return <Faults of={live} />;
@@ -19,20 +19,20 @@ export function QueuePlots({ live, range }: { readonly live: Live<History>; read
   return (
     <section className="panel stack" aria-label="The queue over time">
       <div className="row">
-        <h2>The queue, by the {RANGES[range].each}</h2>
+        <h2>Queue per {RANGES[range].each}</h2>
         <Faults of={live} />
       </div>
       <Suspense>
         <div className="plots">
-          <Plot label="Tasks that wait, mean" names={WAITING} tokens={TOKENS[0]} {...plot(["pending"])} {...bars} />
+          <Plot label="Waiting tasks, mean" names={WAITING} tokens={TOKENS[0]} {...plot(["pending"])} {...bars} />
           <Plot
-            label="Wait of those that started, mean, min"
+            label="Waiting time of started sessions, mean, min"
             names={WAITED}
             tokens={TOKENS[1]}
             {...plot(["wait_mean"], 1 / 60)}
             {...bars}
           />
-          <Plot label="Sessions that ended" names={ENDED} tokens={TOKENS[2]} {...plot(["ended"])} {...bars} />
+          <Plot label="Ended sessions" names={ENDED} tokens={TOKENS[2]} {...plot(["ended"])} {...bars} />
         </div>
       </Suspense>
     </section>

@@ -9,18 +9,18 @@ import { UsageTable } from "./UsageTable";
 
 const EVERY_MS = 10_000;
 
-/** What everybody has used, as fair share and quotas count it. */
+/** Usage by user and project, as fair share and quotas count it. */
 export function Standing() {
   const usage = useLive(loadUsage, "usage", { everyMs: EVERY_MS });
   return (
     <section className="panel stack" aria-label="By user and project">
       <div className="row">
-        <h2>As the policy counts it</h2>
-        <span className="quiet small">hours of a whole device, as it charges them</span>
+        <h2>Charged usage</h2>
+        <span className="quiet small">hours of a whole device, as charged by the policy</span>
         <Button
           className="button end"
           isDisabled={!usage.data?.length}
-          aria-label="CSV of usage as the policy counts it"
+          aria-label="CSV of charged usage"
           onPress={() => saveCsv("usage.csv", csvOf(usage.data ?? []))}
         >
           CSV
@@ -33,8 +33,8 @@ export function Standing() {
         </div>
       ) : null}
       {usage.data?.length === 0 ? (
-        <Empty title="Nobody has used anything yet">
-          <p>What sessions hold is counted here from their grant to their release.</p>
+        <Empty title="There is no usage yet">
+          <p>Devices count from their grant to a session until their release.</p>
         </Empty>
       ) : null}
     </section>

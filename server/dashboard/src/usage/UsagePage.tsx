@@ -17,7 +17,7 @@ const BY = [
   { id: "project", text: "By project" },
 ] as const;
 
-/** Who has used what, how busy it was, how long things waited, and how much got done. */
+/** Usage, utilization, waiting times and throughput. */
 export default function UsagePage() {
   const [search, setSearch] = useSearchParams();
   const range = rangeOf(search.get("range"));
@@ -34,12 +34,12 @@ export default function UsagePage() {
       <div className="row wide">
         <h1>Usage</h1>
         <Segments
-          label="How far back"
+          label="Period"
           value={range}
           options={Object.entries(RANGES).map(([id, { text }]) => ({ id: id as Range, text }))}
           onChange={(chosen) => setSearch({ range: chosen }, { replace: true })}
         />
-        <Segments label="Whose usage" value={by} options={BY} onChange={setBy} />
+        <Segments label="Group by" value={by} options={BY} onChange={setBy} />
       </div>
       <OverTime live={usage} by={by} range={range} />
       <QueuePlots live={queue} range={range} />

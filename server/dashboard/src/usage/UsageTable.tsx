@@ -3,7 +3,7 @@ import { colourClass } from "../format/colours";
 import { figure, Table } from "../parts/Table";
 import type { Used } from "./loading";
 
-/** Who has used what: hours of a whole device, as the policy charges them. */
+/** Usage by user and project: hours of a whole device, as charged by the policy. */
 export function UsageTable({ rows }: { readonly rows: readonly Used[] }) {
   const most = Math.max(...rows.map((row) => row.gpu_hours_month), Number.MIN_VALUE);
   return (
@@ -13,9 +13,9 @@ export function UsageTable({ rows }: { readonly rows: readonly Used[] }) {
         "Project",
         "This month",
         figure("GPU-hours"),
-        figure("In all"),
-        figure("Counts now"),
-        figure("Share of that"),
+        figure("Total"),
+        figure("Decayed"),
+        figure("Share"),
       ]}
     >
       {rows.map((row) => (

@@ -2,23 +2,23 @@ import { duration } from "../format/times";
 import { waitQuantile, waitsOf } from "./figures";
 import type { Finished } from "./loading";
 
-/** How long sessions waited before they started. */
+/** The distribution of waiting times of ended sessions. */
 export function Waits({ sessions, total }: { readonly sessions: readonly Finished[]; readonly total: number }) {
   const bins = waitsOf(sessions);
   const most = Math.max(1, ...bins.map((bin) => bin.count));
   const middle = waitQuantile(sessions, 0.5);
   const high = waitQuantile(sessions, 0.95);
   return (
-    <section className="panel stack" aria-label="Waits">
+    <section className="panel stack" aria-label="Waiting times">
       <div className="row">
-        <h2>How long they waited</h2>
+        <h2>Waiting times</h2>
         <span className="quiet small">
-          the newest {sessions.length} of {total} that have ended
+          of the newest {sessions.length} of {total} ended sessions
         </span>
       </div>
       {middle === null || high === null ? null : (
         <p>
-          Half of them at most <b>{duration(middle * 1000)}</b>, 95 % at most <b>{duration(high * 1000)}</b>.
+          Median <b>{duration(middle * 1000)}</b>, 95th percentile <b>{duration(high * 1000)}</b>.
         </p>
       )}
       <table>

@@ -17,7 +17,7 @@ const EDGES: readonly (readonly [label: string, belowS: number])[] = [
   ["over a day", Infinity],
 ];
 
-/** How long those that started had waited. */
+/** A histogram of the waiting times of started sessions. */
 export function waitsOf(sessions: readonly Finished[]): Bin[] {
   const waits = waitSeconds(sessions);
   return EDGES.map(([label, below], index) => {
@@ -26,7 +26,7 @@ export function waitsOf(sessions: readonly Finished[]): Bin[] {
   });
 }
 
-/** The wait that so much of them did not exceed; null without any. */
+/** A quantile of the waiting times; null without any. */
 export function waitQuantile(sessions: readonly Finished[], part: number): number | null {
   const waits = waitSeconds(sessions).sort((one, other) => one - other);
   return waits[Math.min(waits.length - 1, Math.floor(part * waits.length))] ?? null;

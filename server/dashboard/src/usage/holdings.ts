@@ -4,7 +4,7 @@ import { csv } from "./csv";
 
 export type UsageHistory = UsageHistoryQuery["usage_history"];
 
-/** What a user or a project held, and how busy that was. */
+/** The GPU-hours of a user or project, and their utilization. */
 export interface Holding {
   readonly name: string;
   readonly hours: readonly number[];
@@ -15,7 +15,7 @@ export interface Holding {
 export const OTHERS = "others";
 const SHOWN = 9;
 
-/** Who held most comes first; those after the first few are one, at the end. */
+/** The largest holders first; all but the first nine are combined at the end. */
 export function holdingsOf(history: UsageHistory): Holding[] {
   const all = history.series.map(({ name, gpu_hours, utilization }) => ({
     name: name ?? OTHERS,
@@ -27,7 +27,7 @@ export function holdingsOf(history: UsageHistory): Holding[] {
   return rest.length ? [...named.slice(0, SHOWN), { ...together(rest), name: OTHERS }] : named;
 }
 
-/** All of them as one: hours added up, and each as busy as it held. */
+/** The sum of the hours, and the mean utilization weighted by hours. */
 export function together(holdings: readonly Holding[]): Omit<Holding, "name"> {
   const steps = holdings[0]?.hours.length ?? 0;
   const at = Array.from({ length: steps }, (_, index) => index);
@@ -37,12 +37,12 @@ export function together(holdings: readonly Holding[]): Omit<Holding, "name"> {
   };
 }
 
-/** Heights of stacked bars, the highest first: each is drawn over the one before it. */
+/** Heights of stacked bars, highest first: each is drawn over the one before it. */
 export function stacked(holdings: readonly Holding[]): number[][] {
   return holdings.map((_, from) => [...together(holdings.slice(from)).hours]);
 }
 
-/** How busy what was held was in all, percent; null where nothing was held, or measured. */
+/** Mean utilization in percent; null if nothing was held or measured. */
 export function efficiencyOf({ hours, busy }: Omit<Holding, "name">): number | null {
   return mean(hours.map((held, index) => [held, busy[index] ?? null]));
 }
@@ -51,7 +51,7 @@ export function sumOf(values: readonly number[]): number {
   return values.reduce((sum, value) => sum + value, 0);
 }
 
-/** One line for each step and holder, of those that held something. */
+/** CSV with one line per step and holder, where it is not zero. */
 export function csvOf(history: UsageHistory, by: "user" | "project"): string {
   const times = timesOf(history);
   return csv(

@@ -21,7 +21,7 @@ export async function loadUsage(): Promise<readonly Used[]> {
 }
 
 export interface Past {
-  /** The newest few hundred, newest first. */
+  /** The newest few hundred sessions, newest first. */
   readonly sessions: readonly Finished[];
   readonly total: number;
 }

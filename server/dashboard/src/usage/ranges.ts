@@ -1,21 +1,21 @@
 const HOUR_S = 3_600;
 const DAY_S = 24 * HOUR_S;
 
-/** How far back is looked, and in which steps. */
+/** The periods of the page, with their steps. */
 export const RANGES = {
   day: { text: "Day", s: DAY_S, stepS: HOUR_S, each: "hour" },
-  week: { text: "Week", s: 7 * DAY_S, stepS: 6 * HOUR_S, each: "six hours" },
+  week: { text: "Week", s: 7 * DAY_S, stepS: 6 * HOUR_S, each: "6 hours" },
   month: { text: "Month", s: 30 * DAY_S, stepS: DAY_S, each: "day, UTC" },
 } as const;
 
 export type Range = keyof typeof RANGES;
 
-/** What an address names; a day when that is none. */
+/** The period in an address; a day by default. */
 export function rangeOf(text: string | null): Range {
   return text !== null && Object.hasOwn(RANGES, text) ? (text as Range) : "day";
 }
 
-/** The last so many whole steps, the running one among them: the plots of a page begin at the same moment. */
+/** Start of the period, at the start of a step, so that all plots of a page begin at the same time. */
 export function sinceOf(range: Range, nowMs: number): string {
   const { s, stepS } = RANGES[range];
   const step = stepS * 1000;

@@ -1,1 +1,1 @@
-"""Pictures, drawn from the code's own tables and from runs of the simulator."""
+"""Pictures: drawn from tables of the code and from runs of the simulator."""

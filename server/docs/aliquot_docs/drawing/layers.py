@@ -1,4 +1,4 @@
-"""The layers, as the import contract in pyproject.toml has them."""
+"""Layer picture: the import contract of pyproject.toml."""
 
 import tomllib
 from pathlib import Path
@@ -12,20 +12,20 @@ ROW: Final = 46
 
 
 def layers(root: Path) -> list[list[str]]:
-    """The layers from the top; those of one line stand side by side."""
+    """The layers from top to bottom; layers of one line are side by side."""
     tables = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
     (contract,) = (one for one in tables["tool"]["importlinter"]["contracts"] if one["id"] == "layers")
     return [[name.strip() for name in line.split("|")] for line in contract["layers"]]
 
 
 def layers_picture(root: Path) -> str:
-    """A stack; on its right what all of them may import."""
+    """A stack of layers, with the schema package, which all of them may import, on its right."""
     rows = layers(root)
     height = len(rows) * ROW + 12
     parts = [part for number, row in enumerate(rows) for part in _row(row, y=6 + number * ROW, root=root)]
     parts.append(box(600, 6, 150, height - 14, stroke=GREEN))
     parts.append(label("aliquot_schema", 675, height / 2, size=15))
-    parts.append(label("what things are", 675, height / 2 + 18, size=12, color=FAINT))
+    parts.append(label("types and GraphQL schema", 675, height / 2 + 18, size=12, color=FAINT))
     return picture("".join(parts), width=WIDTH, height=height, title="Each layer may import those below it")
 
 

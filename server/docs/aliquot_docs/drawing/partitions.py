@@ -1,14 +1,13 @@
-"""The three ways to divide a node among agents, drawn from what the partitioner makes of five GPUs."""
+"""Partition picture: the three ways to divide a node among agents, as the partitioner divides five GPUs."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from aliquot.core.allocation.claims import Claim, claimed
-from aliquot.core.allocation.partition import Parts, auto_split
+from aliquot.core.allocation.node_partition import DeviceClaim, Parts, auto_split, claimed
 from aliquot_docs.drawing.svg import FAINT, PALETTE, box, label, picture
-from aliquot_schema.agents import AllocationMode
-from aliquot_schema.devices import Device
+from aliquot_schema.cluster.agents import AllocationMode
 from aliquot_schema.ids import AgentId, DeviceId, SlotName
+from aliquot_schema.resources.devices import Device
 
 GPUS: Final = tuple(
     Device(
@@ -25,14 +24,14 @@ GPUS: Final = tuple(
 )
 AGENTS: Final = tuple(AgentId(f"agent-{number}") for number in (1, 2))
 CLAIMS: Final = (
-    Claim(agent_id=AGENTS[0], devices={"cuda": ["cuda0"]}),
-    Claim(agent_id=AGENTS[1], devices={"cuda": ["cuda2", "cuda3", "cuda4"]}),
+    DeviceClaim(agent_id=AGENTS[0], devices={"cuda": ["cuda0"]}),
+    DeviceClaim(agent_id=AGENTS[1], devices={"cuda": ["cuda2", "cuda3", "cuda4"]}),
 )
 ROW, CELL = 96, 84
 
 
 def divided() -> Mapping[AllocationMode, Parts]:
-    """What each agent gets in every mode."""
+    """The devices of each agent in every mode."""
     return {
         AllocationMode.SHARED: dict.fromkeys(AGENTS, GPUS),
         AllocationMode.AUTO_SPLIT: auto_split(GPUS, agents=AGENTS),
@@ -41,7 +40,7 @@ def divided() -> Mapping[AllocationMode, Parts]:
 
 
 def partitions_picture() -> str:
-    """A row for each mode, a cell for each GPU, a bar for each agent that has it."""
+    """One row per mode, one cell per GPU, one bar per agent that has the GPU."""
     rows = divided()
     parts = [
         part for number, (mode, found) in enumerate(rows.items()) for part in _row(mode, found, y=8 + number * ROW)
@@ -50,7 +49,7 @@ def partitions_picture() -> str:
     for index, agent in enumerate(AGENTS):
         parts.append(box(130 + index * 130, height - 24, 14, 14, fill=PALETTE[index], stroke=PALETTE[index]))
         parts.append(label(agent, 150 + index * 130, height - 12, size=13, anchor="start"))
-    parts.append(label("nobody: an empty cell", 390, height - 12, size=13, color=FAINT, anchor="start"))
+    parts.append(label("empty cell: no agent", 390, height - 12, size=13, color=FAINT, anchor="start"))
     return picture("".join(parts), width=130 + len(GPUS) * CELL + 10, height=height, title="Five GPUs, two agents")
 
 

@@ -1,4 +1,4 @@
-"""What policies do to the same two weeks, from the simulator: a plot of the waits, and a table of the figures."""
+"""Policy plots: waits and key figures of two simulated weeks under different policies."""
 
 import re
 from collections.abc import Mapping
@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from aliquot.core.policy import Policy
-from aliquot.core.simulation.outcome import Outcome
-from aliquot.core.simulation.report import Times, report
+from aliquot.core.model.policy import Policy
+from aliquot.core.simulation.cluster import SimulationSettings
+from aliquot.core.simulation.report import Outcome, Times, report
 from aliquot.core.simulation.run import simulate
-from aliquot.core.simulation.settings import Settings
 from aliquot_docs.drawing.svg import PALETTE
 from aliquot_docs.drawing.workload import cluster, fortnight
 from aliquot_docs.markdown import code, table
@@ -28,20 +27,20 @@ ORDERS: Final = {
 }
 BACKFILLS: Final = {name.value: Policy(order="fair_share", backfill=name) for name in Backfill}
 INK: Final = "#010203"
-"""Stands for the page's own colour of text until the plot is in the page."""
+"""Placeholder, replaced by the text colour of the page."""
 DASHES: Final = ("--", "-.", ":", "-")
-LEAST_H: Final = 1 / 60
+MIN_HOURS: Final = 1 / 60
 
 
 def outcomes(policies: Mapping[str, Policy]) -> dict[str, Outcome]:
-    """A run of the two weeks under each policy."""
+    """Simulate the two weeks under each policy."""
     jobs, agents = fortnight(), cluster()
-    return {label: simulate(jobs, agents, Settings(policy=policy)) for label, policy in policies.items()}
+    return {label: simulate(jobs, agents, SimulationSettings(policy=policy)) for label, policy in policies.items()}
 
 
 def waits_plot(runs: Mapping[str, Outcome], *, title: str) -> str:
-    """How many jobs have started after so many hours, as SVG that stands in a page."""
-    # A figure of its own needs no display, and leaves the library's global state alone.
+    """The share of jobs started by hours in the queue, as SVG to include in a page."""
+    # A `Figure` without pyplot needs no display and changes no global state.
     import matplotlib
     from matplotlib.figure import Figure
 
@@ -53,7 +52,7 @@ def waits_plot(runs: Mapping[str, Outcome], *, title: str) -> str:
         for number, (label, outcome) in enumerate(runs.items()):
             _curve(axes, outcome, label=label, color=PALETTE[number], dash=DASHES[number])
         axes.set_xscale("log")
-        axes.set_xlabel("hours in the queue (one minute or less stands at the left)")
+        axes.set_xlabel("hours in the queue (one minute or less at the left edge)")
         axes.set_ylabel("jobs that have started, %")
         axes.grid(alpha=0.25)
         axes.legend(framealpha=0)
@@ -63,14 +62,14 @@ def waits_plot(runs: Mapping[str, Outcome], *, title: str) -> str:
 
 
 def figures_table(runs: Mapping[str, Outcome]) -> str:
-    """The means, the worst, the use and the evenness of each run."""
+    """Mean and longest wait, slowdown and utilization of each run."""
     heads = (
         "policy",
         "mean wait, h",
-        "95 % wait less than, h",
+        "95th percentile, h",
         "longest wait, h",
         "mean slowdown",
-        "use while somebody waits",
+        "utilization while jobs wait",
     )
     found = {label: report(outcome) for label, outcome in runs.items()}
     rows = (
@@ -88,7 +87,7 @@ def figures_table(runs: Mapping[str, Outcome]) -> str:
 
 
 def _curve(axes: "Axes", outcome: Outcome, *, label: str, color: str, dash: str) -> None:
-    hours = np.sort(np.maximum(Times.of(outcome).wait / 3600, LEAST_H))
+    hours = np.sort(np.maximum(Times.of(outcome).wait / 3600, MIN_HOURS))
     axes.step(hours, 100 * np.arange(1, len(hours) + 1) / len(hours), dash, where="post", label=label, color=color)
 
 

@@ -1,4 +1,4 @@
-"""States on a line, and every allowed move between them as an arc: onward above, back below."""
+"""State pictures: states in a line, and allowed transitions as arcs, forward above and backward below."""
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
@@ -11,24 +11,24 @@ State = TypeVar("State", bound=StrEnum)
 STEP: Final = 124
 BOX: Final = (104, 30)
 RISE: Final = 26
-"""Of an arc, for each state that it leads over."""
+"""Height of an arc per state it passes."""
 
 
 def state_arcs(
     order: Sequence[State], moves: Mapping[State, frozenset[State]], *, title: str, width_max: int = 1000
 ) -> str:
-    """Draw a table of moves.
+    """Draw a table of transitions.
 
     Args:
-        order: the states from left to right; all that the table has, or those to be shown.
+        order: the states to draw, from left to right.
     """
     step = min(STEP, (width_max - BOX[0] - 20) // max(len(order) - 1, 1))
-    shown = [(start, end) for start in order for end in order if end in moves[start]]
-    up = max((order.index(b) - order.index(a) for a, b in shown), default=1)
-    down = max((order.index(a) - order.index(b) for a, b in shown), default=0)
+    drawn = [(start, end) for start in order for end in order if end in moves[start]]
+    up = max((order.index(b) - order.index(a) for a, b in drawn), default=1)
+    down = max((order.index(a) - order.index(b) for a, b in drawn), default=0)
     top = 16 + max(up, 1) * RISE
     height = top + BOX[1] + 16 + max(down, 0) * RISE
-    parts = [_move(order, *move, step=step, top=top) for move in shown]
+    parts = [_move(order, *move, step=step, top=top) for move in drawn]
     parts += chain.from_iterable(_state(name, index, step=step, top=top) for index, name in enumerate(order))
     return picture("".join(parts), width=step * (len(order) - 1) + BOX[0] + 20, height=height, title=title)
 
@@ -42,7 +42,7 @@ def _move(order: Sequence[StrEnum], start: StrEnum, end: StrEnum, *, step: int, 
     first, last = order.index(start), order.index(end)
     middle = 10 + BOX[0] / 2
     over = abs(last - first)
-    # Moves leave right of the middle and arrive left of it, so that neither hides the other.
+    # Arcs leave right of the middle and arrive left of it, so that they do not overlap.
     if last > first:
         return arc(middle + first * step + 22, middle + last * step - 22, top, height=over * RISE * 1.3, color=BLUE)
     below = top + BOX[1]

@@ -1,4 +1,4 @@
-"""SVG that stands in a page: its colours are the page's own, so that it can be read in light and in dark."""
+"""SVG elements in the colours of the page, readable in light and dark mode."""
 
 from html import escape
 from typing import Final
@@ -8,12 +8,12 @@ FAINT: Final = "var(--color-foreground-muted)"
 PAPER: Final = "var(--color-background-secondary)"
 EDGE: Final = "var(--color-background-border)"
 BLUE, ORANGE, GREEN, PURPLE = "#3b8fd0", "#e08a1e", "#17a077", "#b7659a"
-"""Told apart with any colour vision, and with enough contrast on white and on black. After Okabe and Ito."""
+"""Distinguishable with any colour vision, with enough contrast on white and on black. After Okabe and Ito."""
 PALETTE: Final = (BLUE, ORANGE, GREEN, PURPLE)
 
 
 def picture(body: str, *, width: int, height: int, title: str) -> str:
-    """A picture of a given size in units of its own; as wide as the page lets it be."""
+    """A picture of a given size, scaled to the width of the page."""
     return (
         f'<div class="figure-frame"><svg class="figure" role="img" xmlns="http://www.w3.org/2000/svg" '
         f'viewBox="0 0 {width} {height}" style="max-width:{width}px;min-width:{min(width, 560)}px">'
@@ -22,7 +22,7 @@ def picture(body: str, *, width: int, height: int, title: str) -> str:
 
 
 def label(words: str, x: float, y: float, *, size: int = 14, color: str = INK, anchor: str = "middle") -> str:
-    """Words; y is their base line."""
+    """Text; `y` is its baseline."""
     return (
         f'<text x="{x:g}" y="{y:g}" font-size="{size}" text-anchor="{anchor}" fill="{color}" '
         f'font-family="sans-serif">{escape(words)}</text>'
@@ -32,7 +32,7 @@ def label(words: str, x: float, y: float, *, size: int = 14, color: str = INK, a
 def box(
     x: float, y: float, width: float, height: float, *, fill: str = PAPER, stroke: str = INK, dash: str = ""
 ) -> str:
-    """A rectangle with round corners."""
+    """A rectangle with rounded corners."""
     dashed = f' stroke-dasharray="{dash}"' if dash else ""
     return (
         f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" rx="5" fill="{fill}" '
@@ -41,7 +41,7 @@ def box(
 
 
 def arc(x_from: float, x_to: float, y: float, *, height: float, color: str, dash: str = "") -> str:
-    """An arrow that leaves a line and comes back to it; a negative height goes below."""
+    """An arrow from one point of a horizontal line to another, above it; below it for a negative height."""
     dashed = f' stroke-dasharray="{dash}"' if dash else ""
     tip = 7 if height > 0 else -7
     head = f"M{x_to - 4:g} {y - tip:g}L{x_to:g} {y:g}L{x_to + 4:g} {y - tip:g}"

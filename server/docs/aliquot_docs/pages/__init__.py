@@ -1,1 +1,1 @@
-"""Pages and parts of pages that are written from the code."""
+"""Reference pages written from the code."""

@@ -1,4 +1,4 @@
-"""The command line, from Typer's own description of it."""
+"""Command-line reference, from Typer's description of the commands."""
 
 import re
 from typing import Any, Final
@@ -10,7 +10,7 @@ from typer.cli import get_docs_for_click
 from aliquot.cli import main
 
 NAME: Final = "aliquot"
-WAITS_IN_CODE: Final = re.compile(r"^(\* `[^`\n]+`(?:: .*)?)$", re.MULTILINE)
+ARGUMENT_LINE: Final = re.compile(r"^(\* `[^`\n]+`(?:: .*)?)$", re.MULTILINE)
 
 
 def commands_page() -> str:
@@ -18,11 +18,11 @@ def commands_page() -> str:
     command: Any = typer.main.get_command(main)
     context = typer.Context(command, info_name=NAME)
     written = get_docs_for_click(obj=command, ctx=context, name=NAME, title="Command line")
-    return WAITS_IN_CODE.sub(lambda line: line[1].replace("[", "\\[").replace("<", "\\<"), written)
+    return ARGUMENT_LINE.sub(lambda line: line[1].replace("[", "\\[").replace("<", "\\<"), written)
 
 
 def command_paths() -> list[str]:
-    """Every command that can be run, as it is typed."""
+    """Every command, as typed in a shell."""
     return list(_paths(typer.main.get_command(main), NAME))
 
 

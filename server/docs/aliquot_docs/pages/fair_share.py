@@ -1,11 +1,11 @@
-"""Fair share worked through: three people of two projects, with numbers that the scheduler itself computes."""
+"""Fair-share example: three users of two projects, with numbers computed by the scheduler."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
 from aliquot.core.fairshare import NOTHING, Usage
-from aliquot.core.shares import PARTS_PER_ONE, Shares
+from aliquot.core.scheduler.shares import PARTS_PER_ONE, Shares
 from aliquot_docs.markdown import table
 from aliquot_schema.ids import ProjectId, UserId
 from aliquot_schema.policies import DAY_MS, Weights
@@ -18,7 +18,7 @@ GPU: Final = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Person:
-    """Somebody who used GPUs, and has a session in the queue."""
+    """A user with past usage and one queued session."""
 
     name: str
     project: str
@@ -37,7 +37,7 @@ PEOPLE: Final = (
 
 
 def usage() -> Usage:
-    """What all of them have used."""
+    """The usage of all three."""
     made = Usage()
     for one in PEOPLE:
         end_us = NOW_US - one.ended_days_ago * DAY_US
@@ -48,20 +48,20 @@ def usage() -> Usage:
 
 
 def used_h(one: Person) -> float:
-    """GPU-hours that still count."""
+    """GPU-hours after decay."""
     balance = usage().balances.get((ProjectId(one.project), UserId(one.name)), NOTHING)
     return balance.used_at(NOW_US) / GPU / 3_600_000
 
 
 def fairness(one: Person) -> float:
-    """The term of fair share, 0 to 1."""
+    """Fair-share term, 0 to 1."""
     waiting = [(ProjectId(person.project), UserId(person.name)) for person in PEOPLE]
     shares = Shares(usage(), waiting=waiting, quotas={}, now_us=NOW_US)
     return shares.fairness(ProjectId(one.project), UserId(one.name)) / PARTS_PER_ONE
 
 
 def terms(one: Person) -> tuple[float, float, float, float]:
-    """Age, fair share, short bonus and priority (everybody's is `normal`), each with its weight."""
+    """Weighted terms for age, fair share, short jobs and priority; every priority is `normal`."""
     weights = Weights()
     half_h = weights.short_half_ms / 3_600_000
     age = weights.age * one.waits_h * 3_600_000 / weights.age_unit_ms
@@ -69,14 +69,14 @@ def terms(one: Person) -> tuple[float, float, float, float]:
 
 
 def usage_table() -> str:
-    """What was used, and what of it counts now."""
+    """Usage, and what remains of it after decay."""
     rows = ((one.name, one.project, f"{one.gpus} x {one.hours} h", _ago(one), f"{used_h(one):.1f}") for one in PEOPLE)
-    return table(("who", "project", "used", "ended", "GPU-hours that count now"), rows)
+    return table(("user", "project", "used", "ended", "GPU-hours after decay"), rows)
 
 
 def score_table() -> str:
-    """The terms of everybody's session; who has most is next."""
-    return table(("who", "age", "fair share", "short", "priority", "sum"), _rows())
+    """The terms of each session; the highest sum starts next."""
+    return table(("user", "age", "fair share", "short", "priority", "sum"), _rows())
 
 
 def _rows() -> Iterator[tuple[str, ...]]:

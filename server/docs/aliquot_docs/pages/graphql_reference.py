@@ -1,4 +1,4 @@
-"""The GraphQL reference: a page of operations, and one for each kind of type, from the schema and the access rules."""
+"""GraphQL reference: operations and types, from the schema and the access rules."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
@@ -17,20 +17,19 @@ from graphql import (
 )
 
 from aliquot_docs.markdown import code, table, text
-from aliquot_docs.pages.graphql_text import arguments_list, described, type_link, who
-from aliquot_schema.access import FIELDS, ROOTS
-from aliquot_schema.graphql.sdl import schema_text
-from aliquot_schema.privacy import Sight
+from aliquot_docs.pages.graphql_text import access_rule, arguments_list, description_of, type_link
+from aliquot_schema.graphql.schema import schema_text
+from aliquot_schema.identity.access import FIELDS, ROOTS, Visibility
 
 ROOT_TYPES: Final = ("Query", "Mutation", "Subscription")
-SIGHTS: Final = {
-    Sight.MEMBER: "members of its project and operators",
-    Sight.OWNER: "its owner and admins",
+VISIBLE_TO: Final = {
+    Visibility.MEMBER: "members of its project and operators",
+    Visibility.OWNER: "its owner and admins",
 }
 
 
 def graphql_pages() -> Mapping[str, str]:
-    """By file name, a page."""
+    """Pages by file name."""
     schema = build_schema(schema_text())
     types = [
         kind for name, kind in sorted(schema.type_map.items()) if not name.startswith("__") and name not in ROOT_TYPES
@@ -54,8 +53,8 @@ def _operations(schema: GraphQLSchema) -> str:
 
 
 def _operation(root: str, name: str, field: GraphQLField) -> str:
-    lines = [f"### {name}\n", f"{described(field)}\n", f"Answers with {type_link(field.type)}."]
-    lines.append(f"{who(ROOTS[f'{root}.{name}'])}\n")
+    lines = [f"### {name}\n", f"{description_of(field)}\n", f"Returns {type_link(field.type)}."]
+    lines.append(f"{access_rule(ROOTS[f'{root}.{name}'])}\n")
     if field.args:
         lines.append(f"{arguments_list(field.args)}\n")
     return "\n".join(lines)
@@ -89,13 +88,15 @@ def _body(kind: GraphQLNamedType) -> str:
 
 
 def _fields(kind: GraphQLObjectType | GraphQLInterfaceType) -> str:
-    of = f"Is {', '.join(type_link(one) for one in kind.interfaces)}.\n\n" if kind.interfaces else ""
+    implements = f"Implements {', '.join(type_link(one) for one in kind.interfaces)}.\n\n" if kind.interfaces else ""
     rows = ((code(name), type_link(field.type), _meaning(kind, name, field)) for name, field in kind.fields.items())
-    return of + table(("field", "type", "meaning"), rows)
+    return implements + table(("field", "type", "meaning"), rows)
 
 
 def _meaning(kind: GraphQLNamedType, name: str, field: GraphQLField) -> str:
-    taken = ", ".join(f"{code(name)}: {type_link(one.type)}" for name, one in field.args.items())
-    sight = FIELDS.get(kind.name, {}).get(name)
-    seen = f"Seen by {SIGHTS[sight]}." if sight in SIGHTS else ""
-    return " ".join(part for part in (described(field), f"Takes {taken}." if taken else "", seen) if part)
+    arguments = ", ".join(f"{code(name)}: {type_link(one.type)}" for name, one in field.args.items())
+    visibility = FIELDS.get(kind.name, {}).get(name)
+    restriction = f"Visible to {VISIBLE_TO[visibility]}." if visibility in VISIBLE_TO else ""
+    return " ".join(
+        part for part in (description_of(field), f"Arguments: {arguments}." if arguments else "", restriction) if part
+    )

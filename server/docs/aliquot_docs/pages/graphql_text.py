@@ -1,4 +1,4 @@
-"""Words of the GraphQL reference: types as links, arguments, what is deprecated, who may ask."""
+"""Text of the GraphQL reference: linked types, arguments, deprecations and access rules."""
 
 from collections.abc import Mapping
 
@@ -7,37 +7,37 @@ from graphql.language import print_ast
 from graphql.utilities import ast_from_value
 
 from aliquot_docs.markdown import code, text
-from aliquot_schema.access import Access
+from aliquot_schema.identity.access import Access
 
 
 def type_link(kind: object) -> str:
-    """A type as it is written, with a link to the type that it is made of."""
-    name = get_named_type(kind).name  # type: ignore[call-overload] # every type that a schema has is one that it takes
+    """A type in GraphQL notation, its named type as a link."""
+    name = get_named_type(kind).name  # type: ignore[call-overload] # types of a schema are always accepted
     before, _, after = str(kind).partition(name)
-    shown = f"{before}[{name}](#graphql-{name.lower()}){after}"
-    return shown.replace("[[", "\\[[").replace(")]", ")\\]").replace(")!]", ")!\\]")
+    linked = f"{before}[{name}](#graphql-{name.lower()}){after}"
+    return linked.replace("[[", "\\[[").replace(")]", ")\\]").replace(")!]", ")!\\]")
 
 
 def arguments_list(arguments: Mapping[str, GraphQLArgument | GraphQLInputField]) -> str:
-    """A line for each argument, or field of an input."""
+    """A line per argument or input field."""
     return "\n".join(
-        f"- {code(name)}: {type_link(one.type)}{_default(one)}{_said(one)}" for name, one in arguments.items()
+        f"- {code(name)}: {type_link(one.type)}{_default(one)}{_description(one)}" for name, one in arguments.items()
     )
 
 
-def described(field: GraphQLField | GraphQLInputField | GraphQLArgument) -> str:
-    """What the schema says of a field."""
-    late = field.deprecation_reason
-    return text(field.description or "") + (f" *Deprecated: {text(late)}*" if late else "")
+def description_of(field: GraphQLField | GraphQLInputField | GraphQLArgument) -> str:
+    """The description of a field, and the reason of its deprecation."""
+    reason = field.deprecation_reason
+    return text(field.description or "") + (f" *Deprecated: {text(reason)}*" if reason else "")
 
 
-def who(access: Access) -> str:
-    """The rule in a sentence."""
+def access_rule(access: Access) -> str:
+    """An access rule as a sentence."""
     least = access.least.name.lower()
     if access.others is None:
-        return f"Who may ask: a **{least}** and above."
+        return f"Requires: **{least}** or above."
     others = access.others.name.lower()
-    return f"Who may ask: a **{least}** about what is their own; of others, an **{others}** and above."
+    return f"Requires: **{least}** for own objects, **{others}** or above for those of others."
 
 
 def _default(one: GraphQLArgument | GraphQLInputField) -> str:
@@ -45,5 +45,5 @@ def _default(one: GraphQLArgument | GraphQLInputField) -> str:
     return "" if value is None or "Undefined" in str(one.default_value) else f" = {code(print_ast(value))}"
 
 
-def _said(one: GraphQLArgument | GraphQLInputField) -> str:
-    return f" — {described(one)}" if one.description or one.deprecation_reason else ""
+def _description(one: GraphQLArgument | GraphQLInputField) -> str:
+    return f" — {description_of(one)}" if one.description or one.deprecation_reason else ""

@@ -1,25 +1,25 @@
-"""The variables of a job, as the code that makes them makes them for rank 0 of a gang of two.
+"""Job environment: the variables that a job gets, made by the agent's code for rank 0 of a gang of two.
 
-Said of a task of an array and of a gang are what only they have; a test asks a real job for its variables and compares.
+Variables that only gangs or array tasks have are described as such. A test compares the table with a real job.
 """
 
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from aliquot.execution.agent.environment import job_environment
 from aliquot.execution.agent.job_user import JobUser
+from aliquot.execution.agent.preparation import job_environment
 from aliquot.execution.devices.device_set import DeviceSet
 from aliquot.execution.devices.host import HostPlugin
 from aliquot.execution.devices.mock import MockPlugin
 from aliquot_docs.markdown import code, table, text
-from aliquot_schema.devices import ResourceSpec
+from aliquot_schema.cluster.launching import LaunchOrder
+from aliquot_schema.identity.secrets import SecretGrant, SecretUse
 from aliquot_schema.ids import AgentId, DeviceId, KernelId, SlotName, UserId
-from aliquot_schema.launching import LaunchOrder
-from aliquot_schema.secrets import SecretGrant, SecretUse
+from aliquot_schema.resources.devices import ResourceSpec
 
 GPU: Final = "GPU-8a3c"
-OF_A_GANG: Final = {
+GANG_VARIABLES: Final = {
     "RANK": "0",
     "WORLD_SIZE": "2",
     "LOCAL_RANK": "0",
@@ -28,60 +28,60 @@ OF_A_GANG: Final = {
     "MASTER_ADDR": "gpu01",
     "MASTER_PORT": "29500",
 }
-OF_AN_ARRAY: Final = {"ALIQUOT_ARRAY_ID": "ses_0190", "ALIQUOT_ARRAY_INDEX": "7"}
+ARRAY_VARIABLES: Final = {"ALIQUOT_ARRAY_ID": "ses_0190", "ALIQUOT_ARRAY_INDEX": "7"}
 MEANINGS: Final = {
-    "PATH": "Where programs are looked for; not the server's.",
+    "PATH": "Search path of programs; not the server's.",
     "LANG": "The locale.",
-    "HOME": "The account's home, or the kernel's work folder where it has none.",
+    "HOME": "The account's home, or the kernel's work folder if it has none.",
     "USER": "The Unix account that the job runs as.",
-    "LOGNAME": "The same.",
+    "LOGNAME": "The same account.",
     "SHELL": "The account's shell.",
-    "CUDA_DEVICE_ORDER": "GPUs are numbered by their place on the bus.",
-    "CUDA_VISIBLE_DEVICES": "The GPUs given, by UUID, in the order of their names; empty when none was given.",
-    "NVIDIA_VISIBLE_DEVICES": "The same for the container toolkit; `void` when none was given.",
-    "ALIQUOT_GPU_SHARES": "A JSON object: by GPU, how much of it was given. 1 is a whole one.",
-    "ALIQUOT_GPU_MEMORY_BYTES": "A JSON object: by GPU, the same part of its memory, in bytes.",
-    "ALIQUOT_CPUS": "The numbers of the CPUs given.",
-    "ALIQUOT_MEMORY_BYTES": "The memory given, in bytes.",
-    "CHECKPOINT_DIR": "A folder that all attempts of the session on this agent share; write checkpoints here.",
+    "CUDA_DEVICE_ORDER": "GPUs are numbered in the order of their PCI bus ids.",
+    "CUDA_VISIBLE_DEVICES": "UUIDs of the allocated GPUs, in the order of their names; empty without a GPU.",
+    "NVIDIA_VISIBLE_DEVICES": "The same for the container toolkit; `void` without a GPU.",
+    "ALIQUOT_GPU_SHARES": "A JSON object: the allocated part of each GPU; 1 is a whole GPU.",
+    "ALIQUOT_GPU_MEMORY_BYTES": "A JSON object: the same part of each GPU's memory, in bytes.",
+    "ALIQUOT_CPUS": "The numbers of the allocated CPUs.",
+    "ALIQUOT_MEMORY_BYTES": "The allocated memory, in bytes.",
+    "CHECKPOINT_DIR": "A folder shared by all attempts of the session on this agent; write checkpoints here.",
     "RESULT_DIR": "A folder for results; kept after the end, see [retention](../operating/retention.md).",
-    "ALIQUOT_ATTEMPT": "The kernel's id; how its processes are found when everything else is gone.",
+    "ALIQUOT_ATTEMPT": "The kernel's id; agents find orphaned processes by it.",
     "ALIQUOT_KERNEL_ID": "The kernel's id: session, attempt and rank.",
     "ALIQUOT_SESSION_ID": "The session's id.",
     "ALIQUOT_RANK": "The rank in the gang; 0 for a session of one kernel.",
-    "ALIQUOT_AGENT_ID": "The agent that runs it.",
-    "ALIQUOT_SLOTS": "A JSON object: all that was given, by slot.",
-    "ALIQUOT_RESOURCE_FILE": "The file with the resource spec: which amount of which device.",
-    "ALIQUOT_SECRETS_DIR": "Of a session with secrets as files: the folder that they are in.",
-    "ALIQUOT_ARRAY_ID": "Of a task of a job array: the array's id.",
-    "ALIQUOT_ARRAY_INDEX": "Of a task of a job array: its index.",
+    "ALIQUOT_AGENT_ID": "The agent that runs the kernel.",
+    "ALIQUOT_SLOTS": "A JSON object: all allocated amounts, by slot.",
+    "ALIQUOT_RESOURCE_FILE": "The file with the resource spec: the amount of each device.",
+    "ALIQUOT_SECRETS_DIR": "Only with secrets as files: their folder.",
+    "ALIQUOT_ARRAY_ID": "Only for array tasks: the array's id.",
+    "ALIQUOT_ARRAY_INDEX": "Only for array tasks: the index.",
     "RANK": "The rank in the gang.",
-    "WORLD_SIZE": "How many kernels the gang has.",
-    "LOCAL_RANK": "The rank among those on the same agent.",
-    "LOCAL_WORLD_SIZE": "How many kernels of the gang the same agent runs.",
+    "WORLD_SIZE": "Number of kernels in the gang.",
+    "LOCAL_RANK": "The rank among the gang's kernels on the same agent.",
+    "LOCAL_WORLD_SIZE": "Number of the gang's kernels on the same agent.",
     "NODE_RANK": "The number of the agent in the gang.",
-    "MASTER_ADDR": "Where rank 0 is reached.",
-    "MASTER_PORT": "A port there that no other gang has while a rank lives.",
+    "MASTER_ADDR": "The address of rank 0.",
+    "MASTER_PORT": "A port there, reserved for this gang while any rank runs.",
 }
 
 
 def job_environment_table() -> str:
-    """A row for each variable that Aliquot sets."""
+    """A row per variable that Aliquot sets."""
     made = example_environment()
-    assert made.keys() <= MEANINGS.keys(), f"nothing is said of {made.keys() - MEANINGS.keys()}"
+    assert made.keys() <= MEANINGS.keys(), f"no meaning for {made.keys() - MEANINGS.keys()}"
     return table(
-        ("variable", "an example", "meaning"), ((code(name), code(made[name]), text_of(name)) for name in sorted(made))
+        ("variable", "example", "meaning"), ((code(name), code(made[name]), text_of(name)) for name in sorted(made))
     )
 
 
 def text_of(name: str) -> str:
-    """What a variable means; a link in it stays one."""
+    """The meaning of a variable as Markdown; links are kept."""
     meaning = MEANINGS[name]
     return meaning if "](" in meaning else text(meaning)
 
 
 def example_environment() -> Mapping[str, str]:
-    """What rank 0 of a gang of two, that asked for half a GPU, two CPUs, 4 GiB and a secret, is given."""
+    """The variables of rank 0 of a gang of two with half a GPU, two CPUs, 4 GiB and a secret."""
     spec: ResourceSpec = {
         SlotName("cuda.shares"): {DeviceId(GPU): 500},
         SlotName("cpu"): {DeviceId("cpu0"): 1, DeviceId("cpu1"): 1},
@@ -91,7 +91,7 @@ def example_environment() -> Mapping[str, str]:
         kernel_id=KernelId("ses_0190.1.0"),
         epoch=1,
         argv=("true",),
-        environment=OF_A_GANG | OF_AN_ARRAY,
+        environment=GANG_VARIABLES | ARRAY_VARIABLES,
         working_directory=None,
         spec=spec,
         secrets=(SecretGrant(owner=UserId("anna"), use=SecretUse(name="hub", as_file="hub"), value="..."),),
@@ -108,7 +108,7 @@ def example_environment() -> Mapping[str, str]:
         resource_file=folder / "resource.json",
         secrets=folder / "secrets",
     )
-    # Whether the account has its home depends on the machine that builds this.
+    # The account may have no home on the machine that builds this.
     return {**made, "HOME": user.home}
 
 

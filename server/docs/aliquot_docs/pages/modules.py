@@ -1,4 +1,4 @@
-"""From component to module: every package and what its own first sentence says of it."""
+"""Module reference: every package with the first sentence of its docstring."""
 
 import ast
 from collections.abc import Iterator
@@ -11,12 +11,12 @@ ROOTS: Final = ("server/aliquot", "schema/aliquot_schema")
 
 
 def modules_tables(root: Path) -> str:
-    """A table for each source root."""
+    """A table per source root."""
     return "\n".join(_table(root / source) for source in ROOTS)
 
 
 def packages(source: Path) -> Iterator[tuple[str, str]]:
-    """Every package under a source root, and each module that stands beside the packages: name and first sentence."""
+    """Name and first sentence of every package under a source root, and of each top-level module."""
     for path in sorted(source.rglob("*.py")):
         is_package = path.name == "__init__.py"
         if is_package or path.parent == source:
@@ -26,11 +26,11 @@ def packages(source: Path) -> Iterator[tuple[str, str]]:
 
 
 def first_sentence(path: Path) -> str:
-    """What a module says of itself, up to the first blank line."""
+    """The docstring of a module up to the first blank line."""
     words = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
     return words.partition("\n\n")[0]
 
 
 def _table(source: Path) -> str:
-    rows = ((code(name), text(said)) for name, said in packages(source))
-    return f"## `{source.name}`\n\n{table(('module', 'what it is'), rows)}"
+    rows = ((code(name), text(summary)) for name, summary in packages(source))
+    return f"## `{source.name}`\n\n{table(('module', 'contents'), rows)}"

@@ -1,4 +1,4 @@
-"""The REST reference, from the OpenAPI document."""
+"""REST reference, from the OpenAPI document."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -6,14 +6,14 @@ from typing import Any, Final
 from aliquot.api.rest.openapi import document
 from aliquot.api.rest.routes import API_VERSION, OPERATIONS
 from aliquot_docs.markdown import code, table, text
-from aliquot_docs.pages.graphql_text import who
-from aliquot_schema.access import REST
+from aliquot_docs.pages.graphql_text import access_rule
+from aliquot_schema.identity.access import REST
 
 REF: Final = "#/components/schemas/"
 
 
 def rest_page() -> str:
-    """Every operation, then every type that they take and give."""
+    """Every operation, then every request and response type."""
     made = document(OPERATIONS, version=API_VERSION)
     parts = ["## Operations\n"]
     for path, methods in made["paths"].items():
@@ -24,12 +24,14 @@ def rest_page() -> str:
 
 
 def _operation(method: str, path: str, shown: Mapping[str, Any]) -> str:
-    lines = [f"### {method.upper()} {path}\n", f"{text(shown['summary'])} {who(REST[shown['operationId']])}\n"]
-    taken = [f"- {code(one['name'])} ({one['in']}): {_shape(one['schema'])}" for one in shown.get("parameters", ())]
+    lines = [f"### {method.upper()} {path}\n", f"{text(shown['summary'])} {access_rule(REST[shown['operationId']])}\n"]
+    parameters = [
+        f"- {code(one['name'])} ({one['in']}): {_shape(one['schema'])}" for one in shown.get("parameters", ())
+    ]
     if "requestBody" in shown:
-        taken.append(f"- the body: {_shape(shown['requestBody']['content']['application/json']['schema'])}")
+        parameters.append(f"- body: {_shape(shown['requestBody']['content']['application/json']['schema'])}")
     statuses = ", ".join(f"{code(status)} {_answer(answer)}" for status, answer in shown["responses"].items())
-    return "\n".join([*lines, *taken, "", f"Answers: {statuses}.\n"])
+    return "\n".join([*lines, *parameters, "", f"Responses: {statuses}.\n"])
 
 
 def _answer(answer: Mapping[str, Any]) -> str:
@@ -41,12 +43,12 @@ def _type(name: str, shown: Mapping[str, Any]) -> str:
     head = f"(rest-{name.lower()})=\n### {name}\n\n{text(shown.get('description', ''))}\n"
     if "properties" not in shown:
         return f"{head}\n{_shape(shown)}\n"
-    needed = set(shown.get("required", ()))
+    required = set(shown.get("required", ()))
     rows = (
-        (code(field), _shape(kind), "yes" if field in needed else "", text(kind.get("description", "")))
+        (code(field), _shape(kind), "yes" if field in required else "", text(kind.get("description", "")))
         for field, kind in shown["properties"].items()
     )
-    return f"{head}\n{table(('field', 'type', 'needed', 'meaning'), rows)}"
+    return f"{head}\n{table(('field', 'type', 'required', 'meaning'), rows)}"
 
 
 def _shape(schema: Mapping[str, Any]) -> str:

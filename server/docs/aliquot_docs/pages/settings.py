@@ -1,4 +1,4 @@
-"""Every setting, from the settings class: its name in the file, its flag, its variable, its default and its meaning."""
+"""Settings reference: name, flag, environment variable, default and meaning of every setting."""
 
 import inspect
 from collections.abc import Iterator, Mapping
@@ -14,17 +14,18 @@ from aliquot.cli import main
 from aliquot.settings import Settings, kebab
 from aliquot_docs.markdown import code, table, text
 
-HEADS: Final = ("in `aliquot.toml`", "flag of `aliquot serve`", "in the environment", "default", "meaning")
+HEADS: Final = ("in `aliquot.toml`", "flag of `aliquot serve`", "environment variable", "default", "meaning")
 TABLES: Final = frozenset({"resource", "agents", "devices", "receivers", "notice_rules"})
-"""Tables of `aliquot.toml` that no variable holds."""
+"""Tables of `aliquot.toml`, which have no environment variable."""
 NEGATED: Final = {"no_local_agents": "local_agents", "stopped": "orchestration_enabled"}
-"""Flags that say the contrary of a setting."""
+"""Flags that negate a setting."""
+SUBJECT: Final = "Settings of "
 KEPT: Final = "keep_"
-"""How settings begin that `--keep` gives."""
+"""Prefix of the settings that `--keep` sets."""
 
 
 def settings_tables() -> str:
-    """A table for each class of settings, the server's own first, headed by what the class's module says of itself."""
+    """A table per class of settings, the server's own first, headed by the subject of the class."""
     flags = serve_flags()
     parts = []
     for kind in Settings.__mro__:
@@ -36,7 +37,7 @@ def settings_tables() -> str:
 
 
 def serve_flags() -> Mapping[str, str]:
-    """By setting, the flag of `aliquot serve` that gives it."""
+    """The flags of `aliquot serve`, by setting."""
     command: Any = typer.main.get_command(main)
     found = {}
     for option in command.commands["serve"].params:
@@ -48,7 +49,7 @@ def serve_flags() -> Mapping[str, str]:
 
 
 def _row(name: str, info: FieldInfo, flag: str) -> Iterator[str]:
-    assert info.description, f"the setting {name} says nothing of itself"
+    assert info.description, f"the setting {name} has no description"
     yield code(kebab(name))
     yield code(flag)
     yield "" if name in TABLES else " ".join(map(code, _variables(name, info)))
@@ -66,8 +67,10 @@ def _choices(kind: Any) -> list[str]:
 def _heading(kind: type) -> str:
     if kind is Settings:
         return "The server and its agents"
-    said = (inspect.getdoc(inspect.getmodule(kind)) or "").partition("\n\n")[0].rstrip(".")
-    return said.removeprefix("Settings of ")[:1].upper() + said.removeprefix("Settings of ")[1:]
+    own = inspect.getdoc(kind) or ""
+    noun = own.partition(",")[0] if own.startswith(SUBJECT) else (inspect.getdoc(inspect.getmodule(kind)) or "")
+    noun = noun.partition("\n\n")[0].partition(":")[0].rstrip(".").removeprefix(SUBJECT)
+    return noun[:1].upper() + noun[1:]
 
 
 def _variables(name: str, info: FieldInfo) -> list[str]:

@@ -1,11 +1,10 @@
-"""What becomes of a script for Slurm, asked of the code that reads it."""
+"""Slurm reference: how example directives are translated, from the code that reads Slurm scripts."""
 
 import re
 from collections.abc import Iterator
 from typing import Final
 
-from aliquot.cli.session.slurm_directives import SHORT, slurm_words
-from aliquot.cli.session.slurm_variables import PRELUDE
+from aliquot.cli.session.slurm import PRELUDE, SHORT, slurm_words
 from aliquot_docs.markdown import code, table, text
 
 EXAMPLES: Final = (
@@ -47,28 +46,28 @@ AT_SUBMISSION: Final = (
     "SLURM_ARRAY_TASK_MAX",
     "SLURM_ARRAY_TASK_STEP",
 )
-"""Those that are known when a session is submitted; a test holds it against the code."""
+"""Variables known at submission; a test compares them with the code."""
 
 
 def directives_table() -> str:
-    """A row for each example: the directive, and the options of `aliquot session create` that it becomes."""
+    """A row per example: the directive, and the options of `aliquot session create` it becomes."""
     return table(("`#SBATCH`", "becomes", "note"), (_row(example) for example in EXAMPLES))
 
 
 def short_forms() -> str:
-    """The short forms that are read."""
+    """The supported short forms."""
     return ", ".join(f"{code(f'-{short}')} = {code(f'--{name}')}" for short, name in sorted(SHORT.items()))
 
 
 def variables() -> list[str]:
-    """The SLURM_* variables that a job of such a script finds."""
+    """The SLURM_* variables in the environment of such a job."""
     return sorted({*VARIABLE.findall(PRELUDE), *AT_SUBMISSION})
 
 
 def _row(example: str) -> Iterator[str]:
     made = slurm_words(example.split())
     yield code(example)
-    # What one task gets of its CPU stands in every shape, and says nothing of this directive.
+    # Every translation has the CPU of one task, which most directives do not set.
     words = (
         " ".join(made.words).removesuffix("-r cpu=1").replace("-r cpu=1 ", "")
         if "cpus" not in example
@@ -76,5 +75,5 @@ def _row(example: str) -> Iterator[str]:
     )
     yield code(words.strip())
     yield text(
-        "; ".join(note.partition(" is ignored")[2].lstrip(": ") or "left aside, and said so" for note in made.notes)
+        "; ".join(note.partition(" is ignored")[2].lstrip(": ") or "ignored with a warning" for note in made.notes)
     )

@@ -1,11 +1,11 @@
-"""The closed lists: states, reasons, errors, findings, exit codes; each with what the code says of it."""
+"""Enumerations: states, reasons, errors, findings and exit codes, with their documentation in the code."""
 
 import inspect
 from collections.abc import Iterator, Mapping
 from enum import IntEnum, StrEnum
 from typing import TypeVar
 
-from aliquot.cli.connection import exit_codes
+from aliquot.cli.connection import server
 from aliquot_docs.markdown import code, table, text
 from aliquot_docs.member_docs import member_docs
 from aliquot_schema import errors
@@ -15,40 +15,40 @@ State = TypeVar("State", bound=StrEnum)
 
 
 def members_table(kind: type[StrEnum], *, head: str) -> str:
-    """Every member of an enumeration, in its order."""
-    said = member_docs(kind)
-    return table((head, "meaning"), ((code(one.value), text(said.get(one.name, ""))) for one in kind))
+    """Every member of an enumeration, in order."""
+    docs = member_docs(kind)
+    return table((head, "meaning"), ((code(one.value), text(docs.get(one.name, ""))) for one in kind))
 
 
 def roles_table(kind: type[IntEnum]) -> str:
-    """Every role, the least first."""
-    said = member_docs(kind)
-    return table(("role", "may"), ((code(one.name.lower()), text(said[one.name])) for one in kind))
+    """Every role, the lowest first."""
+    docs = member_docs(kind)
+    return table(("role", "may"), ((code(one.name.lower()), text(docs[one.name])) for one in kind))
 
 
 def moves_table(moves: Mapping[State, frozenset[State]]) -> str:
-    """From (rows) and to (columns) of each allowed move."""
+    """Allowed transitions from rows to columns."""
     states = list(moves)
     rows = ((f"**{start.value}**", *("●" if end in moves[start] else "" for end in states)) for start in states)
     return table(("from \\ to", *(state.value for state in states)), rows)
 
 
 def errors_table() -> str:
-    """Every expected error with its code, its fields and what it means."""
+    """Every expected error with its code, type, fields and meaning."""
     return table(("code", "type", "fields", "meaning"), map(_error_row, expected_errors()))
 
 
 def expected_errors() -> list[type[AliquotError]]:
-    """All of them, in the order of the source; those that only group others are left out."""
+    """All error types in source order, without the common base class."""
     kinds = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, AliquotError)]
     return [kind for kind in kinds if kind is not AliquotError]
 
 
 def exit_codes_table() -> str:
-    """How commands that ask a server end."""
-    lines = (line.strip().partition("  ") for line in inspect.getsource(exit_codes).splitlines())
+    """Exit codes of commands that call a server."""
+    lines = (line.strip().partition("  ") for line in inspect.getsource(server).splitlines())
     found = [(number, meaning) for number, _, meaning in lines if number.isdecimal()]
-    assert found, "the exit codes are not listed any more"
+    assert found, "no exit codes in the docstring"
     return table(("exit code", "meaning"), ((code(number), text(meaning)) for number, meaning in found))
 
 

@@ -1,9 +1,8 @@
-"""The spawner: forks one shim for each request. Run as `python -I -S -E FOLDER` with an empty environment.
+"""Spawner: forks one shim per request. Run as `python -I -S -E FOLDER` with an empty environment.
 
-Everything is imported before the first fork, so that shims share the memory, need no file of the Python they run on
-later, and start in a millisecond. Requests come on stdin: four bytes of length (little endian) and a marshalled
-dictionary with the attributes of `Order`. What became of them goes to stdout, see `shim.run`. At the end of stdin the
-spawner ends; shims stay.
+Everything is imported before the first fork, so shims share that memory, need no Python files later, and start within
+a millisecond. A request on stdin is its length in four bytes (little endian) and a marshalled dictionary with the
+attributes of `Order`. Reports go to stdout, see `shim.run`. The spawner ends at the end of stdin; shims keep running.
 """
 
 import _signal as signal  # type: ignore[import-not-found] # without the enumerations: they cost a shim 0.7 MiB
@@ -24,7 +23,7 @@ def main() -> None:
     signal.signal(signal.SIGCHLD, _reap)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.closerange(3, os.sysconf("SC_OPEN_MAX"))
-    # A frozen agent must not freeze its shims: a line that cannot be written is dropped.
+    # A frozen agent must not block its shims: a report that cannot be written is dropped.
     os.set_blocking(REPORT, False)
     os.umask(0o077)
     mappings = clean_mappings()
@@ -38,11 +37,11 @@ def main() -> None:
 
 
 def _spawn(request: bytes, mappings: list[tuple[int, int]]) -> None:
-    """Fork, and do everything else in the shim: a page that the spawner writes to is shared with no later shim."""
+    """Fork; the shim does the rest, because a page that the spawner writes to is not shared with later shims."""
     try:
         pid = os.fork()
     except OSError:
-        return  # the agent misses the report, and asks again
+        return  # the agent misses the report and repeats the request
     if pid == 0:
         try:
             _replace_stdin()
@@ -54,7 +53,7 @@ def _spawn(request: bytes, mappings: list[tuple[int, int]]) -> None:
 
 
 def _reap(_number: int, _frame: object) -> None:
-    """Wait for shims that have ended; those of a dead spawner are reaped by the system."""
+    """Wait for ended shims; those of a dead spawner are reaped by init."""
     try:
         while os.waitpid(-1, os.WNOHANG)[0] != 0:
             pass
@@ -69,7 +68,7 @@ def _replace_stdin() -> None:
 
 
 def _read(length: int) -> bytes | None:
-    """Exactly so many bytes; None at the end of the input."""
+    """Read exactly `length` bytes; None at the end of the input."""
     parts: list[bytes] = []
     while length > 0:
         part = os.read(REQUESTS, min(length, 1 << 20))

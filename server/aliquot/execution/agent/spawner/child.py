@@ -1,6 +1,4 @@
-"""From the fork to the job's own program: the last steps that are ours, and the first that may fail as the user's."""
-
-# ruff: noqa: SIM105 -- importing contextlib would cost each shim memory
+"""Job process: forks it, applies user, cgroups and limits, and executes the job's program."""
 
 import _signal as signal  # type: ignore[import-not-found] # without the enumerations: they cost a shim 0.7 MiB
 import errno
@@ -11,58 +9,61 @@ from libc import prctl  # type: ignore[import-not-found] # siblings: the folder 
 from order import Order  # type: ignore[import-not-found] # a sibling: the folder is run as a program
 from sandbox import enter, status_pipe  # type: ignore[import-not-found] # a sibling: the folder is run as a program
 
+# ruff: noqa: SIM105 -- importing contextlib would cost each shim memory
+
+
 NOT_RUNNABLE = 126
 NOT_FOUND = 127
-"""The shell's exit codes for a program that cannot be run, and for one that is not there."""
+"""The shell's exit codes for a program that cannot be run, and for one that does not exist."""
 
 _PR_GET_DUMPABLE = 3
 _PR_SET_CHILD_SUBREAPER = 36
 _PR_SET_NO_NEW_PRIVS = 38
 _PATH = b"/usr/local/bin:/usr/bin:/bin"
 
-# The first call fills caches; done before the fork, shims share these pages.
+# The first call fills caches; made before the fork, so that shims share these pages.
 prctl(_PR_GET_DUMPABLE, 0, 0, 0, 0)
 
 
 def own_groups(order: Order) -> list[str]:
-    """The cgroups that the kernel is in, each once; joining several in a row takes no longer than joining one."""
+    """The kernel's cgroups without duplicates."""
     groups = [] if order.group is None else [order.group]
     return groups + [group for group, _ in order.limit_groups if group != order.group]
 
 
 class Child:
-    """A forked process that waits at a gate: opened, its program begins; closed unopened, it ends without."""
+    """A forked process that waits at a gate: if it is opened the program starts, if it is closed the process ends."""
 
     def __init__(self, pid: int, gate: int, complaint: int, status: int | None) -> None:
         self.pid = pid
         self.complaint = complaint
-        """Ends without a byte when the program has begun; else has `<exit code> <message>`."""
+        """Pipe: closed without data when the program has started; else it has `<exit code> <message>`."""
         self.status = status
-        """What the sandbox tells of itself, see `sandbox`; None without one."""
+        """Status pipe of the sandbox, see `sandbox`; None without a sandbox."""
         self._gate = gate
 
     def open_gate(self) -> None:
-        """Let the program begin."""
+        """Start the program."""
         try:
             os.write(self._gate, b"\n")
         except BrokenPipeError:
-            pass  # it failed before the gate, and has said so
+            pass  # the process failed before the gate and has reported that
         os.close(self._gate)
 
     def close_gate(self) -> None:
-        """Let it end without having begun."""
+        """End the process without starting the program."""
         os.close(self._gate)
 
 
 def become_subreaper() -> None:
-    """Make orphans below this process its children."""
+    """Make this process the parent of orphans among its descendants."""
     _prctl(_PR_SET_CHILD_SUBREAPER)
 
 
 def fork_child(order: Order, folder: int) -> Child:
-    """Fork the job's process and prepare it as far as the gate.
+    """Fork the job's process and prepare it up to the gate.
 
-    When the shim dies the gate closes, and the process ends without having begun.
+    If the shim dies, the gate closes and the process ends without starting the program.
     """
     complaint, complain = os.pipe()
     gate, opener = os.pipe()
@@ -79,7 +80,7 @@ def fork_child(order: Order, folder: int) -> Child:
 
 
 def _become_job(order: Order, *, folder: int, gate: int, complain: int, tell: int | None) -> None:
-    """Never returns."""
+    """Runs in the forked process; never returns."""
     code = NOT_RUNNABLE
     try:
         _prepare(order, folder)
@@ -119,7 +120,7 @@ def _prepare(order: Order, folder: int) -> None:
         os.chdir(order.working_directory)
     except OSError as error:
         raise OSError(error.errno, f"the working directory: {error.strerror}", order.working_directory) from error
-    # Late, so that a small limit on memory is not hit by this interpreter.
+    # Late, so that this interpreter does not hit a small memory limit.
     for limit, soft, hard in order.limits:
         resource.setrlimit(limit, (soft, hard))
     for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD, signal.SIGINT):
@@ -128,7 +129,7 @@ def _prepare(order: Order, folder: int) -> None:
 
 
 def _execute(argv: list[bytes], environment: dict[bytes, bytes]) -> None:
-    """Replace this process; comes back only by an exception. Every descriptor above 2 closes by itself."""
+    """Replace this process; returns only by an exception. All descriptors above 2 are close-on-exec."""
     if b"/" in argv[0]:
         _execute_file(argv[0], argv, environment)
     denied: PermissionError | None = None
@@ -146,7 +147,7 @@ def _execute_file(path: bytes, argv: list[bytes], environment: dict[bytes, bytes
     try:
         os.execve(path, argv, environment)
     except FileNotFoundError as error:
-        # A script whose interpreter is missing fails like a script that is missing.
+        # execve(2) reports a missing interpreter like a missing script.
         reason = "its interpreter does not exist" if os.path.exists(path) else os.strerror(errno.ENOENT)
         raise FileNotFoundError(errno.ENOENT, reason, path) from error
 
@@ -162,4 +163,4 @@ def _words(code: int, error: BaseException) -> bytes:
 
 def _prctl(option: int) -> None:
     if prctl(option, 1, 0, 0, 0) != 0:
-        raise OSError(errno.EINVAL, f"the system refuses prctl {option}")
+        raise OSError(errno.EINVAL, f"prctl {option} failed")

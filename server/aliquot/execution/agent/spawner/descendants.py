@@ -1,17 +1,17 @@
-"""The process tree below a shim, and how all of it is signalled and ended.
+"""Process tree of a shim: lists, signals and kills its descendants.
 
-The shim is the child subreaper of the tree: a process whose parent ends becomes the shim's own child, so that nothing
-can leave the tree, and a shim without children has no descendants.
+The shim is the child subreaper of the tree: a process whose parent ends becomes the shim's child. So no process can
+leave the tree, and a shim without children has no descendants.
 """
-
-# ruff: noqa: SIM105 -- importing contextlib would cost each shim memory
 
 import _signal as signal  # type: ignore[import-not-found] # without the enumerations: they cost a shim 0.7 MiB
 import os
 
+# ruff: noqa: SIM105 -- importing contextlib would cost each shim memory
+
 
 def signal_tree(root: int, number: int, *, besides: list[int]) -> int:
-    """Send a signal to every descendant, each checked to be still the same process; returns how many got it."""
+    """Signal every descendant except `besides`, guarding against reused pids; returns the number signalled."""
     sent = 0
     for pid, parent in _descendants(root):
         if pid in besides:
@@ -32,10 +32,10 @@ def signal_tree(root: int, number: int, *, besides: list[int]) -> int:
 
 
 def kill_tree(root: int, group: str | None) -> None:
-    """Kill the whole cgroup at once, and the direct children.
+    """Kill the whole cgroup, and the direct children.
 
-    Without a cgroup only one generation dies: the next one then belongs to the shim, which calls again. A child cannot
-    be mistaken for another process, since its number is free only after the shim has waited for it.
+    Without a cgroup only one generation dies; the next one then belongs to the shim, which calls again. A child's pid
+    cannot be reused before the shim has reaped it.
     """
     if group is not None:
         try:
@@ -51,7 +51,7 @@ def kill_tree(root: int, group: str | None) -> None:
 
 
 def tree_cpu_ticks(root: int) -> int:
-    """CPU time of what is below a process, in clock ticks: of each that lives, and of those it has waited for."""
+    """CPU time of a process's descendants, in clock ticks: of the living ones and those already reaped."""
     ticks = sum(int(field) for field in _stat_if_there(root)[13:15])
     for pid, _ in _descendants(root):
         ticks += sum(int(field) for field in _stat_if_there(pid)[11:15])
@@ -59,12 +59,12 @@ def tree_cpu_ticks(root: int) -> int:
 
 
 def tree_pids(root: int) -> list[int]:
-    """Everything that is below a process now."""
+    """Pids of a process's current descendants."""
     return [pid for pid, _ in _descendants(root)]
 
 
 def children(pid: int) -> list[int]:
-    """In the order in which they were forked, or came to it; none of a process that is gone."""
+    """Pids of a process's children, in the order in which they were forked or adopted; empty if it is gone."""
     found: list[int] = []
     try:
         for thread in os.listdir(f"/proc/{pid}/task"):
@@ -75,12 +75,12 @@ def children(pid: int) -> list[int]:
 
 
 def start_time(pid: int) -> int:
-    """When a process began, in clock ticks since boot: with the pid and the boot id it names a process for good."""
+    """Start time of a process, clock ticks since boot; with pid and boot id it identifies a process uniquely."""
     return int(_stat(pid)[19])
 
 
 def _descendants(root: int) -> list[tuple[int, int]]:
-    """(pid, parent) of each, parents first."""
+    """(pid, parent pid) of each descendant, parents first."""
     found: list[tuple[int, int]] = []
     parents = [root]
     while parents:
@@ -96,7 +96,7 @@ def _parent(pid: int) -> int:
 
 
 def _stat_if_there(pid: int) -> list[bytes]:
-    """No fields when the process is gone."""
+    """Fields of `_stat`; empty if the process is gone."""
     try:
         return _stat(pid)
     except OSError:
@@ -104,12 +104,12 @@ def _stat_if_there(pid: int) -> list[bytes]:
 
 
 def _stat(pid: int) -> list[bytes]:
-    """The fields of /proc/PID/stat from the third on: the second is the name, which may hold anything."""
+    """The fields of /proc/PID/stat from the third on; the second is the name, which may contain any characters."""
     return _read(f"/proc/{pid}/stat").rpartition(b") ")[2].split()
 
 
 def _read(path: str) -> bytes:
-    """A file of /proc; `open` would touch, and so unshare, twice the memory."""
+    """Contents of a /proc file; `open` would touch, and so unshare, twice the memory."""
     file = os.open(path, os.O_RDONLY)
     try:
         parts = []

@@ -1,7 +1,7 @@
-"""Keeps the processes of a cgroup from device files that are not theirs: the kernel runs a program at each open.
+"""Device gate: denies the processes of a cgroup access to device files that were not granted.
 
-Cgroup v2 has no list of devices to write to. It asks a BPF program of the type CGROUP_DEVICE, which stays for as long
-as the group does.
+Cgroup v2 has no device list file. Instead, a BPF program of type CGROUP_DEVICE runs at each open; it stays attached for
+the life of the group.
 """
 
 import _ctypes
@@ -14,19 +14,19 @@ _PROG_ATTACH = 8
 _TYPE_CGROUP_DEVICE = 15
 _ATTACH_CGROUP_DEVICE = 6
 _ALLOW_MULTI = 2
-"""Beside the programs of groups above, systemd's for one: each may only refuse."""
+"""Adds to the programs of parent groups, such as systemd's; each program can only deny."""
 _CHARACTER_DEVICE = 2
 _ATTRIBUTES_BYTES = 64
 _ALLOWED_MAX = 30_000
-"""A jump goes no further than 32,767 instructions."""
+"""Below the limit of 32,767 instructions per jump."""
 
 _LOAD_WORD, _AND, _SET, _EXIT = 0x61, 0x54, 0xB7, 0x95
 _IF_EQUAL, _IF_OTHER, _IF_ABOVE, _IF_BELOW = 0x15, 0x55, 0x25, 0xA5
 """Operations, see linux/bpf.h and linux/bpf_common.h."""
 
 Gate = tuple[int, int, int, list[int]]
-"""(major, first, last, allowed): of the character devices of this major with a minor from `first` to `last`, only the
-allowed ones may be opened."""
+"""(major, first, last, allowed): of the character devices `major`:`first`..`last`, only the allowed minors may be
+opened."""
 Instruction = tuple[int, int, int, int, int]
 """(operation, destination, source, offset, value)."""
 
@@ -49,13 +49,13 @@ class _Function(_ctypes.CFuncPtr):
 
 
 def close_devices(group: str, gates: list[Gate]) -> None:
-    """Have the kernel refuse what the gates do not allow, to every process in the group from now on.
+    """Deny the group's processes all devices that the gates do not allow.
 
     Raises:
-        OSError: it cannot be done here.
+        OSError: the host does not support it.
     """
     if any(len(allowed) > _ALLOWED_MAX for _, _, _, allowed in gates):
-        raise OSError(errno.E2BIG, "too many devices for a gate")
+        raise OSError(errno.E2BIG, f"a device gate allows at most {_ALLOWED_MAX} devices")
     program = b"".join(map(_encoded, _program(gates)))
     code, licence = _buffer(program), _buffer(b"Apache-2.0\0")
     loaded = _bpf(
@@ -71,7 +71,7 @@ def close_devices(group: str, gates: list[Gate]) -> None:
 
 
 def _program(gates: list[Gate]) -> list[Instruction]:
-    """r2 becomes the type of the device, r3 and r4 its major and minor; 1 in r0 lets it be opened, 0 does not."""
+    """The BPF program. r2 = device type, r3 = major, r4 = minor; result r0: 1 = allow, 0 = deny."""
     checks: list[Instruction] = []
     for major, first, last, allowed in gates:
         refuse: list[Instruction] = [(_SET, 0, 0, 0, 0), (_EXIT, 0, 0, 0, 0)]
@@ -103,16 +103,16 @@ def _encoded(instruction: Instruction) -> bytes:
 
 
 def _bpf(command: int, attributes: bytes) -> int:
-    """bpf(2); the result, which is a descriptor or 0."""
+    """Call bpf(2); returns a descriptor or 0."""
     number = _SYSCALL.get(os.uname().machine)
     if number is None:
-        raise OSError(errno.ENOSYS, "no device gate for this kind of processor")
+        raise OSError(errno.ENOSYS, "device gates are not supported on this processor architecture")
     call = _Function(_ctypes.dlsym(_ctypes.dlopen(None, 0), "syscall"))  # type: ignore[arg-type] # see dlopen(3)
     call.argtypes = [_Long, _Long, _Long, _Long]
     given = _buffer(attributes.ljust(_ATTRIBUTES_BYTES, b"\0"))
     result: int = call(number, command, _ctypes.addressof(given), _ATTRIBUTES_BYTES)
     if result < 0:
-        raise OSError(errno.EPERM, "the kernel takes no device program", "bpf")
+        raise OSError(errno.EPERM, "the kernel rejected the device program", "bpf")
     return result
 
 

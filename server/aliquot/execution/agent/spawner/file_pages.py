@@ -1,5 +1,7 @@
-"""Pages of the files that the program runs from. A process that sleeps need not keep them: the page cache has them, and
-the ones that are touched again come back by themselves."""
+"""File pages: drops clean file-backed pages of a sleeping shim from its memory.
+
+The page cache still has them; pages that are touched again are mapped again by the kernel.
+"""
 
 from libc import madvise  # type: ignore[import-not-found] # a sibling: the folder is run as a program
 
@@ -7,10 +9,10 @@ _MADV_DONTNEED = 4
 
 
 def clean_mappings() -> list[tuple[int, int]]:
-    """(address, bytes) of all mappings of files that hold nothing but what is in the file, and that cannot be written.
+    """(address, bytes) of all read-only file mappings without modified pages.
 
-    Taken before the forks: what is clean then stays so in every shim. A mapping with a page that was written to, as the
-    loader does when it relocates, is left out: such a page is nowhere else.
+    Collected before the forks: a clean mapping stays clean in every shim. Mappings with modified pages, as from the
+    loader's relocations, are excluded, because such pages exist only in memory.
     """
     clean: list[tuple[int, int]] = []
     span: tuple[int, int] | None = None
@@ -25,13 +27,13 @@ def clean_mappings() -> list[tuple[int, int]]:
 
 
 def let_go(mappings: list[tuple[int, int]]) -> None:
-    """Give their pages back; one that cannot be given back stays."""
+    """Drop the pages of the mappings from memory; failures are ignored."""
     for address, length in mappings:
         madvise(address, length, _MADV_DONTNEED)
 
 
 def _span(fields: list[bytes]) -> tuple[int, int] | None:
-    """Of a line `<from>-<to> <rights> <offset> <device> <inode> <path>`; None when it is no read-only file."""
+    """Parse a line `<from>-<to> <rights> <offset> <device> <inode> <path>`; None if it is not a read-only file."""
     if len(fields) < 6 or not fields[5].startswith(b"/") or b"w" in fields[1]:
         return None
     begin, _, end = fields[0].partition(b"-")

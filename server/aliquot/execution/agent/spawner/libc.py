@@ -1,7 +1,4 @@
-"""Functions of the C library, by the built-in part of `ctypes`: all of it would cost each shim 250 KiB.
-
-The result of each is an int.
-"""
+"""C library functions, called through `_ctypes`: the full `ctypes` would cost each shim 250 KiB. All return an int."""
 
 import _ctypes
 

@@ -1,4 +1,4 @@
-"""Open-file-description locks: held by a shim for life, asked for by everybody else and never taken by them."""
+"""Open-file-description locks: a shim holds one for its whole life; other processes only test it."""
 
 import fcntl
 import os
@@ -12,7 +12,7 @@ _FLOCK = "hhqqi4x"
 
 
 def take(file: int) -> bool:
-    """Lock a file that is open for writing, without waiting; False when somebody else has it."""
+    """Lock a file that is open for writing, without waiting; False if it is locked already."""
     try:
         fcntl.fcntl(file, _SET, struct.pack(_FLOCK, fcntl.F_WRLCK, 0, 0, 0, 0))
     except (BlockingIOError, PermissionError):
@@ -21,8 +21,8 @@ def take(file: int) -> bool:
 
 
 def is_held(path: str) -> bool:
-    """Whether somebody holds the lock on a file; False when it is not there. Takes nothing, so that no start can fail
-    by it."""
+    """Whether a file is locked; False if it does not exist. Only tests the lock, so that no start can fail because of
+    it."""
     try:
         file = os.open(path, os.O_RDWR | os.O_NOFOLLOW)
     except FileNotFoundError:

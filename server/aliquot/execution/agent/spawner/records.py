@@ -1,4 +1,4 @@
-"""Small JSON files of a kernel's folder, written so that a reader sees all of one or nothing."""
+"""Records: small JSON files in a kernel's folder, written atomically and durably."""
 
 import os
 
@@ -8,7 +8,7 @@ Fields = dict[str, "int | bool | str | None"]
 
 
 def write_record(folder: int, name: str, fields: Fields) -> None:
-    """Write a file durably and put it in the place of an older one.
+    """Replace a file atomically and durably.
 
     Args:
         folder: an open descriptor of the folder.
@@ -19,9 +19,9 @@ def write_record(folder: int, name: str, fields: Fields) -> None:
 
 
 def claim_record(folder: int, name: str, fields: Fields) -> bool:
-    """Write a file durably unless there is one; False when somebody else was first.
+    """Create a file durably; False if it exists already.
 
-    A link is as exclusive as O_EXCL, and the file is never seen half written.
+    A link is as exclusive as O_EXCL, and readers never see a partial file.
     """
     draft = _write_draft(folder, name, fields)
     try:
@@ -35,7 +35,7 @@ def claim_record(folder: int, name: str, fields: Fields) -> bool:
 
 
 def to_json(fields: Fields) -> str:
-    """A flat object as JSON text; importing `json` would cost each shim as much memory as all of its own code."""
+    """A flat object as JSON; importing `json` would cost each shim as much memory as all of its own code."""
     members = ", ".join(f'"{name}": {_to_json(field)}' for name, field in {"format": FORMAT, **fields}.items())
     return "{" + members + "}\n"
 

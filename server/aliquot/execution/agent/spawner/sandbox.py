@@ -1,8 +1,7 @@
-"""A job in a sandbox: between the shim and the job are two processes that make it, see bwrap(1).
+"""Sandboxed jobs: bubblewrap puts two processes between the shim and the job, see bwrap(1).
 
-The shim's child stays outside of the namespaces and waits; its child is the first process within, which reaps, and
-whose first child is the job. Neither is asked to end: the first would take the job with it, and the second hears
-nothing.
+The shim's child stays outside the namespaces and waits. Its child is the first process inside, which reaps, and whose
+first child is the job. Neither gets a stop signal: the first would kill the job, and the second ignores it.
 """
 
 import os
@@ -14,15 +13,15 @@ _MARK = b"ALIQUOT_ATTEMPT"
 
 
 def status_pipe(order: Order) -> tuple[int | None, int | None]:
-    """(to read, to write): what the sandbox tells of itself; nothing without one."""
+    """(read end, write end) of bubblewrap's status pipe; (None, None) without a sandbox."""
     return os.pipe() if order.sandbox is not None else (None, None)
 
 
 def enter(order: Order, tell: int) -> None:
-    """Replace this process; comes back only by an exception.
+    """Replace this process by bubblewrap; returns only by an exception.
 
-    The program gets the job's environment as an argument, and in a file that nobody else can open: with LD_PRELOAD in
-    its own it would run the job's code outside.
+    Bubblewrap gets the job's environment as arguments in a private file. With LD_PRELOAD in its own environment it
+    would run the job's code outside the sandbox.
     """
     assert order.sandbox is not None
     program, arguments = order.sandbox
@@ -36,25 +35,25 @@ def enter(order: Order, tell: int) -> None:
 
 
 def was_entered(status: int) -> bool:
-    """Whether the command in the sandbox was begun; asked once, when the child of the shim has ended."""
+    """Whether the command in the sandbox was started; called once, when the shim's child has ended."""
     told = b""
     os.set_blocking(status, False)
     try:
         while part := os.read(status, 4096):
             told += part
     except BlockingIOError:
-        pass  # somebody in the sandbox has it still
+        pass  # a process in the sandbox still has it open
     os.close(status)
     return b'"exit-code"' in told
 
 
 def makers_of(child: int | None) -> list[int]:
-    """The processes that make the sandbox."""
+    """Pids of bubblewrap's own processes."""
     return [] if child is None else [child, *children(child)]
 
 
 def job_of(child: int) -> int | None:
-    """The job itself; None before it was begun."""
+    """Pid of the job; None before it starts."""
     for first in children(child):
         for job in children(first):
             return int(job)
@@ -62,9 +61,9 @@ def job_of(child: int) -> int | None:
 
 
 def _looked_up(argv: list[bytes]) -> list[bytes]:
-    """A command that looks the program up in the job's own PATH, and ends with 126 or 127 where it cannot be run.
+    """A command that searches the program in the job's PATH, and exits with 126 or 127 if it cannot run.
 
-    env(1) takes a name with an equals sign for a variable; a shell does not, but drops variables that it cannot name.
+    env(1) takes a name with '=' for a variable. A shell does not, but drops variables whose names it does not support.
     """
     if b"=" in argv[0]:
         return [b"/bin/sh", b"-c", b'exec "$0" "$@"', *argv]

@@ -1,14 +1,14 @@
-"""Secrets that a job gets as files: written when it starts, for its user alone, and removed at the end of all of it."""
-
-# ruff: noqa: SIM105 -- importing contextlib would cost each shim memory
+"""Secret files of a job: written at its start, readable by its user only, removed when all its processes have ended."""
 
 import os
 
 from order import Order  # type: ignore[import-not-found] # a sibling: the folder is run as a program
 
+# ruff: noqa: SIM105 -- importing contextlib would cost each shim memory
+
 
 def write_secrets(order: Order) -> None:
-    """Make the folder and its files; the folder above it is nobody's but the agent's."""
+    """Create the folder and its files; only the agent may write to the parent folder."""
     if order.secret_files is None:
         return
     path, files = order.secret_files
@@ -17,7 +17,7 @@ def write_secrets(order: Order) -> None:
     try:
         for name, content in files:
             file = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600, dir_fd=folder)
-            while content:  # a file system that is nearly full takes a part, and says so with the next
+            while content:  # on a nearly full file system a write is partial, and the next one fails
                 content = content[os.write(file, content) :]
             if order.user is not None:
                 os.fchown(file, order.user[0], order.user[1])
@@ -29,7 +29,7 @@ def write_secrets(order: Order) -> None:
 
 
 def remove_secrets(order: Order) -> None:
-    """Remove them, and what the job put beside them; a folder that it made there is the agent's to remove."""
+    """Remove the folder and all files in it; subfolders made by the job are removed by the agent."""
     if order.secret_files is None:
         return
     try:

@@ -1,12 +1,10 @@
-"""A shim: the one process that owns a kernel's process tree, from its claim until the whole tree is gone.
+"""Shim: the process that owns a kernel's process tree, from its claim until the whole tree is gone.
 
-It survives whoever asked for it. Its lock says that it lives; its files say the rest: `claim` (this start won),
-`pid.json` (the job's process; written before it may begin) and `exit.json` (everything has ended). It wakes up for a
-signal or at a deadline and never polls. SIGTERM asks it to stop the kernel, with the grace in `request.json` or else
-the order's own; a real-time signal passes a signal on to the job's main process, see `FORWARD_FROM`.
+It outlives the agent and the spawner. Its lock shows that it lives. Its files are `claim` (this start won), `pid.json`
+(the job's process; written before it may start) and `exit.json` (all processes have ended). It wakes up for a signal or
+at a deadline and never polls. SIGTERM stops the kernel with the grace period of `request.json` or else of the order; a
+real-time signal is forwarded to the job's main process, see `FORWARD_FROM`.
 """
-
-# ruff: noqa: SIM105 -- importing contextlib would cost each shim memory
 
 import _signal as signal  # type: ignore[import-not-found] # without the enumerations: they cost a shim 0.7 MiB
 import os
@@ -29,28 +27,31 @@ from records import claim_record, write_record  # type: ignore[import-not-found]
 from sandbox import job_of, makers_of, was_entered  # type: ignore[import-not-found]
 from secret_files import remove_secrets, write_secrets  # type: ignore[import-not-found]
 
+# ruff: noqa: SIM105 -- importing contextlib would cost each shim memory
+
+
 FORWARD_FROM = 33
-"""Signal 33 + n is passed on as signal n, 1..31: the real-time signals 34..64 are queued and cannot overtake."""
+"""Signal 33 + n is forwarded as signal n, 1..31: real-time signals 34..64 are queued and delivered in order."""
 LEFTOVER_GRACE_MS = 1_000
-"""For what the main process left behind when it ended by itself."""
+"""Grace period of processes that the main process left behind when it ended by itself."""
 KILL_AGAIN_MS = 1_000
 EXIT_AGAIN_S = 1
 EXEC_LOOK_MS = 200
-"""How often signals are looked for while the program is being executed, which takes long only on a dead file system."""
+"""Interval of signal checks during execve(2) of the job, which takes long only on an unresponsive file system."""
 
 _BLOCKED = tuple(signal.valid_signals())
 _WOKEN_BY = (signal.SIGCHLD, signal.SIGTERM, *range(FORWARD_FROM + 1, FORWARD_FROM + 32))
 
 
 def run(order: Order, report: int, mappings: list[tuple[int, int]]) -> None:
-    """Start the kernel unless somebody was faster, and stay with it until its end.
+    """Start the kernel unless it is claimed already, and supervise it until its end.
 
     Args:
         report: a pipe to the agent; one line `<outcome> <kernel> <shim's pid> <its start time>` is written to it, with
             the outcome `started`, `failed` (exit.json follows), `late` or `withdrew` (nothing was claimed).
-        mappings: of files, that need not stay in memory while the kernel runs.
+        mappings: file mappings whose pages can be dropped while the kernel runs.
     """
-    # From here on signals are taken by `_take_signal` alone, the spawner's handler for SIGCHLD included.
+    # From here on only `_take_signal` receives signals, also those of the spawner's SIGCHLD handler.
     signal.pthread_sigmask(signal.SIG_SETMASK, _BLOCKED)
     os.setsid()
     become_subreaper()
@@ -64,7 +65,7 @@ def run(order: Order, report: int, mappings: list[tuple[int, int]]) -> None:
 
 
 def _claim(order: Order) -> str | None:
-    """Take the lock and the claim; None when both are ours. The lock is let go by the end of the process."""
+    """Take the lock and the claim; None on success, else the outcome. The lock is released when the process ends."""
     folder = os.open(order.folder, os.O_RDONLY | os.O_DIRECTORY)
     lock = os.open("lock", os.O_RDWR | os.O_NOFOLLOW, dir_fd=folder)
     if not ofd_lock.take(lock):
@@ -82,7 +83,7 @@ def _claim(order: Order) -> str | None:
 
 
 def _tell(order: Order, report: int, outcome: str) -> None:
-    """Tell the agent, if it is there and listens; it also finds out by itself, only later."""
+    """Report to the agent. If that fails, the agent reads the outcome from the kernel's folder later."""
     pid = os.getpid()
     try:
         os.write(report, f"{outcome} {order.kernel_id} {pid} {start_time(pid)}\n".encode())
@@ -91,7 +92,7 @@ def _tell(order: Order, report: int, outcome: str) -> None:
 
 
 class _Life:
-    """The kernel while it lives. Moments are milliseconds of CLOCK_BOOTTIME."""
+    """Supervision of a running kernel. Times are milliseconds of CLOCK_BOOTTIME."""
 
     def __init__(self, order: Order, folder: int, report: int) -> None:
         self._order = order
@@ -99,10 +100,10 @@ class _Life:
         self._report = report
         self._began = _now()
         self._pid: int | None = None
-        """The main process, until it was waited for."""
+        """Pid of the main process until it is reaped."""
         self._status: int | None = None
         self._sandbox: int | None = None
-        """What tells whether the sandbox was entered; None without one."""
+        """Read end of the sandbox's status pipe; None without a sandbox."""
         self._failure: tuple[int, str] | None = None
         self._alone = False
         self._kill_at: int | None = None
@@ -121,7 +122,7 @@ class _Life:
         while not self._alone:
             self._keep_time()
             wait_s = self._wait_s()
-            # The last thing before the sleep: what runs in between would have the pages brought back.
+            # Last before the sleep: any code in between would map pages again.
             let_go(mappings)
             self._take_signal(wait_s)
             self._reap()
@@ -150,7 +151,7 @@ class _Life:
         for group in own_groups(self._order):
             try:
                 os.mkdir(group)
-                os.chmod(group, 0o755)  # programs look there for what they may use
+                os.chmod(group, 0o755)  # programs read their limits there
             except FileExistsError:
                 pass
         for group, texts in self._order.limit_groups:
@@ -175,7 +176,7 @@ class _Life:
         write_record(self._folder, "pid.json", fields)
 
     def _see_it_begin(self, child: Child) -> tuple[int, str] | None:
-        """Wait until the program was executed; None when it was, else an exit code and a message."""
+        """Wait until the program is executed; None on success, else (exit code, message)."""
         poll = select.poll()
         poll.register(child.complaint, select.POLLIN)
         while not poll.poll(EXEC_LOOK_MS):
@@ -194,7 +195,7 @@ class _Life:
         os.close(nothing)
 
     def _reap(self) -> None:
-        """Wait for every child that has ended; alone when there is none left."""
+        """Reap every ended child; sets `_alone` when none is left."""
         reaped = False
         try:
             while (ended := os.waitpid(-1, os.WNOHANG))[0] != 0:
@@ -213,7 +214,7 @@ class _Life:
     def _keep_time(self) -> None:
         limit = self._order.time_limit_ms
         if limit is not None and not self._timed_out and _now() >= self._began + limit:
-            # What ends within the grace of an earlier stop was stopped, not timed out.
+            # A job that ends within the grace period of an earlier stop was stopped, not timed out.
             self._timed_out = not self._stop_asked and self._pid is not None
             self._end(self._order.grace_ms)
         if self._kill_at is not None and _now() >= self._kill_at:
@@ -222,7 +223,7 @@ class _Life:
             kill_tree(os.getpid(), self._order.group)
 
     def _end(self, grace_ms: int) -> None:
-        """Ask everything to end, and see to it after the grace. Of several graces the first to run out counts."""
+        """Send SIGTERM to the tree and kill it after the grace period; the earliest deadline wins."""
         kill_at = _now() + grace_ms
         if self._kill_at is None:
             self._kill_at = kill_at
@@ -232,7 +233,7 @@ class _Life:
             self._kill_at = min(self._kill_at, kill_at)
 
     def _ask_to_end(self) -> None:
-        """Whatever makes the sandbox goes on, or it would take the job with it. Without a job there is no grace."""
+        """Bubblewrap's processes get no signal: the job would die with them. Without a job, kill immediately."""
         makers = makers_of(self._pid) if self._sandbox is not None else []
         asked = signal_tree(os.getpid(), signal.SIGTERM, besides=makers)
         signal_tree(os.getpid(), signal.SIGCONT, besides=makers)
@@ -240,7 +241,7 @@ class _Life:
             self._kill_at = _now()
 
     def _wait_s(self) -> float | None:
-        """Until the next deadline; None when there is none."""
+        """Seconds until the next deadline; None = no deadline."""
         moment = self._kill_at
         if moment is None and self._order.time_limit_ms is not None:
             moment = self._began + self._order.time_limit_ms
@@ -259,7 +260,7 @@ class _Life:
                 os.kill(job, found.si_signo - FORWARD_FROM)
 
     def _requested_grace_ms(self) -> int:
-        """The grace in `request.json`; the order's own when somebody else sent the signal."""
+        """Grace period of `request.json`; the order's if the signal came without a request."""
         try:
             file = os.open("request.json", os.O_RDONLY | os.O_NOFOLLOW, dir_fd=self._folder)
             text = os.read(file, 4096).decode()
@@ -273,7 +274,7 @@ class _Life:
             try:
                 os.rmdir(group)
             except OSError:
-                pass  # it is empty of processes, which is what counts
+                pass  # it has no processes any more; an empty group is harmless
         remove_secrets(self._order)
         code, number, message = self._verdict()
         fields = {
@@ -293,24 +294,24 @@ class _Life:
             time.sleep(EXIT_AGAIN_S)
 
     def _write_exit(self, fields: dict[str, int | bool | str | None]) -> bool:
-        """False when the disk is full or the like: the lock is kept until the exit is written."""
+        """False on errors such as a full disk; the lock is kept until the exit record is written."""
         try:
             write_record(self._folder, "exit.json", fields)
         except FileNotFoundError:
-            return True  # the folder was deleted: nobody will ask
+            return True  # the folder was deleted: no reader is left
         except OSError:
             return False
         return True
 
     def _verdict(self) -> tuple[int | None, int | None, str | None]:
-        """(exit code, signal, message): one of the first two is set."""
+        """(exit code, signal, message); exactly one of the first two is set."""
         if self._failure is not None:
             return self._failure[0], None, self._failure[1]
         assert self._status is not None
         if os.WIFSIGNALED(self._status):
             return None, os.WTERMSIG(self._status), None
         if self._sandbox is not None and not was_entered(self._sandbox):
-            return NOT_RUNNABLE, None, "the sandbox could not be made; the end of the output says why"
+            return NOT_RUNNABLE, None, "the sandbox could not be created; the end of the output says why"
         return os.WEXITSTATUS(self._status), None, None
 
 

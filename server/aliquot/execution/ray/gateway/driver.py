@@ -1,4 +1,4 @@
-"""Ray, as the gateway uses it. Everything here blocks, and is called in threads."""
+"""Ray driver: the gateway's calls to Ray. All functions block and are called in threads."""
 
 import logging
 from dataclasses import dataclass, field
@@ -8,29 +8,29 @@ import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from aliquot.execution.ray.actor import NodeActor
-from aliquot.execution.ray.node.labels import wants_agent
+from aliquot.execution.ray.node.raylet import wants_agent
 
 NAMESPACE: Final = "aliquot"
 CALLS_MAX: Final = 10_000
-"""Calls of one actor under way at once; they mostly wait."""
+"""Maximum of concurrent calls to one actor; most of them only wait."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RayNode:
-    """A node that Ray calls alive."""
+    """A node that is alive according to Ray."""
 
     id: str
-    """Another one after each start of its raylet."""
+    """Changes with each start of its raylet."""
     hostname: str
     address: str
     wants_agent: bool = field(default=True)
 
 
 def connect(head: str) -> str:
-    """Become a driver of the cluster, and return Ray's version.
+    """Connect as a driver of the cluster; returns Ray's version.
 
     Raises:
-        Exception: whatever Ray raises: there is no Ray node of the cluster on this host, the token is wrong, ...
+        Exception: any exception of Ray, for example without a Ray node on this host or with a wrong token.
     """
     ray.init(
         address=head, namespace=NAMESPACE, log_to_driver=False, configure_logging=False, logging_level=logging.WARNING
@@ -40,14 +40,14 @@ def connect(head: str) -> str:
 
 
 def alive_nodes() -> tuple[RayNode, ...]:
-    """The nodes, by their ids. Waits while Ray's control store is away."""
+    """The living nodes, sorted by id. Waits while Ray's control store is away."""
     entries: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call] # Ray does not say
     found = (_node(entry) for entry in entries if entry["Alive"])
     return tuple(sorted(found, key=lambda node: node.id))
 
 
 def obtain_actor(node: RayNode) -> Any:
-    """The node's actor; made if there is none."""
+    """The node's actor; created if it does not exist."""
     return (
         ray.remote(NodeActor)
         .options(
@@ -66,7 +66,7 @@ def obtain_actor(node: RayNode) -> Any:
 
 
 def end_actor(actor: Any) -> None:
-    """End an actor for good; what its agents started runs on."""
+    """Kill an actor without restart; kernels of its agents keep running."""
     ray.kill(actor, no_restart=True)
 
 

@@ -1,1 +1,1 @@
-"""A host as a node of a Ray cluster: its raylet, kept running."""
+"""Ray node: runs a host as a node of a Ray cluster."""

@@ -1,4 +1,4 @@
-"""The token that opens Ray's doors: code execution on every node, for whoever has it."""
+"""Ray token file: the secret of Ray's authentication. Its holders can execute code on every node."""
 
 import os
 import secrets
@@ -10,10 +10,10 @@ from aliquot.errors import ConfigurationError
 
 
 def made_token(path: Path) -> Path:
-    """The file, with a new token if there was none; readable by its owner alone.
+    """The file, created with a new token if it does not exist; readable only by its owner.
 
     Raises:
-        ConfigurationError: it cannot be made, or others can read it.
+        ConfigurationError: the file cannot be created, or other users can read it.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -22,21 +22,23 @@ def made_token(path: Path) -> Path:
             with os.fdopen(descriptor, "w") as file:
                 file.write(secrets.token_hex(32))
     except OSError as error:
-        raise ConfigurationError(f"ray-token-file: {path} cannot be made: {error.strerror}") from None
+        raise ConfigurationError(f"ray-token-file: {path} cannot be created: {error.strerror}") from None
     return checked_token(path)
 
 
 def checked_token(path: Path) -> Path:
-    """The file, which nobody else can read.
+    """The file, checked to be readable only by its owner.
 
     Raises:
-        ConfigurationError: there is none, or others can read it.
+        ConfigurationError: the file does not exist, or other users can read it.
     """
     try:
         found = path.stat()
     except OSError as error:
-        words = f"ray-token-file: {path} cannot be read ({error.strerror}); copy it from Ray's head"
-        raise ConfigurationError(words) from None
+        message = f"ray-token-file: {path} cannot be read ({error.strerror}); copy it from Ray's head"
+        raise ConfigurationError(message) from None
     if not stat.S_ISREG(found.st_mode) or found.st_mode & 0o077:
-        raise ConfigurationError(f"ray-token-file: others can read {path}; do `chmod 600 {path}`, or make a new one")
+        raise ConfigurationError(
+            f"ray-token-file: other users can read {path}; run `chmod 600 {path}`, or replace the token"
+        )
     return path

@@ -6,27 +6,27 @@ import { Choice } from "../../parts/Choice";
 import { Dialogue } from "../../parts/Dialogue";
 import { Text } from "../../parts/Text";
 import { carryOut } from "../../session/actions";
+import { lifetimeOf } from "./draft";
 
 const SCOPES = [
   { id: "read", text: "read" },
   { id: "submit", text: "submit" },
   { id: "operate", text: "operate" },
-  { id: "admin", text: "everything that its user may" },
+  { id: "admin", text: "admin: all permissions of its user" },
 ] as const;
-const DAY_S = 86_400;
 
-/** A new key; its secret is shown here, and nowhere else ever. */
+/** Creates a key, and shows its secret, once. */
 export function KeyDialogue({ onClose }: { readonly onClose: () => void }) {
   const [user, setUser] = useState("");
   const [name, setName] = useState("");
   const [scope, setScope] = useState<(typeof SCOPES)[number]["id"]>("submit");
   const [days, setDays] = useState("90");
   const [secret, setSecret] = useState<string | null>(null);
-  const isNumber = days.trim() === "" || Number(days) > 0;
+  const lifetime = lifetimeOf(days);
+  const isDuration = lifetime === null || lifetime > 0;
   const make = () =>
-    carryOut("The key holds from now on.", async () => {
-      const expires_in = days.trim() === "" ? null : Number(days) * DAY_S;
-      const input = { user: user.trim(), name: name.trim(), scope, expires_in };
+    carryOut("The key is created.", async () => {
+      const input = { user: user.trim(), name: name.trim(), scope, expires_in: lifetime };
       const made = (await change(CreateApiKeyDocument, { input })).create_api_key;
       if ("secret" in made) setSecret(made.secret);
       return made;
@@ -34,7 +34,7 @@ export function KeyDialogue({ onClose }: { readonly onClose: () => void }) {
   if (secret !== null)
     return (
       <Dialogue title="The new key" isOpen onClose={onClose}>
-        <p>It is shown once. Give it to {user}, who keeps it where nobody else can read it.</p>
+        <p>It is shown only once. Give it to {user}, who should keep it where only they can read it.</p>
         <pre className="command">{secret}</pre>
       </Dialogue>
     );
@@ -46,24 +46,24 @@ export function KeyDialogue({ onClose }: { readonly onClose: () => void }) {
       actions={
         <Button
           className="button main"
-          isDisabled={user.trim() === "" || name.trim() === "" || !isNumber}
+          isDisabled={user.trim() === "" || name.trim() === "" || !isDuration}
           onPress={() => void make()}
         >
-          Make it
+          Create
         </Button>
       }
     >
       <div className="pair">
-        <Text label="For" value={user} hint="A user." onChange={setUser} isRequired />
-        <Text label="Used by" value={name} hint="Like laptop, or nightly jobs." onChange={setName} isRequired />
+        <Text label="User" value={user} hint="The owner of the key." onChange={setUser} isRequired />
+        <Text label="Purpose" value={name} hint="Like laptop, or nightly jobs." onChange={setName} isRequired />
       </div>
       <div className="pair">
         <Choice label="Allows at most" value={scope} options={SCOPES} onChange={setScope} />
         <Text
-          label="Ends after days"
+          label="Lifetime in days"
           value={days}
-          hint="Empty is never."
-          wrong={isNumber ? undefined : "Give a number of days."}
+          hint="Or a duration like 36h or 12w. Empty means no end."
+          wrong={isDuration ? undefined : "Enter a number of days, or a duration like 36h or 12w."}
           onChange={setDays}
         />
       </div>

@@ -4,18 +4,18 @@ import { ask, change } from "../../api/client";
 import { useLive } from "../../api/live";
 import { ApiKeysDocument, RevokeApiKeyDocument, type ApiKeysQuery } from "../../generated/graphql";
 import { Faults } from "../../parts/Faults";
-import { DEEDS, TablePanel } from "../../parts/Table";
+import { ACTIONS, TablePanel } from "../../parts/Table";
 import { carryOut } from "../../session/actions";
 import { KeyDialogue } from "./KeyDialogue";
 
 type Key = ApiKeysQuery["api_keys"][number];
 
-/** One's own keys; for an admin, all of them. */
+/** The viewer's own keys; for an admin, all keys. */
 export function KeysPanel({ isAdmin }: { readonly isAdmin: boolean }) {
   const live = useLive(async () => (await ask(ApiKeysDocument, {})).api_keys, "api_keys", { everyMs: 10_000 });
   const [isMaking, setMaking] = useState(false);
   const revoke = async ({ id }: Key) => {
-    await carryOut("The key opens nothing any more.", async () => {
+    await carryOut("The key is revoked.", async () => {
       return (await change(RevokeApiKeyDocument, { id })).revoke_api_key;
     });
     live.refresh();
@@ -35,7 +35,7 @@ export function KeysPanel({ isAdmin }: { readonly isAdmin: boolean }) {
         </div>
       ) : null}
       {live.data?.length ? (
-        <TablePanel label="Keys" columns={["Key of", "Used by", "Allows", "Made", "Ends", DEEDS]}>
+        <TablePanel label="Keys" columns={["User", "Purpose", "Scope", "Created", "Expires", ACTIONS]}>
           {live.data.map((key) => (
             <tr key={key.id} title={key.id}>
               <td>
@@ -67,6 +67,6 @@ export function KeysPanel({ isAdmin }: { readonly isAdmin: boolean }) {
 
 function endOf(key: Key): string {
   if (key.revoked_at !== null) return `revoked ${key.revoked_at.slice(0, 10)}`;
-  if (!key.is_valid) return "no longer holds";
+  if (!key.is_valid) return "expired";
   return key.expires_at?.slice(0, 10) ?? "never";
 }

@@ -14,7 +14,7 @@ interface Props {
   readonly onDone: () => void;
 }
 
-/** One user, new or changed. */
+/** Creates or changes a user. */
 export function UserDialogue({ start, onClose, onDone }: Props) {
   const [draft, setDraft] = useState(start);
   const edit = (part: Partial<Draft>) => setDraft({ ...draft, ...part });
@@ -25,7 +25,8 @@ export function UserDialogue({ start, onClose, onDone }: Props) {
       ? async () =>
           (await change(UpdateUserDocument, { input: { ...input, expected_version: start.version } })).update_user
       : async () => (await change(CreateUserDocument, { input })).create_user;
-    if (await carryOut(isKnown ? "The user is changed." : "The user may come in, with a key.", act)) onDone();
+    if (await carryOut(isKnown ? "The user is changed." : "The user is created; create a key for them next.", act))
+      onDone();
   };
   return (
     <Dialogue
@@ -43,13 +44,13 @@ export function UserDialogue({ start, onClose, onDone }: Props) {
       <Text
         label="Unix account"
         value={draft.unix}
-        hint="That jobs run as, on every node."
+        hint="The account of their jobs, on every node."
         onChange={(unix) => edit({ unix })}
       />
       <Text
         label="Projects"
         value={draft.projects}
-        hint="Whose sessions the user takes part in."
+        hint="Projects whose sessions the user shares."
         onChange={(projects) => edit({ projects })}
       />
     </Dialogue>

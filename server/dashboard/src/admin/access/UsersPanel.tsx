@@ -5,12 +5,12 @@ import { useLive } from "../../api/live";
 import { UpdateUserDocument, UsersDocument } from "../../generated/graphql";
 import { Empty } from "../../parts/Empty";
 import { Faults } from "../../parts/Faults";
-import { DEEDS, TablePanel } from "../../parts/Table";
+import { ACTIONS, TablePanel } from "../../parts/Table";
 import { carryOut } from "../../session/actions";
 import { draftOf, NEW, type Draft, type User } from "./draft";
 import { UserDialogue } from "./UserDialogue";
 
-/** Who may come in; an admin changes it. */
+/** The users; admins can change them. */
 export function UsersPanel({ isAdmin }: { readonly isAdmin: boolean }) {
   const live = useLive(async () => (await ask(UsersDocument, {})).users, "users", { everyMs: 10_000 });
   const [editing, setEditing] = useState<Draft | null>(null);
@@ -21,7 +21,7 @@ export function UsersPanel({ isAdmin }: { readonly isAdmin: boolean }) {
   const turn = async ({ name, disabled, version }: User) => {
     const input = { name, disabled: !disabled, expected_version: version };
     await carryOut(
-      disabled ? "The user may come in again." : "The user comes in no more.",
+      disabled ? "The user is enabled." : "The user is disabled.",
       async () => (await change(UpdateUserDocument, { input })).update_user,
     );
     live.refresh();
@@ -37,7 +37,7 @@ export function UsersPanel({ isAdmin }: { readonly isAdmin: boolean }) {
         </div>
       ) : null}
       {live.data?.length ? (
-        <TablePanel label="Users" columns={["User", "Role", "Unix account", "Projects", ...(isAdmin ? [DEEDS] : [])]}>
+        <TablePanel label="Users" columns={["User", "Role", "Unix account", "Projects", ...(isAdmin ? [ACTIONS] : [])]}>
           {live.data.map((user) => (
             <tr key={user.name}>
               <td>
@@ -69,8 +69,8 @@ export function UsersPanel({ isAdmin }: { readonly isAdmin: boolean }) {
         </TablePanel>
       ) : null}
       {live.data?.length === 0 ? (
-        <Empty title="Nobody has a name yet">
-          <p>Give everybody a user and a key; until then whoever comes in is the server's administrator.</p>
+        <Empty title="There are no users yet">
+          <p>Create a user and a key for each person; until then everyone who signs in is the administrator.</p>
         </Empty>
       ) : null}
       {editing ? <UserDialogue start={editing} onClose={() => setEditing(null)} onDone={done} /> : null}

@@ -1,9 +1,9 @@
 import { Button } from "react-aria-components";
 import { wordsOf } from "../../cluster/agents";
+import { amountOf, plain, quantity } from "../../format/amounts";
 import { moment } from "../../format/times";
 import { Pick } from "../../parts/Pick";
-import type { Wish } from "./AgentsTab";
-import { assignPool, resume, setSchedulable } from "./deeds";
+import { assignPool, resume, setSchedulable, type Wish } from "./deeds";
 import type { AdminAgent } from "./loading";
 
 interface Props {
@@ -15,7 +15,6 @@ interface Props {
 
 export function AgentRow({ agent, pools, refresh, onWish }: Props) {
   const act = (deed: Promise<boolean>) => void deed.then(refresh);
-  const occupied = new Map(agent.occupied.map(({ slot, amount }) => [slot, amount]));
   const can = agent.capabilities;
   return (
     <tr>
@@ -38,10 +37,8 @@ export function AgentRow({ agent, pools, refresh, onWish }: Props) {
       </td>
       <td>
         <ul className="small nowrap">
-          {agent.capacity.map(({ slot, amount }) => (
-            <li key={slot}>
-              {occupied.get(slot) ?? "0"} of {amount} {slot}
-            </li>
+          {heldTexts(agent).map((text) => (
+            <li key={text}>{text}</li>
           ))}
         </ul>
       </td>
@@ -56,10 +53,10 @@ export function AgentRow({ agent, pools, refresh, onWish }: Props) {
         </Button>
       </td>
       <td className="small">
-        devices {can.device_access === "cgroup" ? "enforced" : "by agreement"}
+        Devices {can.device_access === "cgroup" ? "isolated by the kernel" : "isolated by variables only"}
         <div className="quiet">
           stops by {can.kill}, limits by {can.limits}
-          {can.switches_user ? "" : ", runs all as one user"}
+          {can.switches_user ? "" : ", all jobs as one Unix account"}
         </div>
         <div className="quiet">{agent.software_version}</div>
       </td>
@@ -75,10 +72,10 @@ export function AgentRow({ agent, pools, refresh, onWish }: Props) {
         )}{" "}
         <Button
           className="button plain"
-          aria-label={`${agent.schedulable ? "Close" : "Open"} ${agent.id}`}
+          aria-label={`${agent.schedulable ? "Make unschedulable" : "Make schedulable"}: ${agent.id}`}
           onPress={() => act(setSchedulable(agent.id, !agent.schedulable))}
         >
-          {agent.schedulable ? "Close" : "Open"}
+          {agent.schedulable ? "Make unschedulable" : "Make schedulable"}
         </Button>
         {agent.state === "lost" ? (
           <Button className="button danger" aria-label={`Release ${agent.id}`} onPress={() => onWish("release")}>
@@ -88,4 +85,18 @@ export function AgentRow({ agent, pools, refresh, onWish }: Props) {
       </td>
     </tr>
   );
+}
+
+/** `2.5 of 8 GPUs`, `2 GiB of 64 GiB`; whole devices and shares are amounts of the same devices. */
+function heldTexts({ capacity, occupied }: AdminAgent): string[] {
+  const held = new Map(occupied.map(({ slot, amount }) => [slot, amount]));
+  const slots = new Set(capacity.map(({ slot }) => slot));
+  return capacity
+    .filter(({ slot }) => !slots.has(slot.replace(/\.shares$/, ".device")) || !slot.endsWith(".shares"))
+    .map(({ slot, amount }) => {
+      const shares = slot.endsWith(".device") ? (held.get(slot.replace(/device$/, "shares")) ?? "0") : "0";
+      const used = held.get(slot) ?? "0";
+      const text = slot === "mem" ? quantity(slot, used) : plain(amountOf(used) + amountOf(shares));
+      return `${text} of ${quantity(slot, amount)}`;
+    });
 }

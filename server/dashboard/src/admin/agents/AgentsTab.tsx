@@ -3,20 +3,15 @@ import { Button } from "react-aria-components";
 import { useLive } from "../../api/live";
 import { NoAgents } from "../../cluster/NoAgents";
 import { Faults } from "../../parts/Faults";
-import { DEEDS, Table } from "../../parts/Table";
+import { ACTIONS, Table } from "../../parts/Table";
 import { AgentRow } from "./AgentRow";
-import { releaseLost } from "./deeds";
+import { releaseLost, type Wish } from "./deeds";
 import { Dialogue } from "../../parts/Dialogue";
 import { DrainDialogue } from "./DrainDialogue";
 import { LabelsDialogue } from "./LabelsDialogue";
-import { loadAgents, type AdminAgent } from "./loading";
+import { loadAgents } from "./loading";
 
-export interface Wish {
-  readonly what: "drain" | "labels" | "release";
-  readonly agent: AdminAgent;
-}
-
-/** Agents: what they can do, and what an operator does with them. */
+/** Agents with their capabilities, and the actions of operators on them. */
 export function AgentsTab() {
   const live = useLive(loadAgents, "admin-agents", { everyMs: 5_000 });
   const [wish, setWish] = useState<Wish | null>(null);
@@ -31,7 +26,7 @@ export function AgentsTab() {
   return (
     <div className="panel scroll" tabIndex={0} role="region" aria-label="Agents">
       <Faults of={live} />
-      <Table columns={["Agent", "Pool", "Held", "Labels", "What it can do", DEEDS]}>
+      <Table columns={["Agent", "Pool", "Held", "Labels", "Capabilities", ACTIONS]}>
         {agents.map((agent) => (
           <AgentRow
             key={agent.id}
@@ -63,18 +58,18 @@ function ReleaseDialogue({
   };
   return (
     <Dialogue
-      title={`Are the processes of ${id} gone?`}
+      title={`Have the processes of ${id} ended?`}
       isOpen
       onClose={onClose}
       actions={
         <Button className="button danger" onPress={() => void act()}>
-          They are gone: free its devices
+          They have ended: free its devices
         </Button>
       }
     >
       <p>
-        The agent is lost; its jobs may still be running. If they are, and its devices are given away, two jobs share
-        them without knowing. Look at the host first, or turn it off.
+        The agent is lost; its jobs may still be running. If they are, its devices would be used by two jobs. Check the
+        host first, or turn it off.
       </p>
     </Dialogue>
   );

@@ -11,7 +11,7 @@ interface Props {
   readonly onDone: () => void;
 }
 
-/** Drains an agent, with a word on why. */
+/** Drains an agent, with a reason. */
 export function DrainDialogue({ id, onClose, onDone }: Props) {
   const [note, setNote] = useState("");
   const [evict, setEvict] = useState(false);
@@ -29,9 +29,9 @@ export function DrainDialogue({ id, onClose, onDone }: Props) {
         </Button>
       }
     >
-      <p>Nothing new is put on it; what runs there ends by itself.</p>
-      <Text label="Why" value={note} hint="For everybody to read." onChange={setNote} />
-      <Check text="Ask what runs there to make room, and wait again" isOn={evict} onChange={setEvict} />
+      <p>No new session starts on it; running sessions end by themselves.</p>
+      <Text label="Reason" value={note} hint="Visible to all users." onChange={setNote} />
+      <Check text="Preempt its sessions, which are queued again" isOn={evict} onChange={setEvict} />
     </Dialogue>
   );
 }

@@ -12,7 +12,7 @@ interface Props {
   readonly onDone: () => void;
 }
 
-/** Labels, one a line. */
+/** Edits the labels of an agent, one per line. */
 export function LabelsDialogue({ agent, onClose, onDone }: Props) {
   const [text, setText] = useState(agent.labels.map(({ name, value }) => `${name}=${value}`).join("\n"));
   const bad = text.split("\n").find((line) => line.trim() && !/^[^=\s]+=/.test(line.trim()));
@@ -34,8 +34,8 @@ export function LabelsDialogue({ agent, onClose, onDone }: Props) {
         label="Labels"
         rows={4}
         value={text}
-        wrong={bad === undefined ? undefined : `NAME=value on each line; this is not: ${bad}`}
-        hint="NAME=value on each line; sessions ask for them."
+        wrong={bad === undefined ? undefined : `Write NAME=value on each line; this is not: ${bad}`}
+        hint="NAME=value on each line; sessions select agents by them."
         onChange={setText}
       />
     </Dialogue>

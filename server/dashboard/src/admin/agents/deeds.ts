@@ -10,24 +10,40 @@ import {
   type LabelAgentInput,
 } from "../../generated/graphql";
 import { carryOut } from "../../session/actions";
+import type { AdminAgent } from "./loading";
+
+/** An action on an agent that needs a dialogue first. */
+export interface Wish {
+  readonly what: "drain" | "labels" | "release";
+  readonly agent: AdminAgent;
+}
 
 export const drain = (input: DrainAgentInput) =>
-  carryOut(`Nothing new is put on ${input.id}.`, async () => (await change(DrainAgentDocument, { input })).drain_agent);
+  carryOut(`${input.id} is draining.`, async () => (await change(DrainAgentDocument, { input })).drain_agent);
 
 export const resume = (id: string) =>
-  carryOut(`${id} takes work again.`, async () => (await change(ResumeAgentDocument, { id })).resume_agent);
+  carryOut(`${id} is schedulable again.`, async () => (await change(ResumeAgentDocument, { id })).resume_agent);
 
 export const setSchedulable = (id: string, schedulable: boolean) =>
   carryOut(
-    schedulable ? `${id} is given new work.` : `${id} is given nothing new.`,
+    schedulable ? `${id} is schedulable.` : `${id} is not schedulable.`,
     async () => (await change(SetSchedulableDocument, { input: { id, schedulable } })).set_agent_schedulable,
   );
 
 export const label = (input: LabelAgentInput) =>
-  carryOut(`${input.id} has these labels now.`, async () => (await change(LabelAgentDocument, { input })).label_agent);
+  carryOut(
+    `The labels of ${input.id} are changed.`,
+    async () => (await change(LabelAgentDocument, { input })).label_agent,
+  );
 
 export const assignPool = (id: string, pool: string) =>
-  carryOut(`${id} is in ${pool} now.`, async () => (await change(AssignPoolDocument, { id, pool })).assign_agent_pool);
+  carryOut(
+    `${id} is now in pool ${pool}.`,
+    async () => (await change(AssignPoolDocument, { id, pool })).assign_agent_pool,
+  );
 
 export const releaseLost = (id: string) =>
-  carryOut(`What ${id} held is free.`, async () => (await change(ReleaseLostDocument, { id })).release_lost_agent);
+  carryOut(
+    `The devices of ${id} are free.`,
+    async () => (await change(ReleaseLostDocument, { id })).release_lost_agent,
+  );

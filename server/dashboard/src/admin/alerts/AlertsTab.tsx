@@ -5,7 +5,7 @@ import { Deliveries } from "./Deliveries";
 import { Receivers } from "./Receivers";
 import { Rules } from "./Rules";
 
-/** What is wrong, when it counts as wrong, and who is told. */
+/** Alerts, their rules, and the receivers of notifications. */
 export function AlertsTab() {
   const live = useMe();
   const role = live.data?.role;

@@ -10,7 +10,7 @@ type Delivery = DeliveriesQuery["deliveries"]["edges"][number]["node"];
 
 const TONES = { waiting: "warn", sent: "good", given_up: "bad" } as const;
 
-/** Notices, and what became of them. */
+/** The newest notifications and their outcome. */
 export function Deliveries() {
   const live = useLive(async () => (await ask(DeliveriesDocument, {})).deliveries.edges, "deliveries", {
     everyMs: 3_000,
@@ -18,10 +18,10 @@ export function Deliveries() {
   if (live.data?.length === 0) return null;
   return (
     <section className="stack" aria-label="Deliveries">
-      <h2>Newest notices</h2>
+      <h2>Newest notifications</h2>
       <Faults of={live} />
       {live.data ? (
-        <TablePanel label="What became of notices" columns={["When", "To", "What", "Says", "State"]}>
+        <TablePanel label="Notifications" columns={["When", "Receiver", "Kind", "Message", "State"]}>
           {live.data.map(({ node: delivery }) => (
             <tr key={delivery.id}>
               <td className="nowrap">{moment(delivery.made_at)}</td>
@@ -31,7 +31,7 @@ export function Deliveries() {
               </td>
               <td className="nowrap">
                 {words(delivery.kind)}
-                {delivery.is_over ? ", over" : ""}
+                {delivery.is_over ? ", resolved" : ""}
               </td>
               <td>{delivery.message}</td>
               <td>
@@ -48,5 +48,5 @@ export function Deliveries() {
 
 function outcomeOf({ tries, error, next_try_at: next }: Delivery): string {
   if (!error) return "";
-  return `${error} (try ${tries}${next ? `, next ${moment(next)}` : ""})`;
+  return `${error} (attempt ${tries}${next ? `, next ${moment(next)}` : ""})`;
 }

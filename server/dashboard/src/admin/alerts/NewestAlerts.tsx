@@ -8,7 +8,7 @@ import { Faults } from "../../parts/Faults";
 import { TablePanel } from "../../parts/Table";
 import { SeverityBadge } from "./SeverityBadge";
 
-/** The newest alerts, those that are over among them. */
+/** The newest alerts, closed ones included. */
 export function NewestAlerts() {
   const live = useLive(async () => (await ask(NewestAlertsDocument, {})).alerts.edges, "newest-alerts", {
     everyMs: 5_000,
@@ -18,12 +18,12 @@ export function NewestAlerts() {
       <h2>Newest alerts</h2>
       <Faults of={live} />
       {live.data?.length === 0 ? (
-        <Empty title="Nothing was ever wrong">
-          <p>An alert is opened when a rule holds, and closed when it does not any more.</p>
+        <Empty title="There have been no alerts">
+          <p>An alert is opened when its rule holds, and closed when the rule no longer holds.</p>
         </Empty>
       ) : null}
       {live.data?.length ? (
-        <TablePanel label="Alerts" columns={["Severity", "What", "About", "Seen", "From", "To"]}>
+        <TablePanel label="Alerts" columns={["Severity", "Rule", "Subject", "Message", "Opened", "Closed"]}>
           {live.data.map(({ node: alert }) => (
             <tr key={alert.id}>
               <td>

@@ -5,12 +5,12 @@ import { words } from "../../format/words";
 import { ReceiversDocument, type ReceiversQuery } from "../../generated/graphql";
 import { Empty } from "../../parts/Empty";
 import { Faults } from "../../parts/Faults";
-import { DEEDS, TablePanel } from "../../parts/Table";
+import { ACTIONS, TablePanel } from "../../parts/Table";
 import { sendTest } from "./deeds";
 
 type Receiver = ReceiversQuery["notice_receivers"][number];
 
-/** Where notices go, as the settings say; each can be tried. */
+/** The receivers in the server's settings; each can be tested. */
 export function Receivers() {
   const live = useLive(async () => (await ask(ReceiversDocument, {})).notice_receivers, "receivers", {
     everyMs: 60_000,
@@ -20,17 +20,20 @@ export function Receivers() {
       <h2>Receivers</h2>
       <Faults of={live} />
       {live.data?.length === 0 ? (
-        <Empty title="Nobody is told">
-          <p>Alerts are shown here alone. Receivers are named in the server's settings: webhooks, Slack, or mail.</p>
+        <Empty title="There are no receivers">
+          <p>Alerts are only shown here. Add receivers in the server's settings: webhooks, Slack, or mail.</p>
         </Empty>
       ) : null}
       {live.data?.length ? (
-        <TablePanel label="Where notices go" columns={["Name", "Kind", "Is told of", "From", "Now", DEEDS]}>
+        <TablePanel
+          label="Configured receivers"
+          columns={["Name", "Kind", "Receives", "From severity", "Now", ACTIONS]}
+        >
           {live.data.map((receiver) => (
             <tr key={receiver.name}>
               <td>{receiver.name}</td>
               <td>{receiver.kind}</td>
-              <td>{toldOf(receiver)}</td>
+              <td>{receivesOf(receiver)}</td>
               <td>{receiver.least_severity}</td>
               <td>{receiver.is_quiet ? "quiet hours" : "all hours"}</td>
               <td>
@@ -50,7 +53,7 @@ export function Receivers() {
   );
 }
 
-function toldOf({ tells_alerts, tells_owners, kinds }: Receiver): string {
-  const whom = [tells_alerts ? "alerts" : "", tells_owners ? "people's sessions" : ""].filter(Boolean).join(", ");
-  return kinds.length ? `${whom}: ${kinds.map(words).join(", ")}` : whom;
+function receivesOf({ tells_alerts, tells_owners, kinds }: Receiver): string {
+  const topics = [tells_alerts ? "alerts" : "", tells_owners ? "people's sessions" : ""].filter(Boolean).join(", ");
+  return kinds.length ? `${topics}: ${kinds.map(words).join(", ")}` : topics;
 }

@@ -14,7 +14,7 @@ interface Props {
   readonly onDone: () => void;
 }
 
-/** One rule: when its alerts open, and how much they matter. */
+/** Edits an alert rule: its threshold and its severity. */
 export function RuleDialogue({ rule, onClose, onDone }: Props) {
   const [draft, setDraft] = useState(() => draftOf(rule));
   const wrongs = wrongsOf(rule, draft);
@@ -33,7 +33,7 @@ export function RuleDialogue({ rule, onClose, onDone }: Props) {
         </Button>
       }
     >
-      <Check text="It is looked for" isOn={draft.isOn} onChange={(isOn) => edit({ isOn })} />
+      <Check text="Enabled" isOn={draft.isOn} onChange={(isOn) => edit({ isOn })} />
       <div className="pair">
         {rule.unit ? (
           <Text
@@ -45,15 +45,15 @@ export function RuleDialogue({ rule, onClose, onDone }: Props) {
         ) : null}
         {hasFloor(rule) ? (
           <Text
-            label="Of so many sessions"
+            label="Ended sessions needed"
             value={draft.floor}
             wrong={wrongs.floor}
-            hint="That ended within the hour, at least."
+            hint="Within the last hour, at least."
             onChange={(floor) => edit({ floor })}
           />
         ) : null}
         <Text
-          label="Has held for"
+          label="Must hold for"
           value={draft.holds}
           wrong={wrongs.holds}
           hint="Without a break, like 10m."

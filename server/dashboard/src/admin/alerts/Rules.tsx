@@ -7,7 +7,7 @@ import { duration, moment } from "../../format/times";
 import { words } from "../../format/words";
 import { NoticeRulesDocument } from "../../generated/graphql";
 import { Faults } from "../../parts/Faults";
-import { DEEDS, figure, TablePanel } from "../../parts/Table";
+import { ACTIONS, figure, TablePanel } from "../../parts/Table";
 import { mute } from "./deeds";
 import { hasFloor, thresholdOf, type Rule } from "./draft";
 import { RuleDialogue } from "./RuleDialogue";
@@ -15,7 +15,7 @@ import { SeverityBadge } from "./SeverityBadge";
 
 const MUTE_S = 3_600;
 
-/** When alerts open. */
+/** The alert rules. */
 export function Rules({ isAdmin }: { readonly isAdmin: boolean }) {
   const live = useLive(async () => (await ask(NoticeRulesDocument, {})).notice_rules, "rules", { everyMs: 10_000 });
   const [editing, setEditing] = useState<Rule | null>(null);
@@ -36,8 +36,8 @@ export function Rules({ isAdmin }: { readonly isAdmin: boolean }) {
       <Faults of={live} />
       {live.data ? (
         <TablePanel
-          label="When alerts open"
-          columns={["Rule", "Severity", figure("Above"), figure("Has held for"), "State", DEEDS]}
+          label="Alert rules"
+          columns={["Rule", "Severity", figure("Above"), figure("Must hold for"), "State", ACTIONS]}
         >
           {live.data.map((rule) => (
             <tr key={rule.rule}>
@@ -47,9 +47,9 @@ export function Rules({ isAdmin }: { readonly isAdmin: boolean }) {
               </td>
               <td className="figure">
                 {thresholdOf(rule) || "—"}
-                {hasFloor(rule) ? <div className="quiet small">of {rule.floor} at least</div> : null}
+                {hasFloor(rule) ? <div className="quiet small">of at least {rule.floor} sessions</div> : null}
               </td>
-              <td className="figure">{rule.for_s ? duration(rule.for_s * 1000) : "at once"}</td>
+              <td className="figure">{rule.for_s ? duration(rule.for_s * 1000) : "0 s"}</td>
               <td>
                 {rule.is_on ? "on" : <span className="warn">off</span>}
                 {isMuted(rule) ? (

@@ -9,16 +9,16 @@ import {
 import { carryOut } from "../../session/actions";
 
 export const setRule = (input: SetNoticeRuleInput) =>
-  carryOut("The rule holds from now on.", async () => (await change(SetNoticeRuleDocument, { input })).set_notice_rule);
+  carryOut("The rule is changed.", async () => (await change(SetNoticeRuleDocument, { input })).set_notice_rule);
 
 export const mute = (rule: AlertRule, seconds: number) =>
   carryOut(
-    seconds ? "Nobody is told of its alerts for an hour." : "Its alerts are told again.",
+    seconds ? "The rule is muted for 1 h." : "The rule is unmuted.",
     async () => (await change(MuteNoticeRuleDocument, { input: { rule, seconds } })).mute_notice_rule,
   );
 
 export const sendTest = (receiver: string) =>
   carryOut(
-    `A test is on its way to ${receiver}; see below what becomes of it.`,
+    `A test is sent to ${receiver}; its outcome is shown below.`,
     async () => (await change(SendTestNoticeDocument, { receiver })).send_test_notice,
   );

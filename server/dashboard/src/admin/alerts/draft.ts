@@ -1,21 +1,21 @@
 import type { NoticeRulesQuery, SetNoticeRuleInput } from "../../generated/graphql";
 import type { Severity } from "../../alerts/tones";
-import { duration, secondsOf } from "../../format/times";
+import { DURATION_FORM, duration, durationText, secondsOf } from "../../format/times";
 
 export type Rule = NoticeRulesQuery["notice_rules"][number];
 
 export const SEVERITIES: readonly { readonly id: Severity; readonly text: string }[] = [
   { id: "info", text: "info" },
   { id: "warning", text: "warning" },
-  { id: "critical", text: "critical: told in quiet hours too" },
+  { id: "critical", text: "critical: also sent in quiet hours" },
 ];
 
-/** A rule as it is typed. */
+/** The form of a rule. */
 export interface Draft {
   readonly isOn: boolean;
   readonly threshold: string;
   readonly floor: string;
-  /** A time, like 10m. */
+  /** A duration, like 10m. */
   readonly holds: string;
   readonly severity: Severity;
 }
@@ -23,21 +23,21 @@ export interface Draft {
 export function draftOf(rule: Rule): Draft {
   return {
     isOn: rule.is_on,
-    threshold: rule.unit === "seconds" ? `${rule.threshold}s` : String(rule.threshold),
+    threshold: rule.unit === "seconds" ? durationText(rule.threshold) : String(rule.threshold),
     floor: String(rule.floor),
-    holds: `${rule.for_s}s`,
+    holds: durationText(rule.for_s),
     severity: rule.severity,
   };
 }
 
-/** Above which it opens, in words; empty where it has no threshold. */
+/** The threshold as text; empty where the rule has none. */
 export function thresholdOf({ threshold, unit }: Rule): string {
   if (!unit) return "";
   if (unit === "seconds") return duration(threshold * 1000);
   return unit === "percent" ? `${threshold} %` : `${threshold} ${unit}`;
 }
 
-/** Whether so many sessions have to have ended before it counts. */
+/** Whether the rule needs a minimum number of ended sessions. */
 export function hasFloor({ rule }: Pick<Rule, "rule">): boolean {
   return rule === "failure_rate";
 }
@@ -45,13 +45,13 @@ export function hasFloor({ rule }: Pick<Rule, "rule">): boolean {
 export function wrongsOf(rule: Rule, draft: Draft): Partial<Record<keyof Draft, string>> {
   const checks: readonly (readonly [keyof Draft, string | undefined])[] = [
     ["threshold", rule.unit ? thresholdWrong(rule, draft.threshold) : undefined],
-    ["floor", hasFloor(rule) && !isWhole(draft.floor) ? "A whole number, 0 or more." : undefined],
-    ["holds", secondsOf(draft.holds) >= 0 ? undefined : "A time, like 30s or 10m."],
+    ["floor", hasFloor(rule) && !isWhole(draft.floor) ? "Enter a whole number, 0 or more." : undefined],
+    ["holds", secondsOf(draft.holds) >= 0 ? undefined : DURATION_FORM],
   ];
   return Object.fromEntries(checks.filter(([, wrong]) => wrong));
 }
 
-/** What is changed, with the version that was seen; only for a draft in which nothing is wrong. */
+/** The input of a valid draft, with the version that it was made from. */
 export function inputOf(rule: Rule, draft: Draft): SetNoticeRuleInput {
   return {
     rule: rule.rule,
@@ -67,9 +67,9 @@ export function inputOf(rule: Rule, draft: Draft): SetNoticeRuleInput {
 }
 
 function thresholdWrong({ unit }: Rule, text: string): string | undefined {
-  if (unit === "seconds") return secondsOf(text) >= 0 ? undefined : "A time, like 30m or 1d.";
-  if (!isWhole(text)) return "A whole number, 0 or more.";
-  return unit === "percent" && Number(text) > 100 ? "100 at most." : undefined;
+  if (unit === "seconds") return secondsOf(text) >= 0 ? undefined : DURATION_FORM;
+  if (!isWhole(text)) return "Enter a whole number, 0 or more.";
+  return unit === "percent" && Number(text) > 100 ? "Enter at most 100." : undefined;
 }
 
 function isWhole(text: string): boolean {

@@ -13,10 +13,10 @@ import { loadChanges, PAGE_ROWS } from "./loading";
 
 const WHO = [
   { id: "people", text: "By people" },
-  { id: "all", text: "By the server too" },
+  { id: "all", text: "Include the server's own" },
 ] as const;
 
-/** Who changed what, and who held which device. */
+/** Past changes, and past holders of devices. */
 export function AuditTab() {
   const [filters, setFilters] = useState<Filters>(NO_FILTERS);
   const [rows, setRows] = useState(PAGE_ROWS);
@@ -29,17 +29,17 @@ export function AuditTab() {
     <div className="stack">
       <HeldBy />
       <section className="stack" aria-label="Changes">
-        <h2>Who changed what</h2>
+        <h2>Changes</h2>
         <div className="row wide audit-filters">
-          <Segments label="Whose changes" value={filters.who} options={WHO} onChange={(who) => change({ who })} />
+          <Segments label="Actors" value={filters.who} options={WHO} onChange={(who) => change({ who })} />
           <Text
-            label="Whom it happened to"
-            value={filters.whom}
-            onChange={(whom) => change({ whom })}
+            label="Subject"
+            value={filters.subject}
+            onChange={(subject) => change({ subject })}
             placeholder="id of a session, agent, quota, …"
           />
           <Text
-            label="Who did it"
+            label="Actor"
             value={filters.actor}
             onChange={(actor) => change({ actor })}
             placeholder="a user, or system:reaper"
@@ -47,9 +47,9 @@ export function AuditTab() {
         </div>
         <Faults of={live} />
         {live.data?.changes.length === 0 ? (
-          <Empty title="No change like this is in the log">
+          <Empty title="No change matches">
             <p>
-              What is older was archived; <code>aliquot audit log</code> reads that too.
+              Older changes are archived; <code>aliquot audit log</code> searches archives, too.
             </p>
           </Empty>
         ) : null}

@@ -7,10 +7,10 @@ import { fieldsOf, labelOf, valueOf, type Change } from "./filters";
 
 const FEW = 3;
 
-/** Changes, the newest first; what is another way since stands old beside new. */
+/** Changes, newest first, with old and new values side by side. */
 export function ChangeRows({ of }: { readonly of: readonly Change[] }) {
   return (
-    <TablePanel label="The record of changes" columns={["When", "Who", "What", "To whom", "What changed"]}>
+    <TablePanel label="Past changes" columns={["When", "Actor", "Kind", "Subject", "Fields"]}>
       {of.map((change) => (
         <tr key={change.number}>
           <td className="nowrap">
@@ -23,7 +23,7 @@ export function ChangeRows({ of }: { readonly of: readonly Change[] }) {
           </td>
           <td className="nowrap">{words(change.kind)}</td>
           <td>
-            <Whom of={change} />
+            <Subject of={change} />
           </td>
           <td>
             <Fields of={fieldsOf(change)} />
@@ -34,12 +34,12 @@ export function ChangeRows({ of }: { readonly of: readonly Change[] }) {
   );
 }
 
-/** The request that asked for it, or the pass that decided it. */
+/** The request or the scheduling pass that caused a change. */
 function sourceOf({ request_id: request, pass_number: pass }: Change): string {
   return pass === null ? (request ?? "") : `pass ${pass}`;
 }
 
-function Whom({ of: { kind, entity_id: id } }: { readonly of: Change }) {
+function Subject({ of: { kind, entity_id: id } }: { readonly of: Change }) {
   return kind.startsWith("session.") ? (
     <Link href={`/sessions/${id}`}>
       <code>{id}</code>

@@ -2,9 +2,10 @@ import { useState } from "react";
 import { Button } from "react-aria-components";
 import { Link } from "wouter";
 import { ask, Refusal } from "../../api/client";
+import { quantity } from "../../format/amounts";
 import { moment } from "../../format/times";
 import { HeldByDocument, type HeldByQuery } from "../../generated/graphql";
-import { tellAll } from "../../parts/notices";
+import { showNotice } from "../../parts/notices";
 import { TablePanel } from "../../parts/Table";
 import { Text } from "../../parts/Text";
 import { momentOf } from "./filters";
@@ -14,28 +15,28 @@ interface Found {
   readonly holders: HeldByQuery["held_by"];
 }
 
-/** Who held a device at a moment. */
+/** The holders of a device at a given time. */
 export function HeldBy() {
   const [device, setDevice] = useState("");
   const [local, setLocal] = useState("");
   const [found, setFound] = useState<Found | null>(null);
-  const look = async () => {
+  const search = async () => {
     const at = momentOf(local);
     try {
       setFound({ at, holders: (await ask(HeldByDocument, { device_id: device.trim(), at })).held_by });
     } catch (error) {
       if (!(error instanceof Refusal)) throw error;
-      tellAll({ tone: "bad", text: error.message });
+      showNotice({ tone: "bad", text: error.message });
     }
   };
   return (
-    <section className="panel stack" aria-label="Who held a device">
-      <h2>Who held a device</h2>
+    <section className="panel stack" aria-label="Holders of a device">
+      <h2>Holders of a device</h2>
       <div className="row wide audit-filters">
         <Text label="Device" value={device} onChange={setDevice} placeholder="the UUID of a GPU" />
         <Text label="When" type="datetime-local" value={local} onChange={setLocal} />
-        <Button className="button" isDisabled={!device.trim()} onPress={() => void look()}>
-          Look it up
+        <Button className="button" isDisabled={!device.trim()} onPress={() => void search()}>
+          Search
         </Button>
         <span className="quiet" role="status">
           {found
@@ -50,15 +51,13 @@ export function HeldBy() {
 
 function Holders({ of }: { readonly of: Found["holders"] }) {
   return (
-    <TablePanel label="Holders" columns={["Who", "Held", "Since", "Until", "For"]}>
+    <TablePanel label="Holders" columns={["User", "Held", "Since", "Until", "Session"]}>
       {of.map((one) => (
         <tr key={`${one.lease_id} ${one.slot}`}>
           <td>{one.user}</td>
-          <td className="nowrap">
-            {one.amount} {one.slot}
-          </td>
+          <td className="nowrap">{quantity(one.slot, one.amount)}</td>
           <td className="nowrap">{moment(one.since)}</td>
-          <td className="nowrap">{one.until === null ? "held on" : moment(one.until)}</td>
+          <td className="nowrap">{one.until === null ? "still held" : moment(one.until)}</td>
           <td>
             {one.session_id === null ? one.kind : <Link href={`/sessions/${one.session_id}`}>{one.session_id}</Link>}
           </td>

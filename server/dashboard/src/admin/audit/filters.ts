@@ -4,33 +4,33 @@ import type { AuditFilterInput, AuditQuery } from "../../generated/graphql";
 
 export type Change = AuditQuery["audit"]["edges"][number]["node"];
 export interface Filters {
-  readonly whom: string;
+  readonly subject: string;
   readonly actor: string;
   readonly who: "people" | "all";
 }
 
-export const NO_FILTERS: Filters = { whom: "", actor: "", who: "people" };
+export const NO_FILTERS: Filters = { subject: "", actor: "", who: "people" };
 
-/** Whoever asks for somebody by name asks for the server's own parts too. */
-export function filterOf({ whom, actor, who }: Filters): AuditFilterInput {
+/** A filter for an actor includes actors that are parts of the server. */
+export function filterOf({ subject, actor, who }: Filters): AuditFilterInput {
   return {
-    ...(whom.trim() ? { entity_id: whom.trim() } : {}),
+    ...(subject.trim() ? { entity_id: subject.trim() } : {}),
     ...(actor.trim() ? { actor: actor.trim() } : {}),
     people_only: who === "people" && !actor.trim(),
   };
 }
 
-/** What is worth showing of a change: a record's version rises with every one of them. */
+/** The fields to show of a change: not the record's version, which rises with every change. */
 export function fieldsOf({ fields }: Change): Change["fields"] {
   return fields.filter(({ name }) => name !== "version");
 }
 
-/** A field's name as people read it: times end with their unit, which is shown otherwise. */
+/** The label of a field: without the unit of a time, which is formatted. */
 export function labelOf(name: string): string {
   return words(name.replace(/_us$/, ""));
 }
 
-/** A value, which the record has as JSON, as people read it. */
+/** The text of a value, which the record has as JSON. */
 export function valueOf(name: string, json: string): string {
   const value = parsed(json);
   if (value === null) return "none";
@@ -38,7 +38,7 @@ export function valueOf(name: string, json: string): string {
   return typeof value === "string" ? value : json;
 }
 
-/** What is no JSON stands for itself. */
+/** Text that is not JSON is returned as it is. */
 function parsed(json: string): unknown {
   try {
     return JSON.parse(json);
@@ -47,7 +47,7 @@ function parsed(json: string): unknown {
   }
 }
 
-/** A moment that the browser's control tells in the viewer's own zone, as the API takes it; now when it is empty. */
+/** The time of the browser's control, which is in the viewer's zone, as the API takes it; now when it is empty. */
 export function momentOf(local: string, now: number = Date.now()): string {
   return new Date(local || now).toISOString();
 }

@@ -9,7 +9,7 @@ export interface Changes {
 
 export const PAGE_ROWS = 50;
 
-/** So many changes at least, the newest first; all of them when there are fewer. */
+/** At least `rows` changes, newest first, if there are as many. */
 export async function loadChanges(filters: Filters, rows: number): Promise<Changes> {
   const changes: Change[] = [];
   let after: string | null = null;

@@ -3,10 +3,10 @@ import { words } from "../../format/words";
 import type { DoctorQuery } from "../../generated/graphql";
 import { TablePanel } from "../../parts/Table";
 
-/** What does not agree, and what is done about it. */
+/** Differences between store, agents and devices, and their repair. */
 export function Differences({ of }: { readonly of: DoctorQuery["doctor"]["differences"] }) {
   return (
-    <TablePanel label="Differences" columns={["What", "Agent", "Seen", "Since", "What the server does"]}>
+    <TablePanel label="Differences" columns={["Difference", "Agent", "Evidence", "Since", "Repair by the server"]}>
       {of.map((one) => (
         <tr key={`${one.kind} ${one.agent_id} ${one.subject}`}>
           <td>

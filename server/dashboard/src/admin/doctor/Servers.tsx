@@ -4,7 +4,7 @@ import { moment } from "../../format/times";
 import { ServersDocument } from "../../generated/graphql";
 import { Faults } from "../../parts/Faults";
 
-/** Which server leads, and what the agents are reached over. */
+/** This server, the leader, and the connection to Ray. */
 export function Servers() {
   const live = useLive(() => ask(ServersDocument, {}), "servers", { everyMs: 5_000 });
   if (!live.data) return <Faults of={live} />;
@@ -20,11 +20,11 @@ export function Servers() {
           </dd>
         </div>
         <div>
-          <dt>who leads</dt>
-          <dd className={server.leader_address ? "" : "warn"}>{server.leader_address ?? "nobody says so"}</dd>
+          <dt>leader</dt>
+          <dd className={server.leader_address ? "" : "warn"}>{server.leader_address ?? "unknown"}</dd>
         </div>
         <div>
-          <dt>term</dt>
+          <dt>epoch</dt>
           <dd>
             {server.epoch}
             {server.leads_since ? `, since ${moment(server.leads_since)}` : ""}

@@ -1,10 +1,10 @@
 import { Table } from "../../parts/Table";
 import type { Change } from "./settings";
 
-/** What would change, old beside new. */
+/** The pending changes, with old and new values side by side. */
 export function Difference({ changes }: { readonly changes: readonly Change[] }) {
   return (
-    <Table className="difference" columns={["Setting", "Now", "Then"]}>
+    <Table className="difference" columns={["Setting", "Now", "New"]}>
       {changes.map(({ path, from, to }) => (
         <tr key={path}>
           <td>

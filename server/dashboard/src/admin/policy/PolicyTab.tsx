@@ -2,7 +2,7 @@ import { useState } from "react";
 import { Button } from "react-aria-components";
 import { ask, change } from "../../api/client";
 import { useLive } from "../../api/live";
-import { moment } from "../../format/times";
+import { duration, moment } from "../../format/times";
 import { PolicyDocument, UpdatePolicyDocument, type PolicyPartsFragment } from "../../generated/graphql";
 import { Choice } from "../../parts/Choice";
 import { Dialogue } from "../../parts/Dialogue";
@@ -13,7 +13,7 @@ import { Difference } from "./Difference";
 import { useDraft } from "./draft";
 import { GROUPS, inputOf, wrongsOf, type Setting } from "./settings";
 
-/** What the allocator decides by: changed together, after a look at the difference. */
+/** The scheduling policy: all changes are saved together, after a review. */
 export function PolicyTab() {
   const live = useLive(async () => (await ask(PolicyDocument, {})).policy, "policy", { everyMs: 10_000 });
   if (!live.data) return <Faults of={live} />;
@@ -27,15 +27,15 @@ interface FormProps {
 
 function PolicyForm({ policy, refresh }: FormProps) {
   const { base, draft, setDraft, changes, isBehind, catchUp, putBack } = useDraft(policy);
-  const [isLooking, setLooking] = useState(false);
+  const [isReviewing, setReviewing] = useState(false);
   const wrongs = wrongsOf(draft);
   const isWhole = Object.keys(wrongs).length === 0;
   const save = async () => {
-    setLooking(false);
+    setReviewing(false);
     const input = inputOf(changes, base.version);
     if (
       await carryOut(
-        "The policy is changed, from the next pass on.",
+        "The policy is changed, from the next scheduling pass on.",
         async () => (await change(UpdatePolicyDocument, { input })).update_policy,
       )
     )
@@ -46,29 +46,29 @@ function PolicyForm({ policy, refresh }: FormProps) {
       <div className="row">
         <span className="quiet">
           version {base.version}
-          {base.changed_at ? `, changed ${moment(base.changed_at)}` : ", as it came"}
+          {base.changed_at ? `, changed ${moment(base.changed_at)}` : ", never changed"}
         </span>
         <span className="end row">
           <Button className="button" isDisabled={changes.length === 0} onPress={putBack}>
-            Put back
+            Reset
           </Button>
           <Button
             className="button main"
             isDisabled={changes.length === 0 || !isWhole || isBehind}
-            onPress={() => setLooking(true)}
+            onPress={() => setReviewing(true)}
           >
             {changes.length === 0
               ? "No changes"
-              : `Look at ${changes.length} ${changes.length === 1 ? "change" : "changes"} …`}
+              : `Review ${changes.length} ${changes.length === 1 ? "change" : "changes"} …`}
           </Button>
         </span>
       </div>
       <div role="status">
         {isBehind ? (
           <p className="note">
-            Version {policy.version} is there, saved by somebody else. What you typed is kept.{" "}
+            Someone else saved version {policy.version} meanwhile. Your changes are kept.{" "}
             <Button className="button" onPress={catchUp}>
-              Put my changes on version {policy.version}
+              Apply my changes to version {policy.version}
             </Button>
           </p>
         ) : null}
@@ -98,8 +98,8 @@ function PolicyForm({ policy, refresh }: FormProps) {
       </div>
       <Dialogue
         title="Change the policy?"
-        isOpen={isLooking}
-        onClose={() => setLooking(false)}
+        isOpen={isReviewing}
+        onClose={() => setReviewing(false)}
         actions={
           <Button className="button main" onPress={() => void save()}>
             Save
@@ -107,7 +107,7 @@ function PolicyForm({ policy, refresh }: FormProps) {
         }
       >
         <Difference changes={changes} />
-        <p className="quiet">It holds from the next pass on, for what waits already too.</p>
+        <p className="quiet">It applies from the next scheduling pass on, also to waiting sessions.</p>
       </Dialogue>
     </div>
   );
@@ -132,17 +132,20 @@ function Field({ setting, value, wrong, onChange }: FieldProps) {
   );
 }
 
-/** What is changed through the API alone. */
+/** Parts that can only be changed through the API. */
 function Fixed({ policy }: { readonly policy: PolicyPartsFragment }) {
   const { charges, pools } = policy;
   return (
     <section className="panel stack" aria-label="Pools and charges">
       <h2>Pools and charges</h2>
       <p>
-        Pools: {pools.map((pool) => `${pool.name}${pool.default_limit ? ` (${pool.default_limit} s)` : ""}`).join(", ")}
+        Pools:{" "}
+        {pools
+          .map((pool) => `${pool.name}${pool.default_limit ? ` (limit ${duration(pool.default_limit * 1000)})` : ""}`)
+          .join(", ")}
       </p>
       <p>
-        A core costs {charges.cpu_milli / 1000} of a device, a GiB {charges.mem_gib_milli / 1000}
+        Charges, in GPUs: CPU {charges.cpu_milli / 1000}, GiB of memory {charges.mem_gib_milli / 1000}
         {charges.accelerators.map((one) => `, ${one.model} ${one.milli / 1000}`).join("")}.
       </p>
       <p className="quiet small">

@@ -1,10 +1,10 @@
 import { useState } from "react";
 import type { PolicyPartsFragment } from "../../generated/graphql";
-import { changesOf, valuesOf, type Values } from "./settings";
+import { changesOf, numberOf, textOf, valuesOf, type Values } from "./settings";
 
 /**
- * What is typed, on the version that it was typed on. A newer version takes its place only where nothing of it would be
- * lost: otherwise `isBehind`, until `catchUp` puts the same changes on the newer one.
+ * The edited values and the version they are based on. A newer version replaces them only if no edit is lost; otherwise
+ * `isBehind` is true until `catchUp` applies the same edits to the newer version.
  */
 export function useDraft(newest: PolicyPartsFragment) {
   const [base, setBase] = useState(newest);
@@ -16,7 +16,7 @@ export function useDraft(newest: PolicyPartsFragment) {
     setBase(newest);
     setDraft(moved);
   };
-  // Nothing is typed, or all of it is in the newer version: it was saved from here.
+  // Nothing is edited, or the newer version has all edits, because it was saved here.
   if (isBehind && changesOf(valuesOf(newest), moved).length === 0) catchUp();
   const putBack = () => {
     setBase(newest);
@@ -25,13 +25,14 @@ export function useDraft(newest: PolicyPartsFragment) {
   return { base, draft, setDraft, changes: changesOf(before, draft), isBehind, catchUp, putBack };
 }
 
-/** What was changed of the old values, on the new ones. */
+/** The edits of the old values, applied to the new ones. */
 export function movedTo(now: Values, before: Values, draft: Values): Values {
   const own = Object.entries(draft).filter(([path, value]) => value !== before[path]);
-  return { ...now, ...Object.fromEntries(own.map(([path, value]) => [path, written(value)])) };
+  return { ...now, ...Object.fromEntries(own.map(([path, value]) => [path, normalized(path, value)])) };
 }
 
-/** A number as the server writes it. */
-function written(value: string): string {
-  return value.trim() && Number.isFinite(Number(value)) ? String(Number(value)) : value;
+/** A value as `valuesOf` writes it. */
+function normalized(path: string, value: string): string {
+  const number = numberOf(path, value);
+  return value.trim() && Number.isFinite(number) ? textOf(path, number) : value;
 }

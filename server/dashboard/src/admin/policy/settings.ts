@@ -1,12 +1,15 @@
+import { DURATION_FORM, durationText, secondsOf } from "../../format/times";
 import type { PolicyPartsFragment, UpdatePolicyInput } from "../../generated/graphql";
 
 export interface Setting {
-  /** As in the API: `order`, `weights.age`. */
+  /** Its path in the API: `order`, `weights.age`. */
   readonly path: string;
   readonly label: string;
   readonly hint: string;
-  /** The values there are; without them it is a number. */
+  /** The valid values; without them it is a number or a duration. */
   readonly options?: readonly string[];
+  /** Whether it is a duration: a number of seconds, or text like 7d. */
+  readonly isDuration?: boolean;
 }
 
 export interface Group {
@@ -16,91 +19,101 @@ export interface Group {
 
 const FLAG = ["true", "false"];
 
-/** What of the policy is set on its page. */
+/** The settings of the policy page. */
 export const GROUPS: readonly Group[] = [
   {
-    title: "Who is next",
+    title: "Order",
     settings: [
       {
         path: "order",
         label: "Order",
-        hint: "Who is next.",
+        hint: "Order of the queue.",
         options: ["fair_share", "priority", "fcfs", "sjf", "gang"],
       },
       {
         path: "backfill",
         label: "Backfill",
-        hint: "Who may pass the head of the queue.",
+        hint: "Sessions that may start before the head of the queue.",
         options: ["none", "easy", "conservative"],
       },
-      { path: "backfill_depth", label: "Backfill depth", hint: "conservative: so many hold a reservation." },
+      { path: "backfill_depth", label: "Backfill depth", hint: "conservative: sessions with a reservation." },
       {
         path: "user_priority_max",
         label: "Highest priority",
-        hint: "That a user may ask for.",
+        hint: "For users; operators may set any.",
         options: ["low", "normal", "high", "critical"],
       },
     ],
   },
   {
-    title: "Where it goes",
+    title: "Placement",
     settings: [
       {
         path: "placement",
         label: "Placement",
-        hint: "Which agent.",
+        hint: "Choice of the agent.",
         options: ["least_waste", "best_fit", "dot_product", "pack", "spread", "fgd", "random"],
       },
       {
         path: "allocation",
         label: "Allocation",
-        hint: "How an amount is spread over devices.",
+        hint: "Distribution of an amount over devices.",
         options: ["evenly", "fill"],
       },
       {
         path: "allow_fragmentation",
         label: "Split shares",
-        hint: "Also those that one device could hold.",
+        hint: "Also shares that would fit on one device.",
         options: FLAG,
       },
-      { path: "numa", label: "NUMA", hint: "One node of memory, or all of them.", options: ["prefer", "interleave"] },
+      {
+        path: "numa",
+        label: "NUMA",
+        hint: "Memory on one NUMA node, or interleaved.",
+        options: ["prefer", "interleave"],
+      },
     ],
   },
   {
     title: "Weights",
     settings: [
-      { path: "weights.age", label: "Age", hint: "fair_share: for every age unit waited." },
-      { path: "weights.age_unit", label: "Age unit", hint: "Seconds." },
-      { path: "weights.fair", label: "Fairness", hint: "fair_share: for who has used nothing." },
-      { path: "weights.short", label: "Shortness", hint: "fair_share: for what is over at once." },
-      { path: "weights.short_half", label: "Short half", hint: "Seconds; so long gets half of it." },
-      { path: "weights.priority", label: "Priority", hint: "fair_share: for every level." },
-      { path: "weights.level", label: "Level", hint: "priority: seconds that make up for one." },
-      { path: "weights.sjf_age_pct", label: "Age in sjf", hint: "Part of the wait that counts, %." },
-      { path: "half_life", label: "Half-life", hint: "Seconds after which a use counts half." },
+      { path: "weights.age", label: "Age", hint: "fair_share: per age unit waited." },
+      { path: "weights.age_unit", label: "Age unit", hint: "A duration.", isDuration: true },
+      { path: "weights.fair", label: "Fairness", hint: "fair_share: for users without usage." },
+      { path: "weights.short", label: "Shortness", hint: "fair_share: for the shortest sessions." },
+      {
+        path: "weights.short_half",
+        label: "Short half",
+        hint: "A session of this length gets half of the weight.",
+        isDuration: true,
+      },
+      { path: "weights.priority", label: "Priority", hint: "fair_share: per priority level." },
+      { path: "weights.level", label: "Level", hint: "priority: waiting time worth one level.", isDuration: true },
+      { path: "weights.sjf_age_pct", label: "Age in sjf", hint: "Share of the waiting time that counts, %." },
+      { path: "half_life", label: "Half-life", hint: "Usage this old counts half.", isDuration: true },
     ],
   },
   {
-    title: "Making room",
+    title: "Preemption",
     settings: [
       {
         path: "preemption.victims",
-        label: "Who may be asked",
-        hint: "To make room.",
+        label: "Preemptible sessions",
+        hint: "Sessions that may be preempted.",
         options: ["nobody", "willing", "any"],
       },
-      { path: "preemption.run_min", label: "Left alone for", hint: "Seconds." },
-      { path: "preemption.preemptions_max", label: "So often at most", hint: "Times for one session." },
-      { path: "preemption.grace", label: "Grace", hint: "Seconds to the stop." },
+      { path: "preemption.run_min", label: "Minimum run time", hint: "Before a preemption.", isDuration: true },
+      { path: "preemption.preemptions_max", label: "Preemptions, at most", hint: "Per session." },
+      { path: "preemption.grace", label: "Grace", hint: "From the signal to SIGKILL.", isDuration: true },
     ],
   },
   {
-    title: "Trying again",
+    title: "Retries",
     settings: [
-      { path: "retries.tries_min", label: "Tries", hint: "Even when fewer were asked for." },
-      { path: "retries.wait_first", label: "First wait", hint: "Seconds, doubled from try to try." },
-      { path: "retries.wait_max", label: "Longest wait", hint: "Seconds." },
-      { path: "retries.jitter_pct", label: "Jitter", hint: "Each wait is moved by so much, %." },
+      { path: "retries.tries_min", label: "Attempts, at least", hint: "Even if a session requests fewer." },
+      { path: "retries.wait_first", label: "First wait", hint: "Doubled after each attempt.", isDuration: true },
+      { path: "retries.wait_max", label: "Longest wait", hint: "A duration.", isDuration: true },
+      { path: "retries.jitter_pct", label: "Jitter", hint: "Random change of each wait, %." },
     ],
   },
 ];
@@ -110,7 +123,7 @@ export type Values = Readonly<Record<string, string>>;
 const SETTINGS: readonly Setting[] = GROUPS.flatMap((group) => group.settings);
 
 export function valuesOf(policy: PolicyPartsFragment): Values {
-  return Object.fromEntries(SETTINGS.map(({ path }) => [path, String(valueAt(policy, path))]));
+  return Object.fromEntries(SETTINGS.map(({ path }) => [path, textOf(path, valueAt(policy, path))]));
 }
 
 export interface Change {
@@ -126,13 +139,18 @@ export function changesOf(before: Values, after: Values): Change[] {
   });
 }
 
-/** What is not a number where one is asked for, by path. */
+/** Messages about invalid numbers and durations, by path. */
 export function wrongsOf(values: Values): Readonly<Record<string, string>> {
-  const bad = SETTINGS.filter(({ path, options }) => !options && !/^\d+(\.\d+)?$/.test(values[path]?.trim() ?? ""));
-  return Object.fromEntries(bad.map(({ path }) => [path, "A number, 0 or more."]));
+  const bad = SETTINGS.filter(({ path, options, isDuration }) => {
+    const text = values[path]?.trim() ?? "";
+    return !options && (isDuration ? !(secondsOf(text) >= 0) : !/^\d+(\.\d+)?$/.test(text));
+  });
+  return Object.fromEntries(
+    bad.map(({ path, isDuration }) => [path, isDuration ? DURATION_FORM : "Enter a number, 0 or more."]),
+  );
 }
 
-/** The changes alone, as the API takes them, refused when somebody else has changed the policy meanwhile. */
+/** The changes as API input; refused if the policy was changed after `version`. */
 export function inputOf(changes: readonly Change[], version: number): UpdatePolicyInput {
   const input: Record<string, unknown> = { expected_version: version };
   for (const { path, to } of changes) {
@@ -146,7 +164,21 @@ export function inputOf(changes: readonly Change[], version: number): UpdatePoli
 function typed(path: string, text: string): string | number | boolean {
   const setting = SETTINGS.find((one) => one.path === path);
   if (setting?.options === FLAG) return text === "true";
-  return setting?.options ? text : Number(text);
+  return setting?.options ? text : numberOf(path, text);
+}
+
+/** The number in a text: seconds where it is a duration; NaN where it is invalid. */
+export function numberOf(path: string, text: string): number {
+  return isDuration(path) ? secondsOf(text) : Number(text);
+}
+
+/** A value of the policy as text: durations like 7d, everything else unchanged. */
+export function textOf(path: string, value: unknown): string {
+  return isDuration(path) && typeof value === "number" ? durationText(value) : String(value);
+}
+
+function isDuration(path: string): boolean {
+  return SETTINGS.some((one) => one.path === path && one.isDuration);
 }
 
 function valueAt(policy: PolicyPartsFragment, path: string): unknown {

@@ -20,16 +20,14 @@ const SCOPES = [
   { id: "cluster", text: "the whole cluster" },
 ] as const;
 
-/** One quota, new or changed. */
+/** Creates or changes a quota. */
 export function QuotaDialogue({ start, onClose, onDone }: Props) {
   const [draft, setDraft] = useState(start);
   const wrongs = wrongsOf(draft);
   const edit = (part: Partial<Draft>) => setDraft({ ...draft, ...part });
   const save = async () => {
     const input = inputOf(draft);
-    if (
-      await carryOut("The quota holds from now on.", async () => (await change(SetQuotaDocument, { input })).set_quota)
-    )
+    if (await carryOut("The quota is saved.", async () => (await change(SetQuotaDocument, { input })).set_quota))
       onDone();
   };
   const isKnown = start.version > 0;
@@ -58,28 +56,28 @@ export function QuotaDialogue({ start, onClose, onDone }: Props) {
         </div>
       )}
       <Text
-        label="Held at one time at most"
+        label="Maximum held"
         value={draft.max}
         wrong={wrongs.max}
         hint="Like cuda.device 4, mem 64g."
         onChange={(max) => edit({ max })}
       />
       <Text
-        label="Its own"
+        label="Guaranteed"
         value={draft.own}
         wrong={wrongs.own}
-        hint="Idle parts are lent, and called back."
+        hint="Unused amounts are lent, and reclaimed."
         onChange={(own) => edit({ own })}
       />
       <div className="pair">
         <Text
-          label="Tasks that wait"
+          label="Waiting tasks, at most"
           value={draft.queued}
           wrong={wrongs.queued}
           onChange={(queued) => edit({ queued })}
         />
         <Text
-          label="GPU-hours a month"
+          label="GPU-hours per month"
           value={draft.hours}
           wrong={wrongs.hours}
           onChange={(hours) => edit({ hours })}
@@ -89,10 +87,10 @@ export function QuotaDialogue({ start, onClose, onDone }: Props) {
         label="Weight"
         value={draft.weight}
         wrong={wrongs.weight}
-        hint="Its share among its siblings."
+        hint="Its share among users or projects of the same level."
         onChange={(weight) => edit({ weight })}
       />
-      <p className="quiet small">What is left empty does not limit.</p>
+      <p className="quiet small">Empty fields set no limit.</p>
     </Dialogue>
   );
 }

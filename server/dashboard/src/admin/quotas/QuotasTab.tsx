@@ -2,12 +2,13 @@ import { useState } from "react";
 import { Button } from "react-aria-components";
 import { ask, change } from "../../api/client";
 import { useLive } from "../../api/live";
+import { quantities } from "../../format/amounts";
 import { QuotasDocument, RemoveQuotaDocument } from "../../generated/graphql";
 import { Empty } from "../../parts/Empty";
 import { Faults } from "../../parts/Faults";
-import { DEEDS, figure, TablePanel } from "../../parts/Table";
+import { ACTIONS, figure, TablePanel } from "../../parts/Table";
 import { carryOut } from "../../session/actions";
-import { draftOf, NEW, slotsText, type Draft, type Quota } from "./draft";
+import { draftOf, NEW, type Draft, type Quota } from "./draft";
 import { QuotaDialogue } from "./QuotaDialogue";
 
 /** Limits of users, projects and the cluster. */
@@ -20,7 +21,7 @@ export function QuotasTab() {
   };
   const remove = async ({ scope, name, version }: Quota) => {
     const input = { scope, name, expected_version: version };
-    await carryOut("The quota is gone.", async () => (await change(RemoveQuotaDocument, { input })).remove_quota);
+    await carryOut("The quota is removed.", async () => (await change(RemoveQuotaDocument, { input })).remove_quota);
     live.refresh();
   };
   return (
@@ -32,21 +33,24 @@ export function QuotasTab() {
         </Button>
       </div>
       {live.data?.length === 0 ? (
-        <Empty title="Nothing is limited">
-          <p>A quota limits what a user, a project or all together hold, have waiting, or use in a month.</p>
+        <Empty title="There are no quotas">
+          <p>
+            A quota limits the devices held, the tasks waiting and the GPU-hours per month of a user, a project or the
+            cluster.
+          </p>
         </Empty>
       ) : null}
       {live.data?.length ? (
         <TablePanel
           label="Quotas"
           columns={[
-            "For",
-            "Held at most",
-            "Its own",
-            figure("Waiting"),
-            figure("GPU-hours a month"),
+            "Subject",
+            "Maximum held",
+            "Guaranteed",
+            figure("Waiting tasks"),
+            figure("GPU-hours per month"),
             figure("Weight"),
-            DEEDS,
+            ACTIONS,
           ]}
         >
           {live.data.map((quota) => (
@@ -54,8 +58,8 @@ export function QuotasTab() {
               <td>
                 {quota.scope} <b>{quota.name}</b>
               </td>
-              <td>{slotsText(quota.max_slots) || "—"}</td>
-              <td>{slotsText(quota.own_slots) || "—"}</td>
+              <td>{quantities(quota.max_slots) || "—"}</td>
+              <td>{quantities(quota.own_slots) || "—"}</td>
               <td className="figure">{quota.max_queued ?? "—"}</td>
               <td className="figure">{quota.gpu_hours_per_month ?? "—"}</td>
               <td className="figure">{quota.weight ?? "—"}</td>

@@ -3,7 +3,7 @@ import type { QuotaScope, QuotasQuery, SetQuotaInput } from "../../generated/gra
 
 export type Quota = QuotasQuery["quotas"][number];
 
-/** A quota as it is typed. */
+/** The form of a quota. */
 export interface Draft {
   readonly scope: QuotaScope;
   readonly name: string;
@@ -12,7 +12,7 @@ export interface Draft {
   readonly queued: string;
   readonly hours: string;
   readonly weight: string;
-  /** 0: there is none yet. */
+  /** 0 for a new quota. */
   readonly version: number;
 }
 
@@ -33,7 +33,7 @@ export function draftOf(quota: Quota): Draft {
 
 export function wrongsOf(draft: Draft): Partial<Record<keyof Draft, string>> {
   const checks: readonly (readonly [keyof Draft, string | undefined])[] = [
-    ["name", draft.scope !== "cluster" && !draft.name.trim() ? `Which ${draft.scope}?` : undefined],
+    ["name", draft.scope !== "cluster" && !draft.name.trim() ? `Enter the name of the ${draft.scope}.` : undefined],
     ["max", slotsWrong(draft.max)],
     ["own", slotsWrong(draft.own)],
     ["queued", wholeWrong(draft.queued)],
@@ -56,7 +56,7 @@ export function inputOf(draft: Draft): SetQuotaInput {
   };
 }
 
-/** `cuda.device 4, mem 64g`. */
+/** Slots as they are typed: `cuda.device 4, mem 64g`. */
 export function slotsText(slots: Quota["max_slots"]): string {
   return slots.map(({ slot, amount }) => `${slot} ${amount}`).join(", ");
 }
@@ -73,7 +73,7 @@ function slotsWrong(list: string): string | undefined {
     const words = part.split(/[\s=]+/);
     return words.length !== 2 || Number.isNaN(amountOf(words[1] ?? ""));
   });
-  return bad === undefined ? undefined : "Slots with amounts, like cuda.device 4, mem 64g.";
+  return bad === undefined ? undefined : "Enter slots with amounts, like cuda.device 4, mem 64g.";
 }
 
 function partsOf(list: string): string[] {
@@ -84,7 +84,7 @@ function partsOf(list: string): string[] {
 }
 
 function wholeWrong(value: string): string | undefined {
-  return value === "" || /^\d+$/.test(value.trim()) ? undefined : "A whole number, or nothing.";
+  return value === "" || /^\d+$/.test(value.trim()) ? undefined : "Enter a whole number, or nothing.";
 }
 
 function whole(value: string): number | null {

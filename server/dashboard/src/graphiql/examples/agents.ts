@@ -1,11 +1,11 @@
 import type { Group } from "../example";
 
 export const AGENTS: Group = {
-  name: "Steer agents",
+  name: "Manage agents",
   examples: [
     {
       title: "drain",
-      query: `# No new session starts on the agent; what runs stays. "resume" undoes it.
+      query: `# Starts no new session on the agent; running sessions stay. "resume" undoes it.
 # For operators.
 mutation Drain($id: ID!) {
   drain_agent(input: { id: $id, note: "from GraphiQL" }) {
@@ -33,7 +33,7 @@ mutation Resume($id: ID!) {
     },
     {
       title: "schedulable",
-      query: `# Lets sessions be placed on the agent; false takes it out, as "drain" does.
+      query: `# Makes the agent schedulable; false makes it unschedulable, as "drain" does.
 # For operators.
 mutation Schedulable($id: ID!) {
   set_agent_schedulable(input: { id: $id, schedulable: true }) {
@@ -47,7 +47,7 @@ mutation Schedulable($id: ID!) {
     },
     {
       title: "label",
-      query: `# Gives the agent labels, in place of its own. Filled in are those it has: edit them to change them.
+      query: `# Replaces the labels of the agent. Its present labels are filled in: edit them to change them.
 # For operators.
 mutation Label($id: ID!, $labels: [NameValueInput!]!) {
   label_agent(input: { id: $id, labels: $labels }) {
@@ -61,7 +61,7 @@ mutation Label($id: ID!, $labels: [NameValueInput!]!) {
     },
     {
       title: "pool",
-      query: `# Moves the agent to a pool; what runs there stays. Filled in is the pool it is in.
+      query: `# Moves the agent to a pool; running sessions stay. Its present pool is filled in.
 # For operators.
 mutation Pool($id: ID!, $pool: String!) {
   assign_agent_pool(id: $id, pool: $pool) {
@@ -75,7 +75,7 @@ mutation Pool($id: ID!, $pool: String!) {
     },
     {
       title: "rescan",
-      query: `# Compares the agent's map with what its devices say. Changes nothing that agrees.
+      query: `# Compares the agent's allocation map with its devices, and repairs differences.
 # For operators.
 mutation Rescan($agent_id: String!) {
   rescan_gpu_alloc_maps(agent_id: $agent_id) {

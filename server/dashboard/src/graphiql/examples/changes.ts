@@ -5,7 +5,7 @@ export const CHANGES: Group = {
   examples: [
     {
       title: "priority",
-      query: `# How urgent a session is that has not ended. Operators alone may give more than normal.
+      query: `# Changes the priority of a session that has not ended. Only operators may set more than normal.
 mutation Priority($id: ID!) {
   update_session_priority(input: { id: $id, priority: low }) {
     __typename
@@ -18,7 +18,7 @@ mutation Priority($id: ID!) {
     },
     {
       title: "hold",
-      query: `# Holds a waiting session back, until "release".
+      query: `# Holds a waiting session, until "release".
 mutation Hold($id: ID!) {
   hold_session(input: { id: $id }) {
     __typename
@@ -31,7 +31,7 @@ mutation Hold($id: ID!) {
     },
     {
       title: "release",
-      query: `# Lets a session go that is held back; it keeps its place.
+      query: `# Releases a held session; it keeps its position in the queue.
 mutation Release($id: ID!) {
   release_session(input: { id: $id }) {
     __typename
@@ -44,7 +44,7 @@ mutation Release($id: ID!) {
     },
     {
       title: "cancel",
-      query: `# Cancels a session; its devices are free when its processes are gone.
+      query: `# Cancels a session; its devices are free when its processes have ended.
 mutation Cancel($id: ID!) {
   cancel_session(input: { id: $id }) {
     __typename
@@ -57,7 +57,7 @@ mutation Cancel($id: ID!) {
     },
     {
       title: "retry",
-      query: `# Has a session run again that has ended, as a new attempt, once its processes are gone.
+      query: `# Runs an ended session again, as a new attempt, once its processes have ended.
 mutation Retry($id: ID!) {
   retry_session(input: { id: $id }) {
     __typename

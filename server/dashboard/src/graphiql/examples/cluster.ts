@@ -5,7 +5,7 @@ export const CLUSTER: Group = {
   examples: [
     {
       title: "gpu_alloc_map",
-      query: `# How much of each GPU of one agent is held.
+      query: `# The held share of each GPU of one agent.
 query AllocMap($agent_id: String!) {
   agent(agent_id: $agent_id) {
     gpu_alloc_map
@@ -16,7 +16,7 @@ query AllocMap($agent_id: String!) {
     },
     {
       title: "agents",
-      query: `# Agents, and who holds which part of which device.
+      query: `# Agents, their devices, and the holders of each device.
 query Agents {
   agents(first: 20) {
     total_count
@@ -39,7 +39,7 @@ query Agents {
     },
     {
       title: "cluster",
-      query: `# What the cluster has and has given, by slot, node and GPU, and the Ray cluster it belongs to, if any.
+      query: `# Capacity and allocation of the cluster, by slot, node and GPU, and its Ray cluster, if any.
 query Cluster {
   cluster {
     total_gpus
@@ -54,7 +54,7 @@ query Cluster {
     },
     {
       title: "pools",
-      query: `# The parts of the cluster that sessions choose by name: what is in them, what is free, and who waits for it.
+      query: `# The pools, which are parts of the cluster that sessions select by name: capacity, free amounts and waiting sessions.
 query Pools {
   pools {
     name
@@ -72,7 +72,7 @@ query Pools {
     },
     {
       title: "doctor",
-      query: `# Asks every agent what runs there, and names what differs from what was granted. Changes nothing.
+      query: `# Compares what runs on every agent with what was allocated. Changes nothing.
 # For operators.
 query Doctor {
   doctor {
@@ -85,7 +85,7 @@ query Doctor {
     },
     {
       title: "orchestrator",
-      query: `# Which server leads, and whether it places sessions.
+      query: `# The leading server, and whether scheduling is on.
 query Orchestrator {
   orchestrator { role address leader_address epoch leads_since state stopped_by note }
 }
@@ -93,7 +93,7 @@ query Orchestrator {
     },
     {
       title: "me",
-      query: `# Who you are here.
+      query: `# The signed-in user.
 query Me {
   me { name role projects unix_name key_id }
 }

@@ -5,7 +5,7 @@ export const HISTORY: Group = {
   examples: [
     {
       title: "history",
-      query: `# What was measured over time: an agent's devices, the queue, and who held how many GPUs.
+      query: `# Measurements over time: an agent's devices, the queue, and GPUs held by project.
 query History($agent_id: String!) {
   device_history(agent_id: $agent_id, points: 12) {
     started_at
@@ -29,7 +29,7 @@ query History($agent_id: String!) {
     },
     {
       title: "session history",
-      query: `# What the devices of a session measured while it held them.
+      query: `# The readings of a session's devices while it held them.
 query SessionHistory($id: ID!) {
   session_history(id: $id, points: 60) {
     started_at
@@ -43,7 +43,7 @@ query SessionHistory($id: ID!) {
     },
     {
       title: "session steps",
-      query: `# What a session went through, the newest step first, and for whom it made room.
+      query: `# The steps of a session, newest first, with the sessions that preempted it.
 query SessionSteps($id: ID!) {
   session_steps(id: $id, first: 20) {
     edges {
@@ -62,7 +62,7 @@ query SessionSteps($id: ID!) {
     },
     {
       title: "usage",
-      query: `# Who has used what: all of it, this month, and as it counts for fair shares.
+      query: `# GPU-hours by project and user: in total, this month, and decayed as in fair share.
 query Usage {
   usage { project user gpu_hours gpu_hours_month gpu_hours_decayed share }
 }
@@ -70,7 +70,7 @@ query Usage {
     },
     {
       title: "usage of the last hour",
-      query: `# GPU hours by user and step, since an hour ago.
+      query: `# GPU-hours by user and step, since an hour ago.
 query UsageHistory($since: DateTime!) {
   usage_history(by: user, since: $since) { started_at step series { name gpu_hours utilization } warning }
 }
@@ -79,7 +79,7 @@ query UsageHistory($since: DateTime!) {
     },
     {
       title: "audit",
-      query: `# Who changed what, the newest first; and who held a device at a moment.
+      query: `# Changes, newest first; and the holders of a device at a given time.
 # For operators.
 query Audit($device_id: String!, $at: DateTime!) {
   audit(filter: { people_only: true }, first: 10) {
@@ -92,7 +92,7 @@ query Audit($device_id: String!, $at: DateTime!) {
     },
     {
       title: "passes",
-      query: `# What the allocator decided, pass by pass, the newest first.
+      query: `# The decisions of the scheduler, pass by pass, newest first.
 # For operators.
 query Passes {
   ledger_passes(first: 10) {

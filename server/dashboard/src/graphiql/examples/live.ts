@@ -5,7 +5,7 @@ export const LIVE: Group = {
   examples: [
     {
       title: "queue live",
-      query: `# Every change of a session, live. Add (after: NUMBER) to go on after an event.
+      query: `# Every change of a session, live. Add (after: NUMBER) to continue after an event.
 subscription Events {
   queue_updates {
     event_number
@@ -18,7 +18,7 @@ subscription Events {
     },
     {
       title: "all events",
-      query: `# Everything that is recorded, live. Narrow it with kinds: ["..."]; change something to see it.
+      query: `# All recorded events, live. Narrow them with kinds: ["..."]; change something to see one.
 # For operators.
 subscription AllEvents {
   events { number at kind entity_id actor fields { name before after } }
@@ -40,7 +40,7 @@ subscription Log($id: ID!) {
     },
     {
       title: "session live",
-      query: `# One session: how it stands, then every change of it and of its kernels. Add after: NUMBER to go on.
+      query: `# One session: a snapshot, then every change of it and its kernels. Add after: NUMBER to continue.
 subscription SessionLive($id: ID!) {
   session_updates(id: $id) {
     event_number
@@ -55,7 +55,7 @@ subscription SessionLive($id: ID!) {
     },
     {
       title: "devices live",
-      query: `# All devices: how they stand, then what changes, at most four times a second.
+      query: `# All devices: a snapshot, then changes, at most four times a second.
 subscription DevicesLive {
   device_updates {
     number

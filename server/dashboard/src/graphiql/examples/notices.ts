@@ -1,11 +1,11 @@
 import type { Group } from "../example";
 
 export const NOTICES: Group = {
-  name: "Alerts and notices",
+  name: "Alerts and notifications",
   examples: [
     {
       title: "alerts",
-      query: `# What is wrong now.
+      query: `# The open alerts.
 query Alerts {
   alerts(state: open) { edges { node { severity rule subject message opened_at } } }
 }
@@ -13,7 +13,7 @@ query Alerts {
     },
     {
       title: "rules",
-      query: `# When alerts open.
+      query: `# The alert rules.
 # For operators.
 query Rules {
   notice_rules { rule is_on threshold unit for_s severity muted_until }
@@ -22,7 +22,7 @@ query Rules {
     },
     {
       title: "receivers and deliveries",
-      query: `# Who is told of what, and what became of the notices.
+      query: `# The receivers of notifications, and the outcome of the newest ones.
 # For admins.
 query Receivers {
   notice_receivers { name kind tells_alerts tells_owners least_severity kinds is_quiet }
@@ -32,7 +32,7 @@ query Receivers {
     },
     {
       title: "preferences",
-      query: `# What you are told of your own sessions.
+      query: `# The notifications that you receive about your own sessions.
 query Preferences {
   notice_preferences { email notify }
 }
@@ -40,7 +40,7 @@ query Preferences {
     },
     {
       title: "mute a rule",
-      query: `# A rule says nothing for a minute; seconds: 0 ends that.
+      query: `# Mutes a rule for a minute; seconds: 0 unmutes it.
 # For operators.
 mutation Mute {
   mute_notice_rule(input: { rule: queue_backlog, seconds: 60 }) {
@@ -53,7 +53,7 @@ mutation Mute {
     },
     {
       title: "change a rule",
-      query: `# When a rule opens an alert. Filled in is what stands now: edit it to change it.
+      query: `# Changes an alert rule. The present threshold is filled in: edit it to change it.
 # For admins.
 mutation ChangeRule($threshold: Int!) {
   set_notice_rule(input: { rule: queue_backlog, threshold: $threshold }) {
@@ -67,7 +67,7 @@ mutation ChangeRule($threshold: Int!) {
     },
     {
       title: "change my preferences",
-      query: `# What you are told of. Filled in is what you chose before.
+      query: `# Changes your notifications. Your present choice is filled in.
 mutation ChangePreferences($notify: [NoticeKind!]) {
   set_notice_preferences(input: { notify: $notify }) {
     __typename
@@ -76,7 +76,7 @@ mutation ChangePreferences($notify: [NoticeKind!]) {
   }
 }
 `,
-      variables: `{ "notify": "<what I am told>" }`,
+      variables: `{ "notify": "<my notifications>" }`,
     },
   ],
 };

@@ -5,7 +5,7 @@ export const OUTSIDE: Group = {
   examples: [
     {
       title: "allocate_gpus",
-      query: `# Takes half a GPU for a job that runs elsewhere. The lease gives it back after a minute, if nobody renews it.
+      query: `# Allocates half a GPU to a job outside Aliquot. The lease ends after a minute unless it is renewed.
 mutation AllocateGpus {
   allocate_gpus(input: { job_id: "from-graphiql", gpu_count: 0.5, lease: 60 }) {
     __typename
@@ -17,7 +17,7 @@ mutation AllocateGpus {
     },
     {
       title: "release_gpus",
-      query: `# Takes it as "allocate_gpus" does, or renews it, and gives it back.
+      query: `# Allocates or renews it as "allocate_gpus" does, and releases it.
 mutation ReleaseGpus {
   allocate_gpus(input: { job_id: "from-graphiql", gpu_count: 0.5, lease: 60 }) {
     __typename

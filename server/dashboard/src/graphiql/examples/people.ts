@@ -1,11 +1,11 @@
 import type { Group } from "../example";
 
 export const PEOPLE: Group = {
-  name: "People and secrets",
+  name: "Users and secrets",
   examples: [
     {
       title: "users",
-      query: `# Who may come in, and what each may do.
+      query: `# The users and their roles.
 # For operators.
 query Users {
   users { name role projects unix_name disabled }
@@ -14,7 +14,7 @@ query Users {
     },
     {
       title: "keys",
-      query: `# The keys by which you may come in; to admins, everybody's.
+      query: `# Your keys; for admins, all keys.
 query Keys {
   api_keys { id user name scope expires_at is_valid }
 }
@@ -22,8 +22,8 @@ query Keys {
     },
     {
       title: "a user and a key",
-      query: `# Makes a user with a key that is valid for a minute, changes the projects, and disables the user again.
-# A key is shown once. Users are never deleted: each press leaves one behind, disabled.
+      query: `# Creates a user with a key that is valid for a minute, changes the projects, and disables the user again.
+# A key is shown once. Users are never deleted: each run leaves a disabled one.
 # For admins.
 mutation UserAndKey($name: String!) {
   create_user(input: { name: $name, role: viewer }) {
@@ -50,7 +50,7 @@ mutation UserAndKey($name: String!) {
     },
     {
       title: "secrets",
-      query: `# The names of your secrets; their values are told to sessions only.
+      query: `# The names of your secrets; only sessions receive their values.
 query Secrets {
   secrets { name created_at changed_at }
 }
@@ -58,7 +58,7 @@ query Secrets {
     },
     {
       title: "store and delete a secret",
-      query: `# Stores a secret and deletes it. Its value is a variable, so that no record of queries has it.
+      query: `# Stores a secret and deletes it. Its value is a variable, so that it is in no record of queries.
 mutation Secret($name: String!, $value: String!) {
   set_secret(name: $name, value: $value) {
     __typename

@@ -5,7 +5,7 @@ export const RULES: Group = {
   examples: [
     {
       title: "policy and usage",
-      query: `# What the allocator decides by, and who has used what.
+      query: `# The scheduling policy, and GPU-hours by project and user.
 query PolicyAndUsage {
   policy { version order backfill placement weights { age fair short priority } }
   usage { project user gpu_hours gpu_hours_month share }
@@ -14,7 +14,7 @@ query PolicyAndUsage {
     },
     {
       title: "change the policy",
-      query: `# Changes one setting of the policy, if nobody else did since. Filled in is what stands now: edit it to change it.
+      query: `# Changes one setting, unless the policy was changed meanwhile. The present value is filled in: edit it to change it.
 # For operators.
 mutation ChangePolicy($depth: Int!, $version: Int!) {
   update_policy(input: { backfill_depth: $depth, expected_version: $version }) {
@@ -28,7 +28,7 @@ mutation ChangePolicy($depth: Int!, $version: Int!) {
     },
     {
       title: "projects",
-      query: `# Who works on what, what they hold and have used, and what they may.
+      query: `# The projects with their users, usage and quotas.
 query Projects {
   projects {
     name
@@ -46,7 +46,7 @@ query Projects {
     },
     {
       title: "quotas",
-      query: `# What users and projects may hold, and what is theirs.
+      query: `# The limits and guarantees of users and projects.
 query Quotas {
   quotas { scope name version max_slots { slot amount } own_slots { slot amount } max_queued gpu_hours_per_month weight }
 }
@@ -54,7 +54,7 @@ query Quotas {
     },
     {
       title: "set and remove a quota",
-      query: `# Limits a project of a new name to one GPU at a time, and takes the limit back at once.
+      query: `# Limits a project of a new name to one GPU at a time, and removes the limit again.
 # For operators.
 mutation Quota($name: String!) {
   set_quota(input: { scope: project, name: $name, max_slots: [{ slot: "cuda.device", amount: "1" }] }) {

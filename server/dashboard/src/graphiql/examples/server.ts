@@ -4,10 +4,10 @@ export const SERVER: Group = {
   name: "Server",
   examples: [
     {
-      title: "start placing",
-      query: `# Lets the server place sessions again after orchestrator_stop; if it does so already, nothing changes.
+      title: "start scheduling",
+      query: `# Starts scheduling again after orchestrator_stop; changes nothing if it is on already.
 # For operators.
-mutation StartPlacing {
+mutation StartScheduling {
   orchestrator_start(note: "from GraphiQL") {
     __typename
     ... on OrchestratorChangeSuccess { orchestrator { state changed_by note } }

@@ -5,7 +5,7 @@ export const SESSIONS: Group = {
   examples: [
     {
       title: "submit",
-      query: `# Submits a session; __typename says whether it was taken.
+      query: `# Submits a session; __typename shows whether it was accepted.
 mutation Submit {
   create_session(
     input: {
@@ -23,7 +23,7 @@ mutation Submit {
     },
     {
       title: "submit several",
-      query: `# Submits several sessions, all or none. The second is held back until it is released; see "release".
+      query: `# Submits several sessions, all or none. The second is held until it is released; see "release".
 mutation SubmitSeveral {
   create_sessions(
     input: {
@@ -42,7 +42,7 @@ mutation SubmitSeveral {
     },
     {
       title: "preview",
-      query: `# What would become of a session if it were submitted now. Changes nothing.
+      query: `# Whether and where a session would start if it were submitted now. Changes nothing.
 query Preview {
   preview_session(input: { command: { argv: ["true"] }, slots: [{ slot: "cuda.device", amount: "2" }] }) {
     __typename
@@ -61,7 +61,7 @@ query Preview {
     },
     {
       title: "queue",
-      query: `# Who waits, in the order in which the allocator looks, and why.
+      query: `# The queue, in the order of scheduling, with the reason why each session waits.
 query Queue {
   queue(first: 20) {
     total_count
@@ -77,7 +77,7 @@ query Queue {
     },
     {
       title: "queue statistics",
-      query: `# How long sessions waited lately, and how many started and ended.
+      query: `# Recent waiting times, and the numbers of sessions started and ended.
 query QueueStatistics {
   queue_statistics {
     total_queued
@@ -93,7 +93,7 @@ query QueueStatistics {
     },
     {
       title: "sessions",
-      query: `# The newest sessions. Go on with after: the endCursor of this page.
+      query: `# The newest sessions. For the next page, set after to the endCursor of this page.
 query Sessions($after: String) {
   sessions(filter: { states: [running, completed, failed] }, first: 10, after: $after) {
     edges { node { id name state exit_code kernels { rank agent_id state } } }
@@ -104,7 +104,7 @@ query Sessions($after: String) {
     },
     {
       title: "find sessions",
-      query: `# Those of the last hour that failed or completed, the largest first; filters can be used together.
+      query: `# Failed or completed sessions of the last hour, largest first; filters can be combined.
 query FindSessions($since: DateTime!) {
   sessions(
     filter: { states: [completed, failed], queued_at: { since: $since } }
@@ -120,7 +120,7 @@ query FindSessions($since: DateTime!) {
     },
     {
       title: "session",
-      query: `# One session: what it asked for, where it runs, and why it waits or failed.
+      query: `# One session: its request, its kernels, and why it waits or failed.
 query OneSession($id: ID!) {
   session(id: $id) {
     name
@@ -137,7 +137,7 @@ query OneSession($id: ID!) {
     },
     {
       title: "end of a log",
-      query: `# The last bytes that a session has printed. Go on with offset: the next_offset of this piece.
+      query: `# The end of a session's output. To continue, set offset to the next_offset of this piece.
 query EndOfLog($id: ID!) {
   session_log(id: $id, offset: -4000, bytes_max: 4000) { offset next_offset length left_out has_more at_end text }
 }

@@ -1,0 +1,177 @@
+"""Alerts and notices: rules, alerts, deliveries to receivers, users' preferences. Times are microseconds UTC."""
+
+from dataclasses import dataclass
+from enum import IntEnum, StrEnum
+from typing import Final
+
+from aliquot_schema.ids import UserId
+
+ALERT_PREFIX: Final = "alr_"
+DELIVERY_PREFIX: Final = "dlv_"
+MARK_ID: Final = "notices"
+"""Id of the single record."""
+
+
+class Severity(IntEnum):
+    """Severity. Critical notices are sent during quiet hours too."""
+
+    INFO = 1
+    WARNING = 2
+    CRITICAL = 3
+
+
+class AlertRule(StrEnum):
+    """Condition that opens an alert."""
+
+    QUEUE_BACKLOG = "queue_backlog"
+    """More tasks wait than the threshold."""
+    LONG_WAIT = "long_wait"
+    """A session waits longer than the threshold, in seconds."""
+    AGENT_LOST = "agent_lost"
+    """An agent is lost; its jobs may still be running."""
+    DEVICE_UNHEALTHY = "device_unhealthy"
+    """A device is unhealthy, or disappeared while it was held."""
+    EXTERNAL_PROCESS = "external_process"
+    """A process that Aliquot did not start uses a device that no lease holds."""
+    FAILURE_RATE = "failure_rate"
+    """More of the sessions that ended in the last hour failed than the threshold, in percent."""
+    DISK_LOW = "disk_low"
+    """A disk is nearly full; nothing new is launched there."""
+    LEADER_CHANGED = "leader_changed"
+    """Leadership moved to another server; the alert stays open for the threshold, in seconds."""
+    NO_LEADER = "no_leader"
+    """No server leads: nothing is placed and reports of agents are not processed."""
+
+
+class NoticeKind(StrEnum):
+    """Subject of a notice: an alert of a rule, or a change of a session."""
+
+    QUEUE_BACKLOG = "queue_backlog"
+    LONG_WAIT = "long_wait"
+    AGENT_LOST = "agent_lost"
+    DEVICE_UNHEALTHY = "device_unhealthy"
+    EXTERNAL_PROCESS = "external_process"
+    FAILURE_RATE = "failure_rate"
+    DISK_LOW = "disk_low"
+    LEADER_CHANGED = "leader_changed"
+    NO_LEADER = "no_leader"
+    SESSION_FAILED = "session_failed"
+    RETRIES_SPENT = "retries_spent"
+    """The session failed and has no retries left."""
+    SESSION_PREEMPTED = "session_preempted"
+    SESSION_COMPLETED = "session_completed"
+    TEST = "test"
+    """A test of a receiver."""
+
+
+OWNERS_HEAR: Final = (
+    NoticeKind.LONG_WAIT,
+    NoticeKind.AGENT_LOST,
+    NoticeKind.SESSION_FAILED,
+    NoticeKind.RETRIES_SPENT,
+    NoticeKind.SESSION_PREEMPTED,
+    NoticeKind.SESSION_COMPLETED,
+)
+"""Kinds that owners of sessions can receive."""
+OWNERS_HEAR_UNASKED: Final = OWNERS_HEAR[:-1]
+"""Kinds that owners receive unless they choose otherwise."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoticeRule:
+    """Settings of an alert rule. Version 0 = the settings of the leading server."""
+
+    id: str
+    """An `AlertRule`; or `mute:<rule>` for a record that only holds `muted_until_us` of that rule."""
+    version: int = 0
+    is_on: bool = True
+    threshold: int = 0
+    """In the rule's unit, see `AlertRule`."""
+    floor: int = 0
+    """`failure_rate`: minimum number of sessions that ended in the hour."""
+    for_s: int = 0
+    """Seconds that the condition must hold without interruption."""
+    severity: Severity = Severity.WARNING
+    muted_until_us: int | None = None
+    """Until then its alerts open and close without notices."""
+    changed_us: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alert:
+    """A condition that a rule detected, from its confirmation to its end."""
+
+    id: str
+    version: int = 0
+    rule: AlertRule
+    subject: str
+    """An agent, `<agent>/<device>`, a user, `queue` or `cluster`."""
+    severity: Severity
+    words: str
+    """Message with the facts at the time it was opened."""
+    owners: tuple[UserId, ...] = ()
+    """Users whose sessions are affected."""
+    opened_us: int
+    told_us: int
+    """When a notice of it was sent last."""
+    closed_us: int | None = None
+
+
+class DeliveryState(StrEnum):
+    """State of a delivery."""
+
+    WAITING = "waiting"
+    SENT = "sent"
+    GIVEN_UP = "given_up"
+    """The receiver rejected it permanently, or did not accept it for a day."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivery:
+    """A notice for one receiver. It is stored before it is sent, so that none is lost."""
+
+    id: str
+    version: int = 0
+    receiver: str
+    """The receiver's name in the settings."""
+    kind: NoticeKind
+    severity: Severity
+    is_over: bool = False
+    """Whether it reports that an alert was closed."""
+    subject: str
+    """The alert's subject, or the session's id."""
+    words: str
+    user: UserId | None = None
+    """Addressee; None = the cluster's operators."""
+    notice_id: str
+    """The alert, the session's event as `event:<number>`, or a test's delivery; the same for all receivers."""
+    state: DeliveryState = DeliveryState.WAITING
+    tries: int = 0
+    is_gathered: bool = False
+    """Whether it is combined into one message with others of the same receiver and user that are due."""
+    made_us: int
+    next_us: int
+    """Time of the next attempt."""
+    ended_us: int | None = None
+    error: str | None = None
+    """Error of the last attempt."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subscriber:
+    """A user's notice preferences: address and kinds."""
+
+    id: UserId
+    version: int = 0
+    email: str | None = None
+    notify: tuple[NoticeKind, ...] = OWNERS_HEAR_UNASKED
+    changed_us: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoticeMark:
+    """The last event that notices were made for; committed together with the notices, so that each is made once."""
+
+    id: str = MARK_ID
+    version: int = 0
+    number: int = 0

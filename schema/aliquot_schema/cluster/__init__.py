@@ -1,0 +1,1 @@
+"""Agents, the agent protocol, launch orders and the reaper's findings."""

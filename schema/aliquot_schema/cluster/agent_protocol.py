@@ -1,0 +1,341 @@
+"""Agent protocol: messages between the server and a remote agent, on a WebSocket that the agent opens.
+
+The headers of the handshake carry the agent's id and key. Then:
+
+    agent                                   server
+    Hello                             ->
+                                      <-    Welcome, or Refusal and close
+    Joined                            ->                                        from here on it accepts requests
+    Joined, Kernel-, Devices-, ReadingsTold ->    <- Acknowledged               at most `WINDOW` unacknowledged
+                                      <-    Launch, Stop, SendSignal, TellInventory, FollowLog, Forget
+    Answer, LogPiece                  ->    <-  MoreLog, EndLog
+    Beat                              <->   Beat                                at independent intervals
+    GoodBye                           ->                                        nothing runs; it disconnects
+
+Messages lost with a connection are not sent again: the inventory in `Joined` is an agent's complete state, and the
+server repeats the requests that follow from it. Unknown fields and unknown messages are ignored, so
+additions within one protocol version must be safe to ignore.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from aliquot_schema.cluster.agents import prose_fault
+from aliquot_schema.cluster.launching import (
+    OUTPUT_END,
+    Inventory,
+    KernelReport,
+    LaunchOrder,
+    LogChunk,
+    inventory_fault,
+    readings_fault,
+    report_fault,
+)
+from aliquot_schema.ids import AgentId, KernelId
+from aliquot_schema.resources.devices import DeviceReading, number_fault, text_fault
+
+PATH: Final = "/agents/socket"
+AGENT_HEADER: Final = "aliquot-agent"
+"""The agent's id; its key is the bearer token of the header `authorization`."""
+WINDOW: Final = 256
+"""Upper bound on unacknowledged reports."""
+NOT_LEADER: Final = "not_leader"
+"""Refusal code: another server leads, or is about to."""
+LOG_WINDOW_BYTES: Final = 256 * 1024
+"""Flow-control window of one followed output; each piece is smaller."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Protocols:
+    """Range of protocol versions that one side supports, both ends included."""
+
+    oldest: int
+    newest: int
+
+
+PROTOCOLS: Final = Protocols(oldest=1, newest=1)
+"""A release supports the newest version and, from the second on, the one before it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hello:
+    """First message of an agent."""
+
+    agent_id: AgentId
+    boot_id: str
+    instance: str
+    """Generated at each start of the agent's process."""
+    software_version: str
+    protocols: Protocols
+    probe: bool = False
+    """Whether this only tests the connection, without joining."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Welcome:
+    """The server accepts the agent."""
+
+    protocol: int
+    """The agreed version."""
+    software_version: str
+    beat_s: float
+    """Interval of `Beat`, in both directions."""
+    now_us: int
+    """The server's clock, for comparison."""
+    epoch: int = 0
+    """Epoch of the server's leadership; 0 = a standalone server."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """The server closes the connection; `message` says why, for the operator."""
+
+    code: str
+    """`protocol`, `already_connected`, `key`, `replaced`, `silent`, `elsewhere`, `not_leader`, `broken`."""
+    message: str
+    leader: str = ""
+    """With `not_leader`: the leader's address, if known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Joined:
+    """Report: the agent's complete state. The first report of a connection."""
+
+    number: int
+    """Reports are numbered from 1 on each connection."""
+    inventory: Inventory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DevicesTold:
+    """Report: a device appeared, disappeared or changed its health."""
+
+    number: int
+    inventory: Inventory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadingsTold:
+    """Report: new measurements; they replace older ones that are still unsent."""
+
+    number: int
+    at_us: int
+    readings: tuple[DeviceReading, ...]
+    disk_shortage: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelTold:
+    """Report: a change of a kernel."""
+
+    number: int
+    report: KernelReport
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Acknowledged:
+    """All reports up to this number were processed."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """Request: start kernels."""
+
+    request: int
+    orders: tuple[LaunchOrder, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stop:
+    """Request: stop a kernel."""
+
+    request: int
+    kernel_id: KernelId
+    epoch: int
+    grace_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SendSignal:
+    """Request: send a signal to a kernel's main process."""
+
+    request: int
+    kernel_id: KernelId
+    epoch: int
+    signal: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TellInventory:
+    """Request: the agent's complete state, read again from its files."""
+
+    request: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forget:
+    """The end of these kernels is durable; the agent can stop reporting them. Not answered."""
+
+    kernel_ids: tuple[KernelId, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FollowLog:
+    """Request: a kernel's output from an offset. Answered by pieces until one is `at_end`, or by a failure."""
+
+    request: int
+    kernel_id: KernelId
+    offset: int
+    credit: int
+    """Bytes the agent may send before it receives `MoreLog`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoreLog:
+    """The agent may send `credit` more bytes."""
+
+    request: int
+    credit: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndLog:
+    """The output is not followed any more."""
+
+    request: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """An expected error; see `errors`."""
+
+    code: str
+    message: str
+    fields: Mapping[str, str] = field(default_factory=dict)
+    """The error's attributes, as text."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """Result of a request."""
+
+    request: int
+    failure: Failure | None = None
+    inventory: Inventory | None = None
+    """Result of `TellInventory`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogPiece:
+    """A piece of followed output."""
+
+    request: int
+    chunk: LogChunk
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beat:
+    """Heartbeat."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GoodBye:
+    """The agent was stopped by an operator, and none of its kernels run."""
+
+
+Report = Joined | DevicesTold | ReadingsTold | KernelTold
+Request = Launch | Stop | SendSignal | TellInventory | FollowLog
+FromAgent = Hello | Report | Answer | LogPiece | Beat | GoodBye
+FromServer = Welcome | Refusal | Acknowledged | Request | Forget | MoreLog | EndLog | Beat
+Message = FromAgent | FromServer
+
+KINDS: Final[Mapping[str, type[Message]]] = {
+    "hello": Hello,
+    "welcome": Welcome,
+    "refusal": Refusal,
+    "joined": Joined,
+    "devices": DevicesTold,
+    "readings": ReadingsTold,
+    "kernel": KernelTold,
+    "acknowledged": Acknowledged,
+    "launch": Launch,
+    "stop": Stop,
+    "signal": SendSignal,
+    "inventory": TellInventory,
+    "forget": Forget,
+    "follow_log": FollowLog,
+    "more_log": MoreLog,
+    "end_log": EndLog,
+    "answer": Answer,
+    "log": LogPiece,
+    "beat": Beat,
+    "good_bye": GoodBye,
+}
+"""Names of messages on the wire. A name is never reused for another message."""
+
+FAILURE_FIELDS_MAX: Final = 32
+
+
+def message_fault(message: Message) -> str | None:
+    """Message about the first invalid value of an agent's message: field, value and range; None = valid.
+
+    The server discards an invalid message and refuses its agent as `broken`. Messages of servers are not checked.
+    """
+    match message:
+        case Hello():
+            return _hello_fault(message)
+        case Joined() | DevicesTold():
+            return inventory_fault(message.inventory)
+        case ReadingsTold():
+            return readings_fault(message.at_us, message.readings, disk_shortage=message.disk_shortage)
+        case KernelTold():
+            return report_fault(message.report)
+        case Answer():
+            return _answer_fault(message)
+        case LogPiece(chunk=chunk):
+            return number_fault("offset", chunk.offset, least=0, most=OUTPUT_END) or number_fault(
+                "the length of data", len(chunk.data), least=0, most=LOG_WINDOW_BYTES
+            )
+        case _:
+            return None
+
+
+def _hello_fault(hello: Hello) -> str | None:
+    return (
+        text_fault("agent_id", hello.agent_id)
+        or text_fault("boot_id", hello.boot_id, least=0)
+        or text_fault("instance", hello.instance, least=0)
+        or text_fault("software_version", hello.software_version, least=0)
+        or number_fault("protocols.oldest", hello.protocols.oldest, least=0, most=2**31 - 1)
+        or number_fault("protocols.newest", hello.protocols.newest, least=hello.protocols.oldest, most=2**31 - 1)
+    )
+
+
+def _answer_fault(answer: Answer) -> str | None:
+    fault = None if answer.inventory is None else inventory_fault(answer.inventory)
+    failure = answer.failure
+    if failure is None or fault is not None:
+        return fault
+    fault = text_fault("code", failure.code) or prose_fault("message", failure.message)
+    fault = fault or number_fault("the number of fields", len(failure.fields), least=0, most=FAILURE_FIELDS_MAX)
+    for name, value in failure.fields.items():
+        fault = fault or text_fault("a field", name) or prose_fault(f"fields.{name[:40]}", value)
+    return fault
+
+
+def agreed_protocol(*, agent: Protocols, server: Protocols) -> int | None:
+    """The newest version that both support; None = none, see `disagreement`."""
+    newest = min(agent.newest, server.newest)
+    return newest if newest >= max(agent.oldest, server.oldest) else None
+
+
+def disagreement(*, agent: Protocols, server: Protocols, agent_version: str, server_version: str) -> str:
+    """Error message for two sides without a common version: names the side to upgrade."""
+    old = "agent" if agent.newest < server.oldest else "server"
+    return (
+        f"the agent ({agent_version}) supports protocol versions {agent.oldest} to {agent.newest}, the server "
+        f"({server_version}) {server.oldest} to {server.newest}: upgrade the {old}"
+    )

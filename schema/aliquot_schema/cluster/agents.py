@@ -1,0 +1,190 @@
+"""Agents: processes that own devices of a node and run kernels there; their records and the validation of those."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import astuple, dataclass, field
+from enum import StrEnum
+from typing import Final
+
+from aliquot_schema.ids import AgentId, NodeId, PoolId, SlotName
+from aliquot_schema.resources.confinement import UNKNOWN_ENFORCEMENT, Enforcement
+from aliquot_schema.resources.devices import (
+    MEMORY_BYTES_MAX,
+    Device,
+    DeviceAccess,
+    DeviceHealth,
+    device_fault,
+    number_fault,
+    slot_fault,
+    text_fault,
+)
+from aliquot_schema.resources.slots import SlotType
+from aliquot_schema.sessions import DEFAULT_POOL
+from aliquot_schema.states import AgentState
+
+SLOTS_MAX: Final = 64
+"""Slots per agent."""
+ATTRIBUTES_MAX: Final = 256
+LABELS_MAX: Final = 64
+LABEL_CHARS_MAX: Final = 128
+NOTE_CHARS_MAX: Final = 1_000
+PROSE_CHARS_MAX: Final = 200_000
+"""Limit of free text: longer than the longest command line, which a message may quote."""
+TIME_US_MAX: Final = 253_402_300_799_999_999
+"""End of the year 9999 in microseconds UTC, the range of `datetime`."""
+_FACTOR: Final = re.compile(r"\d{1,20}(\.\d{1,40})?", re.ASCII)
+
+
+class AllocationMode(StrEnum):
+    """How a node's devices are divided among its agents."""
+
+    SHARED = "shared"
+    AUTO_SPLIT = "auto-split"
+    MANUAL = "manual"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capabilities:
+    """Capabilities of an agent on its node, as detected."""
+
+    kill: str = "subreaper"
+    """How a process tree is ended: `cgroup_v2`, `cgroup_v1` or `subreaper`."""
+    limits: str = "rlimits"
+    """How memory and processes are limited: `cgroup_v2`, `cgroup_v1` or `rlimits`."""
+    switches_user: bool = False
+    device_access: DeviceAccess = DeviceAccess.ENV
+    address: str = ""
+    """Address at which kernels of other agents reach kernels here; empty = unknown."""
+    port_first: int = 29_500
+    """Rendezvous ports of gangs, `port_first` to `port_last`: below the system's ephemeral ports."""
+    port_last: int = 30_499
+    enforced: Enforcement = UNKNOWN_ENFORCEMENT
+    """Mechanism that enforces each limit."""
+    sandbox: str = "none"
+    """The available sandbox profile: `standard` or `none`."""
+    sandbox_mode: str = "off"
+    """When kernels run in it: `required`, `when-possible`, `when-asked` or `off`."""
+    sandbox_note: str = ""
+    """Why no sandbox is available; empty if one is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agent:
+    """An agent's record. Current usage is not part of it; it is the sum of the agent's leases."""
+
+    id: AgentId
+    version: int
+    node_id: NodeId
+    hostname: str
+    state: AgentState = AgentState.ALIVE
+    schedulable: bool = True
+    devices: tuple[Device, ...] = ()
+    """In natural order of names."""
+    slot_types: Mapping[SlotName, SlotType] = field(default_factory=dict)
+    attributes: Mapping[str, str] = field(default_factory=dict)
+    """Attributes from the accelerator configuration file."""
+    capabilities: Capabilities = field(default_factory=Capabilities)
+    allocation_mode: AllocationMode = AllocationMode.SHARED
+    scaling_factor: Mapping[SlotName, str] = field(default_factory=dict)
+    """This agent's part of the node's capacity per slot, as decimal text."""
+    boot_id: str = ""
+    software_version: str = ""
+    registered_us: int
+    state_changed_us: int
+    pool: PoolId = DEFAULT_POOL
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Set by operators; sessions can require them."""
+    draining: bool = False
+    """Nothing new is placed here; running sessions finish or are preempted."""
+    note: str | None = None
+    """Why it is not schedulable, in the operator's words."""
+
+    @property
+    def takes_work(self) -> bool:
+        """Whether operators allow new work on it."""
+        return self.schedulable and not self.draining
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownSlot:
+    """A slot that an agent reported at least once. Slots are never deleted; admins can retire them."""
+
+    id: SlotName
+    version: int
+    type: SlotType
+    first_seen_us: int
+    retired: bool = False
+
+
+def agent_fault(agent: Agent) -> str | None:
+    """Message about the first invalid field of an agent's record, with its limit; None = valid.
+
+    Applied to what agents report and to records stored by earlier versions.
+    """
+    return (
+        text_fault("node_id", agent.node_id)
+        or text_fault("hostname", agent.hostname)
+        or text_fault("boot_id", agent.boot_id, least=0)
+        or text_fault("software_version", agent.software_version, least=0)
+        or text_fault("pool", agent.pool)
+        or (None if agent.note is None else prose_fault("note", agent.note))
+        or number_fault("version", agent.version, least=0, most=2**53)
+        or number_fault("registered_us", agent.registered_us, least=0, most=TIME_US_MAX)
+        or number_fault("state_changed_us", agent.state_changed_us, least=0, most=TIME_US_MAX)
+        or _devices_fault(agent.devices)
+        or _slots_fault(agent)
+        or _pairs_fault("attributes", agent.attributes, count=ATTRIBUTES_MAX, chars=NOTE_CHARS_MAX * 10)
+        or _pairs_fault("labels", agent.labels, count=LABELS_MAX, chars=LABEL_CHARS_MAX)
+        or _capabilities_fault(agent.capabilities)
+    )
+
+
+def prose_fault(field: str, text: str) -> str | None:
+    """Message if free text is too long or contains NUL, which databases reject; None = valid."""
+    if len(text) > PROSE_CHARS_MAX:
+        return f"{field} has {len(text):,} characters; {PROSE_CHARS_MAX:,} are allowed"
+    return f"{field} contains the character NUL" if "\0" in text else None
+
+
+def _devices_fault(devices: Iterable[Device]) -> str | None:
+    devices = tuple(devices)
+    fault = next(filter(None, map(device_fault, devices)), None)
+    if fault is not None:
+        return fault
+    duplicates = [device_id for device_id, count in Counter(device.id for device in devices).items() if count > 1]
+    if duplicates:
+        return f"device id {duplicates[0]!r} occurs twice"
+    there = sum(device.budget for device in devices if device.health is not DeviceHealth.GONE)
+    return number_fault("the sum of all budgets", there, least=0, most=MEMORY_BYTES_MAX)
+
+
+def _slots_fault(agent: Agent) -> str | None:
+    slots = {slot for device in agent.devices for slot in device.costs}
+    slots.update(agent.slot_types, agent.scaling_factor)
+    fault = number_fault("the number of slots", len(slots), least=0, most=SLOTS_MAX)
+    for slot in sorted(slots) if fault is None else ():
+        fault = fault or slot_fault(slot)
+    for slot, factor in agent.scaling_factor.items():
+        if fault is None and not _FACTOR.fullmatch(factor):
+            fault = f"scaling_factor of {slot} is {factor[:40]!a}; a decimal number like 0.5 is allowed"
+    return fault
+
+
+def _pairs_fault(field: str, pairs: Mapping[str, str], *, count: int, chars: int) -> str | None:
+    fault = number_fault(f"the number of {field}", len(pairs), least=0, most=count)
+    for name, value in pairs.items() if fault is None else ():
+        fault = fault or text_fault(f"a name in {field}", name) or prose_fault(f"{field}.{name[:40]}", value)
+        fault = fault or number_fault(f"the length of {field}.{name[:40]}", len(value), least=0, most=chars)
+    return fault
+
+
+def _capabilities_fault(can: Capabilities) -> str | None:
+    texts = (can.kill, can.limits, can.address, can.sandbox, can.sandbox_mode, *astuple(can.enforced))
+    fault = next(filter(None, (text_fault("capabilities", text, least=0) for text in texts)), None)
+    return (
+        fault
+        or prose_fault("sandbox_note", can.sandbox_note)
+        or number_fault("port_first", can.port_first, least=1, most=65_535)
+        or number_fault("port_last", can.port_last, least=can.port_first, most=65_535)
+    )

@@ -1,0 +1,216 @@
+"""Launch orders and agent reports: the messages between server and agents, independent of the transport."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from aliquot_schema.cluster.agents import TIME_US_MAX, Agent, agent_fault, prose_fault
+from aliquot_schema.identity.secrets import SecretGrant
+from aliquot_schema.ids import AgentId, KernelId
+from aliquot_schema.resources.confinement import NO_LIMITS, SandboxProfile, SessionLimits
+from aliquot_schema.resources.devices import (
+    DEVICES_MAX,
+    DeviceReading,
+    ResourceSpec,
+    number_fault,
+    reading_fault,
+    spec_fault,
+    text_fault,
+)
+from aliquot_schema.resources.leases import EndEvidence
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchOrder:
+    """Order to start one rank of an attempt. Idempotent: sent twice, it starts once."""
+
+    kernel_id: KernelId
+    epoch: int
+    """The leader's; an agent rejects an epoch below the highest it has seen."""
+    argv: tuple[str, ...]
+    environment: Mapping[str, str]
+    """The user's and the gang's variables; the agent adds those of devices and folders, and removes reserved ones."""
+    working_directory: str | None
+    """None = the kernel's own work folder."""
+    spec: ResourceSpec
+    user: str | None = None
+    """The Unix account to run as; None = the agent's configured one."""
+    time_limit_ms: int | None = None
+    grace_ms: int = 10_000
+    """Time from the stop signal to SIGKILL."""
+    not_after_us: int | None = None
+    """Deadline: the agent rejects the order after it."""
+    limits: SessionLimits = NO_LIMITS
+    sandbox: SandboxProfile | None = None
+    """None = the agent's settings."""
+    secrets: tuple[SecretGrant, ...] = ()
+    """The agent keeps the values in memory; the order on disk omits them."""
+
+
+class KernelPhase(StrEnum):
+    """State of a kernel on its agent."""
+
+    STARTED = "started"
+    EXITED = "exited"
+    REFUSED = "refused"
+    """Never started, and never will be in this attempt."""
+    UNCERTAIN = "uncertain"
+    """The shim is gone without an exit file; processes of the kernel may still run."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelReport:
+    """An agent's report about a kernel. Late and repeated reports are harmless."""
+
+    kernel_id: KernelId
+    phase: KernelPhase
+    at_us: int
+    """The agent's clock, for display."""
+    exit_code: int | None = None
+    signal: int | None = None
+    timed_out: bool = False
+    ran_ms: int | None = None
+    """Run time by the agent's CLOCK_BOOTTIME; basis of charging."""
+    evidence: EndEvidence | None = None
+    """Set if and only if the phase is `exited` or `refused`."""
+    code: str | None = None
+    """Error code of a rejected launch, as in `errors`."""
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpecOnDisk:
+    """A resource spec in the agent's file; `spec` is None if the file is unreadable."""
+
+    kernel_id: KernelId
+    spec: ResourceSpec | None
+    ended: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inventory:
+    """Complete state of an agent, sent when it joins and on request."""
+
+    agent: Agent
+    """The server sets `version`, `state` and times."""
+    kernels: tuple[KernelReport, ...] = ()
+    specs: tuple[SpecOnDisk, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentJoined:
+    """An agent is reachable."""
+
+    inventory: Inventory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentSilent:
+    """An agent is unreachable; `gone` = it signed off, `lost` = it missed heartbeats for long."""
+
+    agent_id: AgentId
+    gone: bool = False
+    lost: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DevicesChanged:
+    """A device appeared, disappeared or changed its health."""
+
+    inventory: Inventory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadingsTaken:
+    """New measurements; not durable."""
+
+    agent_id: AgentId
+    at_us: int
+    readings: tuple[DeviceReading, ...]
+    disk_shortage: str | None = None
+    """Message if the disk for output is nearly full, which blocks launches there; None = enough space."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelChanged:
+    """A report about one kernel of an agent."""
+
+    agent_id: AgentId
+    report: KernelReport
+
+
+AgentMessage = AgentJoined | AgentSilent | DevicesChanged | ReadingsTaken | KernelChanged
+
+
+OUTPUT_END: Final = 2**62
+"""Requested as an offset: follow output from its current end. The first chunk is sent immediately, is empty, and has
+the actual offset. No output is that long."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogChunk:
+    """A piece of a kernel's output. The next one starts at `offset + len(data)`."""
+
+    offset: int
+    data: bytes
+    at_end: bool
+    """Whether the output is complete: the kernel has exited and everything was read."""
+
+
+KERNELS_MAX: Final = 500_000
+"""Kernels per inventory."""
+
+
+def inventory_fault(inventory: Inventory) -> str | None:
+    """Message about the first invalid value of an inventory, with its limit; None = valid."""
+    fault = (
+        number_fault("the number of devices", len(inventory.agent.devices), least=0, most=DEVICES_MAX)
+        or number_fault("the number of kernels", len(inventory.kernels), least=0, most=KERNELS_MAX)
+        or number_fault("the number of specs", len(inventory.specs), least=0, most=KERNELS_MAX)
+        or agent_fault(inventory.agent)
+        or next(filter(None, map(report_fault, inventory.kernels)), None)
+        or next(filter(None, (_kernel_id_fault(spec.kernel_id) for spec in inventory.specs)), None)
+        or next(filter(None, (spec_fault(spec.spec) for spec in inventory.specs if spec.spec is not None)), None)
+    )
+    return (
+        fault
+        or _duplicate("kernel", (report.kernel_id for report in inventory.kernels))
+        or _duplicate("spec of kernel", (spec.kernel_id for spec in inventory.specs))
+    )
+
+
+def report_fault(report: KernelReport) -> str | None:
+    """Message about the first invalid value of a report about a kernel; None = valid."""
+    fault = _kernel_id_fault(report.kernel_id) or (
+        number_fault("at_us", report.at_us, least=0, most=TIME_US_MAX)
+        or number_fault("exit_code", report.exit_code, least=-(2**31), most=2**31 - 1)
+        or number_fault("signal", report.signal, least=0, most=128)
+        or number_fault("ran_ms", report.ran_ms, least=0, most=TIME_US_MAX)
+        or (None if report.code is None else text_fault("code", report.code))
+        or (None if report.message is None else prose_fault("message", report.message))
+    )
+    return None if fault is None else f"kernel {report.kernel_id[:80]!a}: {fault}"
+
+
+def readings_fault(at_us: int, readings: Sequence[DeviceReading], *, disk_shortage: str | None) -> str | None:
+    """Message about the first invalid value of a set of readings; None = valid."""
+    return (
+        number_fault("at_us", at_us, least=0, most=TIME_US_MAX)
+        or number_fault("the number of readings", len(readings), least=0, most=DEVICES_MAX)
+        or (None if disk_shortage is None else prose_fault("disk_shortage", disk_shortage))
+        or next(filter(None, map(reading_fault, readings)), None)
+        or _duplicate("reading of device", (reading.device_id for reading in readings))
+    )
+
+
+def _kernel_id_fault(kernel_id: str) -> str | None:
+    """Message if a kernel id cannot be a folder name, which it is on its agent; None = valid."""
+    fault = text_fault("kernel_id", kernel_id)
+    return fault or (f"kernel_id {kernel_id!a} contains a /" if "/" in kernel_id else None)
+
+
+def _duplicate(what: str, ids: Iterable[str]) -> str | None:
+    duplicates = (id_ for id_, count in Counter(ids).items() if count > 1)
+    return next((f"{what} {id_!a} occurs twice" for id_ in duplicates), None)

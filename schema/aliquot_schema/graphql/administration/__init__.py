@@ -1,0 +1,1 @@
+"""GraphQL API of accounts, alerts, audit, operations and secrets."""

@@ -1,0 +1,147 @@
+"""GraphQL API of the audit log: changes, device holdings and recorded scheduling passes. For operators."""
+
+from datetime import datetime
+from typing import Annotated, Generic, TypeVar
+
+import strawberry
+from strawberry.types import Info
+
+from aliquot_schema.graphql.context import Context
+from aliquot_schema.graphql.fields import root_field
+from aliquot_schema.graphql.pagination import PAGE_DEFAULT, After, Edge, First, PageInfo, page_of
+from aliquot_schema.graphql.scalars import BigInt
+from aliquot_schema.views.audit import AuditFilter, ChangeView, CursorPage, HoldingView, LedgerPassView
+
+T = TypeVar("T")
+
+
+@strawberry.type(description="One page of a log, without a total count.")
+class UncountedConnection(Generic[T]):
+    edges: list[Edge[T]] = strawberry.field(description="The items of this page.")
+    page_info: PageInfo = strawberry.field(name="pageInfo", description="Position of this page in its list.")
+
+
+@strawberry.type(description="Change of one field of a record. Values are JSON text.")
+class ChangedField:
+    name: str = strawberry.field(description="The field.")
+    before: str | None = strawberry.field(
+        description="Previous value; null if the change created the record, or the previous state is past retention."
+    )
+    after: str = strawberry.field(description="New value.")
+
+
+@strawberry.type(description="A change: one event of the event log.")
+class AuditChange:
+    number: BigInt = strawberry.field(description="Number of the event; ascending without gaps.")
+    at: datetime = strawberry.field(description="When it was committed.")
+    kind: str = strawberry.field(description="What happened: `session.queued`, `lease.granted`, ...")
+    entity_id: str = strawberry.field(description="Id of the changed object.")
+    actor: str = strawberry.field(description="A user, or a part of the server as `system:PART`.")
+    request_id: str | None = strawberry.field(description="The request that caused it.")
+    pass_number: BigInt | None = strawberry.field(description="The scheduling pass that decided it.")
+    fields: list[ChangedField] = strawberry.field(
+        description="Changed fields; all fields if the change created the record. Values of environment variables are "
+        "not shown; commands of sessions are shown to admins only."
+    )
+
+
+@strawberry.type(description="An amount of one slot of one device, held by one lease from grant to release.")
+class DeviceHolding:
+    device_id: strawberry.ID = strawberry.field(description="The device.")
+    slot: str = strawberry.field(description="The slot.")
+    amount: str = strawberry.field(description="The amount.")
+    kind: str = strawberry.field(description="Kind of the lease.")
+    lease_id: strawberry.ID = strawberry.field(description="The lease.")
+    agent_id: strawberry.ID = strawberry.field(description="The agent of the grant.")
+    session_id: strawberry.ID | None = strawberry.field(description="The session; null for a lease without one.")
+    user: str = strawberry.field(description="The holder.")
+    since: datetime = strawberry.field(description="When it was granted.")
+    until: datetime | None = strawberry.field(description="When it was released; null while it is held.")
+    evidence: str | None = strawberry.field(description="Evidence of its end; null while it is held.")
+    pass_number: BigInt | None = strawberry.field(description="The scheduling pass that granted it.")
+    preempted_at: datetime | None = strawberry.field(description="When it was preempted.")
+    preempted_by: str | None = strawberry.field(description="The session it was preempted for, or the cause.")
+
+
+@strawberry.type(description="A recorded scheduling pass. Passes that repeat earlier decisions are not recorded.")
+class LedgerPass:
+    number: BigInt = strawberry.field(description="Number of the pass; ascending, also over restarts.")
+    at: datetime = strawberry.field(description="When it ran.")
+    event_number: BigInt = strawberry.field(description="The last event included in its snapshot.")
+    epoch: BigInt = strawberry.field(description="Epoch of the leader.")
+    code_version: str = strawberry.field(
+        description="Version of the scheduling code; a replay is only exact with the same version."
+    )
+    lost_before: int = strawberry.field(description="Number of passes before this one that could not be recorded.")
+    placed: list[strawberry.ID] = strawberry.field(description="Sessions that were granted devices, in order.")
+    preempted: list[strawberry.ID] = strawberry.field(description="Sessions that were preempted.")
+    failed: list[strawberry.ID] = strawberry.field(description="Sessions that failed because they can never run.")
+
+
+def uncounted(reel: CursorPage[T]) -> UncountedConnection[T]:
+    """The GraphQL connection of a page of a log."""
+    return UncountedConnection(
+        edges=[Edge(node=node, cursor=cursor) for node, cursor in zip(reel.items, reel.cursors, strict=True)],
+        page_info=PageInfo(
+            has_next_page=reel.has_next,
+            has_previous_page=reel.has_previous,
+            start_cursor=reel.cursors[0] if reel.cursors else None,
+            end_cursor=reel.cursors[-1] if reel.cursors else None,
+        ),
+    )
+
+
+@strawberry.input(description="Filter of changes. Fields that are null match all changes.")
+class AuditFilterInput:
+    entity_id: str | None = strawberry.field(default=None, description="Id of a session, lease, agent, quota, ...")
+    actor: str | None = strawberry.field(default=None, description="A user, or `system:PART`.")
+    kind: str | None = strawberry.field(default=None, description="`session`, `lease`, ..., or `session.queued`, ...")
+    since: datetime | None = strawberry.field(default=None, description="Earliest time, included.")
+    until: datetime | None = strawberry.field(default=None, description="Latest time, included.")
+    people_only: bool = strawberry.field(default=False, description="Only changes made by users.")
+
+    def to_filter(self) -> AuditFilter:
+        """The filter as a domain value."""
+        return AuditFilter(
+            entity_id=self.entity_id,
+            actor=self.actor,
+            kind=self.kind,
+            since=self.since,
+            until=self.until,
+            people_only=self.people_only,
+        )
+
+
+@strawberry.type
+class AuditQueries:
+    @root_field(UncountedConnection[AuditChange], "The audit log: who changed what, newest first. For operators.")
+    async def audit(
+        self,
+        info: Info[Context, None],
+        filter: Annotated[AuditFilterInput | None, strawberry.argument(description="Restricts the list.")] = None,
+        first: First = PAGE_DEFAULT,
+        after: After = None,
+    ) -> UncountedConnection[ChangeView]:
+        context = info.context
+        where = filter.to_filter() if filter else AuditFilter()
+        return uncounted(await context.admin.audit(context.caller, where, page_of(first, after)))
+
+    @root_field(list[DeviceHolding], "Holders of a device at a given time, in order of their grants. For operators.")
+    async def held_by(
+        self,
+        info: Info[Context, None],
+        device_id: Annotated[str, strawberry.argument(description="Id of the device: a GPU's UUID.")],
+        at: Annotated[datetime, strawberry.argument(description="The time.")],
+    ) -> tuple[HoldingView, ...]:
+        context = info.context
+        return await context.admin.held_by(context.caller, device_id, at)
+
+    @root_field(
+        UncountedConnection[LedgerPass],
+        "Recorded scheduling passes, newest first; `aliquot replay PASS` repeats one. For operators.",
+    )
+    async def ledger_passes(
+        self, info: Info[Context, None], first: First = PAGE_DEFAULT, after: After = None
+    ) -> UncountedConnection[LedgerPassView]:
+        context = info.context
+        return uncounted(await context.admin.ledger_passes(context.caller, page_of(first, after)))

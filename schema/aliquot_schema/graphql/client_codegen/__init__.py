@@ -1,0 +1,1 @@
+"""Code generator of the Python client's types and operations."""

@@ -1,0 +1,1 @@
+"""GraphQL types and fields of agents, devices, the cluster, its history and its policy."""

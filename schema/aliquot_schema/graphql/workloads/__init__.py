@@ -1,0 +1,1 @@
+"""GraphQL API of sessions, previews and external allocations."""

@@ -1,0 +1,1 @@
+"""Accounts, roles, access rights and secrets."""

@@ -1,0 +1,81 @@
+"""User accounts: users, roles, API keys and key scopes. Usage accounting is `quotas.Account`."""
+
+from dataclasses import dataclass, field
+from enum import IntEnum, StrEnum
+from typing import Final
+
+from aliquot_schema.ids import KeyId, ProjectId, UserId
+
+
+class Role(IntEnum):
+    """Role of a user; each role includes the rights of those before it."""
+
+    VIEWER = 1
+    """Read."""
+    USER = 2
+    """Submit sessions and change their own."""
+    OPERATOR = 3
+    """Change sessions of all users, agents, quotas and the policy."""
+    ADMIN = 4
+    """Create users and keys, and read everything."""
+
+
+class KeyScope(StrEnum):
+    """Upper bound on the rights of a key, whatever its owner's role."""
+
+    READ = "read"
+    SUBMIT = "submit"
+    OPERATE = "operate"
+    ADMIN = "admin"
+
+
+ROLE_MAX: Final = {
+    KeyScope.READ: Role.VIEWER,
+    KeyScope.SUBMIT: Role.USER,
+    KeyScope.OPERATE: Role.OPERATOR,
+    KeyScope.ADMIN: Role.ADMIN,
+}
+"""The highest role that a key of a scope can act in."""
+
+
+KEY_PREFIX: Final = "key_"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class User:
+    """A user of the server. Times are microseconds UTC. Users are never deleted, because records refer to them."""
+
+    id: UserId
+    """The name."""
+    version: int = 0
+    role: Role
+    unix_name: str | None = None
+    """The Unix account that the user's sessions run as; None = the agents' common one."""
+    projects: tuple[ProjectId, ...] = ()
+    """Memberships. The default project is not listed: every user may submit to it, and it has no members."""
+    disabled: bool = False
+    """Whether all of the user's keys are rejected. Sessions are not affected."""
+    subject: str | None = None
+    """Identity at the OIDC provider, `<issuer>#<sub>`; None = never signed in with it."""
+    account: str | None = None
+    """`unix_name` where Unix accounts must be unique, else None. Unique among users."""
+    created_us: int = 0
+    changed_us: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiKey:
+    """An API key of a user. The token is `<id>.<secret>`; only a digest of the secret is stored."""
+
+    id: KeyId
+    version: int = 0
+    user: UserId
+    name: str
+    """Its purpose, in the owner's words."""
+    scope: KeyScope
+    digest: str = field(repr=False)
+    """SHA-256 of the secret, hexadecimal."""
+    created_us: int = 0
+    expires_us: int | None = None
+    """None = never."""
+    revoked_us: int | None = None

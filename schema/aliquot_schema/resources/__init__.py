@@ -1,0 +1,1 @@
+"""Slots and their amounts, devices, leases and confinement."""

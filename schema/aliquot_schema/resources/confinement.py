@@ -1,0 +1,47 @@
+"""Confinement: limits on processes and open files, sandbox profiles, and the mechanisms that enforce them."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+SANDBOX_LABEL: Final = "aliquot.sandbox"
+"""Implicit label of agents with a sandbox, its value the profile's name; required by sessions that need a sandbox."""
+PROCESSES_MIN: Final = 8
+"""A sandbox and a shell need some processes themselves."""
+OPEN_FILES_MIN: Final = 16
+LIMIT_MAX: Final = 1_000_000
+
+
+class SandboxProfile(StrEnum):
+    """What a job can see of its node."""
+
+    STANDARD = "standard"
+    """A read-only system, a private /tmp and /dev, no processes of other jobs, no files of the server."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionLimits:
+    """Limits per kernel; None = the agent's settings."""
+
+    processes: int | None = None
+    """Processes and threads."""
+    open_files: int | None = None
+    """Open files per process."""
+
+
+NO_LIMITS: Final = SessionLimits()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Enforcement:
+    """Mechanism that enforces each limit on an agent: `cgroup_v2`, `cgroup_v1`, `rlimit`, `shim` or `none`."""
+
+    memory: str = "none"
+    processes: str = "none"
+    cpu: str = "none"
+    open_files: str = "none"
+    file_size: str = "none"
+    wall_time: str = "shim"
+
+
+UNKNOWN_ENFORCEMENT: Final = Enforcement()

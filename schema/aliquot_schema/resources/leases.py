@@ -1,0 +1,86 @@
+"""Leases and kernels: the right to parts of devices, and the processes that use them."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from aliquot_schema.ids import AgentId, KernelId, LeaseId, SessionId, UserId
+from aliquot_schema.resources.devices import ResourceSpec
+from aliquot_schema.states import KernelState
+
+
+class LeaseKind(StrEnum):
+    """Kind of lease; each ends by its own rule."""
+
+    SESSION = "session"
+    """Held by a session's kernel until its processes are proven gone."""
+    MANUAL = "manual"
+    """External allocation: held by a user until a time the user can extend; without a kernel."""
+    RESERVATION = "reservation"
+    """Held by a booking for a fixed period."""
+
+
+class EndEvidence(StrEnum):
+    """Evidence that a kernel's processes are gone."""
+
+    NEVER_SENT = "never_sent"
+    """The grant was revoked before anything was sent to the agent."""
+    TOMBSTONE = "tombstone"
+    """The stop created the claim file first, so no start can succeed."""
+    REFUSED = "refused"
+    """The agent rejected the launch before it created the claim file."""
+    EXIT_FILE = "exit_file"
+    """The shim wrote exit.json after the whole process tree was gone."""
+    LOCK_AND_GROUP = "lock_and_group"
+    """The shim's lock is free, and no process has the kernel's process group or environment mark."""
+    BOOT_ID = "boot_id"
+    """The node was rebooted since."""
+    GIVEN_BACK = "given_back"
+    """A lease without a kernel was released by its holder."""
+    EXPIRED = "expired"
+    """A lease without a kernel expired."""
+    OPERATOR = "operator"
+    """An operator confirmed it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lease:
+    """The right to a resource spec on one agent. Times are microseconds UTC."""
+
+    id: LeaseId
+    version: int
+    kind: LeaseKind
+    owner: UserId
+    session_id: SessionId | None = None
+    kernel_id: KernelId | None = None
+    agent_id: AgentId
+    spec: ResourceSpec
+    epoch: int
+    granted_us: int
+    until_us: int | None = None
+    released_us: int | None = None
+    evidence: EndEvidence | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kernel:
+    """One rank of one attempt. Times are microseconds UTC."""
+
+    id: KernelId
+    version: int
+    session_id: SessionId
+    attempt: int
+    rank: int
+    agent_id: AgentId
+    state: KernelState = KernelState.GRANTED
+    epoch: int
+    granted_us: int
+    started_us: int | None = None
+    ended_us: int | None = None
+    exit_code: int | None = None
+    signal: int | None = None
+    timed_out: bool = False
+    """Whether the wall-time limit ended it."""
+    message: str | None = None
+    """Why it could not be started."""
+    rendezvous_port: int | None = None
+    """Rank 0 only: the rendezvous port on its agent's address, reserved while any rank of the attempt lives."""

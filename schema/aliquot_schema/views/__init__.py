@@ -1,0 +1,1 @@
+"""Read models: what GraphQL, REST and the command line show."""

@@ -1,0 +1,108 @@
+"""Read models of users and API keys, and requests to change them. Times are aware UTC, durations seconds."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from aliquot_schema.identity.accounts import KeyScope, Role
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserView:
+    """A user."""
+
+    name: str
+    version: int
+    role: Role
+    unix_name: str | None
+    projects: tuple[str, ...]
+    disabled: bool
+    created_at: datetime
+    changed_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeView:
+    """The caller, and their rights with the key in use."""
+
+    name: str
+    role: Role
+    projects: tuple[str, ...]
+    unix_name: str | None
+    key_id: str | None
+    """The key in use; for an OIDC token, its pseudo-key. None = the server's own token."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiKeyView:
+    """A key, without its secret."""
+
+    id: str
+    version: int
+    user: str
+    name: str
+    scope: KeyScope
+    created_at: datetime
+    expires_at: datetime | None
+    revoked_at: datetime | None
+    is_valid: bool
+    """Whether it is accepted now."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewUser:
+    """A user to create, not validated."""
+
+    name: str
+    role: Role
+    unix_name: str | None = None
+    projects: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserChanges:
+    """Changes of a user; None = unchanged."""
+
+    role: Role | None = None
+    unix_name: str | None = None
+    """Empty = removed."""
+    projects: tuple[str, ...] | None = None
+    disabled: bool | None = None
+    forget_identity: bool = False
+    """Unlink the OIDC identity; the next one that signs in under this name is linked."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewApiKey:
+    """A key to create, not validated."""
+
+    user: str
+    name: str
+    scope: KeyScope
+    expires_in: float | None = None
+    """Seconds; None = never."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserChanged:
+    """Result of a mutation of a user."""
+
+    user: UserView
+    revision: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiKeyCreated:
+    """A new key with its secret, which is not shown again."""
+
+    api_key: ApiKeyView
+    secret: str
+    """The complete bearer token."""
+    revision: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiKeyRevoked:
+    """A revoked key."""
+
+    api_key: ApiKeyView
+    revision: int

@@ -1,0 +1,116 @@
+"""Read models of the audit log: changes, device holdings, recorded passes and the steps of a session."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Generic, TypeVar
+
+from aliquot_schema.states import SessionState
+from aliquot_schema.views.sessions import PreemptionView
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditFilter:
+    """Filter of changes. None matches everything."""
+
+    entity_id: str | None = None
+    actor: str | None = None
+    kind: str | None = None
+    """`session.queued`, or only the part before the dot."""
+    since: datetime | None = None
+    until: datetime | None = None
+    people_only: bool = False
+    """Only changes made by users."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangedFieldView:
+    """Change of one field of a record; values are JSON text."""
+
+    name: str
+    before: str | None
+    """None = the change created the record, or the previous state is past retention."""
+    after: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeView:
+    """A change: one event of the log."""
+
+    number: int
+    at: datetime
+    kind: str
+    entity_id: str
+    actor: str
+    request_id: str | None
+    pass_number: int | None
+    fields: tuple[ChangedFieldView, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HoldingView:
+    """An amount of one slot of one device, held by one lease from grant to release."""
+
+    device_id: str
+    slot: str
+    amount: str
+    kind: str
+    lease_id: str
+    agent_id: str
+    session_id: str | None
+    user: str
+    since: datetime
+    until: datetime | None
+    """When it was released; None = still held."""
+    evidence: str | None
+    """Evidence of the end."""
+    pass_number: int | None
+    """The pass that granted it."""
+    preempted_at: datetime | None
+    preempted_by: str | None
+    """The session it was preempted for, or the cause."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerPassView:
+    """A recorded scheduling pass whose decisions differ from the previous pass."""
+
+    number: int
+    at: datetime
+    event_number: int
+    """The last event of its snapshot."""
+    epoch: int
+    code_version: str
+    lost_before: int
+    placed: tuple[str, ...]
+    preempted: tuple[str, ...]
+    failed: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CursorPage(Generic[T]):
+    """A page of a log, newest first, without a total count."""
+
+    items: tuple[T, ...]
+    cursors: tuple[str, ...]
+    """One opaque cursor per item."""
+    has_next: bool
+    has_previous: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionStepView:
+    """One committed state change of a session."""
+
+    number: int
+    """Number of the event."""
+    at: datetime
+    kind: str
+    """`session.queued`, `session.requeued`, ..."""
+    state: SessionState
+    attempt: int
+    """Attempt number after it."""
+    held_by: str | None
+    preemption: PreemptionView | None
+    """The latest preemption as of this step, possibly of an earlier attempt."""

@@ -1,0 +1,191 @@
+"""Read models of time series, queue statistics and the cluster's GPUs.
+
+Time series have equal steps; None = nothing was measured. Durations are seconds.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Final
+
+from aliquot_schema.views.server import RayView, SlotCapacityView
+from aliquot_schema.views.sessions import HolderView
+
+POINTS_MAX: Final = 2_000
+"""Points per series."""
+
+Points = tuple[float | None, ...]
+
+
+class UsageBy(StrEnum):
+    """Grouping of usage."""
+
+    USER = "user"
+    PROJECT = "project"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistorySeriesView:
+    """Time series of one metric, of a device or of the cluster."""
+
+    metric: str
+    unit: str
+    agent_id: str | None
+    """None = the cluster."""
+    device_id: str | None
+    values: Points
+    """Mean per step; for counters, the sum per step."""
+    maximum: Points | None
+    """Maximum per step; None for counters."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryView:
+    """Time series over a period."""
+
+    started_at: datetime
+    step: float
+    """Seconds."""
+    points: int
+    series: tuple[HistorySeriesView, ...]
+    warning: str | None
+    """Why data may be missing; None = complete as far as known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageSeriesView:
+    """Usage of one user or project over time."""
+
+    name: str | None
+    """None = all others together."""
+    gpu_hours: tuple[float, ...]
+    utilization: Points
+    """Percent: mean over held devices, weighted by the share held."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageHistoryView:
+    """Usage by user or project, largest first."""
+
+    started_at: datetime
+    step: float
+    points: int
+    series: tuple[UsageSeriesView, ...]
+    warning: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitBucketView:
+    """Histogram bucket of waiting times until devices were granted."""
+
+    at_least: float
+    below: float | None
+    """None = unbounded."""
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueStatisticsView:
+    """The queue now, and its throughput in the preceding window."""
+
+    revision: int
+    total_queued: int
+    """Waiting tasks; a job array counts its waiting tasks."""
+    oldest_wait: float | None
+    """Longest wait so far; None = the queue is empty."""
+    window: float
+    """Length of the window of the fields below: one hour, or less if memory does not cover it."""
+    started: int
+    """Sessions and array tasks that were granted devices."""
+    finished: int
+    """Sessions and array tasks that ran and ended."""
+    average_wait_time: float | None
+    """Of those started; None = none."""
+    median_wait_time: float | None
+    throughput: float
+    """`finished` per hour."""
+    wait_distribution: tuple[WaitBucketView, ...]
+    """Of those started; contiguous buckets."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuView:
+    """A GPU, or a slice of one that is a separate device."""
+
+    id: str
+    node_id: str
+    name: str
+    model: str
+    available: bool
+    """Whether its free part can be allocated."""
+    memory_total: int
+    """Bytes."""
+    memory_used: int | None
+    """Bytes at the last sample."""
+    utilization: float | None
+    """Percent at the last sample."""
+    temperature: float | None
+    """Degrees Celsius at the last sample."""
+    allocated: float
+    """Share that is held, 0 to 1."""
+    allocated_to: tuple[HolderView, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeView:
+    """A host with agents."""
+
+    node_id: str
+    hostname: str
+    gpu_count: int
+    gpu_type: str
+    """Models of its GPUs, most frequent first, comma-separated; empty = no GPUs."""
+    agents: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpusView:
+    """All GPUs. Shared ones count fractionally: with 0.3 of one held, 0.7 of it is available."""
+
+    total_gpus: float
+    """Healthy ones."""
+    available_gpus: float
+    """Part of these that can be allocated, fragmented or not."""
+    allocated_gpus: float
+    """Part of these that is held."""
+    nodes: tuple[NodeView, ...]
+    gpus: tuple[GpuView, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterView:
+    """The cluster: nodes, GPUs, capacity by slot, and its Ray cluster."""
+
+    ray: RayView | None
+    """None = this server does not use Ray."""
+    capacity: tuple[SlotCapacityView, ...] = ()
+    """In order of slot names."""
+    look: Callable[[], GpusView]
+    """Counts all GPUs; called when one of the GPU fields is requested, cached by the caller."""
+
+    @property
+    def total_gpus(self) -> float:
+        """See `GpusView`; likewise the next four."""
+        return self.look().total_gpus
+
+    @property
+    def available_gpus(self) -> float:
+        return self.look().available_gpus
+
+    @property
+    def allocated_gpus(self) -> float:
+        return self.look().allocated_gpus
+
+    @property
+    def nodes(self) -> tuple[NodeView, ...]:
+        return self.look().nodes
+
+    @property
+    def gpus(self) -> tuple[GpuView, ...]:
+        return self.look().gpus

@@ -1,0 +1,112 @@
+"""GraphQL contexts: the caller and the ports that resolvers use."""
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+
+from starlette.requests import HTTPConnection
+
+from aliquot.api.authentication import TokenAuth, caller_of
+from aliquot.api.request_errors import request_id_of
+from aliquot.service.state.identities import Bearer
+from aliquot_schema.graphql.context import (
+    AccountsPort,
+    AdministrationPort,
+    Context,
+    ExternalAllocationsPort,
+    HistoryPort,
+    QueriesPort,
+    RayView,
+    SessionsPort,
+    SubscriptionsPort,
+)
+from aliquot_schema.ids import UserId
+from aliquot_schema.requests import Caller, Role
+from aliquot_schema.views.server import ALONE, OrchestratorView
+
+ANONYMOUS = UserId("")
+
+
+@dataclass(slots=True, kw_only=True)
+class SocketContext(Context):
+    """Context of a WebSocket. Its caller is anonymous until connection_init is accepted."""
+
+    connection: HTTPConnection
+    connection_params: dict[str, object] = field(default_factory=dict)
+    """Payload of connection_init; set by Strawberry."""
+    bearer: Bearer | None = None
+    """The authenticated bearer."""
+    until_closed: ExitStack = field(default_factory=ExitStack)
+    """Released when the socket closes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contexts:
+    """Makes contexts."""
+
+    reader: QueriesPort
+    writer: SessionsPort
+    watcher: SubscriptionsPort
+    admin: AdministrationPort
+    accounts: AccountsPort
+    auth: TokenAuth
+    ray: Callable[[], RayView | None] = lambda: None
+    orchestrator: Callable[[], OrchestratorView] = lambda: ALONE
+    outside: ExternalAllocationsPort | None = None
+    historian: HistoryPort | None = None
+
+    def of_request(self, request: HTTPConnection) -> Context:
+        """Context of one HTTP request.
+
+        Raises:
+            Unauthenticated: it has no valid credentials.
+        """
+        caller = self.caller_of(request)
+        return Context(
+            caller=caller,
+            reader=self.reader,
+            writer=self.writer,
+            watcher=self.watcher,
+            admin=self.admin,
+            accounts=self.accounts,
+            ray=self.ray,
+            orchestrator=self.orchestrator,
+            outside=self.outside,
+            historian=self.historian,
+        )
+
+    def of_socket(self, connection: HTTPConnection) -> SocketContext:
+        """Context of a WebSocket that is not authenticated yet."""
+        return SocketContext(
+            caller=Caller(user=ANONYMOUS, request_id=request_id_of(connection), role=Role.VIEWER),
+            reader=self.reader,
+            writer=self.writer,
+            watcher=self.watcher,
+            admin=self.admin,
+            accounts=self.accounts,
+            ray=self.ray,
+            orchestrator=self.orchestrator,
+            outside=self.outside,
+            historian=self.historian,
+            connection=connection,
+        )
+
+    async def admit(self, context: SocketContext) -> None:
+        """Authenticate a WebSocket: by connection_init if that has credentials, else by header or cookie.
+
+        Raises:
+            Unauthenticated: there are no valid credentials.
+        """
+        connection = context.connection
+        if {"authorization", "token"} & {key.lower() for key in context.connection_params}:
+            await self.auth.resolve_connection(context.connection_params)
+            context.bearer = self.auth.of_connection(context.connection_params)
+        else:
+            # Validated with the handshake, which may be a while ago.
+            await self.auth.resolve(connection.headers.get("authorization"))
+            context.bearer = self.auth.of_headers(connection.headers.get("authorization"), connection.cookies)
+        context.caller = caller_of(context.bearer, request_id=context.caller.request_id)
+
+    def caller_of(self, request: HTTPConnection) -> Caller:
+        """See `TokenAuth.authenticate`."""
+        return self.auth.authenticate(request)

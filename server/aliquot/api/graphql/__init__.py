@@ -1,0 +1,1 @@
+"""GraphQL over HTTP, WebSocket and SSE: documents, cost limits, the compiled executor, shared subscriptions."""

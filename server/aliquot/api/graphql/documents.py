@@ -1,0 +1,175 @@
+"""Documents: query texts that are parsed, weighed and validated once, then cached by their text.
+
+Strawberry's ParserCache lets a syntax error escape over WebSockets, and neither it nor the ValidationCache limits the
+length of cached texts or weighs them before validation. This cache does all of it.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+from graphql import DocumentNode, GraphQLError, GraphQLSchema, OperationDefinitionNode, OperationType, parse
+from graphql.validation import NoSchemaIntrospectionCustomRule, recommended_rules, specified_rules, validate
+from strawberry.extensions import SchemaExtension
+from strawberry.schema.validation_rules.maybe_null import MaybeNullValidationRule
+from strawberry.schema.validation_rules.one_of import OneOfInputValidationRule
+
+from aliquot.api.encoding import Extent, extent_of
+from aliquot.api.graphql.query_cost import excess, merging_excess, weigh
+from aliquot.api.limits import Limits, QueryRates
+from aliquot.api.metrics.request_counts import Kind, request_notes
+from aliquot_schema.graphql.context import Context
+from aliquot_schema.sessions import BATCH_SESSIONS_MAX
+
+DOCUMENTS_KEPT: Final = 512
+TEXT_KEPT_MAX: Final = 16 * 1024
+"""Longer texts contain their values inline and rarely repeat, so they are not cached."""
+RULES: Final = (*specified_rules, *recommended_rules, MaybeNullValidationRule, OneOfInputValidationRule)
+ERRORS_MAX: Final = 20
+"""Reported errors; each unknown name is compared with all known ones for a suggestion."""
+KINDS: Final[Mapping[OperationType, Kind]] = {
+    OperationType.QUERY: "query",
+    OperationType.MUTATION: "mutation",
+    OperationType.SUBSCRIPTION: "subscription",
+}
+
+ITEMS_MAX: Final = BATCH_SESSIONS_MAX
+"""Items of a list in the variables, other than strings: no input accepts more."""
+VALUES_EACH: Final = 20
+"""Values in the variables that cost as much as one field."""
+
+_UNREADABLE: Final = parse("{__typename}")
+"""Placeholder for a text that could not be parsed. Its document has errors, so it is never executed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Document:
+    """A prepared query text."""
+
+    tree: DocumentNode
+    errors: list[GraphQLError]
+    costs: Mapping[str | None, int]
+    """By operation name."""
+
+    @cached_property
+    def kinds(self) -> Mapping[str | None, Kind]:
+        """Kind of each operation, by name."""
+        operations = (part for part in self.tree.definitions if isinstance(part, OperationDefinitionNode))
+        return {_name(operation): KINDS[operation.operation] for operation in operations}
+
+
+class Documents:
+    """Prepares query texts for one schema, with an LRU cache."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._rules = RULES if limits.introspection else (*RULES, NoSchemaIntrospectionCustomRule)
+        self._kept: OrderedDict[str, Document] = OrderedDict()
+
+    def prepare(self, text: str, schema: GraphQLSchema) -> Document:
+        """Parse, weigh and validate a text, or return the cached result."""
+        document = self._kept.get(text)
+        if document is None:
+            document = self._read(text, schema)
+            if len(text) <= TEXT_KEPT_MAX:
+                self._kept[text] = document
+            if len(self._kept) > DOCUMENTS_KEPT:
+                self._kept.popitem(last=False)
+        elif len(text) <= TEXT_KEPT_MAX:
+            self._kept.move_to_end(text)
+        return document
+
+    def _read(self, text: str, schema: GraphQLSchema) -> Document:
+        if len(text) > self._limits.query_characters:
+            return _refused(
+                GraphQLError(
+                    f"A query may have at most {self._limits.query_characters} characters; put values into variables.",
+                    extensions={"code": "budget_exceeded", "budget": "characters"},
+                )
+            )
+        try:
+            return self._check(parse(text, max_tokens=self._limits.tokens), schema)
+        except GraphQLError as error:
+            # Not GraphQLSyntaxError: Strawberry would close the whole WebSocket for it.
+            return _refused(GraphQLError(error.message, source=error.source, positions=error.positions))
+        except RecursionError:
+            return _refused(GraphQLError("The query is nested too deeply.", extensions={"code": "budget_exceeded"}))
+
+    def _check(self, tree: DocumentNode, schema: GraphQLSchema) -> Document:
+        weights = weigh(tree, schema)
+        errors = [error for operation, weight in weights for error in excess(operation, weight, self._limits)]
+        # Over the budget nothing is validated: the cost of validation is quadratic in the number of fields.
+        errors = errors or merging_excess(tree, self._limits)
+        return Document(
+            tree=tree,
+            errors=errors or validate(schema, tree, self._rules, max_errors=ERRORS_MAX),
+            costs={_name(operation): weight.cost for operation, weight in weights},
+        )
+
+
+def _rate_refusal(rates: QueryRates, context: object, cost: int) -> list[GraphQLError]:
+    refusal = rates.refusal(context.caller, cost=cost) if isinstance(context, Context) else None
+    return [] if refusal is None else [refusal]
+
+
+def document_cache(documents: Documents, rates: QueryRates) -> type[SchemaExtension]:
+    """The extension that hands prepared documents to Strawberry, and reports the cost of an operation."""
+
+    class DocumentCache(SchemaExtension):
+        document: Document
+        variables_cost: int = 0
+        """Cost of the variables."""
+
+        def on_parse(self) -> Iterator[None]:
+            context = self.execution_context
+            self.document = documents.prepare(context.query or "", context.schema._schema)
+            context.graphql_document = self.document.tree
+            if self.document.tree is _UNREADABLE:
+                # The operations of such a text are unknown, so none can be selected by name.
+                context.__post_init__(None)
+            yield
+
+        def on_validate(self) -> Iterator[None]:
+            errors = self.execution_context.pre_execution_errors = self.document.errors or self._refused()
+            kind = self.document.kinds.get(self.execution_context.operation_name, "query")
+            request_notes().note_operation(kind, refused=bool(errors))
+            yield
+
+        def _refused(self) -> list[GraphQLError]:
+            extent = extent_of(self.execution_context.variables or {}, items_max=ITEMS_MAX)
+            self.variables_cost = extent.values // VALUES_EACH
+            return too_long_list(extent) or self._too_fast()
+
+        def _too_fast(self) -> list[GraphQLError]:
+            cost = self.document.costs.get(self.execution_context.operation_name)
+            return (
+                [] if cost is None else _rate_refusal(rates, self.execution_context.context, cost + self.variables_cost)
+            )
+
+        def get_results(self) -> dict[str, Any]:
+            if self.document.errors:
+                return {}
+            return {"cost": self.document.costs[self.execution_context.operation_name] + self.variables_cost}
+
+    return DocumentCache
+
+
+def too_long_list(extent: Extent) -> list[GraphQLError]:
+    """The error for variables with a list that no input accepts."""
+    if extent.list_longest <= ITEMS_MAX:
+        return []
+    message = (
+        f"A list in the variables may have at most {ITEMS_MAX} items unless they are strings; one has "
+        f"{extent.list_longest}. Split it into several requests."
+    )
+    return [GraphQLError(message, extensions={"code": "limit_exceeded", "limit": ITEMS_MAX})]
+
+
+def _refused(error: GraphQLError) -> Document:
+    return Document(tree=_UNREADABLE, errors=[error], costs={})
+
+
+def _name(operation: OperationDefinitionNode) -> str | None:
+    return operation.name.value if operation.name else None

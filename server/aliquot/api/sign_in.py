@@ -1,0 +1,94 @@
+"""Browser sign-in: a one-time code, or a key entered in a form, becomes a cookie."""
+
+from typing import Final
+from urllib.parse import parse_qs
+
+from markupsafe import Markup
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from aliquot.api.authentication import COOKIE, COOKIE_S, TokenAuth
+from aliquot.api.encoding import json_response
+from aliquot.api.refusals import unauthenticated
+from aliquot.api.status_page import NOTHING, PARAGRAPH, document
+from aliquot_schema.errors import Unauthenticated
+
+LOGIN_PATH: Final = "/login"
+FORM_BYTES_MAX: Final = 64 * 1024
+_FIELD: Final = "key"
+_POLICY: Final = "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+_FORM: Final = Markup(
+    f'<form method="post" action="{LOGIN_PATH}"><p><label>Key <input type="password" name="{_FIELD}" required '
+    'autofocus autocomplete="current-password" size="60"></label> <button>Sign in</button></p></form>'
+)
+
+
+class SignIn:
+    """`GET /login?code=...` redeems a code, `GET /login` shows a form that is sent to `POST /login`, and `POST
+    /login-code` makes a code for the holder of a token or key."""
+
+    def __init__(self, auth: TokenAuth) -> None:
+        self._auth = auth
+
+    async def login(self, request: Request) -> Response:
+        """Redeem the code, set the cookie, and redirect to the page without the code in its address; without a code,
+        show the form."""
+        code = request.query_params.get("code")
+        if code is None:
+            return _form(status=200)
+        try:
+            return _signed_in(request, self._auth.redeem(code))
+        except Unauthenticated as error:
+            return _form(error.message, status=401)
+
+    async def enter(self, request: Request) -> Response:
+        """Sign in with the key from the form. `OriginCheck` has rejected forms of other sites."""
+        key = await _form_key(request)
+        if key is None:
+            return _form("The request is not this form, or is too large. Enter a key and try again.", status=400)
+        await self._auth.resolve(f"Bearer {key}")
+        try:
+            return _signed_in(request, self._auth.cookie_for(key))
+        except Unauthenticated as error:
+            return _form(error.message, status=401)
+
+    async def login_code(self, request: Request) -> Response:
+        """Make a code. Needs a token or key: a cookie cannot multiply itself."""
+        try:
+            bearer = self._auth.of_headers(request.headers.get("authorization"), {})
+        except Unauthenticated as error:
+            return unauthenticated(request.scope, error)
+        code = self._auth.new_login_code(bearer)
+        return json_response({"code": code, "path": f"{LOGIN_PATH}?code={code}"})
+
+
+async def _form_key(request: Request) -> str | None:
+    """The key in the form; None when the body is not this form, or too large."""
+    body = b""
+    async for piece in request.stream():
+        body += piece
+        if len(body) > FORM_BYTES_MAX:
+            return None
+    try:
+        return parse_qs(body.decode("ascii", "replace"), max_num_fields=8).get(_FIELD, [""])[0].strip()
+    except ValueError:
+        return None
+
+
+def _signed_in(request: Request, cookie: str) -> Response:
+    response = RedirectResponse("/", status_code=303)
+    response.set_cookie(
+        COOKIE, cookie, max_age=COOKIE_S, httponly=True, samesite="strict", secure=request.url.scheme == "https"
+    )
+    return response
+
+
+def _form(refusal: str = "", *, status: int) -> Response:
+    message = PARAGRAPH.format(refusal) if refusal else NOTHING
+    prompt = PARAGRAPH.format("Sign in with an API key or the server's token.")
+    return HTMLResponse(
+        document(message, prompt, _FORM),
+        status_code=status,
+        # Without a referrer browsers send the origin null with forms, which `OriginCheck` rejects.
+        headers={"content-security-policy": _POLICY, "referrer-policy": "same-origin"},
+    )

@@ -1,0 +1,161 @@
+"""Composition root: connects settings, store, agents, use cases and the HTTP API. No other module imports them all."""
+
+import asyncio
+import getpass
+import sys
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Final
+
+from starlette.applications import Starlette
+
+from aliquot.api.application import ApiDependencies, create_app
+from aliquot.api.authentication import TokenAuth
+from aliquot.api.connections import HeldOpen
+from aliquot.api.limits import Limits
+from aliquot.api.metrics.exposition import MetricsSources
+from aliquot.app.agents import AgentPlan, agent_side, agents_of
+from aliquot.app.features import agent_keys_told, history_kept, outfit_of
+from aliquot.app.health import conditions_of, metrics_token, watched
+from aliquot.app.identity import TOKEN_FILE, door_of, make_folders, mark_kept, read_token
+from aliquot.app.running import Running
+from aliquot.app.server import ServerPlan, open_server
+from aliquot.clock import SystemClock
+from aliquot.execution.devices.node import NodeDevices
+from aliquot.execution.remote.agent_keys import KEY_FILE, KeyFile
+from aliquot.service.leadership.ports import orchestrator_view
+from aliquot.service.metrics.health import LoopLag
+from aliquot.settings import Settings
+from aliquot.store.cluster_mark import MARK_FILE, MarkFile
+from aliquot.store.open import is_shared
+from aliquot_schema.ids import UserId
+from aliquot_schema.views.server import RayView
+
+SWITCH_INTERVAL_S: Final = 0.0005
+"""Interval at which Python switches threads. With the default of 5 ms a scheduling pass delays each request by that."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Server:
+    """A started server, ready for its listener."""
+
+    app: Starlette
+    auth: TokenAuth
+    running: Running
+    devices_found: str
+    """One line that describes the devices, for the start message."""
+    token_file: Path
+    failed: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when a background loop failed: the process has to be restarted."""
+
+
+@asynccontextmanager
+async def serving(settings: Settings, *, is_new: bool = False) -> AsyncIterator[Server]:
+    """Start everything but the listener; stop it in reverse order. Kernels keep running.
+
+    Args:
+        is_new: whether to create a new cluster in an empty database.
+    Raises:
+        ConfigurationError: a setting or a device file is wrong.
+        StoreUnavailable: the database cannot be opened; the message says why.
+    """
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    make_folders(settings.data_folder)
+    nodes, words = agents_of(settings)
+    token_file = settings.data_folder / TOKEN_FILE
+    token = read_token(token_file)
+    metrics = metrics_token(settings)
+    mark = MarkFile(settings.data_folder / MARK_FILE, is_new=is_new)
+    async with (
+        _running(settings, nodes, token, mark=mark) as running,
+        watched(running, settings) as lag,
+        history_kept(running, settings),
+        agent_keys_told(running, settings),
+        mark_kept(running, mark),
+    ):
+        running.cases.admit(trust=settings.trust, per_minute=settings.submissions_per_minute or None)
+        people = running.cases.state.people
+        owner = UserId(getpass.getuser())
+        door = door_of(settings, running.cases, owner=owner)
+        auth = TokenAuth(token, owner, source=f"the file {token_file}", people=people, door=door)
+        yield Server(
+            app=make_app(settings, running, auth, lag=lag, metrics_token=metrics),
+            auth=auth,
+            running=running,
+            devices_found=words,
+            token_file=token_file,
+            failed=running.failed,
+        )
+
+
+def make_app(
+    settings: Settings, running: Running, auth: TokenAuth, *, lag: LoopLag, metrics_token: str | None
+) -> Starlette:
+    """The HTTP application of a server."""
+    held_open = HeldOpen(auth)
+    running.cases.journal.listeners.append(held_open.note)
+    return create_app(
+        ApiDependencies(
+            reader=running.cases.queries,
+            writer=running.cases.sessions,
+            watcher=running.cases.watching,
+            admin=running.cases.administration,
+            accounts=running.cases.accounts,
+            auth=auth,
+            held_open=held_open,
+            agents=running.agents,
+            outside=running.cases.outside,
+            historian=running.cases.history,
+            outputs=running.outputs,
+            ray=lambda: _ray_status(running),
+            orchestrator=lambda: orchestrator_view(running.standing(), running.cases.state.orchestration),
+            allowed_hosts=settings.names,
+            limits=Limits(cost_per_minute=settings.query_cost_per_minute or None, introspection=settings.introspection),
+            allowed_origins=settings.allowed_origins,
+            conditions=lambda: conditions_of(running, lag),
+            metrics=MetricsSources(
+                state=running.cases.state,
+                measures=running.cases.measures,
+                database=running.database.measures,
+                leads=lambda: running.cases.journal.leads,
+                now_us=running.cases.clock.now_us,
+                version=version("aliquot"),
+                lag=lag,
+                token=metrics_token,
+                is_open=settings.metrics_open,
+            ),
+        )
+    )
+
+
+def _running(
+    settings: Settings, nodes: tuple[NodeDevices, ...], token: str, *, mark: MarkFile
+) -> AbstractAsyncContextManager[Running]:
+    """The server of these settings: standalone, or one of several when the database is shared."""
+    clock, address = SystemClock(), settings.own_address
+    keys = KeyFile(settings.data_folder / "server" / KEY_FILE)
+    agents = AgentPlan(settings=settings, nodes=nodes, keys=keys, now_us=clock.now_us)
+    outfit, url = outfit_of(settings, now_us=clock.now_us), settings.database or ""
+    shared = is_shared(url)
+    return open_server(
+        ServerPlan(
+            database_url=url,
+            data_folder=settings.data_folder,
+            address=address,
+            token=token,
+            clock=clock,
+            keys=keys,
+            make_side=lambda state, term: agent_side(agents, state, is_shared=shared, epoch=term.epoch),
+            must_lead=bool(nodes),
+            outfit=outfit,
+            mark=mark,
+        )
+    )
+
+
+def _ray_status(running: Running) -> RayView | None:
+    side = running.side()
+    return None if side is None or side.ray is None else side.ray.status

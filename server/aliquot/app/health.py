@@ -1,0 +1,86 @@
+"""Health of a server: loops that measure event-loop lag, database and queue, and the conditions they find."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+from aliquot.api.authentication import TOKEN_CHARS_MIN
+from aliquot.app.running import Running
+from aliquot.clock import SystemClock
+from aliquot.errors import ConfigurationError
+from aliquot.service.leadership.ports import ServerRole
+from aliquot.service.metrics.health import STALL_S, Backlog, HealthCondition, LoopLag, watch_database
+from aliquot.settings import Settings
+
+
+@asynccontextmanager
+async def watched(running: Running, settings: Settings) -> AsyncIterator[LoopLag]:
+    """Measure event-loop lag, database and queue while the context is open."""
+    clock, lag, backlog = SystemClock(), LoopLag(), Backlog(settings.queue_backlog)
+    state, journal = running.cases.state, running.cases.journal
+
+    def check_queue() -> None:
+        if journal.leads:
+            backlog.look(state.tasks_pending)
+
+    journal.settled.append(check_queue)
+    database = running.database
+    loops = [
+        asyncio.create_task(lag.run(clock.sleep), name="event loop lag"),
+        asyncio.create_task(watch_database(database.ask, database.measures, clock=clock), name="database watch"),
+    ]
+    try:
+        yield lag
+    finally:
+        journal.settled.remove(check_queue)
+        for loop in loops:
+            loop.cancel()
+            with suppress(asyncio.CancelledError):
+                await loop
+
+
+def conditions_of(running: Running, lag: LoopLag) -> tuple[HealthCondition, ...]:
+    """Present health conditions of a server, fatal ones first."""
+    found = [*_fatal(running, lag)]
+    standing, space = running.standing(), running.cases.state.space
+    if standing.role is ServerRole.FOLLOWER and standing.leader_address is None:
+        words = "this server knows no leader: nothing is placed or launched until one is elected"
+        found.append(HealthCondition(code="leader_unknown", message=words, is_fatal=False))
+    codes = ["disk_low"] * (space.server is not None) + ["agent_disk_low"] * len(space.agents)
+    for code, words in zip(codes, space.shortages(), strict=True):
+        found.append(HealthCondition(code=code, message=words, is_fatal=False))
+    if (fault := running.cases.history.fault) is not None:
+        found.append(HealthCondition(code="history_impaired", message=fault, is_fatal=False))
+    return tuple(found)
+
+
+def _fatal(running: Running, lag: LoopLag) -> list[HealthCondition]:
+    found = []
+    fault = running.missing()
+    if running.failed.is_set():
+        found.append(HealthCondition(code="loop_failed", message=fault or "a loop of the server failed", is_fatal=True))
+    elif fault is not None or not running.database.measures.is_up:
+        words = fault or "the database does not answer or cannot be written"
+        found.append(HealthCondition(code="database_down", message=words, is_fatal=True))
+    if lag.worst_s() > STALL_S:
+        words = f"the event loop was held up for {lag.worst_s():.1f} s within the last half minute"
+        found.append(HealthCondition(code="event_loop_stalled", message=words, is_fatal=True))
+    return found
+
+
+def metrics_token(settings: Settings) -> str | None:
+    """The bearer token required to read metrics; None when no file is configured.
+
+    Raises:
+        ConfigurationError: the file cannot be read, or holds no valid token.
+    """
+    path = settings.metrics_token_file
+    if path is None:
+        return None
+    try:
+        token = path.read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"metrics-token-file: {path} cannot be read: {error}") from None
+    if len(token) < TOKEN_CHARS_MIN or not token.isascii():
+        raise ConfigurationError(f"metrics-token-file: {path} must hold at least {TOKEN_CHARS_MIN} ASCII characters")
+    return token

@@ -1,0 +1,161 @@
+"""Identity of a server: its data folder, its token, the cluster mark, and the optional OIDC provider.
+
+The token file and the folder `server` are readable by the server's account only.
+"""
+
+import asyncio
+import logging
+import os
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+from aliquot.api.authentication import TOKEN_CHARS_MIN, ExternalAuthenticator
+from aliquot.app.running import Running
+from aliquot.errors import ConfigurationError
+from aliquot.service.ports import StoreUnavailable
+from aliquot.service.use_cases import UseCases
+from aliquot.settings import Settings
+from aliquot.store.cluster_mark import MarkFile
+from aliquot_schema.ids import UserId
+
+
+def door_of(settings: Settings, cases: UseCases, *, owner: UserId) -> ExternalAuthenticator | None:
+    """OIDC authentication; None when no provider is configured.
+
+    Args:
+        owner: the user of the server's own token.
+    """
+    if settings.oidc_issuer is None:
+        return None
+    # Imported here: servers without a provider do not load the cryptography.
+    from aliquot.api.oidc.jwks import ProviderKeys
+    from aliquot.api.oidc.tokens import OidcAuthenticator, Tokens
+    from aliquot.service.accounts.federation import Federation
+
+    tokens = Tokens(
+        ProviderKeys(settings.oidc_issuer),
+        issuer=settings.oidc_issuer,
+        audience=settings.oidc_audience,
+        leeway_s=settings.oidc_leeway_s,
+    )
+    people = cases.state.people
+    federation = Federation(
+        users=cases.accounts,
+        people=people,
+        journal=cases.journal,
+        clock=cases.clock,
+        is_open=settings.oidc_users == "new",
+        owner=owner,
+    )
+    return OidcAuthenticator(tokens, terms=settings, federation=federation, people=people)
+
+
+log: Final = logging.getLogger("aliquot.app")
+
+TOKEN_FILE: Final = "token"
+MARK_PERIOD_S: Final = 5.0
+"""Minimum interval between two writes of the mark."""
+_LAST_MARK_S_MAX: Final = 2.0
+"""Bound on how long a database that does not answer delays shutdown."""
+
+
+def make_folders(data_folder: Path) -> None:
+    """Make the data folder (mode 711: job users may traverse it) with its private folder `server` (mode 700).
+
+    Raises:
+        ConfigurationError: a folder cannot be made or written.
+    """
+    try:
+        data_folder.mkdir(parents=True, exist_ok=True)
+        data_folder.chmod(0o711)
+        for name, mode in (("server", 0o700), ("agents", 0o711)):
+            (data_folder / name).mkdir(exist_ok=True)
+            (data_folder / name).chmod(mode)
+    except OSError as error:
+        raise ConfigurationError(
+            f"data-folder: {data_folder} cannot be used ({error.strerror}); give another with --data-folder"
+        ) from error
+
+
+def read_token(path: Path) -> str:
+    """The server's token; made at the first start, readable by its owner only.
+
+    Raises:
+        ConfigurationError: the file holds no token, or cannot be read.
+    """
+    try:
+        if not os.path.lexists(path):
+            _make_token(path)
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW)) as file:
+            os.fchmod(file.fileno(), 0o600)
+            token = file.read().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"the token file {path} cannot be read or made: {error}") from None
+    if len(token) < TOKEN_CHARS_MIN or not token.isascii():
+        raise ConfigurationError(
+            f"the token file {path} must hold at least {TOKEN_CHARS_MIN} ASCII characters; delete it to have one made"
+        )
+    return token
+
+
+@asynccontextmanager
+async def mark_kept(running: Running, file: MarkFile, *, period_s: float = MARK_PERIOD_S) -> AsyncIterator[None]:
+    """Keep the cluster mark near the end of the log while the context is open, and write it once more at its end."""
+    keeper = _MarkKeeper(running, file)
+    loop = asyncio.create_task(keeper.run(period_s), name="cluster mark")
+    try:
+        yield
+    finally:
+        loop.cancel()
+        with suppress(asyncio.CancelledError):
+            await loop
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_LAST_MARK_S_MAX):
+                await keeper.run_once()
+
+
+class _MarkKeeper:
+    def __init__(self, running: Running, file: MarkFile) -> None:
+        self._running = running
+        self._file = file
+        self._revision = -1
+        self._is_impaired = False
+
+    async def run(self, period_s: float) -> None:
+        while True:
+            await self.run_once()
+            await asyncio.sleep(period_s)
+
+    async def run_once(self) -> None:
+        """Write the mark if the log has grown since the last one."""
+        revision = self._running.cases.state.revision
+        if revision == self._revision:
+            return
+        try:
+            mark = await self._running.database.mark()
+            if mark is not None:
+                await asyncio.to_thread(self._file.advance, mark)
+        except StoreUnavailable:
+            return  # retried in the next period; the health conditions report the database
+        except OSError as error:
+            if not self._is_impaired:
+                log.warning("the cluster mark %s cannot be written: %s", self._file.path, error)
+            self._is_impaired = True
+            return
+        self._revision, self._is_impaired = revision, False
+
+
+def _make_token(path: Path) -> None:
+    """Write the file atomically: half a token, on a full disk, would lock everyone out."""
+    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
+    try:
+        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            file.write(secrets.token_urlsafe(32) + "\n")
+        with suppress(FileExistsError):  # another process has made it first
+            os.link(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)

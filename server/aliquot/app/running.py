@@ -1,0 +1,96 @@
+"""Running server: the parts behind the HTTP API, for standalone, leader and follower servers."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
+
+from aliquot.api.agent_socket import AgentDoor
+from aliquot.app.agents import AgentSide
+from aliquot.service.leadership.ports import LeadershipStatus
+from aliquot.service.metrics.counters import StoreMeasures
+from aliquot.service.ports import Executor
+from aliquot.service.subscriptions.watching import Outputs
+from aliquot.service.use_cases import UseCases
+from aliquot.store.cluster_mark import Mark, latest_mark
+from aliquot.store.store import DatabaseStore
+from aliquot_schema.cluster.launching import LogChunk
+from aliquot_schema.errors import Unavailable
+from aliquot_schema.ids import AgentId, KernelId
+
+log: Final = logging.getLogger("aliquot.app")
+
+
+class OwnOutputs:
+    """`aliquot.service.subscriptions.watching.Outputs` of the server's own executor, which only a leader has."""
+
+    def __init__(self) -> None:
+        self.source: Executor | None = None
+
+    def follow_log(self, agent_id: AgentId, kernel_id: KernelId, *, offset: int) -> AsyncIterator[LogChunk]:
+        """See `Executor.follow_log`.
+
+        Raises:
+            Unavailable: this server does not lead.
+        """
+        if self.source is None:
+            raise Unavailable("this server is not the leader; try again in a few seconds")
+        return self.source.follow_log(agent_id, kernel_id, offset=offset)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Running:
+    """A started server without its listener."""
+
+    cases: UseCases
+    agents: AgentDoor
+    outputs: Outputs | None
+    """Job output of its agents, for the other servers; None for a standalone server."""
+    side: Callable[[], AgentSide | None]
+    """The executors of the present term; None while another server leads."""
+    standing: Callable[[], LeadershipStatus]
+    missing: Callable[[], str | None]
+    """A message that says why it cannot serve now; None when it can."""
+    failed: asyncio.Event
+    """Set when a background loop failed: the process has to be restarted."""
+    database: "WatchedDatabase"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatchedDatabase:
+    """What the health checks read of the database."""
+
+    measures: StoreMeasures
+    ask: Callable[[], Awaitable[object]]
+    """A query of minimal cost, to see whether the database answers."""
+    mark: Callable[[], Awaitable[Mark | None]]
+    """The end of the log; None before the first event."""
+
+    @classmethod
+    def of(cls, store: DatabaseStore) -> "WatchedDatabase":
+        """The checks of a store."""
+        return cls(measures=store.measures, ask=store.present_term, mark=partial(store.read, latest_mark))
+
+
+@dataclass(slots=True)
+class Watched:
+    """A task that must not end by itself; its end is a failure of the server."""
+
+    task: asyncio.Task[None]
+    failed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __post_init__(self) -> None:
+        self.task.add_done_callback(self._note_end)
+
+    @property
+    def fault(self) -> str | None:
+        """A message when the task has failed; otherwise None."""
+        return "a loop of the server has failed" if self.failed.is_set() else None
+
+    def _note_end(self, task: asyncio.Task[None]) -> None:
+        if task.cancelled():
+            return
+        log.critical("a background loop failed; restart the server", exc_info=task.exception())
+        self.failed.set()

@@ -1,0 +1,200 @@
+"""Server without its listener: joins the database, takes part in the election, and leads while it has the lock.
+
+A standalone server does the same; its lock is always free.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from aliquot.app.agents import AgentSide
+from aliquot.app.features import Features, fit_out, retention_of
+from aliquot.app.running import OwnOutputs, Running, Watched, WatchedDatabase
+from aliquot.clock import RandomIds, SystemClock
+from aliquot.execution.remote.agent_keys import AgentKeys
+from aliquot.execution.remote.gateway import RemoteGateway
+from aliquot.service.leadership.election import LeaderElection
+from aliquot.service.leadership.leader import LeaderTerm
+from aliquot.service.leadership.ports import TermStart
+from aliquot.service.state.state import State
+from aliquot.service.subscriptions.watching import Outputs
+from aliquot.service.use_cases import UseCases, state_of
+from aliquot.store.cluster_mark import MarkFile
+from aliquot.store.open import ServerDatabase, open_database
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerPlan:
+    """Everything a server is made of."""
+
+    database_url: str
+    """Empty: SQLite in the data folder."""
+    data_folder: Path
+    address: str
+    """URL at which users, agents and other servers reach this one."""
+    token: str
+    """Shared by all servers of one database."""
+    clock: SystemClock
+    keys: AgentKeys
+    make_side: Callable[[State, TermStart], AgentSide]
+    must_lead: bool
+    """Whether it has local agents, which no other server can reach."""
+    outfit: Features
+    mark: MarkFile
+
+
+@asynccontextmanager
+async def open_server(plan: ServerPlan) -> AsyncIterator[Running]:
+    """Start everything but the listener; stop it in reverse order. Kernels keep running.
+
+    Yields when the server follows a leader, or leads and its local agents have joined.
+
+    Raises:
+        ConfigurationError: a setting or a device file is invalid, or this server must lead and another one does.
+        StoreUnavailable: the database cannot be opened; the message says why.
+    """
+    database = open_database(
+        plan.database_url,
+        data_folder=plan.data_folder,
+        now_us=plan.clock.now_us,
+        address=plan.address,
+        mark=plan.mark,
+    )
+    loaded = await database.store.join()
+    try:
+        state = await state_of(loaded, store=database.store)
+        plan.clock.not_before(loaded.last_at_us)
+        async with _taking_part(plan, database, state) as running:
+            yield running
+    finally:
+        await database.store.close()
+
+
+@asynccontextmanager
+async def _taking_part(plan: ServerPlan, database: ServerDatabase, state: State) -> AsyncIterator[Running]:
+    own = OwnOutputs()
+    cases = UseCases(
+        store=database.store,
+        clock=plan.clock,
+        ids=RandomIds(),
+        outputs=_outputs(plan, own, leader=lambda: election.standing.leader_address) if database.is_shared else own,
+        state=state,
+        is_shared=database.is_shared,
+        pending_max=plan.outfit.pending_max,
+    )
+    # Clocks of servers differ: consequences of an event must not be dated before it.
+    cases.journal.listeners.append(lambda event: plan.clock.not_before(event.at_us))
+    if not database.is_shared:
+        cases.administration.file = database.store
+    await fit_out(cases, database.store, plan.outfit)
+    door = RemoteGateway(plan.keys, leader=lambda: election.standing.leader_address)
+    terms = _Terms(plan, cases, database, own, door)
+    election = LeaderElection(
+        cases,
+        store=database.store,
+        seat=database.lock,
+        news=database.notifications,
+        open_term=terms.open,
+        address=plan.address,
+        must_lead=plan.must_lead,
+        relay=database.relay,
+    )
+    watched = Watched(asyncio.create_task(election.run()))
+    async with AsyncExitStack() as rest:
+        if database.is_shared:
+            leaderless = plan.outfit.notices.lookout(cases, why=lambda: election.why_unled)
+            rest.callback(asyncio.create_task(leaderless.run()).cancel)
+        rest.push_async_callback(_stop, watched.task)
+        rest.callback(cases.previews.close)
+        await _until_in_place(election, terms, watched.task, leads=plan.must_lead or not database.is_shared)
+        yield Running(
+            cases=cases,
+            agents=door,
+            outputs=own if database.is_shared else None,
+            side=lambda: terms.side,
+            standing=lambda: election.standing,
+            missing=lambda: watched.fault or election.fault,
+            failed=watched.failed,
+            database=WatchedDatabase.of(database.store),
+        )
+
+
+class _Terms:
+    """Terms of this server: opens and closes the parts that only a leader has."""
+
+    def __init__(
+        self, plan: ServerPlan, cases: UseCases, database: ServerDatabase, outputs: OwnOutputs, door: RemoteGateway
+    ) -> None:
+        self.side: AgentSide | None = None
+        self.joined = asyncio.Event()
+        """Set once this server has led and its local agents have joined."""
+        self._plan = plan
+        self._cases = cases
+        self._database = database
+        self._outputs = outputs
+        self._door = door
+
+    @asynccontextmanager
+    async def open(self, beginning: TermStart) -> AsyncIterator[LeaderTerm]:
+        """One term, from its start to its end."""
+        plan = self._plan
+        plan.clock.not_before(beginning.last_at_us)
+        side = plan.make_side(self._cases.state, beginning)
+        term = LeaderTerm(
+            self._cases,
+            executor=side.executor,
+            ledger=self._database.store.ledger,
+            beginning=beginning,
+            grace_ms=plan.outfit.grace_ms,
+            respect_external=plan.outfit.respect_external,
+            retention=retention_of(plan.outfit.keeping, self._database.store, now_us=plan.clock.now_us),
+            notices=plan.outfit.notices,
+        )
+        async with AsyncExitStack() as rest:
+            # The executors close first, so that nothing waits for an agent that does not answer.
+            rest.push_async_callback(term.close)
+            rest.push_async_callback(side.close)
+            rest.callback(asyncio.create_task(self._note_joined(term, side)).cancel)
+            await side.start()
+            await term.forget_agents(side.own | side.expected)
+            rest.callback(self._serve, None)
+            self._serve(side)
+            yield term
+
+    def _serve(self, side: AgentSide | None) -> None:
+        self.side = side
+        self._door.executor = None if side is None else side.remote
+        self._outputs.source = None if side is None else side.executor
+
+    async def _note_joined(self, term: LeaderTerm, side: AgentSide) -> None:
+        await term.until_reachable(side.own)
+        self.joined.set()
+
+
+def _outputs(plan: ServerPlan, own: OwnOutputs, *, leader: Callable[[], str | None]) -> Outputs:
+    # Imported here: a standalone server needs no HTTP client.
+    from aliquot.app.outputs import LeaderOutputs
+
+    return LeaderOutputs(own, leader=leader, token=plan.token)
+
+
+async def _until_in_place(election: LeaderElection, terms: _Terms, loops: asyncio.Task[None], *, leads: bool) -> None:
+    """Wait until a leader is known; if this server must lead, until its local agents have joined."""
+    waiting = asyncio.ensure_future(terms.joined.wait() if leads else election.until_settled())
+    await asyncio.wait({waiting, loops}, return_when=asyncio.FIRST_COMPLETED)
+    waiting.cancel()
+    if loops.done() and not loops.cancelled() and (fault := loops.exception()) is not None:
+        raise _first(fault)
+
+
+async def _stop(loops: asyncio.Task[None]) -> None:
+    loops.cancel()
+    with suppress(asyncio.CancelledError, Exception):
+        await loops
+
+
+def _first(fault: BaseException) -> BaseException:
+    """The first leaf of an exception group."""
+    return _first(fault.exceptions[0]) if isinstance(fault, BaseExceptionGroup) else fault

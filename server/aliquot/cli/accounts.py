@@ -1,0 +1,218 @@
+"""`aliquot key` and `aliquot user`: API keys, and the accounts of users and programs."""
+
+from typing import TYPE_CHECKING, Annotated, Final
+
+import msgspec
+import typer
+
+from aliquot.cli.connection.output import cells, choice, console, print_json, table
+from aliquot.cli.connection.server import AsJson, AtServer, InCluster, TokenFile, connected, usage
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from aliquot.client.generated.accounts import ApiKey, User
+
+
+key: Final = typer.Typer(no_args_is_help=True, help="Create, list and revoke API keys.")
+
+
+@key.command("new")
+def new(
+    user: Annotated[str, typer.Argument(metavar="USER", help="The owner of the key.")],
+    name: Annotated[str, typer.Option(help="What the key is for.")] = "made by aliquot key new",
+    scope: Annotated[str, typer.Option(help="What it allows at most: read, submit, operate or admin.")] = "submit",
+    expires: Annotated[
+        str | None, typer.Option(metavar="DURATION", help="Its lifetime, like 90d.", show_default="never")
+    ] = None,
+    cluster: InCluster = None,
+    server: AtServer = None,
+    token_file: TokenFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Create a key and print its secret once. Store it in a file that only its owner can read."""
+    from aliquot.client.generated.accounts import CreateApiKeyInput
+    from aliquot.client.generated.enums import KeyScope
+
+    allowed = choice(KeyScope, scope, of="scope")
+    wanted = CreateApiKeyInput(user=user, name=name, scope=allowed, expires_in=_seconds(expires))
+    with connected(cluster=cluster, server=server, token_file=token_file) as client:
+        made = client.create_api_key(wanted)
+    if as_json:
+        print_json({**msgspec.to_builtins(made.api_key), "secret": made.secret})
+    else:
+        print(made.secret)
+
+
+@key.command("list")
+def list_keys(
+    user: Annotated[str | None, typer.Option(help="Only keys of this user.")] = None,
+    cluster: InCluster = None,
+    server: AtServer = None,
+    token_file: TokenFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """List keys: all of them for admins, your own otherwise."""
+    with connected(cluster=cluster, server=server, token_file=token_file) as client:
+        found = client.api_keys(user=user)
+    if as_json:
+        print_json(found)
+    else:
+        _print_keys(found)
+
+
+@key.command("revoke")
+def revoke(
+    key_id: Annotated[str, typer.Argument(metavar="KEY_ID", help="The key's id, key_...")],
+    cluster: InCluster = None,
+    server: AtServer = None,
+    token_file: TokenFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Revoke a key with immediate effect; its open connections are closed."""
+    with connected(cluster=cluster, server=server, token_file=token_file) as client:
+        revoked = client.revoke_api_key(key_id).api_key
+    if as_json:
+        print_json(revoked)
+    else:
+        print(f"key {revoked.id} of {revoked.user} is revoked")
+
+
+def _seconds(expires: str | None) -> float | None:
+    if expires is None:
+        return None
+    from aliquot.cli.session.options import seconds_of
+    from aliquot.service.retention import FOREVER
+
+    if expires.strip().isdecimal():
+        usage(f"--expires {expires}: write the unit, like {expires.strip()}d for days")
+    return None if expires == FOREVER else seconds_of(expires, option="--expires")
+
+
+def _print_keys(keys: "Sequence[ApiKey]") -> None:
+    rows = table("key", "user", "purpose", "scope", "created", "expires", "state")
+    for one in keys:
+        state = "" if one.is_valid else "revoked" if one.revoked_at else "expired"
+        ends = f"{one.expires_at:%Y-%m-%d}" if one.expires_at else ""
+        rows.add_row(*cells(one.id, one.user, one.name, one.scope, f"{one.created_at:%Y-%m-%d}", ends, state))
+    console().print(rows)
+
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The user's name.")]
+_ROLE: Final = typer.Option(help="viewer, user, operator or admin.")
+Unix = Annotated[
+    str | None, typer.Option("--unix", metavar="ACCOUNT", help="The Unix account of the user's jobs; '' clears it.")
+]
+Project = Annotated[
+    list[str] | None, typer.Option(help="A project of the user; repeat it to name all of them, '' clears the list.")
+]
+
+user: Final = typer.Typer(no_args_is_help=True, help="Create, list, change and disable users; for admins.")
+
+
+@user.command("add")
+def add(
+    name: Name,
+    role: Annotated[str, _ROLE] = "user",
+    unix: Unix = None,
+    project: Project = None,
+    cluster: InCluster = None,
+    server: AtServer = None,
+    token_file: TokenFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Create a user. `aliquot key new` creates a key for them."""
+    from aliquot.client.generated.accounts import CreateUserInput
+    from aliquot.client.generated.enums import Role
+
+    wanted = CreateUserInput(
+        name=name,
+        role=choice(Role, role, of="role"),
+        unix_name=unix or None,
+        projects=_projects(project) or (),
+    )
+    with connected(cluster=cluster, server=server, token_file=token_file) as client:
+        done = client.create_user(wanted)
+    _print_user(done.user, as_json=as_json)
+
+
+@user.command("list")
+def list_users(
+    cluster: InCluster = None, server: AtServer = None, token_file: TokenFile = None, as_json: AsJson = False
+) -> None:
+    """List all users, disabled ones included."""
+    with connected(cluster=cluster, server=server, token_file=token_file) as client:
+        found = client.users()
+    if as_json:
+        print_json(found)
+    else:
+        _print_users(found)
+
+
+@user.command("set")
+def change(
+    name: Name,
+    role: Annotated[str | None, _ROLE] = None,
+    unix: Unix = None,
+    project: Project = None,
+    enable: Annotated[bool, typer.Option("--enable", help="Enable a disabled user again.")] = False,
+    forget_identity: Annotated[
+        bool,
+        typer.Option("--forget-identity", help="Unlink the OIDC identity; the next token with this name is linked."),
+    ] = False,
+    cluster: InCluster = None,
+    server: AtServer = None,
+    token_file: TokenFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Change a user; options that are left out change nothing."""
+    from aliquot.client.generated.accounts import UpdateUserInput
+    from aliquot.client.generated.enums import Role
+
+    wanted = UpdateUserInput(
+        name=name,
+        role=None if role is None else choice(Role, role, of="role"),
+        unix_name=unix,
+        projects=_projects(project),
+        disabled=False if enable else None,
+        forget_identity=forget_identity or None,
+    )
+    with connected(cluster=cluster, server=server, token_file=token_file) as client:
+        done = client.update_user(wanted)
+    _print_user(done.user, as_json=as_json)
+
+
+@user.command("disable")
+def disable(
+    name: Name,
+    cluster: InCluster = None,
+    server: AtServer = None,
+    token_file: TokenFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Disable a user with immediate effect: no key of theirs is accepted. Their sessions are not touched."""
+    from aliquot.client.generated.accounts import DisableUserInput
+
+    with connected(cluster=cluster, server=server, token_file=token_file) as client:
+        done = client.disable_user(DisableUserInput(name=name))
+    _print_user(done.user, as_json=as_json)
+
+
+def _projects(named: list[str] | None) -> list[str] | None:
+    """The named projects; None without the option."""
+    return None if named is None else [name for name in named if name]
+
+
+def _print_user(changed: "User", *, as_json: bool) -> None:
+    if as_json:
+        print_json(changed)
+    else:
+        _print_users([changed])
+
+
+def _print_users(users: "Sequence[User]") -> None:
+    rows = table("user", "role", "Unix account", "projects", "state")
+    for one in users:
+        state = "disabled" if one.disabled else ""
+        rows.add_row(*cells(one.name, one.role, one.unix_name, ", ".join(one.projects), state))
+    console().print(rows)

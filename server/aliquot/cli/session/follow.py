@@ -1,0 +1,209 @@
+"""Following of a session: prints its output through all attempts, shows its progress, and asks what to do on Ctrl-C."""
+
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+from aliquot.cli.session.show import progress_text
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from aliquot.client import BlockingClient
+    from aliquot.client.generated.queries_types import LogChunk
+    from aliquot.client.generated.sessions import Session, SessionLog
+
+
+class Choice(StrEnum):
+    """What to do with the session after Ctrl-C."""
+
+    LEAVE = "b"
+    CANCEL = "c"
+    STAY = "f"
+
+
+@contextmanager
+def deferred_interrupt() -> Iterator[None]:
+    """Defer Ctrl-C to the end of a block that must not be interrupted; for the main thread."""
+    received: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _frame: received.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if received:
+        raise KeyboardInterrupt
+
+
+def ask_what_to_do(id: str) -> Choice:
+    """Ask; without a terminal, or when interrupted again, leave the session running."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        _print_commands(id)
+        return Choice.LEAVE
+    print(f"\n{id}: [b] leave it running in the background, [c] cancel it, [f] keep following?", file=sys.stderr)
+    try:
+        choice = _read()
+    except (EOFError, KeyboardInterrupt):
+        choice = Choice.LEAVE
+    if choice is Choice.LEAVE:
+        _print_commands(id)
+    return choice
+
+
+def _read() -> Choice:
+    while True:
+        print("b, c or f [b]: ", end="", file=sys.stderr, flush=True)
+        text = input().strip().lower()[:1] or Choice.LEAVE.value
+        if text in list(Choice):
+            return Choice(text)
+
+
+def _print_commands(id: str) -> None:
+    print(
+        f"{id} keeps running: `aliquot session logs -f {id}` follows it, `aliquot session cancel {id}` cancels it",
+        file=sys.stderr,
+    )
+
+
+ShowProgress = Callable[["Session"], None]
+
+
+def wait_for(client: "BlockingClient", id: str) -> "Session":
+    """Wait until a session has ended, and return it. For an array, a bar shows how many tasks have ended.
+
+    Raises:
+        NotFound: there is no such session.
+    """
+    with closing(client.course(id)) as states:
+        session = next(states)
+        with status_line() if session.tasks is None else _progress_bar() as show:
+            show(session)
+            for session in states:
+                show(session)
+    return session
+
+
+@contextmanager
+def status_line() -> Iterator[ShowProgress]:
+    """A line with the state of a session, removed afterwards; nothing without a terminal."""
+    console = _console()
+    if not console.is_terminal:
+        yield lambda _session: None
+        return
+    with console.status("") as status:
+        yield lambda session: status.update(progress_text(session))
+
+
+@contextmanager
+def _progress_bar() -> Iterator[ShowProgress]:
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    console = _console()
+    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}", markup=False))
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        bar = progress.add_task("", total=None)
+
+        def show(session: "Session") -> None:
+            tasks = session.tasks
+            assert tasks is not None
+            ended = tasks.completed.count + tasks.failed.count + tasks.canceled.count
+            total = ended + tasks.active.count + tasks.waiting.count
+            progress.update(bar, completed=ended, total=total, description=progress_text(session))
+
+        yield show
+
+
+def _console() -> "Console":
+    from rich.console import Console
+
+    return Console(stderr=True, highlight=False, markup=False)
+
+
+RANKS_MAX: Final = 64
+"""Outputs followed at one time; each needs a connection."""
+
+
+class Follower:
+    """Prints the output of a session. After an interruption `run` may be called again and continues."""
+
+    def __init__(self, client: "BlockingClient", id: str) -> None:
+        self._client = client
+        self._id = id
+        self._attempt = 0
+        self._offsets: dict[int, int] = {}
+        self._printer: RankPrinter | None = None
+
+    def run(self) -> "Session":
+        """Follow until the end, and return the session as it ended.
+
+        Raises:
+            NotFound: there is no such session.
+        """
+        while True:
+            self._print_attempt()
+            session = self._until_change()
+            if session.attempt > self._attempt:
+                self._begin(session)
+            else:
+                return session
+
+    def _print_attempt(self) -> None:
+        if self._printer is None:
+            return
+        for chunk in self._client.outputs(self._id, offsets=self._offsets, attempt=self._attempt):
+            with deferred_interrupt():
+                self._printer.print(chunk)
+                self._offsets[chunk.rank] = chunk.next_offset
+        self._printer.end()
+
+    def _until_change(self) -> "Session":
+        """Wait for the session's end, or for an attempt that was not printed yet."""
+        with status_line() as show, closing(self._client.course(self._id)) as states:
+            for session in states:
+                if session.attempt > self._attempt:
+                    break
+                show(session)
+        return session
+
+    def _begin(self, session: "Session") -> None:
+        if self._attempt:
+            print(f"aliquot: {self._id} runs again: attempt {session.attempt}", file=sys.stderr)
+        self._attempt = session.attempt
+        ranks = min(RANKS_MAX, session.cluster_size)
+        if ranks < session.cluster_size:
+            print(f"aliquot: only ranks 0 to {ranks - 1} of {session.cluster_size} are followed", file=sys.stderr)
+        self._offsets = dict.fromkeys(range(ranks), 0)
+        self._printer = RankPrinter(names_ranks=session.cluster_size > 1)
+
+
+class RankPrinter:
+    """Prints output unchanged; for several ranks, line by line with the rank in front."""
+
+    def __init__(self, *, names_ranks: bool) -> None:
+        self._names_ranks = names_ranks
+        self._partial_lines: dict[int, str] = {}
+        """By rank, a line without its end."""
+
+    def print(self, chunk: "LogChunk | SessionLog") -> None:
+        """Print a chunk; the last line of several ranks only when it is complete."""
+        self.print_text(chunk.rank, chunk.text)
+
+    def print_text(self, rank: int, text: str) -> None:
+        """Print a text; the last line of several ranks only when it is complete."""
+        if not self._names_ranks:
+            print(text, end="", flush=True)
+            return
+        *lines, rest = (self._partial_lines.get(rank, "") + text).split("\n")
+        for line in lines:
+            print(f"{rank}: {line}", flush=True)
+        self._partial_lines[rank] = rest
+
+    def end(self) -> None:
+        """Print the incomplete lines."""
+        for rank, line in sorted(self._partial_lines.items()):
+            if line:
+                print(f"{rank}: {line}", flush=True)
+        self._partial_lines.clear()

@@ -1,0 +1,166 @@
+"""`aliquot session show` and `why`: describe a session, and the reason it waits."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+from aliquot.cli.connection.output import amount_text, duration, moment, print_json, printable, request_text
+from aliquot.cli.connection.server import AsJson, AtServer, InCluster, TokenFile, connected
+from aliquot.cli.session.options import SessionId
+
+if TYPE_CHECKING:
+    from aliquot.client.generated.previews import SessionPreview
+    from aliquot.client.generated.scalars import SlotGrant
+    from aliquot.client.generated.sessions import Session, Verdict
+
+
+COMMAND_CHARS_MAX: Final = 300
+
+
+def show(
+    session_id: SessionId,
+    cluster: InCluster = None,
+    server: AtServer = None,
+    token_file: TokenFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show a session: its request, state, kernels and devices."""
+    from aliquot.client.sessions import ENDED
+
+    with connected(cluster=cluster, server=server, token_file=token_file) as client:
+        session = client.look(session_id)
+    if as_json:
+        print_json(session)
+        return
+    for name, value in _facts(session):
+        if value:
+            print(f"{name:<12} {printable(value)}")
+    print(f"{'state':<12} {outcome_text(session) if session.state in ENDED else progress_text(session)}")
+    for kernel in session.kernels:
+        print(f"rank {kernel.rank:<7} {kernel.state} on {kernel.agent_id}: {grant_text(kernel.resource_spec)}")
+
+
+def why(
+    session_id: SessionId,
+    cluster: InCluster = None,
+    server: AtServer = None,
+    token_file: TokenFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show why a session waits, with the figures behind the decision."""
+
+    with connected(cluster=cluster, server=server, token_file=token_file) as client:
+        session = client.look(session_id)
+    if as_json:
+        print_json(session.waits)
+    elif session.waits is None:
+        is_pending = session.queue_position is not None
+        print("not considered by the scheduler yet" if is_pending else f"not waiting: {progress_text(session)}")
+    else:
+        print("\n".join(verdict_lines(session.waits)))
+        if session.queue_position is not None:
+            print(f"position {session.queue_position} in the queue")
+        if session.expected_start is not None:
+            print(f"latest start {moment(session.expected_start)}, if running sessions keep to their limits")
+
+
+def _facts(session: "Session") -> list[tuple[str, str | None]]:
+    return [
+        ("session", session.id),
+        ("name", session.name),
+        ("owner", f"{session.owner}, project {session.project}, pool {session.pool}"),
+        ("command", _command(session.command)),
+        ("request", request_text(session.slots, kernels=session.cluster_size)),
+        ("time limit", duration(session.time_limit)),
+        ("priority", session.priority),
+        ("after", ", ".join(f"{one.session_id} ({one.condition}, {one.state})" for one in session.depends_on)),
+        ("submitted", moment(session.queued_at)),
+        ("started", moment(session.started_at)),
+        ("ended", moment(session.ended_at)),
+        ("attempt", str(session.attempt) if session.attempt > 1 else None),
+        ("tasks", _tasks(session)),
+        ("estimate", None if session.order_estimate is None else session.order_estimate.explanation),
+        ("latest start", moment(session.expected_start)),
+    ]
+
+
+def _command(argv: tuple[str, ...]) -> str:
+    """The command on one line, without the prelude of a Slurm script, cut at `COMMAND_CHARS_MAX`."""
+    import shlex
+
+    from aliquot.cli.session.slurm import without_slurm_variables
+
+    text = shlex.join(without_slurm_variables(argv)).replace("\n", "; ")
+    return text if len(text) <= COMMAND_CHARS_MAX else f"{text[:COMMAND_CHARS_MAX]}..."
+
+
+def _tasks(session: "Session") -> str | None:
+    if session.tasks is None:
+        return None
+    sets = {name: getattr(session.tasks, name) for name in ("waiting", "active", "completed", "failed", "canceled")}
+    return "; ".join(f"{name}: {one.indices}" for name, one in sets.items() if one.count)
+
+
+def progress_text(session: "Session") -> str:
+    """The state of a session: `queued, position 3: ...`."""
+    if session.tasks is not None:
+        return f"{session.state}, {session.tasks.active.count} tasks active"
+    position = f", position {session.queue_position}" if session.queue_position is not None else ""
+    why = f": {printable(session.waits.message)}" if session.waits is not None else ""
+    return f"{session.state}{position}{why}"
+
+
+def outcome_text(session: "Session") -> str:
+    """The outcome of an ended session: `ses_...: failed with exit code 3 after 2m 5s`."""
+    from aliquot.client.generated.enums import SessionState
+
+    ran = ""
+    if session.ended_at is not None and session.started_at is not None:
+        ran = f" after {duration((session.ended_at - session.started_at).total_seconds())}"
+    if session.tasks is not None and session.state is SessionState.FAILED:
+        return f"{session.id}: failed{ran}: tasks {session.tasks.failed.indices}"
+    if session.state is not SessionState.FAILED:
+        return f"{session.id}: {session.state}{ran}"
+    how = ""
+    if session.signal is not None:
+        how = f" by signal {session.signal}"
+    elif session.exit_code:
+        how = f" with exit code {session.exit_code}"
+    why = f": {printable(session.failure.message)}" if session.failure is not None else ""
+    return f"{session.id}: failed{how}{ran}{why}"
+
+
+def verdict_lines(verdict: "Verdict") -> list[str]:
+    """The reason a session waits and the figures behind it, line by line."""
+    lines = [f"{verdict.reason}: {printable(verdict.message)}"]
+    if verdict.slot is not None:
+        lines.append(f"  {verdict.slot}: {verdict.requested} requested, {verdict.available} available")
+    if verdict.fits_kernels is not None:
+        lines.append(f"  {verdict.fits_kernels} of its kernels would fit now")
+    for name, ids in (("behind", verdict.blocked_by), ("agents", verdict.agents), ("devices", verdict.devices)):
+        if ids:
+            lines.append(f"  {name}: {', '.join(map(printable, ids))}")
+    if verdict.until is not None:
+        lines.append(f"  considered again at {moment(verdict.until)}")
+    return lines
+
+
+def grant_text(spec: "Iterable[SlotGrant]") -> str:
+    """The devices of a kernel: `2 CPUs of cpu0, 0.6 GPU of GPU-...`."""
+    parts = [(grant.slot, one) for grant in spec for one in grant.devices]
+    return ", ".join(f"{amount_text(slot, one.amount)} of {one.device_id}" for slot, one in parts)
+
+
+def preview_text(preview: "SessionPreview") -> str:
+    """What would happen to a submission now."""
+    lines = ["it would start now" if preview.starts_now else "it would wait"]
+    if preview.failure is not None:
+        lines = [f"it would fail: {printable(preview.failure.message)}"]
+    if preview.waits is not None:
+        lines += [f"  {line}" for line in verdict_lines(preview.waits)]
+    if preview.expected_start is not None:
+        lines.append(f"latest start {moment(preview.expected_start)}")
+    for kernel in preview.kernels:
+        lines.append(f"  rank {kernel.rank} on {kernel.agent_id}: {grant_text(kernel.resource_spec)}")
+    for one in preview.displaces:
+        lines.append(f"  {one.session_id} of {printable(one.owner)} would be preempted ({one.cause})")
+    return "\n".join(lines)

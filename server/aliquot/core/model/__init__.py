@@ -1,0 +1,1 @@
+"""Model of the scheduler: snapshot, queue, policy and plan."""

@@ -1,0 +1,117 @@
+"""Plan: the decisions of one pass, and the check that a placement still fits the newest state.
+
+A plan changes nothing by itself. Its field names are stored in the ledger.
+"""
+
+from collections.abc import Mapping, MutableMapping
+from dataclasses import dataclass, field
+
+from aliquot.core.allocation.device_map import DeviceMap
+from aliquot.core.allocation.layout import DeviceLayout
+from aliquot_schema.errors import AllocationRefused, InvalidRequest
+from aliquot_schema.ids import AgentId, DeviceId, NodeId, SessionId, UserId
+from aliquot_schema.reasons import Verdict
+from aliquot_schema.resources.devices import ResourceSpec
+from aliquot_schema.sessions import Failure, PreemptionCause
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelPlacement:
+    """The agent and the exact devices of one rank."""
+
+    rank: int
+    agent_id: AgentId
+    node_id: NodeId
+    spec: ResourceSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    """All ranks of a session. `version` is the session's version in the snapshot."""
+
+    session_id: SessionId
+    version: int
+    kernels: tuple[KernelPlacement, ...]
+    """One per kernel of the session, in order of rank."""
+    index: int | None = None
+    """The placed task of a job array, whose id is `session_id`; None = not an array."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reservation:
+    """A promise to a waiting session: it starts at this time on these devices, or sooner."""
+
+    session_id: SessionId
+    at_us: int | None
+    """When the last session that it waits for is expected to have ended, microseconds UTC, later than the pass. None
+    only in records of releases that reserved no time while such a session was overdue."""
+    kernels: tuple[KernelPlacement, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Eviction:
+    """A session to preempt. `version` is the session's version in the snapshot."""
+
+    session_id: SessionId
+    version: int
+    cause: PreemptionCause
+    by_session: SessionId | None
+    """The session that it is preempted for; that one starts once all of its victims have ended."""
+    by_user: UserId
+    grace_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Decisions of one pass. Every pending session is in exactly one of `placements`, `failures` and `verdicts`; a job
+    array with both starting and waiting tasks is in `placements` and in `verdicts`."""
+
+    placements: tuple[Placement, ...] = ()
+    """In the order of their start."""
+    failures: Mapping[SessionId, Failure] = field(default_factory=dict)
+    """Sessions that can never run."""
+    verdicts: Mapping[SessionId, Verdict] = field(default_factory=dict)
+    """Why each of the others waits, in queue order."""
+    wake_at_us: int | None = None
+    """When the next pass is due even without an event, microseconds UTC."""
+    reservation: Reservation | None = None
+    """Reservation of the head of the queue, under a policy with backfill."""
+    promises: tuple[Reservation, ...] = ()
+    """All reservations of conservative backfill, in queue order; the head's is the first."""
+    evictions: tuple[Eviction, ...] = ()
+    """Sessions to preempt, in the order of decision."""
+    fallbacks: Mapping[SessionId, int] = field(default_factory=dict)
+    """New `fallback_level` of sessions whose fallback is due."""
+
+    def promised_us(self) -> dict[SessionId, int]:
+        """Latest start of every session with a reservation, microseconds UTC."""
+        promises = self.promises if self.reservation is None else (self.reservation, *self.promises)
+        return {promise.session_id: promise.at_us for promise in promises if promise.at_us is not None}
+
+
+def still_fits(
+    placement: Placement,
+    *,
+    layouts: Mapping[AgentId, DeviceLayout],
+    used: MutableMapping[NodeId, Mapping[DeviceId, int]],
+) -> bool:
+    """Whether every kernel can still get exactly the planned devices.
+
+    Args:
+        layouts: present layouts of the agents.
+        used: budget units held per node; the placement is added to it if it fits.
+    """
+    after: dict[NodeId, Mapping[DeviceId, int]] = {}
+    for kernel in placement.kernels:
+        layout = layouts.get(kernel.agent_id)
+        if layout is None:
+            return False
+        held = after.get(kernel.node_id)
+        devices = DeviceMap(layout, used.get(kernel.node_id, {}) if held is None else held)
+        try:
+            devices.check(kernel.spec)
+        except (AllocationRefused, InvalidRequest):
+            return False
+        after[kernel.node_id] = devices.apply(kernel.spec).used
+    used.update(after)
+    return True

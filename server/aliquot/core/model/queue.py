@@ -1,0 +1,166 @@
+"""Queue: pending sessions in the order of submission, with the numbers that policies compute on as columns."""
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from itertools import compress
+from typing import Final, Generic, NamedTuple, TypeVar, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from aliquot.core.model.snapshot import PendingRow, Request, Where, milli_of
+from aliquot_schema.ids import AgentId, PoolId, ProjectId, SessionId, UserId
+from aliquot_schema.states import SessionState
+
+IntArray = npt.NDArray[np.int64]
+
+UNKNOWN: Final = -1
+"""An unknown duration in a column."""
+QUEUED_US, PRIORITY, ESTIMATE_MS, LIMIT_MS, KIND, OWNER, PROJECT, POOL, IS_PLAIN, LEAST_MILLI = range(10)
+
+
+Kind = tuple[Request, int, int | None, tuple[AgentId, ...], Where]
+"""Request, kernels, minimum GPU memory, excluded agents, constraints. Rows of one kind are placed alike."""
+Key = TypeVar("Key")
+
+
+class Codes(Generic[Key]):
+    """Numbers for keys in order of first use. Only grows, so that versions of a queue share it."""
+
+    __slots__ = ("_numbers", "keys")
+
+    def __init__(self) -> None:
+        self.keys: list[Key] = []
+        self._numbers: dict[Key, int] = {}
+
+    def of(self, key: Key) -> int:
+        """The number of a key; a new key gets the next one."""
+        number = self._numbers.setdefault(key, len(self.keys))
+        if number == len(self.keys):
+            self.keys.append(key)
+        return number
+
+
+def kind_of(row: PendingRow) -> Kind:
+    """Everything that decides where a row can be placed."""
+    return row.request, row.cluster_size, row.gpu_memory_bytes, row.excluded_agents, row.where
+
+
+class _AllCodes(NamedTuple):
+    kinds: Codes[Kind]
+    owners: Codes[UserId]
+    projects: Codes[ProjectId]
+    pools: Codes[PoolId]
+
+
+class Queue(Sequence[PendingRow]):
+    """Rows sorted by (queued_us, session_id). Immutable; `changed` makes the next version.
+
+    Two queues of the same rows lead to the same decisions, whatever versions they derive from: numbers of kinds, owners
+    and projects may differ, but only serve grouping.
+    """
+
+    __slots__ = ("_codes", "_table", "rows")
+
+    def __init__(self, rows: tuple[PendingRow, ...], table: IntArray, codes: _AllCodes, /) -> None:
+        self.rows = rows
+        self._table = table
+        self._codes = codes
+
+    @classmethod
+    def of(cls, rows: Iterable[PendingRow]) -> "Queue":
+        """The queue of rows in any order; a queue is returned as it is."""
+        if isinstance(rows, Queue):
+            return rows
+        ordered = tuple(sorted(rows, key=_place))
+        codes = _AllCodes(Codes(), Codes(), Codes(), Codes())
+        return cls(ordered, _table(ordered, codes), codes)
+
+    def changed(self, *, left: Iterable[PendingRow] = (), joined: Iterable[PendingRow] = ()) -> "Queue":
+        """The queue after some rows left and others joined."""
+        rows, table = list(self.rows), self._table
+        gone = [self._position(row) for row in left]
+        if gone:
+            stays = np.ones(len(rows), dtype=np.bool_)
+            stays[gone] = False
+            rows, table = list(compress(rows, stays.tolist())), np.compress(stays, table, axis=1)
+        arrived = sorted(joined, key=_place)
+        if arrived:
+            places = [bisect_left(rows, _place(row), key=_place) for row in arrived]
+            table = np.insert(table, places, _table(arrived, self._codes), axis=1)
+            for shift, (position, row) in enumerate(zip(places, arrived, strict=True)):
+                rows.insert(position + shift, row)
+        return Queue(tuple(rows), table, self._codes)
+
+    def column(self, number: int) -> IntArray:
+        """[rows] one of the columns above; times in microseconds, durations in milliseconds. Read only.
+
+        `KIND` numbers the kinds of rows. `IS_PLAIN` is 1 for rows without dependency, hold, pause or other condition of
+        their own. `LEAST_MILLI` is the minimum of accelerators that all kernels of a row take.
+        """
+        column: IntArray = self._table[number]
+        return column
+
+    def owners(self) -> Sequence[UserId]:
+        """Users by the numbers in `OWNER`; some may have no row left."""
+        return self._codes.owners.keys
+
+    def projects(self) -> Sequence[ProjectId]:
+        """Projects by the numbers in `PROJECT`."""
+        return self._codes.projects.keys
+
+    def pools(self) -> Sequence[PoolId]:
+        """Pools by the numbers in `POOL`."""
+        return self._codes.pools.keys
+
+    @overload
+    def __getitem__(self, index: int) -> PendingRow: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[PendingRow]: ...
+    def __getitem__(self, index: int | slice) -> PendingRow | Sequence[PendingRow]:
+        return self.rows[index]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[PendingRow]:
+        return iter(self.rows)
+
+    def _position(self, row: PendingRow) -> int:
+        position = bisect_left(self.rows, _place(row), key=_place)
+        assert self.rows[position].session_id == row.session_id, f"{row.session_id} is not in the queue"
+        return position
+
+
+def _place(row: PendingRow) -> tuple[int, SessionId]:
+    return row.queued_us, row.session_id
+
+
+def _table(rows: Sequence[PendingRow], codes: _AllCodes) -> IntArray:
+    """[columns, rows]"""
+    columns: tuple[list[int], ...] = (
+        [row.queued_us for row in rows],
+        [row.priority for row in rows],
+        [UNKNOWN if row.estimate_ms is None else row.estimate_ms for row in rows],
+        [UNKNOWN if row.limit_ms is None else row.limit_ms for row in rows],
+        [codes.kinds.of(kind_of(row)) for row in rows],
+        [codes.owners.of(row.owner) for row in rows],
+        [codes.projects.of(row.project) for row in rows],
+        [codes.pools.of(row.where.pool) for row in rows],
+        [_is_plain(row) for row in rows],
+        [_least_milli(row.request) * row.cluster_size for row in rows],
+    )
+    return np.array(columns, dtype=np.int64)
+
+
+@lru_cache(maxsize=4096)
+def _least_milli(request: Request) -> int:
+    """Accelerators that one kernel takes, in milli."""
+    return sum(amount * milli_of(slot) for slot, amount in request)
+
+
+def _is_plain(row: PendingRow) -> bool:
+    is_waiting = row.state is SessionState.QUEUED and not row.depends_on and row.not_before_us is None
+    is_simple = row.falls_back_us is None and row.preempted_for is None
+    return is_waiting and is_simple and row.tasks_startable > 0 and not row.is_immediate

@@ -1,0 +1,247 @@
+"""Snapshot: everything that `decide` reads, frozen at one event number."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Final
+
+from aliquot.core.allocation.layout import DeviceLayout
+from aliquot.core.fairshare import Usage
+from aliquot.core.model.plan import KernelPlacement
+from aliquot_schema.ids import AgentId, DeviceId, NodeId, PoolId, ProjectId, QuotaId, SessionId, SlotName, UserId
+from aliquot_schema.intervals import Intervals
+from aliquot_schema.quotas import Quota
+from aliquot_schema.resources.slots import MILLI, is_accelerator, is_size, scale_of
+from aliquot_schema.sessions import (
+    DEFAULT_POOL,
+    DEFAULT_PROJECT,
+    DURATION_S_MAX,
+    HELD_BY_ARRAY,
+    ArrayTasks,
+    Dependency,
+    Priority,
+    Session,
+)
+from aliquot_schema.states import SessionState
+
+Request = tuple[tuple[SlotName, int], ...]
+"""Amounts per kernel in base units, sorted by slot, none zero."""
+HoldersOn = Mapping[DeviceId, tuple[SessionId, ...]]
+"""On one node: the sessions that hold (a part of) each device."""
+NO_DEVICES: Final = DeviceLayout.of(())
+NO_USER: Final = UserId("")
+"""Owner of a row without a user."""
+EXTERNAL_LIMIT_MS: Final = 1000 * DURATION_S_MAX
+"""External allocations can be extended without end, so they never use devices of a reservation."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Where:
+    """Placement constraints of a session: agents and devices that it may use, apart from free capacity."""
+
+    pool: PoolId = DEFAULT_POOL
+    labels: tuple[tuple[str, str], ...] = ()
+    """(name, value) pairs that an agent must have, sorted."""
+    models: tuple[str, ...] = ()
+    """Patterns that the models of its accelerators must match; empty = any."""
+    preferred_labels: tuple[tuple[str, str], ...] = ()
+    """Soft constraint: used if all kernels fit on such agents now."""
+    preferred_models: tuple[str, ...] = ()
+
+
+ANYWHERE: Final = Where()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentRow:
+    """An agent, as placement sees it."""
+
+    id: AgentId
+    node_id: NodeId
+    layout: DeviceLayout
+    is_open: bool
+    """Alive, reachable, and accepting new sessions."""
+    pool: PoolId = DEFAULT_POOL
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PendingRow:
+    """A session in the queue. Made once per version of the session, shared by all snapshots."""
+
+    session_id: SessionId
+    version: int
+    state: SessionState
+    request: Request
+    cluster_size: int
+    gpu_memory_bytes: int | None
+    priority: Priority
+    queued_us: int
+    not_before_us: int | None
+    excluded_agents: tuple[AgentId, ...]
+    depends_on: tuple[Dependency, ...]
+    owner: UserId = NO_USER
+    project: ProjectId = DEFAULT_PROJECT
+    estimate_ms: int | None = None
+    """Expected run time. Used to order the queue; reservations use the planned duration."""
+    limit_ms: int | None = None
+    """Time limit set by its owner."""
+    where: Where = ANYWHERE
+    is_preemptible: bool = False
+    fallback_level: int = 0
+    falls_back_us: int | None = None
+    """When its next fallback is due, microseconds UTC; None = never."""
+    preempted_for: SessionId | None = None
+    """The session that it was preempted for; it is queued right behind that one."""
+    tasks: Intervals | None = None
+    """Indices of a job array that have not been started; each is placed by itself. None = not an array."""
+    is_immediate: bool = False
+    """Whether it starts in this pass or fails. Immediate sessions are tried last and never preempt."""
+    tasks_startable: int = 1
+    """How many of `tasks` may start now beside the active ones; 0 for a task that its array holds back."""
+
+    @classmethod
+    def of(cls, session: Session, *, estimate_ms: int | None = None) -> "PendingRow":
+        """The row of a session.
+
+        Args:
+            estimate_ms: predicted run time; None = the owner's estimate.
+        """
+        request, spec, tasks = session.request, session.spec, session.tasks
+        return cls(
+            session_id=session.id,
+            version=session.version,
+            state=SessionState.QUEUED if session.held_by == HELD_BY_ARRAY else session.state,
+            request=request_of(session),
+            cluster_size=request.cluster_size,
+            gpu_memory_bytes=request.gpu_memory_bytes,
+            priority=session.priority,
+            queued_us=session.queued_us,
+            not_before_us=session.not_before_us,
+            excluded_agents=session.excluded_agents,
+            depends_on=spec.depends_on,
+            owner=session.owner,
+            project=session.project,
+            estimate_ms=spec.estimated_duration_ms if estimate_ms is None else estimate_ms,
+            limit_ms=EXTERNAL_LIMIT_MS if session.is_outside else spec.time_limit_ms,
+            where=where_of(session),
+            is_preemptible=spec.preemptible,
+            fallback_level=session.fallback_level,
+            falls_back_us=falls_back_us(session),
+            preempted_for=None if session.preemption is None else session.preemption.by_session,
+            is_immediate=session.is_outside,
+            tasks=None if tasks is None else tasks.waiting,
+            tasks_startable=int(session.held_by != HELD_BY_ARRAY) if tasks is None else startable(tasks),
+        )
+
+
+def request_of(session: Session) -> Request:
+    """Request of each kernel of a session; amounts are finite."""
+    return session.slots.finite
+
+
+def where_of(session: Session) -> Where:
+    """Placement constraints of a session."""
+    spec = session.spec
+    if session.pool == DEFAULT_POOL and not (
+        spec.labels or spec.models or spec.preferred_labels or spec.preferred_models
+    ):
+        return ANYWHERE
+    return Where(
+        pool=session.pool,
+        labels=tuple(sorted(spec.labels.items())),
+        models=spec.models,
+        preferred_labels=tuple(sorted(spec.preferred_labels.items())),
+        preferred_models=spec.preferred_models,
+    )
+
+
+def falls_back_us(session: Session) -> int | None:
+    """When the next fallback of a session is due; None if none is left."""
+    left = session.spec.fallbacks[session.fallback_level :]
+    return session.queued_us + left[0].after_ms * 1000 if left else None
+
+
+def startable(tasks: ArrayTasks) -> int:
+    """How many tasks of an array may start now under its `max_parallel`."""
+    waiting = len(tasks.waiting)
+    return waiting if tasks.max_parallel is None else min(waiting, max(tasks.max_parallel - len(tasks.active), 0))
+
+
+@lru_cache(maxsize=1024)
+def milli_of(slot: SlotName) -> int:
+    """Milli of an accelerator that one base unit of a slot is worth on a device of capacity 1; 0 for other slots."""
+    return MILLI // scale_of(slot) if is_accelerator(slot) and not is_size(slot) else 0
+
+
+def held_milli(kernels: Iterable[KernelPlacement], *, agents: Mapping[AgentId, AgentRow]) -> int:
+    """Total accelerator budget that kernels hold, in milli. Devices of unknown agents count with capacity 1."""
+    milli = 0
+    for kernel in kernels:
+        layout = agents[kernel.agent_id].layout if kernel.agent_id in agents else NO_DEVICES
+        milli += sum(layout.budget_sum(slot, amounts) for slot, amounts in kernel.spec.items() if is_accelerator(slot))
+    return milli
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningRow:
+    """A session that holds devices, and its planned end."""
+
+    session_id: SessionId
+    ends_us: int
+    """Planned end: start plus planned duration, see `scheduler.expected_ends`. Later than that it is overdue."""
+    kernels: tuple[KernelPlacement, ...]
+    """Kernels that still hold devices."""
+    milli: int
+    """Total accelerator budget that they hold."""
+    version: int = 0
+    owner: UserId = NO_USER
+    project: ProjectId = DEFAULT_PROJECT
+    priority: Priority = Priority.NORMAL
+    started_us: int | None = None
+    """When all of its kernels were running; None = not yet."""
+    estimate_ms: int | None = None
+    """Expected run time."""
+    is_preemptible: bool = False
+    """Whether its owner allows preemption."""
+    preemptions: int = 0
+    grace_ms: int | None = None
+    """Grace of its own; None = the policy's."""
+    is_leaving: bool = False
+    """It was already asked to end and will release its devices."""
+    array_id: SessionId | None = None
+
+    @classmethod
+    def of(
+        cls, session_id: SessionId, kernels: Iterable[KernelPlacement], *, ends_us: int, agents: Iterable[AgentRow]
+    ) -> "RunningRow":
+        """The row of a session of which only its kernels are known."""
+        kernels = tuple(kernels)
+        wanted = {kernel.agent_id for kernel in kernels}
+        known = {agent.id: agent for agent in agents if agent.id in wanted}
+        return cls(session_id=session_id, ends_us=ends_us, kernels=kernels, milli=held_milli(kernels, agents=known))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """The state that a pass decides on."""
+
+    revision: int
+    """Number of the last event that it contains."""
+    agents: tuple[AgentRow, ...]
+    used: Mapping[NodeId, Mapping[DeviceId, int]]
+    """Budget units held, per physical device of a node; idle devices may be missing."""
+    queue: Sequence[PendingRow]
+    """Every queued or held session, in any order; a `Queue` is used as it is."""
+    dependencies: Mapping[SessionId, SessionState] = field(default_factory=dict)
+    """States of the sessions that queued rows depend on; deleted ones are missing."""
+    holders: Mapping[NodeId, HoldersOn] = field(default_factory=dict)
+    """Sessions that hold (a part of) a device, for evidence. As with `used`, a node's mapping is never changed in
+    place: caches go by its identity."""
+    asked: Mapping[Request, int] = field(default_factory=dict)
+    """How often each request was made, by queued and earlier sessions; empty = unknown."""
+    running: Sequence[RunningRow] = ()
+    """Sessions that hold devices, in any order. Other held devices count as held without end."""
+    usage: Usage = field(default_factory=Usage)
+    """Decayed usage of users and projects."""
+    quotas: Mapping[QuotaId, Quota] = field(default_factory=dict)

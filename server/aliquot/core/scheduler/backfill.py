@@ -1,0 +1,211 @@
+"""EASY backfill: the head of the queue gets a reservation, and later sessions start only if they do not delay it.
+
+The head is the first session that does not fit. Its reservation is a time and exact devices.
+
+Source: Lifka, The ANL/IBM SP scheduling system, JSSPP 1995; here on exact devices instead of counts.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from aliquot.core.allocation.occupancy import occupancy_on
+from aliquot.core.model.plan import KernelPlacement, Reservation
+from aliquot.core.model.policy import Policy
+from aliquot.core.model.snapshot import PendingRow, RunningRow, Snapshot, held_milli, milli_of
+from aliquot.core.scheduler.cache import PassCache
+from aliquot.core.scheduler.expected_ends import ExpectedEnds, PlannedEnds
+from aliquot.core.scheduler.free_capacity import FreeCapacity
+from aliquot.core.scheduler.placer import Placer
+from aliquot_schema.ids import DeviceId, NodeId, SessionId
+
+Found = TypeVar("Found")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PassContext:
+    """Everything that stays the same during a pass."""
+
+    snapshot: Snapshot
+    policy: Policy
+    now_us: int
+    seed: int
+    cache: PassCache = field(default_factory=PassCache)
+
+    def free_capacity(self, used: Mapping[NodeId, Mapping[DeviceId, int]]) -> FreeCapacity:
+        """Free capacity of the cluster with `used` held."""
+        return FreeCapacity(replace(self.snapshot, used=used, holders={}), self.policy, cache=self.cache)
+
+    def placer(self, capacity: FreeCapacity, *, like: Placer | None = None) -> Placer:
+        """A placer on some free capacity.
+
+        Args:
+            like: a placer on similar capacity; starting from its scores saves time.
+        """
+        return Placer(self.snapshot, self.policy, capacity=capacity, seed=self.seed, like=like)
+
+
+class BackfillWindow:
+    """Capacity that backfilled sessions may use.
+
+    A session that ends before the head starts may use everything free, a longer one only what the head leaves free.
+    """
+
+    def __init__(
+        self,
+        head: PendingRow,
+        reservation: Reservation,
+        *,
+        now: FreeCapacity,
+        base: FreeCapacity,
+        context: PassContext,
+        placer: Placer,
+    ) -> None:
+        """
+        Args:
+            now: free capacity at present; `placer` places on it.
+            base: free capacity at the start of the head, without the head.
+        """
+        self.reservation = reservation
+        self._head = head
+        self._now = now
+        self._base = base
+        self._context = context
+        self._placer_now = placer
+        self._update_later()
+
+    def place(self, row: PendingRow, kernels: tuple[KernelPlacement, ...]) -> tuple[KernelPlacement, ...]:
+        """Kernels of a row that fit beside the head without a time limit; fewer than all if the row must wait.
+
+        Args:
+            kernels: all kernels of the row, as placed now; used if the head can be reserved other devices instead.
+        """
+        beside = self._placer.place(row)
+        if len(beside) == row.cluster_size or not self._move_head_for(row, kernels):
+            return beside
+        return kernels
+
+    def take(self, row: PendingRow, kernels: Sequence[KernelPlacement], *, outlasts: bool) -> None:
+        """Count a session as placed; call it after `now` has counted it."""
+        if outlasts:
+            self._base.take(row.session_id, kernels)
+            self._later.take(row.session_id, kernels)
+        self._placer.take(row.session_id, kernels)
+
+    def _move_head_for(self, row: PendingRow, kernels: tuple[KernelPlacement, ...]) -> bool:
+        """Move the reservation to other devices at the same time, to let these kernels run on; False if impossible.
+
+        Devices that are free now are free then, so the kernels themselves fit.
+        """
+        if held_milli(kernels, agents=self._now.agent_index.by_id) > self._later.free_milli():
+            return False
+        beside = self._context.free_capacity(self._base.used)
+        beside.take(row.session_id, kernels)
+        moved = self._context.placer(beside, like=self._placer_now).place(self._head)
+        if len(moved) < self._head.cluster_size:
+            return False
+        self.reservation = replace(self.reservation, kernels=moved)
+        self._update_later()
+        return True
+
+    def _update_later(self) -> None:
+        """Recompute the capacity left beside the head from the moment it starts."""
+        context = self._context
+        self._later = context.free_capacity(self._base.used)
+        self._later.take(self._head.session_id, self.reservation.kernels)
+        both = _CombinedCapacity(context.snapshot, context.policy, now=self._now, later=self._later)
+        self._placer = context.placer(both, like=self._placer_now)
+
+
+class _CombinedCapacity(FreeCapacity):
+    """Per device, the larger of what is held now and what is held once the head has started."""
+
+    def __init__(self, snapshot: Snapshot, policy: Policy, *, now: FreeCapacity, later: FreeCapacity) -> None:
+        used = dict(now.used)
+        for node_id, held in later.used.items():
+            held_now = used.get(node_id)
+            if held_now is not held:
+                used[node_id] = held if held_now is None else larger_of(held_now, held)
+        super().__init__(replace(snapshot, used=used, holders={}), policy, cache=now.cache)
+        self._now = now
+        self._later = later
+
+    def take(self, session_id: SessionId, kernels: Sequence[KernelPlacement]) -> None:  # noqa: ARG002 # see `FreeCapacity`
+        """Update from the two capacities, which have counted the kernels already."""
+        for node_id in dict.fromkeys(kernel.node_id for kernel in kernels):
+            self._used[node_id] = larger_of(self._now.used_on(node_id), self._later.used_on(node_id))
+
+
+def reserve(
+    head: PendingRow, *, capacity: FreeCapacity, ends: PlannedEnds, context: PassContext, placer: Placer
+) -> BackfillWindow | None:
+    """Reserve for the head: the earliest time at which it fits if sessions end as expected, and its devices then.
+
+    Args:
+        capacity: free now; `placer` has placed this pass's sessions on it.
+        ends: of all sessions that hold devices in it.
+    Returns:
+        What later sessions may use; None if the head does not fit even after all sessions have ended.
+    """
+    expected = ExpectedEnds(ends, now_us=context.now_us)
+
+    def fit(step: int) -> tuple[int, FreeCapacity, tuple[KernelPlacement, ...]] | None:
+        release = expected.release(step)
+        base = context.free_capacity(used_without(release.rows, capacity=capacity))
+        kernels = context.placer(base, like=placer).place(head)
+        return (release.at_us, base, kernels) if len(kernels) == head.cluster_size else None
+
+    # Steps that release less than the head lacks in total need not be tried.
+    short = sum(amount * milli_of(slot) for slot, amount in head.request) * head.cluster_size - capacity.free_milli()
+    found = _search(fit, first=expected.first_step_releasing(short), end=len(expected))
+    if found is None:
+        return None
+    at_us, base, kernels = found
+    reservation = Reservation(session_id=head.session_id, at_us=at_us, kernels=kernels)
+    return BackfillWindow(head, reservation, now=capacity, base=base, context=context, placer=placer)
+
+
+def _search(fit: Callable[[int], Found | None], *, first: int, end: int) -> Found | None:
+    """The result of the first step that has one; steps are tried in growing strides, as it is mostly an early one."""
+    low, stride = first, 1
+    step, found = first, None
+    while low < end:
+        step = min(low + stride - 1, end - 1)
+        found = fit(step)
+        if found is not None:
+            break
+        low, stride = step + 1, stride * 2
+    if found is None:
+        return None
+    while low < step:
+        middle = (low + step) // 2
+        earlier = fit(middle)
+        if earlier is None:
+            low = middle + 1
+        else:
+            step, found = middle, earlier
+    return found
+
+
+def used_without(rows: Iterable[RunningRow], *, capacity: FreeCapacity) -> dict[NodeId, Mapping[DeviceId, int]]:
+    """Budget units held once `rows` have ended. Other nodes keep their mapping: caches go by identity."""
+    agents = capacity.agent_index.by_id
+    remaining: dict[NodeId, dict[DeviceId, int]] = {}
+    for row in rows:
+        for kernel in row.kernels:
+            held = remaining.get(kernel.node_id)
+            if held is None:
+                held = remaining[kernel.node_id] = dict(capacity.used_on(kernel.node_id))
+            devices = agents[kernel.agent_id].layout.devices if kernel.agent_id in agents else {}
+            for device_id, amount in occupancy_on((kernel.spec,), devices).items():
+                held[device_id] = max(held.get(device_id, 0) - amount, 0)
+    return {**capacity.used, **remaining}
+
+
+def larger_of(held: Mapping[DeviceId, int], other: Mapping[DeviceId, int]) -> dict[DeviceId, int]:
+    """Per device, the larger of the two amounts."""
+    larger = dict(held)
+    for device_id, amount in other.items():
+        if amount > larger.get(device_id, 0):
+            larger[device_id] = amount
+    return larger

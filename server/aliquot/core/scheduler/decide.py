@@ -1,0 +1,149 @@
+"""The decision function: one pass from a snapshot to a plan. Filter, order, place with backfill, explain.
+
+Two rules reorder the queue whatever the order policy says:
+
+- A preempted session is queued right behind the session it was preempted for.
+- Immediate requests (external allocations) never queue: they are tried last and fail if they do not fit.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Final, TypeVar
+
+import numpy as np
+
+from aliquot.core.model.plan import Placement, Plan
+from aliquot.core.model.policy import Policy
+from aliquot.core.model.queue import IntArray, Queue
+from aliquot.core.model.snapshot import Snapshot
+from aliquot.core.scheduler.backfill import PassContext
+from aliquot.core.scheduler.cache import PassCache
+from aliquot.core.scheduler.eligibility import EligibleQueue, filter_eligible
+from aliquot.core.scheduler.ordering import OrderInputs, in_order, order_named
+from aliquot.core.scheduler.scheduling_pass import SchedulingPass
+from aliquot_schema.ids import SessionId
+from aliquot_schema.reasons import Reason, Verdict
+from aliquot_schema.sessions import Failure
+
+V = TypeVar("V")
+NOT_PLACED: Final = Failure(
+    code="not_placed", message="it could not be placed immediately, and external allocations are not queued"
+)
+
+
+def decide(
+    snapshot: Snapshot,
+    policy: Policy,
+    *,
+    now_us: int,
+    seed: int,
+    known: PassCache | None = None,
+    explains: bool = True,
+) -> Plan:
+    """Decide which sessions start where, and why the others wait.
+
+    Args:
+        snapshot: the state; nothing in it is changed.
+        now_us: microseconds UTC; must not decrease from pass to pass.
+        seed: of the random placement strategy.
+        known: caches of earlier passes; they change how long the pass takes, not the plan.
+        explains: False leaves out the reservation and the verdicts of eligible sessions; placements are the same.
+    Returns:
+        The same plan for the same input, whatever the order of its collections.
+    Raises:
+        InvalidRequest: the policy names an unknown order or placement strategy.
+    """
+    queue = Queue.of(snapshot.queue)
+    cache = PassCache() if known is None else known
+    eligible = filter_eligible(snapshot, policy, queue=queue, now_us=now_us, cache=cache.feasibility)
+    inputs = OrderInputs(
+        queue=queue, usage=snapshot.usage, weights=policy.weights, now_us=now_us, quotas=snapshot.quotas
+    )
+    order = in_order(order_named(policy.order), inputs)
+    line = behind_preemptors(order[eligible.ready[order] == 1], eligible.preempted_for, queue=queue)
+    line = _immediate_last(line, eligible.immediate)
+    run = SchedulingPass(queue, PassContext(snapshot=snapshot, policy=policy, now_us=now_us, seed=seed, cache=cache))
+    run.place_all(line)
+    waiting = run.verdicts(line) if explains else {}
+    failures = eligible.failures | _rejected(eligible.immediate, run.placements)
+    plan = Plan(
+        placements=tuple(run.placements),
+        failures={session_id: failures[session_id] for session_id in sorted(failures)},
+        verdicts=_queued_only(waiting | _ineligible_verdicts(eligible, queue, order), eligible.immediate),
+        wake_at_us=_wake_at_us(eligible, run.skipped),
+        reservation=run.reservation() if explains else None,
+        promises=tuple(run.reservations),
+        evictions=run.evictions,
+        fallbacks=_due_fallbacks(eligible, run),
+    )
+    run.keep_cache()
+    return plan
+
+
+def behind_preemptors(line: IntArray, preempted_for: Mapping[int, SessionId], *, queue: Queue) -> IntArray:
+    """The line with each preempted session right behind the one it was preempted for.
+
+    Otherwise an old session, or one whose user has used little, would take back the devices it was just stopped for.
+
+    Args:
+        line: positions in the queue, the next one first.
+        preempted_for: by position of a preempted row, the session that preempted it.
+    """
+    if not preempted_for:
+        return line
+    positions = line.tolist()
+    wanted = frozenset(preempted_for.values())
+    preemptors = {name: position for position in positions if (name := queue[position].session_id) in wanted}
+    behind: dict[int, list[int]] = defaultdict(list)
+    placed: dict[int, None] = {}
+    for position in positions:
+        first = preemptors.get(preempted_for[position]) if position in preempted_for else None
+        if first is not None and first not in placed:
+            behind[first].append(position)
+            continue
+        following = [position]
+        while following:
+            placed[following[-1]] = None
+            following.extend(reversed(behind.pop(following.pop(), [])))
+    rest = [position for position in positions if position not in placed]  # they were preempted for each other
+    return np.array([*placed, *rest], dtype=np.int64)
+
+
+def _immediate_last(line: IntArray, immediate: Mapping[SessionId, int]) -> IntArray:
+    """The line with immediate sessions at its end, in their order."""
+    if not immediate:
+        return line
+    is_immediate = np.isin(line, np.fromiter(immediate.values(), dtype=np.int64))
+    return np.concatenate([line[~is_immediate], line[is_immediate]])
+
+
+def _rejected(immediate: Iterable[SessionId], placements: Iterable[Placement]) -> dict[SessionId, Failure]:
+    """Failures of immediate sessions that were not placed."""
+    placed = {placement.session_id for placement in placements}
+    return {name: NOT_PLACED for name in sorted(immediate) if name not in placed}
+
+
+def _ineligible_verdicts(eligible: EligibleQueue, queue: Queue, order: IntArray) -> dict[SessionId, Verdict]:
+    """Verdicts of ineligible sessions, in queue order."""
+    if not eligible.verdicts:
+        return {}
+    names = [queue[position].session_id for position in order[eligible.ready[order] == 0].tolist()]
+    return {name: eligible.verdicts[name] for name in names if name in eligible.verdicts}
+
+
+def _queued_only(found: dict[SessionId, V], immediate: Mapping[SessionId, int]) -> dict[SessionId, V]:
+    """The entries of sessions that may queue."""
+    return {name: value for name, value in found.items() if name not in immediate} if immediate else found
+
+
+def _wake_at_us(eligible: EligibleQueue, waiting: Mapping[SessionId, Verdict]) -> int | None:
+    """The earliest known time at which a session becomes eligible or a quota renews; None without one."""
+    opens = [verdict.evidence.until_us for verdict in waiting.values() if verdict.reason is Reason.QUOTA]
+    known = [at_us for at_us in (eligible.wake_at_us, *opens) if at_us is not None]
+    return min(known, default=None)
+
+
+def _due_fallbacks(eligible: EligibleQueue, run: SchedulingPass) -> dict[SessionId, int]:
+    """Next fallback levels; a session that starts now keeps its request."""
+    placed = {placement.session_id for placement in run.placements}
+    return {name: eligible.fallbacks[name] for name in sorted(eligible.fallbacks) if name not in placed}

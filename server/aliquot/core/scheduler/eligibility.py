@@ -1,0 +1,129 @@
+"""Eligibility filter: which pending sessions a pass considers, and the verdict for each of the others."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from aliquot.core.model.policy import Policy
+from aliquot.core.model.queue import IS_PLAIN, KIND, IntArray, Queue
+from aliquot.core.model.snapshot import PendingRow, Snapshot
+from aliquot.core.scheduler.feasibility import FeasibilityCache, feasible_agents
+from aliquot_schema.ids import SessionId
+from aliquot_schema.reasons import Evidence, Reason, Verdict
+from aliquot_schema.sessions import Dependency, DependencyCondition, Failure
+from aliquot_schema.states import ENDED, SessionState
+
+MET_BY: Final[Mapping[DependencyCondition, frozenset[SessionState]]] = {
+    DependencyCondition.AFTER_OK: frozenset({SessionState.COMPLETED}),
+    DependencyCondition.AFTER_ANY: ENDED,
+    DependencyCondition.AFTER_FAIL: frozenset({SessionState.FAILED, SessionState.CANCELED}),
+}
+
+
+@dataclass(slots=True, kw_only=True)
+class EligibleQueue:
+    """The queue after the filter."""
+
+    ready: IntArray
+    """[rows] 1 = eligible in this pass."""
+    verdicts: dict[SessionId, Verdict] = field(default_factory=dict)
+    failures: dict[SessionId, Failure] = field(default_factory=dict)
+    fallbacks: dict[SessionId, int] = field(default_factory=dict)
+    """Next fallback level of sessions whose fallback is due, unless they start in this pass."""
+    preempted_for: dict[int, SessionId] = field(default_factory=dict)
+    """The session that an eligible row was preempted for, by the row's position."""
+    immediate: dict[SessionId, int] = field(default_factory=dict)
+    """Positions of immediate sessions: they start in this pass or fail."""
+    wake_at_us: int | None = None
+
+
+def filter_eligible(
+    snapshot: Snapshot, policy: Policy, *, queue: Queue, now_us: int, cache: FeasibilityCache | None = None
+) -> EligibleQueue:
+    """Check every row by itself: dependencies, holds, pauses, and whether the open agents could run it when empty.
+
+    A row that the open agents could never run is not eligible, so it does not block later rows.
+    """
+    eligible = EligibleQueue(ready=np.ones(len(queue), dtype=np.int64))
+    for position in np.flatnonzero(queue.column(IS_PLAIN) == 0).tolist():
+        _classify(queue[position], eligible, snapshot.dependencies, position=position, now_us=now_us)
+    is_reachable = any(agent.is_open for agent in snapshot.agents)
+    could_run = feasible_agents(snapshot, policy, cache=cache)
+    kinds = queue.column(KIND)
+    waiting = np.flatnonzero(eligible.ready)
+    for first in np.unique(kinds[waiting], return_index=True)[1].tolist():
+        row = queue[int(waiting[first])]
+        verdict = could_run(row) if is_reachable else Verdict(reason=Reason.CLUSTER_UNAVAILABLE)
+        if verdict is not None:
+            alike = waiting[kinds[waiting] == kinds[waiting[first]]]
+            eligible.ready[alike] = 0
+            eligible.verdicts |= {queue[position].session_id: verdict for position in alike.tolist()}
+    return eligible
+
+
+def _classify(
+    row: PendingRow,
+    eligible: EligibleQueue,
+    dependencies: Mapping[SessionId, SessionState],
+    *,
+    position: int,
+    now_us: int,
+) -> None:
+    if row.is_immediate:
+        eligible.immediate[row.session_id] = position
+    failure = _broken_dependency(row, dependencies)
+    verdict = _reason_to_wait(row, dependencies, now_us=now_us)
+    if failure is not None:
+        eligible.failures[row.session_id] = failure
+    elif verdict is not None:
+        eligible.verdicts[row.session_id] = verdict
+        eligible.wake_at_us = _earlier(eligible.wake_at_us, row.not_before_us, now_us=now_us)
+    else:
+        _note_fallback(row, eligible, now_us=now_us)
+        if row.preempted_for is not None:
+            eligible.preempted_for[position] = row.preempted_for
+        return
+    eligible.ready[position] = 0
+
+
+def _note_fallback(row: PendingRow, eligible: EligibleQueue, *, now_us: int) -> None:
+    if row.falls_back_us is not None and row.falls_back_us <= now_us:
+        eligible.fallbacks[row.session_id] = row.fallback_level + 1
+    eligible.wake_at_us = _earlier(eligible.wake_at_us, row.falls_back_us, now_us=now_us)
+
+
+def _reason_to_wait(row: PendingRow, dependencies: Mapping[SessionId, SessionState], *, now_us: int) -> Verdict | None:
+    if row.state is SessionState.HELD:
+        return Verdict(reason=Reason.HELD)
+    waits_for = tuple(link.session_id for link in row.depends_on if not _is_met(link, dependencies))
+    if waits_for:
+        return Verdict(reason=Reason.DEPENDENCY, evidence=Evidence(blocked_by=waits_for))
+    if row.not_before_us is not None and row.not_before_us > now_us:
+        return Verdict(reason=Reason.NOT_BEFORE, evidence=Evidence(until_us=row.not_before_us))
+    return Verdict(reason=Reason.ARRAY_LIMIT) if row.tasks_startable == 0 else None
+
+
+def _is_met(link: Dependency, dependencies: Mapping[SessionId, SessionState]) -> bool:
+    state = dependencies.get(link.session_id)
+    return state is not None and state in MET_BY[link.condition]
+
+
+def _broken_dependency(row: PendingRow, dependencies: Mapping[SessionId, SessionState]) -> Failure | None:
+    """The failure of a row with a dependency that can no longer be met: it ended otherwise, or its record is gone."""
+    for link in row.depends_on:
+        state = dependencies.get(link.session_id)
+        if state is None:
+            return Failure(code="dependency", message=f"dependency {link.session_id} does not exist any more")
+        if state in ENDED and state not in MET_BY[link.condition]:
+            return Failure(
+                code="dependency", message=f"dependency {link.session_id} is {state}, so {link.condition} cannot be met"
+            )
+    return None
+
+
+def _earlier(wake_at_us: int | None, then_us: int | None, *, now_us: int) -> int | None:
+    if then_us is None or then_us <= now_us:
+        return wake_at_us
+    return then_us if wake_at_us is None else min(wake_at_us, then_us)

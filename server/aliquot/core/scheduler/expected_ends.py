@@ -1,0 +1,137 @@
+"""Expected ends: when running sessions are expected to release their devices.
+
+Backfill reserves by these times, so they are upper bounds where a user gave a time limit, and deliberately
+pessimistic estimates elsewhere: a reservation is a promise. Two rules matter:
+
+- A session without a limit is planned with ten times its estimate, at least an hour. Reserving by raw predictions
+  doubled the mean completion time of the Philly log; the queue order may use them.
+- A session that has outlived its planned duration is *overdue*. It is expected to run for as long again as it has
+  overrun, at least a minute. Expecting it to end now would reserve devices that it still holds, and leave every device
+  that really becomes free to others.
+
+Times are microseconds UTC, durations milliseconds, amounts thousandths of a device.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from aliquot.core.model.policy import Policy
+from aliquot.core.model.queue import ESTIMATE_MS, LIMIT_MS, POOL, UNKNOWN, IntArray, Queue
+from aliquot.core.model.snapshot import RunningRow
+from aliquot_schema.ids import PoolId
+from aliquot_schema.sessions import DEFAULT_POOL
+
+ESTIMATE_MS_UNKNOWN: Final = 3_600_000
+"""Estimate of a session without any history."""
+PLANNED_FACTOR: Final = 10
+"""Planned duration per estimate."""
+PLANNED_MS_MIN: Final = 3_600_000
+OVERRUN_US_MIN: Final = 60_000_000
+
+
+def estimates_ms(queue: Queue) -> IntArray:
+    """Expected run time of each pending row; [rows], >= 0. Order policies rank by it."""
+    estimates = queue.column(ESTIMATE_MS)
+    return np.where(estimates < 0, ESTIMATE_MS_UNKNOWN, estimates)
+
+
+def planned_durations_ms(queue: Queue, policy: Policy) -> IntArray:
+    """Run time that backfill plans with; [rows]: the user's limit, else the pool's default, else by the estimate.
+
+    Only a user's limit ends a session. The other two shape reservations and never kill.
+    """
+    limits = queue.column(LIMIT_MS)
+    defaults = [policy.default_limit_ms(pool) for pool in queue.pools()]
+    of_pool = np.array([UNKNOWN if limit is None else limit for limit in defaults], dtype=np.int64)[queue.column(POOL)]
+    by_estimate = np.maximum(estimates_ms(queue) * PLANNED_FACTOR, PLANNED_MS_MIN)
+    return np.where(limits < 0, np.where(of_pool < 0, by_estimate, of_pool), limits)
+
+
+def planned_duration_ms(
+    *, estimate_ms: int | None, limit_ms: int | None, policy: Policy, pool: PoolId = DEFAULT_POOL
+) -> int:
+    """`planned_durations_ms` of one session."""
+    if limit_ms is not None:
+        return limit_ms
+    default_ms = policy.default_limit_ms(pool)
+    if default_ms is not None:
+        return default_ms
+    estimate = ESTIMATE_MS_UNKNOWN if estimate_ms is None else estimate_ms
+    return max(estimate * PLANNED_FACTOR, PLANNED_MS_MIN)
+
+
+def expected_end_us(row: RunningRow, *, now_us: int) -> int:
+    """When a running session is expected to end; always after `now_us`."""
+    return int(_extended(np.array([row.ends_us]), np.array([row.is_leaving]), now_us=now_us)[0])
+
+
+class PlannedEnds:
+    """Running sessions sorted by planned end, in columns. Independent of the time of a pass, so passes share it."""
+
+    def __init__(self, running: Iterable[RunningRow]) -> None:
+        self.rows: Final = tuple(running)
+        ends_us = np.fromiter((row.ends_us for row in self.rows), dtype=np.int64, count=len(self.rows))
+        milli = np.fromiter((row.milli for row in self.rows), dtype=np.int64, count=len(self.rows))
+        is_leaving = np.fromiter((row.is_leaving for row in self.rows), dtype=np.bool_, count=len(self.rows))
+        self.order: Final = np.argsort(ends_us, kind="stable")
+        """[rows] positions in `rows`; the columns below follow this order."""
+        self.ends_us: Final = ends_us[self.order]
+        self.milli: Final = milli[self.order]
+        """Accelerators held by each session."""
+        self.is_leaving: Final = is_leaving[self.order]
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """Everything that is expected to be released up to one moment."""
+
+    at_us: int
+    rows: Sequence[RunningRow]
+    """All sessions expected to have ended by then, earliest first."""
+
+
+class ExpectedEnds:
+    """Running sessions in the order in which they are expected to end, all of them after `now_us`.
+
+    Sessions expected to end at the same moment form one step: a reservation can only start after the whole step.
+    Building is O(n log n), a look-up by amount O(log n).
+    """
+
+    def __init__(self, ends: PlannedEnds, *, now_us: int) -> None:
+        expected_us = _extended(ends.ends_us, ends.is_leaving, now_us=now_us)
+        # The longer a session is overdue, the later it is expected to end: the order by planned ends does not hold.
+        order = np.argsort(expected_us, kind="stable")
+        times_us = expected_us[order]
+        last_of_step = np.flatnonzero(np.diff(times_us, append=np.iinfo(np.int64).max))
+        self._rows: Final = ends.rows
+        self._order: Final = ends.order[order]
+        self._last_of_step: Final = last_of_step
+        self._times_us: Final = times_us[last_of_step]
+        self._released_milli: Final = np.cumsum(ends.milli[order])[last_of_step]
+
+    def __len__(self) -> int:
+        """Number of steps."""
+        return len(self._last_of_step)
+
+    def release(self, step: int) -> Release:
+        """What has been released after a step, 0 <= step < len(self)."""
+        numbers = self._order[: self._last_of_step[step] + 1].tolist()
+        return Release(int(self._times_us[step]), [self._rows[number] for number in numbers])
+
+    def first_step_releasing(self, milli: int) -> int:
+        """First step after which at least `milli` have been released in total; len(self) if none."""
+        return int(np.searchsorted(self._released_milli, milli))
+
+
+def _extended(ends_us: IntArray, is_leaving: npt.NDArray[np.bool_], *, now_us: int) -> IntArray:
+    """[rows] planned ends, with overdue ones moved into the future; see the module's docstring.
+
+    A leaving session has been asked to stop: its overrun so far says nothing about how long stopping takes.
+    """
+    overrun_us = np.where(is_leaving, OVERRUN_US_MIN, np.maximum(now_us - ends_us, OVERRUN_US_MIN))
+    expected_us: IntArray = np.where(ends_us > now_us, ends_us, now_us + overrun_us)
+    return expected_us

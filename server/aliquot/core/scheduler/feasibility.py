@@ -1,0 +1,195 @@
+"""Feasibility: whether agents could run a request if all their devices were free."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Final
+
+from aliquot.core.allocation.device_map import Refusal, allocate
+from aliquot.core.allocation.layout import DeviceLayout, SlotLayout
+from aliquot.core.allocation.occupancy import added, occupancy_of
+from aliquot.core.allocation.options import AllocationOptions
+from aliquot.core.model.agent_index import are_same, has_labels, may_be_on
+from aliquot.core.model.policy import Policy
+from aliquot.core.model.queue import Kind, kind_of
+from aliquot.core.model.snapshot import AgentRow, PendingRow, Request, Snapshot
+from aliquot_schema.errors import (
+    AliquotError,
+    AllocationRefused,
+    ImpossibleRequest,
+    InvalidRequest,
+    NotMultipleOfQuantum,
+)
+from aliquot_schema.ids import DeviceId, NaturalKey, NodeId, SlotName, natural_key
+from aliquot_schema.reasons import Evidence, Reason, Verdict
+from aliquot_schema.resources.devices import DeviceHealth, ResourceSpec
+from aliquot_schema.resources.slots import format_amount
+from aliquot_schema.sessions import SessionSpec
+
+NAMED_MAX: Final = 8
+"""Agents, and devices, named as evidence."""
+KINDS_MAX: Final = 10_000
+"""Kinds of rows with a cached result."""
+
+
+def impossible(spec: SessionSpec, agents: Iterable[AgentRow], options: AllocationOptions) -> AliquotError | None:
+    """Why the registered agents could not run a session even if all were empty; None if they could.
+
+    Lost, drained and suspect agents count: they may come back.
+    """
+    request = spec.slots.finite
+    options = replace(options, gpu_memory_bytes=spec.gpu_memory_bytes, models=spec.models)
+    agents = [agent for agent in sorted(agents, key=_by_name) if has_labels(agent, spec.labels.items())]
+    kernels_max = kernels_when_empty(agents, request, options, most=spec.cluster_size, repaired=True)
+    if kernels_max >= spec.cluster_size:
+        return None
+    if not agents:
+        wanted = ", ".join(f"{name}={value}" for name, value in sorted(spec.labels.items()))
+        return ImpossibleRequest(f"labels: no registered agent has {wanted}", slot="labels", requested=wanted, limit="")
+    if not kernels_max:
+        refusals = [_refusal(agent.layout, request, options) for agent in agents]
+        return _kindest([refusal for refusal in refusals if refusal is not None], request, agents)
+    return ImpossibleRequest(
+        f"cluster_size: all agents together hold {kernels_max} such kernels when empty, and {spec.cluster_size} "
+        "were requested; ask for fewer or smaller ones",
+        slot="cluster_size",
+        requested=str(spec.cluster_size),
+        limit=str(kernels_max),
+    )
+
+
+class FeasibilityCache:
+    """Results for the agents of earlier passes; cleared when an agent or the allocation options change."""
+
+    def __init__(self) -> None:
+        self._agents: tuple[AgentRow, ...] = ()
+        self._options: AllocationOptions | None = None
+        self._found: dict[Kind, Verdict | None] = {}
+
+    def found(self, agents: tuple[AgentRow, ...], options: AllocationOptions) -> dict[Kind, Verdict | None]:
+        """The cached results, by kind of row; callers add to it."""
+        if self._options != options or not are_same(self._agents, agents) or len(self._found) > KINDS_MAX:
+            self._agents, self._options, self._found = agents, options, {}
+        return self._found
+
+
+def feasible_agents(
+    snapshot: Snapshot, policy: Policy, *, cache: FeasibilityCache | None = None
+) -> Callable[[PendingRow], Verdict | None]:
+    """A check of rows: None if the open agents could run the row when empty, else the verdict. Cached by kind."""
+    found = (cache or FeasibilityCache()).found(snapshot.agents, policy.allocation)
+    ordered: list[AgentRow] = []
+
+    def could_run(row: PendingRow) -> Verdict | None:
+        kind = kind_of(row)
+        if kind not in found:
+            if not ordered:
+                ordered.extend(sorted(snapshot.agents, key=_by_name))
+            found[kind] = _no_agent(row, ordered, policy.allocation)
+        return found[kind]
+
+    return could_run
+
+
+def kernels_when_empty(
+    agents: Iterable[AgentRow], request: Request, options: AllocationOptions, *, most: int, repaired: bool
+) -> int:
+    """How many such kernels fit on the agents together when they are empty; counting stops at `most`.
+
+    Args:
+        agents: in a fixed order; agents of one node may share devices.
+        repaired: whether devices that are unhealthy now count as healthy.
+    """
+    found = 0
+    used: dict[NodeId, Mapping[DeviceId, int]] = {}
+    for agent in agents:
+        if found == most:
+            break
+        held = used.get(agent.node_id, {})
+        slots = agent.layout.repaired if repaired else agent.layout.slots
+        while found < most and (spec := _when_held(agent.layout, slots, request, options, held)) is not None:
+            held = added(held, occupancy_of((spec,), agent.layout.devices.values()))
+            found += 1
+        used[agent.node_id] = held
+    return found
+
+
+def _no_agent(row: PendingRow, agents: Iterable[AgentRow], options: AllocationOptions) -> Verdict | None:
+    options = replace(options, gpu_memory_bytes=row.gpu_memory_bytes, models=row.where.models)
+    allowed = [agent for agent in agents if may_be_on(row, agent)]
+    is_open = [agent for agent in allowed if agent.is_open]
+    if kernels_when_empty(is_open, row.request, options, most=row.cluster_size, repaired=False) >= row.cluster_size:
+        return None
+    missing = [agent for agent in allowed if not agent.is_open or _broken(agent)]
+    could = [agent for agent in missing if not _refusal(agent.layout, row.request, options)]
+    broken = [device_id for agent in could if agent.is_open for device_id in _broken(agent)]
+    evidence = Evidence(
+        agents=tuple(agent.id for agent in could[:NAMED_MAX]), devices=tuple(dict.fromkeys(broken))[:NAMED_MAX]
+    )
+    return Verdict(reason=Reason.NO_AGENT, evidence=evidence)
+
+
+def _by_name(agent: AgentRow) -> NaturalKey:
+    return natural_key(agent.id)
+
+
+def _broken(agent: AgentRow) -> list[DeviceId]:
+    devices = agent.layout.devices.values()
+    return [device.id for device in devices if device.health is DeviceHealth.UNHEALTHY]
+
+
+def _when_held(
+    layout: DeviceLayout,
+    slots: Mapping[SlotName, SlotLayout],
+    request: Request,
+    options: AllocationOptions,
+    used: Mapping[DeviceId, int],
+) -> ResourceSpec | None:
+    try:
+        return allocate(dict(request), slots=slots, used=used, unique=layout.unique, options=options)
+    except (AllocationRefused, InvalidRequest):
+        return None
+
+
+def _refusal(layout: DeviceLayout, request: Request, options: AllocationOptions) -> Refusal | None:
+    try:
+        allocate(dict(request), slots=layout.repaired, used={}, unique=layout.unique, options=options)
+    except (AllocationRefused, InvalidRequest) as refusal:
+        return refusal
+    return None
+
+
+def _kindest(refusals: list[Refusal], request: Request, agents: list[AgentRow]) -> AliquotError:
+    """The most helpful refusal: a wrong step first, then a slot that is too small on every agent, then the last one."""
+    for refusal in refusals:
+        if isinstance(refusal, NotMultipleOfQuantum):
+            return refusal
+    for slot, amount in request:
+        largest = max((_capacity(agent.layout, slot) for agent in agents), default=0)
+        if amount > largest:
+            return _too_large(slot, amount, largest)
+    last = refusals[-1]
+    slot = SlotName(last.slot) if isinstance(last, AllocationRefused) else request[0][0]
+    requested = format_amount(slot, dict(request).get(slot, 0))
+    return ImpossibleRequest(
+        f"no agent could run this even if it were empty: {last.message}", slot=slot, requested=requested, limit=""
+    )
+
+
+def _capacity(layout: DeviceLayout, slot: SlotName) -> int:
+    """The most that one grant can hold: whole devices or slices, never both."""
+    columns = layout.repaired.get(slot)
+    if columns is None:
+        return 0
+    held = [budget // cost for budget, cost in zip(columns.budgets, columns.costs, strict=True)]
+    return max(sum(held[index] for index in group) for group in (columns.wholes, columns.slices))
+
+
+def _too_large(slot: SlotName, amount: int, largest: int) -> ImpossibleRequest:
+    requested, limit = format_amount(slot, amount), format_amount(slot, largest)
+    return ImpossibleRequest(
+        f"{slot}: a kernel asks for {requested}, and the largest agent has {limit}; ask for less, "
+        "or for more kernels with cluster_size",
+        slot=slot,
+        requested=requested,
+        limit=limit,
+    )

@@ -1,0 +1,132 @@
+"""Free capacity: what is still free while a pass places one session after another."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Final
+
+from aliquot.core.allocation.device_map import allocate
+from aliquot.core.allocation.occupancy import Occupancy
+from aliquot.core.allocation.options import AllocationOptions
+from aliquot.core.model.agent_index import AgentIndex, Scope, scope_of
+from aliquot.core.model.plan import KernelPlacement
+from aliquot.core.model.policy import Policy
+from aliquot.core.model.snapshot import AgentRow, PendingRow, Snapshot
+from aliquot.core.scheduler.cache import PassCache
+from aliquot.core.scheduler.holders import Holders
+from aliquot_schema.errors import AllocationRefused, InvalidRequest
+from aliquot_schema.ids import DeviceId, NodeId, SessionId, SlotName
+from aliquot_schema.resources.devices import ResourceSpec
+
+NOTHING: Final[dict[DeviceId, int]] = {}
+"""Usage of an idle node."""
+
+
+class FreeCapacity:
+    """Starts as in the snapshot and shrinks with every placement. The snapshot is not changed."""
+
+    def __init__(self, snapshot: Snapshot, policy: Policy, *, cache: PassCache | None = None) -> None:
+        self._cache = cache if cache is not None else PassCache()
+        self.agent_index: Final[AgentIndex] = self._cache.agent_index(snapshot.agents)
+        # A node shares its mapping with the snapshot until a placement on it; mappings are never changed in place.
+        self._used: dict[NodeId, Mapping[DeviceId, int]] = dict(snapshot.used)
+        self._allocation = policy.allocation
+        self._options: dict[tuple[int | None, tuple[str, ...]], AllocationOptions] = {}
+        self._open_agents: dict[Scope, Sequence[AgentRow]] = {}
+        self._most_free: dict[tuple[SlotName, Scope], int] = {}
+        self._free_milli: int | None = None
+        """None until first read."""
+        self._held = snapshot.holders
+        self._taken: list[tuple[SessionId, KernelPlacement]] = []
+
+    def open_agents(self, row: PendingRow) -> Sequence[AgentRow]:
+        """Open agents that the session may be placed on, in natural order of their ids."""
+        scope = scope_of(row)
+        found = self._open_agents.get(scope)
+        if found is None:
+            allowed, agents = self.agent_index.allowed(row), self.agent_index.open
+            found = agents if len(allowed) == len(agents) else [agents[number] for number in allowed]
+            self._open_agents[scope] = found
+        return found
+
+    @property
+    def cache(self) -> PassCache:
+        """Results of earlier passes."""
+        return self._cache
+
+    @property
+    def used(self) -> Mapping[NodeId, Mapping[DeviceId, int]]:
+        """Budget units held, by node and device. Read only."""
+        return self._used
+
+    @cached_property
+    def holders(self) -> Holders:
+        """Sessions that hold a device or a part of one, including those placed in this pass."""
+        return Holders(self._cache.holders(self._held), self._taken, agent_index=self.agent_index)
+
+    def free_milli(self) -> int:
+        """Upper bound of all free accelerators, in the unit of the queue's `LEAST_MILLI`."""
+        if self._free_milli is None:
+            self._free_milli = self._cache.free_milli.count(self._used)
+        return self._free_milli
+
+    def most_free(self, slot: SlotName, row: PendingRow) -> int:
+        """The largest free amount of a slot on one agent that the row may be placed on, in base units."""
+        key = slot, scope_of(row)
+        most = self._most_free.get(key)
+        if most is None:
+            totals = self._cache.totals(slot, row.where.models)
+            totals.follow(list(map(self._used.get, self.agent_index.open_nodes)))
+            free, allowed = totals.free, self.agent_index.allowed(row)
+            most = max(free if len(allowed) == len(free) else [free[number] for number in allowed], default=0)
+            self._most_free[key] = most
+        return most
+
+    def used_on(self, node_id: NodeId) -> Mapping[DeviceId, int]:
+        """Budget units held on a node."""
+        return self._used.get(node_id, NOTHING)
+
+    def try_kernel(
+        self, row: PendingRow, agent: AgentRow, used: Occupancy, *, preferred: DeviceId | None = None
+    ) -> ResourceSpec | None:
+        """Devices that one kernel would get on an agent with `used` held on its node; None if it does not fit.
+
+        Args:
+            preferred: the accelerator that a share must be on; None = any.
+        """
+        layout = agent.layout
+        try:
+            return allocate(
+                dict(row.request),
+                slots=layout.slots,
+                used=used,
+                unique=layout.unique,
+                options=self.options_of(row),
+                preferred=preferred,
+            )
+        except (AllocationRefused, InvalidRequest):
+            return None
+
+    def options_of(self, row: PendingRow) -> AllocationOptions:
+        """The allocation options for a row: the policy's, with the row's memory and models."""
+        key = row.gpu_memory_bytes, row.where.models
+        found = self._options.get(key)
+        if found is None:
+            found = replace(self._allocation, gpu_memory_bytes=row.gpu_memory_bytes, models=row.where.models)
+            self._options[key] = found
+        return found
+
+    def with_spec(self, agent: AgentRow, used: Occupancy, spec: ResourceSpec) -> dict[DeviceId, int]:
+        """`used` after a grant on that agent."""
+        return agent.layout.held_with(used, spec)
+
+    def take(self, session_id: SessionId, kernels: Sequence[KernelPlacement]) -> None:
+        """Count a session's kernels as placed."""
+        for kernel in kernels:
+            before = self.used_on(kernel.node_id)
+            now = self.with_spec(self.agent_index.by_id[kernel.agent_id], before, kernel.spec)
+            self._used[kernel.node_id] = now
+            if self._free_milli is not None:
+                self._free_milli -= self._cache.free_milli.consumed(kernel.node_id, kernel.spec, before=before, now=now)
+        self._most_free.clear()
+        self._taken += ((session_id, kernel) for kernel in kernels)

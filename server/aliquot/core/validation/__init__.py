@@ -1,0 +1,1 @@
+"""Validation: checks of a request before a session is queued."""

@@ -1,0 +1,83 @@
+"""HTTP delivery: one POST to a receiver. Redirects are not followed and no proxy is used.
+
+Webhooks are signed in the header `Aliquot-Signature: t=<seconds>,v1=<hex>`. `v1` is HMAC-SHA256, with the key in the
+receiver's key file, of `<seconds>.<body>`: the time in seconds since 1970 UTC as in `t=`, a full stop, and the body as
+it was sent, byte for byte. To verify it, a receiver computes the same with its copy of the key, compares in constant
+time, and rejects signatures older than a few minutes, which prevents replay.
+"""
+
+import asyncio
+import hmac
+import ssl
+from collections.abc import Mapping
+from functools import lru_cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Final
+
+import httpx
+
+from aliquot.delivery.receivers import WebTable, check_url
+from aliquot.delivery.secret_files import read_secret
+from aliquot.service.alerts.context import NotDelivered
+
+SIGNATURE_HEADER: Final = "Aliquot-Signature"
+
+_HEADERS: Final = {"Content-Type": "application/json", "User-Agent": "aliquot"}
+
+
+def signature(body: bytes, *, key: str, at_s: int) -> str:
+    """The value of the signature header."""
+    signed = hmac.new(key.encode(), f"{at_s}.".encode() + body, sha256).hexdigest()
+    return f"t={at_s},v1={signed}"
+
+
+def tls_context(ca_file: Path | None, *, protocol: str) -> ssl.SSLContext:
+    """A TLS context, cached per protocol and per version of the CA file: loading all authorities takes too long to
+    repeat for each message. The clients of the protocols modify their context.
+
+    Raises:
+        NotDelivered: the file cannot be read.
+    """
+    try:
+        return _context(ca_file, protocol, 0 if ca_file is None else ca_file.stat().st_mtime_ns)
+    except (OSError, ssl.SSLError) as error:
+        raise NotDelivered(f"ca-file {ca_file} cannot be read: {type(error).__name__}") from None
+
+
+@lru_cache(maxsize=32)
+def _context(ca_file: Path | None, _protocol: str, _changed_ns: int) -> ssl.SSLContext:
+    return ssl.create_default_context(cafile=ca_file)
+
+
+async def post(table: WebTable, body: bytes, *, key: str, headers: Mapping[str, str] | None = None) -> None:
+    """Send JSON; returns when the receiver answered 2xx.
+
+    Args:
+        key: idempotency key of the message.
+        headers: additional headers.
+    Raises:
+        NotDelivered: any other result. The text contains neither the URL nor the response, which can hold secrets.
+    """
+    sent = {**_HEADERS, "Idempotency-Key": key, **(headers or {})}
+    url = table.url or read_secret(table.url_file or Path())
+    try:
+        tls = tls_context(table.ca_file, protocol="http")
+        async with (
+            # Limits the whole request: the time-outs of the client restart with every byte received.
+            asyncio.timeout(table.timeout_s),
+            httpx.AsyncClient(verify=tls, timeout=None, trust_env=False, follow_redirects=False) as client,
+            client.stream("POST", check_url(url), content=body, headers=sent) as answer,
+        ):
+            status = answer.status_code
+    except TimeoutError:
+        raise NotDelivered(f"no answer within {table.timeout_s:g} s") from None
+    except httpx.HTTPError as error:
+        raise NotDelivered(f"connection failed: {type(error).__name__}") from None
+    except (httpx.InvalidURL, ValueError):
+        raise NotDelivered("the configured URL is not valid") from None
+    if 200 <= status < 300:
+        return
+    if 300 <= status < 400:
+        raise NotDelivered(f"HTTP status {status}; redirects are not followed")
+    raise NotDelivered(f"HTTP status {status}", is_final=status == 410)

@@ -1,1 +1,0 @@
-"""Confinement: what holds a kernel to its limits, and what it sees of its node."""

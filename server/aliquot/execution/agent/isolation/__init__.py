@@ -1,0 +1,1 @@
+"""Isolation of kernels: cgroup limits, the sandbox, device files and secrets."""

@@ -1,0 +1,141 @@
+"""Monitoring: periodic device readings, GPU memory checks, output limits, and detection of device changes."""
+
+import asyncio
+import logging
+import os
+import time
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from typing import Final
+
+from aliquot.execution.agent.cgroups import cpu_s as group_cpu_s
+from aliquot.execution.agent.config import AgentConfig
+from aliquot.execution.agent.gpu_memory import MemoryPolicy, MemoryUse, MemoryVerdict, MemoryWatch, memory_uses
+from aliquot.execution.agent.kernels import KernelHandle
+from aliquot.execution.agent.logs import OutputLimit
+from aliquot.execution.agent.spawner.descendants import tree_cpu_ticks
+from aliquot.execution.agent.worker_threads import Worker
+from aliquot.execution.devices.device_set import DeviceSet
+from aliquot.execution.devices.plugin import DeviceUse
+from aliquot_schema.cluster.launching import AgentMessage, DevicesChanged, Inventory, ReadingsTaken
+from aliquot_schema.ids import DeviceId, SlotName
+from aliquot_schema.resources.devices import Device, DeviceHealth, DeviceReading, ResourceSpec
+from aliquot_schema.resources.slots import MILLI, is_accelerator
+
+_TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
+
+
+def kernel_cpu_s(*, group: str | None, shim_pid: int) -> float:
+    """CPU time of a kernel's processes, seconds; without a cgroup only of living and reaped processes."""
+    grouped = None if group is None else group_cpu_s(group)
+    return tree_cpu_ticks(shim_pid) / _TICKS_PER_S if grouped is None else grouped
+
+
+def device_uses(
+    spec: ResourceSpec, *, devices: Mapping[DeviceId, Device], cpu_s: float, alive_s: float
+) -> Iterable[DeviceUse]:
+    """One entry per known device of a resource spec."""
+    shares: dict[DeviceId, int] = {}
+    for slot, amounts in spec.items():
+        for id, amount in amounts.items():
+            if id in devices:
+                shares[id] = shares.get(id, 0) + share_milli(devices[id], slot=slot, amount=amount)
+    return [DeviceUse(device_id=id, share_milli=share, cpu_s=cpu_s, alive_s=alive_s) for id, share in shares.items()]
+
+
+def share_milli(device: Device, *, slot: SlotName, amount: int) -> int:
+    """An amount of a slot as thousandths of the device; an accelerator's budget is in thousandths already."""
+    taken = amount * device.costs.get(slot, 0)
+    return taken if is_accelerator(slot) else taken * MILLI // device.budget
+
+
+_log = logging.getLogger(__name__)
+
+
+class Monitor:
+    """Measuring loop of one agent."""
+
+    def __init__(
+        self,
+        config: AgentConfig,
+        *,
+        devices: DeviceSet,
+        worker: Worker,
+        running: Callable[[], Iterable[KernelHandle]],
+        held: Callable[[], Collection[DeviceId]],
+        inventory: Callable[[], Awaitable[Inventory]],
+        now_us: Callable[[], int],
+        send: Callable[[AgentMessage], None],
+        on_verdict: Callable[[MemoryVerdict], Awaitable[None]],
+        limit: OutputLimit,
+    ) -> None:
+        """
+        Args:
+            held: the devices held by kernels.
+            on_verdict: called for kernels that start or stop exceeding their share of GPU memory.
+            limit: applied to the outputs of running kernels.
+        """
+        self._config = config
+        self._devices = devices
+        self._worker = worker
+        self._running = running
+        self._held = held
+        self._inventory = inventory
+        self._now_us = now_us
+        self._send = send
+        self._on_verdict = on_verdict
+        self._memory = MemoryWatch()
+        self._limit = limit
+
+    async def run(self) -> None:
+        """Measure until cancelled. Errors are logged; the next interval tries again."""
+        discovered_at = time.monotonic()
+        while True:
+            await asyncio.sleep(self._config.readings_interval_s)
+            try:
+                await self.measure()
+                if time.monotonic() - discovered_at >= self._config.devices_interval_s or self._is_released():
+                    discovered_at = time.monotonic()
+                    await self.refresh_devices()
+            except Exception:
+                _log.exception("agent %s could not measure its devices", self._config.id)
+
+    async def measure(self) -> None:
+        """Read every device once, report the readings, and compare kernels' GPU memory with their shares."""
+        kernels = [kernel for kernel in self._running() if kernel.shim_pid is not None]
+        readings, uses = await self._worker.run(self._read, kernels)
+        shortage = await self._worker.run(self._check_disk, kernels)
+        self._send(
+            ReadingsTaken(agent_id=self._config.id, at_us=self._now_us(), readings=readings, disk_shortage=shortage)
+        )
+        self._memory.forget({kernel.kernel_id for kernel in kernels})
+        for verdict in self._memory.judge(uses):
+            await self._on_verdict(verdict)
+
+    async def refresh_devices(self) -> None:
+        """Discover the devices again and report any change."""
+        before = self._devices.known()
+        await self._worker.run(self._devices.discover, held=self._held())
+        if self._devices.known() != before:
+            self._send(DevicesChanged(inventory=await self._inventory()))
+
+    def _is_released(self) -> bool:
+        """Whether a leaving device has no holder any more."""
+        leaving = [device.id for device in self._devices.devices() if device.health is DeviceHealth.LEAVING]
+        return bool(leaving) and not set(leaving) <= set(self._held())
+
+    def _check_disk(self, kernels: Sequence[KernelHandle]) -> str | None:
+        for kernel in kernels:
+            self._limit.apply(kernel.folder.output)
+        return self._config.disk.shortage(self._config.folder)
+
+    def _read(self, kernels: Sequence[KernelHandle]) -> tuple[tuple[DeviceReading, ...], tuple[MemoryUse, ...]]:
+        known = self._devices.known()
+        now = time.monotonic()
+        uses: list[DeviceUse] = []
+        for kernel in kernels:
+            assert kernel.shim_pid is not None
+            cpu_s = kernel_cpu_s(group=kernel.group, shim_pid=kernel.shim_pid)
+            uses += device_uses(kernel.spec, devices=known, cpu_s=cpu_s, alive_s=now - kernel.seen_at)
+        readings = self._devices.readings(uses)
+        watched = self._config.memory_policy is not MemoryPolicy.OFF
+        return readings, memory_uses(kernels, readings, devices=known) if watched else ()

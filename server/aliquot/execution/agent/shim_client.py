@@ -1,0 +1,100 @@
+"""Shim client: stops a kernel or signals it through its shim. Blocks on disk I/O.
+
+Shims are addressed by pidfd, so a signal cannot reach another process that reuses the pid.
+"""
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+from aliquot.execution.agent.json_files import FORMAT, replace_file
+from aliquot.execution.agent.kernel_folder import KernelFolder
+from aliquot.execution.agent.kernel_state import KernelObservation, KernelStatus, observe
+from aliquot.execution.agent.kernels import KernelHandle
+from aliquot.execution.agent.spawner.descendants import start_time
+
+FORWARD_FROM = 33
+"""Same value as in `spawner.shim`: signal 33 + n is forwarded to the job as n."""
+
+
+def open_shim(claim: dict[str, Any]) -> int | None:
+    """Pidfd of the shim that made this claim; None if it has ended."""
+    return open_process(claim["pid"], claim["start_time"])
+
+
+def open_process(pid: int, began: int) -> int | None:
+    """Pidfd of the process with this pid and start time (clock ticks since boot); None if it has ended."""
+    try:
+        process = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return None
+    try:
+        if start_time(pid) == began:
+            return process
+    except (FileNotFoundError, ProcessLookupError):
+        pass
+    os.close(process)
+    return None
+
+
+def ask_to_stop(folder: KernelFolder, claim: dict[str, Any], *, grace_ms: int) -> bool:
+    """Write the stop request and wake the shim; False if it is gone."""
+    replace_file(folder.request, {"format": FORMAT, "what": "stop", "grace_ms": grace_ms})
+    return _send(claim, signal.SIGTERM)
+
+
+def ask_to_forward(claim: dict[str, Any], *, number: int) -> bool:
+    """Send a signal (1..31) to the job's main process; False if the shim is gone."""
+    return _send(claim, FORWARD_FROM + number)
+
+
+def _send(claim: dict[str, Any], number: int) -> bool:
+    shim = open_shim(claim)
+    if shim is None:
+        return False
+    try:
+        signal.pidfd_send_signal(shim, number)
+    except ProcessLookupError:
+        return False
+    finally:
+        os.close(shim)
+    return True
+
+
+def stop_or_close(kernel: KernelHandle, *, boot_id: str, grace_ms: int, drafts: Path) -> bool:
+    """Claim a kernel that has not started, so that it never starts; else ask its shim to stop it.
+
+    Returns:
+        Whether a shim was asked.
+    """
+    if kernel.folder.close_to_starts({"by": "stop"}, drafts=drafts):
+        return False
+    observation = _observe(kernel, boot_id)
+    if observation.status is not KernelStatus.ALIVE or observation.claim is None:
+        return False
+    return ask_to_stop(kernel.folder, observation.claim, grace_ms=grace_ms)
+
+
+def stop_with_message(kernel: KernelHandle, message: str, *, boot_id: str, grace_ms: int) -> None:
+    """Stop a running kernel, and append the reason to its output."""
+    observation = _observe(kernel, boot_id)
+    if observation.status is not KernelStatus.ALIVE or observation.claim is None:
+        return
+    with open(
+        os.open(kernel.folder.output, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW), "a", encoding="utf-8"
+    ) as output:
+        output.write(f"\naliquot: stopped because it {message}\n")
+    ask_to_stop(kernel.folder, observation.claim, grace_ms=grace_ms)
+
+
+def forward(kernel: KernelHandle, *, boot_id: str, number: int) -> bool:
+    """Forward a signal to the job; False if it is not running."""
+    observation = _observe(kernel, boot_id)
+    if observation.status is not KernelStatus.ALIVE or observation.claim is None or not observation.has_pid:
+        return False
+    return ask_to_forward(observation.claim, number=number)
+
+
+def _observe(kernel: KernelHandle, boot_id: str) -> KernelObservation:
+    return observe(kernel.folder, boot_id=boot_id, ordered_boot_id=kernel.ordered_boot_id)

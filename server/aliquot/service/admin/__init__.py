@@ -1,0 +1,1 @@
+"""Administration: policy, orchestration and backups."""

@@ -1,0 +1,1 @@
+"""Agents: their messages, administration by operators, and the reaper, which repairs differences."""

@@ -1,0 +1,212 @@
+"""Differences between the stored state and one agent's inventory, and processes outside Aliquot on free accelerators.
+
+Detection only: nothing is changed here. One observation proves nothing, because messages may be on their way.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from aliquot.service.lifecycle.agent_registration import ALIVE, NOT_CLAIMED
+from aliquot.service.state.agents import Blocked
+from aliquot.service.state.snapshots import is_present
+from aliquot.service.state.state import State
+from aliquot_schema.cluster.agents import Agent
+from aliquot_schema.cluster.findings import Discrepancy
+from aliquot_schema.cluster.launching import Inventory, KernelPhase, KernelReport, SpecOnDisk
+from aliquot_schema.ids import AgentId, DeviceId, KernelId, LeaseId, NodeId, SessionId
+from aliquot_schema.resources.devices import Device, DeviceHealth, DeviceReading, ResourceSpec
+from aliquot_schema.resources.leases import Kernel
+from aliquot_schema.resources.slots import is_accelerator
+from aliquot_schema.sessions import Session
+from aliquot_schema.states import KernelState, SessionState
+
+D: Final = Discrepancy
+ENDED_PHASES: Final = frozenset({KernelPhase.EXITED, KernelPhase.REFUSED})
+_HEALTH: Final = {DeviceHealth.GONE: D.DEVICE_GONE, DeviceHealth.UNHEALTHY: D.DEVICE_UNHEALTHY}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """One observed difference; the next message may resolve it."""
+
+    kind: Discrepancy
+    agent_id: AgentId
+    subject: str
+    """Kernel or device id."""
+    evidence: str
+    version: int | None = None
+    """Version of the kernel when it was observed; once that has changed, the difference is void. None = no kernel."""
+    holders: tuple[SessionId, ...] = ()
+    """Sessions that hold the device."""
+
+    @property
+    def key(self) -> tuple[Discrepancy, AgentId, str]:
+        """Identifies repeated observations of the same difference."""
+        return self.kind, self.agent_id, self.subject
+
+
+def known_kernels(state: State) -> dict[AgentId, dict[KernelId, int]]:
+    """Versions of the kernels that have not exited, by agent; read before agents are queried."""
+    found: dict[AgentId, dict[KernelId, int]] = {}
+    for kernel in state.kernels.values():
+        if kernel.state is not KernelState.EXITED:
+            found.setdefault(kernel.agent_id, {})[kernel.id] = kernel.version
+    return found
+
+
+def differences(
+    state: State, inventory: Inventory, *, before: Mapping[KernelId, int], now_us: int, grace_ms: int
+) -> Iterator[Difference]:
+    """Compare the state with an inventory.
+
+    Args:
+        before: versions from `known_kernels` when the agent was queried; kernels changed since then are skipped.
+        grace_ms: time that kernels have to stop, unless they were granted more.
+    """
+    agent_id = inventory.agent.id
+    reports = {report.kernel_id: report for report in inventory.kernels}
+    for kernel_id, version in before.items():
+        kernel = state.kernels.get(kernel_id)
+        if kernel is not None and kernel.version == version:
+            overdue_us = now_us - 1000 * grace_ms
+            yield from _kernel_differences(state, kernel, reports.get(kernel_id), now_us=now_us, overdue_us=overdue_us)
+    for report in inventory.kernels:
+        known = state.kernels.get(report.kernel_id)
+        if (
+            report.phase in ALIVE
+            and report.code != NOT_CLAIMED
+            and (known is None or known.state is KernelState.EXITED)
+        ):
+            words = "the store has no such kernel" if known is None else "the store has it exited"
+            yield _difference(D.PROCESS_WITHOUT_LEASE, agent_id, report.kernel_id, f"it is {report.phase}; {words}")
+    for spec in inventory.specs:
+        yield from _spec_differences(state, agent_id, spec, before=before, reports=reports)
+    yield from _device_differences(state, inventory)
+
+
+def _kernel_differences(
+    state: State, kernel: Kernel, report: KernelReport | None, *, now_us: int, overdue_us: int
+) -> Iterator[Difference]:
+    session = state.sessions.get(kernel.session_id)
+    stored = f"the store has it {kernel.state}"
+    if kernel.state is KernelState.GRANTED:
+        return
+    if report is None or report.code == NOT_CLAIMED:
+        yield _kernel_difference(kernel, D.LEASE_WITHOUT_PROCESS, f"{stored}; its agent has not started it")
+    elif report.phase in ENDED_PHASES:
+        yield _kernel_difference(kernel, D.LEASE_WITHOUT_PROCESS, f"{stored}; its agent has it {report.phase}")
+    elif _should_be_gone(kernel, session, now_us=now_us, overdue_us=overdue_us):
+        ended = "is not known" if session is None else f"is {session.state}"
+        yield _kernel_difference(kernel, D.PROCESS_AFTER_END, f"{stored} and it still runs; its session {ended}")
+
+
+def _kernel_difference(kernel: Kernel, kind: Discrepancy, evidence: str) -> Difference:
+    return Difference(kind=kind, agent_id=kernel.agent_id, subject=kernel.id, evidence=evidence, version=kernel.version)
+
+
+def _should_be_gone(kernel: Kernel, session: Session | None, *, now_us: int, overdue_us: int) -> bool:
+    """Whether the time that a kernel had to end is over."""
+    if session is None:
+        return True
+    if session.state is SessionState.PREEMPTING and session.preemption is not None:
+        return kernel.state is KernelState.STOPPING and session.preemption.until_us < now_us
+    if session.ended_us is not None:
+        return session.ended_us < overdue_us
+    return kernel.state is KernelState.STOPPING
+
+
+def _spec_differences(
+    state: State,
+    agent_id: AgentId,
+    spec: SpecOnDisk,
+    *,
+    before: Mapping[KernelId, int],
+    reports: Mapping[KernelId, KernelReport],
+) -> Iterator[Difference]:
+    if spec.ended:
+        return
+    lease = state.leases.get(LeaseId(spec.kernel_id))
+    report = reports.get(spec.kernel_id)
+    if lease is None or lease.released_us is not None:
+        if report is None or report.phase not in ALIVE or report.code == NOT_CLAIMED:
+            words = "it has no lease" if lease is None else "its lease was released"
+            yield _difference(D.SPEC_WITHOUT_LEASE, agent_id, spec.kernel_id, words)
+    elif spec.kernel_id in before and spec.spec is None:
+        yield _difference(D.SPEC_DIFFERS, agent_id, spec.kernel_id, "the agent's file cannot be read")
+    elif spec.kernel_id in before and _normalized(spec.spec or {}) != _normalized(lease.spec):
+        words = f"the agent's file says {_normalized(spec.spec or {})}, the lease {_normalized(lease.spec)}"
+        yield _difference(D.SPEC_DIFFERS, agent_id, spec.kernel_id, words)
+
+
+def _device_differences(state: State, inventory: Inventory) -> Iterator[Difference]:
+    """Held devices that are gone or unhealthy; free ones are simply not placed on. A device that the agent leaves
+    out without reporting its loss was removed from its configuration; its holders keep it."""
+    agent = inventory.agent
+    held = state.used.get(agent.node_id, {})
+    holders = state.holders.get(agent.node_id, {})
+    reported = {device.id: device for device in agent.devices}
+    for known in state.agents[agent.id].devices if agent.id in state.agents else ():
+        health = reported.get(known.id, known).health
+        if health is DeviceHealth.GONE and _has_another(state, agent, known.id):
+            continue
+        if health in _HEALTH and held.get(known.id):
+            sessions = holders.get(known.id, ())
+            names = ", ".join(sessions) or "a lease without session"
+            words = f"it is {health} and held by {names}"
+            yield replace(_difference(_HEALTH[health], agent.id, known.id, words), holders=sessions)
+
+
+def _has_another(state: State, agent: Agent, device_id: DeviceId) -> bool:
+    """Whether another agent on the node has the device: devices were reassigned between agents."""
+    others = (other for other in state.agents_on(agent.node_id) if other.id != agent.id and is_present(other))
+    devices = (device for other in others for device in other.devices)
+    return any(device.id == device_id and device.health is not DeviceHealth.GONE for device in devices)
+
+
+def _difference(kind: Discrepancy, agent_id: AgentId, subject: str, evidence: str) -> Difference:
+    return Difference(kind=kind, agent_id=agent_id, subject=subject, evidence=evidence)
+
+
+def _normalized(spec: ResourceSpec) -> ResourceSpec:
+    return {slot: dict(sorted(amounts.items())) for slot, amounts in sorted(spec.items()) if amounts}
+
+
+def foreign_uses(state: State) -> Iterator[Difference]:
+    """Processes outside Aliquot, by the last reading of each accelerator.
+
+    Accelerators whose processes cannot be attributed are skipped, and partly held ones, whose processes include those
+    of the holder.
+    """
+    for agent, device, reading in _foreign_readings(state):
+        used = ", ".join(
+            f"{process.pid}" + (f" ({process.memory_bytes} bytes)" if process.memory_bytes is not None else "")
+            for process in reading.processes or ()
+        )
+        yield Difference(
+            kind=Discrepancy.EXTERNAL_PROCESS, agent_id=agent.id, subject=device.id, evidence=f"processes {used}"
+        )
+
+
+def blocked_by(state: State, sure: Mapping[tuple[AgentId, str], Difference]) -> Blocked:
+    """The devices of these differences with their budgets, by node."""
+    found: dict[NodeId, dict[DeviceId, int]] = {}
+    for agent_id, subject in sorted(sure):
+        agent = state.agents.get(agent_id)
+        for device in agent.devices if agent is not None else ():
+            if agent is not None and device.id == subject:
+                found.setdefault(agent.node_id, {})[device.id] = device.budget
+    return found
+
+
+def _foreign_readings(state: State) -> Iterator[tuple[Agent, Device, DeviceReading]]:
+    for agent in state.agents.values():
+        held = state.used.get(agent.node_id, {})
+        for device in agent.devices:
+            reading = state.readings.get((agent.id, device.id))
+            if reading is None or not reading.processes or not any(map(is_accelerator, device.costs)):
+                continue
+            kin = [other.id for other in agent.devices if other.parent == device.id or other.id == device.parent]
+            is_free = not any(held.get(name) for name in (device.id, *kin))
+            if is_free:
+                yield agent, device, reading

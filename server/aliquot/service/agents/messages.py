@@ -1,0 +1,198 @@
+"""Agent messages: one loop processes the reports of all agents in order and commits the consequences."""
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Final
+
+from aliquot.core.transitions import is_overdue, unstopped
+from aliquot.service.lifecycle.agent_registration import Repairs, leave, of_agent, reconcile, register
+from aliquot.service.lifecycle.kernel_reports import apply_report
+from aliquot.service.metrics.log_context import logging_with
+from aliquot.service.metrics.metrics import DeviceTime
+from aliquot.service.ports import Clock, Executor
+from aliquot.service.scheduling.dispatch import Dispatch
+from aliquot.service.state.journal import Journal
+from aliquot.service.state.state import State
+from aliquot.service.state.unit_of_work import UnitOfWork
+from aliquot_schema.cluster.agents import Agent
+from aliquot_schema.cluster.launching import (
+    AgentJoined,
+    AgentMessage,
+    AgentSilent,
+    DevicesChanged,
+    Inventory,
+    KernelChanged,
+    KernelPhase,
+    ReadingsTaken,
+)
+from aliquot_schema.ids import AgentId, DeviceId, KernelId
+from aliquot_schema.resources.leases import Kernel
+from aliquot_schema.states import AgentState, KernelState, SessionState
+
+ACTOR: Final = "system:agents"
+WAITING_MAX: Final = 10_000
+BATCH_MAX: Final = 50
+"""Messages processed without yielding to the event loop."""
+
+log: Final = logging.getLogger("aliquot.agents")
+
+
+class AgentMessages:
+    """Processes messages of agents. Kernel reports that arrive together share a commit."""
+
+    def __init__(
+        self,
+        *,
+        state: State,
+        journal: Journal,
+        executor: Executor,
+        dispatch: Dispatch,
+        clock: Clock,
+        on_reachable: Callable[[], None],
+        on_readings: Callable[[ReadingsTaken], None] = lambda _: None,
+        device_time: DeviceTime | None = None,
+    ) -> None:
+        self._state = state
+        self._journal = journal
+        self._executor = executor
+        self._dispatch = dispatch
+        self._clock = clock
+        self._on_reachable = on_reachable
+        self._on_readings = on_readings
+        self._device_time = device_time or DeviceTime()
+        self._waiting: asyncio.Queue[AgentMessage] = asyncio.Queue(WAITING_MAX)
+
+    async def listen(self) -> None:
+        """Receive messages from the executor until canceled."""
+        async for message in self._executor.messages():
+            await self._waiting.put(message)
+
+    async def run(self) -> None:
+        """Process messages until canceled."""
+        while True:
+            batch = [await self._waiting.get()]
+            while not self._waiting.empty() and len(batch) < BATCH_MAX:
+                batch.append(self._waiting.get_nowait())
+            await self.run_once(batch)
+
+    async def run_once(self, batch: list[AgentMessage]) -> None:
+        """Process some messages in order; consecutive kernel reports share a commit."""
+        reports: list[KernelChanged] = []
+        for message in batch:
+            if isinstance(message, KernelChanged):
+                reports.append(message)
+                continue
+            await self._take_reports(reports)
+            reports = []
+            with logging_with(agent_id=_agent_of(message)):
+                await self._take(message)
+        await self._take_reports(reports)
+
+    async def _take_reports(self, reports: list[KernelChanged]) -> None:
+        def change(draft: UnitOfWork) -> list[Kernel]:
+            now_us = self._clock.now_us()
+            stops: list[Kernel] = []
+            for message in reports:
+                stops += apply_report(draft, message.report, agent_id=message.agent_id, now_us=now_us)
+            return stops
+
+        if reports:
+            self._dispatch.stop(await self._journal.persist(change, actor=ACTOR))
+            self._forget(reports)
+
+    async def _take(self, message: AgentMessage) -> None:
+        match message:
+            case AgentJoined(inventory=inventory):
+                await self._join(inventory)
+            case DevicesChanged(inventory=inventory):
+                await self._journal.persist(lambda draft: self._register(draft, inventory.agent), actor=ACTOR)
+            case AgentSilent():
+                await self._silence(message)
+            case ReadingsTaken(agent_id=agent_id, readings=readings):
+                known = self._state.layouts[agent_id].devices if agent_id in self._state.layouts else {}
+                readings = tuple(reading for reading in readings if reading.device_id in known)
+                self._state.readings.take(agent_id, readings)
+                self._device_time.measure(agent_id, readings, state=self._state, now_s=self._clock.monotonic())
+                self._on_readings(message)
+                if self._state.space.note(agent_id, message.disk_shortage):
+                    self._on_reachable()
+
+    async def _join(self, inventory: Inventory) -> None:
+        repairs = await self._journal.persist(lambda draft: self._reconcile(draft, inventory), actor=ACTOR)
+        agent_id = inventory.agent.id
+        self._state.reachable.add(agent_id)
+        self._on_reachable()
+        self._dispatch.launch(repairs.launch)
+        self._dispatch.stop(repairs.stop)
+        self._signal_again(agent_id)
+        for kernel_id in repairs.orphans:
+            log.warning("agent %s runs %s, which has no lease; it is stopped", agent_id, kernel_id)
+        self._dispatch.stop_orphans(agent_id, repairs.orphans)
+        self._forget([KernelChanged(agent_id=agent_id, report=report) for report in inventory.kernels])
+
+    def _signal_again(self, agent_id: AgentId) -> None:
+        """Send the checkpoint signal again to preempted kernels within their grace period: the server or the
+        connection may have failed before the first signal arrived."""
+        for kernel in unstopped(of_agent(self._state.kernels.values(), agent_id)):
+            session = self._state.sessions.get(kernel.session_id)
+            if session is None or session.state is not SessionState.PREEMPTING or session.attempt != kernel.attempt:
+                continue
+            signal = session.spec.checkpoint_signal
+            if signal is not None and not is_overdue(session, now_us=self._clock.now_us()):
+                self._dispatch.send_signal([kernel], signal)
+
+    def _forget(self, reports: list[KernelChanged]) -> None:
+        """Agents may drop reports of ended kernels once they are durable here, or were never known here."""
+        done: dict[AgentId, list[KernelId]] = defaultdict(list)
+        for message in reports:
+            kernel = self._state.kernels.get(message.report.kernel_id)
+            has_ended = kernel is None or kernel.state is KernelState.EXITED
+            if has_ended and message.report.phase in (KernelPhase.EXITED, KernelPhase.REFUSED):
+                done[message.agent_id].append(message.report.kernel_id)
+        for agent_id, kernel_ids in done.items():
+            self._dispatch.forget(agent_id, kernel_ids)
+
+    def _reconcile(self, draft: UnitOfWork, inventory: Inventory) -> Repairs:
+        known = draft.agent(inventory.agent.id)
+        self._register(draft, inventory.agent)
+        return reconcile(
+            draft,
+            inventory,
+            of_agent(self._state.kernels.values(), inventory.agent.id),
+            rebooted=known is not None and _has_rebooted(known, inventory.agent),
+            epoch=self._journal.epoch,
+            now_us=self._clock.now_us(),
+        )
+
+    def _register(self, draft: UnitOfWork, reported: Agent) -> Agent:
+        known = draft.agent(reported.id)
+        node_id = reported.node_id if known is None else known.node_id
+        held: frozenset[DeviceId] = frozenset(self._state.used.get(node_id, {}))
+        beside = self._state.agents_on(reported.node_id)
+        return register(draft, reported, beside=beside, held=held, now_us=self._clock.now_us())
+
+    async def _silence(self, silent: AgentSilent) -> None:
+        agent_id = silent.agent_id
+
+        def change(draft: UnitOfWork) -> None:
+            to = AgentState.LOST if silent.lost else AgentState.SUSPECT
+            if silent.gone:
+                to = AgentState.LOST if self._state.is_held(agent_id) else AgentState.LEFT
+            leave(draft, agent_id, to=to, now_us=self._clock.now_us())
+
+        self._state.reachable.discard(agent_id)
+        self._state.space.agents.pop(agent_id, None)
+        await self._journal.persist(change, actor=ACTOR)
+
+
+def _agent_of(message: AgentMessage) -> AgentId:
+    """The reporting agent."""
+    return message.inventory.agent.id if isinstance(message, AgentJoined | DevicesChanged) else message.agent_id
+
+
+def _has_rebooted(known: Agent, reported: Agent) -> bool:
+    """Whether the node has another boot id. If the agent moved to another node, its boot id says nothing about the
+    old one."""
+    return known.node_id == reported.node_id and known.boot_id != reported.boot_id

@@ -1,0 +1,177 @@
+"""Alert conditions: one check per rule that reads the state and yields what holds now.
+
+Leadership is not part of the state, so `leader_checks` makes the checks of those rules for one leader term.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from aliquot.service.alerts.message_texts import SECOND_US, duration, session_label
+from aliquot.service.state.state import State
+from aliquot_schema.alerts import AlertRule, NoticeRule
+from aliquot_schema.cluster.findings import Discrepancy
+from aliquot_schema.ids import AgentId, SessionId, UserId
+from aliquot_schema.resources.devices import DeviceHealth
+from aliquot_schema.sessions import Session
+from aliquot_schema.states import ACTIVE, AgentState, KernelState, SessionState
+
+WINDOW_US: Final = 3_600_000_000
+
+NAMED_MAX: Final = 5
+"""Sessions named in one message."""
+FAULT_CHARS_SHOWN: Final = 300
+_BROKEN: Final = frozenset({Discrepancy.DEVICE_GONE, Discrepancy.DEVICE_UNHEALTHY})
+
+
+def failure_rate(state: State, *, now_us: int) -> tuple[int, int]:
+    """(failed, ended) among the sessions in memory that ran here and ended within the last hour. Job arrays count by
+    task."""
+    since_us = now_us - WINDOW_US
+    failed = ended = 0
+    for session in state.sessions.values():
+        if session.ended_us is None or session.ended_us < since_us or session.tasks is not None:
+            continue
+        if session.started_us is None or session.is_outside or session.state is SessionState.CANCELED:
+            continue
+        ended += 1
+        failed += session.state is SessionState.FAILED
+    return failed, ended
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlertCondition:
+    """A condition that holds now: its subject, a message, and the owners of the sessions concerned."""
+
+    subject: str
+    words: str
+    owners: tuple[UserId, ...] = field(default=())
+
+
+Check = Callable[[State, NoticeRule, int], Iterator[AlertCondition]]
+"""Takes the state, the rule and the time in microseconds UTC."""
+
+
+def queue_backlog(state: State, rule: NoticeRule, _now_us: int) -> Iterator[AlertCondition]:
+    """More tasks are pending than the threshold; a job array counts its pending tasks."""
+    if state.tasks_pending > rule.threshold:
+        yield AlertCondition(
+            subject="queue", words=f"{state.tasks_pending} tasks are waiting, more than {rule.threshold}"
+        )
+
+
+def long_wait(state: State, rule: NoticeRule, now_us: int) -> Iterator[AlertCondition]:
+    """Sessions queued for longer than the threshold, one condition per owner. Held sessions do not count."""
+    since_us = now_us - rule.threshold * SECOND_US
+    late: dict[UserId, list[Session]] = defaultdict(list)
+    for session_id in state.pending:
+        session = state.sessions[session_id]
+        if session.queued_us <= since_us and session.state is SessionState.QUEUED and session.array_id is None:
+            late[session.owner].append(session)
+    for owner, sessions in sorted(late.items()):
+        longest = min(sessions, key=lambda session: session.queued_us)
+        waited = duration((now_us - longest.queued_us) // SECOND_US)
+        more = "" if len(sessions) == 1 else f"; {len(sessions) - 1} more have waited too long"
+        words = f"{session_label(longest)} of {owner} has waited for {waited}{more}"
+        yield AlertCondition(subject=owner, words=words, owners=(owner,))
+
+
+def agent_lost(state: State, _rule: NoticeRule, _now_us: int) -> Iterator[AlertCondition]:
+    """Each lost agent, with the owners of sessions that may still run there."""
+    running = _running(state)
+    for agent in state.agents.values():
+        if agent.state is not AgentState.LOST:
+            continue
+        sessions = running.get(agent.id, {})
+        rendered = ", ".join(session_label(session) for session in list(sessions.values())[:NAMED_MAX])
+        more = f" and {len(sessions) - NAMED_MAX} more" if len(sessions) > NAMED_MAX else ""
+        fault = state.faults.of(agent.id)
+        refused = "" if fault is None else f", and its messages are rejected ({fault[:FAULT_CHARS_SHOWN]})"
+        runs = f"; its processes may still run: {rendered}{more}" if sessions else "; no session runs there"
+        yield AlertCondition(
+            subject=agent.id,
+            words=f"agent {agent.id} on {agent.hostname} is lost{refused}{runs}",
+            owners=tuple(sorted({session.owner for session in sessions.values()})),
+        )
+
+
+def device_unhealthy(state: State, _rule: NoticeRule, _now_us: int) -> Iterator[AlertCondition]:
+    """Devices that agents report as unhealthy, and held devices that are gone. A device that is leaving was taken
+    out of the configuration on purpose."""
+    found: dict[str, str] = {}
+    for agent in state.agents.values():
+        for device in agent.devices if agent.state is not AgentState.LEFT else ():
+            if device.health not in (DeviceHealth.HEALTHY, DeviceHealth.LEAVING):
+                found[f"{agent.id}/{device.id}"] = f"device {device.name} of agent {agent.id} is {device.health}"
+    for finding in state.findings.values():
+        if finding.kind in _BROKEN:
+            found.setdefault(
+                f"{finding.agent_id}/{finding.subject}",
+                f"device {finding.subject} of agent {finding.agent_id}: {finding.evidence}",
+            )
+    for subject, words in sorted(found.items()):
+        yield AlertCondition(subject=subject, words=words)
+
+
+def external_process(state: State, _rule: NoticeRule, _now_us: int) -> Iterator[AlertCondition]:
+    """Processes outside Aliquot on free devices, as the reaper confirmed them."""
+    for finding in state.findings.values():
+        if finding.kind is Discrepancy.EXTERNAL_PROCESS:
+            words = f"{finding.evidence} outside Aliquot on device {finding.subject} of agent {finding.agent_id}"
+            yield AlertCondition(subject=f"{finding.agent_id}/{finding.subject}", words=words)
+
+
+def high_failure_rate(state: State, rule: NoticeRule, now_us: int) -> Iterator[AlertCondition]:
+    """More sessions failed within the last hour than the threshold in percent. Canceled sessions do not count."""
+    failed, ended = failure_rate(state, now_us=now_us)
+    if ended >= max(rule.floor, 1) and failed * 100 > rule.threshold * ended:
+        words = f"{failed} of {ended} sessions that ended in the last hour have failed, more than {rule.threshold} %"
+        yield AlertCondition(subject="sessions", words=words)
+
+
+def disk_low(state: State, _rule: NoticeRule, _now_us: int) -> Iterator[AlertCondition]:
+    """Nearly full disks of the server and of agents."""
+    if state.space.server is not None:
+        yield AlertCondition(subject="server", words=f"the server's disk: {state.space.server}")
+    for agent_id, shortage in sorted(state.space.agents.items()):
+        yield AlertCondition(subject=agent_id, words=f"the disk of agent {agent_id}: {shortage}")
+
+
+CHECKS: Final[Mapping[AlertRule, Check]] = {
+    AlertRule.QUEUE_BACKLOG: queue_backlog,
+    AlertRule.LONG_WAIT: long_wait,
+    AlertRule.AGENT_LOST: agent_lost,
+    AlertRule.DEVICE_UNHEALTHY: device_unhealthy,
+    AlertRule.EXTERNAL_PROCESS: external_process,
+    AlertRule.FAILURE_RATE: high_failure_rate,
+    AlertRule.DISK_LOW: disk_low,
+}
+"""Rules that are checked on the state; see `leader_checks` for the others."""
+
+
+def _running(state: State) -> dict[AgentId, dict[SessionId, Session]]:
+    """Active sessions with unfinished kernels, by agent; empty when no agent is lost."""
+    found: dict[AgentId, dict[SessionId, Session]] = defaultdict(dict)
+    if not any(agent.state is AgentState.LOST for agent in state.agents.values()):
+        return found
+    for kernel in state.kernels.values():
+        session = state.sessions.get(kernel.session_id)
+        if kernel.state is not KernelState.EXITED and session is not None and session.state in ACTIVE:
+            found[kernel.agent_id][session.id] = session
+    return found
+
+
+def leader_checks(epoch: int, *, began_us: int, address: str, is_shared: bool) -> Mapping[AlertRule, Check]:
+    """Checks of a leader term. `NO_LEADER` never holds, so alerts that followers opened are closed."""
+
+    def changed(_state: State, rule: NoticeRule, now_us: int) -> Iterator[AlertCondition]:
+        since_us = now_us - began_us
+        if is_shared and epoch > 1 and since_us < rule.threshold * SECOND_US:
+            words = f"{address or 'another server'} leads, in epoch {epoch}"
+            yield AlertCondition(subject=f"epoch {epoch}", words=words)
+
+    def never(_state: State, _rule: NoticeRule, _now_us: int) -> Iterator[AlertCondition]:
+        yield from ()
+
+    return {AlertRule.LEADER_CHANGED: changed, AlertRule.NO_LEADER: never}

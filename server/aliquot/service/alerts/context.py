@@ -1,0 +1,75 @@
+"""Ports of alerting: what its parts share, database queries, and senders."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from aliquot.service.alerts.message_texts import Message
+from aliquot.service.ports import Clock, Ids
+from aliquot.service.state.journal import Journal
+from aliquot.service.state.state import State
+from aliquot_schema.alerts import Alert, Delivery
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlertContext:
+    """Dependencies shared by the parts of alerting on one server."""
+
+    state: State
+    journal: Journal
+    clock: Clock
+    ids: Ids
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlertQuery:
+    """Alerts to list, newest first."""
+
+    is_open: bool | None = None
+    """None = all."""
+    before: str | None = None
+    """Only ids below this one; None = from the newest."""
+    limit: int = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeliveryQuery:
+    """Deliveries to list, newest first."""
+
+    notice_id: str | None = None
+    before: str | None = None
+    limit: int = 100
+
+
+class NoticeRecords(Protocol):
+    """Alerts and deliveries in the database. Every method may raise `StoreUnavailable`."""
+
+    async def alerts(self, query: AlertQuery) -> tuple[Alert, ...]:
+        """The newest matches, at most `query.limit`."""
+
+    async def deliveries(self, query: DeliveryQuery) -> tuple[Delivery, ...]:
+        """The newest matches, at most `query.limit`."""
+
+
+class NotDelivered(Exception):
+    """A receiver did not accept a message. The text contains no secrets."""
+
+    def __init__(self, words: str, *, is_final: bool = False, is_message_specific: bool = False) -> None:
+        """
+        Args:
+            is_final: whether another attempt would fail too.
+            is_message_specific: whether only this message failed, so that the receiver may accept others.
+        """
+        super().__init__(words)
+        self.is_final = is_final
+        self.is_message_specific = is_message_specific
+
+
+class Sender(Protocol):
+    """Delivers messages to one receiver."""
+
+    async def deliver(self, message: Message) -> None:
+        """Return once the receiver has confirmed the message.
+
+        Raises:
+            NotDelivered: the receiver refused it or did not answer.
+        """

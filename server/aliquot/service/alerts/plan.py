@@ -1,0 +1,91 @@
+"""Alerting plan: builds the alerting loops of a server from its settings."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from aliquot.service.alerts.conditions import leader_checks
+from aliquot.service.alerts.context import AlertContext
+from aliquot.service.alerts.evaluator import AlertEvaluator
+from aliquot.service.alerts.leaderless import LeaderlessAlerts
+from aliquot.service.alerts.notifier import Notifier
+from aliquot.service.alerts.outbox import Address, Outbox
+from aliquot.service.alerts.rules import DEFAULTS, Rules
+from aliquot.service.ports import Clock, Ids
+from aliquot.service.state.journal import Feed, Journal
+from aliquot.service.state.state import State
+from aliquot.service.subscriptions.watching import Outputs
+from aliquot_schema.alerts import AlertRule, NoticeRule
+
+
+class AlertTermStart(Protocol):
+    """Beginning of a leader term."""
+
+    @property
+    def epoch(self) -> int: ...
+
+    @property
+    def began_us(self) -> int: ...
+
+
+class AlertUseCases(Protocol):
+    """What alerting needs of a server, leader or follower."""
+
+    state: State
+    journal: Journal
+    clock: Clock
+    feed: Feed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlertPlan:
+    """Settings of alerting."""
+
+    ids: Ids
+    addresses: Mapping[str, Address] = field(default_factory=dict)
+    rules: Mapping[AlertRule, NoticeRule] = field(default_factory=lambda: DEFAULTS)
+    reminder_s: int | None = None
+    address: str = ""
+    """Address of this server."""
+    is_shared: bool = False
+    """Whether several servers share the database, so that another one may have led before."""
+
+    def lookout(self, cases: AlertUseCases, *, why: Callable[[], str | None]) -> LeaderlessAlerts:
+        """The check that a follower runs; see `LeaderlessAlerts`."""
+        context = AlertContext(state=cases.state, journal=cases.journal, clock=cases.clock, ids=self.ids)
+        rules = Rules(context.state.noticed, self.rules)
+        return LeaderlessAlerts(context, rules=rules, addresses=self.addresses, address=self.address, why=why)
+
+    def begin(self, cases: AlertUseCases, *, outputs: Outputs, beginning: AlertTermStart) -> "Alerting":
+        """The loops of one leader term."""
+        context = AlertContext(state=cases.state, journal=cases.journal, clock=cases.clock, ids=self.ids)
+        rules = Rules(context.state.noticed, self.rules)
+        checks = leader_checks(
+            beginning.epoch, began_us=beginning.began_us, address=self.address, is_shared=self.is_shared
+        )
+        receivers = [address.receiver for address in self.addresses.values()]
+        return Alerting(
+            evaluator=AlertEvaluator(context, rules=rules, more=checks, reminder_s=self.reminder_s),
+            notifier=Notifier(context, feed=cases.feed, rules=rules, receivers=receivers) if receivers else None,
+            outbox=Outbox(context, outputs=outputs, addresses=self.addresses),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alerting:
+    """Alerting loops of a leader. `run` returns only when a loop failed or by cancellation."""
+
+    evaluator: AlertEvaluator
+    notifier: Notifier | None
+    """None: there are no receivers."""
+    outbox: Outbox
+    """Runs without receivers too, to give up deliveries to earlier ones."""
+
+    async def run(self) -> None:
+        """Evaluate, queue and deliver until canceled."""
+        async with asyncio.TaskGroup() as loops:
+            loops.create_task(self.evaluator.run(), name="alerts")
+            if self.notifier is not None:
+                loops.create_task(self.notifier.run(), name="notices")
+            loops.create_task(self.outbox.run(), name="outbox")

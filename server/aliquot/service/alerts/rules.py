@@ -1,0 +1,50 @@
+"""Notice rules: when alerts open. A rule changed at run time wins over the settings."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+from aliquot.service.state.alerts import AlertIndex
+from aliquot_schema.alerts import AlertRule, NoticeRule, Severity
+
+FLOOR: Final = 20
+HOUR_S: Final = 3600
+
+DEFAULTS: Final[Mapping[AlertRule, NoticeRule]] = {
+    rule: NoticeRule(id=rule.value, threshold=threshold, floor=floor, for_s=for_s, severity=severity)
+    for rule, threshold, floor, for_s, severity in (
+        (AlertRule.QUEUE_BACKLOG, 200, 0, 600, Severity.WARNING),
+        (AlertRule.LONG_WAIT, 24 * HOUR_S, 0, 0, Severity.WARNING),
+        (AlertRule.AGENT_LOST, 0, 0, 0, Severity.CRITICAL),
+        (AlertRule.DEVICE_UNHEALTHY, 0, 0, 0, Severity.CRITICAL),
+        (AlertRule.EXTERNAL_PROCESS, 0, 0, 60, Severity.WARNING),
+        (AlertRule.FAILURE_RATE, 50, FLOOR, 0, Severity.WARNING),
+        (AlertRule.DISK_LOW, 0, 0, 30, Severity.CRITICAL),
+        (AlertRule.LEADER_CHANGED, 600, 0, 0, Severity.INFO),
+        (AlertRule.NO_LEADER, 0, 0, 60, Severity.CRITICAL),
+    )
+}
+"""Rules without settings and without changes at run time."""
+
+
+def mute_id(rule: AlertRule) -> str:
+    """Id of the record that mutes a rule. It is separate, so that muting does not override the settings of the rule."""
+    return f"mute:{rule.value}"
+
+
+class Rules:
+    """The rules in force."""
+
+    def __init__(self, noticed: AlertIndex, settings: Mapping[AlertRule, NoticeRule] = DEFAULTS) -> None:
+        self._noticed = noticed
+        self._settings = settings
+
+    def of(self, rule: AlertRule) -> NoticeRule:
+        """One rule, as it is now."""
+        known = self._noticed.rules
+        mute, found = known.get(mute_id(rule)), known.get(rule.value) or self._settings[rule]
+        return found if mute is None else replace(found, muted_until_us=mute.muted_until_us)
+
+    def all(self) -> tuple[NoticeRule, ...]:
+        """All rules, in the order of `AlertRule`."""
+        return tuple(self.of(rule) for rule in AlertRule)

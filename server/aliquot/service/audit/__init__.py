@@ -1,0 +1,1 @@
+"""Audit: changes, device holdings and scheduling decisions, for operators."""

@@ -1,1 +1,0 @@
-"""Auditing: the record of what happened, for operators."""

@@ -1,0 +1,191 @@
+"""Term of a leader: the loops that only a leader runs. It schedules, launches, and receives agents' reports."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from aliquot.service.accounts.secrets import SecretCleanup
+from aliquot.service.agents.messages import AgentMessages
+from aliquot.service.agents.reaper import Reaper
+from aliquot.service.alerts.plan import AlertPlan
+from aliquot.service.history.sampling import HistoryRecording
+from aliquot.service.leadership.effects import EventEffects
+from aliquot.service.leadership.ports import TermStart
+from aliquot.service.ledger.entries import LedgerStore
+from aliquot.service.ledger.recorder import PassRecorder, recording_of
+from aliquot.service.lifecycle.agent_registration import leave
+from aliquot.service.lifecycle.launch_orders import Orders
+from aliquot.service.metrics.cluster_view import SessionNews
+from aliquot.service.ports import Executor
+from aliquot.service.retention import ClockJumps, RetentionPlan
+from aliquot.service.scheduling.allocator import Allocator
+from aliquot.service.scheduling.dispatch import Dispatch
+from aliquot.service.state.agents import watch
+from aliquot.service.state.state import State
+from aliquot.service.state.unit_of_work import UnitOfWork
+from aliquot.service.use_cases import UseCases
+from aliquot_schema.ids import AgentId
+from aliquot_schema.states import AgentState
+
+ACTOR: Final = "system:start"
+
+
+class LeaderTerm:
+    """The leader's loops, from election to loss of the lock. `run` ends only by cancellation or when a loop fails."""
+
+    def __init__(
+        self,
+        cases: UseCases,
+        *,
+        executor: Executor,
+        ledger: LedgerStore | None,
+        beginning: TermStart,
+        grace_ms: int,
+        respect_external: bool = True,
+        retention: RetentionPlan | None = None,
+        notices: AlertPlan | None = None,
+    ) -> None:
+        """
+        Args:
+            executor: made for this term, and used only in its epoch.
+            ledger, retention, notices: None = decisions are not recorded; all records are kept; no alerts are sent.
+            grace_ms: milliseconds between SIGTERM and SIGKILL.
+            respect_external: whether devices used by foreign processes are withheld from sessions.
+        """
+        state, journal, clock = cases.state, cases.journal, cases.clock
+        self._state, self._journal, self._clock = state, journal, clock
+        self._reached = asyncio.Event()
+        listening, waiting = len(journal.listeners), len(journal.settled)
+        _clear_readings(state)
+        self._dispatch = Dispatch(executor, epoch=beginning.epoch, grace_ms=grace_ms, filled=cases.vault.filled)
+        self.recording = None if ledger is None else recording_of(state, beginning.epoch, ledger, clock)
+        self.allocator = _allocator(cases, beginning, self.recording, launch=self._dispatch.launch)
+        _subscribe(cases, self.recording, self._dispatch)
+        leaps = ClockJumps(clock, known_us=beginning.last_at_us)
+        self._history = HistoryRecording(cases.history, state=state, journal=journal, clock=clock, leaps=leaps)
+        self._clearing = SecretCleanup(cases.vault, state=state, clock=clock, leaps=leaps)
+        self._messages = AgentMessages(
+            state=state,
+            journal=journal,
+            executor=executor,
+            dispatch=self._dispatch,
+            clock=clock,
+            on_reachable=self._note_reachable,
+            on_readings=self._history.note,
+            device_time=cases.measures.devices,
+        )
+        self.reaper = Reaper(
+            cases,
+            executor=executor,
+            dispatch=self._dispatch,
+            grace_ms=grace_ms,
+            respect_external=respect_external,
+            on_moved=self.allocator.wake,
+        )
+        self.retaining = (
+            None if retention is None else retention.begin(beginning.epoch, memory=state, clock=clock, leaps=leaps)
+        )
+        self._administration, self._measures = cases.administration, cases.measures
+        self._administration.looker = self.reaper
+        self.noticing = None if notices is None else notices.begin(cases, outputs=executor, beginning=beginning)
+        self._listeners, self._settled = journal.listeners[listening:], journal.settled[waiting:]
+
+    async def run(self, *, awaited: frozenset[AgentId] = frozenset()) -> None:
+        """Run all loops; the failure of one ends the others.
+
+        Args:
+            awaited: agents that are about to join. The first pass waits for them, as without them no session fits.
+        """
+        async with asyncio.TaskGroup() as loops:
+            loops.create_task(self._allocate(awaited), name="allocator")
+            if self.recording is not None:
+                loops.create_task(self.recording.run(), name="ledger")
+            if self.retaining is not None:
+                loops.create_task(self.retaining.run(), name="retention")
+            if self.noticing is not None:
+                loops.create_task(self.noticing.run(), name="notices")
+            watching = watch(self._state.space, clock=self._clock, on_moved=self.allocator.wake)
+            loops.create_task(watching, name="disk space")
+            loops.create_task(self._messages.listen(), name="agent messages in")
+            loops.create_task(self._messages.run(), name="agent messages")
+            loops.create_task(self.reaper.run(), name="reaper")
+            loops.create_task(self._history.run(), name="history")
+            loops.create_task(self._clearing.run(), name="secrets")
+
+    async def until_reachable(self, agents: frozenset[AgentId]) -> None:
+        """Wait until all of these agents have joined."""
+        while not agents <= self._state.reachable:
+            await self._reached.wait()
+
+    async def forget_agents(self, configured: frozenset[AgentId]) -> None:
+        """Mark agents outside `configured` as left, or as lost while their devices are held."""
+
+        def change(draft: UnitOfWork) -> None:
+            for agent in list(self._state.agents.values()):
+                if agent.id not in configured:
+                    to = AgentState.LOST if self._state.is_held(agent.id) else AgentState.LEFT
+                    leave(draft, agent.id, to=to, now_us=self._clock.now_us())
+
+        await self._journal.persist(change, actor=ACTOR)
+
+    async def close(self) -> None:
+        """Unsubscribe from the journal, and wait for orders and records under way."""
+        for listener in self._listeners:
+            self._journal.listeners.remove(listener)
+        for call in self._settled:
+            self._journal.settled.remove(call)
+        _clear_readings(self._state)
+        self._administration.looker = None
+        self._measures.end_term()
+        await self._dispatch.close()
+        self.allocator.close()
+        if self.recording is not None:
+            await self.recording.close()
+
+    async def _allocate(self, awaited: frozenset[AgentId]) -> None:
+        await self.until_reachable(awaited)
+        self.allocator.wake()
+        await self.allocator.run()
+
+    def _note_reachable(self) -> None:
+        self.allocator.wake()
+        self.reaper.wake()
+        reached, self._reached = self._reached, asyncio.Event()
+        reached.set()
+
+
+def _clear_readings(state: State) -> None:
+    """Clear what is known only from connected agents; done at the start and the end of a term."""
+    state.reachable.clear()
+    state.readings.drop()
+    state.external.set({})
+    state.space.agents.clear()
+
+
+def _allocator(
+    cases: UseCases,
+    beginning: TermStart,
+    recording: PassRecorder | None,
+    *,
+    launch: Callable[[Orders], None],
+) -> Allocator:
+    return Allocator(
+        state=cases.state,
+        journal=cases.journal,
+        clock=cases.clock,
+        last_pass=beginning.last_pass,
+        last_at_us=beginning.last_at_us,
+        launch=launch,
+        watcher=None if recording is None else recording.watch,
+        measures=cases.measures,
+    )
+
+
+def _subscribe(cases: UseCases, recording: PassRecorder | None, dispatch: Dispatch) -> None:
+    """Subscribe the recorder, the effects on agents and the metrics to the journal."""
+    news = SessionNews(cases.state)
+    if recording is not None:
+        cases.journal.listeners.append(recording.watch.hear)
+    EventEffects(state=cases.state, journal=cases.journal, dispatch=dispatch).begin()
+    cases.journal.listeners += [cases.measures.take, news.take]
+    cases.journal.settled.append(news.settle)

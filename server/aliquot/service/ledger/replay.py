@@ -1,0 +1,269 @@
+"""Replay: decides recorded passes again, and reports differences to the original decisions.
+
+Snapshots are rebuilt from the last checkpoint before the requested passes, the event log, and the inputs in the ledger.
+"""
+
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import zip_longest
+from typing import Any, Final, TypeVar
+
+from aliquot.core.fairshare import Usage
+from aliquot.core.model.plan import Plan
+from aliquot.core.model.policy import Policy
+from aliquot.core.model.snapshot import Request, Snapshot
+from aliquot.core.prediction import Prediction
+from aliquot.core.scheduler.cache import PassCache
+from aliquot.core.scheduler.decide import decide
+from aliquot.service.ledger.entries import Checkpoint, Inputs, LedgerReader, PassEntry
+from aliquot.service.state.forecasts import Forecasts
+from aliquot.service.state.snapshots import take
+from aliquot.service.state.state import State
+from aliquot.service.state.usage_accounts import UsageAccounts
+from aliquot_schema.errors import NotFound
+from aliquot_schema.events import Event
+from aliquot_schema.ids import SessionId
+from aliquot_schema.reasons import Verdict
+from aliquot_schema.sessions import Session
+from aliquot_schema.states import SessionState
+
+COMPARED: Final = ("placements", "evictions", "promises")
+"""Sequences of a plan, whose order is part of the decision."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayDifference:
+    """One difference between the recorded and the replayed decision."""
+
+    pass_number: int
+    what: str
+    """`placements`, `verdicts`, `reservation`, ..."""
+    of: str
+    """The session concerned; empty = none in particular."""
+    was: Any
+    """The recorded value; None = absent."""
+    now: Any
+
+
+def differences(
+    number: int, was: Plan, now: Plan, *, verdicts: Mapping[SessionId, Verdict]
+) -> tuple[ReplayDifference, ...]:
+    """Compare two plans of one pass; the verdicts of `was` are given separately."""
+    pairs = [
+        *_of_mapping("verdicts", verdicts, now.verdicts),
+        *_of_mapping("failures", was.failures, now.failures),
+        *_of_mapping("fallbacks", was.fallbacks, now.fallbacks),
+        *(pair for what in COMPARED for pair in _of_sequence(what, getattr(was, what), getattr(now, what))),
+    ]
+    pairs += [
+        (what, "", getattr(was, what), getattr(now, what))
+        for what in ("reservation", "wake_at_us")
+        if getattr(was, what) != getattr(now, what)
+    ]
+    return tuple(
+        ReplayDifference(pass_number=number, what=what, of=of, was=old, now=new) for what, of, old, new in pairs
+    )
+
+
+Pair = tuple[str, str, Any, Any]
+
+
+def _of_mapping(what: str, was: Mapping[SessionId, Any], now: Mapping[SessionId, Any]) -> Iterator[Pair]:
+    for name in {**was, **now}:
+        if was.get(name) != now.get(name):
+            yield what, name, was.get(name), now.get(name)
+
+
+def _of_sequence(what: str, was: tuple[Any, ...], now: tuple[Any, ...]) -> Iterator[Pair]:
+    for old, new in zip_longest(was, now):
+        if old != new:
+            yield what, (new if old is None else old).session_id, old, new
+
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class PublishedForecasts(Forecasts):
+    """Forecasts that return the recorded estimates instead of learning."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.estimates_ms: dict[SessionId, int] = {}
+        self._predicted: dict[SessionId, Prediction] = {}
+
+    def learn(self, session: Session) -> None:
+        """Keep the recorded estimate: if the session is retried before the next pass, it may not be recorded again."""
+        self._predicted.pop(session.id, None)
+
+    def predict(self, session: Session) -> Prediction | None:
+        estimate_ms = self.estimates_ms.get(session.id)
+        if estimate_ms is None:
+            return None
+        found = Prediction(estimate_ms=estimate_ms, runs=0, likeness="", is_limited=False)
+        self._predicted[session.id] = found
+        return found
+
+    def of(self, session_id: SessionId) -> Prediction | None:
+        return self._predicted.get(session_id)
+
+
+class SnapshotFold:
+    """Rebuilds the snapshot of each entry, beginning with one that has a checkpoint."""
+
+    def __init__(self, entry: PassEntry) -> None:
+        assert entry.checkpoint is not None, f"pass {entry.number} has no checkpoint"
+        self._forecasts = PublishedForecasts()
+        self._state = State(forecasts=self._forecasts)
+        self._asked: dict[Request, int] = {}
+        self._dependencies: dict[SessionId, SessionState] = {}
+        self._verdicts: dict[SessionId, Verdict] = {}
+        self._forecasts.estimates_ms.update(entry.inputs.estimates)
+        _load(self._state, entry.checkpoint, revision=entry.revision)
+        self._apply_inputs(entry.inputs)
+
+    @property
+    def revision(self) -> int:
+        """The number of the last event applied."""
+        return self._state.revision
+
+    def follow(self, entry: PassEntry, events: Iterable[Event]) -> None:
+        """Advance to the next entry; `events` are all events since the previous one, up to the entry's revision."""
+        self._forecasts.estimates_ms.update(entry.inputs.estimates)
+        for event in events:
+            self._state.apply(event)
+        assert self._state.revision == entry.revision, f"pass {entry.number}: events are missing"
+        self._apply_inputs(entry.inputs)
+
+    def snapshot(self) -> Snapshot:
+        """The snapshot of the pass."""
+        return replace(take(self._state), asked=dict(self._asked), dependencies=dict(self._dependencies))
+
+    def rules(self, entry: PassEntry) -> Policy:
+        """The policy of the pass."""
+        rules, inputs = self._state.rules, entry.inputs
+        return replace(rules, order=inputs.order or rules.order, placement=inputs.placement or rules.placement)
+
+    def verdicts(self, entry: PassEntry, snapshot: Snapshot) -> Mapping[SessionId, Verdict]:
+        """Verdicts after the pass. Must be called for every entry, in order."""
+        queue = snapshot.queue
+        known = {row.session_id: self._verdicts[row.session_id] for row in queue if row.session_id in self._verdicts}
+        for change in entry.verdicts:
+            for position in change.places:
+                if change.verdict is None:
+                    known.pop(queue[position].session_id, None)
+                else:
+                    known[queue[position].session_id] = change.verdict
+        self._verdicts = known
+        return known
+
+    def _apply_inputs(self, inputs: Inputs) -> None:
+        if inputs.open_agents is not None:
+            self._state.reachable = set(inputs.open_agents)
+        if inputs.external is not None:
+            self._state.external.set({node_id: dict(budgets) for node_id, budgets in inputs.external})
+        _merge(self._asked, {request: count or None for request, count in inputs.asked})
+        _merge(self._dependencies, dict(inputs.dependencies))
+
+
+def _merge(known: dict[K, V], changes: Mapping[K, V | None]) -> None:
+    for key, value in changes.items():
+        if value is None:
+            known.pop(key, None)
+        else:
+            known[key] = value
+
+
+def _load(state: State, checkpoint: Checkpoint, *, revision: int) -> None:
+    records = (
+        *checkpoint.agents,
+        *checkpoint.slots,
+        *((checkpoint.policy,) if checkpoint.policy.version else ()),
+        *checkpoint.quotas,
+        *checkpoint.sessions,
+        *checkpoint.kernels,
+        *checkpoint.leases,
+    )
+    state.load(records, revision=revision, ended_complete=False)
+    balances = {(project, user): balance for project, user, balance in checkpoint.balances}
+    usage = Usage(balances=balances, half_life_ms=checkpoint.half_life_ms)
+    state.books = UsageAccounts(usage, rates=checkpoint.rates)
+
+
+PAGE: Final = 100
+EVENTS_PAGE: Final = 2000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replayed:
+    """One replayed pass."""
+
+    entry: PassEntry
+    placements: int
+    waiting: int
+    differences: tuple[ReplayDifference, ...]
+
+
+async def replay(
+    ledger: LedgerReader, *, first: int, last: int, policy: Policy | None = None
+) -> AsyncIterator[Replayed]:
+    """Replay passes in order.
+
+    Args:
+        policy: decide by this policy instead of the recorded ones. Each pass still starts from the recorded state,
+            not from the outcome of earlier replayed decisions.
+    Raises:
+        NotFound: the ledger has no checkpoint before `first`, or no entry in the range.
+    """
+    start = await ledger.checkpoint_before(first)
+    if start is None:
+        raise NotFound(
+            f"the ledger does not reach back to pass {first}; choose a later one", kind="pass", id=str(first)
+        )
+    fold: SnapshotFold | None = None
+    cache = PassCache()
+    found = False
+    async for entry in _entries(ledger, first=start.number, last=last):
+        if entry.checkpoint is not None:
+            fold, cache = SnapshotFold(entry), PassCache()
+        else:
+            assert fold is not None, "the first entry has a checkpoint"
+            fold.follow(entry, await _events(ledger, after=fold.revision, until=entry.revision))
+        snapshot = fold.snapshot()
+        verdicts = fold.verdicts(entry, snapshot)
+        if entry.number < first:
+            continue
+        found = True
+        plan = decide(snapshot, policy or fold.rules(entry), now_us=entry.now_us, seed=entry.seed, known=cache)
+        yield Replayed(
+            entry=entry,
+            placements=len(plan.placements),
+            waiting=len(plan.verdicts),
+            differences=differences(entry.number, entry.plan, plan, verdicts=verdicts),
+        )
+    if not found:
+        raise NotFound(
+            f"no pass from {first} to {last} is recorded; passes that decided nothing have no entry",
+            kind="pass",
+            id=str(first),
+        )
+
+
+async def _entries(ledger: LedgerReader, *, first: int, last: int) -> AsyncIterator[PassEntry]:
+    while page := await ledger.entries(first=first, last=last, limit=PAGE):
+        for entry in page:
+            yield entry
+        first = page[-1].number + 1
+
+
+async def _events(ledger: LedgerReader, *, after: int, until: int) -> list[Event]:
+    found: list[Event] = []
+    while after < until:
+        page = await ledger.events_after(after, limit=min(EVENTS_PAGE, until - after))
+        if not page:
+            raise NotFound(
+                f"event {after + 1} was archived, so these passes cannot be replayed", kind="event", id=str(after + 1)
+            )
+        found += page
+        after = page[-1].number
+    return found

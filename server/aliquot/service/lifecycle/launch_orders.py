@@ -1,0 +1,166 @@
+"""Launch orders: what an agent runs for each rank of an attempt, made from the session, its leases and its agents.
+
+`LaunchAttempt` is read from the unit of work once; the orders are functions of it. `start` moves granted sessions to
+`allocating` and returns their orders, so that a grant and its launch are one transaction.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from zlib import crc32
+
+from aliquot.core import transitions
+from aliquot.service.state.unit_of_work import UnitOfWork
+from aliquot_schema.cluster.launching import LaunchOrder
+from aliquot_schema.identity.secrets import SecretGrant
+from aliquot_schema.ids import AgentId, KernelId, LeaseId, NodeId, SessionId
+from aliquot_schema.resources.devices import ResourceSpec
+from aliquot_schema.resources.leases import Kernel
+from aliquot_schema.sessions import Session
+from aliquot_schema.states import KernelState, SessionState
+
+LOOPBACK = "127.0.0.1"
+
+Orders = Mapping[AgentId, Sequence[LaunchOrder]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaunchAttempt:
+    """One attempt of a session, with everything its launch orders need."""
+
+    session: Session
+    kernels: Sequence[Kernel]
+    """All ranks, by rank."""
+    specs: Mapping[KernelId, ResourceSpec]
+    address: str | None
+    """Address of rank 0's node for other nodes."""
+    user: str | None
+    """The Unix account of the owner; None = the agent's job user."""
+
+    def order(self, kernel: Kernel, *, epoch: int) -> LaunchOrder:
+        """The order for one rank; `Dispatch` adds the configured grace.
+
+        The same kernel always gets the same order, except for the epoch and for a Unix account that an administrator
+        has changed. An agent that already has an order keeps the one it has.
+        """
+        spec = self.session.spec
+        return LaunchOrder(
+            kernel_id=kernel.id,
+            epoch=epoch,
+            argv=spec.argv,
+            environment={**spec.environment, **self._gang_environment(kernel), **self._rendezvous, **self._array},
+            working_directory=spec.working_directory,
+            spec=self.specs[kernel.id],
+            user=self.user,
+            time_limit_ms=spec.time_limit_ms,
+            limits=spec.limits,
+            sandbox=spec.sandbox,
+            secrets=tuple(SecretGrant(owner=self.session.owner, use=use) for use in spec.secrets),
+        )
+
+    def _gang_environment(self, kernel: Kernel) -> dict[str, str]:
+        """RANK and the related variables of distributed programs; each agent counts as a node, by its lowest rank."""
+        agents = list(dict.fromkeys(member.agent_id for member in self.kernels))
+        local = [member.rank for member in self.kernels if member.agent_id == kernel.agent_id]
+        return {
+            "RANK": str(kernel.rank),
+            "WORLD_SIZE": str(len(self.kernels)),
+            "LOCAL_RANK": str(local.index(kernel.rank)),
+            "LOCAL_WORLD_SIZE": str(len(local)),
+            "NODE_RANK": str(agents.index(kernel.agent_id)),
+        }
+
+    @cached_property
+    def _rendezvous(self) -> dict[str, str]:
+        """MASTER_ADDR and MASTER_PORT; empty when rank 0 has no port."""
+        leader = self.kernels[0]
+        if leader.rank != 0 or leader.rendezvous_port is None or self.address is None:
+            return {}
+        together = all(member.agent_id == leader.agent_id for member in self.kernels)
+        return {"MASTER_ADDR": LOOPBACK if together else self.address, "MASTER_PORT": str(leader.rendezvous_port)}
+
+    @cached_property
+    def _array(self) -> dict[str, str]:
+        """The task's place in its job array; empty for other sessions."""
+        if self.session.array_id is None or self.session.array_index is None:
+            return {}
+        return {"ALIQUOT_ARRAY_ID": self.session.array_id, "ALIQUOT_ARRAY_INDEX": str(self.session.array_index)}
+
+
+class RendezvousPorts:
+    """Ports for MASTER_PORT, not used by another living kernel of this cluster on rank 0's node.
+
+    One instance serves one unit of work. A port becomes durable with its kernel.
+    """
+
+    def __init__(self, draft: UnitOfWork) -> None:
+        self._draft = draft
+        self._taken: dict[NodeId, set[int]] = {}
+        """Includes the ports given in this unit of work, and those of kernels that it ends."""
+
+    def allocate(self, leader: Kernel) -> int | None:
+        """A port for rank 0 of an attempt; None when the node has none left.
+
+        The search starts at a different port for each attempt, so that a port taken by a foreign process is not
+        tried again.
+        """
+        agent = self._draft.agent(leader.agent_id)
+        assert agent is not None, f"{leader.agent_id} is not known"
+        first, last = agent.capabilities.port_first, agent.capabilities.port_last
+        count = last - first + 1
+        taken = self._taken_on(agent.node_id)
+        start = crc32(leader.id.encode()) % count
+        free = (first + (start + step) % count for step in range(count))
+        port = next((port for port in free if port not in taken), None)
+        if port is not None:
+            taken.add(port)
+        return port
+
+    def _taken_on(self, node_id: NodeId) -> set[int]:
+        if node_id not in self._taken:
+            self._taken[node_id] = self._draft.meeting_ports_on(node_id)
+        return self._taken[node_id]
+
+
+def attempt_of(draft: UnitOfWork, session: Session) -> LaunchAttempt:
+    """The present attempt of a session."""
+    kernels = draft.kernels_in(session)
+    leader = draft.agent(kernels[0].agent_id)
+    assert leader is not None, f"{kernels[0].agent_id} is not known"
+    return LaunchAttempt(
+        session=session,
+        kernels=kernels,
+        specs={kernel.id: _spec_of(draft, kernel) for kernel in kernels},
+        address=leader.capabilities.address or leader.hostname,
+        user=draft.unix_name(session.owner),
+    )
+
+
+def start(draft: UnitOfWork, sessions: Iterable[SessionId], *, epoch: int) -> Orders:
+    """Move granted sessions to `allocating`; returns their launch orders, to be sent after the commit.
+
+    Sessions that are not `scheduled` are skipped: an external allocation runs nothing.
+    """
+    orders: dict[AgentId, list[LaunchOrder]] = defaultdict(list)
+    ports = RendezvousPorts(draft)
+    for session_id in sessions:
+        session = draft.session(session_id)
+        if session is None or session.state is not SessionState.SCHEDULED:
+            continue
+        for kernel in draft.kernels_in(session):
+            started = transitions.move_kernel(kernel, KernelState.STARTING)
+            if kernel.rank == 0:
+                started = replace(started, rendezvous_port=ports.allocate(kernel))
+            draft.put(started, "starting")
+        attempt = attempt_of(draft, session)
+        for kernel in attempt.kernels:
+            orders[kernel.agent_id].append(attempt.order(kernel, epoch=epoch))
+        draft.put(transitions.send(session), "allocating")
+    return orders
+
+
+def _spec_of(draft: UnitOfWork, kernel: Kernel) -> ResourceSpec:
+    lease = draft.lease(LeaseId(kernel.id))
+    assert lease is not None, f"{kernel.id} has no lease"
+    return lease.spec

@@ -1,1 +1,0 @@
-"""Lists of sessions: which, in which order, and from where on. Memory and the store read the same tables."""

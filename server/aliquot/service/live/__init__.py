@@ -1,1 +1,0 @@
-"""What people follow as it happens."""

@@ -1,0 +1,1 @@
+"""Metrics: counters and histograms of the server. `api.metrics` exports them."""

@@ -1,1 +1,0 @@
-"""What kernels print: read as text, as it comes or piece by piece."""

@@ -1,0 +1,1 @@
+"""Queries: the read side of the API."""

@@ -1,0 +1,228 @@
+"""Queries: answered from the in-memory state, and from the store for sessions that were evicted from it."""
+
+import asyncio
+from dataclasses import replace
+from functools import cache
+from typing import Final
+
+from aliquot.service.access import agent_seen, members_only, session_seen
+from aliquot.service.ports import Clock, SessionQuery, Store
+from aliquot.service.queries.pools_and_projects import pool_views, project_views
+from aliquot.service.queries.statistics import queue_statistics
+from aliquot.service.sessions.preview import Previews
+from aliquot.service.state.journal import Feed
+from aliquot.service.state.state import State
+from aliquot.service.views.agents import agent_view
+from aliquot.service.views.gpus import capacity_of, gpus_view
+from aliquot.service.views.pagination import cut
+from aliquot.service.views.session_list import (
+    ORDERS,
+    check,
+    cursor_at,
+    filters_by_hidden_fields,
+    matching,
+    place_of,
+    sorted_page,
+)
+from aliquot.service.views.sessions import session_view, steps_of
+from aliquot_schema.cluster.agents import Agent
+from aliquot_schema.errors import Unavailable
+from aliquot_schema.ids import AgentId, SessionId, natural_key
+from aliquot_schema.requests import (
+    AgentFilter,
+    AgentOrder,
+    Caller,
+    NewSession,
+    PageRequest,
+    SessionFilter,
+    SessionOrder,
+)
+from aliquot_schema.resources.leases import Lease
+from aliquot_schema.sessions import Session
+from aliquot_schema.states import ENDED, AgentState
+from aliquot_schema.views.admin import ClusterPoolView, ProjectView
+from aliquot_schema.views.audit import CursorPage, SessionStepView
+from aliquot_schema.views.preview import SessionPreview
+from aliquot_schema.views.server import RayView
+from aliquot_schema.views.sessions import AgentView, Page, QueueEntryView, SessionView
+from aliquot_schema.views.statistics import ClusterView, QueueStatisticsView
+
+REVISION_WAIT_S: Final = 5.0
+
+
+class Queries:
+    """The read side of the API."""
+
+    def __init__(self, *, state: State, store: Store, feed: Feed, previews: Previews, clock: Clock) -> None:
+        self._clock = clock
+        self._previews = previews
+        self._state = state
+        self._store = store
+        self._feed = feed
+
+    async def at_revision(self, min_revision: int | None) -> int:
+        """Wait until the state contains an event number; returns the state's revision.
+
+        Raises:
+            Unavailable: not reached within `REVISION_WAIT_S`.
+        """
+        if min_revision is not None and min_revision > self._state.revision:
+            try:
+                await asyncio.wait_for(self._feed.reached(min_revision), REVISION_WAIT_S)
+            except TimeoutError:
+                raise Unavailable(
+                    f"min_revision: this server is at {self._state.revision} and did not reach {min_revision} within "
+                    f"{REVISION_WAIT_S:g} s; try again"
+                ) from None
+        return self._state.revision
+
+    def agents(self, caller: Caller, where: AgentFilter, order: str, page: PageRequest) -> Page[AgentView]:
+        """Agents; those that left are listed only when filtered by state or id."""
+        found = [agent for agent in self._state.agents.values() if _is_wanted(agent, where)]
+        if order == AgentOrder.HOSTNAME:
+            found.sort(key=lambda agent: (natural_key(agent.hostname), natural_key(agent.id)))
+        else:
+            found.sort(key=lambda agent: natural_key(agent.id))
+        return cut(
+            found,
+            page,
+            key=lambda agent: agent.id,
+            show=lambda agent: self._agent_seen(caller, agent),
+            revision=self._state.revision,
+        )
+
+    def agent(self, caller: Caller, agent_id: str) -> AgentView | None:
+        """One agent."""
+        agent = self._state.agents.get(AgentId(agent_id))
+        return None if agent is None else self._agent_seen(caller, agent)
+
+    def cluster(self, caller: Caller, ray: RayView | None) -> ClusterView:
+        """Capacity of the reachable agents, and how much of it is held."""
+        return ClusterView(
+            ray=ray,
+            capacity=capacity_of(self._state, self._state.agents.values()),
+            look=cache(lambda: gpus_view(self._state)),
+        )
+
+    def pools(self, caller: Caller, *, name: str | None) -> tuple[ClusterPoolView, ...]:
+        """All pools, or the pool `name`. Visible to all users."""
+        return pool_views(self._state, name=name)
+
+    def projects(self, caller: Caller, *, name: str | None) -> tuple[ProjectView, ...]:
+        """All projects, or the project `name`. Usage and quotas are visible to all users."""
+        return project_views(self._state, name=name, now_us=self._clock.now_us())
+
+    def queue_statistics(self, caller: Caller) -> QueueStatisticsView:
+        """The queue now, and statistics of the last hour."""
+        return queue_statistics(self._state, now_us=self._clock.now_us())
+
+    async def sessions(self, caller: Caller, where: SessionFilter, order: str, page: PageRequest) -> Page[SessionView]:
+        """Sessions; from memory when all that can match are there, else from the store."""
+        query = self._query(caller, where, SessionOrder(order), page)
+        if self._state.ended_complete or _only_live(where):
+            return self._from_state(caller, query)
+        return await self._from_store(caller, query)
+
+    async def session(self, caller: Caller, session_id: str) -> SessionView | None:
+        """One session, in memory or stored."""
+        known = self._state.sessions.get(SessionId(session_id))
+        view = session_view(self._state, known) if known is not None else await self._old_view(SessionId(session_id))
+        return None if view is None else session_seen(caller, view)
+
+    async def session_steps(self, caller: Caller, session_id: str, page: PageRequest) -> CursorPage[SessionStepView]:
+        """State changes of a session, newest first."""
+        return await steps_of(self._store, SessionId(session_id), page)
+
+    async def preview_session(self, caller: Caller, request: NewSession) -> SessionPreview:
+        """See `Previews.preview`."""
+        return await self._previews.preview(caller, request)
+
+    def queue(self, caller: Caller, page: PageRequest) -> Page[QueueEntryView]:
+        """Pending sessions in queue order."""
+        line = list(enumerate(self._state.queue(), start=1))
+        return cut(
+            line,
+            page,
+            key=lambda item: item[1],
+            show=lambda item: self._entry(caller, position=item[0], session_id=item[1]),
+            revision=self._state.revision,
+        )
+
+    def _agent_seen(self, caller: Caller, agent: Agent) -> AgentView:
+        return agent_seen(caller, agent_view(self._state, agent), self._state.sessions)
+
+    def _entry(self, caller: Caller, *, position: int, session_id: SessionId) -> QueueEntryView:
+        view = session_view(self._state, self._state.sessions[session_id], position=position)
+        return QueueEntryView(position=position, session=session_seen(caller, view))
+
+    def _query(self, caller: Caller, where: SessionFilter, order: SessionOrder, page: PageRequest) -> SessionQuery:
+        check(where)
+        return SessionQuery(
+            where=where,
+            members_only=members_only(caller) if filters_by_hidden_fields(where) else None,
+            agents=self._agents_matching(where),
+            order=order,
+            after=None if page.after is None else place_of(page.after, order=order),
+            limit=page.first,
+        )
+
+    def _agents_matching(self, where: SessionFilter) -> tuple[AgentId, ...] | None:
+        if not where.agents and not where.nodes:
+            return None
+        return tuple(
+            agent.id
+            for agent in self._state.agents.values()
+            if (not where.agents or agent.id in where.agents) and (not where.nodes or agent.node_id in where.nodes)
+        )
+
+    def _from_state(self, caller: Caller, query: SessionQuery) -> Page[SessionView]:
+        found = matching(self._state, query)
+        page_items, has_next = sorted_page(found, query)
+        views = [(session, session_seen(caller, session_view(self._state, session))) for session in page_items]
+        return self._page(views, query, total=len(found), has_next=has_next)
+
+    async def _from_store(self, caller: Caller, query: SessionQuery) -> Page[SessionView]:
+        rows = await self._store.sessions(replace(query, limit=query.limit + 1))
+        total = await self._store.count_sessions(query)
+        found = [(row, await self.session(caller, row.id)) for row in rows[: query.limit]]
+        views = [(row, view) for row, view in found if view is not None]
+        return self._page(views, query, total=total, has_next=len(rows) > query.limit)
+
+    async def _old_view(self, session_id: SessionId) -> SessionView | None:
+        """A session that was evicted from memory, with its kernels and their leases."""
+        records = await self._store.session_records(session_id)
+        if not records:
+            return None
+        leases = [record for record in records if isinstance(record, Lease)]
+        agents = {lease.agent_id: self._state.agents[lease.agent_id] for lease in leases}
+        old = State()
+        old.load([*agents.values(), *records], revision=self._state.revision, ended_complete=False)
+        return session_view(old, old.sessions[session_id])
+
+    def _page(
+        self, views: list[tuple[Session, SessionView]], query: SessionQuery, *, total: int, has_next: bool
+    ) -> Page[SessionView]:
+        """A page; each cursor encodes the sort key that the session had when it was listed."""
+        sorting = ORDERS[query.order]
+        return Page(
+            items=tuple(view for _, view in views),
+            cursors=tuple(cursor_at(sorting.key(session), order=query.order) for session, _ in views),
+            has_next=has_next,
+            has_previous=query.after is not None,
+            total_count=total,
+            revision=self._state.revision,
+        )
+
+
+def _is_wanted(agent: Agent, where: AgentFilter) -> bool:
+    if where.ids and agent.id not in where.ids:
+        return False
+    if where.states and agent.state not in where.states:
+        return False
+    if where.node_id is not None and agent.node_id != where.node_id:
+        return False
+    return agent.state is not AgentState.LEFT or bool(where.ids or where.states)
+
+
+def _only_live(where: SessionFilter) -> bool:
+    return bool(where.states) and not ENDED & frozenset(where.states)

@@ -1,0 +1,1 @@
+"""Scheduling: the allocator loop, application of plans, and dispatch of orders to agents."""

@@ -1,0 +1,283 @@
+"""Allocator: runs a scheduling pass after each relevant event: snapshot, decision, re-check, commit of the plan."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Final
+
+from aliquot.core.model.plan import Plan
+from aliquot.core.model.policy import Policy
+from aliquot.core.placement.strategies import making
+from aliquot.core.scheduler.cache import PassCache
+from aliquot.core.scheduler.decide import decide
+from aliquot.core.scheduler.ordering import order_named
+from aliquot.core.transitions import is_overdue, unstopped
+from aliquot.service.ledger.entries import PassWatcher
+from aliquot.service.lifecycle.external_leases import end_overdue
+from aliquot.service.lifecycle.launch_orders import Orders
+from aliquot.service.lifecycle.preemption import stop_overdue
+from aliquot.service.metrics.log_context import logging_with
+from aliquot.service.metrics.metrics import Measures
+from aliquot.service.ports import Clock
+from aliquot.service.scheduling.plan_applier import ACTOR, PlanApplier
+from aliquot.service.state.journal import Journal
+from aliquot.service.state.snapshots import take
+from aliquot.service.state.state import State
+from aliquot.service.state.unit_of_work import UnitOfWork
+from aliquot_schema.errors import InvalidRequest
+from aliquot_schema.events import Entity, Event
+from aliquot_schema.ids import SessionId
+from aliquot_schema.policies import PolicyDocument
+
+log: Final = logging.getLogger("aliquot.allocator")
+
+SEED: Final = 0
+SHORT_S: Final = 0.002
+"""Passes up to this duration are not followed by a back-off."""
+IDLE_FACTOR: Final = 4
+"""Back-off after a pass that placed nothing, as a multiple of its duration."""
+IDLE_S_MAX: Final = 0.2
+SUBMITTED: Final = "session.queued"
+WAKING: Final = frozenset(
+    {
+        SUBMITTED,
+        "session.requeued",
+        "session.retried",
+        "session.released",
+        "session.fell_back",
+        "session.priority_changed",
+        "session.preempting",
+        "session.canceled",
+        "session.completed",
+        "session.failed",
+        "session.task_ended",
+        "session.task_canceled",
+        "lease.released",
+        "lease.renewed",
+        "policy.changed",
+        "orchestration.started",
+        "quota.set",
+        "quota.changed",
+        "quota.removed",
+    }
+)
+"""Kinds of events that trigger a pass; so does any event of an agent."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PassCounts:
+    """Counts of one pass, in sessions."""
+
+    number: int
+    placed: int
+    overtaken: int
+    """Placements that were no longer valid in the newest state."""
+    failed: int
+    waiting: int
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether sessions wait and none was placed, failed or outdated."""
+        return self.waiting > 0 and not (self.placed or self.overtaken or self.failed)
+
+
+def backoff_s(took_s: float, *, is_idle: bool, is_woken: bool) -> tuple[float, float]:
+    """Back-off after a pass, in seconds: a fixed part, then a part that any event but a submission ends early.
+
+    After a pass that placed nothing: 4 times its duration, at most 200 ms, and its duration in any case, which is the
+    fixed part. After another pass: its duration, if the next pass is due already.
+    """
+    if took_s <= SHORT_S or not (is_idle or is_woken):
+        return 0.0, 0.0
+    early_s = min((IDLE_FACTOR - 1) * took_s, IDLE_S_MAX - took_s) if is_idle else 0.0
+    return took_s, max(0.0, early_s)
+
+
+class Allocator:
+    """Loop of scheduling passes, one at a time, in a worker thread. See `backoff_s` for its share of the time."""
+
+    def __init__(
+        self,
+        *,
+        state: State,
+        journal: Journal,
+        clock: Clock,
+        last_pass: int,
+        last_at_us: int,
+        launch: Callable[[Orders], None],
+        watcher: PassWatcher | None = None,
+        measures: Measures | None = None,
+    ) -> None:
+        self._state = state
+        self._journal = journal
+        self._clock = clock
+        self._memo = PassCache()
+        self._pass_number = last_pass
+        self._now_us = last_at_us
+        self._launch = launch
+        self._watcher = watcher
+        self._measures = measures or Measures()
+        self._woken = asyncio.Event()
+        self._changed = asyncio.Event()
+        """Set by each event that triggers a pass, other than a submission."""
+        self._worker = ThreadPoolExecutor(1, thread_name_prefix="decide")
+        journal.listeners.append(self._wake_on)
+        journal.settled.append(state.running_rows.settle)
+
+    def wake(self) -> None:
+        """Request a pass; requests before its start are merged."""
+        self._woken.set()
+
+    async def run(self) -> None:
+        """Run a pass after each event that may change a decision, until cancelled."""
+        wake_at_us: int | None = None
+        while True:
+            await self._until_woken(wake_at_us)
+            self._woken.clear()
+            self._changed.clear()
+            began, before = self._clock.monotonic(), self._pass_number
+            with logging_with(pass_number=before + 1):
+                counts, wake_at_us = await self.run_once()
+            took_s = self._clock.monotonic() - began
+            if counts.number > before:
+                self._measures.passes.ends(counts, took_s=took_s)
+            await self._back_off(took_s, is_idle=counts.is_idle)
+
+    async def run_once(self) -> tuple[PassCounts, int | None]:
+        """Run one pass; returns its counts, and when the next one is due without an event (microseconds UTC).
+
+        While scheduling is stopped there is no pass: only grace periods and external allocations are ended in time.
+        """
+        self._advance_clock()
+        await self._stop_overdue()
+        await self._end_overdue()
+        self._advance_clock()  # the commits may have waited for the store, and sessions may have arrived meanwhile
+        if self._state.orchestration.is_stopped:
+            return self._no_pass(), self._wake_at_us(Plan())
+        self._pass_number += 1
+        snapshot, rules = take(self._state), self._rules()
+        if self._watcher is not None:
+            self._watcher.begins(snapshot, rules)
+        plan = await asyncio.get_running_loop().run_in_executor(
+            self._worker, lambda: decide(snapshot, rules, now_us=self._now_us, seed=SEED, known=self._memo)
+        )
+        if self._watcher is not None:
+            self._watcher.ends(plan, number=self._pass_number, now_us=self._now_us, seed=SEED)
+        placed, overtaken = await self.carry_out(plan)
+        promised_us = plan.promised_us()
+        self._state.judge(plan.verdicts, promised_us=promised_us)
+        self._measures.promises.note(promised_us)
+        if overtaken:
+            self.wake()
+        counts = PassCounts(
+            number=self._pass_number,
+            placed=len(placed),
+            overtaken=overtaken,
+            failed=len(plan.failures),
+            waiting=len(plan.verdicts),
+        )
+        return counts, self._wake_at_us(plan)
+
+    def close(self) -> None:
+        """Stop the worker thread."""
+        self._worker.shutdown(wait=False, cancel_futures=True)
+
+    async def carry_out(self, plan: Plan) -> tuple[tuple[SessionId, ...], int]:
+        """Commit the steps that are still valid; returns the sessions placed, and the number of outdated placements."""
+        work = PlanApplier(
+            state=self._state,
+            journal=self._journal,
+            now_us=self._now_us,
+            pass_number=self._pass_number,
+            launch=self._launch,
+        )
+        return await work.run(plan)
+
+    def _advance_clock(self) -> None:
+        self._now_us = max(self._now_us, self._clock.now_us())
+
+    async def _stop_overdue(self) -> None:
+        """Stop preempted sessions whose grace period is over."""
+
+        def change(draft: UnitOfWork) -> None:
+            for session_id in overdue:
+                session = draft.session(session_id)
+                if session is not None and is_overdue(session, now_us=self._now_us):
+                    stop_overdue(draft, session, now_us=self._now_us)
+
+        overdue = [name for name, until_us in self._graces() if until_us <= self._now_us]
+        if overdue:
+            await self._journal.persist(change, actor=ACTOR)
+
+    async def _end_overdue(self) -> None:
+        """End external allocations whose leases have expired."""
+
+        def change(draft: UnitOfWork) -> None:
+            for session_id in overdue:
+                end_overdue(draft, session_id, now_us=self._now_us)
+
+        overdue = [name for name, until_us in self._state.outside.ends().items() if until_us <= self._now_us]
+        if overdue:
+            await self._journal.persist(change, actor=ACTOR)
+
+    def _no_pass(self) -> PassCounts:
+        return PassCounts(number=self._pass_number, placed=0, overtaken=0, failed=0, waiting=len(self._state.pending))
+
+    def _graces(self) -> list[tuple[SessionId, int]]:
+        """Preempted sessions with kernels still to be stopped, and the end of their grace (microseconds UTC)."""
+        leaving = [self._state.sessions[session_id] for session_id in self._state.leaving]
+        return [
+            (session.id, session.preemption.until_us)
+            for session in leaving
+            if session.preemption is not None and unstopped(self._state.kernels_in(session))
+        ]
+
+    def _wake_at_us(self, plan: Plan) -> int | None:
+        times = [until_us for _, until_us in self._graces()] + list(self._state.outside.ends().values())
+        return min(times if plan.wake_at_us is None else [*times, plan.wake_at_us], default=None)
+
+    def _rules(self) -> Policy:
+        """The policy of this pass. Unknown names in it are replaced by defaults, so that scheduling continues."""
+        rules = self._state.rules
+        try:
+            order_named(rules.order)
+            making(rules.placement)
+        except InvalidRequest as error:
+            usual = PolicyDocument()
+            log.error(
+                "the policy cannot be applied; using order %s and placement %s instead: %s",
+                usual.order,
+                usual.placement,
+                error,
+            )
+            return replace(rules, order=usual.order, placement=usual.placement)
+        return rules
+
+    async def _until_woken(self, wake_at_us: int | None) -> None:
+        if wake_at_us is None:
+            await self._woken.wait()
+            return
+        wait_s = max(0.0, (wake_at_us - self._clock.now_us()) / 1e6)
+        try:
+            async with asyncio.timeout(wait_s):
+                await self._woken.wait()
+        except TimeoutError:
+            return
+
+    async def _back_off(self, took_s: float, *, is_idle: bool) -> None:
+        fixed_s, early_s = backoff_s(took_s, is_idle=is_idle, is_woken=self._woken.is_set())
+        if fixed_s:
+            await self._clock.sleep(fixed_s)
+        if early_s:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(early_s):
+                    await self._changed.wait()
+
+    def _wake_on(self, event: Event) -> None:
+        if event.kind in WAKING or event.entity is Entity.AGENT:
+            self.wake()
+            if event.kind != SUBMITTED:
+                self._changed.set()

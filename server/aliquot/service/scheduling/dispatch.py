@@ -1,0 +1,110 @@
+"""Dispatch: sends orders and stops to agents in the background. Reconciliation repeats what an agent missed."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, Final
+
+from aliquot.service.metrics.log_context import logging_with
+from aliquot.service.ports import Executor
+from aliquot_schema.cluster.launching import LaunchOrder
+from aliquot_schema.errors import AliquotError, Unavailable
+from aliquot_schema.ids import AgentId, KernelId
+from aliquot_schema.resources.leases import Kernel
+
+log: Final = logging.getLogger("aliquot.dispatch")
+
+
+class Dispatch:
+    """Sends messages as background tasks; an unreachable agent is logged, and is no error."""
+
+    def __init__(
+        self,
+        executor: Executor,
+        *,
+        epoch: int,
+        grace_ms: int,
+        filled: Callable[[Sequence[LaunchOrder]], Awaitable[Sequence[LaunchOrder]]] | None = None,
+    ) -> None:
+        """
+        Args:
+            grace_ms: milliseconds between SIGTERM and SIGKILL, for stops and for limits that the agent enforces.
+            filled: adds the values of secrets to orders just before sending, so that they do not stay in memory.
+        """
+        self._executor = executor
+        self._epoch = epoch
+        self._grace_ms = grace_ms
+        self._filled = filled
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def launch(self, orders: Mapping[AgentId, Sequence[LaunchOrder]]) -> None:
+        """Send orders with the configured grace, to all agents concurrently."""
+        for agent_id, batch in orders.items():
+            graced = [replace(order, grace_ms=self._grace_ms) for order in batch]
+            self._spawn(agent_id, self._launch(agent_id, graced))
+
+    def stop(self, kernels: Iterable[Kernel], *, grace_ms: int | None = None) -> None:
+        """Stop kernels.
+
+        Args:
+            grace_ms: milliseconds between SIGTERM and SIGKILL; None = the configured grace.
+        """
+        for kernel in kernels:
+            grace = self._grace_ms if grace_ms is None else grace_ms
+            self._spawn(kernel.agent_id, self._stop(kernel.agent_id, kernel.id, grace_ms=grace))
+
+    def stop_orphans(self, agent_id: AgentId, kernel_ids: Iterable[KernelId]) -> None:
+        """Stop kernels that have no lease in this cluster, with the configured grace."""
+        for kernel_id in kernel_ids:
+            self._spawn(agent_id, self._stop(agent_id, kernel_id, grace_ms=self._grace_ms))
+
+    def forget(self, agent_id: AgentId, kernel_ids: Sequence[KernelId]) -> None:
+        """Acknowledge kernels whose end is durable, so that the agent stops reporting them."""
+        if kernel_ids:
+            self._spawn(agent_id, self._forget(agent_id, kernel_ids))
+
+    def send_signal(self, kernels: Iterable[Kernel], signal: int) -> None:
+        """Send a signal to the main processes of kernels."""
+        for kernel in kernels:
+            self._spawn(kernel.agent_id, self._send_signal(kernel, signal))
+
+    async def close(self) -> None:
+        """Wait for messages under way."""
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _launch(self, agent_id: AgentId, orders: Sequence[LaunchOrder]) -> None:
+        try:
+            await self._executor.launch(agent_id, orders if self._filled is None else await self._filled(orders))
+        except Unavailable as error:
+            log.warning("agent %s did not receive %d orders: %s", agent_id, len(orders), error.message)
+
+    async def _stop(self, agent_id: AgentId, kernel_id: KernelId, *, grace_ms: int) -> None:
+        try:
+            await self._executor.stop(agent_id, kernel_id, epoch=self._epoch, grace_ms=grace_ms)
+        except AliquotError as error:
+            log.warning("agent %s did not receive the stop of %s: %s", agent_id, kernel_id, error.message)
+
+    async def _send_signal(self, kernel: Kernel, signal: int) -> None:
+        try:
+            await self._executor.send_signal(kernel.agent_id, kernel.id, epoch=self._epoch, signal=signal)
+        except AliquotError as error:
+            log.warning(
+                "%s on agent %s did not receive signal %d: %s", kernel.id, kernel.agent_id, signal, error.message
+            )
+
+    async def _forget(self, agent_id: AgentId, kernel_ids: Sequence[KernelId]) -> None:
+        with suppress(AliquotError):  # repeated when the agent reports them after it rejoins
+            await self._executor.forget(agent_id, kernel_ids)
+
+    def _spawn(self, agent_id: AgentId, work: Coroutine[Any, Any, None]) -> None:
+        with logging_with(agent_id=agent_id):
+            task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("sending an order failed", exc_info=error)

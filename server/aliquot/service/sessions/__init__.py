@@ -1,0 +1,1 @@
+"""Use cases of sessions: submission, change, preview, and external allocations."""

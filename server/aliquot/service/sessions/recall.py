@@ -1,0 +1,64 @@
+"""Recall: loads ended sessions that were evicted from memory, and keeps them there while they are being changed."""
+
+from collections import Counter
+from collections.abc import Iterable
+from types import TracebackType
+from typing import Final, Self
+
+from aliquot.service.lifecycle.arrays import to_retry
+from aliquot.service.ports import SessionQuery, Store
+from aliquot.service.state.state import State
+from aliquot_schema.ids import SessionId, task_id, task_parts
+from aliquot_schema.requests import SessionFilter
+from aliquot_schema.sessions import Session
+
+TASKS_PER_QUERY: Final = 1000
+
+
+class Recall:
+    """Context manager: sessions that it loaded or looked up are not evicted before the exit."""
+
+    def __init__(self, *, state: State, store: Store) -> None:
+        self._state = state
+        self._store = store
+        self.looked_up: set[SessionId] = set()
+        """Every id that was looked up, whether or not the session exists."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._state.kept -= Counter(self.looked_up)
+
+    async def session(self, session_id: SessionId) -> None:
+        """Load a session, and the array that it is a task of."""
+        array_id, _ = task_parts(session_id)
+        for wanted in dict.fromkeys((array_id, session_id)):
+            self._pin((wanted,))
+            await self._read(wanted)
+
+    async def tasks_to_retry(self, session_id: SessionId) -> None:
+        """Load the tasks of an array that a retry runs again."""
+        array = self._state.sessions.get(session_id)
+        tasks = [] if array is None else [task_id(array.id, index=index) for index in to_retry(array)]
+        self._pin(tasks)
+        unknown = [name for name in tasks if name not in self._state.sessions]
+        for first in range(0, len(unknown), TASKS_PER_QUERY):
+            names = tuple(unknown[first : first + TASKS_PER_QUERY])
+            asked = SessionQuery(where=SessionFilter(ids=names), limit=len(names))
+            for task in await self._store.sessions(asked):
+                await self._read(task.id)
+
+    def _pin(self, names: Iterable[SessionId]) -> None:
+        fresh = [name for name in names if name not in self.looked_up]
+        self.looked_up.update(fresh)
+        self._state.kept.update(fresh)
+
+    async def _read(self, session_id: SessionId) -> None:
+        if session_id not in self._state.sessions:
+            records = await self._store.session_records(session_id)
+            # One that has not ended arrives by the event log, from the server that it was submitted to.
+            if any(isinstance(record, Session) and record.is_ended for record in records):
+                self._state.recall(records)

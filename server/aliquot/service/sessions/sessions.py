@@ -1,0 +1,229 @@
+"""Sessions: create, cancel, hold, release, retry, and change the priority."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Final
+
+from aliquot.core import transitions
+from aliquot.core.validation.session import priority_of
+from aliquot.service.access import check_may_change, check_may_release, check_may_submit, check_priority, session_seen
+from aliquot.service.accounts.rate_limit import SubmissionRateLimit
+from aliquot.service.lifecycle import arrays
+from aliquot.service.ports import Clock, Store
+from aliquot.service.sessions.recall import Recall
+from aliquot.service.sessions.submission import Submission
+from aliquot.service.state.journal import Journal
+from aliquot.service.state.state import State
+from aliquot.service.state.unit_of_work import UnitOfWork
+from aliquot.service.views.sessions import session_view
+from aliquot_schema.errors import NotFound, StateConflict, VersionConflict
+from aliquot_schema.ids import RequestId, SessionId, task_id, task_parts
+from aliquot_schema.requests import Caller, NewSession, SessionChanged, SessionsCreated
+from aliquot_schema.sessions import HELD_BY_ARRAY, Session
+from aliquot_schema.states import SessionState
+
+ID_CHARS_MAX: Final = 80
+
+
+class Sessions:
+    """Use cases of sessions. Every method returns after the commit."""
+
+    gate: SubmissionRateLimit | None = None
+    """Rate limit of submissions; None = no limit."""
+
+    def __init__(self, *, state: State, journal: Journal, store: Store, creation: Submission, clock: Clock) -> None:
+        self._state = state
+        self._journal = journal
+        self._store = store
+        self._creation = creation
+        self._clock = clock
+
+    async def create_session(self, caller: Caller, request: NewSession) -> SessionChanged:
+        """Submit a session; for errors see `Submission.create` and `SubmissionRateLimit.check`."""
+        self._check_rate(caller, sessions=1)
+        session, is_new = await self._creation.create(caller, request)
+        return self._changed(caller, session, created=is_new)
+
+    async def create_sessions(self, caller: Caller, requests: Sequence[NewSession]) -> SessionsCreated:
+        """Submit a batch, all of it or nothing; for errors see `create_session`, and `LimitExceeded` for its size."""
+        self._check_rate(caller, sessions=len(requests))
+        made = await self._creation.create_all(caller, requests)
+        results = tuple(self._changed(caller, session, created=is_new) for session, is_new in made)
+        return SessionsCreated(results=results, revision=self._state.revision)
+
+    async def cancel_session(self, caller: Caller, session_id: str, expected_version: int | None) -> SessionChanged:
+        """Cancel a session. Its kernels are stopped, and hold their devices until they have exited.
+
+        Canceling a job array cancels all its tasks that have not ended. Canceling twice is no error.
+
+        Raises:
+            NotFound, Forbidden, VersionConflict.
+            StateConflict: the session has ended in another way.
+        """
+
+        def change(draft: UnitOfWork, session: Session, index: int | None) -> Session:
+            now_us = self._clock.now_us()
+            if index is not None:
+                return arrays.cancel_waiting(draft, session, index, now_us=now_us)
+            if session.state is SessionState.CANCELED:
+                return session
+            if session.is_ended:
+                raise _conflict(session, "it has ended and cannot be canceled")
+            return arrays.cancel(draft, session, now_us=now_us)
+
+        return await self._change(caller, session_id, expected_version, change)
+
+    async def hold_session(self, caller: Caller, session_id: str, expected_version: int | None) -> SessionChanged:
+        """Hold a queued session until it is released. Holding a held session is no error.
+
+        Raises:
+            NotFound, Forbidden, VersionConflict.
+            StateConflict: the session is not queued.
+        """
+
+        def change(draft: UnitOfWork, session: Session, index: int | None) -> Session:
+            _check_whole(session, index)
+            _check_own_hold(session)
+            if session.state is SessionState.HELD:
+                return session
+            if session.state is not SessionState.QUEUED:
+                raise _conflict(session, "only a queued session can be held")
+            return draft.put(transitions.hold(session, caller.user), "held")
+
+        return await self._change(caller, session_id, expected_version, change)
+
+    async def release_session(self, caller: Caller, session_id: str, expected_version: int | None) -> SessionChanged:
+        """Release a held session; it keeps its place in the queue. Releasing a queued session is no error.
+
+        Raises:
+            NotFound, Forbidden, VersionConflict.
+            StateConflict: the session is not held.
+        """
+
+        def change(draft: UnitOfWork, session: Session, index: int | None) -> Session:
+            _check_whole(session, index)
+            _check_own_hold(session)
+            if session.state is SessionState.QUEUED:
+                return session
+            if session.state is not SessionState.HELD:
+                raise _conflict(session, "only a held session can be released")
+            check_may_release(caller, session)
+            return draft.put(transitions.let_go(session), "released")
+
+        return await self._change(caller, session_id, expected_version, change)
+
+    async def retry_session(self, caller: Caller, session_id: str, expected_version: int | None) -> SessionChanged:
+        """Run an ended session again, as a new attempt at the end of the queue.
+
+        Retrying a job array runs its failed and canceled tasks again, or all tasks if none failed or was canceled.
+
+        Raises:
+            NotFound, Forbidden, VersionConflict.
+            StateConflict: the session has not ended, or some of its processes have not exited.
+        """
+
+        def change(draft: UnitOfWork, session: Session, index: int | None) -> Session:
+            now_us = self._clock.now_us()
+            if session.is_outside:
+                raise _conflict(session, "an external allocation cannot be retried; allocate its GPUs again")
+            if index is not None:
+                return arrays.run_index_again(draft, session, index, now_us=now_us)
+            return arrays.run_again(draft, session, looked_up=recall.looked_up, now_us=now_us)
+
+        async with Recall(state=self._state, store=self._store) as recall:
+            await recall.session(SessionId(session_id))
+            await recall.tasks_to_retry(SessionId(session_id))
+            return await self._change(caller, session_id, expected_version, change)
+
+    async def update_session_priority(
+        self, caller: Caller, session_id: str, priority: str, expected_version: int | None
+    ) -> SessionChanged:
+        """Change the priority of a session; only some order policies use it.
+
+        Raises:
+            NotFound, Forbidden, VersionConflict.
+            InvalidRequest: unknown priority.
+            StateConflict: the session has ended.
+        """
+        level = priority_of(priority)
+
+        def change(draft: UnitOfWork, session: Session, index: int | None) -> Session:
+            _check_whole(session, index)
+            if session.is_ended:
+                raise _conflict(session, "it has ended, so its priority cannot be changed")
+            check_priority(caller, level, draft.policy())
+            return (
+                session
+                if session.priority is level
+                else draft.put(replace(session, priority=level), "priority_changed")
+            )
+
+        return await self._change(caller, session_id, expected_version, change)
+
+    def _check_rate(self, caller: Caller, *, sessions: int) -> None:
+        check_may_submit(caller)
+        if self.gate is not None:
+            self.gate.check(caller, sessions=sessions)
+
+    async def _change(
+        self,
+        caller: Caller,
+        session_id: str,
+        expected_version: int | None,
+        change: Callable[[UnitOfWork, Session, int | None], Session],
+    ) -> SessionChanged:
+        """Change a session. For a task without a session of its own, `change` gets the array and the task's index."""
+
+        def on_draft(draft: UnitOfWork) -> Session:
+            session, index = self._found(draft, session_id)
+            check_may_change(caller, session)
+            if expected_version is not None and expected_version != session.version:
+                raise VersionConflict(
+                    f"{session.id} has version {session.version}, not {expected_version}; read it again",
+                    id=session.id,
+                    expected=expected_version,
+                    actual=session.version,
+                )
+            return change(draft, session, index)
+
+        async with Recall(state=self._state, store=self._store) as recall:
+            await recall.session(SessionId(session_id))
+            session = await self._journal.transact(on_draft, actor=caller.user, request_id=RequestId(caller.request_id))
+            return self._changed(caller, session)
+
+    def _found(self, draft: UnitOfWork, session_id: str) -> tuple[Session, int | None]:
+        session = draft.session(SessionId(session_id))
+        if session is not None:
+            return session, None
+        array_id, index = task_parts(session_id)
+        array = draft.session(array_id)
+        if array is not None and array.tasks is not None and index is not None:
+            without_session = (array.tasks.waiting, array.tasks.canceled)
+            if any(index in indices for indices in without_session):
+                return array, index
+        raise NotFound(f"there is no session {session_id[:ID_CHARS_MAX]}", kind="session", id=session_id[:ID_CHARS_MAX])
+
+    def _changed(self, caller: Caller, session: Session, *, created: bool = False) -> SessionChanged:
+        view = session_seen(caller, session_view(self._state, self._state.sessions.get(session.id, session)))
+        return SessionChanged(session=view, revision=self._state.revision, created=created)
+
+
+def _check_whole(session: Session, index: int | None) -> None:
+    if index is not None:
+        name = task_id(session.id, index=index)
+        raise StateConflict(
+            f"{name} has no session of its own yet; apply this to the whole array {session.id}",
+            id=name,
+            state=session.state,
+        )
+
+
+def _check_own_hold(session: Session) -> None:
+    if session.held_by == HELD_BY_ARRAY:
+        raise _conflict(
+            session, f"its array {session.array_id} releases it within max_parallel; hold or release the array"
+        )
+
+
+def _conflict(session: Session, what: str) -> StateConflict:
+    return StateConflict(f"{session.id} is {session.state}; {what}", id=session.id, state=session.state)

@@ -1,0 +1,148 @@
+"""Submission checks: new sessions against pools, agents, quotas and queue limits, and their secrets and commands."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Final
+
+from aliquot.core.quota import impossible_under, too_many_queued
+from aliquot.service.accounts.secrets import Secrets
+from aliquot.service.sessions.batches import ErrorWrapper, wrapping_errors
+from aliquot.service.sessions.command_checks import CommandChecks
+from aliquot.service.state.indexes import tasks_waiting
+from aliquot.service.state.state import State
+from aliquot_schema.errors import AliquotError, InvalidRequest, QueueFull, UnknownSlot
+from aliquot_schema.identity.secrets import SecretUse
+from aliquot_schema.ids import PoolId, ProjectId, UserId
+from aliquot_schema.quotas import Quota, QuotaScope
+from aliquot_schema.resources.slots import ResourceSlot
+from aliquot_schema.sessions import Session, SessionSpec
+
+OTHER_FIELDS: Final = ("labels:", "cluster_size:")
+PENDING_MAX: Final = 100_000
+"""Default limit of waiting tasks, over all users."""
+RETRY_AFTER_S: Final = 60.0
+
+
+def check_session(state: State, session: Session) -> None:
+    """Reject a session that could never run.
+
+    Raises:
+        InvalidRequest, UnknownSlot, ImpossibleRequest, QuotaExceeded: the message says what to change.
+    """
+    _check_pool(state, session.pool)
+    _check_feasible(state, session)
+    refusal = impossible_under(session.spec, state.quotas, user=session.owner, project=session.project)
+    if refusal is not None:
+        raise refusal
+
+
+def check_queue(state: State, sessions: Sequence[Session], *, pending_max: int = PENDING_MAX) -> None:
+    """Reject sessions that would exceed the limit of waiting tasks, of the server or of a quota.
+
+    Raises:
+        QueueFull, QuotaExceeded.
+    """
+    new_tasks = sum(map(tasks_waiting, sessions))
+    if state.tasks_pending + new_tasks > pending_max:
+        raise QueueFull(
+            f"the queue holds {state.tasks_pending} of at most {pending_max} waiting tasks, this adds {new_tasks}; "
+            "try again when some have started",
+            limit=pending_max,
+            queued=state.tasks_pending,
+            retry_after=RETRY_AFTER_S,
+        )
+    if any(quota.max_queued is not None for quota in state.quotas.values()):
+        new = Counter[tuple[UserId, ProjectId]]()
+        for session in sessions:
+            new[session.owner, session.project] += tasks_waiting(session)
+        for (user, project), tasks in new.items():
+            refusal = too_many_queued(
+                tasks, state.quotas, queued=lambda quota: _queued(state, quota), user=user, project=project
+            )
+            if refusal is not None:
+                raise refusal
+
+
+def _queued(state: State, quota: Quota) -> int:
+    found = 0
+    for session_id in state.pending:
+        session = state.sessions[session_id]
+        if quota.scope is QuotaScope.CLUSTER or quota.name == (
+            session.owner if quota.scope is QuotaScope.USER else session.project
+        ):
+            found += tasks_waiting(session)
+    return found
+
+
+def _check_pool(state: State, pool: PoolId) -> None:
+    if pool not in state.policy.pools:
+        known = ", ".join(sorted(state.policy.pools))
+        raise InvalidRequest(f"pool: there is no {pool}; the pools are {known}", field="pool")
+
+
+def _check_feasible(state: State, session: Session) -> None:
+    for field, spec in _requests(session.spec):
+        if state.possible.has_agents:
+            _check_slots(state, spec.slots, field=field)
+        refusal = state.possible.refusal(spec, pool=session.pool, options=state.rules.allocation)
+        if refusal is not None:
+            raise _with_field(refusal, field)
+
+
+def _requests(spec: SessionSpec) -> Iterator[tuple[str, SessionSpec]]:
+    """The request and its fallbacks, each with the name of its field."""
+    yield "slots", spec
+    for position, fallback in enumerate(spec.fallbacks, start=1):
+        yield (
+            f"fallbacks: number {position}",
+            replace(
+                spec,
+                slots=fallback.slots,
+                cluster_size=fallback.cluster_size,
+                gpu_memory_bytes=fallback.gpu_memory_bytes,
+            ),
+        )
+
+
+def _with_field(refusal: AliquotError, field: str) -> AliquotError:
+    """The refusal with its field in front; a refusal of the main request may already name another field."""
+    if field != "slots" or not refusal.message.startswith(OTHER_FIELDS):
+        refusal.message = f"{field}: {refusal.message}"
+        refusal.args = (refusal.message,)
+    return refusal
+
+
+def _check_slots(state: State, slots: ResourceSlot, *, field: str) -> None:
+    known = tuple(sorted(slot.id for slot in state.slots.values() if not slot.retired))
+    for slot in slots:
+        if slot not in known:
+            raise UnknownSlot(
+                f"{field}: no agent has slot {slot}; known slots: {', '.join(known)}", slot=slot, known=known
+            )
+
+
+class SubmissionPolicyCheck:
+    """Checks outside the cluster state: the session's secrets must exist, and the command check must accept it."""
+
+    commands: CommandChecks | None = None
+    """None = every command is accepted."""
+
+    def __init__(self, vault: Secrets) -> None:
+        self._vault = vault
+
+    async def check(self, sessions: Sequence[Session], *, wrap: ErrorWrapper) -> None:
+        """Reject sessions without their secrets, or with a command that the operator forbids.
+
+        Raises:
+            InvalidRequest, Unavailable: see `Secrets.check` and `CommandChecks.check`.
+        """
+        asked: dict[tuple[UserId, tuple[SecretUse, ...]], Session] = {}
+        for session in sessions:
+            if session.spec.secrets:
+                asked.setdefault((session.owner, session.spec.secrets), session)
+        for (owner, uses), session in asked.items():
+            with wrapping_errors(wrap, session):
+                await self._vault.check(owner, uses)
+        if self.commands is not None:
+            await self.commands.check(*sessions, wrap=wrap)

@@ -1,0 +1,250 @@
+"""Agents: registered agents with their devices, latest measurements, foreign GPU usage and disk shortages.
+
+Agents are durable. Everything measured is kept in memory only: the leader gets it from the agents, a follower from
+the leader.
+
+- A device used by a process that Aliquot did not start counts as fully held.
+- On an agent whose disk is nearly full nothing new is launched, which leaves the space to running jobs.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
+from typing import Final
+
+from aliquot.core.allocation.layout import DeviceLayout
+from aliquot.core.model.snapshot import AgentRow
+from aliquot.service.ports import Clock
+from aliquot.service.state.rows import AgentRows
+from aliquot_schema.cluster.agents import TIME_US_MAX, Agent, Capabilities, agent_fault
+from aliquot_schema.ids import AgentId, DeviceId, NodeId
+from aliquot_schema.reasons import Reason
+from aliquot_schema.resources.devices import Device, DeviceReading
+
+
+class Readings(dict[tuple[AgentId, DeviceId], DeviceReading]):
+    """Latest measurements, by agent and device. Changed only by `take`, `forget` and `drop`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.listeners: list[Callable[[AgentId | None], None]] = []
+        """Called with the agent whose readings changed; with None when all were dropped."""
+
+    def take(self, agent_id: AgentId, readings: Iterable[DeviceReading]) -> None:
+        """Store an agent's measurements."""
+        self.update(((agent_id, reading.device_id), reading) for reading in readings)
+        self._notify(agent_id)
+
+    def forget(self, agent_ids: Collection[AgentId]) -> None:
+        """Remove the readings of these agents."""
+        for key in [key for key in self if key[0] in agent_ids]:
+            del self[key]
+        for agent_id in agent_ids:
+            self._notify(agent_id)
+
+    def drop(self) -> None:
+        """Remove all readings."""
+        self.clear()
+        self._notify(None)
+
+    def _notify(self, agent_id: AgentId | None) -> None:
+        for listener in self.listeners:
+            listener(agent_id)
+
+
+log: Final = logging.getLogger("aliquot.agents")
+
+_CHECKED: Final = ("devices", "slot_types", "attributes", "capabilities", "scaling_factor", "labels", "hostname")
+"""Fields validated by `agent_fault`; an agent is validated again only when one of these objects is replaced."""
+
+
+class AgentFaults:
+    """Agents with an invalid description, and the reasons as text. Not durable."""
+
+    def __init__(self) -> None:
+        self.unusable: dict[AgentId, str] = {}
+        """Agents whose stored record is invalid; they have no devices until they register again."""
+        self._refused: dict[AgentId, str] = {}
+        """Agents whose registration was refused."""
+
+    def note_refused(self, agent_id: AgentId, words: str | None) -> None:
+        """Record why an agent's registration was refused; None = it has registered."""
+        if words is None:
+            self._refused.pop(agent_id, None)
+        else:
+            self._refused[agent_id] = words
+
+    def of(self, agent_id: AgentId) -> str | None:
+        """Why an agent is refused or excluded from scheduling; None when it is neither."""
+        return self._refused.get(agent_id) or self.unusable.get(agent_id)
+
+
+class AgentRegistry:
+    """All agents ever registered, including those that left."""
+
+    def __init__(self) -> None:
+        self.agents: dict[AgentId, Agent] = {}
+        self.layouts: dict[AgentId, DeviceLayout] = {}
+        self.reachable: set[AgentId] = set()
+        self.faults = AgentFaults()
+        self.readings = Readings()
+        self.version = 0
+        """Incremented by every change of an agent."""
+        self._on: dict[NodeId, dict[AgentId, None]] = {}
+        self._rows = AgentRows()
+
+    def put(self, agent: Agent) -> bool:
+        """Add or replace an agent; returns whether its devices or its node changed."""
+        self.version += 1
+        known = self.agents.get(agent.id)
+        agent = self._usable(agent, known)
+        self.agents[agent.id] = agent
+        self._on.setdefault(agent.node_id, {})[agent.id] = None
+        has_moved = known is None or known.node_id != agent.node_id
+        if known is not None and has_moved:
+            del self._on[known.node_id][agent.id]
+        if known is not None and known.devices == agent.devices and known.slot_types == agent.slot_types:
+            return has_moved
+        self.layouts[agent.id] = DeviceLayout.of(agent.devices, slot_types=agent.slot_types)
+        return True
+
+    def _usable(self, agent: Agent, known: Agent | None) -> Agent:
+        """The agent, without devices if its record is invalid: an earlier release may have accepted it."""
+        if known is not None and all(getattr(known, name) is getattr(agent, name) for name in _CHECKED):
+            return agent
+        words = agent_fault(agent)
+        if words is None:
+            self.faults.unusable.pop(agent.id, None)
+            return agent
+        if self.faults.unusable.get(agent.id) != words:
+            log.warning(
+                "agent %s is excluded from scheduling, because its stored record is invalid: %s; restart the agent",
+                agent.id,
+                words,
+            )
+        self.faults.unusable[agent.id] = words
+        return replace(
+            agent,
+            devices=(),
+            slot_types={},
+            attributes={},
+            capabilities=Capabilities(),
+            scaling_factor={},
+            registered_us=min(max(agent.registered_us, 0), TIME_US_MAX),
+            state_changed_us=min(max(agent.state_changed_us, 0), TIME_US_MAX),
+        )
+
+    def on(self, node_id: NodeId) -> list[Agent]:
+        """All agents of a node."""
+        return [self.agents[agent_id] for agent_id in self._on.get(node_id, ())]
+
+    def devices_on(self, node_id: NodeId) -> Mapping[DeviceId, Device]:
+        """Devices of a node; one shared by several agents appears once."""
+        return {device.id: device for agent in self.on(node_id) for device in agent.devices}
+
+    def row(self, agent: Agent, *, is_open: bool) -> AgentRow:
+        """The agent's row in a snapshot; the same object until the agent changes."""
+        return self._rows.row(agent, layout=self.layouts[agent.id], is_open=is_open)
+
+
+Blocked = Mapping[NodeId, Mapping[DeviceId, int]]
+"""By node and device, in budget units: always the device's whole budget."""
+
+
+class ForeignUsage:
+    """Devices used by processes that Aliquot did not start, counted as fully held."""
+
+    def __init__(self) -> None:
+        self.blocked: Blocked = {}
+        """Replaced, never changed."""
+        self.listeners: list[Callable[[], None]] = []
+        """Called when `blocked` changes."""
+        self._known: dict[NodeId, tuple[Mapping[DeviceId, int], Mapping[DeviceId, int]]] = {}
+
+    def set(self, blocked: Blocked) -> bool:
+        """Replace the blocked devices; returns whether they changed."""
+        has_moved = blocked != self.blocked
+        if has_moved:
+            self.blocked = blocked
+            self._known = {}
+            for listener in self.listeners:
+                listener()
+        return has_moved
+
+    def over(self, used: Mapping[NodeId, Mapping[DeviceId, int]]) -> dict[NodeId, Mapping[DeviceId, int]]:
+        """Budget units held, blocked devices included. A node's mapping is the same object until something changes."""
+        counted = dict(used)
+        for node_id, budgets in self.blocked.items():
+            held = used.get(node_id, {})
+            known = self._known.get(node_id)
+            if known is None or known[0] is not held:
+                known = held, {**held, **budgets}
+                self._known[node_id] = known
+            counted[node_id] = known[1]
+        return counted
+
+
+disk_log: Final = logging.getLogger("aliquot.disk")
+
+LOOK_S: Final = 5.0
+_CAPACITY_REASONS: Final = frozenset(
+    {Reason.CLUSTER_UNAVAILABLE, Reason.NO_AGENT, Reason.INSUFFICIENT, Reason.FRAGMENTED, Reason.GANG_INCOMPLETE}
+)
+
+
+class DiskSpace:
+    """Disk shortages of the server and of agents, as text for people."""
+
+    def __init__(self) -> None:
+        self.look: Callable[[], str | None] = lambda: None
+        """Checks the server's own disk; None without a shortage. May block."""
+        self.server: str | None = None
+        self.agents: dict[AgentId, str] = {}
+
+    def allows(self, agent_id: AgentId) -> bool:
+        """Whether something new may be launched on an agent."""
+        return self.server is None and agent_id not in self.agents
+
+    def note(self, agent_id: AgentId, shortage: str | None) -> bool:
+        """Record an agent's report; returns whether a shortage began or ended."""
+        before = self.agents.pop(agent_id, None)
+        if shortage is not None:
+            self.agents[agent_id] = shortage
+        if (before is None) == (shortage is None):
+            return False
+        disk_log.warning("agent %s: %s", agent_id, _launch_status(shortage))
+        return True
+
+    async def look_around(self) -> bool:
+        """Check the server's own disk; returns whether a shortage began or ended."""
+        before, self.server = self.server, await asyncio.to_thread(self.look)
+        if (before is None) == (self.server is None):
+            return False
+        disk_log.warning("%s", _launch_status(self.server))
+        return True
+
+    def shortages(self) -> list[str]:
+        """All current shortages, one sentence each."""
+        own = [] if self.server is None else [_launch_status(self.server)]
+        return own + [f"agent {agent_id}: {_launch_status(words)}" for agent_id, words in sorted(self.agents.items())]
+
+    def explained(self, message: str, *, reason: Reason) -> str:
+        """The reason why a session waits, with disk shortages added where they may be the cause."""
+        if reason not in _CAPACITY_REASONS:
+            return message
+        if self.server is not None:
+            return _launch_status(self.server)
+        return "; ".join([message, *self.shortages()])
+
+
+async def watch(space: DiskSpace, *, clock: Clock, on_moved: Callable[[], None]) -> None:
+    """Check the server's own disk every `LOOK_S`."""
+    while True:
+        if await space.look_around():
+            on_moved()
+        await clock.sleep(LOOK_S)
+
+
+def _launch_status(shortage: str | None) -> str:
+    return "launches resume, disk space is available again" if shortage is None else f"launches are paused: {shortage}"

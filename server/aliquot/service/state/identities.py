@@ -1,0 +1,118 @@
+"""Identities: users and their API keys, and authentication by key. Maintained from the event log on every server.
+
+An API key is `<id>.<secret>`; only the SHA-256 digest of the secret is stored. A secret is 256 random bits, so a slow
+password hash would add no security.
+"""
+
+import secrets
+from dataclasses import dataclass
+from hashlib import sha256
+from hmac import compare_digest
+from typing import Final
+
+from aliquot_schema.identity.accounts import KEY_PREFIX, ROLE_MAX, ApiKey, Role, User
+from aliquot_schema.ids import KeyId, ProjectId, UserId
+
+TEXT_CHARS_MAX: Final = 200
+_SECRET_BYTES: Final = 32
+
+
+def new_secret() -> str:
+    """A random secret: 43 characters out of letters, digits, `-` and `_`."""
+    return secrets.token_urlsafe(_SECRET_BYTES)
+
+
+def digest_of(secret: str) -> str:
+    """SHA-256 of a secret, in hexadecimal."""
+    return sha256(secret.encode()).hexdigest()
+
+
+def is_secret(secret: str, *, digest: str) -> bool:
+    """Whether a secret has this digest; compared in constant time."""
+    return compare_digest(digest_of(secret), digest)
+
+
+def shown(key_id: KeyId, *, secret: str) -> str:
+    """The API key as text, as the user presents it."""
+    return f"{key_id}.{secret}"
+
+
+def parts(text: str) -> tuple[KeyId, str] | None:
+    """Split a presented API key into (id, secret); None when it is malformed."""
+    if len(text) > TEXT_CHARS_MAX or not text.isascii() or not text.startswith(KEY_PREFIX):
+        return None
+    key_id, _, secret = text.partition(".")
+    return (KeyId(key_id), secret) if secret else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bearer:
+    """An authenticated caller: by a valid API key, or by the server's own token."""
+
+    user: UserId
+    role: Role
+    """The lower of the user's role and the highest role of the key's scope."""
+    projects: tuple[ProjectId, ...] = ()
+    key_id: KeyId | None = None
+    """None = the server's own token."""
+    expires_us: int | None = None
+
+
+class Identities:
+    """Users and their keys."""
+
+    def __init__(self) -> None:
+        self.users: dict[UserId, User] = {}
+        self.keys: dict[KeyId, ApiKey] = {}
+        self.subjects: dict[str, UserId] = {}
+        """Users by their subject at the identity provider."""
+
+    def put_user(self, user: User) -> None:
+        """Add or replace a user."""
+        known = self.users.get(user.id)
+        if known is not None and known.subject is not None and known.subject != user.subject:
+            self.subjects.pop(known.subject, None)
+        self.users[user.id] = user
+        if user.subject is not None:
+            self.subjects[user.subject] = user.id
+
+    def known_as(self, subject: str) -> User | None:
+        """The user with this subject at the identity provider."""
+        name = self.subjects.get(subject)
+        return None if name is None else self.users.get(name)
+
+    def is_shut_out(self, name: UserId) -> bool:
+        """Whether the user exists and is disabled."""
+        user = self.users.get(name)
+        return user is not None and user.disabled
+
+    def put_key(self, key: ApiKey) -> None:
+        """Add or replace a key."""
+        self.keys[key.id] = key
+
+    def shown(self, text: str, *, now_us: int) -> Bearer | None:
+        """The caller who presents this text; None when it is malformed, unknown, revoked or expired."""
+        found = parts(text)
+        key = None if found is None else self.keys.get(found[0])
+        if found is None or key is None or not is_secret(found[1], digest=key.digest):
+            return None
+        return self.bearer(key.id, now_us=now_us)
+
+    def bearer(self, key_id: KeyId, *, now_us: int) -> Bearer | None:
+        """The caller behind a key; None when the key is unknown, revoked or expired, or its user is disabled."""
+        key = self.keys.get(key_id)
+        user = None if key is None else self.users.get(key.user)
+        if key is None or user is None or user.disabled or not holds(key, now_us=now_us):
+            return None
+        return Bearer(
+            user=user.id,
+            role=min(user.role, ROLE_MAX[key.scope]),
+            projects=user.projects,
+            key_id=key.id,
+            expires_us=key.expires_us,
+        )
+
+
+def holds(key: ApiKey, *, now_us: int) -> bool:
+    """Whether a key is neither revoked nor expired; its user may be disabled."""
+    return key.revoked_us is None and (key.expires_us is None or now_us < key.expires_us)

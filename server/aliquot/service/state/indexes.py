@@ -1,0 +1,285 @@
+"""Indexes of the in-memory state, updated with every record: counts, dependencies, ports, verdicts and retention.
+All except `LastVerdicts` are functions of the event log; the verdicts of the last pass are not durable.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Final, NamedTuple, TypeVar
+
+from aliquot.core.model.plan import KernelPlacement
+from aliquot.core.model.snapshot import AgentRow, Request, RunningRow, request_of
+from aliquot_schema.ids import AgentId, KernelId, LeaseId, PoolId, ProjectId, SessionId, UserId, kernel_id, natural_key
+from aliquot_schema.reasons import Verdict
+from aliquot_schema.resources.leases import Kernel, Lease
+from aliquot_schema.sessions import HELD_BY_ARRAY, Session
+from aliquot_schema.states import ACTIVE, KernelState
+
+
+def tasks_waiting(session: Session) -> int:
+    """Waiting tasks of a pending session: 1, or those of a job array. A task held by its array counts there."""
+    return int(session.held_by != HELD_BY_ARRAY) if session.tasks is None else len(session.tasks.waiting)
+
+
+class RequestCounts:
+    """Requests of the sessions in memory, and the sessions that waiting ones depend on, with their numbers."""
+
+    def __init__(self) -> None:
+        self.asked: Counter[Request] = Counter()
+        """Sessions per request; a session counts with its current request, which a fallback may have changed."""
+        self._waited_for: Counter[SessionId] = Counter()
+
+    def count(self, session: Session, *, before: Session | None) -> None:
+        """Count a session; `before` is its previous version."""
+        request = request_of(session)
+        if before is not None and request_of(before) != request:
+            self.forget(before)
+            before = None
+        if before is None:
+            self.asked[request] += 1
+
+    def forget(self, session: Session) -> None:
+        """Remove a session that leaves memory."""
+        request = request_of(session)
+        self.asked[request] -= 1
+        if not self.asked[request]:
+            del self.asked[request]
+
+    def add_dependencies(self, session: Session) -> None:
+        """Count the dependencies of a session that starts to wait."""
+        if session.spec.depends_on:
+            self._waited_for.update(link.session_id for link in session.spec.depends_on)
+
+    def remove_dependencies(self, session: Session) -> None:
+        """Remove the dependencies of a session that waits no longer."""
+        if not session.spec.depends_on:
+            return
+        self._waited_for.subtract(link.session_id for link in session.spec.depends_on)
+        for link in session.spec.depends_on:
+            if not self._waited_for[link.session_id]:
+                del self._waited_for[link.session_id]
+
+    def is_waited_for(self, session_id: SessionId) -> bool:
+        """Whether a waiting session depends on this one, so that it stays in memory after its end."""
+        return self._waited_for[session_id] > 0
+
+    def waited_for(self) -> Iterable[SessionId]:
+        """Sessions that waiting ones depend on."""
+        return self._waited_for.keys()
+
+
+K = TypeVar("K")
+
+
+class Counted(NamedTuple):
+    """Numbers of waiting tasks and running sessions."""
+
+    waiting: int
+    """Tasks; a job array counts with its waiting tasks."""
+    running: int
+    """Sessions and tasks that hold devices; a job array itself does not count."""
+
+
+NO_SESSIONS: Final = Counted(0, 0)
+CountKey = tuple[PoolId, ProjectId, UserId]
+
+
+class PendingCounts:
+    """Waiting tasks and running sessions, by pool, project and owner."""
+
+    def __init__(self) -> None:
+        self._at: dict[CountKey, Counted] = {}
+        self.waiting = 0
+        """All waiting tasks."""
+
+    def put(self, session: Session, *, before: Session | None) -> None:
+        """Count a session; `before` is its previous version."""
+        old, new = NO_SESSIONS if before is None else _counted(before), _counted(session)
+        if old == new:
+            return
+        self.waiting += new.waiting - old.waiting
+        key = session.pool, session.project, session.owner
+        total = _changed(self._at.pop(key, NO_SESSIONS), more=new, less=old)
+        if total != NO_SESSIONS:
+            self._at[key] = total
+
+    def of_pools(self) -> Mapping[PoolId, Counted]:
+        """By pool; a pool without sessions may be missing."""
+        return _sums((pool, counted) for (pool, _, _), counted in self._at.items())
+
+    def of_projects(self) -> Mapping[ProjectId, Counted]:
+        """By project; a project without sessions may be missing."""
+        return _sums((project, counted) for (_, project, _), counted in self._at.items())
+
+    def owners(self) -> set[tuple[ProjectId, UserId]]:
+        """Projects and owners with sessions that wait or run."""
+        return {(project, owner) for _, project, owner in self._at}
+
+
+def _counted(session: Session) -> Counted:
+    if session.is_pending:
+        return Counted(tasks_waiting(session), 0)
+    return Counted(0, int(session.tasks is None and session.state in ACTIVE))
+
+
+def _changed(known: Counted, *, more: Counted, less: Counted = NO_SESSIONS) -> Counted:
+    return Counted(known.waiting + more.waiting - less.waiting, known.running + more.running - less.running)
+
+
+def _sums(counts: Iterable[tuple[K, Counted]]) -> Mapping[K, Counted]:
+    found: defaultdict[K, Counted] = defaultdict(lambda: NO_SESSIONS)
+    for key, counted in counts:
+        found[key] = _changed(found[key], more=counted)
+    return found
+
+
+class ExternalAllocationIndex:
+    """Open leases of external allocations, by session."""
+
+    def __init__(self) -> None:
+        self._of: dict[SessionId, dict[LeaseId, Lease]] = {}
+
+    def put(self, lease: Lease) -> bool:
+        """Add or update a lease; returns True when a lease of an external allocation was released."""
+        if lease.session_id is None or lease.kernel_id is not None:
+            return False
+        held = self._of.setdefault(lease.session_id, {})
+        if lease.released_us is None:
+            held[lease.id] = lease
+        else:
+            held.pop(lease.id, None)
+        if not held:
+            del self._of[lease.session_id]
+        return lease.released_us is not None
+
+    def of(self, session_id: SessionId) -> list[Lease]:
+        """Open leases of an external allocation, by rank."""
+        return sorted(self._of.get(session_id, {}).values(), key=lambda lease: natural_key(lease.id))
+
+    def sessions(self) -> Iterator[SessionId]:
+        """External allocations that hold leases."""
+        return iter(list(self._of))
+
+    def ends(self) -> Mapping[SessionId, int]:
+        """When the leases expire, microseconds UTC."""
+        ends = ((name, self.end_of(name)) for name in self._of)
+        return {name: end_us for name, end_us in ends if end_us is not None}
+
+    def end_of(self, session_id: SessionId) -> int | None:
+        """When the last lease of one expires, microseconds UTC; None when it holds no lease with an end."""
+        leases = self._of.get(session_id, {}).values()
+        return max((lease.until_us for lease in leases if lease.until_us is not None), default=None)
+
+
+def external_allocation_row(
+    session: Session, leases: Sequence[Lease], *, rows_of: Callable[[Iterable[AgentId]], Sequence[AgentRow]]
+) -> RunningRow | None:
+    """An external allocation as a row of running sessions: ends with its leases, never preempted.
+
+    None when it holds no leases.
+    """
+    if not leases:
+        return None
+    agents = rows_of(lease.agent_id for lease in leases)
+    nodes = {agent.id: agent.node_id for agent in agents}
+    kernels = [
+        KernelPlacement(rank=rank, agent_id=lease.agent_id, node_id=nodes[lease.agent_id], spec=lease.spec)
+        for rank, lease in enumerate(leases)
+    ]
+    ends_us = max(lease.granted_us if lease.until_us is None else lease.until_us for lease in leases)
+    return replace(
+        RunningRow.of(session.id, kernels, ends_us=ends_us, agents=agents),
+        version=session.version,
+        owner=session.owner,
+        project=session.project,
+        priority=session.priority,
+    )
+
+
+class RendezvousPortIndex:
+    """Rendezvous ports (MASTER_PORT) in use, by agent of rank 0.
+
+    A port is in use until all ranks of its attempt have exited: rank 0 may exit before the others.
+    """
+
+    def __init__(self) -> None:
+        self._ranks: dict[KernelId, set[KernelId]] = {}
+        """Kernels that have not exited, by rank 0 of their attempt."""
+        self._on: dict[AgentId, dict[KernelId, int]] = {}
+
+    def put(self, kernel: Kernel, *, leader: Kernel | None) -> None:
+        """Add or update a kernel; `leader` is rank 0 of its attempt, possibly the kernel itself."""
+        leader_id = leader_of(kernel)
+        ranks = self._ranks.setdefault(leader_id, set())
+        if kernel.state is KernelState.EXITED:
+            ranks.discard(kernel.id)
+        else:
+            ranks.add(kernel.id)
+        if not ranks:
+            del self._ranks[leader_id]
+        if leader is None or leader.rendezvous_port is None:
+            return
+        if ranks:
+            self._on.setdefault(leader.agent_id, {})[leader_id] = leader.rendezvous_port
+        else:
+            self._on.get(leader.agent_id, {}).pop(leader_id, None)
+
+    def taken_on(self, agent_id: AgentId) -> Collection[int]:
+        """Ports in use on an agent."""
+        return self._on.get(agent_id, {}).values()
+
+
+def leader_of(kernel: Kernel) -> KernelId:
+    """Rank 0 of a kernel's attempt."""
+    return kernel_id(kernel.session_id, attempt=kernel.attempt, rank=0)
+
+
+class LastVerdicts:
+    """Verdicts and queue positions from the last scheduling pass. Not durable."""
+
+    def __init__(self) -> None:
+        self.verdicts: Mapping[SessionId, Verdict] = {}
+        """In queue order."""
+        self.promised_us: Mapping[SessionId, int] = {}
+        self._positions: dict[SessionId, int] = {}
+
+    def store(self, verdicts: Mapping[SessionId, Verdict], *, promised_us: Mapping[SessionId, int]) -> None:
+        """Store the results of a pass: verdicts in queue order, and start times promised by reservations."""
+        self.verdicts = verdicts
+        self.promised_us = promised_us
+        self._positions = dict(zip(verdicts, range(1, len(verdicts) + 1), strict=True))
+
+    def position(self, session_id: SessionId) -> int | None:
+        """Position in the queue, from 1; None when the pass did not see the session."""
+        return self._positions.get(session_id)
+
+
+class Retention:
+    """Which ended sessions stay in memory: the newest, and those still needed."""
+
+    def __init__(self, most: int) -> None:
+        self.kept: Counter[SessionId] = Counter()
+        """Sessions pinned by changes in progress, with the number of pins."""
+        self._ended: dict[SessionId, None] = {}
+        self.most = most
+
+    def note(self, session: Session) -> None:
+        """Record a session that was put into memory."""
+        self._ended.pop(session.id, None)
+        if session.is_ended:
+            self._ended[session.id] = None
+
+    def drop(self, session_id: SessionId) -> None:
+        """Remove a session that leaves memory."""
+        self._ended.pop(session_id, None)
+
+    def surplus(self, is_needed: Callable[[SessionId], bool]) -> list[SessionId]:
+        """Remove and return the sessions to evict, oldest first."""
+        found: list[SessionId] = []
+        while len(self._ended) > self.most:
+            oldest = next((known for known in self._ended if known not in self.kept and not is_needed(known)), None)
+            if oldest is None:
+                break
+            del self._ended[oldest]
+            found.append(oldest)
+        return found

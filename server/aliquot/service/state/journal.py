@@ -1,0 +1,318 @@
+"""Journal: commits units of work and applies the events to the state; the feed distributes committed events.
+
+Events reach the state and the feed strictly in the order of their numbers, whatever the order in which commits return.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import AsyncGenerator, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from aliquot.service.ports import Batch, Clock, DuplicateKey, NotLeader, StaleVersion, Store, StoreUnavailable
+from aliquot.service.state.evicted_sessions import born_in, dependencies_in, in_memory, recalled
+from aliquot.service.state.state import State
+from aliquot.service.state.unit_of_work import UnitOfWork
+from aliquot_schema.errors import AliquotError, InvalidRequest, Unavailable
+from aliquot_schema.events import Event
+from aliquot_schema.ids import RequestId, SessionId
+from aliquot_schema.quotas import Account
+from aliquot_schema.resources.leases import Lease
+from aliquot_schema.sessions import Session
+
+KEPT: Final = 4096
+"""Events kept in memory; followers that are further behind read the store."""
+FEED_PAGE: Final = 500
+
+
+class Feed:
+    """Ring buffer of the newest events. A follower keeps only its own position, so a slow follower costs nothing."""
+
+    def __init__(self, store: Store, *, revision: int, kept: int = KEPT) -> None:
+        self._store = store
+        self._ring: deque[Event] = deque(maxlen=kept)
+        self.revision = revision
+        self._news = asyncio.Event()
+
+    def publish(self, event: Event) -> None:
+        """Append the next event."""
+        self._ring.append(event)
+        self.revision = event.number
+        news, self._news = self._news, asyncio.Event()
+        news.set()
+
+    async def reached(self, number: int) -> None:
+        """Wait until the state contains this event number."""
+        while self.revision < number:
+            await self._news.wait()
+
+    async def follow(self, after: int) -> AsyncGenerator[Event, None]:
+        """Events numbered above `after`, in order, without gaps or repeats; never ends.
+
+        Raises:
+            InvalidRequest: the next event was archived.
+        """
+        position = after
+        while True:
+            for event in await self.page(position):
+                position = event.number
+                yield event
+            await self.reached(position + 1)
+
+    async def page(self, after: int) -> tuple[Event, ...]:
+        """The next events numbered above `after`, at most `FEED_PAGE` of them; none if there are none yet.
+
+        Raises:
+            InvalidRequest: the next event was archived.
+        """
+        if after >= self.revision:
+            return ()
+        oldest = self._oldest
+        if after + 1 < oldest:
+            return _without_gap(after, await self._store.events_after(after, limit=FEED_PAGE))
+        skip = after + 1 - oldest
+        return tuple(self._ring[index] for index in range(skip, min(skip + FEED_PAGE, len(self._ring))))
+
+    def keeps(self, after: int) -> bool:
+        """Whether all events numbered above `after` are in memory."""
+        return after + 1 >= self._oldest
+
+    async def stored_events_of(self, session_id: SessionId, after: int) -> tuple[tuple[Event, ...], int]:
+        """The next events of one session, from the store, and the number up to which they are complete.
+
+        Raises:
+            InvalidRequest: an event after `after` was archived, of this or another session.
+        """
+        seen = self.revision
+        found = await self._store.events_of(session_id, after=after, limit=FEED_PAGE)
+        # After reading: events that were removed before the read are missing now.
+        _without_gap(after, await self._store.events_after(after, limit=1))
+        last = found[-1].number if found else seen
+        return found, last if len(found) == FEED_PAGE else max(seen, last)
+
+    @property
+    def _oldest(self) -> int:
+        """The number of the oldest event in memory, or of the next one."""
+        return self._ring[0].number if self._ring else self.revision + 1
+
+
+def _without_gap(after: int, events: tuple[Event, ...]) -> tuple[Event, ...]:
+    if events and events[0].number != after + 1:
+        oldest = events[0].number
+        raise InvalidRequest(
+            f"after: events {after + 1} to {oldest - 1} were removed as too old; begin after {oldest - 1}, "
+            "or omit `after` to begin with new events",
+            field="after",
+        )
+    return events
+
+
+T = TypeVar("T")
+
+log: Final = logging.getLogger("aliquot.journal")
+
+TRIES_MAX: Final = 64
+STALE_WAIT_S: Final = 1.0
+RETRY_S_FIRST: Final = 0.1
+RETRY_S_MAX: Final = 5.0
+PAGE: Final = 1000
+"""Events per read from the store; the state of a healthy server is never that far behind."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """Actor and cause of a change."""
+
+    actor: str
+    request_id: RequestId | None = None
+    pass_number: int | None = None
+    is_leader: bool = False
+    """Whether only a leader may commit it."""
+
+
+class Journal:
+    """The only way to change durable state."""
+
+    def __init__(
+        self, *, store: Store, state: State, feed: Feed, clock: Clock, epoch: int | None = None, is_shared: bool = False
+    ) -> None:
+        """
+        Args:
+            epoch: of the term in which this server leads from the start; None = it follows until `lead`.
+            is_shared: whether other servers also write the store.
+        """
+        self._store = store
+        self._state = state
+        self._feed = feed
+        self._clock = clock
+        self._early: dict[int, Event] = {}
+        self._retrying = asyncio.Lock()
+        """Serializes retries after a conflict, so that they cannot conflict with each other without end."""
+        self._is_shared = is_shared
+        self._may_have_unconfirmed = False
+        """Whether the store may hold a commit that it did not confirm."""
+        self._granting: set[asyncio.Future[None]] = set()
+        """Commits in progress that grant leases."""
+        self.epoch = epoch or 0
+        self.leads = epoch is not None and not is_shared
+        self.listeners: list[Callable[[Event], None]] = []
+        """Called for every event once it is in the state."""
+        self.settled: list[Callable[[], None]] = []
+        """Called when all events of a commit, or of a page read from the log, are in the state."""
+
+    def lead(self, epoch: int) -> None:
+        """Commit as the leader of this epoch; the store rejects commits once a later epoch has begun."""
+        self.epoch, self.leads = epoch, True
+
+    def follow(self) -> None:
+        """Commit as a follower: only changes that users requested."""
+        self.leads = False
+
+    async def transact(
+        self, change: Callable[[UnitOfWork], T], *, actor: str, request_id: RequestId | None = None
+    ) -> T:
+        """Commit what `change` writes, and return its result once the state contains it. Any server may do this.
+
+        When a row was changed concurrently, `change` is called again on the newer state.
+
+        Raises:
+            DuplicateKey, StoreUnavailable: from the store.
+            Unavailable: still in conflict after `TRIES_MAX` attempts.
+            Any error of `change`; nothing is written then.
+        """
+        origin = Origin(actor=actor, request_id=request_id)
+        try:
+            return await self._retried(change, origin)
+        except NotLeader as error:
+            log.warning("another server leads: %s", error)
+            self.follow()
+            return await self._retried(change, origin)
+
+    async def persist(self, change: Callable[[UnitOfWork], T], *, actor: str, pass_number: int | None = None) -> T:
+        """As `transact`, for the leader's own changes: retries with back-off while the store cannot be written.
+
+        Unconfirmed commits are read back before each retry, so nothing is written twice.
+
+        Raises:
+            NotLeader: this server no longer leads.
+        """
+        origin = Origin(actor=actor, pass_number=pass_number, is_leader=True)
+        wait_s = RETRY_S_FIRST
+        while True:
+            try:
+                return await self._retried(change, origin)
+            except StoreUnavailable as error:
+                log.error("%s: the store cannot be written, retrying: %s", actor, error)
+            await self._clock.sleep(wait_s)
+            wait_s = min(2 * wait_s, RETRY_S_MAX)
+            with suppress(StoreUnavailable):
+                await self.catch_up()
+
+    async def catch_up(self) -> bool:
+        """Apply up to `PAGE` events that the store has and the state does not; returns whether there were any."""
+        seen = self._state.revision
+        events = await self._store.events_after(seen, limit=PAGE)
+        if events and events[0].number > seen + 1:
+            raise StoreUnavailable(
+                f"this server is at event {seen}, and the events up to {events[0].number - 1} were removed as too old; "
+                "restart it"
+            )
+        wanted, born = dependencies_in(events), born_in(events)
+        old = await recalled(wanted - born, state=self._state, store=self._store)
+        with in_memory(old, state=self._state, besides=wanted & born):
+            self._absorb(events)
+        return self._state.revision > seen
+
+    async def _retried(self, change: Callable[[UnitOfWork], T], origin: Origin) -> T:
+        with suppress(StaleVersion):
+            return await self._attempt(change, origin)
+        async with self._retrying:
+            for _ in range(TRIES_MAX):
+                with suppress(StaleVersion):
+                    return await self._attempt(change, origin)
+        raise Unavailable(f"a change by {origin.actor} conflicted with other changes {TRIES_MAX} times; try again")
+
+    async def _attempt(self, change: Callable[[UnitOfWork], T], origin: Origin) -> T:
+        if self._may_have_unconfirmed:
+            await self.catch_up()
+            self._may_have_unconfirmed = False
+        draft = UnitOfWork(self._state)
+        try:
+            result = change(draft)
+        except AliquotError:
+            # A change refused on an old state may be possible on the current one.
+            if not self._is_shared or not await self.catch_up():
+                raise
+            raise StaleVersion("the log has grown since") from None
+        if draft.writes:
+            await self._commit(draft, origin)
+        return result
+
+    async def _commit(self, draft: UnitOfWork, origin: Origin) -> None:
+        if origin.is_leader and not self.leads:
+            raise NotLeader(f"{origin.actor} may only write on the leader, and another server leads")
+        batch = Batch(
+            writes=tuple(draft.writes),
+            at_us=self._clock.now_us(),
+            actor=origin.actor,
+            request_id=origin.request_id,
+            pass_number=origin.pass_number,
+            epoch=self.epoch if self.leads else None,
+        )
+        seen = self._state.revision
+        if self._granting and any(isinstance(write.record, Account) for write in batch.writes):
+            # Leases being granted are not in the state yet, and their usage would be missing in the account.
+            await self._newer_than(seen)
+            raise StaleVersion("devices are being granted")
+        try:
+            finishing = asyncio.ensure_future(self._finish(batch))
+            if any(isinstance(write.record, Lease) and write.record.released_us is None for write in batch.writes):
+                self._granting.add(finishing)
+                finishing.add_done_callback(self._granting.discard)
+            finishing.add_done_callback(_retrieve_exception)  # the caller may be canceled before it is read
+            await asyncio.shield(finishing)
+        except StaleVersion:
+            await self._newer_than(seen)
+            raise
+        except DuplicateKey as error:
+            if any(isinstance(write.record, Session) and write.record.version == 1 for write in batch.writes):
+                raise
+            # Another writer created the same unique record first: an account, a quota, the orchestration record.
+            await self._newer_than(seen)
+            raise StaleVersion(str(error)) from error
+
+    async def _finish(self, batch: Batch) -> None:
+        """Runs shielded from cancellation: committed events must reach the state and its listeners in any case."""
+        try:
+            events = await self._store.commit(batch)
+        except StoreUnavailable:
+            self._may_have_unconfirmed = True
+            raise
+        self._absorb(events)
+        while self._feed.revision < events[-1].number:
+            await self._newer_than(self._feed.revision)
+
+    def _absorb(self, events: tuple[Event, ...]) -> None:
+        self._early.update((event.number, event) for event in events if event.number > self._state.revision)
+        while (event := self._early.pop(self._state.revision + 1, None)) is not None:
+            self._state.apply(event)
+            self._feed.publish(event)
+            for listener in self.listeners:
+                listener(event)
+        for call in self.settled:
+            call()
+
+    async def _newer_than(self, seen: int) -> None:
+        """Wait until the state is newer than `seen`; reads the store when another server committed."""
+        try:
+            async with asyncio.timeout(STALE_WAIT_S):
+                await self._feed.reached(seen + 1)
+        except TimeoutError:
+            await self.catch_up()
+
+
+def _retrieve_exception(task: asyncio.Task[None]) -> None:
+    if not task.cancelled():
+        task.exception()

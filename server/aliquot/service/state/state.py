@@ -1,0 +1,418 @@
+"""State: the cluster in memory, folded from all committed events, with the indexes that passes and queries need."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Final
+
+from aliquot.core.fairshare import Usage
+from aliquot.core.model.policy import Policy
+from aliquot.core.model.snapshot import AgentRow, HoldersOn, PendingRow, Request
+from aliquot.core.prediction import Prediction
+from aliquot.service.state.agents import AgentRegistry, DiskSpace, ForeignUsage
+from aliquot.service.state.alerts import KINDS, AlertIndex
+from aliquot.service.state.feasible_requests import FeasibleRequests
+from aliquot.service.state.forecasts import Forecasts
+from aliquot.service.state.identities import Identities
+from aliquot.service.state.indexes import (
+    ExternalAllocationIndex,
+    LastVerdicts,
+    PendingCounts,
+    RendezvousPortIndex,
+    RequestCounts,
+    Retention,
+    leader_of,
+)
+from aliquot.service.state.rows import QueueRows, RunningRows, pending_row
+from aliquot.service.state.running_sessions import RunningSessions
+from aliquot.service.state.usage_accounts import Charging, Holdings, UsageAccounts
+from aliquot_schema.cluster.agents import Agent, KnownSlot
+from aliquot_schema.cluster.findings import Finding
+from aliquot_schema.events import Event, Record
+from aliquot_schema.identity.accounts import ApiKey, User
+from aliquot_schema.identity.secrets import SecretNames
+from aliquot_schema.ids import AgentId, DeviceId, KernelId, LeaseId, NodeId, QuotaId, SessionId, SlotName, UserId
+from aliquot_schema.orchestration import Action, Orchestration
+from aliquot_schema.policies import PolicyDocument
+from aliquot_schema.quotas import Account, Quota
+from aliquot_schema.reasons import Verdict
+from aliquot_schema.resources.leases import Kernel, Lease
+from aliquot_schema.sessions import Session
+from aliquot_schema.states import KernelState, SessionState
+
+_LOADED: Final = (
+    User,
+    ApiKey,
+    SecretNames,
+    Action,
+    Orchestration,
+    PolicyDocument,
+    Quota,
+    Account,
+    Agent,
+    KnownSlot,
+    Lease,
+    Kernel,
+    Session,
+    Finding,
+    *KINDS,
+)
+
+
+def load_order(record: Record) -> tuple[int, int, str]:
+    """Sort key for loading: agents before their leases, ended sessions by end time."""
+    ended_us = record.ended_us if isinstance(record, Session) else None
+    return _LOADED.index(type(record)), 0 if ended_us is None else ended_us, record.id
+
+
+def end_of(session: Session) -> tuple[int, SessionId]:
+    """Sort key: end time, then id."""
+    return session.ended_us or 0, session.id
+
+
+ENDED_KEPT: Final = 10_000
+"""Ended sessions kept in memory; older ones are read from the store."""
+
+
+class State:
+    """The state at event number `revision`. Changed only by `apply`, except for what is not durable: readings,
+    reachability of agents, foreign usage, disk space, and the verdicts of the last pass."""
+
+    def __init__(self, *, ended_kept: int = ENDED_KEPT, forecasts: Forecasts | None = None) -> None:
+        self.revision = 0
+        self.sessions: dict[SessionId, Session] = {}
+        self.kernels: dict[KernelId, Kernel] = {}
+        self.rendezvous_ports = RendezvousPortIndex()
+        self.leases: dict[LeaseId, Lease] = {}
+        self._registry = AgentRegistry()
+        self.agents = self._registry.agents
+        self.layouts = self._registry.layouts
+        self.possible = FeasibleRequests(self._registry)
+        self.reachable = self._registry.reachable
+        self.faults = self._registry.faults
+        self.readings = self._registry.readings
+        self.slots: dict[SlotName, KnownSlot] = {}
+        self.policy = PolicyDocument()
+        """Version 0 until it is changed for the first time."""
+        self.rules = Policy.of(self.policy)
+        """The policy in the form that passes use."""
+        self.orchestration = Orchestration()
+        self.quotas: dict[QuotaId, Quota] = {}
+        self.accounts: dict[str, Account] = {}
+        self.people = Identities()
+        self.secret_names: dict[UserId, SecretNames] = {}
+        self.actions: dict[str, Action] = {}
+        self.noticed = AlertIndex()
+        self.findings: dict[str, Finding] = {}
+        """Open findings."""
+        self.external = ForeignUsage()
+        self.space = DiskSpace()
+        self.outside = ExternalAllocationIndex()
+        self.pending: dict[SessionId, PendingRow] = {}
+        self.kernels_of: dict[SessionId, dict[KernelId, Kernel]] = {}
+        self.population = PendingCounts()
+        self.ended_complete = True
+        self.leaving: dict[SessionId, None] = {}
+        """Sessions being preempted that still run."""
+        self.queue_rows = QueueRows(self.pending)
+        self._forecasts = forecasts or Forecasts()
+        self._holdings = Holdings()
+        self._charging = Charging(sessions=self.sessions, registry=self._registry, holdings=self._holdings)
+        self._running = RunningSessions(
+            sessions=self.sessions,
+            kernels_of=self.kernels_of,
+            leases=self.leases,
+            outside=self.outside,
+            registry=self._registry,
+            forecasts=self._forecasts,
+        )
+        self.running_rows = RunningRows(lambda session_id: self._running.row(session_id, policy=self.rules))
+        self._request_counts = RequestCounts()
+        self._last_verdicts = LastVerdicts()
+        self._by_key: dict[tuple[UserId, str], SessionId] = {}
+        self._retention = Retention(ended_kept)
+        self.kept = self._retention.kept
+        """Sessions pinned in memory by changes in progress, with the number of pins."""
+
+    def load(self, records: Iterable[Record], *, revision: int, ended_complete: bool) -> None:
+        """Load the records of the store, as of event number `revision`."""
+        records = tuple(records)
+        self._put_all(records)
+        ended = [record for record in records if isinstance(record, Session) and record.is_ended]
+        for session in sorted(ended, key=end_of):
+            self._forecasts.learn(session)
+        for session in self.sessions.values():
+            if not session.is_ended:
+                self._expect(session)
+        self._charging.open(self.accounts.values(), policy=self.rules)
+        self.revision = revision
+        self.ended_complete = ended_complete and self.ended_complete
+
+    def recall(self, records: Iterable[Record]) -> None:
+        """Load an evicted session with its kernels and leases; no effect if it is in memory."""
+        records = tuple(records)
+        if not any(isinstance(record, Session) and record.id in self.sessions for record in records):
+            self._put_all(records)
+
+    def apply(self, event: Event) -> None:
+        """Apply the next event."""
+        assert event.number == self.revision + 1, f"event {event.number} after {self.revision}"
+        record = event.record
+        if isinstance(record, Session):
+            self._learn(record)
+        self._put(record)
+        if isinstance(record, Session) and not record.is_ended:
+            self._expect(record)
+        if isinstance(record, Lease):
+            self._charging.charge(record, policy=self.rules)
+        self.revision = event.number
+
+    def forget(self, names: Iterable[SessionId]) -> list[SessionId]:
+        """Evict ended sessions that the store is about to delete; returns those that are not needed, in memory or not.
+
+        Needed ones stay."""
+        unneeded = [name for name in names if name not in self.kept and not self._is_needed(name)]
+        for name in unneeded:
+            if name in self.sessions:
+                self._retention.drop(name)
+                self._forget(self.sessions.pop(name))
+        return unneeded
+
+    def judge(self, verdicts: Mapping[SessionId, Verdict], *, promised_us: Mapping[SessionId, int]) -> None:
+        """Store the verdicts of a pass, see `LastVerdicts`."""
+        self._last_verdicts.store(verdicts, promised_us=promised_us)
+
+    @property
+    def verdicts(self) -> Mapping[SessionId, Verdict]:
+        """Verdicts of the last pass, in queue order."""
+        return self._last_verdicts.verdicts
+
+    @property
+    def promised_us(self) -> Mapping[SessionId, int]:
+        """Latest start times that the last pass promised by reservations."""
+        return self._last_verdicts.promised_us
+
+    def queue(self) -> list[SessionId]:
+        """Pending sessions in the order of the last pass; sessions submitted since come last."""
+        seen = [session_id for session_id in self.verdicts if session_id in self.pending]
+        fresh = [session_id for session_id in self.pending if session_id not in self.verdicts]
+        return seen + fresh
+
+    def position(self, session_id: SessionId) -> int | None:
+        """Position in the queue of the last pass, from 1; None when the session does not wait."""
+        return self._last_verdicts.position(session_id) if session_id in self.pending else None
+
+    def by_key(self, owner: UserId, key: str) -> Session | None:
+        """The session that was created with this idempotency key."""
+        found = self._by_key.get((owner, key))
+        return self.sessions[found] if found is not None else None
+
+    @property
+    def books(self) -> UsageAccounts:
+        """Usage of all users, and the charges of open leases."""
+        return self._charging.books
+
+    @books.setter
+    def books(self, books: UsageAccounts) -> None:
+        self._charging.books = books
+
+    @property
+    def usage(self) -> Usage:
+        """Usage of users and projects."""
+        return self.books.usage
+
+    def forecast_of(self, session_id: SessionId) -> Prediction | None:
+        """Predicted run time of a session, as of its last prediction."""
+        return self._forecasts.of(session_id)
+
+    def forecast_like(self, session: Session) -> Prediction | None:
+        """Predicted run time of a session that is not in memory."""
+        return self._forecasts.like(session)
+
+    @property
+    def tasks_pending(self) -> int:
+        """Number of waiting tasks; a job array counts with its waiting tasks."""
+        return self.population.waiting
+
+    def waited_for(self) -> Iterable[SessionId]:
+        """Sessions that waiting ones depend on."""
+        return self._request_counts.waited_for()
+
+    def agent_row(self, agent: Agent, *, is_open: bool) -> AgentRow:
+        """The agent's row in a snapshot; the same object until the agent changes."""
+        return self._registry.row(agent, is_open=is_open)
+
+    @property
+    def asked(self) -> Counter[Request]:
+        """Sessions in memory per request."""
+        return self._request_counts.asked
+
+    @property
+    def open_leases(self) -> Mapping[NodeId, Mapping[LeaseId, Lease]]:
+        """Open leases, by node."""
+        return self._holdings.open_leases
+
+    @property
+    def used(self) -> Mapping[NodeId, Mapping[DeviceId, int]]:
+        """Budget units held on each physical device; a node's mapping is replaced, never changed."""
+        return self._holdings.used
+
+    @property
+    def holders(self) -> Mapping[NodeId, HoldersOn]:
+        """Sessions that hold a part of each device; a node's mapping is replaced, never changed."""
+        return self._holdings.holders
+
+    def node_of(self, agent_id: AgentId) -> NodeId:
+        """The node an agent is on."""
+        return self.agents[agent_id].node_id
+
+    def kernels_in(self, session: Session) -> list[Kernel]:
+        """The kernels of a session's newest attempt, by rank."""
+        found = self.kernels_of.get(session.id, {}).values()
+        return sorted((kernel for kernel in found if kernel.attempt == session.attempt), key=lambda kernel: kernel.rank)
+
+    def holds_devices(self, session_id: SessionId) -> bool:
+        """Whether any kernel of any attempt still holds its devices."""
+        kernels = self.kernels_of.get(session_id, {}).values()
+        return any(kernel.state is not KernelState.EXITED for kernel in kernels) or bool(self.outside.of(session_id))
+
+    def is_held(self, agent_id: AgentId) -> bool:
+        """Whether any lease on an agent is open."""
+        agent = self.agents.get(agent_id)
+        return agent is not None and any(lease.agent_id == agent_id for lease in self.leases_on(agent.node_id))
+
+    def agents_on(self, node_id: NodeId) -> list[Agent]:
+        """All agents of a node."""
+        return self._registry.on(node_id)
+
+    def leases_on(self, node_id: NodeId) -> Iterable[Lease]:
+        """Leases on a node that are not released."""
+        return self._holdings.leases_on(node_id)
+
+    def _put_all(self, records: Iterable[Record]) -> None:
+        for record in sorted(records, key=load_order):
+            self._put(record)
+
+    def _put(self, record: Record) -> None:
+        writer: Callable[..., None] = _WRITERS[type(record)]
+        writer(self, record)
+
+    def _put_session(self, session: Session) -> None:
+        before = self.sessions.get(session.id)
+        self._request_counts.count(session, before=before)
+        self.population.put(session, before=before)
+        self.sessions[session.id] = session
+        if session.idempotency_key is not None:
+            self._by_key[session.owner, session.idempotency_key] = session.id
+        if session.is_pending:
+            if session.id not in self.pending:
+                self._request_counts.add_dependencies(session)
+            self.pending[session.id] = pending_row(session)
+            self.queue_rows.note(session.id)
+        elif self.pending.pop(session.id, None) is not None:
+            self._request_counts.remove_dependencies(session)
+            self.queue_rows.note(session.id)
+        if session.id in self.kernels_of:
+            self.running_rows.note(session.id)
+        if session.state is SessionState.PREEMPTING:
+            self.leaving[session.id] = None
+        else:
+            self.leaving.pop(session.id, None)
+        self._retention.note(session)
+        if session.is_ended:
+            self._evict()
+
+    def _learn(self, session: Session) -> None:
+        """Learn from the end of a session, once."""
+        known = self.sessions.get(session.id)
+        if session.is_ended and (known is None or not known.is_ended):
+            self._forecasts.learn(session)
+
+    def _expect(self, session: Session) -> None:
+        """Predict a waiting session, whose request may change, or an array task, which starts without having waited."""
+        if not session.is_pending and self._forecasts.of(session.id) is not None:
+            return
+        prediction = self._forecasts.predict(session)
+        if session.is_pending and prediction is not None and session.spec.estimated_duration_ms is None:
+            self.pending[session.id] = pending_row(session, estimate_ms=prediction.estimate_ms)
+
+    def _evict(self) -> None:
+        for session_id in self._retention.surplus(self._is_needed):
+            self._forget(self.sessions.pop(session_id))
+
+    def _is_needed(self, session_id: SessionId) -> bool:
+        known = self.sessions.get(session_id)
+        lives = known is not None and (not known.is_ended or (known.tasks is not None and len(known.tasks.active) > 0))
+        return lives or self._request_counts.is_waited_for(session_id) or self.holds_devices(session_id)
+
+    def _forget(self, session: Session) -> None:
+        self.ended_complete = False
+        self._request_counts.forget(session)
+        if session.idempotency_key is not None:
+            del self._by_key[session.owner, session.idempotency_key]
+        for kernel_id in self.kernels_of.pop(session.id, {}):
+            del self.kernels[kernel_id]
+            self.leases.pop(LeaseId(kernel_id), None)
+
+    def _put_kernel(self, kernel: Kernel) -> None:
+        self.kernels[kernel.id] = kernel
+        self.kernels_of.setdefault(kernel.session_id, {})[kernel.id] = kernel
+        self.rendezvous_ports.put(kernel, leader=self.kernels.get(leader_of(kernel)))
+        self.running_rows.note(kernel.session_id)
+
+    def _put_lease(self, lease: Lease) -> None:
+        self.leases[lease.id] = lease
+        if self.outside.put(lease):
+            del self.leases[lease.id]
+        self._holdings.put(lease, self.node_of(lease.agent_id))
+        if lease.session_id is not None:
+            self.running_rows.note(lease.session_id)
+
+    def _put_agent(self, agent: Agent) -> None:
+        known = self.agents.get(agent.id)
+        if not self._registry.put(agent):
+            return
+        if known is not None and known.node_id != agent.node_id:
+            self._holdings.set_devices(known.node_id, self._registry.devices_on(known.node_id))
+            self._holdings.move(agent.id, of=known.node_id, to=agent.node_id)
+        self._holdings.set_devices(agent.node_id, self._registry.devices_on(agent.node_id))
+        self.running_rows.note_all()
+
+    def _put_slot(self, slot: KnownSlot) -> None:
+        self.slots[slot.id] = slot
+
+    def _put_policy(self, policy: PolicyDocument) -> None:
+        self.policy = policy
+        self.rules = Policy.of(policy)
+        self.books.usage = replace(self.books.usage, half_life_ms=policy.half_life_ms)
+        self.running_rows.note_all()
+
+    def _put_quota(self, quota: Quota) -> None:
+        self.quotas = {**self.quotas, quota.id: quota}
+
+    def _put_account(self, account: Account) -> None:
+        self.accounts[account.id] = account
+
+    def _put_finding(self, finding: Finding) -> None:
+        self.findings.pop(finding.id, None)
+        if finding.closed_us is None:
+            self.findings[finding.id] = finding
+
+
+_WRITERS: Final[dict[type, Callable[..., None]]] = {
+    Session: State._put_session,
+    Kernel: State._put_kernel,
+    Lease: State._put_lease,
+    Agent: State._put_agent,
+    KnownSlot: State._put_slot,
+    PolicyDocument: State._put_policy,
+    Orchestration: lambda state, orchestration: setattr(state, "orchestration", orchestration),
+    Quota: State._put_quota,
+    Account: State._put_account,
+    Finding: State._put_finding,
+    User: lambda state, user: state.people.put_user(user),
+    ApiKey: lambda state, key: state.people.put_key(key),
+    SecretNames: lambda state, names: state.secret_names.update({names.id: names}),
+    Action: lambda state, action: state.actions.update({action.id: action}),
+    **dict.fromkeys(KINDS, lambda state, record: state.noticed.put(record)),
+}

@@ -1,0 +1,1 @@
+"""Sources of GraphQL subscriptions: devices, events, job output and sessions."""

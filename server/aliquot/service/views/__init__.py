@@ -1,0 +1,1 @@
+"""Read models: projections of the state for the API."""

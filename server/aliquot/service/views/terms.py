@@ -1,0 +1,150 @@
+"""View values: times, amounts, names, and the parts of a session view that other views share."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from signal import Signals
+from typing import Final
+
+from aliquot.core.allocation.occupancy import budget_cost
+from aliquot.core.prediction import Prediction
+from aliquot.service.state.state import State
+from aliquot_schema.ids import AgentId, DeviceId, LeaseId
+from aliquot_schema.intervals import Intervals
+from aliquot_schema.resources.leases import Lease
+from aliquot_schema.resources.slots import MILLI, format_amount, is_accelerator
+from aliquot_schema.sessions import ArrayTasks, Fallback, PreemptionReceipt, Session, SessionSpec
+from aliquot_schema.views.sessions import (
+    AllocatedGpuView,
+    ArrayTasksView,
+    FallbackView,
+    NameValueView,
+    OrderEstimateView,
+    PreemptionView,
+    TaskSetView,
+    slot_amounts,
+)
+
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+GB: Final = 1_000_000_000
+
+
+def moment(at_us: int) -> datetime:
+    """Microseconds UTC as an aware datetime, exact."""
+    return EPOCH + timedelta(microseconds=at_us)
+
+
+def microseconds(at: datetime) -> int:
+    """An aware datetime as microseconds UTC, exact."""
+    return (at - EPOCH) // timedelta(microseconds=1)
+
+
+def moment_or_none(at_us: int | None) -> datetime | None:
+    """As `moment`; None for None."""
+    return None if at_us is None else moment(at_us)
+
+
+def microseconds_or_none(at: datetime | None) -> int | None:
+    """As `microseconds`; None for None."""
+    return None if at is None else microseconds(at)
+
+
+def seconds(milliseconds: int | None) -> float | None:
+    """Milliseconds as seconds."""
+    return None if milliseconds is None else milliseconds / 1000
+
+
+def gb(size: int) -> str:
+    """Bytes as decimal text in 10^9 bytes."""
+    whole, rest = divmod(size, GB)
+    return f"{whole}.{rest:09d}".rstrip("0").rstrip(".") if rest else str(whole)
+
+
+def pairs(mapping: Mapping[str, str]) -> tuple[NameValueView, ...]:
+    """Names and values, sorted by name."""
+    return tuple(NameValueView(name=name, value=value) for name, value in sorted(mapping.items()))
+
+
+def signal_name(number: int) -> str:
+    """Name such as `SIGUSR1`; the number for a real-time signal without a name."""
+    return Signals(number).name if number in [int(known) for known in Signals] else str(number)
+
+
+def fallback_view(fallback: Fallback) -> FallbackView:
+    """A fallback request."""
+    return FallbackView(
+        slots=slot_amounts([(slot, format_amount(slot, amount)) for slot, amount in fallback.slots.items()]),
+        cluster_size=fallback.cluster_size,
+        gpu_memory_gb=None if fallback.gpu_memory_bytes is None else gb(fallback.gpu_memory_bytes),
+        after=fallback.after_ms / 1000,
+    )
+
+
+def preemption_view(receipt: PreemptionReceipt) -> PreemptionView:
+    """Which session caused a preemption, why, and the GPU time lost by it."""
+    lost = receipt.lost_ms
+    return PreemptionView(
+        cause=receipt.cause,
+        by_session=receipt.by_session,
+        by_user=receipt.by_user,
+        at=moment(receipt.at_us),
+        until=moment(receipt.until_us),
+        lost_gpu_seconds=None if lost is None else lost / MILLI / 1000,
+    )
+
+
+def estimate_view(spec: SessionSpec, forecast: Prediction | None) -> OrderEstimateView | None:
+    """Expected run time of a session: the owner's estimate, else the forecast; None without either."""
+    if spec.estimated_duration_ms is not None:
+        return OrderEstimateView(seconds=spec.estimated_duration_ms / 1000, explanation="estimated by its owner")
+    if forecast is None:
+        return None
+    return OrderEstimateView(seconds=forecast.estimate_ms / 1000, explanation=forecast.sentence())
+
+
+def tasks_view(tasks: ArrayTasks) -> ArrayTasksView:
+    """Task indices of a job array by state."""
+    return ArrayTasksView(
+        waiting=_task_set(tasks.waiting),
+        active=_task_set(tasks.active),
+        completed=_task_set(tasks.completed),
+        failed=_task_set(tasks.failed),
+        canceled=_task_set(tasks.canceled),
+        max_parallel=tasks.max_parallel,
+    )
+
+
+def _task_set(indices: Intervals) -> TaskSetView:
+    return TaskSetView(indices=str(indices), count=len(indices))
+
+
+def allocated_gpus(state: State, session: Session) -> tuple[AllocatedGpuView, ...]:
+    """GPUs of the newest attempt by rank, held or released; of an external allocation, those it holds now."""
+    found = (state.leases.get(LeaseId(kernel.id)) for kernel in state.kernels_in(session))
+    return of_leases(state, [*(lease for lease in found if lease is not None), *state.outside.of(session.id)])
+
+
+def of_leases(state: State, leases: Iterable[Lease]) -> tuple[AllocatedGpuView, ...]:
+    """GPUs of leases, whichever slots were requested; devices that the agent no longer has are omitted."""
+    used: Counter[tuple[AgentId, DeviceId]] = Counter()
+    for lease in leases:
+        layout = state.layouts.get(lease.agent_id)
+        for slot, amounts in lease.spec.items():
+            if layout is None or not is_accelerator(slot):
+                continue
+            for device_id, amount in amounts.items():
+                used[lease.agent_id, device_id] += amount * budget_cost(slot, device=layout.devices.get(device_id))
+    return tuple(view for key, units in used.items() if (view := _view(state, key, units)) is not None)
+
+
+def _view(state: State, key: tuple[AgentId, DeviceId], units: int) -> AllocatedGpuView | None:
+    agent_id, device_id = key
+    device = state.layouts[agent_id].devices.get(device_id)
+    if device is None:
+        return None
+    return AllocatedGpuView(
+        node_id=state.node_of(agent_id),
+        gpu_id=device_id,
+        share=units * MILLI // device.budget / MILLI,
+        memory_gb=round(device.memory_bytes * units / device.budget / 1e9, 3),
+    )

@@ -1,0 +1,1 @@
+"""Database engines: SQLite and PostgreSQL behind one interface."""

@@ -1,0 +1,219 @@
+"""PostgreSQL engine: a connection pool, single sessions for locks, and notifications of commits, all through asyncpg.
+
+The pool's connections run the same functions as SQLite's threads. A cancelled caller does not cancel its work: the
+driver would leave the connection half open.
+"""
+
+import asyncio
+import secrets
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from typing import Any, Final, TypeVar
+
+import asyncpg
+from sqlalchemy import URL, Connection
+from sqlalchemy.dialects.postgresql.asyncpg import PGDialect_asyncpg
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+
+from aliquot.service.ports import StoreUnavailable
+from aliquot.store.cluster_mark import MarkFile
+from aliquot.store.engines.database import unavailability
+from aliquot.store.migration import check_current, migrate
+from aliquot.store.statements import CHANNEL, SERVER_SETTING
+
+CONNECT_S_MAX: Final = 5.0
+SESSION_ERRORS: Final = (
+    asyncpg.PostgresError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+    OSError,
+    TimeoutError,
+)
+"""Errors of a session whose database or network connection fails."""
+_POOL_OPTIONS: Final = frozenset({"prepared_statement_cache_size", "prepared_statement_name_func", "async_fallback"})
+
+
+async def connect(url: URL, *, name: str, settings: dict[str, str] | None = None) -> Any:
+    """Open a session outside of the pool.
+
+    Args:
+        name: application name in `pg_stat_activity`; PostgreSQL keeps the first 63 bytes.
+        settings: server settings of this session.
+    Raises:
+        StoreUnavailable: the database cannot be reached.
+    """
+    dialect: Any = PGDialect_asyncpg  # SQLAlchemy leaves its dialects untyped
+    _, options = dialect().create_connect_args(url)
+    known = {key: value for key, value in options.items() if key not in _POOL_OPTIONS}
+    connecting = asyncio.ensure_future(
+        asyncpg.connect(**known, timeout=CONNECT_S_MAX, server_settings={**(settings or {}), "application_name": name})
+    )
+    try:
+        return await asyncio.shield(connecting)
+    except SESSION_ERRORS as error:
+        raise unavailable(error) from error
+    except asyncio.CancelledError:
+        # A connection cancelled while it is made stays half open.
+        with suppress(*SESSION_ERRORS):
+            (await connecting).terminate()
+        raise
+
+
+def unavailable(error: BaseException) -> StoreUnavailable:
+    """A session's error as `StoreUnavailable`."""
+    return unavailability(error) or StoreUnavailable(f"the database cannot be used now: {error}")
+
+
+T = TypeVar("T")
+
+
+class ShieldedTasks:
+    """Runs coroutines to their end even if their callers are cancelled."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    async def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine. Cancelling the caller does not cancel it."""
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+        return await asyncio.shield(task)
+
+    async def drain(self) -> None:
+        """Wait until all of them have ended."""
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+
+    def _done(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()  # mark as retrieved: the caller, if not cancelled, has it
+
+
+_POOL: Final[dict[str, Any]] = {"pool_size": 8, "max_overflow": 0, "pool_timeout": 10, "pool_use_lifo": True}
+_CONNECT: Final[dict[str, Any]] = {"timeout": 10, "command_timeout": 60}
+_SETTINGS: Final = {
+    "application_name": "aliquot",
+    # A server frozen within a transaction must not keep the counter locked for other servers.
+    "idle_in_transaction_session_timeout": "10s",
+    "synchronous_commit": "on",
+}
+
+
+class PostgresDatabase:
+    """A `Database` that several servers may share; the counter's row puts their transactions in order."""
+
+    def __init__(self, url: URL, *, upgrades: bool = True, mark: MarkFile | None = None) -> None:
+        """Connections are made by `open`.
+
+        Args:
+            upgrades: off = reject a database without this version's schema.
+            mark: reject a database of another cluster, unchanged; None = accept any.
+        """
+        self._upgrades = upgrades
+        self._mark = mark
+        self.server_id: Final = secrets.token_hex(8)
+        """Distinguishes this server's commits from those of other servers."""
+        self._url = url.set(drivername="postgresql+asyncpg")
+        self._engine: AsyncEngine | None = None
+        self._shielded = ShieldedTasks()
+
+    async def open(self) -> None:
+        settings = {**_SETTINGS, SERVER_SETTING: self.server_id}
+        self._engine = create_async_engine(self._url, connect_args={**_CONNECT, "server_settings": settings}, **_POOL)
+        if self._mark is not None:
+            await self.write(self._mark.check)
+        await self.write(migrate if self._upgrades else check_current)
+
+    async def write(self, work: Callable[[Connection], T]) -> T:
+        return await self._shielded.run(self._write(work))
+
+    async def read(self, work: Callable[[Connection], T]) -> T:
+        return await self._shielded.run(self._read(work))
+
+    async def close(self) -> None:
+        await self._shielded.drain()
+        if self._engine is not None:
+            engine, self._engine = self._engine, None
+            await engine.dispose()
+
+    async def _write(self, work: Callable[[Connection], T]) -> T:
+        async with self._opened().connect() as connection:
+            return await connection.run_sync(work)
+
+    async def _read(self, work: Callable[[Connection], T]) -> T:
+        async with self._opened().connect() as connection:
+            await connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+            async with connection.begin():
+                return await connection.run_sync(work)
+
+    def _opened(self) -> AsyncEngine:
+        if self._engine is None:
+            raise StoreUnavailable("the database is not open")
+        return self._engine
+
+
+ANSWER_S_MAX: Final = 3.0
+
+
+class PostgresListener:
+    """Implements `News` by LISTEN on a session of its own, which is reopened when it breaks."""
+
+    def __init__(self, url: URL, *, server_id: str) -> None:
+        self._url = url
+        self._server_id = server_id
+        self._session: Any = None
+        self._notified = asyncio.Event()
+
+    async def wait(self, *, seconds: float) -> None:
+        """See `News.wait`."""
+        try:
+            if self._session is None:
+                await self._listen()
+            async with asyncio.timeout(seconds):
+                await self._notified.wait()
+        except TimeoutError:
+            await self._check()
+        except StoreUnavailable:
+            await asyncio.sleep(seconds)
+        self._notified.clear()
+
+    async def close(self) -> None:
+        """Stop listening."""
+        session, self._session = self._session, None
+        if session is not None:
+            session.terminate()
+
+    async def _listen(self) -> None:
+        session = await connect(self._url, name="aliquot notices")
+        session.add_termination_listener(self._on_closed)
+        try:
+            await session.add_listener(CHANNEL, self._on_notify)
+        except SESSION_ERRORS as error:
+            session.terminate()
+            raise unavailable(error) from error
+        except asyncio.CancelledError:
+            session.terminate()
+            raise
+        self._session = session
+        self._notified.set()  # commits from before the first notification
+
+    async def _check(self) -> None:
+        """After silence, test the connection: there may be no commits, or the connection may be cut."""
+        session = self._session
+        try:
+            if session is not None:
+                await session.execute("SELECT 1", timeout=ANSWER_S_MAX)
+        except SESSION_ERRORS:
+            session.terminate()
+            self._on_closed(session)
+
+    def _on_notify(self, _session: object, _pid: int, _channel: str, server_id: str) -> None:
+        if server_id != self._server_id:
+            self._notified.set()
+
+    def _on_closed(self, session: object) -> None:
+        if session is self._session:
+            self._session = None
+            self._notified.set()

@@ -1,1 +1,0 @@
-"""The relay of readings: one row by which the leader tells the other servers what devices measure."""

@@ -1,1 +1,0 @@
-"""Moving an installation from one database to another, as one file."""

@@ -1,0 +1,22 @@
+"""The way of a request does not grow: how many of the project's own modules run for one session that is submitted."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+TRACE = Path(__file__).parent / "request_trace"
+MODULES_MAX = {"resolver_to_answer": 64, "socket_to_shim": 146}
+"""Only ever lowered: a change that shortens the way brings these down with it."""
+
+
+def test_the_way_of_a_request_is_no_longer_than_allowed() -> None:
+    outcome = subprocess.run(
+        [sys.executable, TRACE, "--json"], capture_output=True, text=True, timeout=240, check=False
+    )
+    assert outcome.returncode == 0, outcome.stderr
+    counts = json.loads(outcome.stdout)
+    assert counts.keys() == MODULES_MAX.keys()
+    assert 0 < counts["resolver_to_answer"] < counts["socket_to_shim"]
+    longer = {stretch: count for stretch, count in counts.items() if count > MODULES_MAX[stretch]}
+    assert longer == {}, "scripts/trace-request names the modules"

@@ -1,0 +1,84 @@
+"""Sessions that overrun: the head holds a reservation all the same, and only their overrun makes it later."""
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aliquot.core.model.plan import Reservation
+from aliquot.core.model.policy import Policy
+from aliquot.core.model.snapshot import PendingRow
+from aliquot.core.scheduler.decide import decide
+from aliquot.core.scheduler.expected_ends import expected_end_us
+from aliquot.core.scheduler.ordering import OrderInputs, in_order, order_named
+from aliquot_schema.ids import SessionId
+from aliquot_schema.policies import Pool, Preemption, Victims
+from aliquot_schema.sessions import DEFAULT_POOL
+from core_effort import examples
+from core_policies import every_promise
+from core_world import World
+from core_worlds import worlds
+
+POOLS = {DEFAULT_POOL: Pool(default_limit_ms=20_000)}
+"""Sessions without a limit are planned with so much, and nothing ends them then."""
+PASSES_MAX = 120
+Span = tuple[int, int]
+
+
+@every_promise
+@examples(8)
+@given(data=st.data())
+def test_a_head_is_promised_a_time_to_come_and_only_an_overrun_makes_it_later(
+    policy: Policy, data: st.DataObject
+) -> None:
+    rules = replace(policy, preemption=Preemption(victims=Victims.NOBODY), pools=POOLS)
+    world = data.draw(worlds(rules, overruns=True))
+    promised: Reservation | None = None
+    relied_on: list[Span] = []
+    for _ in range(PASSES_MAX):
+        plan, line = world.decide(), _line(world)
+        starts = {placement.session_id for placement in plan.placements}
+        head = next((one for one in line if one.session_id not in starts and _fits_alone(one, world)), None)
+        now = plan.promises[0] if plan.promises else plan.reservation
+        assert (now and now.session_id) == (head and head.session_id)
+        assert now is None or _at(now) > world.now_us
+        if promised is not None and not _is_overtaken(promised.session_id, line, world):
+            starts_us = world.now_us if promised.session_id in starts or now is None else _at(now)
+            has_overrun = any(
+                planned_us <= world.now_us and ended_us > planned_us for planned_us, ended_us in relied_on
+            )
+            assert starts_us <= _at(promised) or has_overrun
+        world.carry_out(plan)
+        promised, relied_on = now, [] if now is None else _gone_by(_at(now), world)
+        if not world.advance(plan):
+            return
+
+
+def _line(world: World) -> list[PendingRow]:
+    """All that wait, the next one first."""
+    queue = world.queue
+    standing = OrderInputs(queue=queue, usage=world.usage, weights=world.policy.weights, now_us=world.now_us)
+    return [queue[position] for position in in_order(order_named(world.policy.order), standing).tolist()]
+
+
+def _fits_alone(row: PendingRow, world: World) -> bool:
+    """Whether it would start if nothing else ran or waited."""
+    empty = replace(world.snapshot(), used={}, running=(), holders={}, queue=(row,))
+    return bool(decide(empty, world.policy, now_us=world.now_us, seed=7).placements)
+
+
+def _is_overtaken(session_id: SessionId, line: list[PendingRow], world: World) -> bool:
+    """Whether one that fits the cluster stands before it now; all that did when it was promised its time started."""
+    names = [row.session_id for row in line]
+    return any(_fits_alone(row, world) for row in line[: names.index(session_id)])
+
+
+def _gone_by(at_us: int, world: World) -> list[Span]:
+    """The planned and the real ends of all that run and are expected to be gone by then."""
+    found = [(runner.row, runner.ends_us) for runner in world.runners.values()]
+    return [(row.ends_us, ends_us) for row, ends_us in found if expected_end_us(row, now_us=world.now_us) <= at_us]
+
+
+def _at(promise: Reservation) -> int:
+    assert promise.at_us is not None
+    return promise.at_us

@@ -1,0 +1,75 @@
+"""Jobs that run for longer than they are planned with: the head of the queue gets its devices all the same."""
+
+from datetime import datetime
+
+import pytest
+
+from aliquot.clock import SystemClock
+from e2e_scheduling import Desk
+from e2e_sessions import until
+from e2e_steering import Office
+
+pytestmark = pytest.mark.anyio
+
+CLOCK = SystemClock()
+LIMIT_S = 50
+"""Below the minute for which an overdue session is expected to run on at least."""
+
+
+@pytest.fixture(scope="module")
+def accelerators() -> tuple[str, ...]:
+    return ("four_gpus.toml",)
+
+
+def seconds(moment: str) -> float:
+    return datetime.fromisoformat(moment).timestamp()
+
+
+async def until_overdue(desk: Desk, session_id: str) -> None:
+    """Wait until a session that runs has passed its planned end."""
+
+    async def look() -> bool:
+        seen = await desk.view(session_id)
+        assert seen["state"] == "running"
+        return seconds(seen["reserve_until"]) < CLOCK.now_us() / 1e6
+
+    await until(look)
+
+
+async def test_a_wide_session_is_not_passed_while_others_overrun(desk: Desk, office: Office) -> None:
+    """The overdue session holds as much as the head needs. What really becomes free is the head's all the same."""
+    await office.policy(order="fcfs", pools=[{"name": "default", "default_limit": 1}])
+    overdue = await desk.running("overdue", devices="2")
+    await until_overdue(desk, overdue)
+    ending = [await desk.running(f"ends-{number}", time_limit=LIMIT_S) for number in (1, 2)]
+    head = await desk.submit("head", devices="2")
+    waits = await desk.until_waits(head, "insufficient")
+    assert waits["expected_start"] == max([(await desk.view(one))["reserve_until"] for one in ending])
+    desk.end("ends-1")
+    await desk.until(ending[0], "completed")
+    small = await desk.submit("small", time_limit=3600)
+    reserved = await desk.until_waits(small, "reserved")
+    assert reserved["waits"]["blocked_by"] == [head]
+    desk.end("ends-2")
+    await desk.until(head, "running")
+    assert (await desk.view(small))["state"] == "queued"
+    assert (await desk.view(overdue))["state"] == "running"
+    desk.end("overdue")
+    await desk.until(small, "running")
+
+
+async def test_the_head_is_promised_a_time_to_come_while_all_overrun(desk: Desk, office: Office) -> None:
+    await office.policy(order="fcfs", pools=[{"name": "default", "default_limit": 1}])
+    holders = [await desk.running(f"holds-{number}") for number in (1, 2, 3)]
+    for holder in holders:
+        await until_overdue(desk, holder)
+    asked_at = CLOCK.now_us() / 1e6
+    head = await desk.submit("wide", devices="4")
+    waits = await desk.until_waits(head, "insufficient")
+    assert seconds(waits["expected_start"]) > asked_at
+    small = await desk.submit("narrow", time_limit=3600)
+    assert (await desk.until_waits(small, "reserved"))["waits"]["until"] is not None
+    for number in (1, 2, 3):
+        desk.end(f"holds-{number}")
+    await desk.until(head, "running")
+    assert (await desk.view(small))["state"] == "queued"

@@ -1,0 +1,120 @@
+"""Records of agents that say what cannot be, as an earlier version stored them: their agents are left out."""
+
+import logging
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from aliquot.service.alerts.conditions import agent_lost
+from aliquot.service.alerts.rules import Rules
+from aliquot.service.ports import Batch, Write
+from aliquot.service.state.snapshots import take
+from aliquot.service.views.agents import agent_view
+from aliquot_schema.alerts import AlertRule
+from aliquot_schema.cluster.agents import Agent, Capabilities
+from aliquot_schema.cluster.launching import AgentSilent, ReadingsTaken
+from aliquot_schema.ids import AgentId, DeviceId, SlotName
+from aliquot_schema.resources.devices import DeviceReading
+from aliquot_schema.states import AgentState, SessionState
+from service_bench import agent, gpus
+from service_stage import EPOCH, Stage, stage
+
+pytestmark = pytest.mark.anyio
+A, B = AgentId("a"), AgentId("b")
+ODD = [
+    {"budget": 2**63 - 1},
+    {"budget": -(2**63)},
+    {"memory_bytes": 2**63},
+    {"memory_bytes": -1},
+    {"costs": {SlotName("cuda.device"): 0, SlotName("cuda.shares"): -1}},
+    {"quanta": {SlotName("cuda.device"): 0}},
+    {"id": DeviceId("a\0b")},
+    {"numa_node": 2**40},
+]
+
+
+async def stores(on: Stage, record: Agent) -> None:
+    """As an earlier version did, which checked nothing."""
+    for event in await on.store.commit(
+        Batch(
+            writes=(Write(record=record, kind="agent.changed"),),
+            at_us=on.clock.now_us(),
+            actor="system:agents",
+            epoch=EPOCH,
+        )
+    ):
+        on.state.apply(event)
+
+
+@pytest.mark.parametrize("odd", ODD, ids=str)
+async def test_a_pass_goes_on_without_an_agent_whose_record_cannot_be(
+    odd: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    async with stage([agent("a", devices=1), agent("b", devices=1)]) as on:
+        known = on.state.agents[B]
+        devices = (replace(known.devices[0], **odd),)
+        caplog.set_level(logging.WARNING, logger="aliquot.agents")
+        await stores(on, replace(known, version=known.version + 1, devices=devices))
+        assert [row.id for row in take(on.state).agents] == [A]
+        assert any(
+            record.message.startswith("agent b is excluded from scheduling, because its stored record is invalid")
+            for record in caplog.records
+        )
+        first, second = await on.submit(), await on.submit()
+        await on.advance()
+        assert on.session(first).state is SessionState.RUNNING
+        assert on.session(second).state is SessionState.QUEUED
+        assert agent_view(on.state, on.state.agents[B]).devices == ()
+        on.executor.comes_back(B)
+        await on.settle()
+        assert B not in on.state.faults.unusable
+        await on.advance()
+        assert on.session(second).state is SessionState.RUNNING
+
+
+async def test_of_a_record_that_cannot_be_nothing_odd_is_shown() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        known = on.state.agents[A]
+        odd = replace(
+            known,
+            version=known.version + 1,
+            registered_us=2**63 - 1,
+            state_changed_us=-(2**62),
+            capabilities=Capabilities(port_first=5, port_last=1),
+        )
+        await stores(on, odd)
+        view = agent_view(on.state, on.state.agents[A])
+        assert (view.registered_at.year, view.state_changed_at.year) == (9999, 1970)
+
+
+async def test_the_alert_of_a_lost_agent_says_that_it_is_refused() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        await on.hear(AgentSilent(agent_id=A, lost=True))
+        assert on.state.agents[A].state is AgentState.LOST
+        on.state.faults.note_refused(A, "budget is -1; 1 to 100,000 is allowed")
+        rule = Rules(on.state.noticed).of(AlertRule.AGENT_LOST)
+        (condition,) = agent_lost(on.state, rule, on.clock.now_us())
+        assert "and its messages are rejected (budget is -1; 1 to 100,000 is allowed)" in condition.words
+        on.state.faults.note_refused(A, None)
+        (condition,) = agent_lost(on.state, rule, on.clock.now_us())
+        assert "refused" not in condition.words
+
+
+async def test_readings_of_devices_that_an_agent_does_not_have_are_not_kept() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        there = gpus(1)[0].id
+        readings = tuple(DeviceReading(device_id=name, utilization_pct=1.0) for name in (there, DeviceId("other")))
+        await on.hear(ReadingsTaken(agent_id=A, at_us=1, readings=readings))
+        await on.hear(ReadingsTaken(agent_id=AgentId("nobody"), at_us=1, readings=readings))
+        assert list(on.state.readings) == [(A, there)]
+
+
+async def test_what_is_the_servers_to_say_is_not_taken_from_an_agent() -> None:
+    async with stage([]) as on:
+        newcomer = agent("a", devices=1)
+        told = replace(newcomer.describe(), version=2**53, registered_us=7)
+        newcomer.describe = lambda: told  # type: ignore[method-assign]
+        on.executor.joins(newcomer)
+        await on.settle()
+        assert on.state.agents[A].version == 1

@@ -1,0 +1,98 @@
+"""A service that leads from its start to its end, without an election: for tests that bring their own store."""
+
+from dataclasses import dataclass
+
+from aliquot.service.alerts.plan import AlertPlan
+from aliquot.service.leadership.leader import LeaderTerm
+from aliquot.service.leadership.ports import TermStart
+from aliquot.service.ledger.entries import LedgerStore
+from aliquot.service.ports import Clock, Executor, Ids, Loaded, Store
+from aliquot.service.retention import RetentionPlan
+from aliquot.service.sessions.submission_checks import PENDING_MAX
+from aliquot.service.state.state import ENDED_KEPT, State
+from aliquot.service.use_cases import UseCases, state_of
+from aliquot_schema.ids import AgentId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ports:
+    """The world, as the service sees it."""
+
+    store: Store
+    executor: Executor
+    clock: Clock
+    ids: Ids
+    ledger: LedgerStore | None = None
+    """None = decisions are not recorded."""
+    retention: RetentionPlan | None = None
+    """None = everything is kept."""
+    notices: AlertPlan | None = None
+    """None = no notices."""
+
+
+class Orchestrator(UseCases):
+    """Made from what the store held. `run` returns only when a loop failed, or by cancellation."""
+
+    def __init__(
+        self,
+        ports: Ports,
+        *,
+        state: State,
+        loaded: Loaded,
+        grace_ms: int,
+        respect_external: bool = True,
+        pending_max: int = PENDING_MAX,
+    ) -> None:
+        super().__init__(
+            store=ports.store,
+            clock=ports.clock,
+            ids=ports.ids,
+            outputs=ports.executor,
+            state=state,
+            pending_max=pending_max,
+        )
+        self.journal.lead(loaded.epoch)
+        beginning = TermStart(
+            epoch=loaded.epoch,
+            began_us=loaded.last_at_us,
+            revision=loaded.revision,
+            last_at_us=loaded.last_at_us,
+            last_pass=loaded.last_pass,
+        )
+        self._term = LeaderTerm(
+            self,
+            executor=ports.executor,
+            ledger=ports.ledger,
+            beginning=beginning,
+            grace_ms=grace_ms,
+            respect_external=respect_external,
+            retention=ports.retention,
+            notices=ports.notices,
+        )
+        self.allocator = self._term.allocator
+        self.recording = self._term.recording
+        self.reaper = self._term.reaper
+        self.retaining = self._term.retaining
+
+    async def run(self, *, awaited: frozenset[AgentId] = frozenset()) -> None:
+        """See `LeaderTerm.run`."""
+        await self._term.run(awaited=awaited)
+
+    async def until_reachable(self, agents: frozenset[AgentId]) -> None:
+        """See `LeaderTerm.until_reachable`."""
+        await self._term.until_reachable(agents)
+
+    async def forget_agents(self, configured: frozenset[AgentId]) -> None:
+        """See `LeaderTerm.forget_agents`."""
+        await self._term.forget_agents(configured)
+
+    async def close(self) -> None:
+        """Finish what is under way."""
+        self.previews.close()
+        await self._term.close()
+
+
+async def load_state(store: Store, *, ended_kept: int = ENDED_KEPT) -> tuple[State, Loaded]:
+    """Open the store and build the state, ended sessions that pending ones depend on included."""
+    loaded = await store.open()
+    return await state_of(loaded, store=store, ended_kept=ended_kept), loaded
