@@ -51,7 +51,7 @@ class LeaderOutputs:
                     if chunk.at_end:
                         return
         except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise Unavailable(f"the leader {leader} cannot be reached: {error or type(error).__name__}") from None
+            raise Unavailable(f"the leader {leader} cannot be reached: {str(error) or type(error).__name__}") from None
         raise Unavailable(f"the leader {leader} stopped in the middle of the output")
 
 

@@ -29,6 +29,11 @@ HEADERS_S: Final = 20.0
 """Time from the connection, or from the first byte of a request, to the end of the headers."""
 
 
+KEEP_ALIVE_S: Final = 75
+"""How long a connection without a request stays open. Clients close theirs earlier (httpx after 5 s, browsers after a
+minute or less): were the two times equal, a request could meet the server's close and be lost."""
+
+
 class HeaderTimeoutHttp(HttpToolsProtocol):
     """uvicorn's HTTP protocol, whose own timeout applies only between requests, with timeouts within one."""
 
@@ -228,6 +233,7 @@ class Listener(uvicorn.Server):
                 http=HeaderTimeoutHttp,
                 ws="websockets-sansio",
                 ws_per_message_deflate=False,
+                timeout_keep_alive=KEEP_ALIVE_S,
                 timeout_graceful_shutdown=SHUTDOWN_S,
                 server_header=False,
                 proxy_headers=behind_proxy,

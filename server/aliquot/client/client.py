@@ -69,7 +69,7 @@ class Client(SessionCalls, Leases):
         try:
             response = await self._http.post("/graphql", content=body)
         except httpx.TransportError as error:
-            raise ServerUnreachable(f"{self._url}: {error or type(error).__name__}") from error
+            raise ServerUnreachable(f"{self._url}: {str(error) or type(error).__name__}") from error
         answer = _answer(response)
         if answer.get("errors"):
             raise GraphQLFault(answer["errors"])

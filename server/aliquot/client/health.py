@@ -31,7 +31,7 @@ def readiness(url: str, *, ca_file: Path | None = None, timeout_s: float = 5.0) 
         with httpx.Client(verify=verify, timeout=timeout_s, trust_env=not is_loopback(url)) as client:
             response = client.get(f"{url.rstrip('/')}/readyz")
     except httpx.TransportError as error:
-        raise ServerUnreachable(f"{url}: {error or type(error).__name__}") from error
+        raise ServerUnreachable(f"{url}: {str(error) or type(error).__name__}") from error
     try:
         return msgspec.json.decode(response.content, type=Readiness)
     except msgspec.DecodeError as error:

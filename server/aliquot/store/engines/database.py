@@ -78,7 +78,7 @@ def unavailability(error: BaseException) -> StoreUnavailable | None:
     if isinstance(error, OSError) and (advice := _os_advice(error)) is not None:
         return StoreUnavailable(f"{_ADVICE[advice]} ({error})")
     if isinstance(error, OSError | TimeoutError):
-        return StoreUnavailable(f"the database cannot be reached: {error or type(error).__name__}")
+        return StoreUnavailable(f"the database cannot be reached: {str(error) or type(error).__name__}")
     cause = error.orig if isinstance(error, DBAPIError) else error
     if isinstance(cause, sqlite3.Error):
         return _sqlite_unavailability(cause)

@@ -77,7 +77,7 @@ class PostgresLeadershipLock:
             except SESSION_ERRORS as error:
                 self._terminate()
                 raise LeadershipLost(
-                    f"the connection that holds the leadership lock is lost: {error or type(error).__name__}"
+                    f"the connection that holds the leadership lock is lost: {str(error) or type(error).__name__}"
                 ) from None
 
     async def leave(self) -> None:

@@ -1,0 +1,30 @@
+"""Connections: errors name what broke, and an idle connection is closed by the client, not by the server."""
+
+import socket
+
+import httpx
+import pytest
+
+from aliquot.cli.listener import KEEP_ALIVE_S
+from aliquot.client import Client, ServerUnreachable
+
+pytestmark = pytest.mark.anyio
+
+
+def test_the_server_keeps_an_idle_connection_longer_than_the_client_does() -> None:
+    client_s = httpx.Limits().keepalive_expiry
+    assert client_s is not None
+    assert client_s * 2 < KEEP_ALIVE_S
+
+
+async def test_an_error_without_a_text_is_named_by_its_kind(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def broken(*_: object, **__: object) -> None:
+        raise httpx.ReadError("")
+
+    monkeypatch.setattr(httpx.AsyncClient, "post", broken)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        async with Client(url, "key") as client:
+            with pytest.raises(ServerUnreachable, match="ReadError"):
+                await client.execute("{ ping }")
