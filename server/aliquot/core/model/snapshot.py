@@ -1,7 +1,7 @@
 """Snapshot: everything that `decide` reads, frozen at one event number."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Final
 
@@ -133,6 +133,12 @@ class PendingRow:
             tasks=None if tasks is None else tasks.waiting,
             tasks_startable=int(session.held_by != HELD_BY_ARRAY) if tasks is None else startable(tasks),
         )
+
+
+def asks_the_same(row: PendingRow, other: PendingRow) -> bool:
+    """Whether two rows of one job array differ at most in what its tasks did: which wait, and what they taught."""
+    apart = {"version": 0, "tasks": None, "tasks_startable": 0, "estimate_ms": None}
+    return replace(row, **apart) == replace(other, **apart)  # type: ignore[arg-type]  # of several types, by name
 
 
 def request_of(session: Session) -> Request:
