@@ -179,7 +179,8 @@ class AgentView:
     kernels: tuple[KernelView, ...]
     """Kernels that hold devices."""
     gpu_alloc_map: str
-    """JSON text `{device id: shares held}`, at least two decimal places, every accelerator, in natural order."""
+    """JSON text `{device id: shares held}`, at least two decimal places, every accelerator, in natural order. Shares
+    count whichever agent granted them, so agents that share a device show the same amount."""
     allocation_mode: AllocationMode
     scaling_factors: tuple[SlotAmountView, ...]
     attributes: tuple[NameValueView, ...]

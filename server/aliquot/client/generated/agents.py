@@ -195,7 +195,7 @@ class Agent(Struct, frozen=True, kw_only=True):
     capacity: tuple[SlotAmount, ...]
     """Total capacity, by slot."""
     occupied: tuple[SlotAmount, ...]
-    """Held capacity, by slot."""
+    """Held capacity, by slot; includes what other agents that share its devices have granted."""
     devices: tuple[Device, ...]
     """Its devices, in natural order."""
     kernels: tuple[Kernel, ...]
@@ -203,7 +203,8 @@ class Agent(Struct, frozen=True, kw_only=True):
     gpu_alloc_map: str
     """
     JSON text: an object that maps each accelerator's id to the shares held, with at least two decimal places; 0.00 for
-    idle ones.
+    idle ones. It shows the state of the devices: agents that share a device show the same amount, whichever of them
+    granted it.
     """
     allocation_mode: AllocationMode
     """How its node's devices are divided among agents."""
