@@ -32,7 +32,7 @@ NO_DEVICES: Final = DeviceLayout.of(())
 NO_USER: Final = UserId("")
 """Owner of a row without a user."""
 EXTERNAL_LIMIT_MS: Final = 1000 * DURATION_S_MAX
-"""External allocations can be extended without end, so they never use devices of a reservation."""
+"""External allocations without a time limit can be renewed without end, so they never use devices of a reservation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +123,7 @@ class PendingRow:
             owner=session.owner,
             project=session.project,
             estimate_ms=spec.estimated_duration_ms if estimate_ms is None else estimate_ms,
-            limit_ms=EXTERNAL_LIMIT_MS if session.is_outside else spec.time_limit_ms,
+            limit_ms=spec.time_limit_ms or (EXTERNAL_LIMIT_MS if session.is_outside else None),
             where=where_of(session),
             is_preemptible=spec.preemptible,
             fallback_level=session.fallback_level,

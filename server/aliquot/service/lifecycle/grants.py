@@ -88,7 +88,8 @@ class Grants:
     def _grant(self, draft: UnitOfWork, session: Session, placement: Placement) -> None:
         """Write session, leases and kernels, the session first: it names the account charged for its leases."""
         if session.spec.outside_ms is not None:
-            self._grant_outside(draft, session, placement, lasts_ms=session.spec.outside_ms)
+            lasts_ms = min(session.spec.outside_ms, session.spec.time_limit_ms or session.spec.outside_ms)
+            self._grant_outside(draft, session, placement, lasts_ms=lasts_ms)
             return
         scheduled = draft.put(transitions.schedule(session, now_us=self.now_us), "scheduled")
         for kernel in placement.kernels:
