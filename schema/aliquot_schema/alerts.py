@@ -41,6 +41,8 @@ class AlertRule(StrEnum):
     """Leadership moved to another server; the alert stays open for the threshold, in seconds."""
     NO_LEADER = "no_leader"
     """No server leads: nothing is placed and reports of agents are not processed."""
+    RAY_DISCONNECTED = "ray_disconnected"
+    """The leader is not connected to Ray: nothing starts on Ray's nodes."""
 
 
 class NoticeKind(StrEnum):
@@ -55,6 +57,7 @@ class NoticeKind(StrEnum):
     DISK_LOW = "disk_low"
     LEADER_CHANGED = "leader_changed"
     NO_LEADER = "no_leader"
+    RAY_DISCONNECTED = "ray_disconnected"
     SESSION_FAILED = "session_failed"
     RETRIES_SPENT = "retries_spent"
     """The session failed and has no retries left."""

@@ -19,6 +19,7 @@ from aliquot_schema.alerts import AlertRule, Severity
 from aliquot_schema.cluster.launching import AgentJoined, AgentSilent, DevicesChanged
 from aliquot_schema.ids import AgentId, KernelId
 from aliquot_schema.resources.devices import DeviceHealth
+from aliquot_schema.views.server import RayView
 from notices_stage import Box, Notices, notices
 from service_bench import gpus
 
@@ -178,6 +179,29 @@ async def test_a_new_leader_is_told_for_a_while_and_ends_that_nobody_led() -> No
         assert open_alerts(on) == {"leader_changed": "https://two:8090 leads, in epoch 7"}
         assert await on.look(601) == (0, 0)
         assert await on.look(31) == (0, 1)
+
+
+async def test_ray_that_is_away_for_more_than_ten_seconds_is_an_alert_until_it_is_back() -> None:
+    status = RayView(head_node="gpu01:6379", reason="gpu01:6379: Connection refused")
+    looks = leader_checks(1, began_us=0, address="", is_shared=False, ray=lambda: status)
+    async with notices(OPS, looks=looks) as on:
+        assert await on.look() == (0, 0)
+        assert await on.look(9) == (0, 0)
+        assert await on.look(2) == (1, 0)
+        assert open_alerts(on) == {
+            "ray_disconnected": "Ray at gpu01:6379 is not connected: gpu01:6379: Connection refused; sessions that run "
+            "continue, new ones wait"
+        }
+        status = RayView(head_node="gpu01:6379", connected=True)
+        await on.look(1)
+        assert await on.look(31) == (0, 1)
+
+
+async def test_without_ray_there_is_no_alert_of_it() -> None:
+    looks = leader_checks(1, began_us=0, address="", is_shared=False)
+    async with notices(OPS, looks=looks) as on:
+        assert await on.look(0) == (0, 0)
+        assert await on.look(60) == (0, 0)
 
 
 async def test_a_rule_that_is_off_opens_nothing_and_closes_what_it_opened() -> None:

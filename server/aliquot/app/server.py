@@ -23,6 +23,7 @@ from aliquot.service.subscriptions.watching import Outputs
 from aliquot.service.use_cases import UseCases, state_of
 from aliquot.store.cluster_mark import MarkFile
 from aliquot.store.open import ServerDatabase, open_database
+from aliquot_schema.views.server import RayView
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,6 +152,7 @@ class _Terms:
             respect_external=plan.outfit.respect_external,
             retention=retention_of(plan.outfit.keeping, self._database.store, now_us=plan.clock.now_us),
             notices=plan.outfit.notices,
+            ray=_ray_status(side),
         )
         async with AsyncExitStack() as rest:
             # The executors close first, so that nothing waits for an agent that does not answer.
@@ -171,6 +173,11 @@ class _Terms:
     async def _note_joined(self, term: LeaderTerm, side: AgentSide) -> None:
         await term.until_reachable(side.own)
         self.joined.set()
+
+
+def _ray_status(side: AgentSide) -> Callable[[], RayView] | None:
+    gateway = side.ray
+    return None if gateway is None else lambda: gateway.status
 
 
 def _outputs(plan: ServerPlan, own: OwnOutputs, *, leader: Callable[[], str | None]) -> Outputs:

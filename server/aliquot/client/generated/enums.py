@@ -36,6 +36,7 @@ class AlertRule(StrEnum):
     DISK_LOW = "disk_low"
     LEADER_CHANGED = "leader_changed"
     NO_LEADER = "no_leader"
+    RAY_DISCONNECTED = "ray_disconnected"
 
 
 class AlertState(StrEnum):
@@ -154,6 +155,7 @@ class NoticeKind(StrEnum):
     DISK_LOW = "disk_low"
     LEADER_CHANGED = "leader_changed"
     NO_LEADER = "no_leader"
+    RAY_DISCONNECTED = "ray_disconnected"
     SESSION_FAILED = "session_failed"
     RETRIES_SPENT = "retries_spent"
     SESSION_PREEMPTED = "session_preempted"

@@ -1,6 +1,6 @@
 """Alert conditions: one check per rule that reads the state and yields what holds now.
 
-Leadership is not part of the state, so `leader_checks` makes the checks of those rules for one leader term.
+Leadership and Ray are not part of the state, so `leader_checks` makes the checks of those rules for one leader term.
 """
 
 from collections import defaultdict
@@ -16,6 +16,7 @@ from aliquot_schema.ids import AgentId, SessionId, UserId
 from aliquot_schema.resources.devices import DeviceHealth
 from aliquot_schema.sessions import Session
 from aliquot_schema.states import ACTIVE, AgentState, KernelState, SessionState
+from aliquot_schema.views.server import RayView
 
 WINDOW_US: Final = 3_600_000_000
 
@@ -162,8 +163,14 @@ def _running(state: State) -> dict[AgentId, dict[SessionId, Session]]:
     return found
 
 
-def leader_checks(epoch: int, *, began_us: int, address: str, is_shared: bool) -> Mapping[AlertRule, Check]:
-    """Checks of a leader term. `NO_LEADER` never holds, so alerts that followers opened are closed."""
+def leader_checks(
+    epoch: int, *, began_us: int, address: str, is_shared: bool, ray: Callable[[], RayView] | None = None
+) -> Mapping[AlertRule, Check]:
+    """Checks of a leader term. `NO_LEADER` never holds, so alerts that followers opened are closed.
+
+    Args:
+        ray: the state of Ray; None without Ray.
+    """
 
     def changed(_state: State, rule: NoticeRule, now_us: int) -> Iterator[AlertCondition]:
         since_us = now_us - began_us
@@ -174,4 +181,11 @@ def leader_checks(epoch: int, *, began_us: int, address: str, is_shared: bool) -
     def never(_state: State, _rule: NoticeRule, _now_us: int) -> Iterator[AlertCondition]:
         yield from ()
 
-    return {AlertRule.LEADER_CHANGED: changed, AlertRule.NO_LEADER: never}
+    def apart(_state: State, _rule: NoticeRule, _now_us: int) -> Iterator[AlertCondition]:
+        status = None if ray is None else ray()
+        if status is not None and not status.connected:
+            why = f": {status.reason}" if status.reason else ""
+            words = f"Ray at {status.head_node} is not connected{why}; sessions that run continue, new ones wait"
+            yield AlertCondition(subject=status.head_node, words=words)
+
+    return {AlertRule.LEADER_CHANGED: changed, AlertRule.NO_LEADER: never, AlertRule.RAY_DISCONNECTED: apart}

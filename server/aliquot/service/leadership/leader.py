@@ -26,6 +26,7 @@ from aliquot.service.state.unit_of_work import UnitOfWork
 from aliquot.service.use_cases import UseCases
 from aliquot_schema.ids import AgentId
 from aliquot_schema.states import AgentState
+from aliquot_schema.views.server import RayView
 
 ACTOR: Final = "system:start"
 
@@ -44,6 +45,7 @@ class LeaderTerm:
         respect_external: bool = True,
         retention: RetentionPlan | None = None,
         notices: AlertPlan | None = None,
+        ray: Callable[[], RayView] | None = None,
     ) -> None:
         """
         Args:
@@ -51,6 +53,7 @@ class LeaderTerm:
             ledger, retention, notices: None = decisions are not recorded; all records are kept; no alerts are sent.
             grace_ms: milliseconds between SIGTERM and SIGKILL.
             respect_external: whether devices used by foreign processes are withheld from sessions.
+            ray: the state of Ray; None without Ray.
         """
         state, journal, clock = cases.state, cases.journal, cases.clock
         self._state, self._journal, self._clock = state, journal, clock
@@ -87,7 +90,9 @@ class LeaderTerm:
         )
         self._administration, self._measures = cases.administration, cases.measures
         self._administration.looker = self.reaper
-        self.noticing = None if notices is None else notices.begin(cases, outputs=executor, beginning=beginning)
+        self.noticing = (
+            None if notices is None else notices.begin(cases, outputs=executor, beginning=beginning, ray=ray)
+        )
         self._listeners, self._settled = journal.listeners[listening:], journal.settled[waiting:]
 
     async def run(self, *, awaited: frozenset[AgentId] = frozenset()) -> None:
