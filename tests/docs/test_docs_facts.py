@@ -51,9 +51,8 @@ def test_every_failure_names_the_test_that_proves_it() -> None:
 
 
 def test_every_kind_of_device_is_there_with_its_variable() -> None:
-    rows = re.findall(
-        r"^\| `(\w+)` \| [^|]+ \| `(\w+)`[^|]* \| (\w+)", (DOCS / "concepts" / "devices.md").read_text(), re.M
-    )
+    text = (DOCS / "concepts" / "devices.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\w+)` \| [^|]+ \| `(\w+)`[^|]* \| (\w+)", text, re.MULTILINE)
     known = {kind: (one.variable, "numbers" if one.by_number else "ids") for kind, one in FAMILIES.items()}
     assert {kind: (variable, lists) for kind, variable, lists in rows} == known
 
