@@ -32,7 +32,7 @@ class AlertRule(StrEnum):
     DEVICE_UNHEALTHY = "device_unhealthy"
     """A device is unhealthy, or disappeared while it was held."""
     EXTERNAL_PROCESS = "external_process"
-    """A process that Aliquot did not start uses a device that no lease holds."""
+    """A process that Aliquot did not start uses a device. The owner of the process is told once, if known."""
     FAILURE_RATE = "failure_rate"
     """More of the sessions that ended in the last hour failed than the threshold, in percent."""
     DISK_LOW = "disk_low"
@@ -73,9 +73,10 @@ OWNERS_HEAR: Final = (
     NoticeKind.SESSION_FAILED,
     NoticeKind.RETRIES_SPENT,
     NoticeKind.SESSION_PREEMPTED,
+    NoticeKind.EXTERNAL_PROCESS,
     NoticeKind.SESSION_COMPLETED,
 )
-"""Kinds that owners of sessions can receive."""
+"""Kinds that owners of sessions and of processes can receive."""
 OWNERS_HEAR_UNASKED: Final = OWNERS_HEAR[:-1]
 """Kinds that owners receive unless they choose otherwise."""
 

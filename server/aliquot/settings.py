@@ -92,8 +92,12 @@ class Settings(
     demo: bool = Field(False, description="Run the demo cluster even where there are real GPUs.")
     reserved_cpu: int = Field(0, ge=0, description="CPUs of this host that jobs never get.")
     reserved_mem: str = Field("512m", description="Memory of this host that jobs never get, like 512m or 2g.")
-    respect_external: bool = Field(
-        True, description="Whether accelerators in use by processes outside Aliquot are withheld from jobs."
+    foreign_usage: Literal["avoid", "ignore"] = Field(
+        "avoid",
+        description="Accelerators that processes outside Aliquot use: `avoid` gives them to no new job, `ignore` does.",
+    )
+    respect_external: bool | None = Field(
+        None, description="Deprecated, may be removed in 0.4: use `foreign-usage`; `false` means `ignore`."
     )
     local_agents: bool = Field(True, description="Whether this server runs the agents of its own host.")
     executor: Literal["local", "ray"] = Field(

@@ -137,6 +137,8 @@ class DeviceView:
     power_w: float | None
     external: bool = False
     """Whether it is withheld because processes that Aliquot did not start use it."""
+    foreign_users: tuple[str, ...] = ()
+    """Unix accounts of these processes, also where they are ignored."""
     linked_to: tuple[str, ...] = ()
     link_group: int | None = None
 

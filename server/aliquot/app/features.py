@@ -175,9 +175,11 @@ class Features:
 
 def outfit_of(settings: Settings, *, now_us: Callable[[], int]) -> Features:
     """Features from the settings."""
+    if settings.respect_external is not None:
+        log.warning("respect-external is deprecated and may be removed in 0.4; use foreign-usage = avoid or ignore")
     return Features(
         grace_ms=round(settings.grace_s * 1000),
-        respect_external=settings.respect_external,
+        respect_external=settings.foreign_usage == "avoid" and settings.respect_external is not False,
         pending_max=settings.max_queue_size,
         first=InitialSettings(stopped=not settings.orchestration_enabled, order=settings.scheduling_policy),
         keeping=keeping_of(settings),

@@ -79,6 +79,10 @@ class Device:
     external: bool = strawberry.field(
         description="Whether it is withheld because processes that Aliquot did not start use it."
     )
+    foreign_users: list[str] = strawberry.field(
+        description="Unix accounts of the processes on it that Aliquot did not start; also given while the setting "
+        "`foreign-usage` ignores such processes."
+    )
 
 
 @strawberry.type(description="A GPU in summary; see `Device` for details.")

@@ -79,7 +79,9 @@ def _memory(gpu: "Device") -> str:
 
 def _trouble(gpu: "Device") -> Text:
     words = [] if gpu.health == "healthy" else [str(gpu.health)]
-    words += ["in use outside Aliquot"] if gpu.external else []
+    if gpu.external or gpu.foreign_users:
+        users = ", ".join(map(printable, gpu.foreign_users))
+        words.append(f"in use outside Aliquot by {users}" if users else "in use outside Aliquot")
     return Text(", ".join(words), style="yellow" if words == ["leaving"] else "red")
 
 

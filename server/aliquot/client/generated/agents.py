@@ -87,6 +87,11 @@ class Device(Struct, frozen=True, kw_only=True):
     """Watts at the last sample."""
     external: bool
     """Whether it is withheld because processes that Aliquot did not start use it."""
+    foreign_users: tuple[str, ...]
+    """
+    Unix accounts of the processes on it that Aliquot did not start; also given while the setting `foreign-usage`
+    ignores such processes.
+    """
 
 
 class Kernel(Struct, frozen=True, kw_only=True):

@@ -12,7 +12,7 @@ from aliquot.service.alerts.message_texts import SECOND_US, duration, session_la
 from aliquot.service.state.state import State
 from aliquot_schema.alerts import AlertRule, NoticeRule
 from aliquot_schema.cluster.findings import Discrepancy
-from aliquot_schema.ids import AgentId, SessionId, UserId
+from aliquot_schema.ids import AgentId, DeviceId, SessionId, UserId
 from aliquot_schema.resources.devices import DeviceHealth
 from aliquot_schema.sessions import Session
 from aliquot_schema.states import ACTIVE, AgentState, KernelState, SessionState
@@ -116,11 +116,21 @@ def device_unhealthy(state: State, _rule: NoticeRule, _now_us: int) -> Iterator[
 
 
 def external_process(state: State, _rule: NoticeRule, _now_us: int) -> Iterator[AlertCondition]:
-    """Processes outside Aliquot on free devices, as the reaper confirmed them."""
+    """Processes outside Aliquot, as the reaper confirmed them, with the users whose Unix accounts they run as."""
     for finding in state.findings.values():
-        if finding.kind is Discrepancy.EXTERNAL_PROCESS:
-            words = f"{finding.evidence} outside Aliquot on device {finding.subject} of agent {finding.agent_id}"
-            yield AlertCondition(subject=f"{finding.agent_id}/{finding.subject}", words=words)
+        agent = state.agents.get(finding.agent_id)
+        if finding.kind is not Discrepancy.EXTERNAL_PROCESS or agent is None:
+            continue
+        device_id = DeviceId(finding.subject)
+        accounts = state.external.users.get(agent.node_id, {}).get(device_id, ())
+        owners = {owner for account in accounts for owner in state.people.owners_of(account)}
+        is_blocked = device_id in state.external.blocked.get(agent.node_id, {})
+        effect = "The device takes nothing new meanwhile. " if is_blocked else ""
+        words = (
+            f"{finding.evidence} outside Aliquot on device {finding.subject} of agent {finding.agent_id}. {effect}"
+            "Submit such work as a session, or hold the device by an external allocation"
+        )
+        yield AlertCondition(subject=f"{finding.agent_id}/{finding.subject}", words=words, owners=tuple(sorted(owners)))
 
 
 def high_failure_rate(state: State, rule: NoticeRule, now_us: int) -> Iterator[AlertCondition]:

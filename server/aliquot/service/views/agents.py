@@ -63,6 +63,7 @@ def device_views(state: State, agent: Agent) -> tuple[DeviceView, ...]:
     holders = _holders(state, leases, {device.id: device for device in agent.devices})
     groups = _link_groups(agent)
     used, blocked = state.used.get(agent.node_id, {}), state.external.blocked.get(agent.node_id, {})
+    foreign = state.external.users.get(agent.node_id, {})
     return tuple(
         device_view(
             device,
@@ -70,6 +71,7 @@ def device_views(state: State, agent: Agent) -> tuple[DeviceView, ...]:
             holders[device.id],
             state.readings.get((agent.id, device.id)),
             external=device.id in blocked,
+            foreign_users=foreign.get(device.id, ()),
             link_group=groups.get(device.id),
         )
         for device in agent.devices
@@ -99,6 +101,7 @@ def device_view(
     reading: DeviceReading | None,
     *,
     external: bool,
+    foreign_users: tuple[str, ...],
     link_group: int | None,
 ) -> DeviceView:
     """One device. Amounts are shares for accelerators, cores or bytes for `cpu` and `mem`."""
@@ -122,6 +125,7 @@ def device_view(
         temperature_c=reading.temperature_c if reading else None,
         power_w=reading.power_w if reading else None,
         external=external,
+        foreign_users=foreign_users,
         linked_to=device.linked_to,
         link_group=link_group,
     )

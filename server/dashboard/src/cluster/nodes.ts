@@ -118,9 +118,11 @@ export function isUnwell(device: Pick<Device, "health" | "external">): boolean {
 }
 
 /** The problem of a device, in a word or two; empty if it has none. */
-export function ailment(device: Pick<Device, "health" | "external">): string {
+export function ailment(device: Pick<Device, "health" | "external" | "foreign_users">): string {
   if (device.health !== "healthy" && device.health !== "leaving") return device.health;
-  return device.external ? "in use outside Aliquot" : "";
+  if (!device.external) return "";
+  const users = device.foreign_users.join(", ");
+  return users ? `in use outside Aliquot by ${users}` : "in use outside Aliquot";
 }
 
 /**
