@@ -10,6 +10,7 @@ from aliquot.errors import ConfigurationError
 from aliquot.service.accounts.api_keys import Accounts
 from aliquot.service.accounts.federation import Federation, Identity
 from aliquot.service.accounts.trust import Trust, check_apart
+from aliquot.service.use_cases import Admission, ServiceParts
 from aliquot_schema.errors import InvalidRequest, Unauthenticated
 from aliquot_schema.identity.accounts import Role, User
 from aliquot_schema.ids import UserId
@@ -178,9 +179,13 @@ async def test_rules_of_accounts_hold_for_them_too() -> None:
             await apart.user_of(replace(bob, name="eve", subject="https://id#3", unix_name="root"))
 
 
+def apart(number: int) -> ServiceParts:
+    """Of servers that give each user a Unix account of their own."""
+    return ServiceParts(admission=Admission(trust=Trust.SEPARATE, per_minute=None))
+
+
 def federated(server: OneServer) -> Federation:
     cases = server.cases
-    cases.accounts.trust = Trust.SEPARATE
     return Federation(
         users=cases.accounts,
         people=cases.state.people,
@@ -192,7 +197,7 @@ def federated(server: OneServer) -> Federation:
 
 
 async def test_two_servers_make_one_user_of_somebody_who_comes_to_both(database_url: str) -> None:
-    async with servers_on(database_url, [agent("a", devices=1)]) as servers:
+    async with servers_on(database_url, [agent("a", devices=1)], parts=apart) as servers:
         both = [federated(server) for server in servers.all]
         for number in range(5):
             identity = replace(ANN, name=f"user{number}", subject=f"https://id#{number}", issued_us=2**60)
@@ -201,10 +206,8 @@ async def test_two_servers_make_one_user_of_somebody_who_comes_to_both(database_
 
 
 async def test_two_servers_give_one_unix_account_to_one_user(database_url: str) -> None:
-    async with servers_on(database_url, [agent("a", devices=1)]) as servers:
+    async with servers_on(database_url, [agent("a", devices=1)], parts=apart) as servers:
         offices = [server.cases.accounts for server in servers.all]
-        for office in offices:
-            office.trust = Trust.SEPARATE
         for number in range(5):
             asked = [
                 NewUser(name=f"{who}{number}", role=Role.USER, unix_name=f"unix{number}") for who in ("ann", "bob")

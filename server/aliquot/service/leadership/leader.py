@@ -44,6 +44,7 @@ class LeaderTerm:
         respect_external: bool = True,
         retention: RetentionPlan | None = None,
         notices: AlertPlan | None = None,
+        check_disk: Callable[[], str | None] = lambda: None,
     ) -> None:
         """
         Args:
@@ -51,6 +52,7 @@ class LeaderTerm:
             ledger, retention, notices: None = decisions are not recorded; all records are kept; no alerts are sent.
             grace_ms: milliseconds between SIGTERM and SIGKILL.
             respect_external: whether devices used by foreign processes are withheld from sessions.
+            check_disk: checks the disks of this server: returns a message when space is short. May block.
         """
         state, journal, clock = cases.state, cases.journal, cases.clock
         self._state, self._journal, self._clock = state, journal, clock
@@ -85,8 +87,7 @@ class LeaderTerm:
         self.retaining = (
             None if retention is None else retention.begin(beginning.epoch, memory=state, clock=clock, leaps=leaps)
         )
-        self._administration, self._measures = cases.administration, cases.measures
-        self._administration.looker = self.reaper
+        self._measures, self._check_disk = cases.measures, check_disk
         self.noticing = None if notices is None else notices.begin(cases, outputs=executor, beginning=beginning)
         self._listeners, self._settled = journal.listeners[listening:], journal.settled[waiting:]
 
@@ -104,8 +105,9 @@ class LeaderTerm:
                 loops.create_task(self.retaining.run(), name="retention")
             if self.noticing is not None:
                 loops.create_task(self.noticing.run(), name="notices")
-            watching = watch(self._state.space, clock=self._clock, on_moved=self.allocator.wake)
-            loops.create_task(watching, name="disk space")
+            space, wake = self._state.space, self.allocator.wake
+            disk = watch(space, check=self._check_disk, clock=self._clock, on_moved=wake)
+            loops.create_task(disk, name="disk space")
             loops.create_task(self._messages.listen(), name="agent messages in")
             loops.create_task(self._messages.run(), name="agent messages")
             loops.create_task(self.reaper.run(), name="reaper")
@@ -135,7 +137,6 @@ class LeaderTerm:
         for call in self._settled:
             self._journal.settled.remove(call)
         _clear_readings(self._state)
-        self._administration.looker = None
         self._measures.end_term()
         await self._dispatch.close()
         self.allocator.close()

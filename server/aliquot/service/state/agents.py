@@ -197,9 +197,8 @@ class DiskSpace:
     """Disk shortages of the server and of agents, as text for people."""
 
     def __init__(self) -> None:
-        self.look: Callable[[], str | None] = lambda: None
-        """Checks the server's own disk; None without a shortage. May block."""
         self.server: str | None = None
+        """The server's own disk; None without a shortage."""
         self.agents: dict[AgentId, str] = {}
 
     def allows(self, agent_id: AgentId) -> bool:
@@ -216,12 +215,12 @@ class DiskSpace:
         disk_log.warning("agent %s: %s", agent_id, _launch_status(shortage))
         return True
 
-    async def look_around(self) -> bool:
-        """Check the server's own disk; returns whether a shortage began or ended."""
-        before, self.server = self.server, await asyncio.to_thread(self.look)
-        if (before is None) == (self.server is None):
+    def note_server(self, shortage: str | None) -> bool:
+        """Record a check of the server's own disk; returns whether a shortage began or ended."""
+        before, self.server = self.server, shortage
+        if (before is None) == (shortage is None):
             return False
-        disk_log.warning("%s", _launch_status(self.server))
+        disk_log.warning("%s", _launch_status(shortage))
         return True
 
     def shortages(self) -> list[str]:
@@ -238,10 +237,16 @@ class DiskSpace:
         return "; ".join([message, *self.shortages()])
 
 
-async def watch(space: DiskSpace, *, clock: Clock, on_moved: Callable[[], None]) -> None:
-    """Check the server's own disk every `LOOK_S`."""
+async def watch(
+    space: DiskSpace, *, check: Callable[[], str | None], clock: Clock, on_moved: Callable[[], None]
+) -> None:
+    """Check the server's own disk every `LOOK_S`.
+
+    Args:
+        check: returns a message when space is short, otherwise None. Called in a thread, as it may block.
+    """
     while True:
-        if await space.look_around():
+        if space.note_server(await asyncio.to_thread(check)):
             on_moved()
         await clock.sleep(LOOK_S)
 
