@@ -188,5 +188,5 @@ def _subscribe(cases: UseCases, recording: PassRecorder | None, dispatch: Dispat
     if recording is not None:
         cases.journal.listeners.append(recording.watch.hear)
     EventEffects(state=cases.state, journal=cases.journal, dispatch=dispatch).begin()
-    cases.journal.listeners += [cases.measures.take, news.take]
+    cases.journal.listeners.extend((cases.measures.take, news.take))
     cases.journal.settled.append(news.settle)

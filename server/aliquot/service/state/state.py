@@ -393,6 +393,9 @@ class State:
     def _put_account(self, account: Account) -> None:
         self.accounts[account.id] = account
 
+    def _put_orchestration(self, orchestration: Orchestration) -> None:
+        self.orchestration = orchestration
+
     def _put_finding(self, finding: Finding) -> None:
         self.findings.pop(finding.id, None)
         if finding.closed_us is None:
@@ -406,7 +409,7 @@ _WRITERS: Final[dict[type, Callable[..., None]]] = {
     Agent: State._put_agent,
     KnownSlot: State._put_slot,
     PolicyDocument: State._put_policy,
-    Orchestration: lambda state, orchestration: setattr(state, "orchestration", orchestration),
+    Orchestration: State._put_orchestration,
     Quota: State._put_quota,
     Account: State._put_account,
     Finding: State._put_finding,
