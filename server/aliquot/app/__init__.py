@@ -31,6 +31,7 @@ from aliquot.service.metrics.health import LoopLag
 from aliquot.settings import Settings
 from aliquot.store.cluster_mark import MARK_FILE, MarkFile
 from aliquot.store.open import is_shared
+from aliquot_schema.events import Entity
 from aliquot_schema.ids import UserId
 from aliquot_schema.views.server import RayView
 
@@ -94,7 +95,7 @@ def make_app(
 ) -> Starlette:
     """The HTTP application of a server."""
     held_open = HeldOpen(auth)
-    running.cases.journal.listeners.append(held_open.note)
+    running.cases.journal.subscribe(held_open.note, to=(Entity.USER, Entity.KEY))
     return create_app(
         ApiDependencies(
             reader=running.cases.queries,

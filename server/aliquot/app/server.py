@@ -94,8 +94,7 @@ async def _taking_part(
         is_shared=database.is_shared,
         parts=await parts_of(plan.outfit, database, measurements=measurements, inspector=present.inspector),
     )
-    # Clocks of servers differ: consequences of an event must not be dated before it.
-    cases.journal.listeners.append(lambda event: plan.clock.not_before(event.at_us))
+    cases.journal.listeners.append(plan.clock.follow)
     await begin(cases, plan.outfit.first)
     door = RemoteGateway(plan.keys, executor=present.remote, leader=lambda: election.standing.leader_address)
     terms = _Terms(plan, cases, database, present)

@@ -7,6 +7,7 @@ from aliquot.service.accounts.rate_limit import Rate, SubmissionRateLimit
 from aliquot.service.accounts.secrets import Secrets, SecretStore
 from aliquot.service.accounts.trust import Trust, check_apart
 from aliquot.service.admin.admin import Administration, OperatorSources
+from aliquot.service.audit.audit import AuditStore
 from aliquot.service.history.history import History
 from aliquot.service.history.ports import HeldBook, HistoryStore
 from aliquot.service.metrics.metrics import Measures
@@ -75,16 +76,17 @@ class UseCases:
         self.feed = Feed(store, revision=state.revision)
         self.journal = Journal(store=store, state=state, feed=self.feed, clock=clock, is_shared=is_shared)
         self.vault = Secrets(clock=clock, journal=self.journal, store=parts.secrets)
+        vetting = SubmissionPolicyCheck(self.vault, parts.commands)
         creation = Submission(
             state=state,
             journal=self.journal,
             store=store,
             clock=clock,
             ids=ids,
-            vetting=SubmissionPolicyCheck(self.vault, parts.commands),
+            vetting=vetting,
             pending_max=parts.pending_max,
         )
-        rate_limit = None if parts.admission is None else _rate_limit(parts.admission, state=state, clock=clock)
+        rate_limit = _rate_limit(parts.admission, state=state, clock=clock)
         self.previews = Previews(state=state, creation=creation, clock=clock)
         self.outside = ExternalAllocations(
             state=state,
@@ -109,25 +111,21 @@ class UseCases:
             state=state, journal=self.journal, creation=creation, store=store, clock=clock, rate_limit=rate_limit
         )
         self.administration = Administration(state=state, journal=self.journal, clock=clock, sources=parts.operators)
-        self.accounts = Accounts(
-            state=state,
-            journal=self.journal,
-            clock=clock,
-            ids=ids,
-            vault=self.vault,
-            trust=Trust.ALONE if parts.admission is None else parts.admission.trust,
-        )
-        sources = LiveSources(
-            find=self.queries.session,
-            book=parts.operators.audit,
-            now_us=clock.now_us,
-            sleep=clock.sleep,
-        )
-        self.watching = Watching(state=state, feed=self.feed, outputs=outputs, sources=sources)
-        self.journal.listeners.append(self.watching.hear)
+        trust = Trust.ALONE if parts.admission is None else parts.admission.trust
+        self.accounts = Accounts(state=state, journal=self.journal, clock=clock, ids=ids, vault=self.vault, trust=trust)
+        self.watching = self._watching(outputs, book=parts.operators.audit)
+
+    def _watching(self, outputs: Outputs, *, book: AuditStore | None) -> Watching:
+        find, clock = self.queries.session, self.clock
+        sources = LiveSources(find=find, book=book, now_us=clock.now_us, sleep=clock.sleep)
+        watching = Watching(state=self.state, feed=self.feed, outputs=outputs, sources=sources)
+        self.journal.listeners.append(watching.hear)
+        return watching
 
 
-def _rate_limit(admission: Admission, *, state: State, clock: Clock) -> SubmissionRateLimit:
+def _rate_limit(admission: Admission | None, *, state: State, clock: Clock) -> SubmissionRateLimit | None:
+    if admission is None:
+        return None
     check_apart(admission.trust, state.people.users.values())
     rate = None if admission.per_minute is None else Rate(per_minute=admission.per_minute)
     return SubmissionRateLimit(state.people, trust=admission.trust, rate=rate, monotonic=clock.monotonic)

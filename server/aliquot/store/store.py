@@ -19,10 +19,9 @@ from aliquot.store.alerts import DatabaseOutbox
 from aliquot.store.archive.search import archived, merged, seals_after
 from aliquot.store.audit import holdings, log
 from aliquot.store.audit.holdings import catch_up
-from aliquot.store.commit import Outcome, commit_group
+from aliquot.store.commit import GroupCommits, Outcome, commit_group
 from aliquot.store.engines.database import Runner, is_nul_error, unavailability
 from aliquot.store.engines.sqlite import SqliteDatabase, back_up
-from aliquot.store.group_commit import GroupCommits
 from aliquot.store.ledger import ledger
 from aliquot.store.ledger.ledger import DatabaseLedger
 from aliquot.store.loading import begin_term, load, present_term, raise_epoch

@@ -9,13 +9,12 @@ from aliquot.service.agents.messages import AgentMessages
 from aliquot.service.agents.reaper import Reaper
 from aliquot.service.alerts.plan import AlertPlan
 from aliquot.service.history.sampling import HistoryRecording
-from aliquot.service.leadership.effects import EventEffects
+from aliquot.service.leadership.effects import EventEffects, SessionNews
 from aliquot.service.leadership.ports import TermStart
 from aliquot.service.ledger.entries import LedgerStore
 from aliquot.service.ledger.recorder import PassRecorder, recording_of
 from aliquot.service.lifecycle.agent_registration import leave
 from aliquot.service.lifecycle.launch_orders import Orders
-from aliquot.service.metrics.cluster_view import SessionNews
 from aliquot.service.ports import Executor
 from aliquot.service.retention import ClockJumps, RetentionPlan
 from aliquot.service.scheduling.allocator import Allocator
@@ -184,9 +183,8 @@ def _allocator(
 
 def _subscribe(cases: UseCases, recording: PassRecorder | None, dispatch: Dispatch) -> None:
     """Subscribe the recorder, the effects on agents and the metrics to the journal."""
-    news = SessionNews(cases.state)
     if recording is not None:
         cases.journal.listeners.append(recording.watch.hear)
     EventEffects(state=cases.state, journal=cases.journal, dispatch=dispatch).begin()
-    cases.journal.listeners.extend((cases.measures.take, news.take))
-    cases.journal.settled.append(news.settle)
+    SessionNews(cases.state).begin(cases.journal)
+    cases.journal.listeners.append(cases.measures.take)

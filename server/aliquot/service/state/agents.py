@@ -1,4 +1,5 @@
-"""Agents: registered agents with their devices, latest measurements, foreign GPU usage and disk shortages.
+"""Agents: registered agents with their devices, latest measurements, foreign GPU usage, disk shortages, and the kinds of
+requests that they could run.
 
 Agents are durable. Everything measured is kept in memory only: the leader gets it from the agents, a follower from
 the leader.
@@ -14,13 +15,18 @@ from dataclasses import replace
 from typing import Final
 
 from aliquot.core.allocation.layout import DeviceLayout
+from aliquot.core.allocation.options import AllocationOptions
 from aliquot.core.model.snapshot import AgentRow
+from aliquot.core.scheduler.feasibility import impossible
 from aliquot.service.ports import Clock
 from aliquot.service.state.rows import AgentRows
 from aliquot_schema.cluster.agents import TIME_US_MAX, Agent, Capabilities, agent_fault
-from aliquot_schema.ids import AgentId, DeviceId, NodeId
+from aliquot_schema.errors import AliquotError
+from aliquot_schema.ids import AgentId, DeviceId, NodeId, PoolId
 from aliquot_schema.reasons import Reason
 from aliquot_schema.resources.devices import Device, DeviceReading
+from aliquot_schema.sessions import SessionSpec
+from aliquot_schema.states import AgentState
 
 
 class Readings(dict[tuple[AgentId, DeviceId], DeviceReading]):
@@ -253,3 +259,57 @@ async def watch(
 
 def _launch_status(shortage: str | None) -> str:
     return "launches resume, disk space is available again" if shortage is None else f"launches are paused: {shortage}"
+
+
+KINDS_MAX: Final = 10_000
+"""Cached kinds, at most; then the cache is cleared."""
+
+
+class FeasibleRequests:
+    """Cleared when an agent or the allocation options change. Caches feasible kinds only: refusals are rare, and their
+    messages are long."""
+
+    def __init__(self, registry: AgentRegistry) -> None:
+        self._registry = registry
+        self._version = -1
+        self._options: AllocationOptions | None = None
+        self._agents: Mapping[PoolId, list[AgentRow]] = {}
+        self._kinds: set[object] = set()
+
+    @property
+    def has_agents(self) -> bool:
+        """Whether any agent is registered."""
+        self._refresh()
+        return bool(self._agents)
+
+    def refusal(self, spec: SessionSpec, *, pool: PoolId, options: AllocationOptions) -> AliquotError | None:
+        """Why the agents of a pool could never run this; None when they could, or the pool has no agents."""
+        self._refresh()
+        if self._options != options or len(self._kinds) >= KINDS_MAX:
+            self._options, self._kinds = options, set()
+        agents = self._agents.get(pool)
+        kind = (
+            pool,
+            tuple(spec.slots.items()),
+            spec.cluster_size,
+            spec.gpu_memory_bytes,
+            spec.models,
+            tuple(sorted(spec.labels.items())),
+        )
+        if agents is None or kind in self._kinds:
+            return None
+        refusal = impossible(spec, agents, options)
+        if refusal is None:
+            self._kinds.add(kind)
+        return refusal
+
+    def _refresh(self) -> None:
+        if self._version != self._registry.version:
+            self._version, self._agents, self._kinds = self._registry.version, self._registered(), set()
+
+    def _registered(self) -> Mapping[PoolId, list[AgentRow]]:
+        found: dict[PoolId, list[AgentRow]] = {}
+        for agent in self._registry.agents.values():
+            if agent.state is not AgentState.LEFT:
+                found.setdefault(agent.pool, []).append(self._registry.row(agent, is_open=True))
+        return found

@@ -9,9 +9,8 @@ from aliquot.core.fairshare import Usage
 from aliquot.core.model.policy import Policy
 from aliquot.core.model.snapshot import AgentRow, HoldersOn, PendingRow, Request
 from aliquot.core.prediction import Prediction
-from aliquot.service.state.agents import AgentRegistry, DiskSpace, ForeignUsage
+from aliquot.service.state.agents import AgentRegistry, DiskSpace, FeasibleRequests, ForeignUsage
 from aliquot.service.state.alerts import KINDS, AlertIndex
-from aliquot.service.state.feasible_requests import FeasibleRequests
 from aliquot.service.state.forecasts import Forecasts
 from aliquot.service.state.identities import Identities
 from aliquot.service.state.indexes import (
@@ -21,10 +20,10 @@ from aliquot.service.state.indexes import (
     RendezvousPortIndex,
     RequestCounts,
     Retention,
+    RunningSessions,
     leader_of,
 )
 from aliquot.service.state.rows import QueueRows, RunningRows, pending_row
-from aliquot.service.state.running_sessions import RunningSessions
 from aliquot.service.state.usage_accounts import Charging, Holdings, UsageAccounts
 from aliquot_schema.cluster.agents import Agent, KnownSlot
 from aliquot_schema.cluster.findings import Finding
