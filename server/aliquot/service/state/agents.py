@@ -1,5 +1,5 @@
-"""Agents: registered agents with their devices, latest measurements, foreign GPU usage, disk shortages, and the kinds of
-requests that they could run.
+"""Agents: registered agents with their devices, latest measurements, foreign GPU usage and disk shortages, and the kinds
+of requests that they could run.
 
 Agents are durable. Everything measured is kept in memory only: the leader gets it from the agents, a follower from
 the leader.
