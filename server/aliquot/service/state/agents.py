@@ -1,10 +1,10 @@
-"""Agents: registered agents with their devices, latest measurements, foreign GPU usage and disk shortages, and the kinds
-of requests that they could run.
+"""Agents: registered agents with their devices, latest measurements, foreign GPU usage, disk shortages, and feasibility.
 
 Agents are durable. Everything measured is kept in memory only: the leader gets it from the agents, a follower from
 the leader.
 
 - A device used by a process that Aliquot did not start counts as fully held.
+- Which kinds of requests the agents could run if they were empty is cached.
 - On an agent whose disk is nearly full nothing new is launched, which leaves the space to running jobs.
 """
 
