@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
+from aliquot.clock import RandomIds
 from aliquot.errors import ConfigurationError
 from aliquot.service.accounts.api_keys import Accounts
 from aliquot.service.accounts.federation import Federation, Identity
 from aliquot.service.accounts.trust import Trust, check_apart
-from aliquot.service.use_cases import Admission, ServiceParts
+from aliquot.service.use_cases import Admission, ServiceParts, UseCases
 from aliquot_schema.errors import InvalidRequest, Unauthenticated
 from aliquot_schema.identity.accounts import Role, User
 from aliquot_schema.ids import UserId
@@ -235,3 +236,15 @@ def test_a_server_that_no_longer_shares_accounts_says_who_still_does_and_what_to
         check_apart(Trust.SEPARATE, [bob, ann])
     with pytest.raises(ConfigurationError, match="nobody is used by ann"):
         check_apart(Trust.SEPARATE, [replace(ann, unix_name="nobody")])
+
+
+async def test_use_cases_are_not_made_while_users_share_an_account_that_is_to_be_their_own() -> None:
+    """So a server that has to refuse never takes part in the election."""
+    async with stage([]) as on:
+        accounts = accounts_of(on, trust=Trust.SHARED)
+        for name in ("ann", "bob"):
+            await accounts.create_user(ROOT, NewUser(name=name, role=Role.USER, unix_name="team"))
+        with pytest.raises(ConfigurationError, match="team is used by ann and bob"):
+            UseCases(
+                store=on.store, clock=on.clock, ids=RandomIds(), outputs=on.executor, state=on.state, parts=apart(0)
+            )

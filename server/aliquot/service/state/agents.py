@@ -1,4 +1,4 @@
-"""Agents: registered agents with their devices, latest measurements, foreign GPU usage, disk shortages, and feasibility.
+"""Agents: registered agents with devices, latest measurements, foreign GPU usage, disk shortages, feasible requests.
 
 Agents are durable. Everything measured is kept in memory only: the leader gets it from the agents, a follower from
 the leader.
