@@ -10,7 +10,7 @@ pytestmark = pytest.mark.anyio
 
 UPDATE = """mutation ($input: UpdatePolicyInput!) { update_policy(input: $input) { __typename
   ... on PolicyChangeSuccess { revision policy { version order half_life weights { age level } charges { cpu_milli }
-    pools { name default_limit } preemption { victims grace } retries { wait_first } user_priority_max } }
+    pools { name default_limit } preemption { preempt grace } retries { wait_first } user_priority_max } }
   ... on Error { code message } ... on RequestError { field } ... on VersionConflict { actual } } }"""
 QUOTA = """mutation ($input: SetQuotaInput!) { set_quota(input: $input) { __typename
   ... on QuotaChangeSuccess { quota { scope name version max_slots { slot amount } max_queued weight } }
@@ -31,7 +31,7 @@ async def test_the_policy_changes_field_by_field(server: ApiServer) -> None:
         half_life=86400,
         weights={"age": 5},
         pools=[{"name": "default", "default_limit": 3600}, {"name": "big"}],
-        preemption={"victims": "any", "grace": 1.5},
+        preemption={"preempt": "any", "grace": 1.5},
         user_priority_max="high",
         expected_version=0,
     )
@@ -40,7 +40,7 @@ async def test_the_policy_changes_field_by_field(server: ApiServer) -> None:
     assert (policy["version"], policy["order"], policy["half_life"]) == (1, "priority", 86400)
     assert policy["weights"] == {"age": 5, "level": 86400}
     assert policy["pools"] == [{"name": "big", "default_limit": None}, {"name": "default", "default_limit": 3600}]
-    assert policy["preemption"] == {"victims": "any", "grace": 1.5}
+    assert policy["preemption"] == {"preempt": "any", "grace": 1.5}
     assert policy["charges"] == {"cpu_milli": 5}
     assert policy["user_priority_max"] == "high"
     read = await server.data("{ policy { version order backfill changed_at } }")
@@ -56,7 +56,7 @@ async def test_the_policy_changes_field_by_field(server: ApiServer) -> None:
         ({"numa": "near"}, "numa", "interleave, prefer"),
         ({"weights": {"age": 0}}, "weights.age", "0 is not between 1 and 1000"),
         ({"half_life": -1}, "half_life", "not within"),
-        ({"preemption": {"victims": "all"}}, "preemption.victims", "any, nobody, willing"),
+        ({"preemption": {"preempt": "all"}}, "preemption.preempt", "any, none, preemptible"),
         ({"pools": [{"name": "big"}]}, "pools", "default is missing"),
         ({"pools": [{"name": "default"}, {"name": "default"}]}, "pools", "given twice"),
     ],

@@ -28,7 +28,7 @@ from aliquot_schema.errors import (
     StateConflict,
 )
 from aliquot_schema.ids import AgentId, DeviceId, SessionId, UserId
-from aliquot_schema.policies import Preemption, Victims
+from aliquot_schema.policies import Preemption, PreemptScope
 from aliquot_schema.requests import Role
 from aliquot_schema.resources.devices import DeviceProcess, DeviceReading
 from aliquot_schema.resources.leases import EndEvidence, LeaseKind
@@ -235,7 +235,7 @@ async def test_it_takes_nothing_that_the_head_of_the_queue_was_promised() -> Non
 async def test_it_makes_nobody_leave_and_is_asked_by_nobody_to_leave() -> None:
     async with stage([agent("a", devices=1)]) as on:
         on.state.rules = replace(
-            on.state.rules, order="priority", preemption=Preemption(victims=Victims.ANY, run_ms_min=0)
+            on.state.rules, order="priority", preemption=Preemption(preempt=PreemptScope.ANY, run_ms_min=0)
         )
         low = await on.submit(priority="low")
         await on.advance()

@@ -1,5 +1,6 @@
 """Command line: one module or package per group of commands, and the root command that joins them."""
 
+import sys
 from typing import Annotated, Any
 
 import typer
@@ -27,6 +28,7 @@ from aliquot.cli.serve import serve
 from aliquot.cli.session.command import session
 from aliquot.cli.simulate import simulate
 from aliquot.cli.state_export import state
+from aliquot_schema.deprecation import report_deprecated
 
 
 class Commands(TyperGroup):
@@ -74,11 +76,12 @@ def _print_version(is_asked: bool) -> None:
 
 @main.callback()
 def describe(
-    version: Annotated[
+    version: Annotated[  # noqa: ARG001  # its callback prints it
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
     """Share the GPUs of a cluster among people."""
+    report_deprecated(lambda text: print(f"warning: {text}", file=sys.stderr))
 
 
 main.add_typer(session, name="session")

@@ -183,7 +183,7 @@ def run(
     from aliquot.app.agents import settings_files
     from aliquot.app.logging import set_up_logs
     from aliquot.errors import ConfigurationError
-    from aliquot.settings import read_settings
+    from aliquot.settings import read_settings, warn_of_deprecated_settings
     from aliquot_schema.errors import AliquotError
 
     if not server or key_file is None:
@@ -191,6 +191,7 @@ def run(
         raise typer.Exit(2)
     try:
         settings = read_settings(
+            warns=False,
             data_folder=data_folder,
             reserved_cpu=reserved_cpu,
             reserved_mem=reserved_mem,
@@ -202,6 +203,7 @@ def run(
             log_level=log_level,
         )
         set_up_logs(level=settings.log_level, form=settings.log_format, quiet=("websockets",))
+        warn_of_deprecated_settings()
         options = agent_options(
             settings,
             accelerators=accelerators,

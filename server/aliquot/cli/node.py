@@ -69,11 +69,12 @@ def start(
     from aliquot.app.logging import set_up_logs
     from aliquot.errors import ConfigurationError
     from aliquot.execution.ray.node.raylet import RayNodeOptions
-    from aliquot.settings import read_settings
+    from aliquot.settings import read_settings, warn_of_deprecated_settings
     from aliquot_schema.errors import AliquotError
 
     try:
         settings = read_settings(
+            warns=False,
             data_folder=data_folder,
             reserved_cpu=reserved_cpu,
             reserved_mem=reserved_mem,
@@ -85,6 +86,7 @@ def start(
             log_level=log_level,
         )
         set_up_logs(level=settings.log_level, form=settings.log_format)
+        warn_of_deprecated_settings()
         options = agent_options(
             settings,
             accelerators=accelerators and accelerators.absolute(),

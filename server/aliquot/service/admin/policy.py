@@ -109,7 +109,7 @@ def policy_view(policy: PolicyDocument) -> PolicyView:
             for name in sorted(policy.pools, key=natural_key)
         ),
         preemption=PreemptionView(
-            victims=preemption.victims,
+            preempt=preemption.preempt,
             run_min=preemption.run_ms_min / 1000,
             preemptions_max=preemption.preemptions_max,
             grace=preemption.grace_ms / 1000,

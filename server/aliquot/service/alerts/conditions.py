@@ -115,10 +115,12 @@ def device_unhealthy(state: State, _rule: NoticeRule, _now_us: int) -> Iterator[
 
 
 def external_process(state: State, _rule: NoticeRule, _now_us: int) -> Iterator[AlertCondition]:
-    """Processes outside Aliquot on free devices, as the reaper confirmed them."""
+    """Processes that Aliquot did not start on free devices, as the reaper confirmed them."""
     for finding in state.findings.values():
         if finding.kind is Discrepancy.EXTERNAL_PROCESS:
-            words = f"{finding.evidence} outside Aliquot on device {finding.subject} of agent {finding.agent_id}"
+            words = (
+                f"{finding.evidence} that Aliquot did not start on device {finding.subject} of agent {finding.agent_id}"
+            )
             yield AlertCondition(subject=f"{finding.agent_id}/{finding.subject}", words=words)
 
 

@@ -38,7 +38,7 @@ class Grants:
 
     def write(self, draft: UnitOfWork, placements: Iterable[Placement]) -> Granted:
         """Write the placements that are still valid; the others are skipped."""
-        used = self.state.external.over(self.state.used)
+        used = self.state.foreign_usage.over(self.state.used)
         granted: list[SessionId] = []
         arrays: dict[SessionId, int] = {}
         for placement in placements:

@@ -105,7 +105,7 @@ class State:
         self.noticed = AlertIndex()
         self.findings: dict[str, Finding] = {}
         """Open findings."""
-        self.external = ForeignUsage()
+        self.foreign_usage = ForeignUsage()
         self.space = DiskSpace()
         self.outside = ExternalAllocationIndex()
         self.pending: dict[SessionId, PendingRow] = {}
