@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from aliquot_schema.deprecation import DeprecatedName
 from api_server import ApiServer
 
 pytestmark = pytest.mark.anyio
@@ -45,6 +46,22 @@ async def test_the_policy_changes_field_by_field(server: ApiServer) -> None:
     assert policy["user_priority_max"] == "high"
     read = await server.data("{ policy { version order backfill changed_at } }")
     assert read["policy"]["order"] == "priority"
+
+
+@pytest.mark.parametrize("given", [{"victims": "willing"}, {"preempt": "willing"}])
+async def test_the_old_words_of_preemption_still_work(server: ApiServer, given: dict[str, str]) -> None:
+    with pytest.warns(DeprecatedName, match="use preemption.preempt=preemptible"):
+        answer = await update(server, preemption=given)
+    assert answer["policy"]["preemption"]["preempt"] == "preemptible"
+    read = await server.data("{ policy { preemption { preempt victims } } }")
+    assert read["policy"]["preemption"] == {"preempt": "preemptible", "victims": "willing"}
+
+
+async def test_both_words_of_preemption_must_agree(server: ApiServer) -> None:
+    same = await update(server, preemption={"preempt": "none", "victims": "nobody"})
+    assert same["policy"]["preemption"]["preempt"] == "none"
+    answer = await update(server, preemption={"preempt": "none", "victims": "any"})
+    assert (answer["__typename"], answer["field"]) == ("InvalidRequest", "preemption.preempt")
 
 
 @pytest.mark.parametrize(

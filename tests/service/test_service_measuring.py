@@ -46,7 +46,7 @@ def test_a_tally_shows_what_was_begun_and_gives_copies() -> None:
     assert (copy, tally.sums()) == ({("kept",): 0.0}, {("kept",): 2.0})
 
 
-def test_work_outside_that_nobody_called_for_again_has_ended_too() -> None:
+def test_an_external_allocation_that_nobody_renewed_has_ended_too() -> None:
     """Else what was submitted and what has ended would differ by more and more."""
     counts = SessionCounts()
     failure = Failure(code="lease_expired", message="its time was over")

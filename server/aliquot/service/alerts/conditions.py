@@ -33,7 +33,7 @@ def failure_rate(state: State, *, now_us: int) -> tuple[int, int]:
     for session in state.sessions.values():
         if session.ended_us is None or session.ended_us < since_us or session.tasks is not None:
             continue
-        if session.started_us is None or session.is_outside or session.state is SessionState.CANCELED:
+        if session.started_us is None or session.is_external_allocation or session.state is SessionState.CANCELED:
             continue
         ended += 1
         failed += session.state is SessionState.FAILED

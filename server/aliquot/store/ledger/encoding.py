@@ -96,7 +96,8 @@ def _compressed(value: object) -> bytes:
     return zlib.compress(ENCODER.encode(value), _FAST)
 
 
-_BODY: Final = decoder(Body, renamed=[RenamedField("external", "foreign_usage", after=r"(?=null|\[)")])
+FOREIGN_USAGE_IN_PASS: Final = RenamedField("external", "foreign_usage", after=r"(?=null|\[)")
+_BODY: Final = decoder(Body, renamed=[FOREIGN_USAGE_IN_PASS])
 _CHECKPOINT: Final = decoder(Checkpoint, renamed=[PREEMPT_IN_POLICY])
 
 
