@@ -56,7 +56,7 @@ class Victims(StrEnum):
     ANY = "any"
 
 
-WAS_VICTIMS: Final = Deprecation(old="preemption.victims", new="preemption.preempt", removed_in="0.3")
+WAS_VICTIMS: Final = Deprecation(old="victims", new="preempt", removed_in="0.3")
 VICTIMS: Final[Mapping[PreemptScope, Victims]] = {
     PreemptScope.NONE: Victims.NOBODY,
     PreemptScope.PREEMPTIBLE: Victims.WILLING,

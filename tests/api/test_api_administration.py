@@ -57,6 +57,35 @@ async def test_the_old_words_of_preemption_still_work(server: ApiServer, given: 
     assert read["policy"]["preemption"] == {"preempt": "preemptible", "victims": "willing"}
 
 
+async def test_deprecated_names_of_a_request_are_logged_once(
+    server: ApiServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    for text in ("{ policy { preemption { victims } } }", "query Again { policy { version preemption { victims } } }"):
+        await server.data(text)
+    with pytest.warns(DeprecatedName):
+        await server.data('mutation { update_policy(input: {preemption: {victims: "any"}}) { __typename } }')
+    await server.data(
+        "{ policy { ...Policy } } fragment Policy on Policy { preemption { ...PreemptionRules } } "
+        "fragment PreemptionRules on PreemptionRules { victims }"
+    )
+    assert [record.getMessage() for record in caplog.records if record.name == "aliquot.deprecation"] == [
+        "a GraphQL request uses a deprecated name: The field PreemptionRules.victims is deprecated. "
+        "Use `preempt`. Release 0.3 may remove this name.",
+        "a GraphQL request uses a deprecated name: The input field PreemptionRulesInput.victims is deprecated. "
+        "Use `preempt`. Release 0.3 may remove this name.",
+    ]
+
+
+async def test_the_fields_that_the_python_client_reads_are_not_logged(
+    server: ApiServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    await server.data(
+        "{ policy { ...Policy } } fragment Policy on Policy { preemption { ...PreemptionRules } } "
+        "fragment PreemptionRules on PreemptionRules { preempt victims }"
+    )
+    assert [record for record in caplog.records if record.name == "aliquot.deprecation"] == []
+
+
 async def test_both_words_of_preemption_must_agree(server: ApiServer) -> None:
     same = await update(server, preemption={"preempt": "none", "victims": "nobody"})
     assert same["policy"]["preemption"]["preempt"] == "none"
