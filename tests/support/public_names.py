@@ -97,8 +97,8 @@ def cli_names(_root: Path) -> Iterator[str]:
         for parameter in command.params:
             if parameter.param_type_name == "option":
                 yield from (" ".join((*path, one)) for one in (*parameter.opts, *parameter.secondary_opts))
-        for name, inner in getattr(command, "commands", {}).items():
-            yield from commands(inner, (*path, name))
+        for name in command.list_commands(None) if hasattr(command, "list_commands") else ():
+            yield from commands(command.get_command(None, name), (*path, name))
 
     yield from commands(get_command(importlib.import_module("aliquot.cli").main), ("aliquot",))
 
@@ -128,7 +128,7 @@ def event_names(root: Path) -> Iterator[str]:
 def metric_names(root: Path) -> Iterator[str]:
     """Metric families, without the ending that their kind adds."""
     makers = {"gauge", "gauges", "counter", "histogram", "states", "GaugeMetricFamily", "InfoMetricFamily"}
-    for tree in _sources(root, "server/aliquot/api/metrics"):
+    for tree in _sources(root, "server/aliquot/api/metrics", "server/aliquot/service/metrics"):
         for node in ast.walk(tree):
             if isinstance(node, ast.Call) and _name(node.func) in makers and node.args and _text(node.args[0]):
                 yield f"aliquot_{_text(node.args[0]).removeprefix('aliquot_')}"
