@@ -133,7 +133,7 @@ def metric_names(root: Path) -> Iterator[str]:
             if isinstance(node, ast.Call) and _name(node.func) in makers and node.args and _text(node.args[0]):
                 yield f"aliquot_{_text(node.args[0]).removeprefix('aliquot_')}"
             # The table of what is measured of a device: name, help, reader.
-            if isinstance(node, ast.Tuple) and len(node.elts) == 3 and _text(node.elts[0]) and _text(node.elts[1]):
+            if isinstance(node, ast.Tuple) and len(node.elts) == 3 and " " in _text(node.elts[1]):
                 yield f"aliquot_device_{_text(node.elts[0])}"
 
 
