@@ -87,6 +87,19 @@ def _print(results: "list[CheckResult]") -> None:
     Console().print(table)
 
 
+def begin_log(settings: "Settings", *, quiet: tuple[str, ...] = ()) -> None:
+    """Set up the log of this process, and report deprecated settings in it.
+
+    Args:
+        quiet: see `set_up_logs`.
+    """
+    from aliquot.app.logging import set_up_logs
+    from aliquot.settings import warn_of_deprecated_settings
+
+    set_up_logs(level=settings.log_level, form=settings.log_format, quiet=quiet)
+    warn_of_deprecated_settings()
+
+
 def agent_options(
     settings: "Settings",
     *,
@@ -185,9 +198,8 @@ def run(
     if context.invoked_subcommand is not None:
         return
     from aliquot.app.agents import settings_files
-    from aliquot.app.logging import set_up_logs
     from aliquot.errors import ConfigurationError
-    from aliquot.settings import read_settings, warn_of_deprecated_settings
+    from aliquot.settings import read_settings
     from aliquot_schema.errors import AliquotError
 
     if not server or key_file is None:
@@ -206,8 +218,7 @@ def run(
             rendezvous_ports=rendezvous_ports,
             log_level=log_level,
         )
-        set_up_logs(level=settings.log_level, form=settings.log_format, quiet=("websockets",))
-        warn_of_deprecated_settings()
+        begin_log(settings, quiet=("websockets",))
         options = agent_options(
             settings,
             accelerators=accelerators,

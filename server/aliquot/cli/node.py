@@ -18,6 +18,7 @@ from aliquot.cli.agent import (
     ReservedCpu,
     ReservedMem,
     agent_options,
+    begin_log,
 )
 
 if TYPE_CHECKING:
@@ -66,10 +67,9 @@ def start(
 
     Arguments after -- are passed to `ray start`.
     """
-    from aliquot.app.logging import set_up_logs
     from aliquot.errors import ConfigurationError
     from aliquot.execution.ray.node.raylet import RayNodeOptions
-    from aliquot.settings import read_settings, warn_of_deprecated_settings
+    from aliquot.settings import read_settings
     from aliquot_schema.errors import AliquotError
 
     try:
@@ -85,8 +85,7 @@ def start(
             rendezvous_ports=rendezvous_ports,
             log_level=log_level,
         )
-        set_up_logs(level=settings.log_level, form=settings.log_format)
-        warn_of_deprecated_settings()
+        begin_log(settings)
         options = agent_options(
             settings,
             accelerators=accelerators and accelerators.absolute(),
