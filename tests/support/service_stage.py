@@ -124,7 +124,7 @@ class Stage:
             clock=self.clock,
             rate_limit=rate_limit,
         )
-        self.outside = ExternalAllocations(
+        self.external_allocations = ExternalAllocations(
             state=self.state,
             journal=self.journal,
             store=self.store,

@@ -142,7 +142,7 @@ class Features:
     """Settings of these features."""
 
     grace_ms: int
-    respect_external: bool
+    respect_foreign_usage: bool
     pending_max: int
     first: InitialSettings
     admission: Admission
@@ -159,7 +159,7 @@ def outfit_of(settings: Settings, *, now_us: Callable[[], int]) -> Features:
     """Features from the settings."""
     return Features(
         grace_ms=round(settings.grace_s * 1000),
-        respect_external=settings.respect_external,
+        respect_foreign_usage=settings.respect_foreign_usage,
         pending_max=settings.max_queue_size,
         first=InitialSettings(stopped=not settings.orchestration_enabled, order=settings.scheduling_policy),
         admission=Admission(trust=settings.trust, per_minute=settings.submissions_per_minute or None),

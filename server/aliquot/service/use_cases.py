@@ -88,7 +88,7 @@ class UseCases:
         )
         rate_limit = _rate_limit(parts.admission, state=state, clock=clock)
         self.previews = Previews(state=state, creation=creation, clock=clock)
-        self.outside = ExternalAllocations(
+        self.external_allocations = ExternalAllocations(
             state=state,
             journal=self.journal,
             store=store,

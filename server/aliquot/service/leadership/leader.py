@@ -40,7 +40,7 @@ class LeaderTerm:
         ledger: LedgerStore | None,
         beginning: TermStart,
         grace_ms: int,
-        respect_external: bool = True,
+        respect_foreign_usage: bool = True,
         retention: RetentionPlan | None = None,
         notices: AlertPlan | None = None,
         check_disk: Callable[[], str | None] = lambda: None,
@@ -50,7 +50,7 @@ class LeaderTerm:
             executor: made for this term, and used only in its epoch.
             ledger, retention, notices: None = decisions are not recorded; all records are kept; no alerts are sent.
             grace_ms: milliseconds between SIGTERM and SIGKILL.
-            respect_external: whether devices used by foreign processes are withheld from sessions.
+            respect_foreign_usage: whether devices used by foreign processes are withheld from sessions.
             check_disk: checks the disks of this server: returns a message when space is short. May block.
         """
         state, journal, clock = cases.state, cases.journal, cases.clock
@@ -80,7 +80,7 @@ class LeaderTerm:
             executor=executor,
             dispatch=self._dispatch,
             grace_ms=grace_ms,
-            respect_external=respect_external,
+            respect_foreign_usage=respect_foreign_usage,
             on_moved=self.allocator.wake,
         )
         self.retaining = (
@@ -158,7 +158,8 @@ def _clear_readings(state: State) -> None:
     """Clear what is known only from connected agents; done at the start and the end of a term."""
     state.reachable.clear()
     state.readings.drop()
-    state.external.set({})
+    state.idle_devices.clear()
+    state.foreign_usage.set({})
     state.space.agents.clear()
 
 

@@ -38,7 +38,7 @@ def cluster_view(state: State, *, now_us: int) -> ClusterView:
         reachable=frozenset(state.reachable),
         readings=dict(state.readings),
         used=dict(state.used),
-        blocked=state.external.blocked,
+        blocked=state.foreign_usage.blocked,
         sessions=tuple(state.sessions.values()),
         verdicts=state.verdicts,
         users_holding=len(owners),
