@@ -23,7 +23,7 @@ pytestmark = pytest.mark.anyio
 FAKE: Final = Path(__file__).parents[1] / "execution" / "devices" / "fake_nvml.c"
 FIRST: Final = "GPU-00000000-aaaa-0000-0000-000000000000"
 SECOND: Final = "GPU-11111111-bbbb-0000-0000-000000000000"
-DEVICES: Final = "{ agents { edges { node { devices { id kind external foreign_users } } } } }"
+DEVICES: Final = "{ agents { edges { node { devices { id kind foreign_usage foreign_users } } } } }"
 CUSTOM: Final = """
 import aliquot.execution.devices.nvml_devices as readings
 import aliquot.service.agents.reaper as reaper
@@ -82,7 +82,7 @@ async def gpus(client: Client) -> dict[str, tuple[bool, list[str]]]:
     """Whether each GPU is withheld, and who uses it outside."""
     (edge,) = (await client.execute(DEVICES))["agents"]["edges"]
     return {
-        device["id"]: (device["external"], device["foreign_users"])
+        device["id"]: (device["foreign_usage"], device["foreign_users"])
         for device in edge["node"]["devices"]
         if device["kind"] == "cuda"
     }
@@ -111,10 +111,10 @@ async def test_a_gpu_that_a_stranger_uses_shows_them_and_takes_nothing_new_until
             await until_gpus(client, {FIRST: (True, [account]), SECOND: (False, [])})
             both = await submit(client, "exec sleep 600", {"cuda.device": "2"})
             said = (await waits(client, both))["message"]
-            assert f" 1 GPU takes nothing new, because processes of {account} outside Aliquot use it." in said
+            assert f" 1 GPU takes nothing new, because foreign processes of {account} use it." in said
             one = await submit(client, "exec sleep 600", {"cuda.shares": "0.5"})
             await until_state(client, one, "running")
-            assert f"in use outside Aliquot by {account}" in Person.at(server, home=tmp_path).run("gpus").out
+            assert f"used by foreign processes of {account}" in Person.at(server, home=tmp_path).run("gpus").out
             Person.at(server, home=tmp_path).run("session", "cancel", one)
             await until_state(client, one, "canceled")
         await until_state(client, both, "running")

@@ -118,7 +118,7 @@ async def test_a_device_that_an_agent_had_who_has_left_is_gone() -> None:
         (there,) = {A, AgentId("b")} - {here}
         await on.hear(AgentSilent(agent_id=there, lost=True))
         admin = Administration(state=on.state, journal=on.journal, clock=on.clock)
-        await admin.release_lost_agent(CALLER, there)
+        await admin.agents.release_lost_agent(CALLER, there)
         await breaks(on, DeviceId("n-gpu-0"), "gone", agent_id=here)
         reaper = reaper_of(on)
         for _ in range(2):
@@ -132,7 +132,7 @@ async def test_who_holds_a_broken_device_stays_while_nothing_could_start_elsewhe
         session_id, kernel_id = await running(on)
         (held,) = (device for amounts in on.state.leases[LeaseId(kernel_id)].spec.values() for device in amounts)
         admin = Administration(state=on.state, journal=on.journal, clock=on.clock)
-        await admin.stop_orchestrator(CALLER, None)
+        await admin.pause.stop_orchestrator(CALLER, None)
         await breaks(on, held, "gone")
         reaper = reaper_of(on)
         for _ in range(2):
@@ -155,10 +155,10 @@ async def test_a_device_that_somebody_else_uses_is_not_given_away() -> None:
         seen = await on.queries.session(CALLER, waiting)
         assert seen is not None
         assert seen.waits is not None
-        assert seen.waits.message.endswith(" 1 GPU takes nothing new, because processes of bob outside Aliquot use it.")
+        assert seen.waits.message.endswith(" 1 GPU takes nothing new, because foreign processes of bob use it.")
         shown = on.queries.agent(CALLER, A)
         assert shown is not None
-        assert [(device.external, device.foreign_users) for device in shown.devices] == [(True, ("bob",))]
+        assert [(device.foreign_usage, device.foreign_users) for device in shown.devices] == [(True, ("bob",))]
         await hear(on, pids=())
         await reaper.run_once()
         assert on.state.findings == {}
@@ -173,7 +173,7 @@ async def test_where_others_are_not_respected_they_are_told_of_all_the_same() ->
         for _ in range(2):
             await reaper.run_once()
         assert kinds(on.state) == [D.EXTERNAL_PROCESS]
-        assert on.state.external.users == {"node-a": {GPU: ("bob",)}}
+        assert on.state.foreign_usage.users == {"node-a": {GPU: ("bob",)}}
         await running(on)
 
 

@@ -135,12 +135,17 @@ class DeviceView:
     memory_used_bytes: int | None
     temperature_c: float | None
     power_w: float | None
-    external: bool = False
+    foreign_usage: bool = False
     """Whether it is withheld because processes that Aliquot did not start use it."""
     foreign_users: tuple[str, ...] = ()
     """Unix accounts of these processes, also where they are ignored."""
     linked_to: tuple[str, ...] = ()
     link_group: int | None = None
+
+    @property
+    def external(self) -> bool:
+        """Deprecated name of `foreign_usage`."""
+        return self.foreign_usage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -79,9 +79,9 @@ def _memory(gpu: "Device") -> str:
 
 def _trouble(gpu: "Device") -> Text:
     words = [] if gpu.health == "healthy" else [str(gpu.health)]
-    if gpu.external or gpu.foreign_users:
+    if gpu.foreign_usage or gpu.foreign_users:
         users = ", ".join(map(printable, gpu.foreign_users))
-        words.append(f"in use outside Aliquot by {users}" if users else "in use outside Aliquot")
+        words.append(f"used by foreign processes of {users}" if users else "used by foreign processes")
     return Text(", ".join(words), style="yellow" if words == ["leaving"] else "red")
 
 

@@ -1,4 +1,4 @@
-"""Differences between the stored state and one agent's inventory, and processes outside Aliquot on accelerators.
+"""Differences between the stored state and one agent's inventory, and foreign processes on accelerators.
 
 Detection only: nothing is changed here. One observation proves nothing, because messages may be on their way.
 """

@@ -73,13 +73,13 @@ class DeviceBoard:
         self._entries: dict[AgentId, _AgentEntry] = {}
         self._gone: dict[AgentId, int] = {}
         self._marked: dict[AgentId, None] = dict.fromkeys(state.agents)
-        self._foreign = state.external.blocked, state.external.users
+        self._foreign = state.foreign_usage.blocked, state.foreign_usage.users
         self._has_moved = False
         """Whether an unfinished refresh has found changes."""
         self._news = asyncio.Event()
         self._refreshing = asyncio.Lock()
         state.readings.listeners.append(self.measured)
-        state.external.listeners.append(self._news.set)
+        state.foreign_usage.listeners.append(self._news.set)
 
     def hear(self, event: Event) -> None:
         """Mark the agents on nodes that an event concerns."""
@@ -136,7 +136,7 @@ class DeviceBoard:
 
     def _mark_blocked(self) -> None:
         """Mark nodes whose foreign GPU usage changed; it is measured, so there is no event."""
-        before, self._foreign = self._foreign, (self._state.external.blocked, self._state.external.users)
+        before, self._foreign = self._foreign, (self._state.foreign_usage.blocked, self._state.foreign_usage.users)
         for old, new in zip(before, self._foreign, strict=True):
             moved = [node_id for node_id in {**old, **new} if old is not new and old.get(node_id) != new.get(node_id)]
             self._marked.update((agent.id, None) for node_id in moved for agent in self._state.agents_on(node_id))

@@ -161,7 +161,7 @@ def session_view(state: State, session: Session, *, position: int | None = None)
 
 def reserve_until(state: State, session: Session) -> datetime | None:
     """Until when a pass plans with its devices being held, see `expected_ends`; None when it holds none."""
-    ends_us = state.outside.end_of(session.id) if session.is_outside else None
+    ends_us = state.external_allocations.end_of(session.id) if session.is_external_allocation else None
     if ends_us is not None:
         return moment(ends_us)
     began_us = session.started_us if session.started_us is not None else session.scheduled_us
@@ -185,7 +185,7 @@ def _waits(state: State, session: Session) -> VerdictView | None:
     if verdict is None:
         return None
     view = verdict_view(verdict)
-    message = state.external.explained(view.message, reason=view.reason)
+    message = state.foreign_usage.explained(view.message, reason=view.reason)
     return replace(view, message=state.space.explained(message, reason=view.reason))
 
 

@@ -110,19 +110,19 @@ export function isIdle(device: Pick<Device, "holders" | "utilization_pct">, now:
 }
 
 /**
- * Whether a device is not schedulable: it is unhealthy, or processes outside Aliquot use it. A device that is leaving is
+ * Whether a device is not schedulable: it is unhealthy, or foreign processes use it. A device that is leaving is
  * no problem: it was removed from the configuration, and its holders keep it until they end.
  */
-export function isUnwell(device: Pick<Device, "health" | "external">): boolean {
-  return (device.health !== "healthy" && device.health !== "leaving") || device.external;
+export function isUnwell(device: Pick<Device, "health" | "foreign_usage">): boolean {
+  return (device.health !== "healthy" && device.health !== "leaving") || device.foreign_usage;
 }
 
 /** The problem of a device, in a word or two; empty if it has none. */
-export function ailment(device: Pick<Device, "health" | "external" | "foreign_users">): string {
+export function ailment(device: Pick<Device, "health" | "foreign_usage" | "foreign_users">): string {
   if (device.health !== "healthy" && device.health !== "leaving") return device.health;
-  if (!device.external) return "";
+  if (!device.foreign_usage) return "";
   const users = device.foreign_users.join(", ");
-  return users ? `in use outside Aliquot by ${users}` : "in use outside Aliquot";
+  return users ? `used by foreign processes of ${users}` : "used by foreign processes";
 }
 
 /**
