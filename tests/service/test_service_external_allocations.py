@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from datetime import timedelta
 from typing import TypeVar
 
 import pytest
@@ -237,35 +236,6 @@ async def test_it_takes_nothing_that_the_head_of_the_queue_was_promised() -> Non
         assert await on.submit(time_limit=60)
         await on.advance()
         assert len(on.held()) == 3, "who says when it ends may pass"
-
-
-async def test_with_a_known_end_it_passes_the_head_of_the_queue_and_cannot_be_renewed_beyond_it() -> None:
-    async with stage([agent("a", devices=3)]) as on:
-        await on.submit(devices=2, time_limit=600)
-        await on.advance()
-        head = await on.submit(devices=3, time_limit=600)
-        await on.advance()
-        promised = on.state.promised_us[head]
-        first = await allocate(on, lease=60.0, time_limit=300.0)
-        ends = moment(on.clock.now_us()) + timedelta(seconds=300)
-        on.clock.passes(30)
-        second = await allocate(on, lease=3600.0, time_limit=300.0)
-        assert (second.session_id, second.renewed) == (first.session_id, True)
-        assert second.expires_at is not None
-        assert abs(second.expires_at - ends) < timedelta(seconds=1)
-        await on.advance()
-        assert on.state.promised_us[head] == promised
-        on.clock.passes(271)
-        await on.advance()
-        assert len(on.held()) == 2
-
-
-async def test_a_lease_is_no_longer_than_its_time_limit() -> None:
-    async with stage([agent("a", devices=1)]) as on:
-        before = moment(on.clock.now_us())
-        view = await allocate(on, lease=3600.0, time_limit=60.0)
-        assert view.expires_at is not None
-        assert view.expires_at - before < timedelta(seconds=62)
 
 
 async def test_it_makes_nobody_leave_and_is_asked_by_nobody_to_leave() -> None:

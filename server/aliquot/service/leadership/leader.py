@@ -53,7 +53,6 @@ class LeaderTerm:
             ledger, retention, notices: None = decisions are not recorded; all records are kept; no alerts are sent.
             grace_ms: milliseconds between SIGTERM and SIGKILL.
             respect_foreign_usage: whether devices used by foreign processes are withheld from sessions.
-            ray: the state of Ray; None without Ray.
             check_disk: checks the disks of this server: returns a message when space is short. May block.
         """
         state, journal, clock = cases.state, cases.journal, cases.clock
