@@ -218,7 +218,8 @@ class PassRecorder:
     async def _collect(self) -> None:
         """Collect the entries being built, also those of a call that was canceled."""
         if self._building is not None:
-            self._unwritten += await run_shielded(self._building)
+            built = await run_shielded(self._building)
+            self._unwritten += built
             self._building = None
             if self._builder.is_long:
                 self.watch.want_checkpoint()
