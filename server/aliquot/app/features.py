@@ -165,7 +165,7 @@ class Features:
     """Settings of these features."""
 
     grace_ms: int
-    respect_external: bool
+    respect_foreign_usage: bool
     pending_max: int
     first: InitialSettings
     keeping: Keeping
@@ -177,7 +177,7 @@ def outfit_of(settings: Settings, *, now_us: Callable[[], int]) -> Features:
     """Features from the settings."""
     return Features(
         grace_ms=round(settings.grace_s * 1000),
-        respect_external=settings.respect_external,
+        respect_foreign_usage=settings.respect_foreign_usage,
         pending_max=settings.max_queue_size,
         first=InitialSettings(stopped=not settings.orchestration_enabled, order=settings.scheduling_policy),
         keeping=keeping_of(settings),

@@ -43,7 +43,7 @@ class UseCases:
             state=state, journal=self.journal, store=store, clock=clock, ids=ids, pending_max=pending_max
         )
         self.previews = Previews(state=state, creation=creation, clock=clock)
-        self.outside = ExternalAllocations(
+        self.external_allocations = ExternalAllocations(
             state=state,
             journal=self.journal,
             store=store,
@@ -81,7 +81,7 @@ class UseCases:
         rate = None if per_minute is None else Rate(per_minute=per_minute)
         self.accounts.trust = trust
         limit = SubmissionRateLimit(self.state.people, trust=trust, rate=rate, monotonic=self.clock.monotonic)
-        self.sessions.gate = self.outside.gate = limit
+        self.sessions.gate = self.external_allocations.gate = limit
 
 
 async def state_of(loaded: Loaded, *, store: Store, ended_kept: int = ENDED_KEPT) -> State:
