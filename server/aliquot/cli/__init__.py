@@ -3,8 +3,6 @@
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
-
 from aliquot.cli.acceptance.command import once
 from aliquot.cli.accounts import key, user
 from aliquot.cli.agent import agent
@@ -27,9 +25,10 @@ from aliquot.cli.serve import serve
 from aliquot.cli.session.command import session
 from aliquot.cli.simulate import simulate
 from aliquot.cli.state_export import state
+from aliquot.cli.suggestions import SuggestingGroup
 
 
-class Commands(TyperGroup):
+class Commands(SuggestingGroup):
     """The root command. In `--help` the value of an option is named by its meaning, not by its Python type."""
 
     def __init__(self, **attributes: Any) -> None:
@@ -81,31 +80,33 @@ def describe(
     """Share the GPUs of a cluster among people."""
 
 
-main.add_typer(session, name="session")
+main.add_typer(session, name="session", cls=SuggestingGroup)
 main.command("queue")(queue)
 main.command("gpus")(gpus)
-main.add_typer(agents, name="agents")
+main.add_typer(agents, name="agents", cls=SuggestingGroup)
 main.command("pools")(pools)
 main.command("projects")(projects)
 main.command("usage")(usage)
-main.add_typer(quota, name="quota")
-main.add_typer(notices, name="notices")
-main.add_typer(clusters, name="clusters")
+main.add_typer(quota, name="quota", cls=SuggestingGroup)
+main.add_typer(notices, name="notices", cls=SuggestingGroup)
+main.add_typer(clusters, name="clusters", cls=SuggestingGroup)
 policy.command("show")(policy_document.show)
 policy.command("set")(policy_document.change)
-main.add_typer(agent, name="agent", help="Run an agent on a node, check a node, and manage agent keys.")
+main.add_typer(
+    agent, name="agent", cls=SuggestingGroup, help="Run an agent on a node, check a node, and manage agent keys."
+)
 main.command("once")(once)
-main.add_typer(node, name="node", help="Join this host to a Ray cluster.")
-main.add_typer(policy, name="policy")
+main.add_typer(node, name="node", cls=SuggestingGroup, help="Join this host to a Ray cluster.")
+main.add_typer(policy, name="policy", cls=SuggestingGroup)
 main.command("selftest")(selftest)
 main.command("serve")(serve)
 main.command("simulate")(simulate)
-main.add_typer(audit, name="audit")
+main.add_typer(audit, name="audit", cls=SuggestingGroup)
 main.command("replay")(replay)
-main.add_typer(db, name="db")
+main.add_typer(db, name="db", cls=SuggestingGroup)
 main.command("doctor")(doctor)
 main.command("health")(health)
-main.add_typer(state, name="state")
-main.add_typer(user, name="user")
-main.add_typer(key, name="key")
-main.add_typer(secret, name="secret")
+main.add_typer(state, name="state", cls=SuggestingGroup)
+main.add_typer(user, name="user", cls=SuggestingGroup)
+main.add_typer(key, name="key", cls=SuggestingGroup)
+main.add_typer(secret, name="secret", cls=SuggestingGroup)

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 import typer
 
 from aliquot.cli.agent_keys import key
+from aliquot.cli.suggestions import SuggestingGroup
 
 if TYPE_CHECKING:
     from aliquot.execution.remote.agent_setup import AgentOptions
@@ -155,7 +156,7 @@ LogLevel = Annotated[str | None, typer.Option(help="debug, info, warning or erro
 
 agent: Final = typer.Typer(invoke_without_command=True, no_args_is_help=True)
 agent.command("check")(check)
-agent.add_typer(key, name="key")
+agent.add_typer(key, name="key", cls=SuggestingGroup)
 
 
 @agent.callback()

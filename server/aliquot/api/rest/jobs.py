@@ -10,7 +10,7 @@ from aliquot.api.rest.framework import Ask, Operation
 from aliquot.api.rest.requests import NewPriority, Piece, SessionsAsked, SubmitJob
 from aliquot_schema.requests import NewSession, PageRequest, SessionFilter, TimeRange
 from aliquot_schema.resources.units import decimal_text, duration_seconds
-from aliquot_schema.sessions import Priority
+from aliquot_schema.sessions import PRIORITIES
 from aliquot_schema.states import SessionState
 from aliquot_schema.views.sessions import AllocatedGpuView, FailureView, SessionView, SlotAmountView, VerdictView
 from aliquot_schema.views.statistics import QueueStatisticsView
@@ -212,7 +212,7 @@ def _filter(asked: SessionsAsked) -> SessionFilter:
         owners=_one(asked.owner),
         projects=_one(asked.project),
         pools=_one(asked.pool),
-        priorities=() if asked.priority is None else (Priority[asked.priority.upper()],),
+        priorities=() if asked.priority is None else (PRIORITIES[asked.priority],),
         run_id=asked.run_id,
         name=asked.name,
         search=asked.search,

@@ -13,7 +13,7 @@ from typer.core import TyperCommand
 
 from aliquot.cli.connection.server import AsJson, AtServer, InCluster, TokenFile, connected, usage
 from aliquot.cli.session import options as o
-from aliquot.cli.session.options import dependencies_of, echo_durations, pairs_of, seconds_of, slots_of
+from aliquot.cli.session.options import dependencies_of, echo_durations, pairs_of, priority_of, seconds_of, slots_of
 from aliquot.cli.session.script import Script, ScriptError
 from aliquot.cli.session.slurm import SlurmError
 
@@ -140,7 +140,7 @@ def create(
         slots=slots_of(resources or ()), name=name, tags=pairs_of(tag, option="--tag"), idempotency_key=idempotency_key,
         cluster_size=cluster_size, environment=pairs_of(env, option="-e"), secrets=secrets_of(secret, secret_file),
         gpu_memory_gb=gpu_memory, models=model, preemptible=preemptible, max_parallel=max_parallel, max_retries=retries,
-        run_id=run_id, project=project, pool=pool, priority=priority, array=array, held=hold,
+        run_id=run_id, project=project, pool=pool, priority=priority_of(priority), array=array, held=hold,
         labels=pairs_of(label, option="--label"), retries_own_failures=retry_own_failures, sandbox=sandbox_of(sandbox),
         working_directory=None if chdir is None else str(chdir.absolute()), grace=seconds_of(grace, option="--grace"),
         estimated_duration=seconds_of(estimate, option="--estimate"), limits=limits_of(max_processes, max_open_files),

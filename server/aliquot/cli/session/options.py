@@ -87,7 +87,9 @@ Processes = Annotated[int | None, Option("--max-processes", help="Maximum number
 OpenFiles = Annotated[
     int | None, Option("--max-open-files", help="Maximum open files per process.", rich_help_panel=_WHAT)
 ]
-Priority = Annotated[str, Option(help="low, normal, high or critical.", rich_help_panel=_WHEN)]
+Priority = Annotated[
+    str, Option(help="low, normal, high or critical, or 1 (low) to 4 (critical).", rich_help_panel=_WHEN)
+]
 TimeLimit = Annotated[
     str | None,
     Option("--time-limit", "-t", metavar="DURATION", help="Stop it after this, like 2h30m; a number is seconds.",
@@ -160,6 +162,16 @@ def dependencies_of(
 
     given = ((Condition.AFTER_OK, ok), (Condition.AFTER_ANY, ended), (Condition.AFTER_FAIL, failed))
     return [DependencyInput(session_id=id, condition=condition) for condition, ids in given for id in ids or ()] or None
+
+
+def priority_of(text: str) -> str:
+    """The name of a priority that is given by name or number. Exits when it is none."""
+    from aliquot_schema.sessions import PRIORITIES, PRIORITY_FORM
+
+    found = PRIORITIES.get(text.strip().lower())
+    if found is None:
+        usage(f"--priority {text}: give {PRIORITY_FORM}")
+    return found.name.lower()
 
 
 def seconds_of(text: str | None, *, option: str) -> float | None:
