@@ -3,6 +3,7 @@
 from typing import Annotated, Any
 
 import typer
+
 from aliquot.cli.acceptance.command import once
 from aliquot.cli.accounts import key, user
 from aliquot.cli.agent import agent

@@ -1,7 +1,7 @@
 """Groups of commands that answer an unknown word with the command that does what it means in other tools.
 
-A similar spelling is suggested only where it cannot be the opposite: `undrain` contains `drain`, and `delete` is spelled
-like `release`.
+A similar spelling is suggested only where it cannot be the opposite: `undrain` contains `drain`, and `delete` is
+spelled like `release`.
 """
 
 from collections.abc import Mapping

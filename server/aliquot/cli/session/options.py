@@ -32,7 +32,7 @@ Command = Annotated[
 Resources = Annotated[
     list[str] | None,
     Option("-r", "--resources", metavar="SLOT=AMOUNT", show_default="cpu=1", rich_help_panel=_WHAT,
-           help="Per kernel: cuda.device, cuda.shares, cpu or mem, like cuda.shares=0.2; repeat it for each."),
+           help="Per kernel: gpu, cpu, mem or another slot, like gpu=2 or gpu=0.5; repeat it for each."),
 ]  # fmt: skip
 ClusterSize = Annotated[
     int, Option(min=1, help="Number of kernels; all start together or none.", rich_help_panel=_WHAT)

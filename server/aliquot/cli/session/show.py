@@ -155,6 +155,7 @@ def preview_text(preview: "SessionPreview") -> str:
     lines = ["it would start now" if preview.starts_now else "it would wait"]
     if preview.failure is not None:
         lines = [f"it would fail: {printable(preview.failure.message)}"]
+    lines.append(f"  request: {request_text(preview.slots)}")
     if preview.waits is not None:
         lines += [f"  {line}" for line in verdict_lines(preview.waits)]
     if preview.expected_start is not None:

@@ -14,10 +14,11 @@ from aliquot.service.state.journal import Journal
 from aliquot.service.state.unit_of_work import UnitOfWork
 from aliquot.service.views.terms import moment
 from aliquot_schema.errors import StateConflict
-from aliquot_schema.ids import UserId, natural_key
+from aliquot_schema.ids import PoolId, UserId, natural_key
 from aliquot_schema.orchestration import OrchestratorState
-from aliquot_schema.policies import Charges, PolicyDocument, Weights
+from aliquot_schema.policies import Charges, PolicyDocument, Pool, Weights
 from aliquot_schema.requests import Caller
+from aliquot_schema.resources.units import format_size
 from aliquot_schema.states import AgentState
 from aliquot_schema.views.admin import (
     ChargesView,
@@ -89,6 +90,16 @@ async def begin_stopped(journal: Journal, clock: Clock) -> bool:
 _WORDS: Final = {OrchestratorState.STOPPED: "stopped", OrchestratorState.RUNNING: "started"}
 
 
+def _pool(name: PoolId, pool: Pool) -> PoolView:
+    memory = pool.mem_bytes_per_gpu
+    return PoolView(
+        name=name,
+        default_limit=_seconds(pool.default_limit_ms),
+        cpu_per_gpu=pool.cpu_per_gpu,
+        mem_per_gpu=None if memory is None else format_size(memory),
+    )
+
+
 def policy_view(policy: PolicyDocument) -> PolicyView:
     """View of a policy; durations in seconds."""
     preemption, retries = policy.preemption, policy.retries
@@ -104,10 +115,7 @@ def policy_view(policy: PolicyDocument) -> PolicyView:
         weights=_weights(policy.weights),
         half_life=policy.half_life_ms / 1000,
         charges=_charges(policy.charges),
-        pools=tuple(
-            PoolView(name=name, default_limit=_seconds(policy.pools[name].default_limit_ms))
-            for name in sorted(policy.pools, key=natural_key)
-        ),
+        pools=tuple(_pool(name, policy.pools[name]) for name in sorted(policy.pools, key=natural_key)),
         preemption=PreemptionView(
             victims=preemption.victims,
             run_min=preemption.run_ms_min / 1000,
