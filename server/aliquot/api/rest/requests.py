@@ -25,6 +25,7 @@ class SubmitJob(Struct, kw_only=True, forbid_unknown_fields=True):
 
     command: Command | Arguments
     gpu_count: Gpus = 1
+    cluster_size: Annotated[int, Meta(ge=1, le=4096, description="Number of kernels with `gpu_count` GPUs each.")] = 1
     memory_gb: Memory | None = None
     priority: Level = "normal"
     estimated_duration: Duration | None = None

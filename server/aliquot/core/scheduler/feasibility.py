@@ -22,7 +22,7 @@ from aliquot_schema.errors import (
 from aliquot_schema.ids import DeviceId, NaturalKey, NodeId, SlotName, natural_key
 from aliquot_schema.reasons import Evidence, Reason, Verdict
 from aliquot_schema.resources.devices import DeviceHealth, ResourceSpec
-from aliquot_schema.resources.slots import format_amount
+from aliquot_schema.resources.slots import format_amount, is_accelerator
 from aliquot_schema.sessions import SessionSpec
 
 NAMED_MAX: Final = 8
@@ -159,11 +159,12 @@ def _refusal(layout: DeviceLayout, request: Request, options: AllocationOptions)
 
 
 def _kindest(refusals: list[Refusal], request: Request, agents: list[AgentRow]) -> AliquotError:
-    """The most helpful refusal: a wrong step first, then a slot that is too small on every agent, then the last one."""
+    """The most helpful refusal: a wrong step first, then a slot that is too small on every agent (accelerators
+    before others: amounts of these may come with them), then the last one."""
     for refusal in refusals:
         if isinstance(refusal, NotMultipleOfQuantum):
             return refusal
-    for slot, amount in request:
+    for slot, amount in sorted(request, key=lambda asked: not is_accelerator(asked[0])):
         largest = max((_capacity(agent.layout, slot) for agent in agents), default=0)
         if amount > largest:
             return _too_large(slot, amount, largest)

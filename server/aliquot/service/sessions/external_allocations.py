@@ -207,7 +207,7 @@ class ExternalAllocations:
             raise NotFound(
                 f"you hold no allocation named {job_id[:JOB_ID_CHARS_MAX]}", kind="job", id=job_id[:JOB_ID_CHARS_MAX]
             )
-        before = self._view(held, renewed=True)
+        before = self._view(held, renewed=False)
 
         def change(draft: UnitOfWork) -> None:
             session = draft.session(held.id)
