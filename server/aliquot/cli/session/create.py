@@ -132,6 +132,9 @@ def create(
     token_file: TokenFile = None,
     as_json: AsJson = False,
 ) -> None:
+    from msgspec.structs import replace
+
+    from aliquot.cli.session.names import find_dependencies
     from aliquot.cli.session.submit import submit
     from aliquot.client.generated.inputs import CommandInput, CreateSessionInput
 
@@ -147,7 +150,8 @@ def create(
         depends_on=dependencies_of(ok=after, ended=after_any, failed=after_failed), checkpoint_signal=checkpoint_signal,
     )  # fmt: skip
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
-        submit(client, _as_script(ctx, wanted), wait=wait, follow=follow, preview=preview, as_json=as_json)
+        named = replace(wanted, depends_on=find_dependencies(client, wanted.depends_on))
+        submit(client, _as_script(ctx, named), wait=wait, follow=follow, preview=preview, as_json=as_json)
 
 
 def _argv(ctx: typer.Context, command: list[str] | None) -> tuple[str, ...]:

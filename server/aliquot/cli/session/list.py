@@ -10,6 +10,7 @@ from typer import Option
 from aliquot.cli.connection.output import cells, choice, console, moment, print_json, request_text, table
 from aliquot.cli.connection.server import AsJson, AtServer, InCluster, TokenFile, connected, nodes, usage
 from aliquot.cli.session.completion import pool_names, project_names
+from aliquot.cli.session.names import find_session
 from aliquot.cli.session.options import priority_of
 from aliquot_schema.errors import InvalidRequest
 from aliquot_schema.resources.units import parse_duration
@@ -156,7 +157,7 @@ def list_sessions(
             priorities=None if priority is None else [priority_of(one) for one in priority],
             name=name,
             search=search,
-            array_id=array,
+            array_id=None if array is None else find_session(client, array),
             pools=pool,
             agents=agent,
             nodes=node,

@@ -7,6 +7,7 @@ from typer import Option
 
 from aliquot.cli.connection.output import print_json
 from aliquot.cli.connection.server import AsJson, AtServer, InCluster, TokenFile, connected, usage
+from aliquot.cli.session.names import find_session
 from aliquot.cli.session.options import SessionId
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ def logs(
     if tail is not None and (follow or as_json):
         usage("--tail cannot be combined with --follow or --json")
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
+        session_id = find_session(client, session_id)
         if follow and not as_json and rank is None and attempt is None:
             conclude(client, session_id, Follower(client, session_id).run)
             return

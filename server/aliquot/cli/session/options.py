@@ -21,9 +21,10 @@ _WHERE: Final = "Place and environment"
 _WHEN: Final = "Time and order"
 _NAMES: Final = "Names"
 
-SessionId = Annotated[str, Argument(metavar="SESSION", help="A session's id, ses_...", autocompletion=recent_sessions)]
+_SESSION: Final = "its name, the beginning or the end of its id, @last, or ARRAY_3 for a task."
+SessionId = Annotated[str, Argument(metavar="SESSION", help=_SESSION, autocompletion=recent_sessions)]
 SessionIds = Annotated[
-    list[str], Argument(metavar="SESSION...", help="Ids of sessions, ses_...", autocompletion=recent_sessions)
+    list[str], Argument(metavar="SESSION...", help=f"For each {_SESSION}", autocompletion=recent_sessions)
 ]
 Command = Annotated[
     list[str] | None,

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Final
 
 from aliquot.cli.connection.output import amount_text, duration, moment, print_json, printable, request_text
 from aliquot.cli.connection.server import AsJson, AtServer, InCluster, TokenFile, connected
+from aliquot.cli.session.names import find_session
 from aliquot.cli.session.options import SessionId
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def show(
     from aliquot.client.sessions import ENDED
 
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
-        session = client.look(session_id)
+        session = client.look(find_session(client, session_id))
     if as_json:
         print_json(session)
         return
@@ -49,7 +50,7 @@ def why(
     """Show why a session waits, with the figures behind the decision."""
 
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
-        session = client.look(session_id)
+        session = client.look(find_session(client, session_id))
     if as_json:
         print_json(session.waits)
     elif session.waits is None:
