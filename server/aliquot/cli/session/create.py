@@ -126,6 +126,7 @@ def create(
     hold: o.Hold = False,
     wait: o.Wait = False,
     follow: o.Follow = False,
+    raw: o.Raw = False,
     preview: o.Preview = False,
     cluster: InCluster = None,
     server: AtServer = None,
@@ -151,7 +152,7 @@ def create(
     )  # fmt: skip
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
         named = replace(wanted, depends_on=find_dependencies(client, wanted.depends_on))
-        submit(client, _as_script(ctx, named), wait=wait, follow=follow, preview=preview, as_json=as_json)
+        submit(client, _as_script(ctx, named), wait=wait, follow=follow, raw=raw, preview=preview, as_json=as_json)
 
 
 def _argv(ctx: typer.Context, command: list[str] | None) -> tuple[str, ...]:

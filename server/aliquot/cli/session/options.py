@@ -127,6 +127,9 @@ Grace = Annotated[
 Hold = Annotated[bool, Option("--hold", help="Do not start before `aliquot session release`.", rich_help_panel=_WHEN)]
 Wait = Annotated[bool, Option("--wait", "-w", help="Wait until it has ended.")]
 Follow = Annotated[bool, Option("--follow", "-f", help="Print its output until it has ended.")]
+Raw = Annotated[
+    bool, Option("--raw", help="Print the job's control sequences as they are, on a terminal too; be sure of the job.")
+]
 Preview = Annotated[bool, Option("--preview", help="Submit nothing; show whether and where it would start now.")]
 
 

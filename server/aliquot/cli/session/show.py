@@ -147,8 +147,18 @@ def verdict_lines(verdict: "Verdict") -> list[str]:
 
 def grant_text(spec: "Iterable[SlotGrant]") -> str:
     """The devices of a kernel: `2 CPUs of cpu0, 0.6 GPU of GPU-...`."""
-    parts = [(grant.slot, one) for grant in spec for one in grant.devices]
-    return ", ".join(f"{amount_text(slot, one.amount)} of {one.device_id}" for slot, one in parts)
+    return ", ".join(part for grant in spec for part in _parts(grant))
+
+
+def _parts(grant: "SlotGrant") -> list[str]:
+    """The devices of a slot; cores are counted, and their numbers given as ranges."""
+    from aliquot_schema.intervals import Intervals
+
+    numbers = [one.device_id.removeprefix("cpu") for one in grant.devices]
+    if grant.slot == "cpu" and len(numbers) > 1 and all(number.isdecimal() for number in numbers):
+        cores = Intervals.of(map(int, numbers))
+        return [f"{amount_text('cpu', str(len(numbers)))} (cpu {cores})"]
+    return [f"{amount_text(grant.slot, one.amount)} of {one.device_id}" for one in grant.devices]
 
 
 def preview_text(preview: "SessionPreview") -> str:

@@ -11,7 +11,7 @@ from aliquot.core.allocation.options import AllocationOptions
 from aliquot.core.model.agent_index import are_same, has_labels, may_be_on
 from aliquot.core.model.policy import Policy
 from aliquot.core.model.queue import Kind, kind_of
-from aliquot.core.model.snapshot import AgentRow, PendingRow, Request, Snapshot
+from aliquot.core.model.snapshot import AgentRow, PendingRow, Request, Snapshot, accelerators_first
 from aliquot_schema.errors import (
     AliquotError,
     AllocationRefused,
@@ -22,7 +22,7 @@ from aliquot_schema.errors import (
 from aliquot_schema.ids import DeviceId, NaturalKey, NodeId, SlotName, natural_key
 from aliquot_schema.reasons import Evidence, Reason, Verdict
 from aliquot_schema.resources.devices import DeviceHealth, ResourceSpec
-from aliquot_schema.resources.slots import format_amount, is_accelerator
+from aliquot_schema.resources.slots import format_amount
 from aliquot_schema.sessions import SessionSpec
 
 NAMED_MAX: Final = 8
@@ -164,7 +164,7 @@ def _kindest(refusals: list[Refusal], request: Request, agents: list[AgentRow]) 
     for refusal in refusals:
         if isinstance(refusal, NotMultipleOfQuantum):
             return refusal
-    for slot, amount in sorted(request, key=lambda asked: not is_accelerator(asked[0])):
+    for slot, amount in accelerators_first(request):
         largest = max((_capacity(agent.layout, slot) for agent in agents), default=0)
         if amount > largest:
             return _too_large(slot, amount, largest)
