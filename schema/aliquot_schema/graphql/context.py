@@ -189,7 +189,7 @@ class AdministrationPort(AuditPort, AlertsPort, Protocol):
 
     async def examine(self, caller: Caller) -> ExaminationView: ...
 
-    async def rescan(self, caller: Caller, agent_id: str) -> RescanView:
+    async def rescan(self, caller: Caller, agent_id: str | None) -> RescanView:
         """Re-read the resource specs of an agent's kernels from its files. Raises NotFound, Unavailable."""
 
     async def release_lost_agent(self, caller: Caller, agent_id: str) -> AgentChanged: ...

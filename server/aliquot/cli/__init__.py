@@ -18,6 +18,7 @@ from aliquot.cli.connection.clusters import clusters
 from aliquot.cli.db import db
 from aliquot.cli.doctor import doctor, health
 from aliquot.cli.node import node
+from aliquot.cli.open import open_dashboard
 from aliquot.cli.policy_test import policy
 from aliquot.cli.replay import replay
 from aliquot.cli.secret import secret
@@ -82,6 +83,7 @@ def describe(
 
 
 main.add_typer(session, name="session", cls=SuggestingGroup)
+main.command("open")(open_dashboard)
 main.command("queue")(queue)
 main.command("gpus")(gpus)
 main.add_typer(agents, name="agents", cls=SuggestingGroup)

@@ -29,6 +29,8 @@ EQUIVALENTS: Final[Mapping[str, Mapping[str, str]]] = {
         **{word: f"session {word}" for word in ("cancel", "hold", "release", "retry", "logs", "why", "wait", "create")},
         "list": "session list",
         "show": "session show",
+        "login": "open",
+        "dashboard": "open",
         "sinfo": "gpus",
         "nvidia-smi": "gpus",
         "squeue": "queue",

@@ -291,12 +291,12 @@ VersionConflict_actual: actual } ... on Error { code message }""",
     "ReleaseSessionSuccess": """session { ...Session } revision""",
     "RequestError": """code message field""",
     "RescanResult": """
-__typename ... on RescanSuccess { agent_id scanned unreadable differences { ...Difference
-} gpu_alloc_map } ... on InvalidRequest { code message field } ... on LimitExceeded { code
-message field limit actual } ... on Unauthenticated { code message } ... on Forbidden {
-code message } ... on Unavailable { code message } ... on NotFound { code message kind id
-} ... on Error { code message }""",
-    "RescanSuccess": """agent_id scanned unreadable differences { ...Difference } gpu_alloc_map""",
+__typename ... on RescanSuccess { agent_id agents silent scanned unreadable differences {
+...Difference } gpu_alloc_map } ... on InvalidRequest { code message field } ... on
+LimitExceeded { code message field limit actual } ... on Unauthenticated { code message }
+... on Forbidden { code message } ... on Unavailable { code message } ... on NotFound {
+code message kind id } ... on Error { code message }""",
+    "RescanSuccess": """agent_id agents silent scanned unreadable differences { ...Difference } gpu_alloc_map""",
     "Retries": """tries_min wait_first wait_max jitter_pct""",
     "RetrySessionResult": """
 __typename ... on RetrySessionSuccess { session { ...Session } revision } ... on
