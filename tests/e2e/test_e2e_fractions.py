@@ -80,13 +80,14 @@ async def test_a_file_that_cannot_be_read_hides_no_other(two_gpus: OwnServer) ->
         assert await alloc_map(client, agent_id) == HELD
         wrong = json.loads(told)
         shares = wrong["slots"]["cuda.shares"]
-        shares[FIRST] = str(int(shares[FIRST]) // 2)
+        shares[FIRST] = "0.30"
         file.write_text(json.dumps(wrong))
         seen = (await client.execute(RESCAN_ALL))["rescan_gpu_alloc_maps"]
         assert (seen["agent_id"], seen["agents"], seen["silent"]) == (None, [agent_id], [])
         [difference] = seen["differences"]
-        assert "the agent's file says 0.30 cuda.shares of " in difference["evidence"], difference
-        assert f"the lease 0.60 cuda.shares of {FIRST}" in difference["evidence"], difference
+        told_apart = difference["evidence"].partition("the lease ")
+        assert f"0.30 cuda.shares of {FIRST}" in told_apart[0], difference
+        assert f"0.60 cuda.shares of {FIRST}" in told_apart[2], difference
         file.write_bytes(told)
         assert await rescanned(client, agent_id) == ((2, [], []), HELD)
         assert (await client.execute(RESCAN, {"agent_id": "x"}))["rescan_gpu_alloc_maps"]["code"] == "not_found"

@@ -19,6 +19,7 @@ from aliquot.cli.session.slurm import SlurmError
 
 if TYPE_CHECKING:
     from aliquot.cli.session.script import Script
+    from aliquot.client import BlockingClient
     from aliquot.client.generated.enums import SandboxProfile
     from aliquot.client.generated.inputs import CreateSessionInput, SecretUseInput, SessionLimitsInput
 
@@ -151,8 +152,25 @@ def create(
         depends_on=dependencies_of(ok=after, ended=after_any, failed=after_failed), checkpoint_signal=checkpoint_signal,
     )  # fmt: skip
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
-        named = replace(wanted, depends_on=find_dependencies(client, wanted.depends_on))
+        named = replace(
+            wanted, depends_on=find_dependencies(client, wanted.depends_on), pool=_pool(ctx, client, wanted.pool)
+        )
         submit(client, _as_script(ctx, named), wait=wait, follow=follow, raw=raw, preview=preview, as_json=as_json)
+
+
+def _pool(ctx: typer.Context, client: "BlockingClient", partition: str | None) -> str | None:
+    """The pool for the partition of a Slurm script: the first of its names that is a pool. In a cluster with one pool
+    another name is ignored, with a warning; the server refuses it otherwise."""
+    script: Script | None = ctx.meta.get(SCRIPT)
+    if partition is None or script is None or not script.is_for_slurm:
+        return partition
+    pools = [pool.name for pool in client.pools()]
+    found = next((name for name in partition.split(",") if name in pools), None)
+    if found is None and len(pools) == 1:
+        words = f"#SBATCH --partition={partition} is ignored: this cluster has one pool, {pools[0]}"
+        print(f"aliquot: {script.name}: {words}", file=sys.stderr)
+        return None
+    return found or partition
 
 
 def _argv(ctx: typer.Context, command: list[str] | None) -> tuple[str, ...]:
