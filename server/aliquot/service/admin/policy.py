@@ -40,7 +40,8 @@ class SchedulingPause(OperatorCommands):
     """While stopped, nothing is placed or preempted; running sessions, the reaper and submissions continue."""
 
     async def stop_orchestrator(self, caller: Caller, note: str | None) -> int:
-        """Stop scheduling; returns the revision. No effect when it is stopped already: the first actor and note stay.
+        """Stop scheduling; returns the revision. When it is stopped already, the first actor and time stay, and
+        a newer note replaces the older one.
 
         Raises:
             Forbidden: the caller is no operator.
@@ -63,9 +64,11 @@ class SchedulingPause(OperatorCommands):
 
 
 def move(draft: UnitOfWork, to: OrchestratorState, *, by: UserId, now_us: int, note: str | None = None) -> None:
-    """Record the new state of the orchestrator; no effect when it is in that state already."""
+    """Record the new state of the orchestrator; when it is in that state already, only another note."""
     known = draft.orchestration()
     if known.state is to:
+        if note is not None and note != known.note:
+            draft.put(replace(known, note=note), _WORDS[to])
         return
     draft.put(replace(known, state=to, changed_by=by, changed_us=now_us, note=note), _WORDS[to])
 
