@@ -64,7 +64,7 @@ class SuggestingGroup(TyperGroup):
         is_known = not word or word.startswith("-") or self.get_command(ctx, word) is not None
         if not (is_known or ctx.resilient_parsing):
             group = "" if ctx.parent is None else self.name or ""
-            meant = suggestion(word, group=group, commands=list(self.commands))
+            meant = suggestion(word, group=group, commands=self.list_commands(ctx))
             ctx.fail(f"There is no command {word!r}." + (f" Did you mean `{_path(ctx, meant)}`?" if meant else ""))
         return super().resolve_command(ctx, args)
 

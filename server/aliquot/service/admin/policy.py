@@ -16,7 +16,7 @@ from aliquot.service.views.terms import moment
 from aliquot_schema.errors import StateConflict
 from aliquot_schema.ids import PoolId, UserId, natural_key
 from aliquot_schema.orchestration import OrchestratorState
-from aliquot_schema.policies import Charges, PolicyDocument, Pool, Weights
+from aliquot_schema.policies import VICTIMS, Charges, PolicyDocument, Pool, Weights
 from aliquot_schema.requests import Caller
 from aliquot_schema.resources.units import format_size
 from aliquot_schema.states import AgentState
@@ -120,7 +120,8 @@ def policy_view(policy: PolicyDocument) -> PolicyView:
         charges=_charges(policy.charges),
         pools=tuple(_pool(name, policy.pools[name]) for name in sorted(policy.pools, key=natural_key)),
         preemption=PreemptionView(
-            victims=preemption.victims,
+            preempt=preemption.preempt,
+            victims=VICTIMS[preemption.preempt],
             run_min=preemption.run_ms_min / 1000,
             preemptions_max=preemption.preemptions_max,
             grace=preemption.grace_ms / 1000,

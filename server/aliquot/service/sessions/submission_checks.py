@@ -48,7 +48,7 @@ def complete(state: State, request: NewSession, *, pool: PoolId) -> NewSession:
         replace(fallback, slots=full_names(state, fallback.slots, pool=pool, field="fallbacks"))
         for fallback in request.fallbacks
     ]
-    if request.outside is not None:
+    if request.external_lease is not None:
         return replace(request, slots=slots, fallbacks=fallbacks)
     if state.possible.has_agents:
         for slot, text in slots:
@@ -199,11 +199,13 @@ def check_slot(state: State, slot: str, *, field: str) -> None:
 class SubmissionPolicyCheck:
     """Checks outside the cluster state: the session's secrets must exist, and the command check must accept it."""
 
-    commands: CommandChecks | None = None
-    """None = every command is accepted."""
-
-    def __init__(self, vault: Secrets) -> None:
+    def __init__(self, vault: Secrets, commands: CommandChecks | None = None) -> None:
+        """
+        Args:
+            commands: None = every command is accepted.
+        """
         self._vault = vault
+        self._commands = commands
 
     async def check(self, sessions: Sequence[Session], *, wrap: ErrorWrapper) -> None:
         """Reject sessions without their secrets, or with a command that the operator forbids.
@@ -218,5 +220,5 @@ class SubmissionPolicyCheck:
         for (owner, uses), session in asked.items():
             with wrapping_errors(wrap, session):
                 await self._vault.check(owner, uses)
-        if self.commands is not None:
-            await self.commands.check(*sessions, wrap=wrap)
+        if self._commands is not None:
+            await self._commands.check(*sessions, wrap=wrap)
