@@ -110,7 +110,7 @@ def test_a_release_says_what_was_released(server: RestServer) -> None:
         released = http.post("/cluster/gpu-release", json={"job_id": "quarter"}).json()
         again = http.post("/cluster/gpu-release", json={"job_id": "quarter"})
     assert (released["released_gpus"], released["gpu_ids"]) == (0.25, taken["gpu_ids"])
-    assert "renewed" not in released
+    assert (released["renewed"], released["expires_at"]) == (False, None)
     assert again.status_code == 404
 
 

@@ -3,17 +3,27 @@
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 from msgspec import Struct
 
 from aliquot.client.generated.queries_types import LogChunk
-from aliquot.client.generated.sessions import ArrayTasks
+from aliquot.client.generated.sessions import ArrayTasks, Session
 from aliquot_schema.errors import NotFound
 from aliquot_schema.intervals import Intervals
 
-if TYPE_CHECKING:
-    from aliquot.client.sessions import SessionCalls
+
+class SessionReads(Protocol):
+    """What is read of sessions; see `sessions.SessionCalls`."""
+
+    def course(self, id: str) -> AsyncGenerator[Session, None]:
+        """The state of a session until it has ended."""
+
+    async def look(self, id: str) -> Session:
+        """The present state of a session."""
+
+    def outputs(self, id: str, *, offsets: Mapping[int, int], attempt: int) -> AsyncGenerator[LogChunk, None]:
+        """The outputs of several ranks of an attempt."""
 
 
 TASKS_FOLLOWED: Final = 16
@@ -50,7 +60,7 @@ def started_tasks(tasks: ArrayTasks) -> list[int]:
 class _Tasks:
     """Follows the tasks of an array as they start, and puts their output into one queue; None at the end."""
 
-    def __init__(self, calls: "SessionCalls", array_id: str, *, read: Mapping[int, TaskPosition]) -> None:
+    def __init__(self, calls: SessionReads, array_id: str, *, read: Mapping[int, TaskPosition]) -> None:
         self._calls = calls
         self._array_id = array_id
         self._read = read
@@ -88,7 +98,7 @@ class _Tasks:
 
 
 async def task_outputs(
-    calls: "SessionCalls", array_id: str, *, read: Mapping[int, TaskPosition]
+    calls: SessionReads, array_id: str, *, read: Mapping[int, TaskPosition]
 ) -> AsyncGenerator[TaskChunk, None]:
     """The outputs of all tasks through all their attempts, in the order of arrival, until the array has ended.
 
@@ -111,7 +121,7 @@ async def task_outputs(
 
 
 async def _task_output(
-    calls: "SessionCalls", array_id: str, index: int, *, read: TaskPosition | None
+    calls: SessionReads, array_id: str, index: int, *, read: TaskPosition | None
 ) -> AsyncGenerator[TaskChunk, None]:
     id, attempt = f"{array_id}_{index}", 0
     while True:

@@ -1,5 +1,6 @@
 """REST operations on the cluster: GPU status, and external allocations."""
 
+from datetime import datetime
 from typing import Final
 
 from msgspec import Struct
@@ -62,6 +63,10 @@ class ReleasedGpus(Struct, kw_only=True):
     """Their number; 0.25 is a quarter of one."""
     gpu_ids: tuple[str, ...]
     gpus: tuple[AllocatedGpuView, ...]
+    expires_at: datetime | None = None
+    """Always null."""
+    renewed: bool = False
+    """Always false: a release renews nothing."""
     revision: int
 
 

@@ -134,9 +134,6 @@ def create(
     token_file: TokenFile = None,
     as_json: AsJson = False,
 ) -> None:
-    from msgspec.structs import replace
-
-    from aliquot.cli.session.names import find_dependencies
     from aliquot.cli.session.submit import submit
     from aliquot.client.generated.inputs import CommandInput, CreateSessionInput
 
@@ -152,10 +149,17 @@ def create(
         depends_on=dependencies_of(ok=after, ended=after_any, failed=after_failed), checkpoint_signal=checkpoint_signal,
     )  # fmt: skip
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
-        named = replace(
-            wanted, depends_on=find_dependencies(client, wanted.depends_on), pool=_pool(ctx, client, wanted.pool)
-        )
-        submit(client, _as_script(ctx, named), wait=wait, follow=follow, raw=raw, preview=preview, as_json=as_json)
+        submit(client, _ready(ctx, client, wanted), wait=wait, follow=follow, raw=raw, preview=preview, as_json=as_json)
+
+
+def _ready(ctx: typer.Context, client: "BlockingClient", wanted: "CreateSessionInput") -> "CreateSessionInput":
+    """The request with the ids of the sessions that it names, the pool of a partition, and the variables of Slurm."""
+    from msgspec.structs import replace
+
+    from aliquot.cli.session.names import find_dependencies
+
+    depends_on = find_dependencies(client, wanted.depends_on)
+    return _as_script(ctx, replace(wanted, depends_on=depends_on, pool=_pool(ctx, client, wanted.pool)))
 
 
 def _pool(ctx: typer.Context, client: "BlockingClient", partition: str | None) -> str | None:
