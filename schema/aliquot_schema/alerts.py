@@ -41,6 +41,9 @@ class AlertRule(StrEnum):
     """Leadership moved to another server; the alert stays open for the threshold, in seconds."""
     NO_LEADER = "no_leader"
     """No server leads: nothing is placed and reports of agents are not processed."""
+    CLOCK_CORRECTED = "clock_corrected"
+    """The clock of the server's machine was set by more than a minute, or the newest event was ahead of it by as much;
+    the alert stays open for the threshold, in seconds."""
 
 
 class NoticeKind(StrEnum):
@@ -55,6 +58,7 @@ class NoticeKind(StrEnum):
     DISK_LOW = "disk_low"
     LEADER_CHANGED = "leader_changed"
     NO_LEADER = "no_leader"
+    CLOCK_CORRECTED = "clock_corrected"
     SESSION_FAILED = "session_failed"
     RETRIES_SPENT = "retries_spent"
     """The session failed and has no retries left."""

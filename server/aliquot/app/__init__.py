@@ -53,11 +53,12 @@ class Server:
 
 
 @asynccontextmanager
-async def serving(settings: Settings, *, is_new: bool = False) -> AsyncIterator[Server]:
+async def serving(settings: Settings, *, is_new: bool = False, accepts_clock: bool = False) -> AsyncIterator[Server]:
     """Start everything but the listener; stop it in reverse order. Kernels keep running.
 
     Args:
         is_new: whether to create a new cluster in an empty database.
+        accepts_clock: whether to start although the newest event is more than a day ahead of the clock.
     Raises:
         ConfigurationError: a setting or a device file is wrong.
         StoreUnavailable: the database cannot be opened; the message says why.
@@ -70,7 +71,7 @@ async def serving(settings: Settings, *, is_new: bool = False) -> AsyncIterator[
     metrics = metrics_token(settings)
     mark = MarkFile(settings.data_folder / MARK_FILE, is_new=is_new)
     async with (
-        _running(settings, nodes, token, mark=mark) as running,
+        _running(settings, nodes, token, mark=mark, accepts_clock=accepts_clock) as running,
         watched(running, settings) as lag,
         history_kept(running, settings),
         agent_keys_told(running, settings),
@@ -132,7 +133,7 @@ def make_app(
 
 
 def _running(
-    settings: Settings, nodes: tuple[NodeDevices, ...], token: str, *, mark: MarkFile
+    settings: Settings, nodes: tuple[NodeDevices, ...], token: str, *, mark: MarkFile, accepts_clock: bool
 ) -> AbstractAsyncContextManager[Running]:
     """The server of these settings: standalone, or one of several when the database is shared."""
     clock, address = SystemClock(), settings.own_address
@@ -152,6 +153,7 @@ def _running(
             must_lead=bool(nodes),
             outfit=outfit,
             mark=mark,
+            accepts_clock=accepts_clock,
         )
     )
 

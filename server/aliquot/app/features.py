@@ -35,6 +35,7 @@ from aliquot.store.secrets.secrets import DatabaseSecrets
 from aliquot.store.store import DatabaseStore
 from aliquot.store.timeseries.held_gpus import DatabaseHoldings
 from aliquot.store.timeseries.history_store import HistoryPlan, KeptHistory, place_of
+from aliquot_schema.orchestration import CLOCK_CORRECTED
 
 log: Final = logging.getLogger("aliquot.app")
 
@@ -210,6 +211,7 @@ async def history_kept(running: Running, settings: Settings) -> AsyncIterator[No
         return
     # A separate clock: that of the service is monotonic only while a single thread reads it.
     clock = SystemClock()
+    cases.journal.listeners.append(lambda event: clock.correct(event.at_us) if event.kind == CLOCK_CORRECTED else None)
     store = KeptHistory(
         HistoryPlan(
             make_database=place_of(settings.database or "", data_folder=settings.data_folder, now_us=clock.now_us),
@@ -232,7 +234,7 @@ async def history_kept(running: Running, settings: Settings) -> AsyncIterator[No
 async def agent_keys_told(running: Running, settings: Settings) -> AsyncIterator[None]:
     """Record changes of the agent key file in the event log, starting with those made while no server ran."""
     keys = KeyFile(settings.data_folder / "server" / KEY_FILE)
-    teller = KeyTeller(keys, journal=running.cases.journal, clock=SystemClock())
+    teller = KeyTeller(keys, journal=running.cases.journal, clock=running.cases.clock)
     loop = asyncio.create_task(teller.run(), name="agent keys")
     try:
         yield

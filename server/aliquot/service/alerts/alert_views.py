@@ -19,6 +19,7 @@ UNITS: Final = {
     AlertRule.LONG_WAIT: "seconds",
     AlertRule.FAILURE_RATE: "percent",
     AlertRule.LEADER_CHANGED: "seconds",
+    AlertRule.CLOCK_CORRECTED: "seconds",
 }
 """Units of the thresholds; rules that are not listed have no threshold."""
 

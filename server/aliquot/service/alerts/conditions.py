@@ -138,6 +138,13 @@ def disk_low(state: State, _rule: NoticeRule, _now_us: int) -> Iterator[AlertCon
         yield AlertCondition(subject=agent_id, words=f"the disk of agent {agent_id}: {shortage}")
 
 
+def clock_corrected(state: State, rule: NoticeRule, now_us: int) -> Iterator[AlertCondition]:
+    """A correction of the clock within the last seconds of the threshold."""
+    correction = state.clock_correction
+    if correction is not None and 0 <= now_us - correction.to_us < rule.threshold * SECOND_US:
+        yield AlertCondition(subject=f"correction {correction.version}", words=correction.words())
+
+
 CHECKS: Final[Mapping[AlertRule, Check]] = {
     AlertRule.QUEUE_BACKLOG: queue_backlog,
     AlertRule.LONG_WAIT: long_wait,
@@ -146,6 +153,7 @@ CHECKS: Final[Mapping[AlertRule, Check]] = {
     AlertRule.EXTERNAL_PROCESS: external_process,
     AlertRule.FAILURE_RATE: high_failure_rate,
     AlertRule.DISK_LOW: disk_low,
+    AlertRule.CLOCK_CORRECTED: clock_corrected,
 }
 """Rules that are checked on the state; see `leader_checks` for the others."""
 

@@ -22,6 +22,7 @@ DEFAULTS: Final[Mapping[AlertRule, NoticeRule]] = {
         (AlertRule.DISK_LOW, 0, 0, 30, Severity.CRITICAL),
         (AlertRule.LEADER_CHANGED, 600, 0, 0, Severity.INFO),
         (AlertRule.NO_LEADER, 0, 0, 60, Severity.CRITICAL),
+        (AlertRule.CLOCK_CORRECTED, HOUR_S, 0, 0, Severity.WARNING),
     )
 }
 """Rules without settings and without changes at run time."""
