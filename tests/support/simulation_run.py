@@ -211,16 +211,16 @@ class Run:
         truth.charges.check_all_settled()
         lost = [name for name in self._people.acknowledged.values() if name not in truth.sessions]
         assert not lost, f"acknowledged and lost: {lost}"
-        self._check_times()
         await asyncio.sleep(LAST_WORDS_S)  # followers look at the log every few seconds
         for server in self._servers:
             assert server.cases is not None
             self._check_state(server.cases.state)
+            self._check_times(server.cases.state)
 
-    def _check_times(self) -> None:
-        """No session is dated by a clock that was years off."""
+    def _check_times(self, state: State) -> None:
+        """No session in memory is dated by a clock that was years off."""
         wall_us = self._place.wall.now_us()
-        for session in self._truth.sessions.values():
+        for session in state.sessions.values():
             times = (session.queued_us, session.scheduled_us, session.started_us, session.ended_us)
             off = [at_us for at_us in times if at_us is not None and abs(at_us - wall_us) > OFF_US_MAX]
             assert not off, f"{session.id} is dated {off}, and it is {wall_us}"

@@ -8,27 +8,22 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 from aliquot.app.agents import AgentSide
 from aliquot.app.features import Features, fit_out, retention_of
 from aliquot.app.running import OwnOutputs, Running, Watched, WatchedDatabase
 from aliquot.clock import RandomIds, SystemClock
-from aliquot.core.clock_correction import moment_text, offset_text
 from aliquot.execution.remote.agent_keys import AgentKeys
 from aliquot.execution.remote.gateway import RemoteGateway
+from aliquot.service.leadership.clock_keeper import check_clock
 from aliquot.service.leadership.election import LeaderElection
 from aliquot.service.leadership.leader import LeaderTerm
 from aliquot.service.leadership.ports import TermStart
-from aliquot.service.ports import Loaded, StoreUnavailable
 from aliquot.service.state.state import State
 from aliquot.service.subscriptions.watching import Outputs
 from aliquot.service.use_cases import UseCases, state_of
 from aliquot.store.cluster_mark import MarkFile
 from aliquot.store.open import ServerDatabase, open_database
-
-AHEAD_US_MAX: Final = 86_400_000_000
-"""The newest event may be this far ahead of the clock at a start."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +56,7 @@ async def open_server(plan: ServerPlan) -> AsyncIterator[Running]:
 
     Raises:
         ConfigurationError: a setting or a device file is invalid, or this server must lead and another one does.
-        StoreUnavailable: the database cannot be opened; the message says why.
+        StoreUnavailable: the database cannot be opened, or is more than a day ahead of the clock.
     """
     database = open_database(
         plan.database_url,
@@ -73,7 +68,7 @@ async def open_server(plan: ServerPlan) -> AsyncIterator[Running]:
     loaded = await database.store.join()
     try:
         if not plan.accepts_clock:
-            _check_clock(loaded, wall_us=plan.clock.wall_us())
+            check_clock(loaded, wall_us=plan.clock.wall_us())
         state = await state_of(loaded, store=database.store)
         plan.clock.not_before(loaded.last_at_us)
         async with _taking_part(plan, database, state) as running:
@@ -128,21 +123,6 @@ async def _taking_part(plan: ServerPlan, database: ServerDatabase, state: State)
             missing=lambda: watched.fault or election.fault,
             failed=watched.failed,
             database=WatchedDatabase.of(database.store),
-        )
-
-
-def _check_clock(loaded: Loaded, *, wall_us: int) -> None:
-    """Refuse a clock that the newest event is more than a day ahead of.
-
-    Raises:
-        StoreUnavailable: it is.
-    """
-    if loaded.last_at_us - wall_us > AHEAD_US_MAX:
-        raise StoreUnavailable(
-            f"the newest event in the database is from {moment_text(loaded.last_at_us)}, and this machine's clock says "
-            f"{moment_text(wall_us)}, {offset_text(loaded.last_at_us - wall_us).split(' ahead')[0]} earlier. If the "
-            "clock is wrong, set it and start again. If it is right, and was wrong when the event was written, start "
-            "once with `aliquot serve --accept-clock`: times follow the clock from then on"
         )
 
 

@@ -95,10 +95,10 @@ def corrected(record: R, correction: ClockCorrection) -> R:
 
 def offset_text(offset_us: int) -> str:
     """`20,000 days ahead`, `3 hours back`."""
-    seconds = abs(offset_us) // _SECOND_US
+    seconds = round(abs(offset_us) / _SECOND_US)
     units = ("days", 86_400), ("hours", 3600), ("minutes", 60), ("seconds", 1)
     unit, length = next(found for found in units if seconds >= 2 * found[1] or found[1] == 1)
-    return f"{seconds // length:,} {unit} {'ahead' if offset_us > 0 else 'back'}"
+    return f"{round(seconds / length):,} {unit} {'ahead' if offset_us > 0 else 'back'}"
 
 
 def moment_text(at_us: int) -> str:

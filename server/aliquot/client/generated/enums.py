@@ -36,6 +36,7 @@ class AlertRule(StrEnum):
     DISK_LOW = "disk_low"
     LEADER_CHANGED = "leader_changed"
     NO_LEADER = "no_leader"
+    CLOCK_CORRECTED = "clock_corrected"
 
 
 class AlertState(StrEnum):
@@ -154,6 +155,7 @@ class NoticeKind(StrEnum):
     DISK_LOW = "disk_low"
     LEADER_CHANGED = "leader_changed"
     NO_LEADER = "no_leader"
+    CLOCK_CORRECTED = "clock_corrected"
     SESSION_FAILED = "session_failed"
     RETRIES_SPENT = "retries_spent"
     SESSION_PREEMPTED = "session_preempted"

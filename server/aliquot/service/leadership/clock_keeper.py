@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from aliquot.core.clock_correction import ClockCorrection, corrected, offset_text
-from aliquot.service.ports import Clock
+from aliquot.core.clock_correction import ClockCorrection, corrected, moment_text, offset_text
+from aliquot.service.ports import Clock, Loaded, StoreUnavailable
 from aliquot.service.state.journal import Journal
 from aliquot.service.state.state import State
 from aliquot.service.state.unit_of_work import UnitOfWork
@@ -25,8 +25,25 @@ log: Final = logging.getLogger("aliquot.clock")
 ACTOR: Final = "system:clock"
 LOOK_S: Final = 1.0
 PATIENCE_S: Final = 5.0
+DAY_US: Final = 86_400_000_000
 AHEAD_US_MAX: Final = 60_000_000
 """The newest event may be this far ahead: the clocks of several servers differ a little."""
+
+
+def check_clock(loaded: Loaded, *, wall_us: int) -> None:
+    """Refuse to start with a clock that the newest event is more than a day ahead of.
+
+    Raises:
+        StoreUnavailable: it is.
+    """
+    if loaded.last_at_us - wall_us > DAY_US:
+        ahead = offset_text(loaded.last_at_us - wall_us).removesuffix(" ahead")
+        raise StoreUnavailable(
+            f"the newest event in the database is from {moment_text(loaded.last_at_us)}, and this machine's clock says "
+            f"{moment_text(wall_us)}, {ahead} earlier. If the clock is wrong, set it and start again. If it is right, "
+            "and was wrong when the event was written, start once with `aliquot serve --accept-clock`: times follow "
+            "the clock from then on"
+        )
 
 
 class ClockKeeper:
@@ -96,9 +113,8 @@ def write_correction(draft: UnitOfWork, correction: ClockCorrection, *, state: S
         moved = corrected(record, correction)
         if moved is not record:
             draft.merge(moved, "clock_corrected")
-    closed = replace(correction, is_measured=False)
-    for record in _closed_records(state):
-        moved = corrected(record, closed)
+    for record, by in _closed_records(state, correction):
+        moved = corrected(record, by)
         if moved is not record:
             draft.merge(moved, "clock_corrected")
 
@@ -112,7 +128,16 @@ def _open_records(state: State) -> Iterator[Session | Kernel | Lease | Alert | D
     yield from state.noticed.deliveries.values()
 
 
-def _closed_records(state: State) -> Iterator[Session | ApiKey]:
-    """Records whose times change only if they are ahead of the corrected clock."""
-    yield from (session for session in state.sessions.values() if session.is_ended)
-    yield from state.people.keys.values()
+def _closed_records(state: State, correction: ClockCorrection) -> Iterator[tuple[Session | ApiKey, ClockCorrection]]:
+    """Records whose times change only if they are ahead of the corrected clock; and sessions that ended on the last day
+    since the correction before, by the clock that is corrected now."""
+    ahead, before = replace(correction, is_measured=False), state.clock_correction
+    first_us = correction.from_us
+    if before is not None:
+        first_us = max(before.to_us, first_us - DAY_US)
+    for session in state.sessions.values():
+        if session.ended_us is not None:
+            is_recent = first_us <= session.ended_us <= correction.from_us
+            yield session, correction if is_recent else ahead
+    for key in state.people.keys.values():
+        yield key, ahead

@@ -62,7 +62,7 @@ class LeaderTerm:
         self.recording = None if ledger is None else recording_of(state, beginning.epoch, ledger, clock)
         self.allocator = _allocator(cases, beginning, self.recording, launch=self._dispatch.launch)
         _subscribe(cases, self.recording, self._dispatch)
-        self._keeper = ClockKeeper(state=state, journal=journal, clock=clock)
+        self.keeper = ClockKeeper(state=state, journal=journal, clock=clock)
         leaps = ClockJumps(clock, known_us=beginning.last_at_us)
         self._history = HistoryRecording(cases.history, state=state, journal=journal, clock=clock, leaps=leaps)
         self._clearing = SecretCleanup(cases.vault, state=state, clock=clock, leaps=leaps)
@@ -98,9 +98,9 @@ class LeaderTerm:
         Args:
             awaited: agents that are about to join. The first pass waits for them, as without them no session fits.
         """
-        await self._keeper.run_once()  # first: a log that is ahead of the clock would date everything else
+        await self.keeper.run_once()  # first: a log that is ahead of the clock would date everything else
         async with asyncio.TaskGroup() as loops:
-            loops.create_task(self._keeper.run(), name="clock")
+            loops.create_task(self.keeper.run(), name="clock")
             loops.create_task(self._allocate(awaited), name="allocator")
             if self.recording is not None:
                 loops.create_task(self.recording.run(), name="ledger")
