@@ -7,7 +7,7 @@ moment leaves no trace. Then one transaction corrects the clock and moves the ti
 import logging
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from aliquot.core.clock_correction import ClockCorrection, corrected, moment_text, offset_text
 from aliquot.service.ports import Clock, Loaded, StoreUnavailable
@@ -109,12 +109,8 @@ def write_correction(draft: UnitOfWork, correction: ClockCorrection, *, state: S
     for project, user in usage.balances:
         if usage.balances[project, user] != state.usage.balances[project, user]:
             draft.merge(usage.record(project, user), "clock_corrected")
-    for record in _open_records(state):
-        moved = corrected(record, correction)
-        if moved is not record:
-            draft.merge(moved, "clock_corrected")
-    for record, by in _closed_records(state, correction):
-        moved = corrected(record, by)
+    for record, by in (*((record, correction) for record in _open_records(state)), *_closed_records(state, correction)):
+        moved: Any = corrected(record, by)
         if moved is not record:
             draft.merge(moved, "clock_corrected")
 
