@@ -97,8 +97,8 @@ def agent_lost(state: State, _rule: NoticeRule, _now_us: int) -> Iterator[AlertC
 
 
 def device_unhealthy(state: State, _rule: NoticeRule, _now_us: int) -> Iterator[AlertCondition]:
-    """Devices that agents report as unhealthy, and held devices that are gone. A device that is leaving was taken
-    out of the configuration on purpose."""
+    """Devices that agents report as unhealthy, held devices that are gone, and devices that agents of two nodes report.
+    A device that is leaving was taken out of the configuration on purpose."""
     found: dict[str, str] = {}
     for agent in state.agents.values():
         for device in agent.devices if agent.state is not AgentState.LEFT else ():
@@ -110,6 +110,7 @@ def device_unhealthy(state: State, _rule: NoticeRule, _now_us: int) -> Iterator[
                 f"{finding.agent_id}/{finding.subject}",
                 f"device {finding.subject} of agent {finding.agent_id}: {finding.evidence}",
             )
+    found |= {f"{agent_id}/claims": "; ".join(words[:NAMED_MAX]) for agent_id, words in state.faults.claims.items()}
     for subject, words in sorted(found.items()):
         yield AlertCondition(subject=subject, words=words)
 

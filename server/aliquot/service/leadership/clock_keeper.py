@@ -84,13 +84,15 @@ class ClockKeeper:
             await self._correct(is_measured=False)
 
     async def _correct(self, *, is_measured: bool) -> None:
-        def change(draft: UnitOfWork) -> ClockCorrection:
+        def change(draft: UnitOfWork) -> ClockCorrection | None:
             # Measured: from the time that continued by CLOCK_BOOTTIME to the wall clock. Otherwise the newest event is
             # ahead of the clock, and how far the clock was off is known from it alone.
-            now_us = self._clock.now_us()
+            now_us, leap_us, newest_us = self._clock.now_us(), self._clock.leap_us(), self._state.newest_us
+            if not (leap_us if is_measured else newest_us - now_us > AHEAD_US_MAX):
+                return None
             correction = ClockCorrection(
-                from_us=now_us if is_measured else self._state.newest_us,
-                to_us=now_us + self._clock.leap_us() if is_measured else now_us,
+                from_us=now_us if is_measured else newest_us,
+                to_us=now_us + leap_us if is_measured else now_us,
                 is_measured=is_measured,
             )
             write_correction(draft, correction, state=self._state)
@@ -99,7 +101,8 @@ class ClockKeeper:
         await self._journal.settle()
         correction = await self._journal.persist(change, actor=ACTOR)
         self._since_s = None
-        log.error("%s", correction.words())
+        if correction is not None:
+            log.error("%s", correction.words())
 
 
 def write_correction(draft: UnitOfWork, correction: ClockCorrection, *, state: State) -> None:
