@@ -19,7 +19,7 @@ BUDGET_S: Final = {
     "ledger": 290,
     "store": 180,
     "execution": 130,
-    "api": 240,
+    "api": 190,
     "client": 30,
     "cli": 40,
     "e2e": 1000,
@@ -34,6 +34,7 @@ BUDGET_S: Final = {
     "docker": 110,
     "release": 80,
     "authorisation": 60,
+    "attacks": 150,
     "mutation": 10,
 }
 BUDGET_S_OTHERS: Final = 60
