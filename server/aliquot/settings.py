@@ -180,8 +180,11 @@ class Settings(
         1_000_000, ge=0, description="Total query cost per user and minute; 0 is no limit."
     )
     introspection: bool = Field(
-        True, description="Whether the GraphQL schema can be queried; GraphiQL and code generators need it."
+        True,
+        description="Whether the GraphQL schema can be queried and errors suggest its names; GraphiQL and code "
+        "generators need it.",
     )
+    openapi_open: bool = Field(False, description="Whether /openapi.json, the description of REST, needs no key.")
 
     @property
     def division(self) -> Division:

@@ -163,6 +163,16 @@ def memory_bytes_most(pid: int) -> int:
     return int(line.split()[1]) * 1024
 
 
+@pytest.mark.parametrize("path", ["/graphql", "/queue/submit", "/login-code"])
+def test_a_refusal_names_no_folder_of_the_machine(
+    server: RestServer, tmp_path_factory: pytest.TempPathFactory, path: str
+) -> None:
+    answer = httpx.post(f"{server.address}{path}", json={"query": "{ __typename }"})
+    assert answer.status_code == 401
+    assert "the file token in the server's data folder" in answer.text
+    assert str(tmp_path_factory.getbasetemp()) not in answer.text
+
+
 def test_those_who_drip_cost_nothing_and_keep_nobody_waiting(server: RestServer, attacker: Attacker) -> None:
     with ExitStack() as stack:
         lines = [stack.enter_context(socket.create_connection(attacker.place, timeout=60)) for _ in range(DRIPPING)]

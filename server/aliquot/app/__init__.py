@@ -81,7 +81,9 @@ async def serving(settings: Settings, *, is_new: bool = False, accepts_clock: bo
         people = running.cases.state.people
         owner = UserId(getpass.getuser())
         door = door_of(settings, running.cases, owner=owner)
-        auth = TokenAuth(token, owner, source=f"the file {token_file}", people=people, door=door)
+        auth = TokenAuth(
+            token, owner, source=f"the file {TOKEN_FILE} in the server's data folder", people=people, door=door
+        )
         yield Server(
             app=make_app(settings, running, auth, lag=lag, metrics_token=metrics),
             auth=auth,
@@ -114,7 +116,11 @@ def make_app(
             ray=lambda: _ray_status(running),
             orchestrator=lambda: orchestrator_view(running.standing(), running.cases.state.orchestration),
             allowed_hosts=settings.names,
-            limits=Limits(cost_per_minute=settings.query_cost_per_minute or None, introspection=settings.introspection),
+            limits=Limits(
+                cost_per_minute=settings.query_cost_per_minute or None,
+                introspection=settings.introspection,
+                openapi_open=settings.openapi_open,
+            ),
             allowed_origins=settings.allowed_origins,
             conditions=lambda: conditions_of(running, lag),
             metrics=MetricsSources(

@@ -185,11 +185,15 @@ async def _serve(settings: "Settings", *, once: Mapping[str, bool]) -> int:
     from aliquot.app import serving
     from aliquot.app.logging import set_up_logs
     from aliquot.cli.listener import Listener, bound_socket, certificate_of
+    from aliquot.service.metrics.log_context import RateLimited
 
     # httpx logs the URL of each request, and the URL of a receiver can be a secret.
     quiet = ("alembic", "httpcore", "httpx", "uvicorn")
     set_up_logs(level=settings.log_level, form=settings.log_format, quiet=quiet)
-    logging.getLogger("uvicorn.error").addFilter(_is_not_shutdown)
+    uvicorn_log = logging.getLogger("uvicorn.error")
+    uvicorn_log.addFilter(_is_not_shutdown)
+    uvicorn_log.addFilter(_is_not_denial)
+    uvicorn_log.addFilter(RateLimited(uvicorn_log, "Invalid HTTP request", "requests that are not HTTP"))
     certificate = certificate_of(settings)
     with bound_socket(settings) as taken:
         async with serving(settings, **once) as server:
@@ -209,6 +213,12 @@ async def _serve(settings: "Settings", *, once: Mapping[str, bool]) -> int:
 def _is_not_shutdown(record: logging.LogRecord) -> bool:
     """False for a request that was canceled because the server stops, which is not an error."""
     return not (record.exc_info and isinstance(record.exc_info[1], asyncio.CancelledError))
+
+
+def _is_not_denial(record: logging.LogRecord) -> bool:
+    """False for uvicorn's error about a WebSocket that was answered with a response instead of a handshake. It is
+    wrong, and the access log has the request."""
+    return record.msg != "ASGI callable returned without completing handshake."
 
 
 def _print_addresses(port: int, server: "Server", settings: "Settings") -> None:

@@ -55,7 +55,7 @@ VALUES_EACH: Final = 20
 
 DIGITS_MAX: Final = 4300
 """Digits of a number in a query: Python's limit for conversions from text."""
-_LONG_NUMBER: Final = re.compile(r"\d{%d}" % (DIGITS_MAX // 2))
+_LONG_NUMBER: Final = re.compile(rf"\d{{{DIGITS_MAX // 2}}}")
 
 _UNREADABLE: Final = parse("{__typename}")
 """Placeholder for a text that could not be parsed. Its document has errors, so it is never executed."""
@@ -127,7 +127,10 @@ class Documents:
         errors = errors or merging_excess(tree, self._limits)
         return Document(
             tree=tree,
-            errors=errors or validate(schema, tree, self._rules, max_errors=ERRORS_MAX),
+            errors=errors
+            or validate(
+                schema, tree, self._rules, max_errors=ERRORS_MAX, hide_suggestions=not self._limits.introspection
+            ),
             costs={_name(operation): weight.cost for operation, weight in weights},
         )
 
