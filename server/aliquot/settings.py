@@ -319,6 +319,8 @@ def read_settings(**flags: Any) -> Settings:
         raise ConfigurationError("\n".join(_words(problem) for problem in error.errors())) from None
     except SettingsError as error:
         raise ConfigurationError(f"{error}: in the environment a table is written as JSON") from None
+    except RecursionError:
+        raise ConfigurationError(f"{FILE_VARIABLE}: {file} is nested too deeply; no setting needs that") from None
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfigurationError(f"{FILE_VARIABLE}: {file} cannot be read: {error}") from None
     return settings

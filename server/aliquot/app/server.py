@@ -4,26 +4,34 @@ A standalone server does the same; its lock is always free.
 """
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from aliquot.app.agents import AgentSide
 from aliquot.app.features import Features, fit_out, retention_of
 from aliquot.app.running import OwnOutputs, Running, Watched, WatchedDatabase
 from aliquot.clock import RandomIds, SystemClock
+from aliquot.errors import ServerError
 from aliquot.execution.remote.agent_keys import AgentKeys
 from aliquot.execution.remote.gateway import RemoteGateway
 from aliquot.service.leadership.clock_keeper import check_clock
 from aliquot.service.leadership.election import LeaderElection
 from aliquot.service.leadership.leader import LeaderTerm
 from aliquot.service.leadership.ports import TermStart
+from aliquot.service.ports import Loaded
 from aliquot.service.state.state import State
 from aliquot.service.subscriptions.watching import Outputs
 from aliquot.service.use_cases import UseCases, state_of
 from aliquot.store.cluster_mark import MarkFile
+from aliquot.store.engines.database import damage, unavailability
 from aliquot.store.open import ServerDatabase, open_database
+from aliquot_schema.errors import AliquotError
+
+log: Final = logging.getLogger("aliquot.store")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,16 +73,31 @@ async def open_server(plan: ServerPlan) -> AsyncIterator[Running]:
         address=plan.address,
         mark=plan.mark,
     )
-    loaded = await database.store.join()
     try:
+        loaded, state = await read_database(database)
         if not plan.accepts_clock:
             check_clock(loaded, wall_us=plan.clock.wall_us())
-        state = await state_of(loaded, store=database.store)
         plan.clock.not_before(loaded.last_at_us)
         async with _taking_part(plan, database, state) as running:
             yield running
     finally:
         await database.store.close()
+
+
+async def read_database(database: ServerDatabase) -> tuple[Loaded, State]:
+    """The stored state.
+
+    Raises:
+        ConfigurationError, StoreUnavailable: it cannot be read; the message says why.
+    """
+    try:
+        loaded = await database.store.join()
+        return loaded, await state_of(loaded, store=database.store)
+    except (ServerError, AliquotError, OSError):
+        raise
+    except Exception as error:
+        log.debug("the database could not be read", exc_info=error)
+        raise (unavailability(error) or damage(error)) from error
 
 
 @asynccontextmanager
