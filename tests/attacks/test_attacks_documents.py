@@ -56,3 +56,17 @@ async def test_a_number_too_long_to_be_read_is_refused_in_words(server: ApiServe
 async def test_a_text_of_digits_is_a_text(server: ApiServer) -> None:
     answer = await asked(server, query='{ agent(agent_id: "%s") { id } }' % ("9" * 5000))
     assert "digits" not in str(answer)
+
+
+@pytest.mark.parametrize("what", ["queue_history(points: 1000)", "queue_history", "usage_history(by: user, step: 60)"])
+async def test_many_readings_of_history_are_refused_for_what_they_cost(server: ApiServer, what: str) -> None:
+    many = "{ " + " ".join(f"h{number}: {what} {{ started_at }}" for number in range(90)) + " }"
+    [error] = (await asked(server, query=many))["errors"]
+    assert error["extensions"]["budget"] == "cost"
+    one = await asked(server, query=f"{{ {what} {{ started_at }} }}")
+    assert "budget" not in str(one)
+
+
+async def test_a_page_of_history_is_within_what_one_request_may_cost(server: ApiServer) -> None:
+    page = "query($p: Int!) { queue_history(points: $p) { started_at step points series { metric values maximum } } }"
+    assert "budget" not in str(await asked(server, query=page, variables={"p": 240}))
