@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from aliquot.app.identity import read_token
 from aliquot.app.server import read_database
 from aliquot.cli import main
 from aliquot.clock import SystemClock
@@ -101,3 +102,23 @@ def test_a_deeply_nested_list_of_clusters_is_reported_in_a_sentence(tmp_path: Pa
     assert ended.returncode in (2, 4), ended
     assert "Traceback" not in ended.stderr
     assert "nested too deeply" in ended.stderr
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o640, 0o604, 0o600])
+def test_a_token_that_others_could_read_is_reported_and_left(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, mode: int
+) -> None:
+    path = tmp_path / "token"
+    path.write_text("a-token-of-some-length\n")
+    path.chmod(mode)
+    assert read_token(path) == "a-token-of-some-length"
+    assert path.stat().st_mode & 0o777 == mode
+    told = [record.getMessage() for record in caplog.records]
+    assert bool(told) is (mode != 0o600)
+    assert all(f"has mode {mode:03o}" in words for words in told)
+
+
+def test_a_new_token_is_for_its_owner_alone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    read_token(tmp_path / "token")
+    assert (tmp_path / "token").stat().st_mode & 0o777 == 0o600
+    assert not caplog.records
