@@ -99,8 +99,8 @@ def read_token(path: Path) -> str:
     if mode & 0o077:
         log.error(
             "the token file %s has mode %03o: other accounts of this machine can read it or could, and the token gives "
-            "every right. Stop the server, delete the file and start again, which makes a new token; sign in again then. "
-            "If nobody else has an account here, `chmod 600` is enough",
+            "every right. Stop the server, delete the file and start again: that makes a new token, and you sign in "
+            "again. If nobody else has an account here, `chmod 600` is enough",
             path,
             mode,
         )
