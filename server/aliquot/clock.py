@@ -7,6 +7,8 @@ from typing import Final
 
 import uuid_utils
 
+from aliquot_schema.events import Event
+
 LEAP_US: Final = 60_000_000
 """The wall clock is followed while it differs by at most this much, in microseconds."""
 
@@ -59,6 +61,11 @@ class SystemClock:
     def correct(self, at_us: int) -> None:
         """Continue from this time, earlier or later: a correction of the clock was committed."""
         self._last_us, self._seen_ns = at_us, self._monotonic_ns()
+
+    def follow(self, event: Event) -> None:
+        """Never return a time before that of a known event. Clocks of servers differ, and what follows from an event is
+        never dated before it."""
+        self.not_before(event.at_us)
 
     def monotonic(self) -> float:
         """Seconds from an arbitrary start, time in suspension included."""

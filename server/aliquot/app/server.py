@@ -8,12 +8,13 @@ import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from aliquot.app.agents import AgentSide
-from aliquot.app.features import Features, fit_out, retention_of
-from aliquot.app.running import OwnOutputs, Running, Watched, WatchedDatabase
+from aliquot.app.features import Features, begin, history_kept, parts_of, retention_of
+from aliquot.app.running import OwnOutputs, PresentTerm, Running, Watched, WatchedDatabase
 from aliquot.clock import RandomIds, SystemClock
 from aliquot.errors import ServerError
 from aliquot.execution.remote.agent_keys import AgentKeys
@@ -29,7 +30,10 @@ from aliquot.service.use_cases import UseCases, state_of
 from aliquot.store.cluster_mark import MarkFile
 from aliquot.store.engines.database import damage, unavailability
 from aliquot.store.open import ServerDatabase, open_database
+from aliquot.store.timeseries.history_store import HistoryPlan, KeptHistory
 from aliquot_schema.errors import AliquotError
+from aliquot_schema.events import Event
+from aliquot_schema.orchestration import CLOCK_CORRECTED
 
 log: Final = logging.getLogger("aliquot.store")
 
@@ -52,6 +56,8 @@ class ServerPlan:
     """Whether it has local agents, which no other server can reach."""
     outfit: Features
     mark: MarkFile
+    check_disk: Callable[[], str | None]
+    """Checks the disks of the data folder and the database: returns a message when space is short."""
     accepts_clock: bool = False
     """Whether to start although the newest event is more than a day ahead of the clock."""
 
@@ -72,16 +78,27 @@ async def open_server(plan: ServerPlan) -> AsyncIterator[Running]:
         now_us=plan.clock.now_us,
         address=plan.address,
         mark=plan.mark,
+        archive=plan.outfit.keeping.folder,
     )
     try:
         loaded, state = await read_database(database)
         if not plan.accepts_clock:
             check_clock(loaded, wall_us=plan.clock.wall_us())
         plan.clock.not_before(loaded.last_at_us)
-        async with _taking_part(plan, database, state) as running:
+        async with (
+            history_kept(plan.outfit.history) as measurements,
+            _taking_part(plan, database, state, measurements=measurements) as running,
+        ):
+            running.cases.journal.listeners.append(partial(_correct_history, plan.outfit.history))
             yield running
     finally:
         await database.store.close()
+
+
+def _correct_history(history: HistoryPlan | None, event: Event) -> None:
+    """Measurements have a clock of their own, which is read in another thread."""
+    if history is not None and event.kind == CLOCK_CORRECTED:
+        history.correct_clock(event.at_us)
 
 
 async def read_database(database: ServerDatabase) -> tuple[Loaded, State]:
@@ -101,8 +118,11 @@ async def read_database(database: ServerDatabase) -> tuple[Loaded, State]:
 
 
 @asynccontextmanager
-async def _taking_part(plan: ServerPlan, database: ServerDatabase, state: State) -> AsyncIterator[Running]:
-    own = OwnOutputs()
+async def _taking_part(
+    plan: ServerPlan, database: ServerDatabase, state: State, *, measurements: KeptHistory | None
+) -> AsyncIterator[Running]:
+    present = PresentTerm()
+    own = OwnOutputs(present.executor)
     cases = UseCases(
         store=database.store,
         clock=plan.clock,
@@ -110,15 +130,12 @@ async def _taking_part(plan: ServerPlan, database: ServerDatabase, state: State)
         outputs=_outputs(plan, own, leader=lambda: election.standing.leader_address) if database.is_shared else own,
         state=state,
         is_shared=database.is_shared,
-        pending_max=plan.outfit.pending_max,
+        parts=await parts_of(plan.outfit, database, measurements=measurements, inspector=present.inspector),
     )
-    # Clocks of servers differ: consequences of an event must not be dated before it.
-    cases.journal.listeners.append(lambda event: plan.clock.not_before(event.at_us))
-    if not database.is_shared:
-        cases.administration.file = database.store
-    await fit_out(cases, database.store, plan.outfit)
-    door = RemoteGateway(plan.keys, leader=lambda: election.standing.leader_address)
-    terms = _Terms(plan, cases, database, own, door)
+    cases.journal.listeners.append(plan.clock.follow)
+    await begin(cases, plan.outfit.first)
+    door = RemoteGateway(plan.keys, executor=present.remote, leader=lambda: election.standing.leader_address)
+    terms = _Terms(plan, cases, database, present)
     election = LeaderElection(
         cases,
         store=database.store,
@@ -141,7 +158,7 @@ async def _taking_part(plan: ServerPlan, database: ServerDatabase, state: State)
             cases=cases,
             agents=door,
             outputs=own if database.is_shared else None,
-            side=lambda: terms.side,
+            side=present.side,
             standing=lambda: election.standing,
             missing=lambda: watched.fault or election.fault,
             failed=watched.failed,
@@ -152,17 +169,13 @@ async def _taking_part(plan: ServerPlan, database: ServerDatabase, state: State)
 class _Terms:
     """Terms of this server: opens and closes the parts that only a leader has."""
 
-    def __init__(
-        self, plan: ServerPlan, cases: UseCases, database: ServerDatabase, outputs: OwnOutputs, door: RemoteGateway
-    ) -> None:
-        self.side: AgentSide | None = None
+    def __init__(self, plan: ServerPlan, cases: UseCases, database: ServerDatabase, present: PresentTerm) -> None:
         self.joined = asyncio.Event()
         """Set once this server has led and its local agents have joined."""
         self._plan = plan
         self._cases = cases
         self._database = database
-        self._outputs = outputs
-        self._door = door
+        self._present = present
 
     @asynccontextmanager
     async def open(self, beginning: TermStart) -> AsyncIterator[LeaderTerm]:
@@ -176,9 +189,10 @@ class _Terms:
             ledger=self._database.store.ledger,
             beginning=beginning,
             grace_ms=plan.outfit.grace_ms,
-            respect_external=plan.outfit.respect_external,
+            respect_foreign_usage=plan.outfit.respect_foreign_usage,
             retention=retention_of(plan.outfit.keeping, self._database.store, now_us=plan.clock.now_us),
             notices=plan.outfit.notices,
+            check_disk=plan.check_disk,
         )
         async with AsyncExitStack() as rest:
             # The executors close first, so that nothing waits for an agent that does not answer.
@@ -187,14 +201,8 @@ class _Terms:
             rest.callback(asyncio.create_task(self._note_joined(term, side)).cancel)
             await side.start()
             await term.forget_agents(side.own | side.expected)
-            rest.callback(self._serve, None)
-            self._serve(side)
+            rest.enter_context(self._present.serving(side, term.reaper))
             yield term
-
-    def _serve(self, side: AgentSide | None) -> None:
-        self.side = side
-        self._door.executor = None if side is None else side.remote
-        self._outputs.source = None if side is None else side.executor
 
     async def _note_joined(self, term: LeaderTerm, side: AgentSide) -> None:
         await term.until_reachable(side.own)

@@ -148,7 +148,7 @@ def _code(*, keep: Sequence[str], once: Mapping[str, bool], **flags: Any) -> int
     from aliquot_schema.errors import AliquotError
 
     try:
-        return _run(read_settings(**flags, **_kept(keep)), once=once)
+        return _run(read_settings(warns=False, **flags, **_kept(keep)), once=once)
     except (ConfigurationError, AliquotError) as error:
         print(f"aliquot cannot start: {error}", file=sys.stderr)
         return 2
@@ -186,10 +186,12 @@ async def _serve(settings: "Settings", *, once: Mapping[str, bool]) -> int:
     from aliquot.app.logging import set_up_logs
     from aliquot.cli.listener import Listener, bound_socket, certificate_of
     from aliquot.service.metrics.log_context import RateLimited
+    from aliquot.settings import warn_of_deprecated_settings
 
     # httpx logs the URL of each request, and the URL of a receiver can be a secret.
     quiet = ("alembic", "httpcore", "httpx", "uvicorn")
     set_up_logs(level=settings.log_level, form=settings.log_format, quiet=quiet)
+    warn_of_deprecated_settings()
     uvicorn_log = logging.getLogger("uvicorn.error")
     uvicorn_log.addFilter(_is_not_shutdown)
     uvicorn_log.addFilter(_is_not_denial)

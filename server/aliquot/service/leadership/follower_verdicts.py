@@ -31,10 +31,16 @@ class FollowerVerdicts:
         self._woken = asyncio.Event()
         self._woken.set()
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="judge")
-        cases.journal.listeners.append(self._wake_on)
 
     async def run(self) -> None:
         """Run a pass after each event that may change verdicts, while this server does not lead, until cancelled."""
+        self._cases.journal.listeners.append(self._wake_on)
+        try:
+            await self._run()
+        finally:
+            self._cases.journal.listeners.remove(self._wake_on)
+
+    async def _run(self) -> None:
         while True:
             await self._woken.wait()
             self._woken.clear()

@@ -6,7 +6,7 @@ Events reach the state and the feed strictly in the order of their numbers, what
 import asyncio
 import logging
 from collections import deque
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, TypeVar
@@ -167,6 +167,27 @@ class Journal:
         """Called for every event once it is in the state."""
         self.settled: list[Callable[[], None]] = []
         """Called when all events of a commit, or of a page read from the log, are in the state."""
+        self._settling: dict[Callable[[], None], None] = {}
+        """Calls due when all events of the present commit are in the state; see `subscribe`."""
+
+    def subscribe(
+        self, listener: Callable[[Event], None], *, to: Iterable[str], settled: Callable[[], None] | None = None
+    ) -> None:
+        """Add a listener for some events only.
+
+        Args:
+            to: kinds of events, such as `session.canceled`, or entities, such as `user`.
+            settled: called once after each commit with such an event, when all its events are in the state.
+        """
+        wanted = frozenset(to)
+
+        def hear(event: Event) -> None:
+            if event.kind in wanted or event.entity in wanted:
+                listener(event)
+                if settled is not None:
+                    self._settling[settled] = None
+
+        self.listeners.append(hear)
 
     def lead(self, epoch: int) -> None:
         """Commit as the leader of this epoch; the store rejects commits once a later epoch has begun."""
@@ -318,7 +339,8 @@ class Journal:
             self._feed.publish(event)
             for listener in self.listeners:
                 listener(event)
-        for call in self.settled:
+        due, self._settling = self._settling, {}
+        for call in (*self.settled, *due):
             call()
 
     async def _newer_than(self, seen: int) -> None:

@@ -10,11 +10,11 @@ from aliquot.core.fairshare import Usage
 from aliquot.core.model.policy import Policy
 from aliquot.core.model.snapshot import AgentRow, HoldersOn, PendingRow, Request
 from aliquot.core.prediction import Prediction
-from aliquot.service.state.agents import AgentRegistry, DiskSpace, ForeignUsage
+from aliquot.service.state.agents import AgentRegistry, DiskSpace, FeasibleRequests, ForeignUsage
 from aliquot.service.state.alerts import KINDS, AlertIndex
-from aliquot.service.state.feasible_requests import FeasibleRequests
 from aliquot.service.state.forecasts import Forecasts
 from aliquot.service.state.identities import Identities
+from aliquot.service.state.idle_devices import IdleDevices
 from aliquot.service.state.indexes import (
     ExternalAllocationIndex,
     LastVerdicts,
@@ -22,10 +22,10 @@ from aliquot.service.state.indexes import (
     RendezvousPortIndex,
     RequestCounts,
     Retention,
+    RunningSessions,
     leader_of,
 )
 from aliquot.service.state.rows import QueueRows, RunningRows, pending_row
-from aliquot.service.state.running_sessions import RunningSessions
 from aliquot.service.state.usage_accounts import Charging, Holdings, UsageAccounts
 from aliquot_schema.cluster.agents import Agent, KnownSlot
 from aliquot_schema.cluster.findings import Finding
@@ -94,6 +94,7 @@ class State:
         self.reachable = self._registry.reachable
         self.faults = self._registry.faults
         self.readings = self._registry.readings
+        self.idle_devices = IdleDevices()
         self.slots: dict[SlotName, KnownSlot] = {}
         self.policy = PolicyDocument()
         """Version 0 until it is changed for the first time."""
@@ -108,9 +109,9 @@ class State:
         self.noticed = AlertIndex()
         self.findings: dict[str, Finding] = {}
         """Open findings."""
-        self.external = ForeignUsage()
+        self.foreign_usage = ForeignUsage()
         self.space = DiskSpace()
-        self.outside = ExternalAllocationIndex()
+        self.external_allocations = ExternalAllocationIndex()
         self.pending: dict[SessionId, PendingRow] = {}
         self.kernels_of: dict[SessionId, dict[KernelId, Kernel]] = {}
         self.population = PendingCounts()
@@ -125,7 +126,7 @@ class State:
             sessions=self.sessions,
             kernels_of=self.kernels_of,
             leases=self.leases,
-            outside=self.outside,
+            external_allocations=self.external_allocations,
             registry=self._registry,
             forecasts=self._forecasts,
         )
@@ -287,7 +288,9 @@ class State:
     def holds_devices(self, session_id: SessionId) -> bool:
         """Whether any kernel of any attempt still holds its devices."""
         kernels = self.kernels_of.get(session_id, {}).values()
-        return any(kernel.state is not KernelState.EXITED for kernel in kernels) or bool(self.outside.of(session_id))
+        return any(kernel.state is not KernelState.EXITED for kernel in kernels) or bool(
+            self.external_allocations.of(session_id)
+        )
 
     def is_held(self, agent_id: AgentId) -> bool:
         """Whether any lease on an agent is open."""
@@ -375,7 +378,7 @@ class State:
 
     def _put_lease(self, lease: Lease) -> None:
         self.leases[lease.id] = lease
-        if self.outside.put(lease):
+        if self.external_allocations.put(lease):
             del self.leases[lease.id]
         self._holdings.put(lease, self.node_of(lease.agent_id))
         if lease.session_id is not None:
@@ -406,6 +409,9 @@ class State:
     def _put_account(self, account: Account) -> None:
         self.accounts[account.id] = account
 
+    def _put_orchestration(self, orchestration: Orchestration) -> None:
+        self.orchestration = orchestration
+
     def _put_finding(self, finding: Finding) -> None:
         self.findings.pop(finding.id, None)
         if finding.closed_us is None:
@@ -419,7 +425,7 @@ _WRITERS: Final[dict[type, Callable[..., None]]] = {
     Agent: State._put_agent,
     KnownSlot: State._put_slot,
     PolicyDocument: State._put_policy,
-    Orchestration: lambda state, orchestration: setattr(state, "orchestration", orchestration),
+    Orchestration: State._put_orchestration,
     Quota: State._put_quota,
     Account: State._put_account,
     Finding: State._put_finding,
