@@ -34,6 +34,7 @@ from aliquot.store.timeseries.history_store import HistoryPlan, KeptHistory
 from aliquot_schema.errors import AliquotError
 from aliquot_schema.events import Event
 from aliquot_schema.orchestration import CLOCK_CORRECTED
+from aliquot_schema.views.server import RayView
 
 log: Final = logging.getLogger("aliquot.store")
 
@@ -192,6 +193,7 @@ class _Terms:
             respect_foreign_usage=plan.outfit.respect_foreign_usage,
             retention=retention_of(plan.outfit.keeping, self._database.store, now_us=plan.clock.now_us),
             notices=plan.outfit.notices,
+            ray=_ray_status(side),
             check_disk=plan.check_disk,
         )
         async with AsyncExitStack() as rest:
@@ -207,6 +209,11 @@ class _Terms:
     async def _note_joined(self, term: LeaderTerm, side: AgentSide) -> None:
         await term.until_reachable(side.own)
         self.joined.set()
+
+
+def _ray_status(side: AgentSide) -> Callable[[], RayView] | None:
+    gateway = side.ray
+    return None if gateway is None else lambda: gateway.status
 
 
 def _outputs(plan: ServerPlan, own: OwnOutputs, *, leader: Callable[[], str | None]) -> Outputs:

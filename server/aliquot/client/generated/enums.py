@@ -38,6 +38,7 @@ class AlertRule(StrEnum):
     LEADER_CHANGED = "leader_changed"
     NO_LEADER = "no_leader"
     CLOCK_CORRECTED = "clock_corrected"
+    RAY_DISCONNECTED = "ray_disconnected"
 
 
 class AlertState(StrEnum):
@@ -158,6 +159,7 @@ class NoticeKind(StrEnum):
     LEADER_CHANGED = "leader_changed"
     NO_LEADER = "no_leader"
     CLOCK_CORRECTED = "clock_corrected"
+    RAY_DISCONNECTED = "ray_disconnected"
     SESSION_FAILED = "session_failed"
     RETRIES_SPENT = "retries_spent"
     SESSION_PREEMPTED = "session_preempted"
