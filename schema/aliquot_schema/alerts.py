@@ -43,6 +43,9 @@ class AlertRule(StrEnum):
     """Leadership moved to another server; the alert stays open for the threshold, in seconds."""
     NO_LEADER = "no_leader"
     """No server leads: nothing is placed and reports of agents are not processed."""
+    CLOCK_CORRECTED = "clock_corrected"
+    """The clock of the server's machine was set by more than a minute, or the newest event was ahead of it by as much;
+    the alert stays open for the threshold, in seconds."""
     RAY_DISCONNECTED = "ray_disconnected"
     """The leader is not connected to Ray: nothing starts on Ray's nodes."""
 
@@ -60,6 +63,7 @@ class NoticeKind(StrEnum):
     GPU_IDLE = "gpu_idle"
     LEADER_CHANGED = "leader_changed"
     NO_LEADER = "no_leader"
+    CLOCK_CORRECTED = "clock_corrected"
     RAY_DISCONNECTED = "ray_disconnected"
     SESSION_FAILED = "session_failed"
     RETRIES_SPENT = "retries_spent"

@@ -199,8 +199,11 @@ class Settings(
         1_000_000, ge=0, description="Total query cost per user and minute; 0 is no limit."
     )
     introspection: bool = Field(
-        True, description="Whether the GraphQL schema can be queried; GraphiQL and code generators need it."
+        True,
+        description="Whether the GraphQL schema can be queried and errors suggest its names; GraphiQL and code "
+        "generators need it.",
     )
+    openapi_open: bool = Field(False, description="Whether /openapi.json, the description of REST, needs no key.")
 
     @property
     def division(self) -> Division:
@@ -369,6 +372,8 @@ def read_settings(*, warns: bool = True, **flags: Any) -> Settings:
         raise ConfigurationError("\n".join(_words(problem, flags=given) for problem in error.errors())) from None
     except SettingsError as error:
         raise ConfigurationError(_not_json(str(error))) from None
+    except RecursionError:
+        raise ConfigurationError(f"{FILE_VARIABLE}: {file} is nested too deeply; no setting needs that") from None
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfigurationError(f"{FILE_VARIABLE}: {file} cannot be read: {error}") from None
     if warns:

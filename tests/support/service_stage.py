@@ -54,6 +54,12 @@ class StepClock:
     def wall_us(self) -> int:
         return self.now_us()
 
+    def leap_us(self) -> int:
+        return 0
+
+    def correct(self, at_us: int) -> None:
+        self._now_us = at_us
+
     def passes(self, seconds: float) -> None:
         """Let time pass."""
         self._now_us += round(seconds * 1e6)

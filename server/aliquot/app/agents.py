@@ -25,10 +25,11 @@ from aliquot.execution.executors import CombinedExecutor, LocalExecutor
 from aliquot.execution.remote.agent_keys import AgentKeys
 from aliquot.execution.remote.executor import RemoteExecutor
 from aliquot.execution.remote.link import Timing
-from aliquot.service.lifecycle.agent_registration import elsewhere
+from aliquot.service.lifecycle.agent_registration import claimed_twice, elsewhere
 from aliquot.service.ports import Executor
 from aliquot.service.state.state import State
 from aliquot.settings import FILE_VARIABLE, Settings
+from aliquot_schema.cluster.agents import Agent
 from aliquot_schema.ids import AgentId
 from aliquot_schema.states import AgentState
 
@@ -224,7 +225,7 @@ def agent_side(plan: AgentPlan, state: State, *, is_shared: bool, epoch: int) ->
         expected=expected,
         taken_ids=own,
         software_version=f"aliquot {version('aliquot')}",
-        objection=lambda agent: elsewhere(state, agent.id, node_id=agent.node_id, boot_id=agent.boot_id),
+        objection=lambda agent: objection_to(state, agent),
         on_broken=state.faults.note_refused,
         epoch=epoch if is_shared else 0,
     )
@@ -236,6 +237,13 @@ def agent_side(plan: AgentPlan, state: State, *, is_shared: bool, epoch: int) ->
         own=own,
         expected=expected,
     )
+
+
+def objection_to(state: State, agent: Agent) -> str | None:
+    """Why a remote agent may not join; None when it may."""
+    claimed = tuple(claimed_twice(state, agent).values())
+    state.faults.note_claims(agent.id, claimed)
+    return elsewhere(state, agent.id, node_id=agent.node_id, boot_id=agent.boot_id) or next(iter(claimed), None)
 
 
 def refuse_moved(nodes: tuple[NodeDevices, ...], state: State) -> None:

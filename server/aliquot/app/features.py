@@ -216,6 +216,7 @@ def history_of(settings: Settings) -> HistoryPlan | None:
         interval_s=settings.readings_interval_s,
         now_us=clock.now_us,
         wall_us=clock.wall_us,
+        correct_clock=clock.correct,
     )
 
 
@@ -237,7 +238,7 @@ async def history_kept(plan: HistoryPlan | None) -> AsyncIterator[KeptHistory | 
 async def agent_keys_told(running: Running, settings: Settings) -> AsyncIterator[None]:
     """Record changes of the agent key file in the event log, starting with those made while no server ran."""
     keys = KeyFile(settings.data_folder / "server" / KEY_FILE)
-    teller = KeyTeller(keys, journal=running.cases.journal, clock=SystemClock())
+    teller = KeyTeller(keys, journal=running.cases.journal, clock=running.cases.clock)
     loop = asyncio.create_task(teller.run(), name="agent keys")
     try:
         yield

@@ -134,6 +134,8 @@ def _rate_limit(admission: Admission | None, *, state: State, clock: Clock) -> S
 async def state_of(loaded: Loaded, *, store: Store, ended_kept: int = ENDED_KEPT) -> State:
     """The state from a store's records, including ended sessions that pending ones depend on."""
     state = State(ended_kept=ended_kept)
-    state.load(loaded.records, revision=loaded.revision, ended_complete=loaded.ended_complete)
+    state.load(
+        loaded.records, revision=loaded.revision, ended_complete=loaded.ended_complete, newest_us=loaded.last_at_us
+    )
     with in_memory(await recalled(state.waited_for(), state=state, store=store), state=state):
         return state

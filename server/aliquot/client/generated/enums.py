@@ -37,6 +37,7 @@ class AlertRule(StrEnum):
     GPU_IDLE = "gpu_idle"
     LEADER_CHANGED = "leader_changed"
     NO_LEADER = "no_leader"
+    CLOCK_CORRECTED = "clock_corrected"
     RAY_DISCONNECTED = "ray_disconnected"
 
 
@@ -157,6 +158,7 @@ class NoticeKind(StrEnum):
     GPU_IDLE = "gpu_idle"
     LEADER_CHANGED = "leader_changed"
     NO_LEADER = "no_leader"
+    CLOCK_CORRECTED = "clock_corrected"
     RAY_DISCONNECTED = "ray_disconnected"
     SESSION_FAILED = "session_failed"
     RETRIES_SPENT = "retries_spent"

@@ -20,6 +20,7 @@ UNITS: Final = {
     AlertRule.FAILURE_RATE: "percent",
     AlertRule.GPU_IDLE: "seconds",
     AlertRule.LEADER_CHANGED: "seconds",
+    AlertRule.CLOCK_CORRECTED: "seconds",
 }
 """Units of the thresholds; rules that are not listed have no threshold."""
 
