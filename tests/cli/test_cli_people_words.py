@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime
 
+import msgspec
 import pytest
 import typer
 
@@ -12,10 +13,12 @@ from aliquot.cli.connection.output import cells, duration, printable
 from aliquot.cli.connection.server import after_failure, after_refusal
 from aliquot.cli.session.list import moment_of
 from aliquot.cli.session.options import dependencies_of, echo_durations, pairs_of, seconds_of, slots_of
+from aliquot.cli.session.show import verdict_lines
 from aliquot.client import ServerUnreachable
-from aliquot.client.generated.enums import DependencyCondition, QuotaScope
+from aliquot.client.generated.enums import DependencyCondition, QuotaScope, Reason
 from aliquot.client.generated.policy import Quota
 from aliquot.client.generated.scalars import SlotAmount
+from aliquot.client.generated.sessions import Verdict
 
 
 @pytest.mark.parametrize(
@@ -262,3 +265,30 @@ def test_names_of_others_cannot_steer_the_terminal() -> None:
     (cell,) = cells(evil)
     assert cell.plain == printable(evil)
     assert cell.spans == []
+
+
+PLAIN = Verdict(
+    reason=Reason.INSUFFICIENT,
+    message="words",
+    slot="cuda.device",
+    requested="2",
+    available="1",
+    quota=None,
+    limit=None,
+    held=None,
+    may_borrow=False,
+    fits_kernels=None,
+    blocked_by=(),
+    agents=(),
+    devices=(),
+    until=None,
+)
+"""Why a session waits, without a quota."""
+
+
+def test_why_words_a_quota_by_its_limit_and_what_is_held_and_left() -> None:
+    refused = msgspec.structs.replace(PLAIN, reason=Reason.QUOTA, quota="project:vision", limit="4", held="3")
+    assert verdict_lines(refused) == ["quota: words", "  quota project:vision: 4 GPUs, 3 held, 1 left"]
+    lent = msgspec.structs.replace(refused, may_borrow=True)
+    assert verdict_lines(lent)[-1] == "  submit with --preemptible to borrow idle GPUs"
+    assert verdict_lines(PLAIN) == ["insufficient: words", "  each kernel needs 2 GPUs; the agent with most has 1 free"]

@@ -93,8 +93,8 @@ async def test_quotas_count_tasks_and_refuse_what_could_never_start(desk: Desk, 
     await office.quota("project", "small", max_queued=3, max_slots={"cuda.device": "2", "cpu": "0"})
     for asked, says in (
         ({"array": "0-3"}, "4 tasks would wait, the limit is 3"),
-        ({"devices": "3"}, "3 cuda.device are more than 2"),
-        ({"cluster_size": 3}, "3 cuda.device are more than 2"),
+        ({"devices": "3"}, "may hold at most 2 GPUs, and this session needs 3 GPUs"),
+        ({"cluster_size": 3}, "may hold at most 2 GPUs, and this session needs 3 GPUs"),
     ):
         with pytest.raises(Refused, match=says) as refused:
             await desk.submit("refused", project="small", **asked)

@@ -132,8 +132,10 @@ def outcome_text(session: "Session") -> str:
 def verdict_lines(verdict: "Verdict") -> list[str]:
     """The reason a session waits and the figures behind it, line by line."""
     lines = [f"{verdict.reason}: {printable(verdict.message)}"]
-    if verdict.slot is not None:
-        lines.append(f"  {verdict.slot}: {verdict.requested} requested, {verdict.available} available")
+    if verdict.quota is not None:
+        lines += _quota_lines(verdict)
+    elif verdict.slot is not None:
+        lines.append(_shortage_line(verdict))
     if verdict.fits_kernels is not None:
         lines.append(f"  {verdict.fits_kernels} of its kernels would fit now")
     for name, ids in (("behind", verdict.blocked_by), ("agents", verdict.agents), ("devices", verdict.devices)):
@@ -141,6 +143,28 @@ def verdict_lines(verdict: "Verdict") -> list[str]:
             lines.append(f"  {name}: {', '.join(map(printable, ids))}")
     if verdict.until is not None:
         lines.append(f"  considered again at {moment(verdict.until)}")
+    return lines
+
+
+def _shortage_line(verdict: "Verdict") -> str:
+    from aliquot_schema.resources.slots import amount_text as in_words
+    from aliquot_schema.resources.slots import number_text
+
+    free = number_text(verdict.slot, verdict.available)
+    return f"  each kernel needs {in_words(verdict.slot, verdict.requested)}; the agent with most has {free} free"
+
+
+def _quota_lines(verdict: "Verdict") -> list[str]:
+    from aliquot_schema.resources.slots import amount_text as in_words
+    from aliquot_schema.resources.slots import number_text
+
+    lines = []
+    if verdict.slot is not None and verdict.limit is not None:
+        held, left = (number_text(verdict.slot, text) for text in (verdict.held, verdict.available))
+        limit = in_words(verdict.slot, verdict.limit)
+        lines.append(f"  quota {printable(verdict.quota)}: {limit}, {held} held, {left} left")
+    if verdict.may_borrow:
+        lines.append("  submit with --preemptible to borrow idle GPUs")
     return lines
 
 

@@ -381,7 +381,9 @@ code message } ... on NotFound { code message kind id } ... on StateConflict { c
 message id state } ... on VersionConflict { code message id expected
 VersionConflict_actual: actual } ... on Error { code message }""",
     "UserChangeSuccess": """user { ...User } revision""",
-    "Verdict": """reason message slot requested available fits_kernels blocked_by agents devices until""",
+    "Verdict": """
+reason message slot requested available quota limit held may_borrow fits_kernels
+blocked_by agents devices until""",
     "VersionConflict": """code message id expected actual""",
     "WaitBucket": """at_least below count""",
     "Weights": """age age_unit fair short short_half priority level sjf_age_pct""",

@@ -18,7 +18,7 @@ from aliquot_schema.quotas import Quota, QuotaScope
 from aliquot_schema.resources.slots import ResourceSlot
 from aliquot_schema.sessions import Session, SessionSpec
 
-OTHER_FIELDS: Final = ("labels:", "cluster_size:")
+OTHER_FIELDS: Final = ("labels:", "cluster_size:", "gpu_memory_gb:")
 PENDING_MAX: Final = 100_000
 """Default limit of waiting tasks, over all users."""
 RETRY_AFTER_S: Final = 60.0
