@@ -27,12 +27,15 @@ def queue(
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
         found = list(nodes(lambda count, after: client.queue(first=count, after=after), first=first))
         total = client.queue(first=1).total_count
+        idle = client.idle_behind_quotas()
     if as_json:
         print_json(found)
     elif found:
         _print(found)
         if total > len(found):
             print(f"and {total - len(found)} more; -n shows more")
+        if idle is not None:
+            print(idle.message)
     else:
         print("the queue is empty")
 

@@ -47,9 +47,13 @@ def why(
     as_json: AsJson = False,
 ) -> None:
     """Show why a session waits, with the figures behind the decision."""
+    from aliquot.client.generated.enums import Reason
 
+    idle = None
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
         session = client.look(session_id)
+        if session.waits is not None and session.waits.reason is Reason.QUOTA and not as_json:
+            idle = client.idle_behind_quotas()
     if as_json:
         print_json(session.waits)
     elif session.waits is None:
@@ -57,6 +61,8 @@ def why(
         print("not considered by the scheduler yet" if is_pending else f"not waiting: {progress_text(session)}")
     else:
         print("\n".join(verdict_lines(session.waits)))
+        if idle is not None:
+            print(f"  {idle.message}")
         if session.queue_position is not None:
             print(f"position {session.queue_position} in the queue")
         if session.expected_start is not None:
@@ -162,7 +168,7 @@ def _quota_lines(verdict: "Verdict") -> list[str]:
     if verdict.slot is not None and verdict.limit is not None:
         held, left = (number_text(verdict.slot, text) for text in (verdict.held, verdict.available))
         limit = in_words(verdict.slot, verdict.limit)
-        lines.append(f"  quota {printable(verdict.quota)}: {limit}, {held} held, {left} left")
+        lines.append(f"  quota {printable(verdict.quota).rstrip(':')}: {limit}, {held} held, {left} left")
     if verdict.may_borrow:
         lines.append("  submit with --preemptible to borrow idle GPUs")
     return lines

@@ -10,6 +10,7 @@ from typing import Final
 
 from aliquot.service.alerts.message_texts import SECOND_US, duration, session_label
 from aliquot.service.state.state import State
+from aliquot.service.views.idle_gpus import idle_behind_quotas
 from aliquot_schema.alerts import AlertRule, NoticeRule
 from aliquot_schema.cluster.findings import Discrepancy
 from aliquot_schema.ids import AgentId, SessionId, UserId
@@ -138,6 +139,13 @@ def disk_low(state: State, _rule: NoticeRule, _now_us: int) -> Iterator[AlertCon
         yield AlertCondition(subject=agent_id, words=f"the disk of agent {agent_id}: {shortage}")
 
 
+def gpus_idle_behind_quotas(state: State, rule: NoticeRule, _now_us: int) -> Iterator[AlertCondition]:
+    """More GPUs than the threshold are free, and waiting sessions would fit on them without their quotas."""
+    idle = idle_behind_quotas(state)
+    if idle is not None and idle.gpus_free > rule.threshold:
+        yield AlertCondition(subject="quotas", words=idle.message)
+
+
 CHECKS: Final[Mapping[AlertRule, Check]] = {
     AlertRule.QUEUE_BACKLOG: queue_backlog,
     AlertRule.LONG_WAIT: long_wait,
@@ -146,6 +154,7 @@ CHECKS: Final[Mapping[AlertRule, Check]] = {
     AlertRule.EXTERNAL_PROCESS: external_process,
     AlertRule.FAILURE_RATE: high_failure_rate,
     AlertRule.DISK_LOW: disk_low,
+    AlertRule.IDLE_BEHIND_QUOTAS: gpus_idle_behind_quotas,
 }
 """Rules that are checked on the state; see `leader_checks` for the others."""
 
