@@ -13,7 +13,7 @@ from aliquot.cli.audit import audit
 from aliquot.cli.cluster import policy as policy_document
 from aliquot.cli.cluster.agents import agents
 from aliquot.cli.cluster.gpus import gpus
-from aliquot.cli.cluster.queue import pools, projects, queue, usage
+from aliquot.cli.cluster.queue import pools, project, projects, queue, usage
 from aliquot.cli.cluster.quota import quota
 from aliquot.cli.connection.clusters import clusters
 from aliquot.cli.db import db
@@ -87,6 +87,7 @@ main.command("gpus")(gpus)
 main.add_typer(agents, name="agents")
 main.command("pools")(pools)
 main.command("projects")(projects)
+main.add_typer(project, name="project")
 main.command("usage")(usage)
 main.add_typer(quota, name="quota")
 main.add_typer(notices, name="notices")

@@ -309,6 +309,15 @@ def too_many_queued(
     for quota in _quotas_for(quotas, user, project):
         if quota.max_queued is not None:
             waiting = queued(quota) + tasks
+            if not quota.max_queued and tasks:
+                return QuotaExceeded(
+                    f"{quota_holder(quota.id)} takes no sessions: its quota allows 0 waiting tasks"
+                    + (". Submit to another project" if quota.scope is QuotaScope.PROJECT else ""),
+                    quota=quota.id,
+                    resource="queued",
+                    requested=str(tasks),
+                    limit="0",
+                )
             if waiting > quota.max_queued:
                 return QuotaExceeded(
                     f"{quota_holder(quota.id)} may have at most {quota.max_queued} waiting tasks, and {waiting} would "

@@ -20,7 +20,13 @@ from aliquot.service.sessions.batches import (
     with_position,
     wrapping_errors,
 )
-from aliquot.service.sessions.submission_checks import PENDING_MAX, SubmissionPolicyCheck, check_queue, check_session
+from aliquot.service.sessions.submission_checks import (
+    PENDING_MAX,
+    SubmissionPolicyCheck,
+    check_project_exists,
+    check_queue,
+    check_session,
+)
 from aliquot.service.state.journal import Journal
 from aliquot.service.state.state import State
 from aliquot.service.state.unit_of_work import UnitOfWork
@@ -142,8 +148,10 @@ class Submission:
             raise InvalidRequest(f"idempotency_key: give 1 to {KEY_CHARS_MAX} characters", field="idempotency_key")
         priority = priority_of(request.priority)
         check_priority(caller, priority, self._state.policy)
-        project = _project(request.project)
+        project = _project(request.project, caller)
         check_project(caller, project)
+        if project not in caller.projects:
+            check_project_exists(self._state, project)
         return Session(
             id=session_id or self._fresh_id(),
             version=0,
@@ -234,10 +242,13 @@ def hash_of(request: NewSession) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _project(text: str | None) -> ProjectId:
+def _project(text: str | None, caller: Caller) -> ProjectId:
+    """The requested project; without one the caller's only project, or the default project."""
     name = label(text, field="project")
     if name is not None and "/" in name:
         raise InvalidRequest("project: a project's name must not contain a slash", field="project")
+    if name is None and len(caller.projects) == 1:
+        return caller.projects[0]
     return ProjectId(name or DEFAULT_PROJECT)
 
 

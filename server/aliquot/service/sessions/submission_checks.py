@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 from typing import Final
 
 from aliquot.core.quota import impossible_under, too_many_queued
@@ -10,13 +11,14 @@ from aliquot.service.accounts.secrets import Secrets
 from aliquot.service.sessions.batches import ErrorWrapper, wrapping_errors
 from aliquot.service.sessions.command_checks import CommandChecks
 from aliquot.service.state.indexes import tasks_waiting
+from aliquot.service.state.projects import known_projects
 from aliquot.service.state.state import State
 from aliquot_schema.errors import AliquotError, InvalidRequest, QueueFull, UnknownSlot
 from aliquot_schema.identity.secrets import SecretUse
 from aliquot_schema.ids import PoolId, ProjectId, UserId
-from aliquot_schema.quotas import Quota, QuotaScope
+from aliquot_schema.quotas import Quota, QuotaScope, quota_id
 from aliquot_schema.resources.slots import ResourceSlot
-from aliquot_schema.sessions import Session, SessionSpec
+from aliquot_schema.sessions import DEFAULT_PROJECT, Session, SessionSpec
 
 OTHER_FIELDS: Final = ("labels:", "cluster_size:", "gpu_memory_gb:")
 PENDING_MAX: Final = 100_000
@@ -35,6 +37,25 @@ def check_session(state: State, session: Session) -> None:
     refusal = impossible_under(session.spec, state.quotas, user=session.owner, project=session.project)
     if refusal is not None:
         raise refusal
+
+
+def check_project_exists(state: State, project: ProjectId) -> None:
+    """Reject a project that does not exist, which is mostly a misspelt name.
+
+    Raises:
+        InvalidRequest: the message names a similar project, if there is one.
+    """
+    if project == DEFAULT_PROJECT or quota_id(QuotaScope.PROJECT, project) in state.quotas:
+        return
+    known = known_projects(state)
+    if project not in known:
+        similar = get_close_matches(project, sorted(known), n=1)
+        hint = f"; did you mean {similar[0]}?" if similar else "."
+        raise InvalidRequest(
+            f"project: there is no project {project[:80]}{hint} An operator creates projects with "
+            "`aliquot project create NAME`",
+            field="project",
+        )
 
 
 def check_queue(state: State, sessions: Sequence[Session], *, pending_max: int = PENDING_MAX) -> None:
