@@ -208,7 +208,7 @@ class Settings(
     @property
     def trust(self) -> Trust:
         """How the jobs of several users are isolated; a server without agents leaves that to the agents' hosts."""
-        if self.single_trust_domain:
+        if self.single_trust_domain or self.demo:
             return Trust.SHARED
         return Trust.SEPARATE if os.geteuid() == 0 or not self.local_agents else Trust.ALONE
 
@@ -259,7 +259,7 @@ class Settings(
                 "--behind-proxy where a proxy does TLS and is the only one to reach the port, or listen on 127.0.0.1"
             )
             yield wrong(words)
-        if self.trust is Trust.ALONE:
+        if not self.single_trust_domain and self.local_agents and os.geteuid() != 0:
             words = (
                 f"{beyond}, and all users' jobs would run as the server's own account; start it as root, so that "
                 "each user's jobs run as an account of their own, or with --no-local-agents, or state with "

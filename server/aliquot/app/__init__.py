@@ -17,7 +17,7 @@ from aliquot.api.authentication import TokenAuth
 from aliquot.api.connections import HeldOpen
 from aliquot.api.limits import Limits
 from aliquot.api.metrics.exposition import MetricsSources
-from aliquot.app.agents import AgentPlan, agent_side, agents_of
+from aliquot.app.agents import AgentPlan, agent_side, agents_of, job_accounts
 from aliquot.app.features import agent_keys_told, history_kept, outfit_of
 from aliquot.app.health import conditions_of, metrics_token, watched
 from aliquot.app.identity import TOKEN_FILE, door_of, make_folders, mark_kept, read_token
@@ -76,7 +76,11 @@ async def serving(settings: Settings, *, is_new: bool = False) -> AsyncIterator[
         agent_keys_told(running, settings),
         mark_kept(running, mark),
     ):
-        running.cases.admit(trust=settings.trust, per_minute=settings.submissions_per_minute or None)
+        running.cases.admit(
+            trust=settings.trust,
+            per_minute=settings.submissions_per_minute or None,
+            job_accounts=job_accounts(settings),
+        )
         people = running.cases.state.people
         owner = UserId(getpass.getuser())
         door = door_of(settings, running.cases, owner=owner)

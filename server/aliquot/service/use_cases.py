@@ -2,7 +2,7 @@
 
 from aliquot.service.accounts.api_keys import Accounts
 from aliquot.service.accounts.rate_limit import Rate, SubmissionRateLimit
-from aliquot.service.accounts.trust import Trust, check_apart
+from aliquot.service.accounts.trust import JobAccounts, Trust, check_apart
 from aliquot.service.admin.admin import Administration
 from aliquot.service.history.history import History
 from aliquot.service.metrics.metrics import Measures
@@ -68,18 +68,20 @@ class UseCases:
         self.watching = Watching(state=state, feed=self.feed, outputs=outputs, sources=sources)
         self.journal.listeners.append(self.watching.hear)
 
-    def admit(self, *, trust: Trust, per_minute: int | None) -> None:
+    def admit(self, *, trust: Trust, per_minute: int | None, job_accounts: JobAccounts | None = None) -> None:
         """Apply the isolation of users and the rate limit of submissions.
 
         Args:
             trust: what isolates the jobs of different users.
             per_minute: submissions per user and minute; None = no limit.
+            job_accounts: the Unix accounts of this host; None = they are not checked.
         Raises:
             ConfigurationError: users share a Unix account that is assigned to one of them.
         """
         check_apart(trust, self.state.people.users.values())
         rate = None if per_minute is None else Rate(per_minute=per_minute)
-        self.accounts.trust = trust
+        self.accounts.trust, self.accounts.job_accounts = trust, job_accounts
+        self.state.people.is_account_shared = trust is Trust.SHARED
         limit = SubmissionRateLimit(self.state.people, trust=trust, rate=rate, monotonic=self.clock.monotonic)
         self.sessions.gate = self.outside.gate = limit
 

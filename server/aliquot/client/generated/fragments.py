@@ -375,13 +375,13 @@ VersionConflict_actual: actual } ... on Error { code message }""",
     "UsageSeries": """name gpu_hours utilization""",
     "User": """name version role unix_name projects disabled created_at changed_at""",
     "UserChangeResult": """
-__typename ... on UserChangeSuccess { user { ...User } revision } ... on InvalidRequest {
-code message field } ... on LimitExceeded { code message field limit actual } ... on
-Unauthenticated { code message } ... on Forbidden { code message } ... on Unavailable {
-code message } ... on NotFound { code message kind id } ... on StateConflict { code
-message id state } ... on VersionConflict { code message id expected
+__typename ... on UserChangeSuccess { user { ...User } revision jobs_run_as warning } ...
+on InvalidRequest { code message field } ... on LimitExceeded { code message field limit
+actual } ... on Unauthenticated { code message } ... on Forbidden { code message } ... on
+Unavailable { code message } ... on NotFound { code message kind id } ... on StateConflict
+{ code message id state } ... on VersionConflict { code message id expected
 VersionConflict_actual: actual } ... on Error { code message }""",
-    "UserChangeSuccess": """user { ...User } revision""",
+    "UserChangeSuccess": """user { ...User } revision jobs_run_as warning""",
     "Verdict": """
 reason message slot requested available quota limit held may_borrow fits_kernels
 blocked_by agents devices until""",

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from aliquot.core.validation.fields import check_limit
 from aliquot.service.access import check_role
-from aliquot.service.accounts.trust import NOBODY, Trust, check_may_join
+from aliquot.service.accounts.trust import NOBODY, JobAccounts, Trust, check_may_join
 from aliquot.service.operators import OperatorCommands, check_version
 from aliquot.service.state.identities import Identities, holds
 from aliquot.service.state.unit_of_work import UnitOfWork
@@ -17,6 +17,7 @@ from aliquot_schema.identity.accounts import ApiKey, Role, User
 from aliquot_schema.ids import ProjectId, UserId, natural_key
 from aliquot_schema.requests import Caller
 from aliquot_schema.sessions import DEFAULT_PROJECT
+from aliquot_schema.states import AgentState
 from aliquot_schema.views.accounts import ApiKeyView, NewUser, UserChanged, UserChanges, UserView
 
 PROJECTS_MAX: Final = 64
@@ -101,6 +102,8 @@ class Users(OperatorCommands):
     """
 
     trust: Trust = Trust.ALONE
+    job_accounts: JobAccounts | None = None
+    """None = Unix accounts are not checked."""
 
     def users(self, caller: Caller) -> tuple[UserView, ...]:
         """All users, disabled ones included.
@@ -195,7 +198,16 @@ class Users(OperatorCommands):
         return replace(user, account=user.unix_name)
 
     def _user_changed(self, user: User) -> UserChanged:
-        return UserChanged(user=user_view(user), revision=self._state.revision)
+        accounts = self.job_accounts
+        if accounts is None:
+            return UserChanged(user=user_view(user), revision=self._state.revision)
+        hostnames = (agent.hostname for agent in self._state.agents.values() if agent.state is AgentState.ALIVE)
+        return UserChanged(
+            user=user_view(user),
+            revision=self._state.revision,
+            jobs_run_as=accounts.words(user, trust=self.trust),
+            warning=accounts.warning(user, trust=self.trust, hostnames=hostnames),
+        )
 
 
 def _checked(changes: UserChanges) -> dict[str, Any]:

@@ -66,6 +66,8 @@ class Identities:
         self.keys: dict[KeyId, ApiKey] = {}
         self.subjects: dict[str, UserId] = {}
         """Users by their subject at the identity provider."""
+        self.is_account_shared = False
+        """Whether all users' jobs run as the agents' job user, see `Trust.SHARED`; set once the settings are known."""
 
     def put_user(self, user: User) -> None:
         """Add or replace a user."""
