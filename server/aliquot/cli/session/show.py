@@ -189,6 +189,8 @@ def preview_text(preview: "SessionPreview") -> str:
         lines += [f"  {line}" for line in verdict_lines(preview.waits)]
     if preview.expected_start is not None:
         lines.append(f"latest start {moment(preview.expected_start)}")
+    if preview.estimated_start is not None:
+        lines.append(f"estimated start {moment(preview.estimated_start)}, if all sessions keep to their limits")
     for kernel in preview.kernels:
         lines.append(f"  rank {kernel.rank} on {kernel.agent_id}: {grant_text(kernel.resource_spec)}")
     for one in preview.displaces:

@@ -234,12 +234,12 @@ code message }""",
     "PreviewSessionResult": """
 __typename ... on SessionPreview { revision starts_now kernels { ...PlannedKernel }
 tasks_starting queue_position waits { ...Verdict } expected_start failure { ...Failure }
-displaces { ...Displaced } order_estimate { ...OrderEstimate } } ... on InvalidRequest {
-code message field } ... on LimitExceeded { code message field limit actual } ... on
-Unauthenticated { code message } ... on Forbidden { code message } ... on Unavailable {
-code message } ... on InvalidAmount { code message field slot amount } ... on
-NotMultipleOfQuantum { code message field slot amount quantum } ... on UnsupportedField {
-code message field } ... on UnknownSlot { code message slot known } ... on
+displaces { ...Displaced } order_estimate { ...OrderEstimate } estimated_start } ... on
+InvalidRequest { code message field } ... on LimitExceeded { code message field limit
+actual } ... on Unauthenticated { code message } ... on Forbidden { code message } ... on
+Unavailable { code message } ... on InvalidAmount { code message field slot amount } ...
+on NotMultipleOfQuantum { code message field slot amount quantum } ... on UnsupportedField
+{ code message field } ... on UnknownSlot { code message slot known } ... on
 ImpossibleRequest { code message slot requested ImpossibleRequest_limit: limit } ... on
 QuotaExceeded { code message quota resource requested QuotaExceeded_limit: limit } ... on
 QueueFull { code message limit queued retry_after } ... on RateLimited { code message
@@ -340,7 +340,7 @@ estimated_start_time estimated_wait_time scheduling_policy""",
     "SessionPreview": """
 revision starts_now kernels { ...PlannedKernel } tasks_starting queue_position waits {
 ...Verdict } expected_start failure { ...Failure } displaces { ...Displaced }
-order_estimate { ...OrderEstimate }""",
+order_estimate { ...OrderEstimate } estimated_start""",
     "SessionStep": """number at kind state attempt held_by preemption { ...Preemption }""",
     "SessionStepEdge": """node { ...SessionStep } cursor""",
     "SessionStepUncountedConnection": """edges { ...SessionStepEdge } pageInfo { ...PageInfo }""",
