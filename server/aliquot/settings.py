@@ -173,6 +173,12 @@ class Settings(
         ),
         description="Pending tasks allowed; a job array counts as its length.",
     )
+    max_queue_user_pct: int = Field(
+        50,
+        ge=1,
+        le=100,
+        description="Percent of max-queue-size that one user may fill while other users have sessions pending.",
+    )
     submissions_per_minute: int = Field(
         3_000, ge=0, description="Submissions per user and minute; an array counts as one, 0 is no limit."
     )

@@ -8,7 +8,7 @@ from aliquot.service.leadership.ports import TermStart
 from aliquot.service.ledger.entries import LedgerStore
 from aliquot.service.ports import Clock, Executor, Ids, Loaded, Store
 from aliquot.service.retention import RetentionPlan
-from aliquot.service.sessions.submission_checks import PENDING_MAX
+from aliquot.service.sessions.submission_checks import PENDING_MAX, QueueLimit
 from aliquot.service.state.state import ENDED_KEPT, State
 from aliquot.service.use_cases import UseCases, state_of
 from aliquot_schema.ids import AgentId
@@ -49,7 +49,7 @@ class Orchestrator(UseCases):
             ids=ports.ids,
             outputs=ports.executor,
             state=state,
-            pending_max=pending_max,
+            queue_limit=QueueLimit(tasks_max=pending_max),
         )
         self.journal.lead(loaded.epoch)
         beginning = TermStart(

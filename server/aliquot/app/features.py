@@ -24,6 +24,7 @@ from aliquot.service.alerts.rules import Rules
 from aliquot.service.audit.agent_keys import KeyTeller
 from aliquot.service.retention import Periods, RetentionPlan
 from aliquot.service.sessions.command_checks import CommandChecks, CommandRules
+from aliquot.service.sessions.submission_checks import QueueLimit
 from aliquot.service.state.unit_of_work import UnitOfWork
 from aliquot.service.use_cases import UseCases
 from aliquot.settings import Settings
@@ -166,7 +167,7 @@ class Features:
 
     grace_ms: int
     respect_external: bool
-    pending_max: int
+    queue_limit: QueueLimit
     first: InitialSettings
     keeping: Keeping
     vetting: SubmissionCheckPlan
@@ -178,7 +179,7 @@ def outfit_of(settings: Settings, *, now_us: Callable[[], int]) -> Features:
     return Features(
         grace_ms=round(settings.grace_s * 1000),
         respect_external=settings.respect_external,
-        pending_max=settings.max_queue_size,
+        queue_limit=QueueLimit(tasks_max=settings.max_queue_size, user_share_pct=settings.max_queue_user_pct),
         first=InitialSettings(stopped=not settings.orchestration_enabled, order=settings.scheduling_policy),
         keeping=keeping_of(settings),
         vetting=vetting_of(settings),

@@ -82,7 +82,7 @@ async def _taking_part(plan: ServerPlan, database: ServerDatabase, state: State)
         outputs=_outputs(plan, own, leader=lambda: election.standing.leader_address) if database.is_shared else own,
         state=state,
         is_shared=database.is_shared,
-        pending_max=plan.outfit.pending_max,
+        queue_limit=plan.outfit.queue_limit,
     )
     # Clocks of servers differ: consequences of an event must not be dated before it.
     cases.journal.listeners.append(lambda event: plan.clock.not_before(event.at_us))

@@ -12,7 +12,7 @@ from aliquot.service.sessions.external_allocations import ExternalAllocations
 from aliquot.service.sessions.preview import Previews
 from aliquot.service.sessions.sessions import Sessions
 from aliquot.service.sessions.submission import Submission
-from aliquot.service.sessions.submission_checks import PENDING_MAX, SubmissionPolicyCheck
+from aliquot.service.sessions.submission_checks import DEFAULT_QUEUE_LIMIT, QueueLimit, SubmissionPolicyCheck
 from aliquot.service.state.evicted_sessions import in_memory, recalled
 from aliquot.service.state.journal import Feed, Journal
 from aliquot.service.state.state import ENDED_KEPT, State
@@ -31,7 +31,7 @@ class UseCases:
         outputs: Outputs,
         state: State,
         is_shared: bool = False,
-        pending_max: int = PENDING_MAX,
+        queue_limit: QueueLimit = DEFAULT_QUEUE_LIMIT,
     ) -> None:
         """See `Journal`, `Submission` and `Watching` for the arguments."""
         self.clock = clock
@@ -40,7 +40,7 @@ class UseCases:
         self.feed = Feed(store, revision=state.revision)
         self.journal = Journal(store=store, state=state, feed=self.feed, clock=clock, is_shared=is_shared)
         creation = Submission(
-            state=state, journal=self.journal, store=store, clock=clock, ids=ids, pending_max=pending_max
+            state=state, journal=self.journal, store=store, clock=clock, ids=ids, queue_limit=queue_limit
         )
         self.previews = Previews(state=state, creation=creation, clock=clock)
         self.outside = ExternalAllocations(

@@ -21,7 +21,8 @@ from aliquot.service.sessions.batches import (
     wrapping_errors,
 )
 from aliquot.service.sessions.submission_checks import (
-    PENDING_MAX,
+    DEFAULT_QUEUE_LIMIT,
+    QueueLimit,
     SubmissionPolicyCheck,
     check_project_exists,
     check_queue,
@@ -32,7 +33,7 @@ from aliquot.service.state.state import State
 from aliquot.service.state.unit_of_work import UnitOfWork
 from aliquot_schema.errors import AliquotError, IdempotencyMismatch, InvalidRequest, UnknownDependency
 from aliquot_schema.ids import SESSION_PREFIX, PoolId, ProjectId, RequestId, SessionId, task_parts
-from aliquot_schema.requests import Caller, NewSession
+from aliquot_schema.requests import Caller, NewSession, Role
 from aliquot_schema.sessions import DEFAULT_POOL, DEFAULT_PROJECT, Session
 from aliquot_schema.states import SessionState
 
@@ -57,14 +58,14 @@ class Submission:
         store: Store,
         clock: Clock,
         ids: Ids,
-        pending_max: int = PENDING_MAX,
+        queue_limit: QueueLimit = DEFAULT_QUEUE_LIMIT,
     ) -> None:
         self._state = state
         self._journal = journal
         self._store = store
         self._clock = clock
         self._ids = ids
-        self._pending_max = pending_max
+        self._queue_limit = queue_limit
 
     async def create(self, caller: Caller, request: NewSession) -> tuple[Session, bool]:
         """Commit a session; returns it and whether it is new.
@@ -88,7 +89,7 @@ class Submission:
         check_may_submit(caller)
         session = self._session(caller, replace(request, local_name=None, idempotency_key=None))
         await self._check([session], unchanged, vetting=self.vetting if with_vetting else None)
-        check_queue(self._state, [session], pending_max=self._pending_max)
+        self._check_queue(caller, [session])
         return session
 
     async def create_all(self, caller: Caller, requests: Sequence[NewSession]) -> list[tuple[Session, bool]]:
@@ -130,10 +131,14 @@ class Submission:
 
     async def _insert(self, caller: Caller, sessions: Sequence[Session]) -> list[Session]:
         def change(draft: UnitOfWork) -> list[Session]:
-            check_queue(self._state, sessions, pending_max=self._pending_max)
+            self._check_queue(caller, sessions)
             return [draft.put(session, str(session.state)) for session in sessions]
 
         return await self._journal.transact(change, actor=caller.user, request_id=RequestId(caller.request_id))
+
+    def _check_queue(self, caller: Caller, sessions: Sequence[Session]) -> None:
+        is_operator = caller.role >= Role.OPERATOR
+        check_queue(self._state, sessions, limit=self._queue_limit, is_operator=is_operator)
 
     def _session(
         self,
