@@ -80,6 +80,9 @@ async def test_a_shared_gpu_counts_by_its_parts_and_once_for_all_agents_of_its_n
         await on.advance()
         seen = gpus(on)
         assert (seen.total_gpus, seen.available_gpus, seen.allocated_gpus) == (2.0, 0.7, 1.3)
+        assert [(gpu.id, gpu.allocated) for node in seen.nodes for gpu in node.gpus] == [
+            (gpu.id, gpu.allocated) for gpu in seen.gpus
+        ]
         assert [(node.node_id, node.gpu_count, node.gpu_type, node.agents) for node in seen.nodes] == [
             (NodeId("n"), 2, "H100", (AgentId("a"), AgentId("b")))
         ]

@@ -155,6 +155,8 @@ class NodeView:
     gpu_type: str
     """Models of its GPUs, most frequent first, comma-separated; empty = no GPUs."""
     agents: tuple[str, ...]
+    gpus: tuple[GpuView, ...] = ()
+    """As in `GpusView.gpus`, those of this host."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -42,6 +42,7 @@ class Node:
     gpu_count: int = strawberry.field(description="Number of GPUs; each counts once.")
     gpu_type: str = strawberry.field(description="Models of the GPUs, most frequent first; empty = no GPUs.")
     agents: list[strawberry.ID] = strawberry.field(description="Agents on the host.")
+    gpus: list[Gpu] = strawberry.field(description="Its GPUs.")
 
 
 @strawberry.type(description="The cluster: hosts, GPUs and capacity. Shared GPUs count fractionally.")

@@ -22,6 +22,8 @@ class Node(Struct, frozen=True, kw_only=True):
     """Models of the GPUs, most frequent first; empty = no GPUs."""
     agents: tuple[str, ...]
     """Agents on the host."""
+    gpus: tuple[Gpu, ...]
+    """Its GPUs."""
 
 
 class SlotCapacity(Struct, frozen=True, kw_only=True):
