@@ -1,13 +1,14 @@
 """How values are written on the command line, and answers are printed."""
 
 from datetime import UTC, datetime
+from types import SimpleNamespace
 
 import msgspec
 import pytest
 import typer
 
 from aliquot.cli.alerts import _threshold
-from aliquot.cli.cluster.policy import _nested, _wanted
+from aliquot.cli.cluster.policy import _nested, _wanted, preemption_note
 from aliquot.cli.cluster.quota import QuotaTerms, scope_of, terms
 from aliquot.cli.connection.output import cells, duration, printable
 from aliquot.cli.connection.server import after_failure, after_refusal
@@ -15,7 +16,7 @@ from aliquot.cli.session.list import moment_of
 from aliquot.cli.session.options import dependencies_of, echo_durations, pairs_of, seconds_of, slots_of
 from aliquot.cli.session.show import verdict_lines
 from aliquot.client import ServerUnreachable
-from aliquot.client.generated.enums import DependencyCondition, QuotaScope, Reason
+from aliquot.client.generated.enums import DependencyCondition, QuotaScope, Reason, Victims
 from aliquot.client.generated.policy import Quota
 from aliquot.client.generated.scalars import SlotAmount
 from aliquot.client.generated.sessions import Verdict
@@ -292,3 +293,20 @@ def test_why_words_a_quota_by_its_limit_and_what_is_held_and_left() -> None:
     lent = msgspec.structs.replace(refused, may_borrow=True)
     assert verdict_lines(lent)[-1] == "  submit with --preemptible to borrow idle GPUs"
     assert verdict_lines(PLAIN) == ["insufficient: words", "  each kernel needs 2 GPUs; the agent with most has 1 free"]
+
+
+@pytest.mark.parametrize(
+    ("order", "victims", "words"),
+    [
+        ("fair_share", "willing", None),
+        ("priority", "willing", "only sessions submitted with --preemptible are preempted"),
+        ("priority", "any", "any session of lower priority may be preempted"),
+        ("priority", "nobody", "no session is preempted"),
+    ],
+)
+def test_under_priority_it_is_said_which_sessions_may_be_preempted(order: str, victims: str, words: str | None) -> None:
+    policy = SimpleNamespace(order=order, preemption=SimpleNamespace(victims=Victims(victims)))
+    note = preemption_note(policy)  # type: ignore[arg-type]  # only these two are read
+    assert note is None if words is None else words in (note or "")
+    other = "any" if victims == "willing" else "willing"
+    assert note is None or f"`aliquot policy set preemption.victims={other}`" in note

@@ -47,7 +47,28 @@ def change(
     """
     wanted = _wanted(_document(file) | _nested(changes or ()))
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
-        _print(client.update_policy(wanted).policy, as_json=as_json)
+        changed = client.update_policy(wanted).policy
+    _print(changed, as_json=as_json)
+    note = preemption_note(changed)
+    if note is not None:
+        print(f"aliquot: {note}", file=sys.stderr)
+
+
+def preemption_note(policy: "Policy") -> str | None:
+    """Which sessions may be preempted under the order `priority`, and how to change it; None under other orders."""
+    from aliquot.client.generated.enums import Victims
+
+    if policy.order != "priority":
+        return None
+    change = "`aliquot policy set preemption.victims={}` changes this to {}"
+    if policy.preemption.victims == Victims.NOBODY:
+        way = change.format("willing", "sessions submitted with --preemptible")
+        return f"order=priority: no session is preempted for one of higher priority. {way}"
+    if policy.preemption.victims == Victims.ANY:
+        way = change.format("willing", "those submitted with --preemptible")
+        return f"order=priority: any session of lower priority may be preempted. {way}"
+    way = change.format("any", "all sessions of lower priority")
+    return f"order=priority: only sessions submitted with --preemptible are preempted for one of higher priority. {way}"
 
 
 def _document(file: Path | None) -> dict[str, Any]:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 
 COMMAND_CHARS_MAX: Final = 300
+_FULL: Final = frozenset({"insufficient", "fragmented", "gang_incomplete", "reserved"})
+"""Reasons of sessions that preemption could help."""
 
 
 def show(
@@ -47,13 +49,16 @@ def why(
     as_json: AsJson = False,
 ) -> None:
     """Show why a session waits, with the figures behind the decision."""
+    from aliquot.cli.cluster.policy import preemption_note
     from aliquot.client.generated.enums import Reason
 
-    idle = None
+    idle = note = None
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
         session = client.look(session_id)
         if session.waits is not None and session.waits.reason is Reason.QUOTA and not as_json:
             idle = client.idle_behind_quotas()
+        if session.waits is not None and session.waits.reason in _FULL and not as_json:
+            note = preemption_note(client.policy())
     if as_json:
         print_json(session.waits)
     elif session.waits is None:
@@ -63,6 +68,8 @@ def why(
         print("\n".join(verdict_lines(session.waits)))
         if idle is not None:
             print(f"  {idle.message}")
+        if note is not None:
+            print(f"  {note}")
         if session.queue_position is not None:
             print(f"position {session.queue_position} in the queue")
         if session.expected_start is not None:
