@@ -74,6 +74,19 @@ async def test_gpus_that_are_idle_behind_a_quota_are_told(person: Person) -> Non
     await to_thread.run_sync(course)
 
 
+async def test_gpus_are_leased_while_a_command_runs_here(person: Person) -> None:
+    def course() -> None:
+        held = person.run("lease", "--gpus", "2", "--", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES; exit 3", code=3)
+        assert len(set(held.out.strip().split(","))) == 2
+        assert f"aliquot: holding {held.out.strip().replace(',', ', ')} on " in held.err
+        assert "warning" not in held.err
+        assert person.run("session", "list", "--json").json == []
+        assert "no-such-program" in person.run("lease", "--", "no-such-program", code=127).err
+        assert person.run("lease", "--gpus", "3", "--", "true", code=3).out == ""
+
+    await to_thread.run_sync(course)
+
+
 async def test_a_script_is_read_and_the_command_line_stands_above_it(person: Person) -> None:
     (person.home / "job.sh").write_text(SLURM)
 

@@ -13,7 +13,7 @@ from typing import Final, Literal, Self
 
 from aliquot_schema.errors import InvalidAmount, NotMultipleOfQuantum
 from aliquot_schema.ids import SlotName
-from aliquot_schema.resources.units import EXACT, TEXT_CHARS_MAX, format_size, parse_size
+from aliquot_schema.resources.units import EXACT, TEXT_CHARS_MAX, format_size, parse_size, size_text
 
 MILLI: Final = 1000
 AMOUNT_MAX: Final = 2**63 - 1
@@ -24,7 +24,6 @@ _NUMBER: Final = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d{1,4})?", re.AS
 """Stricter than `Decimal`, which accepts digits of all scripts, underscores, NaN, and exponents that underflow."""
 
 _GPU_KINDS: Final = frozenset({"cuda", "rocm"})
-_BINARY_UNITS: Final = (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10))
 
 SLOT_NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,31}(\.[a-z0-9][a-z0-9_-]{0,31}){0,2}", re.ASCII)
 
@@ -134,9 +133,7 @@ def number_text(slot: str | None, amount: str | None) -> str:
     """An amount as people write it, without what it is an amount of: `2`, `0.25`, `9.4 GiB`."""
     amount = amount or "0"
     if is_size(slot or ""):
-        size = parse_size(amount)
-        unit, scale = next((known for known in _BINARY_UNITS if size >= known[1]), ("bytes", 1))
-        return f"{round(size / scale, 1):g} {unit}"
+        return size_text(parse_size(amount))
     return amount.rstrip("0").rstrip(".") if "." in amount else amount
 
 

@@ -18,6 +18,7 @@ from aliquot.cli.cluster.quota import quota
 from aliquot.cli.connection.clusters import clusters
 from aliquot.cli.db import db
 from aliquot.cli.doctor import doctor, health
+from aliquot.cli.lease import lease
 from aliquot.cli.node import node
 from aliquot.cli.policy_test import policy
 from aliquot.cli.replay import replay
@@ -83,6 +84,7 @@ def describe(
 
 main.add_typer(session, name="session")
 main.command("queue")(queue)
+main.command("lease")(lease)
 main.command("gpus")(gpus)
 main.add_typer(agents, name="agents")
 main.command("pools")(pools)
