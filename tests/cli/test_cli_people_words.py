@@ -7,6 +7,7 @@ import msgspec
 import pytest
 import typer
 
+from aliquot.cli import main
 from aliquot.cli.alerts import _threshold
 from aliquot.cli.cluster.policy import _nested, _wanted, preemption_note
 from aliquot.cli.cluster.quota import QuotaTerms, scope_of, terms
@@ -310,3 +311,29 @@ def test_under_priority_it_is_said_which_sessions_may_be_preempted(order: str, v
     assert note is None if words is None else words in (note or "")
     other = "any" if victims == "willing" else "willing"
     assert note is None or f"`aliquot policy set preemption.victims={other}`" in note
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("session", "create", "--cluster-size", "0", "--", "true"), "aliquot: --cluster-size: give 1 or more\n"),
+        (("serve", "--port", "abc"), "aliquot: --port: give a whole number\n"),
+        (("session", "create", "--nodes", "2", "--", "true"), "aliquot: No such option: --nodes"),
+    ],
+)
+def test_a_wrong_option_is_one_line_without_a_box(
+    words: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(list(words), prog_name="aliquot")
+    printed = capsys.readouterr()
+    assert (ended.value.code, printed.out) == (2, "")
+    assert printed.err.startswith(said)
+    assert "--help` shows the options" in printed.err
+
+
+def test_a_group_without_a_command_prints_its_help(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["quota"], prog_name="aliquot")
+    printed = capsys.readouterr()
+    assert "Show, set and remove quotas." in printed.out + printed.err

@@ -1,6 +1,8 @@
 """Command line: one module or package per group of commands, and the root command that joins them."""
 
-from typing import Annotated, Any
+import re
+import sys
+from typing import Annotated, Any, Final
 
 import typer
 from typer.core import TyperGroup
@@ -29,6 +31,18 @@ from aliquot.cli.session.command import session
 from aliquot.cli.simulate import simulate
 from aliquot.cli.state_export import state
 
+_UsageProblem: Final = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
+_PLAIN: Final = {
+    r"Invalid value for '([^']*)': ": r"\1: ",
+    r"Input should be greater than or equal to (\S+)": r"give \1 or more",
+    r"Input should be less than or equal to (\S+)": r"give \1 or less",
+    r"Input should be greater than (\S+)": r"give more than \1",
+    r"Input should be less than (\S+)": r"give less than \1",
+    r"Input should be a valid integer.*": "give a whole number",
+    r"Input should be a valid number.*": "give a number",
+}
+"""Messages of the libraries that read the command line, and what is printed instead."""
+
 
 class Commands(TyperGroup):
     """The root command. In `--help` the value of an option is named by its meaning, not by its Python type."""
@@ -36,6 +50,36 @@ class Commands(TyperGroup):
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
         _name_values(self)
+
+    def main(self, *args: Any, standalone_mode: bool = True, **more: Any) -> Any:
+        """Run the command line. Errors are one line, without a box, in the words of the shell."""
+        if not standalone_mode:
+            return super().main(*args, standalone_mode=False, **more)
+        try:
+            code = super().main(*args, standalone_mode=False, **more)
+        except typer.Abort:
+            print("aliquot: aborted", file=sys.stderr)
+            sys.exit(1)
+        except _UsageProblem as error:
+            if type(error).__name__ == "NoArgsIsHelpError":  # its message is the help
+                print(error.format_message())
+            else:
+                print(f"aliquot: {plain_words(error.format_message())}", file=sys.stderr)
+                print(f"         `{_command_path(error)} --help` shows the options", file=sys.stderr)
+            sys.exit(error.exit_code)
+        sys.exit(code if isinstance(code, int) else 0)
+
+
+def plain_words(message: str) -> str:
+    """A problem with the command line in plain words: `--cluster-size: give 1 or more`."""
+    for pattern, words in _PLAIN.items():
+        message = re.sub(pattern, words, message)
+    return message
+
+
+def _command_path(error: Any) -> str:
+    context = getattr(error, "ctx", None)
+    return "aliquot" if context is None else str(context.command_path)
 
 
 def _name_values(command: Any) -> None:
