@@ -17,10 +17,11 @@ from aliquot.cli.session.list import moment_of
 from aliquot.cli.session.options import dependencies_of, echo_durations, pairs_of, seconds_of, slots_of
 from aliquot.cli.session.show import verdict_lines
 from aliquot.client import ServerUnreachable
-from aliquot.client.generated.enums import DependencyCondition, QuotaScope, Reason, Victims
+from aliquot.client.generated.enums import DependencyCondition, PreemptScope, QuotaScope, Reason
 from aliquot.client.generated.policy import Quota
 from aliquot.client.generated.scalars import SlotAmount
 from aliquot.client.generated.sessions import Verdict
+from aliquot_schema.deprecation import DeprecatedName
 
 
 @pytest.mark.parametrize(
@@ -248,6 +249,33 @@ def test_a_policy_is_named_leaf_by_leaf() -> None:
 
 
 @pytest.mark.parametrize(
+    ("words", "old"),
+    [
+        (["preemption.victims=willing", "preemption.grace=30"], "preemption.victims=willing"),
+        (['preemption={"victims": "willing", "grace": 30}'], "preemption.victims=willing"),
+        (["preemption.preempt=willing", "preemption.grace=30"], "preemption.preempt=willing"),
+    ],
+)
+def test_old_words_of_a_policy_are_sent_as_the_new_ones(words: list[str], old: str) -> None:
+    with pytest.warns(DeprecatedName, match=f"^{old} is deprecated; use preemption.preempt=preemptible"):
+        rules = _wanted(_nested(words)).preemption
+    assert rules is not None
+    assert (rules.preempt, rules.victims, rules.grace) == ("preemptible", None, 30)
+
+
+def test_a_printed_policy_has_both_words_and_is_read_without_a_warning() -> None:
+    rules = _wanted({"preemption": {"preempt": "none", "victims": "nobody"}}).preemption
+    assert rules is not None
+    assert (rules.preempt, rules.victims) == ("none", None)
+
+
+def test_both_words_of_a_policy_must_agree(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(typer.Exit):
+        _wanted({"preemption": {"preempt": "any", "victims": "nobody"}})
+    assert "leave out victims, the deprecated name" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
     "words", ["", "order", "ordr=x", "weights.ages=1", "weights.age=old", "weights=1 weights.age=1", "pools=["]
 )
 def test_a_wrong_policy_is_told(words: str) -> None:
@@ -297,20 +325,20 @@ def test_why_words_a_quota_by_its_limit_and_what_is_held_and_left() -> None:
 
 
 @pytest.mark.parametrize(
-    ("order", "victims", "words"),
+    ("order", "preempt", "words"),
     [
-        ("fair_share", "willing", None),
-        ("priority", "willing", "only sessions submitted with --preemptible are preempted"),
+        ("fair_share", "preemptible", None),
+        ("priority", "preemptible", "only sessions submitted with --preemptible are preempted"),
         ("priority", "any", "any session of lower priority may be preempted"),
-        ("priority", "nobody", "no session is preempted"),
+        ("priority", "none", "no session is preempted"),
     ],
 )
-def test_under_priority_it_is_said_which_sessions_may_be_preempted(order: str, victims: str, words: str | None) -> None:
-    policy = SimpleNamespace(order=order, preemption=SimpleNamespace(victims=Victims(victims)))
+def test_under_priority_it_is_said_which_sessions_may_be_preempted(order: str, preempt: str, words: str | None) -> None:
+    policy = SimpleNamespace(order=order, preemption=SimpleNamespace(preempt=PreemptScope(preempt)))
     note = preemption_note(policy)  # type: ignore[arg-type]  # only these two are read
     assert note is None if words is None else words in (note or "")
-    other = "any" if victims == "willing" else "willing"
-    assert note is None or f"`aliquot policy set preemption.victims={other}`" in note
+    other = "any" if preempt == "preemptible" else "preemptible"
+    assert note is None or f"`aliquot policy set preemption.preempt={other}`" in note
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from aliquot.service.state.journal import Feed, Journal
 from aliquot_schema.errors import Forbidden
 from aliquot_schema.ids import SessionId
 from aliquot_schema.orchestration import OrchestratorState
-from aliquot_schema.policies import Preemption, Victims
+from aliquot_schema.policies import Preemption, PreemptScope
 from aliquot_schema.reasons import Reason
 from aliquot_schema.requests import NewSession, Role
 from aliquot_schema.states import KernelState
@@ -82,7 +82,7 @@ async def test_a_plan_that_was_made_before_is_not_carried_out_after() -> None:
 async def test_nobody_is_preempted_while_it_is_stopped() -> None:
     async with stage([agent("a", devices=1)]) as on:
         on.state.rules = replace(
-            on.state.rules, order="priority", preemption=Preemption(victims=Victims.ANY, run_ms_min=0)
+            on.state.rules, order="priority", preemption=Preemption(preempt=PreemptScope.ANY, run_ms_min=0)
         )
         low = await on.submit(priority="low")
         await on.advance()
@@ -98,7 +98,9 @@ async def test_nobody_is_preempted_while_it_is_stopped() -> None:
 async def test_whose_grace_is_over_is_stopped_all_the_same() -> None:
     async with stage([agent("a", devices=1)]) as on:
         on.state.rules = replace(
-            on.state.rules, order="priority", preemption=Preemption(victims=Victims.ANY, run_ms_min=0, grace_ms=1000)
+            on.state.rules,
+            order="priority",
+            preemption=Preemption(preempt=PreemptScope.ANY, run_ms_min=0, grace_ms=1000),
         )
         low = await on.submit(priority="low", checkpoint_signal="SIGUSR1", preemptible=True)
         await on.advance()

@@ -196,14 +196,14 @@ async def test_what_nobody_confirms_is_known_no_more(known: State, fake: FakeAge
     await relay.put(sheet_in(known, fake, 10.0), epoch=1, number=1)
     await hearing.run_once()
     assert [reading.utilization_pct for reading in known.readings.values()] == [10.0]
-    assert known.external.blocked == {"n": {"gpu-1": 1000}}
+    assert known.foreign_usage.blocked == {"n": {"gpu-1": 1000}}
     assert relay.told is not None
     relay.told = replace(relay.told, age_s=STALE_S + 1)
     await hearing.run_once()
-    assert (known.readings, known.external.blocked) == ({}, {})
+    assert (known.readings, known.foreign_usage.blocked) == ({}, {})
     relay.told = replace(relay.told, age_s=1.0)
     await hearing.run_once()
-    assert len(known.readings) == len(known.external.blocked) == 1
+    assert len(known.readings) == len(known.foreign_usage.blocked) == 1
 
 
 async def test_without_the_database_it_is_known_for_a_while(known: State, fake: FakeAgent) -> None:
@@ -241,7 +241,7 @@ async def test_an_agent_that_is_told_of_no_more_is_forgotten(known: State, fake:
     await hearing.run_once()
     await relay.put(ReadingsSnapshot(lines=(), blocked={}), epoch=1, number=2)
     await hearing.run_once()
-    assert (known.readings, known.external.blocked) == ({}, {})
+    assert (known.readings, known.foreign_usage.blocked) == ({}, {})
 
 
 async def test_who_leads_writes_nothing_that_he_hears_and_what_ends_a_term_is_heard_anew(
@@ -255,9 +255,9 @@ async def test_who_leads_writes_nothing_that_he_hears_and_what_ends_a_term_is_he
     leads = False
     await hearing.run_once()
     known.readings.drop()  # at the end of a term, which may take its time
-    known.external.set({})
+    known.foreign_usage.set({})
     await hearing.run_once()
-    assert len(known.readings) == len(known.external.blocked) == 1
+    assert len(known.readings) == len(known.foreign_usage.blocked) == 1
 
 
 async def test_only_what_is_new_is_told_and_what_is_not_is_confirmed(known: State, fake: FakeAgent) -> None:

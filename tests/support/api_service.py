@@ -32,6 +32,6 @@ def face_of(on: Stage, *, accounts: Accounts, auth: TokenAuth, **more: Any) -> A
         accounts=accounts,
         auth=auth,
         held_open=held_open,
-        outside=on.outside,
+        external_allocations=on.external_allocations,
         **more,
     )

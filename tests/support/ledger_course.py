@@ -13,7 +13,7 @@ from aliquot.store.open import open_store
 from aliquot.store.store import DatabaseStore
 from aliquot_schema.errors import AliquotError
 from aliquot_schema.ids import AgentId, KernelId, UserId
-from aliquot_schema.policies import Victims
+from aliquot_schema.policies import PreemptScope
 from aliquot_schema.quotas import QuotaScope
 from aliquot_schema.requests import Caller, NewFallback, NewSession, Role
 from aliquot_schema.views.admin import NewQuota
@@ -138,7 +138,11 @@ class Course:
         match draw.randrange(4):
             case 0:
                 order = draw.choice(("fair_share", "fair_share", "priority", "sjf", "fcfs"))
-                preemption = {"victims": draw.choice((Victims.ANY, Victims.WILLING)), "run_ms_min": 0, "grace_ms": 50}
+                preemption = {
+                    "preempt": draw.choice((PreemptScope.ANY, PreemptScope.PREEMPTIBLE)),
+                    "run_ms_min": 0,
+                    "grace_ms": 50,
+                }
                 await admin.update_policy(OPERATOR, {"order": order, "preemption": preemption}, None)
             case 1:
                 quota = NewQuota(

@@ -40,7 +40,7 @@ class Orchestrator(UseCases):
         state: State,
         loaded: Loaded,
         grace_ms: int,
-        respect_external: bool = True,
+        respect_foreign_usage: bool = True,
         pending_max: int = PENDING_MAX,
     ) -> None:
         super().__init__(
@@ -65,7 +65,7 @@ class Orchestrator(UseCases):
             ledger=ports.ledger,
             beginning=beginning,
             grace_ms=grace_ms,
-            respect_external=respect_external,
+            respect_foreign_usage=respect_foreign_usage,
             retention=ports.retention,
             notices=ports.notices,
         )

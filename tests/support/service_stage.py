@@ -92,7 +92,7 @@ class Stage:
         creation = Submission(state=state, journal=journal, store=store, clock=clock, ids=RandomIds())
         self.sessions = Sessions(state=state, journal=journal, creation=creation, store=store, clock=clock)
         self.previews = Previews(state=state, creation=creation, clock=clock)
-        self.outside = ExternalAllocations(
+        self.external_allocations = ExternalAllocations(
             state=state,
             journal=journal,
             store=store,

@@ -11,7 +11,7 @@ from aliquot_schema.quotas import QuotaScope
 from aliquot_schema.requests import Caller, NewFallback, NewSession
 from aliquot_schema.sessions import HELD_BY_ARRAY
 from aliquot_schema.views.admin import NewQuota
-from aliquot_schema.views.preview import NewOutside
+from aliquot_schema.views.preview import NewExternalAllocation
 
 Act = Callable[[UseCases, Caller], Awaitable[Any]]
 
@@ -51,7 +51,7 @@ def wish(random: Random, *, session_id: str, machine: str) -> Act:
     quota = NewQuota(scope=QuotaScope.USER, name=random.choice(("ann", "bob")), max_slots=[("cuda.device", limit)])
     evicts = random.random() < 0.5
     job = random.choice(("mine", "yours"))
-    outside = NewOutside(
+    allocation = NewExternalAllocation(
         job_id=job, gpu_count=random.choice(("1", "1", "2", "0.5")), lease=random.choice((20.0, 300.0))
     )
     acts: list[Act] = [
@@ -68,9 +68,9 @@ def wish(random: Random, *, session_id: str, machine: str) -> Act:
         lambda cases, caller: cases.administration.set_agent_schedulable(
             caller, machine, schedulable=evicts, note=None
         ),
-        lambda cases, caller: cases.outside.allocate(caller, outside),
-        lambda cases, caller: cases.outside.allocate(caller, outside),
-        lambda cases, caller: cases.outside.release(caller, job),
+        lambda cases, caller: cases.external_allocations.allocate(caller, allocation),
+        lambda cases, caller: cases.external_allocations.allocate(caller, allocation),
+        lambda cases, caller: cases.external_allocations.release(caller, job),
         lambda cases, caller: cases.administration.stop_orchestrator(caller, None),
         lambda cases, caller: cases.administration.start_orchestrator(caller, None),
     ]

@@ -56,7 +56,7 @@ from aliquot_schema.views.alerts import (
 )
 from aliquot_schema.views.audit import AuditFilter, ChangeView, CursorPage, HoldingView, LedgerPassView, SessionStepView
 from aliquot_schema.views.live import DeviceUpdateView, SessionLogView, SessionUpdateView, StreamPosition
-from aliquot_schema.views.preview import NewOutside, OutsideView, SessionPreview
+from aliquot_schema.views.preview import ExternalAllocationView, NewExternalAllocation, SessionPreview
 from aliquot_schema.views.server import ALONE, DatabaseCopy, ExaminationView, OrchestratorView, RescanView
 from aliquot_schema.views.server import RayView as RayView
 from aliquot_schema.views.sessions import AgentView, LogChunkView, Page, QueueEntryView, QueueUpdateView, SessionView
@@ -361,10 +361,10 @@ class SubscriptionsPort(Protocol):
 class ExternalAllocationsPort(Protocol):
     """External allocations: GPUs for processes that Aliquot does not start."""
 
-    async def allocate(self, caller: Caller, asked: NewOutside) -> OutsideView:
+    async def allocate(self, caller: Caller, asked: NewExternalAllocation) -> ExternalAllocationView:
         """Allocate immediately or fail. Raises NotPlaced, IdempotencyMismatch and the errors of `create_session`."""
 
-    async def release(self, caller: Caller, job_id: str) -> OutsideView:
+    async def release(self, caller: Caller, job_id: str) -> ExternalAllocationView:
         """Raises NotFound."""
 
     def gpu_slots(self, count: str) -> Sequence[tuple[str, str]]:
@@ -385,7 +385,7 @@ class Context:
     """Current state of Ray; None = not used."""
     orchestrator: Callable[[], OrchestratorView] = lambda: ALONE
     """Current state of the servers."""
-    outside: ExternalAllocationsPort | None = None
+    external_allocations: ExternalAllocationsPort | None = None
     """None = external allocations are disabled."""
     historian: HistoryPort | None = None
     """None = no history is stored."""

@@ -111,7 +111,7 @@ def make_app(
             auth=auth,
             held_open=held_open,
             agents=running.agents,
-            outside=running.cases.outside,
+            external_allocations=running.cases.external_allocations,
             historian=running.cases.history,
             outputs=running.outputs,
             ray=lambda: _ray_status(running),

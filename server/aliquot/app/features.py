@@ -166,7 +166,7 @@ class Features:
     """Settings of these features."""
 
     grace_ms: int
-    respect_external: bool
+    respect_foreign_usage: bool
     queue_limit: QueueLimit
     first: InitialSettings
     keeping: Keeping
@@ -178,7 +178,7 @@ def outfit_of(settings: Settings, *, now_us: Callable[[], int]) -> Features:
     """Features from the settings."""
     return Features(
         grace_ms=round(settings.grace_s * 1000),
-        respect_external=settings.respect_external,
+        respect_foreign_usage=settings.respect_foreign_usage,
         queue_limit=QueueLimit(tasks_max=settings.max_queue_size, user_share_pct=settings.max_queue_user_pct),
         first=InitialSettings(stopped=not settings.orchestration_enabled, order=settings.scheduling_policy),
         keeping=keeping_of(settings),

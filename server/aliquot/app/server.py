@@ -148,7 +148,7 @@ class _Terms:
             ledger=self._database.store.ledger,
             beginning=beginning,
             grace_ms=plan.outfit.grace_ms,
-            respect_external=plan.outfit.respect_external,
+            respect_foreign_usage=plan.outfit.respect_foreign_usage,
             retention=retention_of(plan.outfit.keeping, self._database.store, now_us=plan.clock.now_us),
             notices=plan.outfit.notices,
         )

@@ -1,37 +1,60 @@
-"""Command line: one module or package per group of commands, and the root command that joins them."""
+"""Command line: one module or package per group of commands, and the root command that joins them.
+
+A command's module is imported when the command is called, since imports take most of the time of a short command.
+"""
 
 import re
 import sys
-from typing import Annotated, Any, Final
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Annotated, Any, Final, cast
 
 import typer
 from typer.core import TyperGroup
+from typer.main import get_command, get_group
+from typing_extensions import override
 
-from aliquot.cli.acceptance.command import once
-from aliquot.cli.accounts import key, user
-from aliquot.cli.agent import agent
-from aliquot.cli.alerts import notices
-from aliquot.cli.audit import audit
-from aliquot.cli.cluster import policy as policy_document
-from aliquot.cli.cluster.agents import agents
-from aliquot.cli.cluster.gpus import gpus
-from aliquot.cli.cluster.queue import pools, project, projects, queue, usage
-from aliquot.cli.cluster.quota import quota
-from aliquot.cli.connection.clusters import clusters
-from aliquot.cli.db import db
-from aliquot.cli.doctor import doctor, health
-from aliquot.cli.lease import lease
-from aliquot.cli.node import node
-from aliquot.cli.policy_test import policy
-from aliquot.cli.replay import replay
-from aliquot.cli.secret import secret
-from aliquot.cli.selftest.command import selftest
-from aliquot.cli.serve import serve
-from aliquot.cli.session.command import session
-from aliquot.cli.simulate import simulate
-from aliquot.cli.state_export import state
+from aliquot_schema.deprecation import report_deprecated
 
-_UsageProblem: Final = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
+# httpx imports its own command line, which nothing here uses, with pygments and rich; without it, it works as well.
+sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]
+
+COMMANDS: Final = {
+    "session": "session.command:session",
+    "queue": "cluster.queue:queue",
+    "lease": "lease:lease",
+    "gpus": "cluster.gpus:gpus",
+    "agents": "cluster.agents:agents",
+    "pools": "cluster.queue:pools",
+    "projects": "cluster.queue:projects",
+    "project": "cluster.queue:project",
+    "usage": "cluster.queue:usage",
+    "quota": "cluster.quota:quota",
+    "notices": "alerts:notices",
+    "clusters": "connection.clusters:clusters",
+    "agent": "agent:agent",
+    "once": "acceptance.command:once",
+    "node": "node:node",
+    "policy": "policy_test:policy",
+    "selftest": "selftest.command:selftest",
+    "serve": "serve:serve",
+    "simulate": "simulate:simulate",
+    "audit": "audit:audit",
+    "replay": "replay:replay",
+    "db": "db:db",
+    "doctor": "doctor:doctor",
+    "health": "doctor:health",
+    "state": "state_export:state",
+    "user": "accounts:user",
+    "key": "accounts:key",
+    "secret": "secret:secret",
+}
+"""Module and attribute of each command or group of commands, in the order of `--help`."""
+
+_UsageProblem: Final = cast(
+    "type[Exception]", next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
+)
+"""Any problem with a command line; typer has no public name for it."""
 _PLAIN: Final = {
     r"Invalid value for '([^']*)': ": r"\1: ",
     r"Input should be greater than or equal to (\S+)": r"give \1 or more",
@@ -47,20 +70,57 @@ _PLAIN: Final = {
 class Commands(TyperGroup):
     """The root command. In `--help` the value of an option is named by its meaning, not by its Python type."""
 
-    def __init__(self, **attributes: Any) -> None:
-        super().__init__(**attributes)
-        _name_values(self)
+    @override
+    def list_commands(self, ctx: Any) -> list[str]:
+        """All names, in the order of `--help`."""
+        return list(COMMANDS)
 
-    def main(self, *args: Any, standalone_mode: bool = True, **more: Any) -> Any:
+    @override
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Import a command, or return None when there is none of this name."""
+        if cmd_name in COMMANDS and cmd_name not in self.commands:
+            self.commands[cmd_name] = command = _imported(cmd_name)
+            _name_values(command)
+        return self.commands.get(cmd_name)
+
+    @override
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find the command; an error suggests similar names out of all of them."""
+        if args[0] not in COMMANDS:
+            self._import_all()
+        return super().resolve_command(ctx, args)
+
+    @override
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the help of all commands."""
+        self._import_all()
+        _name_values(self)
+        super().format_help(ctx, formatter)
+
+    @override
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        windows_expand_args: bool = True,
+        **extra: Any,
+    ) -> Any:
         """Run the command line. Errors are one line, without a box, in the words of the shell."""
-        if not standalone_mode:
-            return super().main(*args, standalone_mode=False, **more)
         try:
-            code = super().main(*args, standalone_mode=False, **more)
+            code = super().main(args, prog_name, complete_var, False, windows_expand_args, **extra)
+            if not standalone_mode:
+                return code
         except typer.Abort:
+            if not standalone_mode:
+                raise
             print("aliquot: aborted", file=sys.stderr)
             sys.exit(1)
-        except _UsageProblem as error:
+        except _UsageProblem as raised:
+            if not standalone_mode:
+                raise
+            error: Any = raised
             if type(error).__name__ == "NoArgsIsHelpError":  # its message is the help
                 print(error.format_message())
             else:
@@ -68,6 +128,24 @@ class Commands(TyperGroup):
                 print(f"         `{_command_path(error)} --help` shows the options", file=sys.stderr)
             sys.exit(error.exit_code)
         sys.exit(code if isinstance(code, int) else 0)
+
+    def _import_all(self) -> None:
+        for name in COMMANDS:
+            self.get_command(None, name)
+
+
+def _imported(name: str) -> Any:
+    """A command of `COMMANDS`, as click runs it."""
+    module, _, attribute = COMMANDS[name].partition(":")
+    found = getattr(import_module(f"aliquot.cli.{module}"), attribute)
+    if isinstance(found, typer.Typer):
+        command: Any = get_group(found)
+    else:
+        alone = typer.Typer(add_completion=False)
+        alone.command(name)(found)
+        command = get_command(alone)
+    command.name = name
+    return command
 
 
 def plain_words(message: str) -> str:
@@ -119,40 +197,18 @@ def _print_version(is_asked: bool) -> None:
 
 @main.callback()
 def describe(
-    version: Annotated[
+    version: Annotated[  # noqa: ARG001  # its callback prints it
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
     """Share the GPUs of a cluster among people."""
+    report_deprecated(lambda text: print(f"warning: {text}", file=sys.stderr))
 
 
-main.add_typer(session, name="session")
-main.command("queue")(queue)
-main.command("lease")(lease)
-main.command("gpus")(gpus)
-main.add_typer(agents, name="agents")
-main.command("pools")(pools)
-main.command("projects")(projects)
-main.add_typer(project, name="project")
-main.command("usage")(usage)
-main.add_typer(quota, name="quota")
-main.add_typer(notices, name="notices")
-main.add_typer(clusters, name="clusters")
-policy.command("show")(policy_document.show)
-policy.command("set")(policy_document.change)
-main.add_typer(agent, name="agent", help="Run an agent on a node, check a node, and manage agent keys.")
-main.command("once")(once)
-main.add_typer(node, name="node", help="Join this host to a Ray cluster.")
-main.add_typer(policy, name="policy")
-main.command("selftest")(selftest)
-main.command("serve")(serve)
-main.command("simulate")(simulate)
-main.add_typer(audit, name="audit")
-main.command("replay")(replay)
-main.add_typer(db, name="db")
-main.command("doctor")(doctor)
-main.command("health")(health)
-main.add_typer(state, name="state")
-main.add_typer(user, name="user")
-main.add_typer(key, name="key")
-main.add_typer(secret, name="secret")
+def all_commands() -> Any:
+    """The root command with every other one imported, for the reference."""
+    root: Any = get_command(main)
+    for name in COMMANDS:
+        root.get_command(None, name)
+    _name_values(root)
+    return root

@@ -43,7 +43,7 @@ class UseCases:
             state=state, journal=self.journal, store=store, clock=clock, ids=ids, queue_limit=queue_limit
         )
         self.previews = Previews(state=state, creation=creation, clock=clock)
-        self.outside = ExternalAllocations(
+        self.external_allocations = ExternalAllocations(
             state=state,
             journal=self.journal,
             store=store,
@@ -83,7 +83,7 @@ class UseCases:
         self.accounts.trust, self.accounts.job_accounts = trust, job_accounts
         self.state.people.is_account_shared = trust is Trust.SHARED
         limit = SubmissionRateLimit(self.state.people, trust=trust, rate=rate, monotonic=self.clock.monotonic)
-        self.sessions.gate = self.outside.gate = limit
+        self.sessions.gate = self.external_allocations.gate = limit
 
 
 async def state_of(loaded: Loaded, *, store: Store, ended_kept: int = ENDED_KEPT) -> State:

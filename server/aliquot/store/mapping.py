@@ -4,6 +4,7 @@ Numbers and text are stored as they are, enums by value, nested values as JSON t
 base units, and an unlimited amount is a word.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from enum import Enum
@@ -24,7 +25,7 @@ from aliquot_schema.events import Entity, Record
 from aliquot_schema.identity.accounts import ApiKey, User
 from aliquot_schema.identity.secrets import SecretNames
 from aliquot_schema.orchestration import Action, Orchestration
-from aliquot_schema.policies import PolicyDocument
+from aliquot_schema.policies import PolicyDocument, Preemption
 from aliquot_schema.quotas import Account, Quota
 from aliquot_schema.resources.leases import Kernel, Lease
 from aliquot_schema.resources.slots import UNLIMITED, UNLIMITED_TEXT, SlotAmounts
@@ -36,9 +37,56 @@ def encoder() -> msgspec.json.Encoder:
     return msgspec.json.Encoder(enc_hook=_to_builtins)
 
 
-def decoder(kind: Any) -> msgspec.json.Decoder[Any]:
-    """A JSON decoder for one record or field type. Unknown fields are skipped."""
-    return msgspec.json.Decoder(kind, dec_hook=_from_builtins)
+class RecordDecoder:
+    """A JSON decoder for one record or field type. Unknown fields are skipped.
+
+    Names of fields that earlier versions stored are read as today's, because events and archives are never rewritten.
+    """
+
+    def __init__(self, kind: Any, *, renamed: Sequence["RenamedField"]) -> None:
+        self._decoder = msgspec.json.Decoder(kind, dec_hook=_from_builtins)
+        self._renamed = renamed
+
+    def decode(self, text: str | bytes) -> Any:
+        """The record or the value of the field."""
+        for field in self._renamed:
+            text = field.in_new_words(text)
+        return self._decoder.decode(text)
+
+
+class RenamedField:
+    """A stored field that had another name in earlier versions.
+
+    Args:
+        before, after: the JSON around the old name with its quotes, as regular expressions. A quote within a stored
+            text is escaped, so the name is found as a key only.
+    """
+
+    def __init__(self, old: str, new: str, *, before: str = "", after: str = "") -> None:
+        self._old = f'"{old}":'.encode()
+        self._new = rb"\g<before>" + f'"{new}":'.encode()
+        self._pattern = re.compile(rf'(?<!\\)(?P<before>{before})"{old}":{after}'.encode())
+
+    def in_new_words(self, text: str | bytes) -> str | bytes:
+        """The JSON text with the new name."""
+        data = text.encode() if isinstance(text, str) else text
+        return self._pattern.sub(self._new, data) if self._old in data else text
+
+
+PREEMPT_IN_POLICY: Final = RenamedField("victims", "preempt", before=r'"preemption":\{')
+RENAMED: Final[Mapping[Any, Sequence[RenamedField]]] = {
+    PolicyDocument: [PREEMPT_IN_POLICY],
+    Preemption: [RenamedField("victims", "preempt", before=r"^\{")],
+}
+
+
+def decoder(kind: Any, *, renamed: Sequence[RenamedField] = ()) -> RecordDecoder:
+    """A JSON decoder for one record or field type.
+
+    Args:
+        renamed: fields within `kind` that had other names, besides those of `RENAMED`.
+    """
+    return RecordDecoder(kind, renamed=[*renamed, *RENAMED.get(kind, ())])
 
 
 def _to_builtins(value: object) -> object:

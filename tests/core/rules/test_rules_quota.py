@@ -8,7 +8,7 @@ from aliquot.core.model.policy import Policy
 from aliquot.core.model.snapshot import RunningRow
 from aliquot.core.quota import QuotaBook, impossible_under, too_many_queued
 from aliquot_schema.ids import AgentId, DeviceId, NodeId, ProjectId, SessionId, SlotName, UserId
-from aliquot_schema.policies import Backfill, Preemption, Victims
+from aliquot_schema.policies import Backfill, Preemption, PreemptScope
 from aliquot_schema.quotas import Quota, QuotaScope, quota_id
 from aliquot_schema.reasons import Reason
 from aliquot_schema.resources.slots import ResourceSlot, SlotAmounts
@@ -39,7 +39,7 @@ def holds(name: str, milli: int) -> RunningRow:
 
 def book(*quotas: Quota, running: list[RunningRow]) -> QuotaBook:
     state = snapshot([], [], quotas={one.id: one for one in quotas}, running=tuple(running))
-    return QuotaBook(state, policy=Policy(preemption=Preemption(victims=Victims.ANY)), now_us=0)
+    return QuotaBook(state, policy=Policy(preemption=Preemption(preempt=PreemptScope.ANY)), now_us=0)
 
 
 def test_one_milli_beyond_ones_own_is_borrowed_by_who_holds_no_more_than_that() -> None:
@@ -195,5 +195,5 @@ def test_rows_refused_before_and_after_a_start_name_the_same_remainder(backfill:
 def test_who_may_borrow_is_told_what_they_own() -> None:
     limit = quota(QuotaScope.PROJECT, "lab", own=1000)
     state = snapshot([on("x", gpus(8))], [row("a", cuda_device="2", owner=ANN, project=LAB)], quotas={limit.id: limit})
-    evidence = waits(passed(state, Policy(preemption=Preemption(victims=Victims.WILLING))), "a").evidence
+    evidence = waits(passed(state, Policy(preemption=Preemption(preempt=PreemptScope.PREEMPTIBLE))), "a").evidence
     assert (evidence.limit, evidence.held, evidence.may_borrow) == ("1", "0", True)

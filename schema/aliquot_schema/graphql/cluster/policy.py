@@ -18,10 +18,11 @@ from aliquot_schema.graphql.cluster.policy_inputs import (
     UpdatePolicyInput,
 )
 from aliquot_schema.graphql.context import Context
-from aliquot_schema.graphql.enums import Backfill, QuotaScope, Victims
+from aliquot_schema.graphql.enums import Backfill, PreemptScope, QuotaScope, Victims
 from aliquot_schema.graphql.errors import ALWAYS, answer, union
 from aliquot_schema.graphql.fields import root_field
 from aliquot_schema.graphql.scalars import AnyPriority, BigInt, SlotAmount
+from aliquot_schema.policies import WAS_VICTIMS
 from aliquot_schema.views.admin import AgentChanged, PolicyChanged, PolicyView, QuotaChanged, QuotaView, UsageView
 
 
@@ -63,7 +64,10 @@ class Pool:
 
 @strawberry.type(description="Preemption rules.")
 class PreemptionRules:
-    victims: Victims = strawberry.field(description="Which sessions may be preempted.")
+    preempt: PreemptScope = strawberry.field(description="Which sessions may be preempted.")
+    victims: Victims = strawberry.field(
+        description="`preempt` in its old words.", deprecation_reason=WAS_VICTIMS.reason
+    )
     run_min: float = strawberry.field(description="Minimum run time before a preemption, in seconds.")
     preemptions_max: int = strawberry.field(description="Maximum number of preemptions of one session.")
     grace: float = strawberry.field(

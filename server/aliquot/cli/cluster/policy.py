@@ -56,16 +56,16 @@ def change(
 
 def preemption_note(policy: "Policy") -> str | None:
     """Which sessions may be preempted under the order `priority`, and how to change it; None under other orders."""
-    from aliquot.client.generated.enums import Victims
+    from aliquot.client.generated.enums import PreemptScope
 
     if policy.order != "priority":
         return None
-    change = "`aliquot policy set preemption.victims={}` changes this to {}"
-    if policy.preemption.victims == Victims.NOBODY:
-        way = change.format("willing", "sessions submitted with --preemptible")
+    change = "`aliquot policy set preemption.preempt={}` changes this to {}"
+    if policy.preemption.preempt == PreemptScope.NONE:
+        way = change.format("preemptible", "sessions submitted with --preemptible")
         return f"order=priority: no session is preempted for one of higher priority. {way}"
-    if policy.preemption.victims == Victims.ANY:
-        way = change.format("willing", "those submitted with --preemptible")
+    if policy.preemption.preempt == PreemptScope.ANY:
+        way = change.format("preemptible", "those submitted with --preemptible")
         return f"order=priority: any session of lower priority may be preempted. {way}"
     way = change.format("any", "all sessions of lower priority")
     return f"order=priority: only sessions submitted with --preemptible are preempted for one of higher priority. {way}"
@@ -120,11 +120,26 @@ def _wanted(document: dict[str, Any]) -> "UpdatePolicyInput":
         usage("give a change, like order=priority, or a --file")
     try:
         # Values on a command line are text: not strict, so that "2" is read as a number.
-        return msgspec.convert(with_seconds(document), UpdatePolicyInput, strict=False)
+        return msgspec.convert(_in_new_words(with_seconds(document)), UpdatePolicyInput, strict=False)
     except InvalidRequest as error:
         usage(error.message)
     except msgspec.ValidationError as error:
         usage(f"{error}; `aliquot policy show` lists the valid names")
+
+
+def _in_new_words(document: dict[str, Any]) -> dict[str, Any]:
+    """The document without deprecated names and words, which are reported."""
+    from aliquot_schema.policies import preempt_word
+
+    rules = document.get("preemption")
+    if not isinstance(rules, dict):
+        return document
+    given = [rules.get(name) for name in ("preempt", "victims")]
+    if not all(word is None or isinstance(word, str) for word in given):
+        return document
+    word = preempt_word(*given)
+    others = {name: value for name, value in rules.items() if name not in ("preempt", "victims")}
+    return {**document, "preemption": others if word is None else {"preempt": word, **others}}
 
 
 def _print(policy: "Policy", *, as_json: bool) -> None:
@@ -133,7 +148,9 @@ def _print(policy: "Policy", *, as_json: bool) -> None:
     if as_json:
         print_json(policy)
         return
-    for name, value in msgspec.to_builtins(policy).items():
+    fields = msgspec.to_builtins(policy)
+    del fields["preemption"]["victims"]  # the deprecated name of `preempt`
+    for name, value in fields.items():
         for path, leaf in _leaves(name, value):
             print(f"{path}={printable(leaf)}")
 

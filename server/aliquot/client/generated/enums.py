@@ -35,6 +35,7 @@ class AlertRule(StrEnum):
     FAILURE_RATE = "failure_rate"
     DISK_LOW = "disk_low"
     IDLE_BEHIND_QUOTAS = "idle_behind_quotas"
+    GPU_IDLE = "gpu_idle"
     LEADER_CHANGED = "leader_changed"
     NO_LEADER = "no_leader"
 
@@ -154,6 +155,7 @@ class NoticeKind(StrEnum):
     FAILURE_RATE = "failure_rate"
     DISK_LOW = "disk_low"
     IDLE_BEHIND_QUOTAS = "idle_behind_quotas"
+    GPU_IDLE = "gpu_idle"
     LEADER_CHANGED = "leader_changed"
     NO_LEADER = "no_leader"
     SESSION_FAILED = "session_failed"
@@ -168,6 +170,17 @@ class OrchestratorState(StrEnum):
 
     RUNNING = "running"
     STOPPED = "stopped"
+
+
+class PreemptScope(StrEnum):
+    """
+    Which sessions may be preempted: none, those submitted as preemptible, or any. Quota lent to users without own quota
+    is reclaimed even if their sessions are not preemptible.
+    """
+
+    NONE = "none"
+    PREEMPTIBLE = "preemptible"
+    ANY = "any"
 
 
 class PreemptionCause(StrEnum):
@@ -287,10 +300,7 @@ class UsageBy(StrEnum):
 
 
 class Victims(StrEnum):
-    """
-    Which sessions may be preempted: none (nobody), those submitted as preemptible (willing), or any. Quota lent to
-    users without own quota is reclaimed even if their sessions are not preemptible.
-    """
+    """Deprecated words of `PreemptScope`: nobody is none, willing is preemptible, any is any."""
 
     NOBODY = "nobody"
     WILLING = "willing"

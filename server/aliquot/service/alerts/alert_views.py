@@ -19,6 +19,7 @@ UNITS: Final = {
     AlertRule.LONG_WAIT: "seconds",
     AlertRule.FAILURE_RATE: "percent",
     AlertRule.IDLE_BEHIND_QUOTAS: "GPUs",
+    AlertRule.GPU_IDLE: "seconds",
     AlertRule.LEADER_CHANGED: "seconds",
 }
 """Units of the thresholds; rules that are not listed have no threshold."""

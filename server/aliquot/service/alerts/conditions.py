@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from aliquot.service.alerts.message_texts import SECOND_US, duration, session_label
+from aliquot.service.state.idle_devices import HeldDevice
 from aliquot.service.state.state import State
 from aliquot.service.views.idle_gpus import idle_behind_quotas
 from aliquot_schema.alerts import AlertRule, NoticeRule
@@ -34,7 +35,7 @@ def failure_rate(state: State, *, now_us: int) -> tuple[int, int]:
     for session in state.sessions.values():
         if session.ended_us is None or session.ended_us < since_us or session.tasks is not None:
             continue
-        if session.started_us is None or session.is_outside or session.state is SessionState.CANCELED:
+        if session.started_us is None or session.is_external_allocation or session.state is SessionState.CANCELED:
             continue
         ended += 1
         failed += session.state is SessionState.FAILED
@@ -116,10 +117,12 @@ def device_unhealthy(state: State, _rule: NoticeRule, _now_us: int) -> Iterator[
 
 
 def external_process(state: State, _rule: NoticeRule, _now_us: int) -> Iterator[AlertCondition]:
-    """Processes outside Aliquot on free devices, as the reaper confirmed them."""
+    """Processes that Aliquot did not start on free devices, as the reaper confirmed them."""
     for finding in state.findings.values():
         if finding.kind is Discrepancy.EXTERNAL_PROCESS:
-            words = f"{finding.evidence} outside Aliquot on device {finding.subject} of agent {finding.agent_id}"
+            words = (
+                f"{finding.evidence} that Aliquot did not start on device {finding.subject} of agent {finding.agent_id}"
+            )
             yield AlertCondition(subject=f"{finding.agent_id}/{finding.subject}", words=words)
 
 
@@ -146,6 +149,26 @@ def gpus_idle_behind_quotas(state: State, rule: NoticeRule, _now_us: int) -> Ite
         yield AlertCondition(subject="quotas", words=idle.message)
 
 
+def gpu_idle(state: State, rule: NoticeRule, _now_us: int) -> Iterator[AlertCondition]:
+    """Sessions that hold GPUs without use for longer than the threshold, each with its owner."""
+    idle: dict[SessionId, list[HeldDevice]] = defaultdict(list)
+    for held in state.idle_devices.idle(rule.threshold * SECOND_US):
+        for session_id in held.sessions & state.sessions.keys():
+            idle[session_id].append(held)
+    for session_id, devices in sorted(idle.items()):
+        session = state.sessions[session_id]
+        names = ", ".join(sorted(held.device.name for held in devices[:NAMED_MAX]))
+        more = f" and {len(devices) - NAMED_MAX} more" if len(devices) > NAMED_MAX else ""
+        idle_s = min(held.use.idle_us for held in devices) // SECOND_US
+        since = "" if any(held.use.was_used for held in devices) else ", nor at any time since it started"
+        yield AlertCondition(
+            subject=session_id,
+            words=f"{session_label(session)} of {session.owner} holds {names}{more} and has not used "
+            f"{'it' if len(devices) == 1 else 'them'} for {duration(idle_s)}{since}",
+            owners=(session.owner,),
+        )
+
+
 CHECKS: Final[Mapping[AlertRule, Check]] = {
     AlertRule.QUEUE_BACKLOG: queue_backlog,
     AlertRule.LONG_WAIT: long_wait,
@@ -155,6 +178,7 @@ CHECKS: Final[Mapping[AlertRule, Check]] = {
     AlertRule.FAILURE_RATE: high_failure_rate,
     AlertRule.DISK_LOW: disk_low,
     AlertRule.IDLE_BEHIND_QUOTAS: gpus_idle_behind_quotas,
+    AlertRule.GPU_IDLE: gpu_idle,
 }
 """Rules that are checked on the state; see `leader_checks` for the others."""
 

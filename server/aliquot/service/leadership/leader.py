@@ -41,7 +41,7 @@ class LeaderTerm:
         ledger: LedgerStore | None,
         beginning: TermStart,
         grace_ms: int,
-        respect_external: bool = True,
+        respect_foreign_usage: bool = True,
         retention: RetentionPlan | None = None,
         notices: AlertPlan | None = None,
     ) -> None:
@@ -50,7 +50,7 @@ class LeaderTerm:
             executor: made for this term, and used only in its epoch.
             ledger, retention, notices: None = decisions are not recorded; all records are kept; no alerts are sent.
             grace_ms: milliseconds between SIGTERM and SIGKILL.
-            respect_external: whether devices used by foreign processes are withheld from sessions.
+            respect_foreign_usage: whether devices used by foreign processes are withheld from sessions.
         """
         state, journal, clock = cases.state, cases.journal, cases.clock
         self._state, self._journal, self._clock = state, journal, clock
@@ -79,7 +79,7 @@ class LeaderTerm:
             executor=executor,
             dispatch=self._dispatch,
             grace_ms=grace_ms,
-            respect_external=respect_external,
+            respect_foreign_usage=respect_foreign_usage,
             on_moved=self.allocator.wake,
         )
         self.retaining = (
@@ -158,7 +158,8 @@ def _clear_readings(state: State) -> None:
     """Clear what is known only from connected agents; done at the start and the end of a term."""
     state.reachable.clear()
     state.readings.drop()
-    state.external.set({})
+    state.idle_devices.clear()
+    state.foreign_usage.set({})
     state.space.agents.clear()
 
 

@@ -50,7 +50,7 @@ class Pass:
     estimates: Mapping[SessionId, int]
     """Estimates changed since the previous pass, in milliseconds; of all sessions if there is a checkpoint."""
     records: CheckpointRecords | None
-    external: Blocked
+    foreign_usage: Blocked
     plan: Plan
 
 
@@ -99,7 +99,7 @@ class EntryBuilder:
         self._length = 0
         """Entries since the last checkpoint."""
         self._open_agents: tuple[AgentId, ...] | None = None
-        self._external: Blocked | None = None
+        self._foreign_usage: Blocked | None = None
         self._asked: Mapping[Request, int] = {}
         self._dependencies: Mapping[SessionId, SessionState] = {}
         self._verdicts = NO_VERDICTS
@@ -154,7 +154,7 @@ class EntryBuilder:
 
     def _reset(self) -> None:
         self._length = 0
-        self._open_agents, self._external, self._asked, self._dependencies = None, None, {}, {}
+        self._open_agents, self._foreign_usage, self._asked, self._dependencies = None, None, {}, {}
         self._verdicts, self._estimates = NO_VERDICTS, {}
 
     def _inputs(self, pass_: Pass) -> Inputs:
@@ -162,12 +162,12 @@ class EntryBuilder:
         agents = tuple(agent.id for agent in snapshot.agents if agent.is_open)
         changed = None if agents == self._open_agents else agents
         self._open_agents = agents
-        external = None if pass_.external == self._external else _listed(pass_.external)
-        self._external = pass_.external
+        foreign_usage = None if pass_.foreign_usage == self._foreign_usage else _listed(pass_.foreign_usage)
+        self._foreign_usage = pass_.foreign_usage
         asked = changes(snapshot.asked, before=self._asked)
         return Inputs(
             open_agents=changed,
-            external=external,
+            foreign_usage=foreign_usage,
             estimates=tuple(self._estimates.items()),
             asked=tuple((request, count or 0) for request, count in asked.items()),
             dependencies=tuple(changes(snapshot.dependencies, before=self._dependencies).items()),

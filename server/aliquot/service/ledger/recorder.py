@@ -33,7 +33,7 @@ class _Begun:
     policy: PolicyDocument
     estimates: dict[SessionId, int]
     records: CheckpointRecords | None
-    external: Blocked
+    foreign_usage: Blocked
 
 
 class PassObserver:
@@ -73,7 +73,7 @@ class PassObserver:
             policy=self._state.policy,
             estimates=estimates,
             records=records,
-            external=self._state.external.blocked,
+            foreign_usage=self._state.foreign_usage.blocked,
         )
 
     def ends(self, plan: Plan, *, number: int, now_us: int, seed: int) -> None:
@@ -96,7 +96,7 @@ class PassObserver:
                 policy=begun.policy,
                 estimates=begun.estimates,
                 records=begun.records,
-                external=begun.external,
+                foreign_usage=begun.foreign_usage,
                 plan=plan,
             )
         )

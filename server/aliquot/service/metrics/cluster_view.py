@@ -44,7 +44,7 @@ def cluster_view(state: State, *, now_us: int) -> ClusterView:
         reachable=frozenset(state.reachable),
         readings=dict(state.readings),
         used=dict(state.used),
-        blocked=state.external.blocked,
+        blocked=state.foreign_usage.blocked,
         sessions=tuple(state.sessions.values()),
         verdicts=state.verdicts,
         users_holding=len(owners),
@@ -66,7 +66,7 @@ class SessionNews:
         """Handle an event while this server leads."""
         record = event.record
         if isinstance(record, Session):
-            if event.kind == "session.scheduled" or (event.kind == "session.running" and record.is_outside):
+            if event.kind == "session.scheduled" or (event.kind == "session.running" and record.is_external_allocation):
                 self._allocated.append(record.id)
             elif event.kind == "session.failed" and record.started_us is None and record.tasks is None:
                 self._log_failed(record)

@@ -132,7 +132,7 @@ class Sessions:
 
         def change(draft: UnitOfWork, session: Session, index: int | None) -> Session:
             now_us = self._clock.now_us()
-            if session.is_outside:
+            if session.is_external_allocation:
                 raise _conflict(session, "an external allocation cannot be retried; allocate its GPUs again")
             if index is not None:
                 return arrays.run_index_again(draft, session, index, now_us=now_us)

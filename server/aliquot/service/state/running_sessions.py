@@ -23,22 +23,22 @@ class RunningSessions:
         sessions: Mapping[SessionId, Session],
         kernels_of: Mapping[SessionId, Mapping[KernelId, Kernel]],
         leases: Mapping[LeaseId, Lease],
-        outside: ExternalAllocationIndex,
+        external_allocations: ExternalAllocationIndex,
         registry: AgentRegistry,
         forecasts: Forecasts,
     ) -> None:
         self._sessions = sessions
         self._kernels_of = kernels_of
         self._leases = leases
-        self._outside = outside
+        self._external_allocations = external_allocations
         self._registry = registry
         self._forecasts = forecasts
 
     def row(self, session_id: SessionId, *, policy: Policy) -> RunningRow | None:
         """The row of a session; None when it holds no devices."""
         session = self._sessions.get(session_id)
-        if session is not None and session.is_outside:
-            return external_allocation_row(session, self._outside.of(session_id), rows_of=self._rows_of)
+        if session is not None and session.is_external_allocation:
+            return external_allocation_row(session, self._external_allocations.of(session_id), rows_of=self._rows_of)
         kernels = [
             kernel for kernel in self._kernels_of.get(session_id, {}).values() if kernel.state is not KernelState.EXITED
         ]

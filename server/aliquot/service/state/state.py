@@ -14,6 +14,7 @@ from aliquot.service.state.alerts import KINDS, AlertIndex
 from aliquot.service.state.feasible_requests import FeasibleRequests
 from aliquot.service.state.forecasts import Forecasts
 from aliquot.service.state.identities import Identities
+from aliquot.service.state.idle_devices import IdleDevices
 from aliquot.service.state.indexes import (
     ExternalAllocationIndex,
     LastVerdicts,
@@ -91,6 +92,7 @@ class State:
         self.reachable = self._registry.reachable
         self.faults = self._registry.faults
         self.readings = self._registry.readings
+        self.idle_devices = IdleDevices()
         self.slots: dict[SlotName, KnownSlot] = {}
         self.policy = PolicyDocument()
         """Version 0 until it is changed for the first time."""
@@ -105,9 +107,9 @@ class State:
         self.noticed = AlertIndex()
         self.findings: dict[str, Finding] = {}
         """Open findings."""
-        self.external = ForeignUsage()
+        self.foreign_usage = ForeignUsage()
         self.space = DiskSpace()
-        self.outside = ExternalAllocationIndex()
+        self.external_allocations = ExternalAllocationIndex()
         self.pending: dict[SessionId, PendingRow] = {}
         self.kernels_of: dict[SessionId, dict[KernelId, Kernel]] = {}
         self.population = PendingCounts()
@@ -122,7 +124,7 @@ class State:
             sessions=self.sessions,
             kernels_of=self.kernels_of,
             leases=self.leases,
-            outside=self.outside,
+            external_allocations=self.external_allocations,
             registry=self._registry,
             forecasts=self._forecasts,
         )
@@ -274,7 +276,9 @@ class State:
     def holds_devices(self, session_id: SessionId) -> bool:
         """Whether any kernel of any attempt still holds its devices."""
         kernels = self.kernels_of.get(session_id, {}).values()
-        return any(kernel.state is not KernelState.EXITED for kernel in kernels) or bool(self.outside.of(session_id))
+        return any(kernel.state is not KernelState.EXITED for kernel in kernels) or bool(
+            self.external_allocations.of(session_id)
+        )
 
     def is_held(self, agent_id: AgentId) -> bool:
         """Whether any lease on an agent is open."""
@@ -362,7 +366,7 @@ class State:
 
     def _put_lease(self, lease: Lease) -> None:
         self.leases[lease.id] = lease
-        if self.outside.put(lease):
+        if self.external_allocations.put(lease):
             del self.leases[lease.id]
         self._holdings.put(lease, self.node_of(lease.agent_id))
         if lease.session_id is not None:

@@ -168,9 +168,9 @@ class UnitOfWork:
         own = self._own.get((kind, id_)) or self._state.noticed.find(kind, id_)
         return own if isinstance(own, kind) else None
 
-    def leases_outside(self, session_id: SessionId) -> list[Lease]:
+    def external_leases(self, session_id: SessionId) -> list[Lease]:
         """Open leases of an external allocation in this draft."""
-        known = {lease.id: lease for lease in self._state.outside.of(session_id)}
+        known = {lease.id: lease for lease in self._state.external_allocations.of(session_id)}
         own = {id_: record for (_, id_), record in self._own.items() if isinstance(record, Lease)}
         mine = {id_: record for id_, record in own.items() if record.session_id == session_id and not record.kernel_id}
         return [lease for lease in (known | mine).values() if lease.released_us is None]

@@ -6,12 +6,11 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final, get_args
 
-import typer
 from pydantic import AliasChoices
 from pydantic.fields import FieldInfo
 
-from aliquot.cli import main
-from aliquot.settings import Settings, kebab
+from aliquot.cli import all_commands
+from aliquot.settings import DEPRECATED, Settings, kebab
 from aliquot_docs.markdown import code, table, text
 
 HEADS: Final = ("in `aliquot.toml`", "flag of `aliquot serve`", "environment variable", "default", "meaning")
@@ -38,7 +37,7 @@ def settings_tables() -> str:
 
 def serve_flags() -> Mapping[str, str]:
     """The flags of `aliquot serve`, by setting."""
-    command: Any = typer.main.get_command(main)
+    command: Any = all_commands()
     found = {}
     for option in command.commands["serve"].params:
         for setting in (option.name, f"{option.name}s", NEGATED.get(option.name, "")):
@@ -75,7 +74,8 @@ def _heading(kind: type) -> str:
 
 def _variables(name: str, info: FieldInfo) -> list[str]:
     if isinstance(info.validation_alias, AliasChoices):
-        return [str(choice) for choice in info.validation_alias.choices if str(choice).isupper()]
+        old = {f"ALIQUOT_{one.old.replace('-', '_').upper()}" for one in DEPRECATED}
+        return [str(choice) for choice in info.validation_alias.choices if str(choice).isupper() and choice not in old]
     return [f"ALIQUOT_{name.upper()}"]
 
 
