@@ -9,13 +9,13 @@ import typer
 
 from aliquot.cli import main
 from aliquot.cli.alerts import _threshold
-from aliquot.cli.cluster.policy import _nested, _wanted, preemption_note
+from aliquot.cli.cluster.policy import _nested, _wanted
 from aliquot.cli.cluster.quota import QuotaTerms, scope_of, terms
 from aliquot.cli.connection.output import cells, duration, printable
 from aliquot.cli.connection.server import after_failure, after_refusal
 from aliquot.cli.session.list import moment_of
 from aliquot.cli.session.options import dependencies_of, echo_durations, pairs_of, seconds_of, slots_of
-from aliquot.cli.session.show import verdict_lines
+from aliquot.cli.session.show import preemption_note, verdict_lines
 from aliquot.client import ServerUnreachable
 from aliquot.client.generated.enums import DependencyCondition, PreemptScope, QuotaScope, Reason
 from aliquot.client.generated.policy import Quota

@@ -10,6 +10,7 @@ from typer import Argument, Option
 
 from aliquot.cli.connection.output import print_json, printable
 from aliquot.cli.connection.server import AsJson, AtServer, InCluster, TokenFile, connected, usage
+from aliquot.cli.session.show import preemption_note
 
 if TYPE_CHECKING:
     from aliquot.client.generated.policy import Policy
@@ -52,23 +53,6 @@ def change(
     note = preemption_note(changed)
     if note is not None:
         print(f"aliquot: {note}", file=sys.stderr)
-
-
-def preemption_note(policy: "Policy") -> str | None:
-    """Which sessions may be preempted under the order `priority`, and how to change it; None under other orders."""
-    from aliquot.client.generated.enums import PreemptScope
-
-    if policy.order != "priority":
-        return None
-    change = "`aliquot policy set preemption.preempt={}` changes this to {}"
-    if policy.preemption.preempt == PreemptScope.NONE:
-        way = change.format("preemptible", "sessions submitted with --preemptible")
-        return f"order=priority: no session is preempted for one of higher priority. {way}"
-    if policy.preemption.preempt == PreemptScope.ANY:
-        way = change.format("preemptible", "those submitted with --preemptible")
-        return f"order=priority: any session of lower priority may be preempted. {way}"
-    way = change.format("any", "all sessions of lower priority")
-    return f"order=priority: only sessions submitted with --preemptible are preempted for one of higher priority. {way}"
 
 
 def _document(file: Path | None) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from aliquot.cli.connection.server import AsJson, AtServer, InCluster, TokenFile
 from aliquot.cli.session.options import SessionId
 
 if TYPE_CHECKING:
+    from aliquot.client.generated.policy import Policy
     from aliquot.client.generated.previews import SessionPreview
     from aliquot.client.generated.scalars import SlotGrant
     from aliquot.client.generated.sessions import Session, Verdict
@@ -185,6 +186,23 @@ def grant_text(spec: "Iterable[SlotGrant]") -> str:
     """The devices of a kernel: `2 CPUs of cpu0, 0.6 GPU of GPU-...`."""
     parts = [(grant.slot, one) for grant in spec for one in grant.devices]
     return ", ".join(f"{amount_text(slot, one.amount)} of {one.device_id}" for slot, one in parts)
+
+
+def preemption_note(policy: "Policy") -> str | None:
+    """Which sessions may be preempted under the order `priority`, and how to change it; None under other orders."""
+    from aliquot.client.generated.enums import PreemptScope
+
+    if policy.order != "priority":
+        return None
+    change = "`aliquot policy set preemption.preempt={}` changes this to {}"
+    if policy.preemption.preempt == PreemptScope.NONE:
+        way = change.format("preemptible", "sessions submitted with --preemptible")
+        return f"order=priority: no session is preempted for one of higher priority. {way}"
+    if policy.preemption.preempt == PreemptScope.ANY:
+        way = change.format("preemptible", "those submitted with --preemptible")
+        return f"order=priority: any session of lower priority may be preempted. {way}"
+    way = change.format("any", "all sessions of lower priority")
+    return f"order=priority: only sessions submitted with --preemptible are preempted for one of higher priority. {way}"
 
 
 def preview_text(preview: "SessionPreview") -> str:
