@@ -136,7 +136,8 @@ def add(
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
         done = client.create_user(wanted)
     _print_user(done.user, as_json=as_json)
-    _print_account(done)
+    if not as_json:
+        _print_account(done)
 
 
 @user.command("list")
@@ -183,7 +184,8 @@ def change(
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
         done = client.update_user(wanted)
     _print_user(done.user, as_json=as_json)
-    _print_account(done)
+    if not as_json:
+        _print_account(done)
 
 
 @user.command("disable")

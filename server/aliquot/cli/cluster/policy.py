@@ -51,7 +51,7 @@ def change(
         changed = client.update_policy(wanted).policy
     _print(changed, as_json=as_json)
     note = preemption_note(changed)
-    if note is not None:
+    if note is not None and not as_json:
         print(f"aliquot: {note}", file=sys.stderr)
 
 

@@ -100,17 +100,22 @@ def create_project(
     cluster: InCluster = None,
     server: AtServer = None,
     token_file: TokenFile = None,
+    as_json: AsJson = False,
 ) -> None:
     """Create a project. Its first member or its first quota creates it too."""
     from aliquot.client.generated.enums import QuotaScope
     from aliquot.client.generated.policy_inputs import SetQuotaInput
 
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
-        if any(one.name == name for one in client.projects()):
-            print(f"project {name} exists already")
-            return
-        client.set_quota(SetQuotaInput(scope=QuotaScope.PROJECT, name=name, expected_version=0))
-    print(f"created project {name}; `aliquot user set USER --project {name}` makes a user its member")
+        is_new = not any(one.name == name for one in client.projects())
+        if is_new:
+            client.set_quota(SetQuotaInput(scope=QuotaScope.PROJECT, name=name, expected_version=0))
+    if as_json:
+        print_json({"name": name, "created": is_new})
+    elif not is_new:
+        print(f"project {name} exists already")
+    else:
+        print(f"created project {name}; `aliquot user set USER --project {name}` makes a user its member")
 
 
 def usage(

@@ -50,7 +50,6 @@ def why(
     as_json: AsJson = False,
 ) -> None:
     """Show why a session waits, with the figures behind the decision."""
-    from aliquot.cli.cluster.policy import preemption_note
     from aliquot.client.generated.enums import Reason
 
     idle = note = None
