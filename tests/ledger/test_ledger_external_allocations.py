@@ -47,7 +47,7 @@ async def test_passes_with_external_allocations_replay_without_a_difference(plac
     async with course_on(place) as (course, running):
         course.service.journal.listeners.append(lambda event: kinds.add(event.kind))
         admin = course.service.administration
-        await admin.update_policy(OPERATOR, {"order": "fair_share"}, None)
+        await admin.policy.update_policy(OPERATOR, {"order": "fair_share"}, None)
         for lease in (60.0, 3600.0):  # later on there may be nothing left to give, and so nothing to hold on to
             await course.service.external_allocations.allocate(
                 ANN, NewExternalAllocation(job_id="job 1", gpu_count="0.5", lease=lease)
@@ -57,10 +57,10 @@ async def test_passes_with_external_allocations_replay_without_a_difference(plac
             for _ in range(4):
                 await course.step()
             if number % 20 == 10:
-                await admin.stop_orchestrator(OPERATOR, None)
+                await admin.pause.stop_orchestrator(OPERATOR, None)
             if number % 20 == 13:
-                await admin.start_orchestrator(OPERATOR, None)
-        await admin.start_orchestrator(OPERATOR, None)
+                await admin.pause.start_orchestrator(OPERATOR, None)
+        await admin.pause.start_orchestrator(OPERATOR, None)
         course.clock.passes(10_000)
         course.service.allocator.wake()
         while course.service.state.external_allocations.ends():

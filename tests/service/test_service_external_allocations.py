@@ -8,12 +8,10 @@ from typing import TypeVar
 
 import pytest
 
-from aliquot.service.accounts.secrets import Secrets
 from aliquot.service.admin.admin import Administration
 from aliquot.service.agents.differences import differences, foreign_uses
 from aliquot.service.alerts.conditions import failure_rate
 from aliquot.service.sessions.command_checks import CommandChecks, CommandRules
-from aliquot.service.sessions.submission_checks import SubmissionPolicyCheck
 from aliquot.service.state.journal import Feed, Journal
 from aliquot.service.use_cases import state_of
 from aliquot_schema.cluster.launching import AgentSilent
@@ -179,10 +177,8 @@ async def test_it_expires_with_an_event_and_wakes_the_allocator_for_it() -> None
 
 async def test_who_gets_nothing_hears_why_where_commands_are_checked_too() -> None:
     """It has no command of its own that an operator could want or not."""
-    async with stage([agent("a", devices=1)]) as on:
-        vetting = SubmissionPolicyCheck(Secrets(clock=on.clock, journal=on.journal))
-        vetting.commands = CommandChecks(CommandRules(allow=("^python ",)))
-        on.external_allocations._creation.vetting = vetting
+    commands = CommandChecks(CommandRules(allow=("^python ",)))
+    async with stage([agent("a", devices=1)], commands=commands) as on:
         first = await allocate(on, lease=60.0)
         with pytest.raises(NotPlaced) as refused:
             await allocate(on, job="other")
@@ -203,7 +199,7 @@ async def test_it_expires_while_the_orchestrator_is_stopped_and_nothing_new_is_g
     async with stage([agent("a", devices=1)]) as on:
         await allocate(on, lease=60.0)
         office = Administration(state=on.state, journal=on.journal, clock=on.clock)
-        await office.stop_orchestrator(CALLER, None)
+        await office.pause.stop_orchestrator(CALLER, None)
         assert (await allocate(on, lease=120.0)).renewed
         with pytest.raises(NotPlaced) as refused:
             await allocate(on, job="other")
@@ -343,7 +339,7 @@ async def test_a_stop_and_a_lease_of_another_server_hold_here() -> None:
             await journal.catch_up()
             assert state.external_allocations.ends() == on.state.external_allocations.ends()
             assert state.used == on.state.used
-            await Administration(state=state, journal=journal, clock=on.clock).stop_orchestrator(CALLER, None)
+            await Administration(state=state, journal=journal, clock=on.clock).pause.stop_orchestrator(CALLER, None)
             await on.journal.catch_up()
             waiting = await on.submit()
             await on.advance()
@@ -359,7 +355,7 @@ async def test_an_operator_who_gives_up_a_lost_agent_ends_what_was_held_there() 
         await on.hear(AgentSilent(agent_id=AgentId("a"), lost=True))
         assert on.session(session_of(view)).state is S.RUNNING
         office = Administration(state=on.state, journal=on.journal, clock=on.clock)
-        await office.release_lost_agent(CALLER, "a")
+        await office.agents.release_lost_agent(CALLER, "a")
         on.check()
         session = on.session(session_of(view))
         assert (on.held(), session.state) == ({}, S.FAILED)

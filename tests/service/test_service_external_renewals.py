@@ -50,9 +50,8 @@ async def test_a_full_queue_and_a_lowered_quota_take_nothing_from_what_runs() ->
         quotas = Quotas(state=on.state, journal=on.journal, clock=on.clock)
         limits = NewQuota(scope=QuotaScope.USER, name="ann", max_slots=[("cuda.device", "1")], max_queued=0)
         await quotas.set_quota(CALLER, limits, None)
-        on.external_allocations.gate = SubmissionRateLimit(
-            on.state.people, trust=Trust.SHARED, rate=Rate(per_minute=1), monotonic=lambda: 0.0
-        )
+        rate = Rate(per_minute=1)
+        on.limit(SubmissionRateLimit(on.state.people, trust=Trust.SHARED, rate=rate, monotonic=lambda: 0.0))
         for _ in range(3):
             second = await allocated(on, count="2", lease=7200.0)
             assert (second.session_id, second.renewed) == (first.session_id, True)
@@ -72,9 +71,8 @@ async def test_a_cluster_of_another_shape_takes_nothing_from_what_runs() -> None
 
 async def test_what_is_called_for_anew_counts_as_a_submission() -> None:
     async with stage([agent("a", devices=4)]) as on:
-        on.external_allocations.gate = SubmissionRateLimit(
-            on.state.people, trust=Trust.ALONE, rate=Rate(per_minute=2), monotonic=lambda: 0.0
-        )
+        rate = Rate(per_minute=2)
+        on.limit(SubmissionRateLimit(on.state.people, trust=Trust.ALONE, rate=rate, monotonic=lambda: 0.0))
         for job in ("one", "two"):
             await allocated(on, job, caller=BOB)
         with pytest.raises(RateLimited):

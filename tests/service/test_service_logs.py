@@ -10,7 +10,7 @@ from typing import Any, Literal
 import pytest
 
 from aliquot.app.logging import set_up_logs
-from aliquot.service.metrics.cluster_view import SessionNews
+from aliquot.service.leadership.effects import SessionNews
 from aliquot.service.metrics.log_context import log_fields, logging_with
 from aliquot.service.state.state import State
 from aliquot_schema.deprecation import Deprecation

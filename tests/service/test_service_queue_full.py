@@ -145,7 +145,7 @@ async def test_the_share_of_one_user_can_be_set() -> None:
 async def test_a_refused_batch_is_charged_as_one_submission() -> None:
     async with stage([agent("a", devices=1)]) as on:
         room(on, 4)
-        on.sessions.gate = SubmissionRateLimit(
+        on.sessions._rate_limit = SubmissionRateLimit(
             on.state.people, trust=Trust.SHARED, rate=Rate(per_minute=10), monotonic=lambda: 0.0
         )
         caller = replace(ANN, key_id=KeyId("key_ann"))

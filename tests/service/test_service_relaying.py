@@ -22,6 +22,7 @@ from aliquot.service.leadership.readings_relay import (
 )
 from aliquot.service.ports import StoreUnavailable
 from aliquot.service.state.state import State
+from aliquot.service.use_cases import ServiceParts
 from aliquot.store.timeseries.history_store import HistoryPlan, KeptHistory, place_of
 from aliquot.store.timeseries.tiers import Kept
 from aliquot_schema.ids import AgentId, DeviceId, NodeId
@@ -127,9 +128,12 @@ async def test_a_follower_says_that_history_of_the_last_minutes_may_be_with_the_
     database_url: str, tmp_path: Path
 ) -> None:
     fake = agent("a", devices=1)
-    async with servers_on(database_url, [fake]) as servers, AsyncExitStack() as stack:
+    async with AsyncExitStack() as stack:
+        kept = [await stack.enter_async_context(_history(database_url, tmp_path)) for _ in range(2)]
+        servers = await stack.enter_async_context(
+            servers_on(database_url, [fake], parts=lambda number: ServiceParts(measurements=kept[number]))
+        )
         leader, follower = servers.all
-        kept = [await stack.enter_async_context(_history_of(server, database_url, tmp_path)) for server in servers.all]
         await leader.until(lambda: A in leader.cases.state.reachable)
         leader.executors[-1].measures(A, measured(fake, 10.0))
         async with asyncio.timeout(60):
@@ -283,16 +287,14 @@ async def test_an_agent_that_left_is_not_told_of(known: State, fake: FakeAgent) 
 
 
 @asynccontextmanager
-async def _history_of(server: OneServer, url: str, folder: Path) -> AsyncIterator[KeptHistory]:
+async def _history(url: str, folder: Path) -> AsyncIterator[KeptHistory]:
     now_us = SystemClock().now_us
     place = place_of(url, data_folder=folder, now_us=now_us)
     store = KeptHistory(HistoryPlan(make_database=place, kept=Kept(), interval_s=0.5, now_us=now_us, wall_us=now_us))
     await store.open()
-    server.cases.history.keep(store)
     try:
         yield store
     finally:
-        server.cases.history.keep(None)
         await store.close()
 
 

@@ -6,7 +6,9 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 
 from aliquot.clock import RandomIds, SystemClock
+from aliquot.service.admin.admin import OperatorSources
 from aliquot.service.retention import RetentionPlan
+from aliquot.service.use_cases import ServiceParts
 from aliquot.store.audit.holdings import follow_all
 from aliquot.store.ledger.ledger import DatabaseLedger
 from aliquot.store.open import open_store
@@ -126,11 +128,11 @@ class Course:
         admin = self.service.administration
         match self.draw.randrange(6):
             case 0:
-                await admin.drain_agent(OPERATOR, name, note=None, evicts=self.draw.random() < 0.5)
+                await admin.agents.drain_agent(OPERATOR, name, note=None, evicts=self.draw.random() < 0.5)
             case 1 | 2:
-                await admin.resume_agent(OPERATOR, name)
+                await admin.agents.resume_agent(OPERATOR, name)
             case 3:
-                await admin.label_agent(OPERATOR, name, self.draw.choice(((), (("zone", "north"),))))
+                await admin.agents.label_agent(OPERATOR, name, self.draw.choice(((), (("zone", "north"),))))
             case 4:
                 self.executor.falls_silent(AgentId(name))
             case 5:
@@ -146,7 +148,7 @@ class Course:
                     "run_ms_min": 0,
                     "grace_ms": 50,
                 }
-                await admin.update_policy(OPERATOR, {"order": order, "preemption": preemption}, None)
+                await admin.policy.update_policy(OPERATOR, {"order": order, "preemption": preemption}, None)
             case 1:
                 quota = NewQuota(
                     scope=QuotaScope.USER,
@@ -154,9 +156,9 @@ class Course:
                     max_slots=[("cuda.shares", draw.choice(("2", "6")))],
                     own_slots=[("cuda.shares", "1")],
                 )
-                await admin.set_quota(OPERATOR, quota, None)
+                await admin.quotas.set_quota(OPERATOR, quota, None)
             case 2:
-                await admin.remove_quota(OPERATOR, QuotaScope.USER, draw.choice(USERS), None)
+                await admin.quotas.remove_quota(OPERATOR, QuotaScope.USER, draw.choice(USERS), None)
             case 3:
                 pending = [session.id for session in self.service.state.sessions.values() if not session.is_ended]
                 if pending:
@@ -174,7 +176,15 @@ async def course_on(
     clock.not_before(loaded.last_at_us)
     executor = FakeExecutor([agent(name, devices=4) for name in ("a", "b", "c")])
     plan = None if retention is None else retention(store)
-    ports = Ports(store=store, executor=executor, clock=clock, ids=RandomIds(), ledger=store.ledger, retention=plan)
+    ports = Ports(
+        store=store,
+        executor=executor,
+        clock=clock,
+        ids=RandomIds(),
+        ledger=store.ledger,
+        retention=plan,
+        parts=ServiceParts(operators=OperatorSources(audit=store.book)),
+    )
     service = Orchestrator(ports, state=state, loaded=loaded, grace_ms=100)
     running = asyncio.create_task(service.run())
     try:

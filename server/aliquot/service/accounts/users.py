@@ -9,7 +9,10 @@ from aliquot.core.validation.fields import check_limit
 from aliquot.service.access import check_role
 from aliquot.service.accounts.trust import NOBODY, JobAccounts, Trust, check_may_join
 from aliquot.service.operators import OperatorCommands, check_version
+from aliquot.service.ports import Clock
 from aliquot.service.state.identities import Identities, holds
+from aliquot.service.state.journal import Journal
+from aliquot.service.state.state import State
 from aliquot.service.state.unit_of_work import UnitOfWork
 from aliquot.service.views.terms import moment, moment_or_none
 from aliquot_schema.errors import InvalidRequest, NotFound, StateConflict
@@ -101,9 +104,23 @@ class Users(OperatorCommands):
     Disabling takes effect immediately on all servers.
     """
 
-    trust: Trust = Trust.ALONE
-    job_accounts: JobAccounts | None = None
-    """None = Unix accounts are not checked."""
+    def __init__(
+        self,
+        *,
+        state: State,
+        journal: Journal,
+        clock: Clock,
+        trust: Trust = Trust.ALONE,
+        job_accounts: JobAccounts | None = None,
+    ) -> None:
+        """
+        Args:
+            trust: how far the users trust each other.
+            job_accounts: the Unix accounts of this host; None = they are not checked.
+        """
+        super().__init__(state=state, journal=journal, clock=clock)
+        self._trust = trust
+        self._job_accounts = job_accounts
 
     def users(self, caller: Caller) -> tuple[UserView, ...]:
         """All users, disabled ones included.
@@ -181,8 +198,8 @@ class Users(OperatorCommands):
         """
         if user.disabled:
             return replace(user, account=user.account if user.account == user.unix_name else None)
-        check_may_join(self.trust, user)
-        if user.unix_name is None or self.trust is Trust.SHARED:
+        check_may_join(self._trust, user)
+        if user.unix_name is None or self._trust is Trust.SHARED:
             return replace(user, account=None)
         if user.unix_name == NOBODY:
             raise InvalidRequest(
@@ -198,15 +215,15 @@ class Users(OperatorCommands):
         return replace(user, account=user.unix_name)
 
     def _user_changed(self, user: User) -> UserChanged:
-        accounts = self.job_accounts
+        accounts = self._job_accounts
         if accounts is None:
             return UserChanged(user=user_view(user), revision=self._state.revision)
         hostnames = (agent.hostname for agent in self._state.agents.values() if agent.state is AgentState.ALIVE)
         return UserChanged(
             user=user_view(user),
             revision=self._state.revision,
-            jobs_run_as=accounts.words(user, trust=self.trust),
-            warning=accounts.warning(user, trust=self.trust, hostnames=hostnames),
+            jobs_run_as=accounts.words(user, trust=self._trust),
+            warning=accounts.warning(user, trust=self._trust, hostnames=hostnames),
         )
 
 

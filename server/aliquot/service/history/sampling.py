@@ -164,7 +164,8 @@ class HistoryRecording:
 
     async def run(self) -> None:
         """Sample the queue and roll up windows until canceled."""
-        await self._history.until_kept()
+        if not self._history.is_kept:
+            return
         async with asyncio.TaskGroup() as loops:
             loops.create_task(self._sample(), name="history samples")
             loops.create_task(self._tend(), name="history tending")

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Final, Protocol
 
-from aliquot.service.async_tasks import raise_if_canceled
 from aliquot.service.ports import Clock, StoreUnavailable
 from aliquot.service.state.agents import Blocked
 from aliquot.service.state.state import State
 from aliquot.service.use_cases import UseCases
+from aliquot_schema.async_tasks import raise_if_canceled
 from aliquot_schema.cluster.agents import Agent
 from aliquot_schema.ids import AgentId, DeviceId
 from aliquot_schema.resources.devices import DeviceReading

@@ -146,9 +146,6 @@ def _gpus(slots: ResourceSlot) -> Fraction:
 class ExternalAllocations:
     """Use cases of external allocations. Every method returns after the commit."""
 
-    gate: SubmissionRateLimit | None = None
-    """Rate limit of new allocations; renewals are not limited. None = no limit."""
-
     def __init__(
         self,
         *,
@@ -159,7 +156,12 @@ class ExternalAllocations:
         creation: Submission,
         previews: Previews,
         clock: Clock,
+        rate_limit: SubmissionRateLimit | None = None,
     ) -> None:
+        """
+        Args:
+            rate_limit: of new allocations; renewals are not limited. None = no limit.
+        """
         self._state = state
         self._journal = journal
         self._store = store
@@ -167,6 +169,7 @@ class ExternalAllocations:
         self._creation = creation
         self._previews = previews
         self._clock = clock
+        self._rate_limit = rate_limit
 
     async def allocate(self, caller: Caller, asked: NewExternalAllocation) -> ExternalAllocationView:
         """Allocate GPUs to a job, or renew the lease of what it holds.
@@ -218,8 +221,8 @@ class ExternalAllocations:
         return gpu_slots(self._state, count)
 
     async def _place(self, caller: Caller, request: NewSession) -> ExternalAllocationView:
-        if self.gate is not None:
-            self.gate.check_rate(caller, sessions=1)
+        if self._rate_limit is not None:
+            self._rate_limit.check_rate(caller, sessions=1)
         request = await self._possible(caller, request)
         if self._state.orchestration.is_stopped:
             raise NotPlaced("the orchestrator is stopped, so nothing new is placed", reason=Reason.STOPPED)

@@ -29,15 +29,26 @@ ID_CHARS_MAX: Final = 80
 class Sessions:
     """Use cases of sessions. Every method returns after the commit."""
 
-    gate: SubmissionRateLimit | None = None
-    """Rate limit of submissions; None = no limit."""
-
-    def __init__(self, *, state: State, journal: Journal, store: Store, creation: Submission, clock: Clock) -> None:
+    def __init__(
+        self,
+        *,
+        state: State,
+        journal: Journal,
+        store: Store,
+        creation: Submission,
+        clock: Clock,
+        rate_limit: SubmissionRateLimit | None = None,
+    ) -> None:
+        """
+        Args:
+            rate_limit: of submissions; None = no limit.
+        """
         self._state = state
         self._journal = journal
         self._store = store
         self._creation = creation
         self._clock = clock
+        self._rate_limit = rate_limit
 
     async def create_session(self, caller: Caller, request: NewSession) -> SessionChanged:
         """Submit a session; for errors see `Submission.create` and `SubmissionRateLimit.check`."""
@@ -53,8 +64,8 @@ class Sessions:
         try:
             made = await self._creation.create_all(caller, requests)
         except AliquotError:
-            if self.gate is not None:  # a refused batch is charged as one submission
-                self.gate.refund(caller, sessions=len(requests) - 1)
+            if self._rate_limit is not None:  # a refused batch is charged as one submission
+                self._rate_limit.refund(caller, sessions=len(requests) - 1)
             raise
         results = tuple(self._changed(caller, session, created=is_new) for session, is_new in made)
         return SessionsCreated(results=results, revision=self._state.revision)
@@ -170,8 +181,8 @@ class Sessions:
 
     def _check_rate(self, caller: Caller, *, sessions: int) -> None:
         check_may_submit(caller)
-        if self.gate is not None:
-            self.gate.check(caller, sessions=sessions)
+        if self._rate_limit is not None:
+            self._rate_limit.check(caller, sessions=sessions)
 
     async def _change(
         self,

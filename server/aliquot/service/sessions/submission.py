@@ -47,9 +47,6 @@ TRIES_MAX: Final = 8
 class Submission:
     """Checks and commits new sessions."""
 
-    vetting: SubmissionPolicyCheck | None = None
-    """Checks outside the cluster state, such as secrets and commands; None = no such checks."""
-
     def __init__(
         self,
         *,
@@ -58,13 +55,20 @@ class Submission:
         store: Store,
         clock: Clock,
         ids: Ids,
+        vetting: SubmissionPolicyCheck | None = None,
         queue_limit: QueueLimit = DEFAULT_QUEUE_LIMIT,
     ) -> None:
+        """
+        Args:
+            vetting: checks outside the cluster state, such as secrets and commands; None = no such checks.
+            queue_limit: limits of waiting tasks, over all users and of one user.
+        """
         self._state = state
         self._journal = journal
         self._store = store
         self._clock = clock
         self._ids = ids
+        self._vetting = vetting
         self._queue_limit = queue_limit
 
     async def create(self, caller: Caller, request: NewSession) -> tuple[Session, bool]:
@@ -84,11 +88,11 @@ class Submission:
         """Dry run: the session that `create` would commit now; raises the same errors.
 
         Args:
-            with_vetting: False skips the checks of `vetting`, for a session that is never submitted.
+            with_vetting: False skips the checks of secrets and commands, for a session that is never submitted.
         """
         check_may_submit(caller)
         session = self._session(caller, replace(request, local_name=None, idempotency_key=None))
-        await self._check([session], unchanged, vetting=self.vetting if with_vetting else None)
+        await self._check([session], unchanged, vetting=self._vetting if with_vetting else None)
         self._check_queue(caller, [session])
         return session
 
@@ -120,7 +124,7 @@ class Submission:
         for _ in range(TRIES_MAX):
             before = [self._known(session) for session in sessions]
             fresh = [session for session, known in zip(sessions, before, strict=True) if known is None]
-            await self._check(fresh, wrap, vetting=self.vetting)
+            await self._check(fresh, wrap, vetting=self._vetting)
             try:
                 made = await self._insert(caller, fresh)
             except DuplicateKey:
