@@ -130,7 +130,7 @@ async def test_an_order_names_the_unix_account_of_the_owner(scene: Stage) -> Non
 async def test_where_all_are_trusted_no_order_names_an_account(scene: Stage) -> None:
     accounts = accounts_of(scene, trust=Trust.SHARED)
     await accounts.create_user(ADMIN, NewUser(name="ann", role=Role.USER, unix_name="anna"))
-    scene.state.people.is_account_shared = True
+    scene.state.people.share_account()
     await submit(scene, ANN)
     await scene.advance()
     assert [order.user for agent in scene.executor.agents.values() for order in agent.orders.values()] == [None]

@@ -113,18 +113,22 @@ class UseCases:
             state=state, journal=self.journal, creation=creation, store=store, clock=clock, rate_limit=rate_limit
         )
         self.administration = Administration(state=state, journal=self.journal, clock=clock, sources=parts.operators)
-        trust = Trust.ALONE if parts.admission is None else parts.admission.trust
-        state.people.is_account_shared = trust is Trust.SHARED
-        self.accounts = Accounts(
-            state=state,
+        self.accounts = self._accounts(parts.admission, ids)
+        self.watching = self._watching(outputs, book=parts.operators.audit)
+
+    def _accounts(self, admission: Admission | None, ids: Ids) -> Accounts:
+        trust = Trust.ALONE if admission is None else admission.trust
+        if trust is Trust.SHARED:
+            self.state.people.share_account()
+        return Accounts(
+            state=self.state,
             journal=self.journal,
-            clock=clock,
+            clock=self.clock,
             ids=ids,
             vault=self.vault,
             trust=trust,
-            job_accounts=None if parts.admission is None else parts.admission.job_accounts,
+            job_accounts=None if admission is None else admission.job_accounts,
         )
-        self.watching = self._watching(outputs, book=parts.operators.audit)
 
     def _watching(self, outputs: Outputs, *, book: AuditStore | None) -> Watching:
         find, clock = self.queries.session, self.clock
