@@ -98,6 +98,9 @@ class Course:
         draw = self.draw
         if len(self.service.state.pending) >= PENDING_MAX:
             return
+        if "project:vision" not in self.service.state.quotas:
+            created = NewQuota(scope=QuotaScope.PROJECT, name="vision")
+            await self.service.administration.quotas.set_quota(OPERATOR, created, None)
         slot = draw.choice((("cuda.device", "1"), ("cuda.device", "2"), ("cuda.shares", "0.3"), ("cuda.shares", "1.5")))
         known = list(self.service.state.sessions)
         await self.service.sessions.create_session(

@@ -11,6 +11,7 @@ from typing import Final
 from aliquot.service.alerts.message_texts import SECOND_US, duration, session_label
 from aliquot.service.state.idle_devices import HeldDevice
 from aliquot.service.state.state import State
+from aliquot.service.views.idle_gpus import idle_behind_quotas
 from aliquot_schema.alerts import AlertRule, NoticeRule
 from aliquot_schema.cluster.findings import Discrepancy
 from aliquot_schema.ids import AgentId, DeviceId, SessionId, UserId
@@ -158,6 +159,13 @@ def clock_corrected(state: State, rule: NoticeRule, now_us: int) -> Iterator[Ale
         yield AlertCondition(subject=f"correction {correction.version}", words=correction.words())
 
 
+def gpus_idle_behind_quotas(state: State, rule: NoticeRule, _now_us: int) -> Iterator[AlertCondition]:
+    """More GPUs than the threshold are free, and waiting sessions would fit on them without their quotas."""
+    idle = idle_behind_quotas(state)
+    if idle is not None and idle.gpus_free > rule.threshold:
+        yield AlertCondition(subject="quotas", words=idle.message)
+
+
 def gpu_idle(state: State, rule: NoticeRule, _now_us: int) -> Iterator[AlertCondition]:
     """Sessions that hold GPUs without use for longer than the threshold, each with its owner."""
     idle: dict[SessionId, list[HeldDevice]] = defaultdict(list)
@@ -187,6 +195,7 @@ CHECKS: Final[Mapping[AlertRule, Check]] = {
     AlertRule.FAILURE_RATE: high_failure_rate,
     AlertRule.DISK_LOW: disk_low,
     AlertRule.CLOCK_CORRECTED: clock_corrected,
+    AlertRule.IDLE_BEHIND_QUOTAS: gpus_idle_behind_quotas,
     AlertRule.GPU_IDLE: gpu_idle,
 }
 """Rules that are checked on the state; see `leader_checks` for the others."""
