@@ -143,6 +143,8 @@ class LeaderTerm:
             await self.recording.close()
 
     async def _allocate(self, awaited: frozenset[AgentId]) -> None:
+        if self.recording is not None:
+            self._state.raise_backlogs(await self.recording.backlogs())
         await self.until_reachable(awaited)
         self.allocator.wake()
         await self.allocator.run()

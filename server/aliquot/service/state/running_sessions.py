@@ -45,13 +45,12 @@ class RunningSessions:
         held = [(kernel, self._leases[LeaseId(kernel.id)]) for kernel in kernels if LeaseId(kernel.id) in self._leases]
         if session is None or not held:
             return None
-        prediction = self._forecasts.of(session_id)
         return running_row(
             session,
             held,
             agents=self._rows_of(kernel.agent_id for kernel, _ in held),
             policy=policy,
-            predicted_ms=None if prediction is None else prediction.estimate_ms,
+            predicted=self._forecasts.of(session_id),
         )
 
     def _rows_of(self, agents: Iterable[AgentId]) -> list[AgentRow]:

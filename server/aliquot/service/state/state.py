@@ -6,9 +6,10 @@ from dataclasses import replace
 from typing import Final
 
 from aliquot.core.fairshare import Usage
+from aliquot.core.model.plan import Backlog
 from aliquot.core.model.policy import Policy
 from aliquot.core.model.snapshot import AgentRow, HoldersOn, PendingRow, Request
-from aliquot.core.prediction import Prediction
+from aliquot.core.prediction import Prediction, RunTimes, Workload
 from aliquot.service.state.agents import AgentRegistry, DiskSpace, ForeignUsage
 from aliquot.service.state.alerts import KINDS, AlertIndex
 from aliquot.service.state.feasible_requests import FeasibleRequests
@@ -31,7 +32,18 @@ from aliquot_schema.cluster.findings import Finding
 from aliquot_schema.events import Event, Record
 from aliquot_schema.identity.accounts import ApiKey, User
 from aliquot_schema.identity.secrets import SecretNames
-from aliquot_schema.ids import AgentId, DeviceId, KernelId, LeaseId, NodeId, QuotaId, SessionId, SlotName, UserId
+from aliquot_schema.ids import (
+    AgentId,
+    DeviceId,
+    KernelId,
+    LeaseId,
+    NodeId,
+    PoolId,
+    QuotaId,
+    SessionId,
+    SlotName,
+    UserId,
+)
 from aliquot_schema.orchestration import Action, Orchestration
 from aliquot_schema.policies import PolicyDocument
 from aliquot_schema.quotas import Account, Quota
@@ -76,7 +88,7 @@ ENDED_KEPT: Final = 10_000
 
 class State:
     """The state at event number `revision`. Changed only by `apply`, except for what is not durable: readings,
-    reachability of agents, foreign usage, disk space, and the verdicts of the last pass."""
+    reachability of agents, foreign usage, disk space, the backlogs, and the verdicts of the last pass."""
 
     def __init__(self, *, ended_kept: int = ENDED_KEPT, forecasts: Forecasts | None = None) -> None:
         self.revision = 0
@@ -105,6 +117,8 @@ class State:
         self.noticed = AlertIndex()
         self.findings: dict[str, Finding] = {}
         """Open findings."""
+        self.backlogs: Mapping[PoolId, Backlog] = {}
+        """Peaks of the pools' backlogs, from passes of this server and from the ledger."""
         self.external = ForeignUsage()
         self.space = DiskSpace()
         self.outside = ExternalAllocationIndex()
@@ -142,8 +156,7 @@ class State:
         for session in sorted(ended, key=end_of):
             self._forecasts.learn(session)
         for session in self.sessions.values():
-            if not session.is_ended:
-                self._expect(session)
+            self._expect(session)
         self._charging.open(self.accounts.values(), policy=self.rules)
         self.revision = revision
         self.ended_complete = ended_complete and self.ended_complete
@@ -161,7 +174,7 @@ class State:
         if isinstance(record, Session):
             self._learn(record)
         self._put(record)
-        if isinstance(record, Session) and not record.is_ended:
+        if isinstance(record, Session):
             self._expect(record)
         if isinstance(record, Lease):
             self._charging.charge(record, policy=self.rules)
@@ -228,6 +241,15 @@ class State:
     def forecast_like(self, session: Session) -> Prediction | None:
         """Predicted run time of a session that is not in memory."""
         return self._forecasts.like(session)
+
+    def run_times(self) -> Mapping[Workload, RunTimes]:
+        """Expected run times of waiting workloads; the same object until one of them changes."""
+        return self._forecasts.run_times()
+
+    def raise_backlogs(self, peaks: Mapping[PoolId, Backlog]) -> None:
+        """Store new peaks of the backlogs, found by a pass."""
+        if peaks:
+            self.backlogs = {**self.backlogs, **peaks}
 
     @property
     def tasks_pending(self) -> int:
@@ -307,10 +329,11 @@ class State:
         if session.is_pending:
             if session.id not in self.pending:
                 self._request_counts.add_dependencies(session)
-            self.pending[session.id] = pending_row(session)
+            self.pending[session.id] = pending_row(session, workload=self._forecasts.wait(session))
             self.queue_rows.note(session.id)
         elif self.pending.pop(session.id, None) is not None:
             self._request_counts.remove_dependencies(session)
+            self._forecasts.leave(session)
             self.queue_rows.note(session.id)
         if session.id in self.kernels_of:
             self.running_rows.note(session.id)
@@ -329,12 +352,9 @@ class State:
             self._forecasts.learn(session)
 
     def _expect(self, session: Session) -> None:
-        """Predict a waiting session, whose request may change, or an array task, which starts without having waited."""
-        if not session.is_pending and self._forecasts.of(session.id) is not None:
-            return
-        prediction = self._forecasts.predict(session)
-        if session.is_pending and prediction is not None and session.spec.estimated_duration_ms is None:
-            self.pending[session.id] = pending_row(session, estimate_ms=prediction.estimate_ms)
+        """Fix the prediction of a session that neither waits nor has ended."""
+        if not session.is_pending and not session.is_ended:
+            self._forecasts.start(session)
 
     def _evict(self) -> None:
         for session_id in self._retention.surplus(self._is_needed):
