@@ -50,7 +50,7 @@ async def test_the_policy_changes_field_by_field(server: ApiServer) -> None:
 @pytest.mark.parametrize(
     ("changes", "field", "words"),
     [
-        ({"order": "chess"}, "order", "fair_share, fcfs, gang, priority, sjf"),
+        ({"order": "chess"}, "order", "fair_share, fcfs, gang, priority, relative_age, sjf"),
         ({"placement": "anywhere"}, "placement", "least_waste"),
         ({"backfill": "much"}, "backfill", "easy"),
         ({"numa": "near"}, "numa", "interleave, prefer"),

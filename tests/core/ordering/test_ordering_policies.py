@@ -116,13 +116,13 @@ def test_relative_age_lets_a_shorter_one_pass_only_if_it_comes_less_than_two_uni
     peak_ms: int, unit_ms: int
 ) -> None:
     peaks, came_us = {DEFAULT_POOL: Backlog(peak_ms, NOW_US)}, NOW_US - 10 * unit_ms * 1000
-    long, short = row("a", at=came_us, estimate_ms=10**12), row("b", estimate_ms=0)
+    long, short = row("a", at=came_us, request=(), estimate_ms=10**12), row("b", request=(), estimate_ms=0)
     later = replace(short, queued_us=came_us + 2 * unit_ms * 1000)
     assert ordered("relative_age", [long, later], backlogs=peaks) == "ab"
     sooner = replace(short, queued_us=came_us + 2 * unit_ms * 1000 - 60_000_000)
     assert ordered("relative_age", [long, sooner], backlogs=peaks) == "ba"
-    fewer = replace(later, request=())
-    assert ordered("relative_age", [long, fewer], backlogs=peaks) == "ab"
+    wide = replace(long, request=row("one").request)
+    assert ordered("relative_age", [wide, later], backlogs=peaks) == "ab"
 
 
 def test_the_wait_of_a_wide_session_counts_up_to_half_more() -> None:

@@ -83,7 +83,7 @@ def test_a_window_and_nodes_can_be_chosen(trace: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--gpus", "2", "--policy", "lottery"], "fair_share, fcfs, gang, priority, sjf"),
+        (["--gpus", "2", "--policy", "lottery"], "fair_share, fcfs, gang, priority, relative_age, sjf"),
         (["--gpus", "2", "--backfill", "greedy"], "none, easy"),
         (["--gpus", "2", "--estimates", "gut"], "predicted, exact, none"),
         (["--gpus", "1"], "asks for 2 cuda.device"),

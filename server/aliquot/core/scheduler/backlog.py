@@ -30,7 +30,7 @@ AGE_UNIT_MS_MIN: Final = 3_600_000
 """Unit of age in a pool without backlog."""
 BACKLOG_MS_MAX: Final = 30 * DAY_MS
 """A predicted run time, and a backlog, count for at most this."""
-PEAK_HALF_LIFE_MS: Final = 1_796_671_600
+PEAK_HALF_LIFE_MS: Final = 1_796_637_492
 """30 days x ln 2 = 20.8 days: a peak decays by exp(-t / 30 d)."""
 PARTS_OF_POOL: Final = 1_000_000
 OVERRUN_DIVISOR: Final = 5
