@@ -12,6 +12,9 @@ from aliquot_schema.sessions import DEFAULT_POOL, Priority
 DAY_MS: Final = 86_400_000
 POLICY_ID: Final = PolicyId("policy")
 """Id of the single document."""
+AGE_UNIT_DEPRECATION: Final = (
+    "Without effect: the unit of age is an hour and the backlog of the pool. Release 0.3 may remove it."
+)
 DURATION_NAMES: Final = frozenset(
     {"age_unit", "short_half", "level", "half_life", "default_limit", "run_min", "grace", "wait_first", "wait_max"}
 )

@@ -45,9 +45,20 @@ def change(
 
     A document is refused when the policy was changed after the document was printed.
     """
-    wanted = _wanted(_document(file) | _nested(changes or ()))
+    given = _nested(changes or ())
+    _warn(given)
+    wanted = _wanted(_document(file) | given)
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
         _print(client.update_policy(wanted).policy, as_json=as_json)
+
+
+def _warn(given: dict[str, Any]) -> None:
+    """Warn of names that were given and have no effect."""
+    weights = given.get("weights")
+    if isinstance(weights, dict) and "age_unit" in weights:
+        from aliquot_schema.policies import AGE_UNIT_DEPRECATION
+
+        print(f"warning: weights.age_unit: {AGE_UNIT_DEPRECATION}", file=sys.stderr)
 
 
 def _document(file: Path | None) -> dict[str, Any]:
