@@ -100,7 +100,7 @@ def age_scale(
     left = running.left_ms(now_us)
     units = np.full(len(queue.pools()), AGE_UNIT_MS_MIN, dtype=np.int64)
     peaks: dict[PoolId, Backlog] = {}
-    for number, name in enumerate(queue.pools()):
+    for name, number in sorted((name, number) for number, name in enumerate(queue.pools())):
         mine = pool == number
         if not mine.any():
             continue
