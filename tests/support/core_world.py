@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from aliquot.core.allocation.occupancy import added, occupancy_on
 from aliquot.core.fairshare import Usage
-from aliquot.core.model.plan import Backlog, Eviction, KernelPlacement, Placement, Plan
+from aliquot.core.model.plan import BacklogPeak, Eviction, KernelPlacement, Placement, Plan
 from aliquot.core.model.policy import Policy
 from aliquot.core.model.queue import Queue
 from aliquot.core.model.snapshot import AgentRow, PendingRow, Request, RunningRow, Snapshot
@@ -64,7 +64,7 @@ class World:
         self._preemptions: dict[SessionId, int] = {}
         self._states: dict[SessionId, SessionState] = {}
         self._memo = PassCache()
-        self.backlogs: dict[PoolId, Backlog] = {}
+        self.backlogs: dict[PoolId, BacklogPeak] = {}
         self._arrive()
 
     def snapshot(self) -> Snapshot:

@@ -6,7 +6,7 @@ from math import exp
 import pytest
 
 from aliquot.core.model.agent_index import AgentIndex
-from aliquot.core.model.plan import Backlog, KernelPlacement, Plan
+from aliquot.core.model.plan import BacklogPeak, KernelPlacement, Plan
 from aliquot.core.model.policy import Policy
 from aliquot.core.model.snapshot import ANYWHERE, RunningRow, Snapshot
 from aliquot.core.prediction import RunTimes, Workload
@@ -78,7 +78,7 @@ def test_pools_are_counted_apart_and_cores_where_nothing_asks_for_a_gpu() -> Non
         row("c", cuda_device="1", estimate_ms=8 * HOUR_MS, where=replace(ANYWHERE, pool=FAST)),
     ]
     found = passed(snapshot(agents, rows)).backlogs
-    assert found == {DEFAULT_POOL: Backlog(2 * HOUR_MS, NOW_US), FAST: Backlog(4 * HOUR_MS, NOW_US)}
+    assert found == {DEFAULT_POOL: BacklogPeak(2 * HOUR_MS, NOW_US), FAST: BacklogPeak(4 * HOUR_MS, NOW_US)}
     scale = standing(snapshot(agents, rows), now_us=NOW_US).scale
     assert scale.units_ms.tolist() == [3 * HOUR_MS, 3 * HOUR_MS, 5 * HOUR_MS]
     assert scale.parts.tolist() == [500_000, 500_000, 500_000]
@@ -87,12 +87,12 @@ def test_pools_are_counted_apart_and_cores_where_nothing_asks_for_a_gpu() -> Non
 def test_a_peak_decays_by_e_in_thirty_days_and_only_a_higher_one_replaces_it() -> None:
     rows = [row("a", cuda_device="8", estimate_ms=10 * HOUR_MS)]
     for days in (0, 1, 30, 90):
-        peak = Backlog(11 * HOUR_MS, NOW_US - days * DAY_MS * 1000)
+        peak = BacklogPeak(11 * HOUR_MS, NOW_US - days * DAY_MS * 1000)
         left_ms = peak_ms(peak, NOW_US)
         assert left_ms == pytest.approx(11 * HOUR_MS * exp(-days / 30), abs=2)
         state = snapshot([on("x", gpus(8))], rows, backlogs={DEFAULT_POOL: peak})
         is_higher = left_ms < 10 * HOUR_MS
-        assert passed(state).backlogs == ({DEFAULT_POOL: Backlog(10 * HOUR_MS, NOW_US)} if is_higher else {})
+        assert passed(state).backlogs == ({DEFAULT_POOL: BacklogPeak(10 * HOUR_MS, NOW_US)} if is_higher else {})
         unit_ms = HOUR_MS + max(left_ms, 10 * HOUR_MS)
         assert standing(state, now_us=NOW_US).scale.units_ms.tolist() == [unit_ms]
 
@@ -125,7 +125,7 @@ def test_each_weight_is_explained_with_what_it_is_worth() -> None:
         [on("x", [*gpus(8), *cores(range(100))])],
         rows,
         run_times={kind: RunTimes(600_000, 60_000)},
-        backlogs={DEFAULT_POOL: Backlog(8 * HOUR_MS, NOW_US)},
+        backlogs={DEFAULT_POOL: BacklogPeak(8 * HOUR_MS, NOW_US)},
     )
     assert explained(state, "a", fair) == (
         "waited 2 h of 9 h: +0.22; 10 min long: +1.92 (17 h 16 min of waiting); priority normal: +1.00 (9 h of "

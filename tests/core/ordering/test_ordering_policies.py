@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from aliquot.core.fairshare import Usage
-from aliquot.core.model.plan import Backlog
+from aliquot.core.model.plan import BacklogPeak
 from aliquot.core.model.policy import Policy
 from aliquot.core.model.queue import Queue
 from aliquot.core.model.snapshot import PendingRow
@@ -99,7 +99,7 @@ def test_fair_share_prefers_who_has_used_little_a_short_session_and_a_high_level
 
 @pytest.mark.parametrize(("peak_ms", "unit_ms"), [(0, HOUR_MS), (17 * HOUR_MS, 18 * HOUR_MS)])
 def test_fair_share_keeps_its_starvation_bound(peak_ms: int, unit_ms: int) -> None:
-    weights, peaks = Weights(), {DEFAULT_POOL: Backlog(peak_ms, NOW_US)}
+    weights, peaks = Weights(), {DEFAULT_POOL: BacklogPeak(peak_ms, NOW_US)}
     bound_us = unit_ms * 1000 * (weights.fair + weights.short + 3 * weights.priority) // weights.age
     usage = Usage().held(10**6, user=ANN, project=LAB, now_us=0)
     came_us = NOW_US - 2 * bound_us
@@ -115,7 +115,7 @@ def test_fair_share_keeps_its_starvation_bound(peak_ms: int, unit_ms: int) -> No
 def test_relative_age_lets_a_shorter_one_pass_only_if_it_comes_less_than_two_units_later(
     peak_ms: int, unit_ms: int
 ) -> None:
-    peaks, came_us = {DEFAULT_POOL: Backlog(peak_ms, NOW_US)}, NOW_US - 10 * unit_ms * 1000
+    peaks, came_us = {DEFAULT_POOL: BacklogPeak(peak_ms, NOW_US)}, NOW_US - 10 * unit_ms * 1000
     long, short = row("a", at=came_us, request=(), estimate_ms=10**12), row("b", request=(), estimate_ms=0)
     later = replace(short, queued_us=came_us + 2 * unit_ms * 1000)
     assert ordered("relative_age", [long, later], backlogs=peaks) == "ab"

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aliquot.core.fairshare import Usage
-from aliquot.core.model.plan import Backlog
+from aliquot.core.model.plan import BacklogPeak
 from aliquot.core.model.policy import Policy
 from aliquot.core.model.snapshot import PendingRow
 from aliquot.core.scheduler.expected_ends import ESTIMATE_MS_UNKNOWN
@@ -89,7 +89,7 @@ def test_nobody_is_overtaken_by_who_comes_later_than_the_bound(
     now_us = came_us + wait_ms * 1000
     rows = [replace(first, queued_us=START_US), replace(later, queued_us=came_us)]
     usage = Usage().held(used, user=first.owner, project=first.project, now_us=START_US - SECOND_US)
-    state = snapshot([on("x", gpus(2))], rows, usage=usage, backlogs={DEFAULT_POOL: Backlog(peak_ms, now_us)})
+    state = snapshot([on("x", gpus(2))], rows, usage=usage, backlogs={DEFAULT_POOL: BacklogPeak(peak_ms, now_us)})
     inputs = standing(state, weights=weights, now_us=now_us, is_ready=False)
     assert in_order(order_named(order), inputs).tolist() == [0, 1]
 

@@ -62,7 +62,7 @@ class Eviction:
     grace_ms: int
 
 
-class Backlog(NamedTuple):
+class BacklogPeak(NamedTuple):
     """A peak of a pool's backlog: its predicted work not yet done, divided by its size."""
 
     peak_ms: int
@@ -91,7 +91,7 @@ class Plan:
     """Sessions to preempt, in the order of decision."""
     fallbacks: Mapping[SessionId, int] = field(default_factory=dict)
     """New `fallback_level` of sessions whose fallback is due."""
-    backlogs: Mapping[PoolId, Backlog] = field(default_factory=dict)
+    backlogs: Mapping[PoolId, BacklogPeak] = field(default_factory=dict)
     """New peaks; pools whose backlog is below their last peak are missing."""
 
     def promised_us(self) -> dict[SessionId, int]:

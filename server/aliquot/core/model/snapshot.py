@@ -7,7 +7,7 @@ from typing import Final
 
 from aliquot.core.allocation.layout import DeviceLayout
 from aliquot.core.fairshare import Usage
-from aliquot.core.model.plan import Backlog, KernelPlacement
+from aliquot.core.model.plan import BacklogPeak, KernelPlacement
 from aliquot.core.prediction import RunTimes, Workload
 from aliquot_schema.ids import AgentId, DeviceId, NodeId, PoolId, ProjectId, QuotaId, SessionId, SlotName, UserId
 from aliquot_schema.intervals import Intervals
@@ -247,5 +247,5 @@ class Snapshot:
     quotas: Mapping[QuotaId, Quota] = field(default_factory=dict)
     run_times: Mapping[Workload, RunTimes] = field(default_factory=dict)
     """Expected run times of waiting workloads; a missing one is unknown."""
-    backlogs: Mapping[PoolId, Backlog] = field(default_factory=dict)
+    backlogs: Mapping[PoolId, BacklogPeak] = field(default_factory=dict)
     """The highest backlog of each pool so far; a missing pool had none."""

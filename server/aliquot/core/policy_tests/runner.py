@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Final
 
 from aliquot.core.allocation.occupancy import added, occupancy_on
-from aliquot.core.model.plan import Backlog, Eviction, KernelPlacement, Placement, Plan, Reservation
+from aliquot.core.model.plan import BacklogPeak, Eviction, KernelPlacement, Placement, Plan, Reservation
 from aliquot.core.model.policy import Policy
 from aliquot.core.model.snapshot import AgentRow, HoldersOn, PendingRow, RunningRow, Snapshot, Where
 from aliquot.core.policy_tests.scenario import (
@@ -52,7 +52,7 @@ class ScenarioRun:
         self._ends_us: dict[SessionId, int] = {}
         self._ended = dict(given.ended)
         self._usage = given.usage
-        self._backlogs: dict[PoolId, Backlog] = {}
+        self._backlogs: dict[PoolId, BacklogPeak] = {}
         for runs in given.running:
             self._place_running(runs)
         self.order = self._order()

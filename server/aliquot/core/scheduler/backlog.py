@@ -1,4 +1,4 @@
-"""Backlog: the predicted work that each pool has still to do, by which the order policies measure waiting.
+"""BacklogPeak: the predicted work that each pool has still to do, by which the order policies measure waiting.
 
     backlog     = sum over waiting and running sessions of predicted run time not yet done x part of the pool
     unit of age = 1 h + max(backlog, highest backlog before x exp(-time since / 30 d))
@@ -19,7 +19,7 @@ import numpy as np
 
 from aliquot.core.fairshare import CPU, decay
 from aliquot.core.model.agent_index import AgentIndex, PoolSize
-from aliquot.core.model.plan import Backlog
+from aliquot.core.model.plan import BacklogPeak
 from aliquot.core.model.queue import CORES, LEAST_MILLI, POOL, TASKS, UNKNOWN, IntArray, Queue
 from aliquot.core.model.snapshot import RunningRow, Snapshot
 from aliquot.core.scheduler.expected_ends import ESTIMATE_MS_UNKNOWN
@@ -87,7 +87,7 @@ def age_scale(
     running: RunningWork,
     index: AgentIndex,
     now_us: int,
-) -> tuple[AgeScale, dict[PoolId, Backlog]]:
+) -> tuple[AgeScale, dict[PoolId, BacklogPeak]]:
     """The unit of age of each pending row, and the new peaks of the backlogs.
 
     Args:
@@ -99,7 +99,7 @@ def age_scale(
     waiting = np.minimum(estimates_ms, BACKLOG_MS_MAX) * parts // PARTS_OF_POOL * queue.column(TASKS) * ready
     left = running.left_ms(now_us)
     units = np.full(len(queue.pools()), AGE_UNIT_MS_MIN, dtype=np.int64)
-    peaks: dict[PoolId, Backlog] = {}
+    peaks: dict[PoolId, BacklogPeak] = {}
     for name, number in sorted((name, number) for number, name in enumerate(queue.pools())):
         mine = pool == number
         if not mine.any():
@@ -110,12 +110,12 @@ def age_scale(
         backlog_ms = min(int(max(of_gpus, of_cores)), BACKLOG_MS_MAX)
         known_ms = peak_ms(snapshot.backlogs.get(name), now_us)
         if backlog_ms > known_ms:
-            peaks[name] = Backlog(backlog_ms, now_us)
+            peaks[name] = BacklogPeak(backlog_ms, now_us)
         units[number] += max(backlog_ms, known_ms)
     return AgeScale(units_ms=units[pool], parts=parts), peaks
 
 
-def peak_ms(backlog: Backlog | None, now_us: int) -> int:
+def peak_ms(backlog: BacklogPeak | None, now_us: int) -> int:
     """A peak as it counts now."""
     if backlog is None:
         return 0

@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 
 import numpy as np
 
-from aliquot.core.model.plan import Backlog, Placement, Plan
+from aliquot.core.model.plan import BacklogPeak, Placement, Plan
 from aliquot.core.model.policy import Policy
 from aliquot.core.model.queue import IntArray, Queue
 from aliquot.core.model.snapshot import Snapshot
@@ -83,7 +83,7 @@ def decide(
 
 def order_inputs(
     snapshot: Snapshot, policy: Policy, *, queue: Queue, ready: IntArray, now_us: int, cache: PassCache
-) -> tuple[OrderInputs, dict[PoolId, Backlog]]:
+) -> tuple[OrderInputs, dict[PoolId, BacklogPeak]]:
     """What the order is computed from, and the new peaks of the backlogs.
 
     Args:

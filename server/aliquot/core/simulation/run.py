@@ -8,7 +8,7 @@ from aliquot.core import fairshare
 from aliquot.core.allocation.occupancy import Occupancy, added, occupancy_on, removed
 from aliquot.core.fairshare import Usage
 from aliquot.core.model.agent_index import capacity_milli
-from aliquot.core.model.plan import Backlog, Eviction, Placement
+from aliquot.core.model.plan import BacklogPeak, Eviction, Placement
 from aliquot.core.model.queue import Queue
 from aliquot.core.model.snapshot import ANYWHERE, AgentRow, PendingRow, Request, RunningRow, Snapshot, Where
 from aliquot.core.placement.scoreboard import split_mix_64
@@ -120,7 +120,7 @@ class _Run:
         self._settings = settings
         self._layouts = {agent.id: agent.layout for agent in agents}
         self._workloads = WaitingWorkloads(Predictor())
-        self._backlogs: Mapping[PoolId, Backlog] = {}
+        self._backlogs: Mapping[PoolId, BacklogPeak] = {}
         self._known = PassCache()
         self._has_choice = sum(len(agent.layout.devices) for agent in agents) > 1
         """With a single device, the mix of requests does not matter."""

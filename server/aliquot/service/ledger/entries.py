@@ -15,7 +15,7 @@ from typing import Final, Protocol
 import aliquot
 import aliquot_schema
 from aliquot.core.fairshare import Balance
-from aliquot.core.model.plan import Backlog, Plan
+from aliquot.core.model.plan import BacklogPeak, Plan
 from aliquot.core.model.policy import Policy
 from aliquot.core.model.snapshot import Request, Snapshot
 from aliquot.core.prediction import RunTimes
@@ -48,7 +48,7 @@ class Inputs:
     """Number of the workload that each waiting session is predicted by."""
     run_times: tuple[tuple[int, RunTimes | None], ...] = ()
     """Predictions by number of the workload; None = too few similar runs, or no session of it waits."""
-    backlogs: tuple[tuple[PoolId, Backlog], ...] = ()
+    backlogs: tuple[tuple[PoolId, BacklogPeak], ...] = ()
     """Peaks of the backlogs before the pass; always complete."""
     asked: tuple[tuple[Request, int], ...] = ()
     """Sessions per request; 0 = none any more."""
@@ -131,7 +131,7 @@ class LedgerStore(Protocol):
             NotLeader: a later epoch has begun; none was written.
         """
 
-    async def backlogs(self) -> Mapping[PoolId, Backlog]:
+    async def backlogs(self) -> Mapping[PoolId, BacklogPeak]:
         """Peaks of the backlogs after the last entry; empty without one."""
 
     async def missing(self) -> int:

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
 
-from aliquot.core.model.plan import Backlog, Plan
+from aliquot.core.model.plan import BacklogPeak, Plan
 from aliquot.core.model.policy import Policy
 from aliquot.core.model.snapshot import Snapshot
 from aliquot.core.prediction import RunTimes, Workload
@@ -239,7 +239,7 @@ class PassRecorder:
             if self._builder.is_long:
                 self.watch.want_checkpoint()
 
-    async def backlogs(self) -> Mapping[PoolId, Backlog]:
+    async def backlogs(self) -> Mapping[PoolId, BacklogPeak]:
         """Peaks of the backlogs in the ledger; empty when it cannot be read."""
         try:
             return await self._ledger.backlogs()

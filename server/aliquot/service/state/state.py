@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from aliquot.core.fairshare import Usage
-from aliquot.core.model.plan import Backlog
+from aliquot.core.model.plan import BacklogPeak
 from aliquot.core.model.policy import Policy
 from aliquot.core.model.snapshot import AgentRow, HoldersOn, PendingRow, Request
 from aliquot.core.prediction import Prediction, RunTimes, Workload
@@ -117,7 +117,7 @@ class State:
         self.noticed = AlertIndex()
         self.findings: dict[str, Finding] = {}
         """Open findings."""
-        self.backlogs: Mapping[PoolId, Backlog] = {}
+        self.backlogs: Mapping[PoolId, BacklogPeak] = {}
         """Peaks of the pools' backlogs, from passes of this server and from the ledger."""
         self.external = ForeignUsage()
         self.space = DiskSpace()
@@ -246,7 +246,7 @@ class State:
         """Expected run times of waiting workloads; the same object until one of them changes."""
         return self._forecasts.run_times()
 
-    def raise_backlogs(self, peaks: Mapping[PoolId, Backlog]) -> None:
+    def raise_backlogs(self, peaks: Mapping[PoolId, BacklogPeak]) -> None:
         """Store new peaks of the backlogs, found by a pass."""
         if peaks:
             self.backlogs = {**self.backlogs, **peaks}

@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, func, insert, null, select, update
 
-from aliquot.core.model.plan import Backlog
+from aliquot.core.model.plan import BacklogPeak
 from aliquot.service.ledger.entries import PassEntry, PassKey
 from aliquot.service.ports import NotLeader
 from aliquot.store.audit.holdings import follow
@@ -32,7 +32,7 @@ class DatabaseLedger:
         packed = await asyncio.to_thread(lambda: [pack(entry) for entry in entries])
         await self._database.write(partial(append, packed=packed, epoch=entries[-1].epoch))
 
-    async def backlogs(self) -> Mapping[PoolId, Backlog]:
+    async def backlogs(self) -> Mapping[PoolId, BacklogPeak]:
         return await self._database.read(backlogs)
 
     async def missing(self) -> int:
@@ -87,7 +87,7 @@ def newest(connection: Connection, *, before: int | None, limit: int) -> tuple[P
     return tuple(_entry(row) for row in reversed(rows))
 
 
-def backlogs(connection: Connection) -> dict[PoolId, Backlog]:
+def backlogs(connection: Connection) -> dict[PoolId, BacklogPeak]:
     """Peaks of the backlogs after the newest entry; empty without one, or if another release wrote it."""
     try:
         found = newest(connection, before=None, limit=1)
