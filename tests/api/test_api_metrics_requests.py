@@ -98,8 +98,11 @@ async def test_outputs_that_another_server_follows_are_no_slow_page() -> None:
     face = RequestLog(Starlette(routes=[Route(OUTPUTS_PATH, follow)]), counts=counts)
     async with httpx.AsyncClient(transport=httpx.ASGITransport(face), base_url="http://here") as client:
         await client.get(OUTPUTS_PATH)
-    assert counts.ended.sums() == {("servers", "subscription", "answered"): 1.0}
-    assert counts.seconds.shown() == []
+    (ended,), (seconds,) = counts.ended.collect(), counts.seconds.collect()
+    assert [(tuple(sample.labels.values()), sample.value) for sample in ended.samples] == [
+        (("servers", "subscription", "answered"), 1.0)
+    ]
+    assert seconds.samples == []
 
 
 async def test_a_socket_whose_key_has_ended_is_one_until_it_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:

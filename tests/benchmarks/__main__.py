@@ -15,6 +15,7 @@ import fleet_reading  # noqa: F401
 import full_pass  # noqa: F401
 import full_queue  # noqa: F401
 import history_size  # noqa: F401
+import idle_gpus  # noqa: F401
 import loop_block  # noqa: F401
 import page
 import placement  # noqa: F401

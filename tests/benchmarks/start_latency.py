@@ -1,12 +1,16 @@
-"""From submitting to the first line of the job, on an idle cluster."""
+"""From submitting to the first line of the job, and one call of the command line, on an idle cluster."""
 
 import json
+import subprocess
+import sys
 import time
 from statistics import median
 
 from cluster import cluster, creation, until_count
 from http_load import Connection
 from registry import Key, scenario
+
+from aliquot.cli.acceptance.processes import OwnServer
 
 ROUNDS = 30
 PRINT_TIME = ["date", "+%s%N"]
@@ -29,3 +33,35 @@ async def start_latency() -> dict[str, float]:
             took.append((int(text) - began_ns) / 1e9)
             await until_count(connection, 1, run=run, states=["completed"])
     return {"start_latency_p50_s": median(took)}
+
+
+CALLS = (["session", "list"], ["queue"], ["gpus"], ["agents", "list"])
+
+
+@scenario(
+    Key(
+        name="cli_start_s",
+        what="one call of the command line, the slowest of four",
+        reach="<= 0.25",
+    )
+)
+async def cli_start() -> dict[str, float]:
+    """The median of each command, and of those the longest; the output goes into a pipe."""
+    async with cluster() as server:
+        return {"cli_start_s": max(median(_took_s(server, call) for _ in range(ROUNDS // 3)) for call in CALLS)}
+
+
+def _took_s(server: OwnServer, call: list[str]) -> float:
+    command = [
+        sys.executable,
+        "-m",
+        "aliquot",
+        *call,
+        "--server",
+        server.url,
+        "--token-file",
+        str(server.data_folder / "token"),
+    ]
+    began = time.monotonic()
+    subprocess.run(command, check=True, capture_output=True)
+    return time.monotonic() - began

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-import typer
 from typer.testing import CliRunner
 
-from aliquot.cli import main
+from aliquot.cli import all_commands, main
 from aliquot.store.migration import HEAD
 from rest_server import RestServer
 
@@ -48,7 +47,7 @@ def database(tmp_path: Path) -> tuple[str, Path]:
 
 
 def test_every_command_that_ends_with_a_result_has_it() -> None:
-    leaves = dict(_leaves(typer.main.get_command(main)))
+    leaves = dict(_leaves(all_commands()))
     without = {path for path, one in leaves.items() if not any("--json" in option.opts for option in one.params)}
     assert len(leaves) > 60
     assert without == set(ENDLESS)

@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from typer.main import get_command
 from typer.testing import CliRunner
 
-from aliquot.cli import main
+from aliquot.cli import all_commands, main
 from aliquot.errors import ConfigurationError
 from aliquot.service.retention import DAY_US, Periods
 from aliquot.settings import Settings, read_settings
@@ -96,6 +95,6 @@ def test_flags_that_make_no_sense_are_all_told(flags: list[str], words: str) -> 
 
 def test_the_help_tells_the_defaults() -> None:
     known = {name: field.default for name, field in Settings.model_fields.items() if name.startswith("keep_")}
-    parameter = next(one for one in get_command(main).commands["serve"].params if one.name == "keep")
+    parameter = next(one for one in all_commands().commands["serve"].params if one.name == "keep")
     for kind in ("sessions", "events", "ledger", "findings", "logs", "results"):
         assert f"{kind}={known[f'keep_{kind}']}" in str(parameter.show_default)

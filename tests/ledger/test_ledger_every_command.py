@@ -14,11 +14,10 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-import typer
 from typer.testing import CliRunner, Result
 
 from aliquot import cli
-from aliquot.cli import main
+from aliquot.cli import all_commands, main
 from aliquot.execution.remote.agent_keys import KEY_FILE, KeyFile
 from aliquot.store.open import SQLITE_FILE
 from aliquot.store.secrets.keys import KEY_FILE as SECRETS_KEY_FILE
@@ -69,7 +68,7 @@ def leaves(command: Any, *path: str) -> Iterator[tuple[str, str]]:
 
 
 def test_every_command_that_opens_what_a_server_keeps_is_named() -> None:
-    opening = {path for path, source in leaves(typer.main.get_command(main)) if any(word in source for word in OPENS)}
+    opening = {path for path, source in leaves(all_commands()) if any(word in source for word in OPENS)}
     assert opening == {*LEAVE, *KEYS, *MOVES, *READ}
 
 

@@ -7,10 +7,11 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from prometheus_client import Counter, Histogram
 
 from aliquot.clock import SystemClock
 from aliquot.service.metrics import health
-from aliquot.service.metrics.counters import SLACK_US, Histogram, Promises, StoreMeasures, Tally
+from aliquot.service.metrics.counters import SLACK_US, Promises, StoreMeasures, counter, export_zeros
 from aliquot.service.metrics.health import Backlog, LoopLag
 from aliquot.service.metrics.metrics import GAP_S_MAX, DeviceTime, Measures, SessionCounts
 from aliquot.service.ports import StaleVersion, StoreUnavailable
@@ -31,19 +32,33 @@ async def until(is_so: Callable[[], bool]) -> None:
             await asyncio.sleep(0.01)
 
 
-def test_a_histogram_counts_what_lies_on_an_edge_below_it() -> None:
-    seen = Histogram((1.0, 5.0))
-    for value in (0.5, 1.0, 3.0, 7.0):
-        seen.observe(value)
-    assert seen.shown() == [((), [2, 3, 4], 11.5)]
+def counted(metric: Counter | Histogram, *labels: str) -> float:
+    """The value of a counter, or the number of values of a histogram."""
+    return _sample(metric, "_total" if isinstance(metric, Counter) else "_count", labels)
 
 
-def test_a_tally_shows_what_was_begun_and_gives_copies() -> None:
-    tally = Tally("outcome")
-    tally.begin("kept")
-    copy = tally.sums()
-    tally.add("kept", amount=2)
-    assert (copy, tally.sums()) == ({("kept",): 0.0}, {("kept",): 2.0})
+def summed(metric: Histogram, *labels: str) -> float:
+    """The sum of a histogram's values."""
+    return _sample(metric, "_sum", labels)
+
+
+def _sample(metric: Counter | Histogram, suffix: str, labels: tuple[str, ...]) -> float:
+    (family,) = metric.collect()
+    (value,) = [
+        sample.value
+        for sample in family.samples
+        if sample.name.endswith(suffix) and tuple(sample.labels.values()) == labels
+    ]
+    return value
+
+
+def test_zeros_are_exported_before_the_first_count_and_no_times_of_creation() -> None:
+    metric = counter("ends", "Ends.", "outcome")
+    export_zeros(metric, ("kept",))
+    (family,) = metric.collect()
+    assert [(sample.name, sample.labels, sample.value) for sample in family.samples] == [
+        ("aliquot_ends_total", {"outcome": "kept"}, 0.0)
+    ]
 
 
 def test_work_outside_that_nobody_called_for_again_has_ended_too() -> None:
@@ -52,7 +67,7 @@ def test_work_outside_that_nobody_called_for_again_has_ended_too() -> None:
     failure = Failure(code="lease_expired", message="its time was over")
     ended = replace(session(), version=3, state=SessionState.FAILED, failure=failure, started_us=1, ended_us=2)
     counts.take(event_of(ended, "session.expired"))
-    assert counts.ended.sums()["failed",] == counts.failures.sums()["lease_expired",] == 1.0
+    assert counted(counts.ended, "failed") == counted(counts.failures, "lease_expired") == 1
 
 
 def test_the_course_of_a_session_is_counted_once_each() -> None:
@@ -63,10 +78,10 @@ def test_the_course_of_a_session_is_counted_once_each() -> None:
     ended = replace(running, version=5, state=SessionState.COMPLETED, ended_us=42_000_000)
     for record, what in ((queued, "queued"), (scheduled, "scheduled"), (running, "running"), (ended, "completed")):
         counts.take(event_of(record, f"session.{what}"))
-    assert counts.submitted.sums() == counts.started.sums() == {(): 1.0}
-    assert counts.ended.sums() == {("completed",): 1.0, ("failed",): 0.0, ("canceled",): 0.0}
-    assert counts.waits.shown()[0][2] == 30.0
-    assert {values: total for values, _, total in counts.durations.shown()}["completed",] == 10.0
+    assert counted(counts.submitted) == counted(counts.started) == 1
+    assert [counted(counts.ended, outcome) for outcome in ("completed", "failed", "canceled")] == [1, 0, 0]
+    assert summed(counts.waits) == 30.0
+    assert summed(counts.durations, "completed") == 10.0
 
 
 def test_a_second_attempt_is_a_second_start_and_no_second_wait() -> None:
@@ -74,8 +89,8 @@ def test_a_second_attempt_is_a_second_start_and_no_second_wait() -> None:
     again = session(SessionState.SCHEDULED, version=7, attempt=2, scheduled_us=9)
     counts.take(event_of(again, "session.scheduled"))
     counts.take(event_of(replace(again, state=SessionState.RUNNING, started_us=9), "session.running"))
-    assert counts.started.sums() == {(): 1.0}
-    assert counts.waits.shown()[0][1][-1] == 0
+    assert counted(counts.started) == 1
+    assert counted(counts.waits) == 0
 
 
 def test_an_array_is_no_session_and_its_tasks_are() -> None:
@@ -85,8 +100,8 @@ def test_an_array_is_no_session_and_its_tasks_are() -> None:
     counts.take(event_of(replace(array, state=SessionState.RUNNING), "session.running"))
     task = session(SessionState.SCHEDULED, id=SessionId("ses_1_0"), version=1, attempt=1, scheduled_us=5)
     counts.take(event_of(task, "session.scheduled"))
-    assert counts.submitted.sums() == {(): 1.0}
-    assert counts.started.sums() == {(): 0.0}
+    assert counted(counts.submitted) == 1
+    assert counted(counts.started) == 0
 
 
 @pytest.mark.parametrize(("late_us", "outcome"), [(0, "kept"), (SLACK_US, "kept"), (SLACK_US + 1, "late")])
@@ -96,8 +111,8 @@ def test_a_promise_is_kept_until_a_moment_after_its_time(late_us: int, outcome: 
     promises.note({waits.id: 100})
     promises.note({waits.id: 100 + SLACK_US * 9})  # moved: the first one counts
     promises.start(replace(waits, state=SessionState.SCHEDULED, scheduled_us=100 + late_us))
-    assert promises.made.sums() == {(): 1.0}
-    assert {key for key, value in promises.ended.sums().items() if value} == {(outcome,)}
+    assert counted(promises.made) == 1
+    assert [what for what in ("kept", "late", "withdrawn") if counted(promises.ended, what)] == [outcome]
 
 
 def test_a_promise_that_nobody_makes_any_more_is_withdrawn_once() -> None:
@@ -105,14 +120,14 @@ def test_a_promise_that_nobody_makes_any_more_is_withdrawn_once() -> None:
     promises.note({SessionId("ses_1"): 5})
     promises.note({})
     promises.note({})
-    assert promises.ended.sums()["withdrawn",] == 1.0
+    assert counted(promises.ended, "withdrawn") == 1
 
 
 def test_sessions_that_begin_are_heard_by_the_promises() -> None:
     measures = Measures()
     measures.promises.note({session().id: 10})
     measures.take(event_of(session(SessionState.SCHEDULED, scheduled_us=10), "session.scheduled"))
-    assert measures.promises.ended.sums()["kept",] == 1.0
+    assert counted(measures.promises.ended, "kept") == 1
 
 
 class Metered:
@@ -192,7 +207,7 @@ def test_a_database_is_down_until_it_was_written_again() -> None:
     with measures.timed("commit"):
         pass
     assert measures.is_up
-    assert measures.faults.sums()["commit",] == 1.0
+    assert counted(measures.faults, "commit") == 1
 
 
 def test_a_refused_change_is_an_answer_of_the_database() -> None:
@@ -200,7 +215,7 @@ def test_a_refused_change_is_an_answer_of_the_database() -> None:
     with pytest.raises(StaleVersion), measures.timed("commit"):
         raise StaleVersion
     assert measures.is_up
-    assert measures.faults.sums()["commit",] == 0.0
+    assert counted(measures.faults, "commit") == 0
 
 
 def test_a_backlog_is_said_once_until_it_is_over(caplog: pytest.LogCaptureFixture) -> None:
@@ -223,7 +238,7 @@ def test_a_lag_is_remembered_while_it_is_recent() -> None:
     lag.note(7.5)
     lag.note(-0.001)  # timers may fire a little early
     assert lag.worst_s() == 7.5
-    assert lag.seconds.shown()[0][2] == 7.5
+    assert summed(lag.seconds) == 7.5
 
 
 @pytest.mark.anyio
@@ -232,7 +247,7 @@ async def test_a_held_up_loop_is_measured() -> None:
     measuring = asyncio.create_task(lag.run(asyncio.sleep))
     await asyncio.sleep(0)
     time.sleep(1.0)  # noqa: ASYNC251 # that is the point
-    await until(lambda: lag.seconds.shown()[0][1][-1] > 0)
+    await until(lambda: counted(lag.seconds) > 0)
     measuring.cancel()
     assert lag.worst_s() > 0.3
 

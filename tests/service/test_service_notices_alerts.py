@@ -16,9 +16,9 @@ from aliquot.service.alerts.routing import Receiver
 from aliquot.service.alerts.rules import DEFAULTS, Rules
 from aliquot.service.ports import StoreUnavailable
 from aliquot_schema.alerts import AlertRule, Severity
-from aliquot_schema.cluster.launching import AgentJoined, AgentSilent, DevicesChanged
+from aliquot_schema.cluster.launching import AgentJoined, AgentSilent, DevicesChanged, ReadingsTaken
 from aliquot_schema.ids import AgentId, KernelId
-from aliquot_schema.resources.devices import DeviceHealth
+from aliquot_schema.resources.devices import DeviceHealth, DeviceReading
 from notices_stage import Box, Notices, notices
 from service_bench import gpus
 
@@ -334,3 +334,43 @@ def lookout_of(on: Notices, *, why: Callable[[], str | None]) -> LeaderlessAlert
     room = AlertContext(state=on.on.state, journal=on.on.journal, clock=on.on.clock, ids=RandomIds())
     addresses = {name: Address(receiver=replace(OPS, name=name), sender=box) for name, box in on.boxes.items()}
     return LeaderlessAlerts(room, rules=Rules(on.on.state.noticed), addresses=addresses, address="two", why=why)
+
+
+async def test_a_gpu_that_is_held_and_not_used_is_an_alert_for_its_owner_until_it_is_used() -> None:
+    async with notices(OPS) as on:
+        name = await on.on.submit()
+        await on.on.advance()
+        (lease,) = on.on.state.leases_on(on.on.state.node_of(AgentId("a")))
+        (device_id,) = next(iter(lease.spec.values()))
+
+        async def read(minutes: int, *, utilization_pct: float | None) -> None:
+            for _ in range(minutes):
+                on.on.clock.passes(60)
+                reading = DeviceReading(device_id=device_id, utilization_pct=utilization_pct)
+                await on.on.hear(ReadingsTaken(agent_id=AgentId("a"), at_us=1, readings=(reading,)))
+
+        await read(1, utilization_pct=0.0)
+        await read(29, utilization_pct=0.0)
+        assert await on.look() == (0, 0)
+        await read(1, utilization_pct=0.0)
+        assert await on.look() == (1, 0)
+        words = open_alerts(on)["gpu_idle"]
+        assert words.endswith("and has not used it for 30 min, nor at any time since it started"), words
+        assert next(iter(on.on.state.noticed.alerts.values())).subject == name
+        await read(1, utilization_pct=90.0)
+        await on.look()
+        assert await on.look(600) == (0, 1)
+        await read(31, utilization_pct=None)
+        assert await on.look() == (0, 0)
+
+
+async def test_a_gpu_that_nothing_holds_is_not_idle() -> None:
+    async with notices(OPS) as on:
+        for _ in range(40):
+            on.on.clock.passes(60)
+            readings = tuple(
+                DeviceReading(device_id=device.id, utilization_pct=0.0)
+                for device in on.on.state.agents[AgentId("a")].devices
+            )
+            await on.on.hear(ReadingsTaken(agent_id=AgentId("a"), at_us=1, readings=readings))
+        assert await on.look() == (0, 0)

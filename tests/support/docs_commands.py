@@ -4,9 +4,7 @@ import shlex
 from collections.abc import Iterator
 from typing import Any
 
-import typer
-
-from aliquot.cli import main
+from aliquot.cli import all_commands
 
 
 def unknown_words(text: str) -> list[str]:
@@ -27,7 +25,7 @@ def _commands(text: str) -> Iterator[list[str]]:
 
 
 def _unknown(words: list[str]) -> Iterator[str]:
-    command: Any = typer.main.get_command(main)
+    command: Any = all_commands()
     while words and hasattr(command, "commands") and words[0] in command.commands:
         command = command.commands[words.pop(0)]
     if hasattr(command, "commands") and words and not words[0].startswith("-"):

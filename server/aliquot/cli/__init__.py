@@ -1,40 +1,98 @@
-"""Command line: one module or package per group of commands, and the root command that joins them."""
+"""Command line: one module or package per group of commands, and the root command that joins them.
 
-from typing import Annotated, Any
+A command's module is imported when the command is called, since imports take most of the time of a short command.
+"""
+
+import sys
+from importlib import import_module
+from typing import Annotated, Any, Final
 
 import typer
 from typer.core import TyperGroup
+from typer.main import get_command, get_group
+from typing_extensions import override
 
-from aliquot.cli.acceptance.command import once
-from aliquot.cli.accounts import key, user
-from aliquot.cli.agent import agent
-from aliquot.cli.alerts import notices
-from aliquot.cli.audit import audit
-from aliquot.cli.cluster import policy as policy_document
-from aliquot.cli.cluster.agents import agents
-from aliquot.cli.cluster.gpus import gpus
-from aliquot.cli.cluster.queue import pools, projects, queue, usage
-from aliquot.cli.cluster.quota import quota
-from aliquot.cli.connection.clusters import clusters
-from aliquot.cli.db import db
-from aliquot.cli.doctor import doctor, health
-from aliquot.cli.node import node
-from aliquot.cli.policy_test import policy
-from aliquot.cli.replay import replay
-from aliquot.cli.secret import secret
-from aliquot.cli.selftest.command import selftest
-from aliquot.cli.serve import serve
-from aliquot.cli.session.command import session
-from aliquot.cli.simulate import simulate
-from aliquot.cli.state_export import state
+# httpx imports its own command line, which nothing here uses, with pygments and rich; without it, it works as well.
+sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]
+
+COMMANDS: Final = {
+    "session": "session.command:session",
+    "queue": "cluster.queue:queue",
+    "gpus": "cluster.gpus:gpus",
+    "agents": "cluster.agents:agents",
+    "pools": "cluster.queue:pools",
+    "projects": "cluster.queue:projects",
+    "usage": "cluster.queue:usage",
+    "quota": "cluster.quota:quota",
+    "notices": "alerts:notices",
+    "clusters": "connection.clusters:clusters",
+    "agent": "agent:agent",
+    "once": "acceptance.command:once",
+    "node": "node:node",
+    "policy": "policy_test:policy",
+    "selftest": "selftest.command:selftest",
+    "serve": "serve:serve",
+    "simulate": "simulate:simulate",
+    "audit": "audit:audit",
+    "replay": "replay:replay",
+    "db": "db:db",
+    "doctor": "doctor:doctor",
+    "health": "doctor:health",
+    "state": "state_export:state",
+    "user": "accounts:user",
+    "key": "accounts:key",
+    "secret": "secret:secret",
+}
+"""Module and attribute of each command or group of commands, in the order of `--help`."""
 
 
 class Commands(TyperGroup):
     """The root command. In `--help` the value of an option is named by its meaning, not by its Python type."""
 
-    def __init__(self, **attributes: Any) -> None:
-        super().__init__(**attributes)
+    @override
+    def list_commands(self, ctx: Any) -> list[str]:
+        """All names, in the order of `--help`."""
+        return list(COMMANDS)
+
+    @override
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Import a command, or return None when there is none of this name."""
+        if cmd_name in COMMANDS and cmd_name not in self.commands:
+            self.commands[cmd_name] = command = _imported(cmd_name)
+            _name_values(command)
+        return self.commands.get(cmd_name)
+
+    @override
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find the command; an error suggests similar names out of all of them."""
+        if args[0] not in COMMANDS:
+            self._import_all()
+        return super().resolve_command(ctx, args)
+
+    @override
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the help of all commands."""
+        self._import_all()
         _name_values(self)
+        super().format_help(ctx, formatter)
+
+    def _import_all(self) -> None:
+        for name in COMMANDS:
+            self.get_command(None, name)
+
+
+def _imported(name: str) -> Any:
+    """A command of `COMMANDS`, as click runs it."""
+    module, _, attribute = COMMANDS[name].partition(":")
+    found = getattr(import_module(f"aliquot.cli.{module}"), attribute)
+    if isinstance(found, typer.Typer):
+        command: Any = get_group(found)
+    else:
+        alone = typer.Typer(add_completion=False)
+        alone.command(name)(found)
+        command = get_command(alone)
+    command.name = name
+    return command
 
 
 def _name_values(command: Any) -> None:
@@ -81,31 +139,10 @@ def describe(
     """Share the GPUs of a cluster among people."""
 
 
-main.add_typer(session, name="session")
-main.command("queue")(queue)
-main.command("gpus")(gpus)
-main.add_typer(agents, name="agents")
-main.command("pools")(pools)
-main.command("projects")(projects)
-main.command("usage")(usage)
-main.add_typer(quota, name="quota")
-main.add_typer(notices, name="notices")
-main.add_typer(clusters, name="clusters")
-policy.command("show")(policy_document.show)
-policy.command("set")(policy_document.change)
-main.add_typer(agent, name="agent", help="Run an agent on a node, check a node, and manage agent keys.")
-main.command("once")(once)
-main.add_typer(node, name="node", help="Join this host to a Ray cluster.")
-main.add_typer(policy, name="policy")
-main.command("selftest")(selftest)
-main.command("serve")(serve)
-main.command("simulate")(simulate)
-main.add_typer(audit, name="audit")
-main.command("replay")(replay)
-main.add_typer(db, name="db")
-main.command("doctor")(doctor)
-main.command("health")(health)
-main.add_typer(state, name="state")
-main.add_typer(user, name="user")
-main.add_typer(key, name="key")
-main.add_typer(secret, name="secret")
+def all_commands() -> Any:
+    """The root command with every other one imported, for the reference."""
+    root: Any = get_command(main)
+    for name in COMMANDS:
+        root.get_command(None, name)
+    _name_values(root)
+    return root

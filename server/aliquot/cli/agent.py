@@ -153,7 +153,11 @@ ReservedMem = Annotated[
 ]
 LogLevel = Annotated[str | None, typer.Option(help="debug, info, warning or error.", show_default="info")]
 
-agent: Final = typer.Typer(invoke_without_command=True, no_args_is_help=True)
+agent: Final = typer.Typer(
+    invoke_without_command=True,
+    no_args_is_help=True,
+    help="Run an agent on a node, check a node, and manage agent keys.",
+)
 agent.command("check")(check)
 agent.add_typer(key, name="key")
 

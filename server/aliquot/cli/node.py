@@ -33,7 +33,7 @@ RayTokenFile = Annotated[
     Path | None, typer.Option(help="The file with Ray's token; a head creates it.", show_default="Ray's own location")
 ]
 
-node: Final = typer.Typer(no_args_is_help=True)
+node: Final = typer.Typer(no_args_is_help=True, help="Join this host to a Ray cluster.")
 
 
 @node.callback()

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer import Argument, Option
 
+from aliquot.cli.cluster.policy import change, show
+
 if TYPE_CHECKING:
     from aliquot.core.policy_tests.outcome import Mismatch
     from aliquot.core.policy_tests.scenario import Scenario
@@ -18,6 +20,8 @@ Files = Annotated[list[Path], Argument(help="YAML files of scenarios: given, whe
 AsJson = Annotated[bool, Option("--json", help="Print a JSON list with one object per scenario.")]
 
 policy = typer.Typer(no_args_is_help=True, help="Show, change and test the scheduling policy.")
+policy.command("show")(show)
+policy.command("set")(change)
 
 
 @policy.callback()

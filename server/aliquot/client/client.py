@@ -14,7 +14,6 @@ from aliquot.client.generated.fragments import FRAGMENTS
 from aliquot.client.leases import Leases
 from aliquot.client.requests import check_address, is_loopback, trusting
 from aliquot.client.sessions import SessionCalls
-from aliquot.client.subscription import Subscription
 from aliquot_schema.errors import Unauthenticated
 
 
@@ -47,7 +46,7 @@ class Client(SessionCalls, Leases):
         self._http = httpx.AsyncClient(
             base_url=self._url,
             timeout=timeout_s,
-            verify=self._tls or True,
+            verify=self._tls or self._url.startswith("https:"),  # without TLS, no certificates need be loaded
             trust_env=not self._direct,
             headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
         )
@@ -102,6 +101,9 @@ class Client(SessionCalls, Leases):
             SubscriptionClosed: the connection ended before the subscription did.
             GraphQLFault, Unauthenticated, ServerUnreachable, UnexpectedAnswer: as for `execute`.
         """
+        # Imported here: most commands of the shell subscribe to nothing.
+        from aliquot.client.subscription import Subscription
+
         url = f"ws{self._url.removeprefix('http')}/graphql"
         async with Subscription(
             url, self._token, direct=self._direct, timeout_s=self._timeout_s, tls=self._tls

@@ -12,7 +12,7 @@ from typing import Final
 from prometheus_client.core import Metric
 from prometheus_client.samples import Sample
 
-from aliquot.api.metrics.server import counter, gauge, histogram, states
+from aliquot.api.metrics.server import gauge, states
 from aliquot.service.metrics.cluster_view import ClusterView
 from aliquot.service.metrics.metrics import DeviceTime, Measures
 from aliquot.service.state.indexes import tasks_waiting
@@ -126,23 +126,22 @@ def queue_families(view: ClusterView) -> Iterator[Metric]:
 
 def activity_families(measures: Measures) -> Iterator[Metric]:
     """Counts since this server became the leader."""
-    seen, passes = measures.sessions, measures.passes
-    yield counter("sessions_submitted", "Sessions submitted, and tasks of job arrays begun.", seen.submitted)
-    yield counter("sessions_started", "Attempts of sessions that began to run.", seen.started)
-    yield counter("sessions_ended", "Sessions that ended, by outcome.", seen.ended)
-    yield counter("session_failures", "Sessions that failed, by reason.", seen.failures)
-    yield counter("session_requeues", "Attempts after which the session was queued again.", seen.requeues)
-    yield counter("preemptions", "Preempted sessions, by cause.", seen.preemptions)
-    yield histogram("session_wait_seconds", "From submission to the first grant of devices.", seen.waits)
-    text = "From the start of the last attempt to the end, by outcome."
-    yield histogram("session_duration_seconds", text, seen.durations)
-    text = "From the snapshot of the cluster until the plan made from it is applied."
-    yield histogram("scheduling_pass_seconds", text, passes.seconds)
-    text = "Placements of plans: applied, or rejected by the check against the newest state."
-    yield counter("placements", text, passes.items)
-    yield counter("reservations", "Reserved start times that passes gave to waiting sessions.", measures.promises.made)
-    text = "Outcome of these reservations: kept, late, or withdrawn before devices were allocated."
-    yield counter("reservations_ended", text, measures.promises.ended)
+    seen, passes, promises = measures.sessions, measures.passes, measures.promises
+    for metric in (
+        seen.submitted,
+        seen.started,
+        seen.ended,
+        seen.failures,
+        seen.requeues,
+        seen.preemptions,
+        seen.waits,
+        seen.durations,
+        passes.seconds,
+        passes.items,
+        promises.made,
+        promises.ended,
+    ):
+        yield from metric.collect()
 
 
 @dataclass(frozen=True, slots=True)

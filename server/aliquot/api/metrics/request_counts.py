@@ -13,7 +13,7 @@ from starlette.types import Scope
 
 from aliquot.api.job_output import OUTPUTS_PATH
 from aliquot.api.refusals import is_rest
-from aliquot.service.metrics.counters import SHORT_S, Histogram, Tally
+from aliquot.service.metrics.counters import SHORT_S, counter, histogram
 from aliquot_schema.cluster.agent_protocol import PATH as AGENTS_PATH
 
 Kind = Literal["query", "mutation", "subscription", "read", "write", "socket"]
@@ -58,8 +58,9 @@ class RequestCounts:
     """Counters of one server."""
 
     def __init__(self) -> None:
-        self.ended = Tally("face", "kind", "outcome")
-        self.seconds = Histogram(SHORT_S, "face", "kind")
+        self.ended = counter("requests", "Finished requests, by outcome.", "face", "kind", "outcome")
+        text = "Duration of requests without subscriptions."
+        self.seconds = histogram("request_seconds", text, SHORT_S, "face", "kind")
 
     @contextmanager
     def noting(self, scope: Scope) -> Iterator[RequestNotes]:
@@ -78,9 +79,9 @@ class RequestCounts:
             status: 0 = the client disconnected before the response.
         """
         face = _face(scope["path"])
-        self.ended.add(face, notes.kind, _outcome(status, notes))
+        self.ended.labels(face, notes.kind, _outcome(status, notes)).inc()
         if notes.kind not in _STREAMS:
-            self.seconds.observe(took_s, face, notes.kind)
+            self.seconds.labels(face, notes.kind).observe(took_s)
 
 
 def _kind(scope: Scope) -> Kind:

@@ -1,23 +1,17 @@
-"""Metric families of the server itself, exported by leaders and followers, and constructors for families.
-
-Names are `aliquot_`, then the quantity in base units (seconds, bytes, ratio); counters end in `_total`. Source:
-Prometheus, Metric and label naming; the OpenMetrics specification, 1.0.
-"""
+"""Metric families of the server itself, exported by leaders and followers, and constructors for gauges."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from prometheus_client.core import (
-    CounterMetricFamily,
     GaugeMetricFamily,
-    HistogramMetricFamily,
     InfoMetricFamily,
     Metric,
 )
 
 from aliquot.api.metrics.request_counts import RequestCounts
-from aliquot.service.metrics.counters import Histogram, StoreMeasures, Tally, Values
+from aliquot.service.metrics.counters import StoreMeasures
 from aliquot.service.metrics.health import HealthCondition, LoopLag
 
 CODES: Final = (
@@ -37,28 +31,11 @@ def gauge(name: str, text: str, value: float) -> Metric:
     return GaugeMetricFamily(f"aliquot_{name}", text, value=value)
 
 
-def gauges(name: str, text: str, labels: tuple[str, ...], values: Mapping[Values, float]) -> Metric:
+def gauges(name: str, text: str, labels: tuple[str, ...], values: Mapping[tuple[str, ...], float]) -> Metric:
     """Values that may fall, by label values."""
     family = GaugeMetricFamily(f"aliquot_{name}", text, labels=labels)
     for shown, value in values.items():
         family.add_metric(shown, value)
-    return family
-
-
-def counter(name: str, text: str, tally: Tally) -> Metric:
-    """Values that never fall, by label values."""
-    family = CounterMetricFamily(f"aliquot_{name}", text, labels=tally.labels)
-    for values, value in tally.sums().items():
-        family.add_metric(values, value)
-    return family
-
-
-def histogram(name: str, text: str, seen: Histogram) -> Metric:
-    """Cumulative counts below bucket bounds."""
-    family = HistogramMetricFamily(f"aliquot_{name}", text, labels=seen.labels)
-    edges = [*(str(edge) for edge in seen.edges), "+Inf"]
-    for values, counts, total in seen.shown():
-        family.add_metric(values, list(zip(edges, counts, strict=True)), total)
     return family
 
 
@@ -87,9 +64,8 @@ def api_families(figures: ServerFigures) -> Iterator[Metric]:
     yield states("condition", text, "code", known=CODES, found=present)
     text = "Subscribed clients, by transport: WebSockets and event streams."
     yield states("subscribers", text, "transport", known=("socket", "stream"), found=figures.subscribers())
-    yield counter("requests", "Finished requests, by outcome.", figures.requests.ended)
-    text = "Duration of requests without subscriptions."
-    yield histogram("request_seconds", text, figures.requests.seconds)
+    yield from figures.requests.ended.collect()
+    yield from figures.requests.seconds.collect()
 
 
 def server_families(*, version: str, leads: bool, revision: int, lag: LoopLag) -> Iterator[Metric]:
@@ -97,13 +73,11 @@ def server_families(*, version: str, leads: bool, revision: int, lag: LoopLag) -
     yield InfoMetricFamily("aliquot_build", "The running version.", {"version": version})
     yield gauge("leader", "1 when this server leads: it schedules, launches and has the connections of agents.", leads)
     yield gauge("event_number", "The number of the last event that this server has applied.", revision)
-    text = "Delay of event loop timers."
-    yield histogram("event_loop_lag_seconds", text, lag.seconds)
+    yield from lag.seconds.collect()
 
 
 def database_families(seen: StoreMeasures) -> Iterator[Metric]:
     """The database, as this server sees it."""
     yield gauge("database_up", "1 when the database answers.", seen.is_up)
-    text = "Duration of database operations: commits including their wait for each other, other writes, and reads."
-    yield histogram("database_seconds", text, seen.seconds)
-    yield counter("database_faults", "Failed database operations.", seen.faults)
+    yield from seen.seconds.collect()
+    yield from seen.faults.collect()

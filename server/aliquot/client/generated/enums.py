@@ -34,6 +34,7 @@ class AlertRule(StrEnum):
     EXTERNAL_PROCESS = "external_process"
     FAILURE_RATE = "failure_rate"
     DISK_LOW = "disk_low"
+    GPU_IDLE = "gpu_idle"
     LEADER_CHANGED = "leader_changed"
     NO_LEADER = "no_leader"
 
@@ -152,6 +153,7 @@ class NoticeKind(StrEnum):
     EXTERNAL_PROCESS = "external_process"
     FAILURE_RATE = "failure_rate"
     DISK_LOW = "disk_low"
+    GPU_IDLE = "gpu_idle"
     LEADER_CHANGED = "leader_changed"
     NO_LEADER = "no_leader"
     SESSION_FAILED = "session_failed"

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Final
 
+from aliquot.core.idleness import SECOND_US
 from aliquot.core.transitions import is_overdue, unstopped
 from aliquot.service.lifecycle.agent_registration import Repairs, leave, of_agent, reconcile, register
 from aliquot.service.lifecycle.kernel_reports import apply_report
@@ -28,6 +29,7 @@ from aliquot_schema.cluster.launching import (
     ReadingsTaken,
 )
 from aliquot_schema.ids import AgentId, DeviceId, KernelId
+from aliquot_schema.resources.devices import DeviceReading
 from aliquot_schema.resources.leases import Kernel
 from aliquot_schema.states import AgentState, KernelState, SessionState
 
@@ -114,10 +116,17 @@ class AgentMessages:
                 known = self._state.layouts[agent_id].devices if agent_id in self._state.layouts else {}
                 readings = tuple(reading for reading in readings if reading.device_id in known)
                 self._state.readings.take(agent_id, readings)
+                self._note_use(agent_id, readings)
                 self._device_time.measure(agent_id, readings, state=self._state, now_s=self._clock.monotonic())
                 self._on_readings(message)
                 if self._state.space.note(agent_id, message.disk_shortage):
                     self._on_reachable()
+
+    def _note_use(self, agent_id: AgentId, readings: tuple[DeviceReading, ...]) -> None:
+        agent = self._state.agents.get(agent_id)
+        if agent is not None:
+            now_us = int(self._clock.monotonic() * SECOND_US)
+            self._state.idle_devices.take(agent, readings, self._state.leases_on(agent.node_id), now_us=now_us)
 
     async def _join(self, inventory: Inventory) -> None:
         repairs = await self._journal.persist(lambda draft: self._reconcile(draft, inventory), actor=ACTOR)

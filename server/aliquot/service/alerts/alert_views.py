@@ -18,6 +18,7 @@ UNITS: Final = {
     AlertRule.QUEUE_BACKLOG: "tasks",
     AlertRule.LONG_WAIT: "seconds",
     AlertRule.FAILURE_RATE: "percent",
+    AlertRule.GPU_IDLE: "seconds",
     AlertRule.LEADER_CHANGED: "seconds",
 }
 """Units of the thresholds; rules that are not listed have no threshold."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from aliquot.service.alerts.message_texts import SECOND_US, duration, session_label
+from aliquot.service.state.idle_devices import HeldDevice
 from aliquot.service.state.state import State
 from aliquot_schema.alerts import AlertRule, NoticeRule
 from aliquot_schema.cluster.findings import Discrepancy
@@ -138,6 +139,26 @@ def disk_low(state: State, _rule: NoticeRule, _now_us: int) -> Iterator[AlertCon
         yield AlertCondition(subject=agent_id, words=f"the disk of agent {agent_id}: {shortage}")
 
 
+def gpu_idle(state: State, rule: NoticeRule, _now_us: int) -> Iterator[AlertCondition]:
+    """Sessions that hold GPUs without use for longer than the threshold, each with its owner."""
+    idle: dict[SessionId, list[HeldDevice]] = defaultdict(list)
+    for held in state.idle_devices.idle(rule.threshold * SECOND_US):
+        for session_id in held.sessions & state.sessions.keys():
+            idle[session_id].append(held)
+    for session_id, devices in sorted(idle.items()):
+        session = state.sessions[session_id]
+        names = ", ".join(sorted(held.device.name for held in devices[:NAMED_MAX]))
+        more = f" and {len(devices) - NAMED_MAX} more" if len(devices) > NAMED_MAX else ""
+        idle_s = min(held.use.idle_us for held in devices) // SECOND_US
+        since = "" if any(held.use.was_used for held in devices) else ", nor at any time since it started"
+        yield AlertCondition(
+            subject=session_id,
+            words=f"{session_label(session)} of {session.owner} holds {names}{more} and has not used "
+            f"{'it' if len(devices) == 1 else 'them'} for {duration(idle_s)}{since}",
+            owners=(session.owner,),
+        )
+
+
 CHECKS: Final[Mapping[AlertRule, Check]] = {
     AlertRule.QUEUE_BACKLOG: queue_backlog,
     AlertRule.LONG_WAIT: long_wait,
@@ -146,6 +167,7 @@ CHECKS: Final[Mapping[AlertRule, Check]] = {
     AlertRule.EXTERNAL_PROCESS: external_process,
     AlertRule.FAILURE_RATE: high_failure_rate,
     AlertRule.DISK_LOW: disk_low,
+    AlertRule.GPU_IDLE: gpu_idle,
 }
 """Rules that are checked on the state; see `leader_checks` for the others."""
 

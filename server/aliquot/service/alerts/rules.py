@@ -20,6 +20,7 @@ DEFAULTS: Final[Mapping[AlertRule, NoticeRule]] = {
         (AlertRule.EXTERNAL_PROCESS, 0, 0, 60, Severity.WARNING),
         (AlertRule.FAILURE_RATE, 50, FLOOR, 0, Severity.WARNING),
         (AlertRule.DISK_LOW, 0, 0, 30, Severity.CRITICAL),
+        (AlertRule.GPU_IDLE, HOUR_S // 2, 0, 0, Severity.WARNING),
         (AlertRule.LEADER_CHANGED, 600, 0, 0, Severity.INFO),
         (AlertRule.NO_LEADER, 0, 0, 60, Severity.CRITICAL),
     )

@@ -160,6 +160,7 @@ def _clear_readings(state: State) -> None:
     """Clear what is known only from connected agents; done at the start and the end of a term."""
     state.reachable.clear()
     state.readings.drop()
+    state.idle_devices.clear()
     state.external.set({})
     state.space.agents.clear()
 

@@ -1,20 +1,20 @@
 """Counters and histograms, and the measures of passes, reservations and the database.
 
-They are written on the event loop and read from any thread. Label values are given in the order of the label names
-and must come from a closed set, or from the cluster's devices: values that users choose would grow without bound.
+Label values must come from a closed set, or from the cluster's devices: values that users choose would grow without
+bound. Names are `aliquot_`, then the quantity in base units (seconds, bytes, ratio); counters end in `_total`. Source:
+Prometheus, Metric and label naming; the OpenMetrics specification, 1.0.
 """
 
 import time
-from bisect import bisect_left
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final, Literal, Protocol
+
+from prometheus_client import Counter, Histogram, disable_created_metrics
 
 from aliquot.service.ports import StoreUnavailable
 from aliquot_schema.ids import SessionId
 from aliquot_schema.sessions import Session
-
-Values = tuple[str, ...]
 
 SHORT_S: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 """Upper edges for the server's own work."""
@@ -22,68 +22,28 @@ LONG_S: Final = (1.0, 10.0, 60.0, 300.0, 1_800.0, 3_600.0, 21_600.0, 86_400.0, 2
 """Upper edges for wait and run times of sessions: a second to a week."""
 
 
-class Tally:
-    """Counter: monotonic sums, one per combination of label values."""
-
-    def __init__(self, *labels: str) -> None:
-        self.labels: Final = labels
-        self._sums: dict[Values, float] = {}
-
-    def add(self, *values: str, amount: float = 1.0) -> None:
-        """Add to a sum.
-
-        Args:
-            amount: >= 0.
-        """
-        self._sums[values] = self._sums.get(values, 0.0) + amount
-
-    def begin(self, *values: str) -> None:
-        """Export 0 before the first count, so that rates exist from the start."""
-        self._sums.setdefault(values, 0.0)
-
-    def sums(self) -> dict[Values, float]:
-        """A copy."""
-        return self._sums.copy()
+# Otherwise each value would be exported a second time, with the time of its creation.
+disable_created_metrics()  # type: ignore[no-untyped-call]
 
 
-class Histogram:
-    """Cumulative histogram: counts per bucket, and the sum of the values."""
-
-    def __init__(self, edges: tuple[float, ...], *labels: str) -> None:
-        """
-        Args:
-            edges: upper edges, ascending, inclusive.
-        """
-        self.labels: Final = labels
-        self.edges: Final = edges
-        self._counts: dict[Values, list[int]] = {}
-        self._sums: dict[Values, float] = {}
-        if not labels:
-            self.begin()
-
-    def begin(self, *values: str) -> None:
-        """Export a combination of labels before its first value."""
-        if values not in self._counts:
-            self._sums[values] = 0.0
-            self._counts[values] = [0] * (len(self.edges) + 1)
-
-    def observe(self, value: float, *values: str) -> None:
-        """Add one value."""
-        if values not in self._counts:
-            self.begin(*values)
-        self._counts[values][bisect_left(self.edges, value)] += 1
-        self._sums[values] += value
-
-    def shown(self) -> list[tuple[Values, list[int], float]]:
-        """(label values, cumulative counts per edge with the total last, sum of the values)."""
-        return [
-            (values, _cumulative(list(counts)), self._sums[values]) for values, counts in self._counts.copy().items()
-        ]
+def counter(name: str, text: str, *labels: str) -> Counter:
+    """A sum that never falls, per combination of label values."""
+    return Counter(f"aliquot_{name}", text, labels, registry=None)
 
 
-def _cumulative(counts: list[int]) -> list[int]:
-    total = 0
-    return [total := total + count for count in counts]
+def histogram(name: str, text: str, edges: tuple[float, ...], *labels: str) -> Histogram:
+    """Counts below each edge, and the sum of the values.
+
+    Args:
+        edges: upper edges, ascending, inclusive.
+    """
+    return Histogram(f"aliquot_{name}", text, labels, buckets=edges, registry=None)
+
+
+def export_zeros(metric: Counter | Histogram, values: Iterable[str]) -> None:
+    """Export 0 for these values of a metric's only label before they are first counted, so that rates exist."""
+    for value in values:
+        metric.labels(value)
 
 
 class PassOutcome(Protocol):
@@ -102,18 +62,17 @@ class PassMeasures:
     """Measures of this server's scheduling passes."""
 
     def __init__(self) -> None:
-        self.seconds = Histogram(SHORT_S)
-        """From the snapshot until the plan is applied."""
-        self.items = Tally("outcome")
-        """Planned placements: `carried_out`, or `refused` at the re-check."""
-        for outcome in ("carried_out", "refused"):
-            self.items.begin(outcome)
+        text = "From the snapshot of the cluster until the plan made from it is applied."
+        self.seconds = histogram("scheduling_pass_seconds", text, SHORT_S)
+        text = "Placements of plans: applied, or rejected by the check against the newest state."
+        self.items = counter("placements", text, "outcome")
+        export_zeros(self.items, ("carried_out", "refused"))
 
     def ends(self, outcome: PassOutcome, *, took_s: float) -> None:
         """Count a finished pass."""
         self.seconds.observe(took_s)
-        self.items.add("carried_out", amount=outcome.placed)
-        self.items.add("refused", amount=outcome.overtaken)
+        self.items.labels("carried_out").inc(outcome.placed)
+        self.items.labels("refused").inc(outcome.overtaken)
 
 
 SLACK_US: Final = 5_000_000
@@ -128,12 +87,10 @@ class Promises:
     """
 
     def __init__(self) -> None:
-        self.made = Tally()
-        self.ended = Tally("outcome")
-        """`kept`, `late`, or `withdrawn`."""
-        self.made.begin()
-        for outcome in ("kept", "late", "withdrawn"):
-            self.ended.begin(outcome)
+        self.made = counter("reservations", "Reserved start times that passes gave to waiting sessions.")
+        text = "Outcome of these reservations: kept, late, or withdrawn before devices were allocated."
+        self.ended = counter("reservations_ended", text, "outcome")
+        export_zeros(self.ended, ("kept", "late", "withdrawn"))
         self._open: dict[SessionId, int] = {}
         """First promised start time of each, microseconds UTC."""
 
@@ -141,17 +98,18 @@ class Promises:
         """Record all promises of a pass."""
         for session_id in [name for name in self._open if name not in promised_us]:
             del self._open[session_id]
-            self.ended.add("withdrawn")
+            self.ended.labels("withdrawn").inc()
         for session_id, at_us in promised_us.items():
             if session_id not in self._open:
                 self._open[session_id] = at_us
-                self.made.add()
+                self.made.inc()
 
     def start(self, session: Session) -> None:
         """Record that a session was allocated its devices."""
         promised_us = self._open.pop(session.id, None)
         if promised_us is not None and session.scheduled_us is not None:
-            self.ended.add("kept" if session.scheduled_us <= promised_us + SLACK_US else "late")
+            is_kept = session.scheduled_us <= promised_us + SLACK_US
+            self.ended.labels("kept" if is_kept else "late").inc()
 
     def forget(self) -> None:
         """Forget open reservations: another server leads."""
@@ -169,14 +127,13 @@ class StoreMeasures:
     """Measures of the database: durations, failures, and whether it is up. Updated by the store."""
 
     def __init__(self) -> None:
-        self.seconds = Histogram(SHORT_S, "work")
-        self.faults = Tally("work")
-        """Operations that failed."""
+        text = "Duration of database operations: commits including their wait for each other, other writes, and reads."
+        self.seconds = histogram("database_seconds", text, SHORT_S, "work")
+        self.faults = counter("database_faults", "Failed database operations.", "work")
         self.is_up = True
         self._not_written_at: float | None = None
-        for work in WORK:
-            self.seconds.begin(work)
-            self.faults.begin(work)
+        export_zeros(self.seconds, WORK)
+        export_zeros(self.faults, WORK)
 
     @contextmanager
     def timed(self, work: Work) -> Iterator[None]:
@@ -185,13 +142,13 @@ class StoreMeasures:
         try:
             yield
         except StoreUnavailable:
-            self.faults.add(work)
+            self.faults.labels(work).inc()
             self.is_up = False
             if work != "read":
                 self._not_written_at = time.monotonic()
             raise
         finally:
-            self.seconds.observe(time.perf_counter() - began, work)
+            self.seconds.labels(work).observe(time.perf_counter() - began)
         self._answered(work)
 
     def note_silence(self) -> None:

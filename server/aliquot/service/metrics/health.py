@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from aliquot.service.metrics.counters import SHORT_S, Histogram, StoreMeasures
+from aliquot.service.metrics.counters import SHORT_S, StoreMeasures, histogram
 from aliquot.service.ports import Clock, StoreUnavailable
 
 
@@ -67,7 +67,7 @@ class LoopLag:
     """Event-loop lag: how much later than requested timers fire, on the loop that `run` runs on."""
 
     def __init__(self) -> None:
-        self.seconds = Histogram(SHORT_S)
+        self.seconds = histogram("event_loop_lag_seconds", "Delay of event loop timers.", SHORT_S)
         self._recent: deque[tuple[float, float]] = deque(maxlen=int(RECENT_S / BEAT_S))
 
     async def run(self, sleep: Sleep) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from aliquot.service.metrics.counters import LONG_S, Histogram, PassMeasures, Promises, Tally
+from aliquot.service.metrics.counters import LONG_S, PassMeasures, Promises, counter, export_zeros, histogram
 from aliquot.service.state.state import State
 from aliquot_schema.events import Event
 from aliquot_schema.ids import AgentId, DeviceId
@@ -37,26 +37,20 @@ class SessionCounts:
     """Counters of sessions."""
 
     def __init__(self) -> None:
-        self.submitted = Tally()
-        self.started = Tally()
-        self.ended = Tally("outcome")
-        self.failures = Tally("reason")
-        """Failed sessions by failure code."""
-        self.requeues = Tally()
-        self.preemptions = Tally("cause")
-        self.waits = Histogram(LONG_S)
-        """From submission to the first grant, in seconds; without external allocations, which never wait."""
-        self.durations = Histogram(LONG_S, "outcome")
-        """From the start of the last attempt to the end, in seconds."""
-        for tally in (self.submitted, self.started, self.requeues):
-            tally.begin()
-        for outcome in OUTCOMES:
-            self.ended.begin(outcome)
-            self.durations.begin(outcome)
-        for reason in (*sorted(FAILURES), "other"):
-            self.failures.begin(reason)
-        for cause in PreemptionCause:
-            self.preemptions.begin(cause)
+        self.submitted = counter("sessions_submitted", "Sessions submitted, and tasks of job arrays begun.")
+        self.started = counter("sessions_started", "Attempts of sessions that began to run.")
+        self.ended = counter("sessions_ended", "Sessions that ended, by outcome.", "outcome")
+        self.failures = counter("session_failures", "Sessions that failed, by reason.", "reason")
+        self.requeues = counter("session_requeues", "Attempts after which the session was queued again.")
+        self.preemptions = counter("preemptions", "Preempted sessions, by cause.", "cause")
+        # External allocations are left out, as they never wait.
+        self.waits = histogram("session_wait_seconds", "From submission to the first grant of devices.", LONG_S)
+        text = "From the start of the last attempt to the end, by outcome."
+        self.durations = histogram("session_duration_seconds", text, LONG_S, "outcome")
+        export_zeros(self.ended, OUTCOMES)
+        export_zeros(self.durations, OUTCOMES)
+        export_zeros(self.failures, (*sorted(FAILURES), "other"))
+        export_zeros(self.preemptions, PreemptionCause)
 
     def take(self, event: Event) -> None:
         """Count an event."""
@@ -66,30 +60,32 @@ class SessionCounts:
 
     def _submit(self, session: Session) -> None:
         if session.version == 1:
-            self.submitted.add()
+            self.submitted.inc()
 
     def _schedule(self, session: Session) -> None:
         if session.version == 1:  # an array task gets its session when it is scheduled
-            self.submitted.add()
+            self.submitted.inc()
         if session.attempt == 1 and session.scheduled_us is not None:
             self.waits.observe(max(0, session.scheduled_us - session.queued_us) / 1e6)
 
     def _start(self, session: Session) -> None:
-        self.started.add()
+        self.started.inc()
 
     def _requeue(self, session: Session) -> None:
-        self.requeues.add()
+        self.requeues.inc()
 
     def _preempt(self, session: Session) -> None:
         if session.preemption is not None:
-            self.preemptions.add(session.preemption.cause)
+            self.preemptions.labels(session.preemption.cause).inc()
 
     def _end(self, session: Session) -> None:
-        self.ended.add(session.state)
+        self.ended.labels(session.state).inc()
         if session.failure is not None:
-            self.failures.add(session.failure.code if session.failure.code in FAILURES else "other")
+            code = session.failure.code if session.failure.code in FAILURES else "other"
+            self.failures.labels(code).inc()
         if session.started_us is not None and session.ended_us is not None:
-            self.durations.observe(max(0, session.ended_us - session.started_us) / 1e6, session.state)
+            took_s = max(0, session.ended_us - session.started_us) / 1e6
+            self.durations.labels(session.state).observe(took_s)
 
 
 _COUNTED: Final[dict[str, Callable[[SessionCounts, Session], None]]] = {

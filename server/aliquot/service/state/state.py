@@ -15,6 +15,7 @@ from aliquot.service.state.alerts import KINDS, AlertIndex
 from aliquot.service.state.feasible_requests import FeasibleRequests
 from aliquot.service.state.forecasts import Forecasts
 from aliquot.service.state.identities import Identities
+from aliquot.service.state.idle_devices import IdleDevices
 from aliquot.service.state.indexes import (
     ExternalAllocationIndex,
     LastVerdicts,
@@ -103,6 +104,7 @@ class State:
         self.reachable = self._registry.reachable
         self.faults = self._registry.faults
         self.readings = self._registry.readings
+        self.idle_devices = IdleDevices()
         self.slots: dict[SlotName, KnownSlot] = {}
         self.policy = PolicyDocument()
         """Version 0 until it is changed for the first time."""

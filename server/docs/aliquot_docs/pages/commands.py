@@ -7,7 +7,7 @@ import click
 import typer
 from typer.cli import get_docs_for_click
 
-from aliquot.cli import main
+from aliquot.cli import all_commands
 
 NAME: Final = "aliquot"
 ARGUMENT_LINE: Final = re.compile(r"^(\* `[^`\n]+`(?:: .*)?)$", re.MULTILINE)
@@ -15,7 +15,7 @@ ARGUMENT_LINE: Final = re.compile(r"^(\* `[^`\n]+`(?:: .*)?)$", re.MULTILINE)
 
 def commands_page() -> str:
     """All commands with their arguments and options."""
-    command: Any = typer.main.get_command(main)
+    command: Any = all_commands()
     context = typer.Context(command, info_name=NAME)
     written = get_docs_for_click(obj=command, ctx=context, name=NAME, title="Command line")
     return ARGUMENT_LINE.sub(lambda line: line[1].replace("[", "\\[").replace("<", "\\<"), written)
@@ -23,7 +23,7 @@ def commands_page() -> str:
 
 def command_paths() -> list[str]:
     """Every command, as typed in a shell."""
-    return list(_paths(typer.main.get_command(main), NAME))
+    return list(_paths(all_commands(), NAME))
 
 
 def _paths(command: Any, prefix: str) -> list[str]:

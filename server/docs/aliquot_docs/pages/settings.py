@@ -6,11 +6,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final, get_args
 
-import typer
 from pydantic import AliasChoices
 from pydantic.fields import FieldInfo
 
-from aliquot.cli import main
+from aliquot.cli import all_commands
 from aliquot.settings import Settings, kebab
 from aliquot_docs.markdown import code, table, text
 
@@ -38,7 +37,7 @@ def settings_tables() -> str:
 
 def serve_flags() -> Mapping[str, str]:
     """The flags of `aliquot serve`, by setting."""
-    command: Any = typer.main.get_command(main)
+    command: Any = all_commands()
     found = {}
     for option in command.commands["serve"].params:
         for setting in (option.name, f"{option.name}s", NEGATED.get(option.name, "")):

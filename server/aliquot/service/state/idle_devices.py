@@ -1,0 +1,92 @@
+"""Idle devices: how long each held GPU has measurably not been used, by the readings of its agent.
+
+Kept in memory by the leader, from the first reading after a grant. A device with several holders cannot be attributed
+to one of them: it is idle while none uses it, and its time starts anew when a holder comes.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from aliquot.core.idleness import IdleRule, IdleState, UseReading
+from aliquot_schema.cluster.agents import Agent
+from aliquot_schema.ids import DeviceId, LeaseId, NodeId, SessionId
+from aliquot_schema.resources.devices import Device, DeviceReading
+from aliquot_schema.resources.leases import Lease
+from aliquot_schema.resources.slots import is_accelerator
+
+RULE: Final = IdleRule()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldDevice:
+    """One held device and what its readings showed."""
+
+    device: Device
+    leases: frozenset[LeaseId]
+    sessions: frozenset[SessionId]
+    """Without external allocations."""
+    use: IdleState
+
+
+class IdleDevices:
+    """The held devices of all agents."""
+
+    def __init__(self) -> None:
+        self._held: dict[NodeId, dict[DeviceId, HeldDevice]] = {}
+
+    def take(self, agent: Agent, readings: Iterable[DeviceReading], leases: Iterable[Lease], *, now_us: int) -> None:
+        """Add an agent's readings.
+
+        Args:
+            leases: the open leases of the agent's node.
+            now_us: monotonic time, in microseconds.
+        """
+        leases = tuple(leases)
+        devices = {device.id: device for device in agent.devices if any(map(is_accelerator, device.costs))}
+        own = self._held.setdefault(agent.node_id, {})
+        for reading in readings:
+            device = devices.get(reading.device_id)
+            if device is None:
+                continue
+            held = _held(device, leases)
+            before = own.pop(device.id, None)
+            if held is not None:
+                is_same = before is not None and held.leases <= before.leases
+                use = before.use if before is not None and is_same else held.use
+                own[device.id] = HeldDevice(
+                    device=device,
+                    leases=held.leases,
+                    sessions=held.sessions,
+                    use=use.after(_use_reading(device, reading, now_us), RULE),
+                )
+
+    def idle(self, limit_us: int) -> Iterator[HeldDevice]:
+        """Devices that were idle for at least this long at their last reading."""
+        for own in self._held.values():
+            yield from (held for held in own.values() if held.use.idle_us >= limit_us)
+
+    def clear(self) -> None:
+        """Forget everything: another server leads."""
+        self._held.clear()
+
+
+def _held(device: Device, leases: tuple[Lease, ...]) -> HeldDevice | None:
+    own = [lease for lease in leases if any(device.id in amounts for amounts in lease.spec.values())]
+    if not own:
+        return None
+    return HeldDevice(
+        device=device,
+        leases=frozenset(lease.id for lease in own),
+        sessions=frozenset(lease.session_id for lease in own if lease.session_id is not None),
+        use=IdleState(),
+    )
+
+
+def _use_reading(device: Device, reading: DeviceReading, now_us: int) -> UseReading:
+    return UseReading(
+        at_us=now_us,
+        utilization_pct=reading.utilization_pct,
+        memory_bytes=reading.memory_used_bytes,
+        memory_bytes_total=device.memory_bytes,
+    )
