@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
+from aliquot_schema.deprecation import Deprecation
+from aliquot_schema.errors import InvalidRequest
 from aliquot_schema.ids import PolicyId, PoolId
 from aliquot_schema.resources.units import duration_seconds
 from aliquot_schema.sessions import DEFAULT_POOL, Priority
@@ -32,16 +34,63 @@ class Backfill(StrEnum):
     """Those that delay no session ahead of them; each of these has a reservation."""
 
 
-class Victims(StrEnum):
+class PreemptScope(StrEnum):
     """Which sessions may be preempted."""
 
-    NOBODY = "nobody"
+    NONE = "none"
     """None, and no quota is borrowed."""
-    WILLING = "willing"
+    PREEMPTIBLE = "preemptible"
     """Sessions submitted as preemptible. Other sessions of users and projects with quota of their own cannot borrow
     beyond it. Lent quota is reclaimed from users without own quota even if their sessions are not preemptible."""
     ANY = "any"
     """Every session."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> "PreemptScope | None":
+        """The deprecated words, which stored policies and events of earlier versions have too."""
+        return next((scope for scope, old in VICTIMS.items() if old.value == value), None)
+
+
+class Victims(StrEnum):
+    """Deprecated words of `PreemptScope`."""
+
+    NOBODY = "nobody"
+    WILLING = "willing"
+    ANY = "any"
+
+
+WAS_VICTIMS: Final = Deprecation(old="victims", new="preempt", removed_in="0.3")
+VICTIMS: Final[Mapping[PreemptScope, Victims]] = {
+    PreemptScope.NONE: Victims.NOBODY,
+    PreemptScope.PREEMPTIBLE: Victims.WILLING,
+    PreemptScope.ANY: Victims.ANY,
+}
+
+
+def preempt_word(preempt: str | None, victims: str | None, *, place: str = "") -> str | None:
+    """The value of `preempt`, which may be given by its deprecated name or in its deprecated words.
+
+    What is deprecated is reported as a warning, unless `victims` only repeats `preempt`, as in a printed policy.
+
+    Args:
+        place: see `Deprecation.warn`.
+    Returns:
+        The value in today's words; an unknown word as it is; None if neither is given.
+    Raises:
+        InvalidRequest: both are given and contradict each other.
+    """
+    words = {old.value: scope.value for scope, old in VICTIMS.items()}
+    name, given = ("victims", victims) if preempt is None else ("preempt", preempt)
+    if given is None:
+        return None
+    meant = words.get(given, given)
+    if victims is not None and words.get(victims, victims) != meant:
+        message = f"preemption: preempt is {preempt} and victims is {victims}; leave out victims, the deprecated name"
+        raise InvalidRequest(message, field="preemption.preempt")
+    if name == "victims" or meant != given:
+        old, new = f"preemption.{name}={given}", f"preemption.preempt={meant}"
+        Deprecation(old=old, new=new, removed_in=WAS_VICTIMS.removed_in).warn(place=place)
+    return meant
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +139,7 @@ class Pool:
 class Preemption:
     """Preemption rules, for the order policy `priority` and for reclaiming lent quota."""
 
-    victims: Victims = Victims.WILLING
+    preempt: PreemptScope = PreemptScope.PREEMPTIBLE
     run_ms_min: int = 600_000
     """A session is not preempted before it has run this long."""
     preemptions_max: int = 3

@@ -162,7 +162,7 @@ class NewSession:
     """Submit it in state `held`."""
     local_name: str | None = None
     """Within `create_sessions`: its name in `depends_on` of other sessions of the batch."""
-    outside: float | None = None
+    external_lease: float | None = None
     """Lease time in seconds of an external allocation, see `SessionSpec.outside_ms`; None = an ordinary session."""
     processes: int | None = None
     """Limit on processes and threads per kernel."""

@@ -108,7 +108,8 @@ class SessionSpec:
     """Ordered by `after_ms`."""
     outside_ms: int | None = None
     """Lease time of an external allocation, renewed by each call. Nothing is started for it, and it never queues: the
-    first pass either places it or rejects it. None = an ordinary session that runs `argv`."""
+    first pass either places it or rejects it. None = an ordinary session that runs `argv`. The name is that of the
+    stored field, which all versions read."""
     limits: SessionLimits = NO_LIMITS
     sandbox: SandboxProfile | None = None
     """The sandbox it requires. `labels` then has `SANDBOX_LABEL` too, so that only agents with that sandbox match."""
@@ -234,7 +235,7 @@ class Session:
         return self.request.slots
 
     @property
-    def is_outside(self) -> bool:
+    def is_external_allocation(self) -> bool:
         """Whether it is an external allocation."""
         return self.spec.outside_ms is not None
 

@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 import uuid_utils
 
+from aliquot_schema.events import Event
+
 
 class SystemClock:
     """Wall time that strictly advances within a process, and monotonic time for measuring.
@@ -35,6 +37,11 @@ class SystemClock:
     def not_before(self, at_us: int) -> None:
         """Never return a time before this one, which an earlier process recorded before the clock was set back."""
         self._last_us = max(self._last_us, at_us)
+
+    def follow(self, event: Event) -> None:
+        """Never return a time before that of a known event. Clocks of servers differ, and what follows from an event is
+        never dated before it."""
+        self.not_before(event.at_us)
 
     def monotonic(self) -> float:
         """Seconds from an arbitrary start."""

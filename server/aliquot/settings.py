@@ -8,7 +8,7 @@ import socket
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import AliasChoices, Field, ModelWrapValidatorHandler, ValidationError, field_validator, model_validator
@@ -36,10 +36,13 @@ from aliquot.service.sessions.command_checks import CommandCheckSettings
 from aliquot.service.setting_errors import Seconds, wrong
 from aliquot.store.secrets.keys import SecretSettings
 from aliquot.store.timeseries.tiers import HistorySettings
+from aliquot_schema.deprecation import Deprecation
 
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 ANYWHERE = frozenset({"0.0.0.0", "::"})
 FILE_VARIABLE = "ALIQUOT_CONFIG"
+DEPRECATED: Final = (Deprecation(old="respect-external", new="respect-foreign-usage", removed_in="0.3"),)
+"""Settings whose old names are aliases of the new ones."""
 
 
 def kebab(name: str) -> str:
@@ -92,8 +95,17 @@ class Settings(
     demo: bool = Field(False, description="Run the demo cluster even where there are real GPUs.")
     reserved_cpu: int = Field(0, ge=0, description="CPUs of this host that jobs never get.")
     reserved_mem: str = Field("512m", description="Memory of this host that jobs never get, like 512m or 2g.")
-    respect_external: bool = Field(
-        True, description="Whether accelerators in use by processes outside Aliquot are withheld from jobs."
+    respect_foreign_usage: bool = Field(
+        True,
+        validation_alias=AliasChoices(
+            "respect-foreign-usage",
+            "respect_foreign_usage",
+            "ALIQUOT_RESPECT_FOREIGN_USAGE",
+            "respect-external",
+            "respect_external",
+            "ALIQUOT_RESPECT_EXTERNAL",
+        ),
+        description="Whether accelerators in use by processes that Aliquot did not start are withheld from jobs.",
     )
     local_agents: bool = Field(True, description="Whether this server runs the agents of its own host.")
     executor: Literal["local", "ray"] = Field(
@@ -300,9 +312,29 @@ class Settings(
         return (*sources, TomlConfigSettingsSource(settings_cls, Path(file))) if file else sources
 
 
-def read_settings(**flags: Any) -> Settings:
+def warn_of_deprecated_settings() -> None:
+    """Warn of deprecated names in the environment and in the settings file, which can be read."""
+    variables = {name.upper(): name for name in os.environ}
+    file = os.environ.get(FILE_VARIABLE)
+    written = tomllib.loads(Path(file).read_text(encoding="utf-8")) if file else {}
+    for deprecation in DEPRECATED:
+        variable, new = _variable(deprecation.old), _variable(deprecation.new)
+        if variable in variables:
+            Deprecation(old=variables[variable], new=new, removed_in=deprecation.removed_in).warn()
+        if {deprecation.old, deprecation.old.replace("-", "_")} & written.keys():
+            deprecation.warn(place=str(file))
+
+
+def _variable(setting: str) -> str:
+    return f"ALIQUOT_{setting.replace('-', '_').upper()}"
+
+
+def read_settings(*, warns: bool = True, **flags: Any) -> Settings:
     """Read the settings from all sources; flags that are None, False or empty do not count.
 
+    Args:
+        warns: whether deprecated names are reported here; servers and agents report them in their log, which the
+            settings set up.
     Raises:
         ConfigurationError: a setting is wrong or unknown, or the file cannot be read; the message says which.
     """
@@ -318,6 +350,8 @@ def read_settings(**flags: Any) -> Settings:
         raise ConfigurationError(f"{error}: in the environment a table is written as JSON") from None
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfigurationError(f"{FILE_VARIABLE}: {file} cannot be read: {error}") from None
+    if warns:
+        warn_of_deprecated_settings()
     return settings
 
 

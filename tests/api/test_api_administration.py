@@ -4,13 +4,14 @@ from typing import Any
 
 import pytest
 
+from aliquot_schema.deprecation import DeprecatedName
 from api_server import ApiServer
 
 pytestmark = pytest.mark.anyio
 
 UPDATE = """mutation ($input: UpdatePolicyInput!) { update_policy(input: $input) { __typename
   ... on PolicyChangeSuccess { revision policy { version order half_life weights { age level } charges { cpu_milli }
-    pools { name default_limit } preemption { victims grace } retries { wait_first } user_priority_max } }
+    pools { name default_limit } preemption { preempt grace } retries { wait_first } user_priority_max } }
   ... on Error { code message } ... on RequestError { field } ... on VersionConflict { actual } } }"""
 QUOTA = """mutation ($input: SetQuotaInput!) { set_quota(input: $input) { __typename
   ... on QuotaChangeSuccess { quota { scope name version max_slots { slot amount } max_queued weight } }
@@ -31,7 +32,7 @@ async def test_the_policy_changes_field_by_field(server: ApiServer) -> None:
         half_life=86400,
         weights={"age": 5},
         pools=[{"name": "default", "default_limit": 3600}, {"name": "big"}],
-        preemption={"victims": "any", "grace": 1.5},
+        preemption={"preempt": "any", "grace": 1.5},
         user_priority_max="high",
         expected_version=0,
     )
@@ -40,11 +41,56 @@ async def test_the_policy_changes_field_by_field(server: ApiServer) -> None:
     assert (policy["version"], policy["order"], policy["half_life"]) == (1, "priority", 86400)
     assert policy["weights"] == {"age": 5, "level": 86400}
     assert policy["pools"] == [{"name": "big", "default_limit": None}, {"name": "default", "default_limit": 3600}]
-    assert policy["preemption"] == {"victims": "any", "grace": 1.5}
+    assert policy["preemption"] == {"preempt": "any", "grace": 1.5}
     assert policy["charges"] == {"cpu_milli": 5}
     assert policy["user_priority_max"] == "high"
     read = await server.data("{ policy { version order backfill changed_at } }")
     assert read["policy"]["order"] == "priority"
+
+
+@pytest.mark.parametrize("given", [{"victims": "willing"}, {"preempt": "willing"}])
+async def test_the_old_words_of_preemption_still_work(server: ApiServer, given: dict[str, str]) -> None:
+    with pytest.warns(DeprecatedName, match="use preemption.preempt=preemptible"):
+        answer = await update(server, preemption=given)
+    assert answer["policy"]["preemption"]["preempt"] == "preemptible"
+    read = await server.data("{ policy { preemption { preempt victims } } }")
+    assert read["policy"]["preemption"] == {"preempt": "preemptible", "victims": "willing"}
+
+
+async def test_deprecated_names_of_a_request_are_logged_once(
+    server: ApiServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    for text in ("{ policy { preemption { victims } } }", "query Again { policy { version preemption { victims } } }"):
+        await server.data(text)
+    with pytest.warns(DeprecatedName):
+        await server.data('mutation { update_policy(input: {preemption: {victims: "any"}}) { __typename } }')
+    await server.data(
+        "{ policy { ...Policy } } fragment Policy on Policy { preemption { ...PreemptionRules } } "
+        "fragment PreemptionRules on PreemptionRules { victims }"
+    )
+    assert [record.getMessage() for record in caplog.records if record.name == "aliquot.deprecation"] == [
+        "a GraphQL request uses a deprecated name: The field PreemptionRules.victims is deprecated. "
+        "Use `preempt`. Release 0.3 may remove this name.",
+        "a GraphQL request uses a deprecated name: The input field PreemptionRulesInput.victims is deprecated. "
+        "Use `preempt`. Release 0.3 may remove this name.",
+    ]
+
+
+async def test_the_fields_that_the_python_client_reads_are_not_logged(
+    server: ApiServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    await server.data(
+        "{ policy { ...Policy } } fragment Policy on Policy { preemption { ...PreemptionRules } } "
+        "fragment PreemptionRules on PreemptionRules { preempt victims }"
+    )
+    assert [record for record in caplog.records if record.name == "aliquot.deprecation"] == []
+
+
+async def test_both_words_of_preemption_must_agree(server: ApiServer) -> None:
+    same = await update(server, preemption={"preempt": "none", "victims": "nobody"})
+    assert same["policy"]["preemption"]["preempt"] == "none"
+    answer = await update(server, preemption={"preempt": "none", "victims": "any"})
+    assert (answer["__typename"], answer["field"]) == ("InvalidRequest", "preemption.preempt")
 
 
 @pytest.mark.parametrize(
@@ -56,7 +102,7 @@ async def test_the_policy_changes_field_by_field(server: ApiServer) -> None:
         ({"numa": "near"}, "numa", "interleave, prefer"),
         ({"weights": {"age": 0}}, "weights.age", "0 is not between 1 and 1000"),
         ({"half_life": -1}, "half_life", "not within"),
-        ({"preemption": {"victims": "all"}}, "preemption.victims", "any, nobody, willing"),
+        ({"preemption": {"preempt": "all"}}, "preemption.preempt", "any, none, preemptible"),
         ({"pools": [{"name": "big"}]}, "pools", "default is missing"),
         ({"pools": [{"name": "default"}, {"name": "default"}]}, "pools", "given twice"),
     ],

@@ -9,7 +9,7 @@ import pytest
 
 from architecture_sources import ROOT
 
-NAMES = ("up", "test", "check", "bench", "simulate", "mutate", "docs", "trace-request")
+NAMES = ("up", "test", "check", "bench", "simulate", "mutate", "docs", "trace-request", "record-names")
 COMMANDS = [*(ROOT / "scripts" / name for name in NAMES), ROOT / ".ci" / "run"]
 
 

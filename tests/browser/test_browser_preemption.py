@@ -17,7 +17,7 @@ from e2e_sessions import submit, until_state
 pytestmark = pytest.mark.anyio
 
 POLICY: Final = """
-mutation { update_policy(input: { order: "priority", preemption: { victims: "willing", run_min: 0 } }) {
+mutation { update_policy(input: { order: "priority", preemption: { preempt: "preemptible", run_min: 0 } }) {
   __typename ... on Error { message }
 } }
 """

@@ -144,7 +144,7 @@ def _device(node: str, index: int, busy: int) -> dict[str, Any]:
         "kind": "cuda",
         "model": "H100",
         "health": "healthy",
-        "external": False,
+        "foreign_usage": False,
         "isolation": "none",
         "numa_node": index // 4,
         "link_group": 0,

@@ -16,6 +16,7 @@ from aliquot.client import ServerUnreachable
 from aliquot.client.generated.enums import DependencyCondition, QuotaScope
 from aliquot.client.generated.policy import Quota
 from aliquot.client.generated.scalars import SlotAmount
+from aliquot_schema.deprecation import DeprecatedName
 
 
 @pytest.mark.parametrize(
@@ -248,6 +249,33 @@ def test_a_policy_is_named_leaf_by_leaf() -> None:
     assert found.pools is not None
     assert (found.order, found.weights.age, found.weights.fair, found.allow_fragmentation) == ("sjf", 2, 3, True)
     assert found.pools[0].name == "a"
+
+
+@pytest.mark.parametrize(
+    ("words", "old"),
+    [
+        (["preemption.victims=willing", "preemption.grace=30"], "preemption.victims=willing"),
+        (['preemption={"victims": "willing", "grace": 30}'], "preemption.victims=willing"),
+        (["preemption.preempt=willing", "preemption.grace=30"], "preemption.preempt=willing"),
+    ],
+)
+def test_old_words_of_a_policy_are_sent_as_the_new_ones(words: list[str], old: str) -> None:
+    with pytest.warns(DeprecatedName, match=f"^{old} is deprecated; use preemption.preempt=preemptible"):
+        rules = _wanted(_nested(words)).preemption
+    assert rules is not None
+    assert (rules.preempt, rules.victims, rules.grace) == ("preemptible", None, 30)
+
+
+def test_a_printed_policy_has_both_words_and_is_read_without_a_warning() -> None:
+    rules = _wanted({"preemption": {"preempt": "none", "victims": "nobody"}}).preemption
+    assert rules is not None
+    assert (rules.preempt, rules.victims) == ("none", None)
+
+
+def test_both_words_of_a_policy_must_agree(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(typer.Exit):
+        _wanted({"preemption": {"preempt": "any", "victims": "nobody"}})
+    assert "leave out victims, the deprecated name" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from aliquot.errors import ConfigurationError
-from aliquot.settings import FILE_VARIABLE, Settings, read_settings
+from aliquot.settings import DEPRECATED, FILE_VARIABLE, Settings, read_settings
 from aliquot_schema.alerts import AlertRule
+from aliquot_schema.deprecation import DeprecatedName
 
 RESEARCH_NAMES = {
     "ray_head": "RESEARCH_AGENT_RAY_HEAD_NODE",
@@ -25,7 +26,7 @@ VALUES = {
 def no_settings_of_this_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name in Settings.model_fields:
         monkeypatch.delenv(f"ALIQUOT_{name.upper()}", raising=False)
-    for name in RESEARCH_NAMES.values():
+    for name in (*RESEARCH_NAMES.values(), *(_variable(one.old) for one in DEPRECATED)):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.delenv(FILE_VARIABLE, raising=False)
 
@@ -137,3 +138,29 @@ def test_durations_that_no_setting_takes_are_told(
     monkeypatch.setenv(f"ALIQUOT_{name}", text)
     with pytest.raises(ConfigurationError, match=words):
         read_settings()
+
+
+@pytest.mark.parametrize("name", ["respect-external", "respect_external"])
+def test_an_old_name_in_the_file_works_and_is_reported(
+    name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    write(monkeypatch, tmp_path, f"{name} = false\n")
+    with pytest.warns(DeprecatedName, match=r"aliquot.toml: respect-external is deprecated; use respect-foreign-usage"):
+        assert not read_settings().respect_foreign_usage
+    assert not read_settings(warns=False).respect_foreign_usage
+
+
+def test_an_old_name_in_the_environment_works_and_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    write(monkeypatch, tmp_path, "respect-foreign-usage = true\n")
+    monkeypatch.setenv("ALIQUOT_RESPECT_EXTERNAL", "false")
+    with pytest.warns(DeprecatedName, match="RESPECT_EXTERNAL is deprecated; use ALIQUOT_RESPECT_FOREIGN_USAGE"):
+        assert not read_settings().respect_foreign_usage
+
+
+def test_the_new_name_is_not_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ALIQUOT_RESPECT_FOREIGN_USAGE", "false")
+    assert not read_settings().respect_foreign_usage
+
+
+def _variable(setting: str) -> str:
+    return f"ALIQUOT_{setting.replace('-', '_').upper()}"

@@ -15,7 +15,7 @@ from aliquot.core.model.snapshot import PendingRow, RunningRow
 from aliquot.core.quota import HOUR, QuotaBook, impossible_under, too_many_queued
 from aliquot.core.scheduler.shares import weight_of
 from aliquot_schema.ids import AgentId, DeviceId, NodeId, ProjectId, QuotaId, SessionId, SlotName, UserId
-from aliquot_schema.policies import Preemption, Victims
+from aliquot_schema.policies import Preemption, PreemptScope
 from aliquot_schema.quotas import Quota, QuotaScope, quota_id
 from aliquot_schema.reasons import Evidence, Reason, Verdict
 from aliquot_schema.resources.slots import UNLIMITED, ResourceSlot
@@ -63,11 +63,11 @@ def holds(name: str, *, user: str = "ann", project: str = "lab", leaving: bool =
 def book(
     *quotas: Quota,
     running: Iterable[RunningRow] = (),
-    victims: Victims = Victims.WILLING,
+    preempt: PreemptScope = PreemptScope.PREEMPTIBLE,
     usage: Usage | None = None,
 ) -> QuotaBook:
     state = snapshot([], [], quotas={one.id: one for one in quotas}, running=tuple(running), usage=usage or Usage())
-    return QuotaBook(state, policy=Policy(preemption=Preemption(victims=victims)), now_us=NOW_US)
+    return QuotaBook(state, policy=Policy(preemption=Preemption(preempt=preempt)), now_us=NOW_US)
 
 
 def refused(key: str, slot: str, requested: str, available: str) -> Verdict:
@@ -139,17 +139,17 @@ def test_nothing_starts_in_a_month_whose_hours_are_spent() -> None:
 
 
 @pytest.mark.parametrize(
-    ("victims", "preemptible", "expected"),
+    ("preempt", "preemptible", "expected"),
     [
-        (Victims.WILLING, False, refused("project:lab", "cuda.device", "2", "1")),
-        (Victims.WILLING, True, None),
-        (Victims.ANY, False, None),
-        (Victims.NOBODY, False, None),
+        (PreemptScope.PREEMPTIBLE, False, refused("project:lab", "cuda.device", "2", "1")),
+        (PreemptScope.PREEMPTIBLE, True, None),
+        (PreemptScope.ANY, False, None),
+        (PreemptScope.NONE, False, None),
     ],
 )
-def test_who_may_borrow_is_the_policys_word(victims: Victims, preemptible: bool, expected: Verdict | None) -> None:
+def test_who_may_borrow_is_the_policys_word(preempt: PreemptScope, preemptible: bool, expected: Verdict | None) -> None:
     lending = book(
-        quota("project:lab", own={"cuda.device": "3"}), running=[holds("r", cuda_shares=2000)], victims=victims
+        quota("project:lab", own={"cuda.device": "3"}), running=[holds("r", cuda_shares=2000)], preempt=preempt
     )
     borrowing = asks(cuda_device="2", is_preemptible=preemptible)
     assert lending.borrows(borrowing)
@@ -210,11 +210,11 @@ def test_a_session_with_accelerators_is_not_called_back_for_its_memory() -> None
     own=st.integers(0, 6000),
     sizes=st.lists(st.integers(1, 3000), max_size=6),
     asked=st.lists(st.integers(1, 3000), max_size=6),
-    victims=st.sampled_from(Victims),
+    preempt=st.sampled_from(PreemptScope),
     most=st.integers(1, 9000),
 )
 def test_limits_hold_and_lending_never_takes_ones_own(
-    own: int, sizes: list[int], asked: list[int], victims: Victims, most: int
+    own: int, sizes: list[int], asked: list[int], preempt: PreemptScope, most: int
 ) -> None:
     running = [holds(f"r{index}", cuda_shares=size) for index, size in enumerate(sizes)]
     limits = replace(
@@ -222,7 +222,7 @@ def test_limits_hold_and_lending_never_takes_ones_own(
         own_slots=ResourceSlot({"cuda.shares": own}),
         max_slots=ResourceSlot({"cuda.shares": most}),
     )
-    pass_book = book(limits, running=running, victims=victims)
+    pass_book = book(limits, running=running, preempt=preempt)
     held = sum(sizes)
     for size in asked:
         wanted = replace(asks(), request=((SlotName("cuda.shares"), size),))
@@ -230,7 +230,7 @@ def test_limits_hold_and_lending_never_takes_ones_own(
         if own:
             assert pass_book.borrows(wanted) == (held + size > own)
             assert pass_book.may_reclaim(wanted) == (held + size <= own)
-        is_open = held + size <= most and not (victims is Victims.WILLING and own and held + size > own)
+        is_open = held + size <= most and not (preempt is PreemptScope.PREEMPTIBLE and own and held + size > own)
         assert (pass_book.refusal(wanted) is None) == is_open
         if is_open:
             pass_book.take(wanted)

@@ -32,6 +32,16 @@ def one(text: str) -> Scenario:
     return found
 
 
+def test_the_old_words_of_preemption_are_read_and_reported(tmp_path: Path) -> None:
+    text = (FOLDER / "rights.yaml").read_text(encoding="utf-8")
+    (tmp_path / "old.yaml").write_text(text.replace("preempt: preemptible", "victims: willing"))
+    assert text.count("preempt: preemptible") > 1
+    done = CliRunner().invoke(main, ["policy", "test", str(tmp_path / "old.yaml")])
+    assert done.exit_code == 0, done.output
+    line = 1 + text[: text.index("preempt: preemptible")].count("\n")
+    assert f"warning: {tmp_path}/old.yaml:{line}: preemption.victims=willing is deprecated" in done.stderr
+
+
 def test_there_are_scenarios() -> None:
     assert len(ALL) >= 12
 

@@ -15,7 +15,7 @@ from aliquot_docs.pages.rest_reference import rest_page
 from aliquot.cli.acceptance.processes import OwnServer
 from aliquot.cli.session import slurm as slurm_variables
 from aliquot.errors import ConfigurationError
-from aliquot.settings import Settings, kebab, read_settings
+from aliquot.settings import DEPRECATED, Settings, kebab, read_settings
 from aliquot_schema.cluster.agents import AllocationMode
 from aliquot_schema.identity.access import ROOTS
 from aliquot_schema.reasons import Reason
@@ -68,7 +68,8 @@ def test_settings_that_are_shown_are_taken(page: Path, tmp_path: Path, monkeypat
 
 def test_settings_that_are_named_exist() -> None:
     units = {path.stem for path in (ROOT / "docker" / "systemd").glob("*.service")}
-    known = {kebab(name) for name in Settings.model_fields} | {mode.value for mode in AllocationMode} | units
+    old = {one.old for one in DEPRECATED}
+    known = {kebab(name) for name in Settings.model_fields} | old | {mode.value for mode in AllocationMode} | units
     named = {page.name: set(SETTING.findall(page.read_text(encoding="utf-8"))) for page in pages()}
     assert {page: unknown for page, found in named.items() if (unknown := found - known)} == {}
 

@@ -13,7 +13,7 @@ STUBBORN = "trap '' USR1; echo ready > {ready}; while :; do sleep 0.05; done"
 
 async def test_a_victim_is_stopped_after_its_grace_and_retried_tasks_take_their_turn() -> None:
     async with desk_at("two_gpus.toml") as desk:
-        await Office(desk.client).policy(order="priority", preemption={"victims": "willing", "run_min": 0})
+        await Office(desk.client).policy(order="priority", preemption={"preempt": "preemptible", "run_min": 0})
         array = await retried_array(desk)
         shell = STUBBORN.format(ready=desk.mark("ready"))
         victim = await desk.running(

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from aliquot.execution.remote.agent_keys import KeyFile
-from aliquot.service.admin.admin import Administration
+from aliquot.service.admin.admin import Administration, Backups
 from aliquot.service.agents.differences import Difference
+from aliquot.service.agents.doctor import Examination
 from aliquot.service.audit.agent_keys import KeyTeller
 from aliquot.service.audit.audit import AuditQuery, Change
 from aliquot.store.audit.log import Hand, note
@@ -63,21 +64,20 @@ async def test_an_operators_word_for_a_lost_agent(place: Place) -> None:
     async with staged(place) as (on, store):
         on.executor.silent.add(A)
         await on.hear(AgentSilent(agent_id=A, lost=True))
-        await office(on).release_lost_agent(CALLER, "a")
+        await office(on).agents.release_lost_agent(CALLER, "a")
         told = [change for change in await changes(store, "agent") if of_caller(change)]
         assert [change.after["state"] for change in told] == ["left"]
 
 
 async def test_copies_of_the_database(place: Place) -> None:
     async with staged(place) as (on, store):
-        admin = office(on)
         if place.url:
             with pytest.raises(InvalidRequest):
-                await admin.copy_database(CALLER)
+                await office(on).backups.copy_database(CALLER)
             assert await changes(store, "action") == ()
             return
-        admin.file = store
-        made = [await admin.copy_database(CALLER) for _ in range(2)]
+        backups = Backups(state=on.state, journal=on.journal, clock=on.clock, file=store)
+        made = [await backups.copy_database(CALLER) for _ in range(2)]
         first, second = await changes(store, "action.database_copied")
         assert of_caller(first)
         assert (first.before, first.after["facts"]) == (None, {"path": made[0].path})
@@ -102,9 +102,9 @@ class ReadsFiles:
 
 async def test_rescans(place: Place) -> None:
     async with staged(place) as (on, store):
-        admin = office(on)
-        admin.looker = ReadsFiles(on)  # type: ignore[assignment]  # nobody asks it to look around
-        seen = await admin.rescan(CALLER, "a")
+        inspector = ReadsFiles(on)
+        doctor = Examination(state=on.state, journal=on.journal, clock=on.clock, inspector=lambda: inspector)  # type: ignore[arg-type,return-value]  # it inspects no cluster
+        seen = await doctor.rescan(CALLER, "a")
         [told] = await changes(store, "action.gpu_maps_rescanned")
         assert of_caller(told)
         assert told.entity_id == "gpu_maps/a"

@@ -18,7 +18,7 @@ from aliquot.store.archive.folder import ArchiveFolder
 from aliquot.store.archive.search import PastSearch
 from aliquot.store.audit.holdings import HOLDINGS
 from aliquot.store.audit.log import changes
-from aliquot.store.store import DatabaseStore
+from aliquot.store.store import DatabaseAudit, DatabaseStore
 from aliquot.store.tables import EVENTS
 from ledger_course import LeapingClock, two_terms
 from store_places import Place
@@ -52,8 +52,12 @@ async def moments(store: DatabaseStore) -> list[tuple[str, int]]:
     return [(row.device_id, int(row.middle)) for row in rows]
 
 
-async def answers(store: DatabaseStore, asked: list[tuple[str, int]]) -> list[tuple[Holding, ...]]:
-    return [await store.book.held_at(device_id, at_us) for device_id, at_us in asked]
+async def answers(
+    store: DatabaseStore, asked: list[tuple[str, int]], *, folder: Path | None = None
+) -> list[tuple[Holding, ...]]:
+    """`folder`: of the archives; None = not configured."""
+    book = DatabaseAudit(store, archive=folder)
+    return [await book.held_at(device_id, at_us) for device_id, at_us in asked]
 
 
 async def test_what_was_archived_answers_as_the_tables_did(store: DatabaseStore, tmp_path: Path) -> None:
@@ -63,8 +67,7 @@ async def test_what_was_archived_answers_as_the_tables_did(store: DatabaseStore,
     kept = await count(store)
     await archive(store, tmp_path)
     assert await count(store) < kept
-    store.book.archive = tmp_path
-    assert await answers(store, asked) == before
+    assert await answers(store, asked, folder=tmp_path) == before
 
 
 async def test_where_an_archive_cannot_be_read_it_is_said_from_when_on_it_is_known(
@@ -76,22 +79,19 @@ async def test_where_an_archive_cannot_be_read_it_is_said_from_when_on_it_is_kno
     last_us = max(seal.last for seal in told)
     with pytest.raises(StoreUnavailable, match="no archive folder is set"):
         await answers(store, asked)
-    store.book.archive = tmp_path / "elsewhere"
     with pytest.raises(StoreUnavailable, match=r"holdings-000001-.*\.parquet is missing; .* database has them from 20"):
-        await answers(store, asked)
-    store.book.archive = tmp_path
+        await answers(store, asked, folder=tmp_path / "elsewhere")
     monkeypatch.setattr(sealing, "has_parquet", lambda: False)
     with pytest.raises(StoreUnavailable, match=r"has them from 20\d\d-.* on; archives need pyarrow"):
-        await answers(store, asked)
-    await answers(store, [(device_id, last_us) for device_id, _ in asked])
+        await answers(store, asked, folder=tmp_path)
+    await answers(store, [(device_id, last_us) for device_id, _ in asked], folder=tmp_path)
 
 
 async def test_what_was_removed_without_an_archive_is_not_made_up(store: DatabaseStore, tmp_path: Path) -> None:
     asked = await moments(store)
     await archive(store, None)
-    store.book.archive = tmp_path
     with pytest.raises(StoreUnavailable, match="removed without an archive; the database has them from 20"):
-        await answers(store, asked)
+        await answers(store, asked, folder=tmp_path)
 
 
 async def test_what_was_done_is_told_as_before_it_was_archived(

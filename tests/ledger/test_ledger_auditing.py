@@ -40,9 +40,7 @@ async def told(place: Place, ask: Callable[[Auditing, Course, tuple[Event, ...]]
     """Ask while the service runs, and nothing happens."""
     async with course_on(place) as (course, running):
         await course.until_written(running.ledger, 30)
-        office = course.service.administration
-        office.book = running.book
-        await ask(office, course, await running.events_after(0, limit=100_000))
+        await ask(course.service.administration.audit, course, await running.events_after(0, limit=100_000))
 
 
 async def test_every_change_is_on_one_page_the_newest_first(place: Place) -> None:

@@ -79,7 +79,7 @@ async def test_a_restart_begins_with_a_checkpoint_and_goes_on_counting(place: Pl
 async def test_devices_that_others_use_are_part_of_what_a_pass_saw(place: Place) -> None:
     async with course_on(place) as (course, running):
         reaper = course.service.reaper
-        blocked = course.service.state.external
+        blocked = course.service.state.foreign_usage
         await course.until_written(running.ledger, 5)
         for pids in ((4711,), ()):
             while bool(blocked.blocked) is not bool(pids):
@@ -89,7 +89,7 @@ async def test_devices_that_others_use_are_part_of_what_a_pass_saw(place: Place)
             await course.until_written(running.ledger, len(await running.ledger.last(1000)) + 15)
         found = await replayed(running.ledger)
     assert [one.differences for one in found if one.differences][:3] == []
-    assert len([one for one in found if one.entry.inputs.external is not None]) >= 3
+    assert len([one for one in found if one.entry.inputs.foreign_usage is not None]) >= 3
 
 
 def _readings(pids: tuple[int, ...]) -> tuple[DeviceReading, ...]:

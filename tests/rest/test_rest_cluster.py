@@ -1,4 +1,4 @@
-"""The cluster over REST: what there is, and GPUs for work that is run outside."""
+"""The cluster over REST: what there is, and external allocations."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""The same over GraphQL: GPUs for work that is run outside, and the orchestrator."""
+"""The same over GraphQL: external allocations, and the orchestrator."""
 
 import time
 from collections.abc import Iterator

@@ -136,6 +136,8 @@ def test_the_policy_is_shown_and_changed(http: httpx.Client) -> None:
     words = http.put("/orchestrator/policies", json={"policy_config": config}).json()
     seen = (words["half_life"], words["weights"]["age_unit"], words["preemption"]["grace"])
     assert seen == (604_800, 129_600, 30)
+    old = http.put("/orchestrator/policies", json={"policy_config": {"preemption": {"victims": "nobody"}}}).json()
+    assert (old["preemption"]["preempt"], old["preemption"]["victims"]) == ("none", "nobody")
     wrong = http.put("/orchestrator/policies", json={"policy_config": {"weights": {"age_unit": "soon"}}})
     assert wrong.status_code == 422
     assert "weights.age_unit: 'soon' is not a duration; write it like" in wrong.json()["detail"]

@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
+from aliquot.clock import RandomIds
 from aliquot.errors import ConfigurationError
 from aliquot.service.accounts.api_keys import Accounts
 from aliquot.service.accounts.federation import Federation, Identity
 from aliquot.service.accounts.trust import Trust, check_apart
+from aliquot.service.use_cases import Admission, ServiceParts, UseCases
 from aliquot_schema.errors import InvalidRequest, Unauthenticated
 from aliquot_schema.identity.accounts import Role, User
 from aliquot_schema.ids import UserId
@@ -178,9 +180,13 @@ async def test_rules_of_accounts_hold_for_them_too() -> None:
             await apart.user_of(replace(bob, name="eve", subject="https://id#3", unix_name="root"))
 
 
+def apart(number: int) -> ServiceParts:
+    """Of servers that give each user a Unix account of their own."""
+    return ServiceParts(admission=Admission(trust=Trust.SEPARATE, per_minute=None))
+
+
 def federated(server: OneServer) -> Federation:
     cases = server.cases
-    cases.accounts.trust = Trust.SEPARATE
     return Federation(
         users=cases.accounts,
         people=cases.state.people,
@@ -192,7 +198,7 @@ def federated(server: OneServer) -> Federation:
 
 
 async def test_two_servers_make_one_user_of_somebody_who_comes_to_both(database_url: str) -> None:
-    async with servers_on(database_url, [agent("a", devices=1)]) as servers:
+    async with servers_on(database_url, [agent("a", devices=1)], parts=apart) as servers:
         both = [federated(server) for server in servers.all]
         for number in range(5):
             identity = replace(ANN, name=f"user{number}", subject=f"https://id#{number}", issued_us=2**60)
@@ -201,10 +207,8 @@ async def test_two_servers_make_one_user_of_somebody_who_comes_to_both(database_
 
 
 async def test_two_servers_give_one_unix_account_to_one_user(database_url: str) -> None:
-    async with servers_on(database_url, [agent("a", devices=1)]) as servers:
+    async with servers_on(database_url, [agent("a", devices=1)], parts=apart) as servers:
         offices = [server.cases.accounts for server in servers.all]
-        for office in offices:
-            office.trust = Trust.SEPARATE
         for number in range(5):
             asked = [
                 NewUser(name=f"{who}{number}", role=Role.USER, unix_name=f"unix{number}") for who in ("ann", "bob")
@@ -232,3 +236,15 @@ def test_a_server_that_no_longer_shares_accounts_says_who_still_does_and_what_to
         check_apart(Trust.SEPARATE, [bob, ann])
     with pytest.raises(ConfigurationError, match="nobody is used by ann"):
         check_apart(Trust.SEPARATE, [replace(ann, unix_name="nobody")])
+
+
+async def test_use_cases_are_not_made_while_users_share_an_account_that_is_to_be_their_own() -> None:
+    """So a server that has to refuse never takes part in the election."""
+    async with stage([]) as on:
+        accounts = accounts_of(on, trust=Trust.SHARED)
+        for name in ("ann", "bob"):
+            await accounts.create_user(ROOT, NewUser(name=name, role=Role.USER, unix_name="team"))
+        with pytest.raises(ConfigurationError, match="team is used by ann and bob"):
+            UseCases(
+                store=on.store, clock=on.clock, ids=RandomIds(), outputs=on.executor, state=on.state, parts=apart(0)
+            )

@@ -7,6 +7,7 @@ import pytest
 from aliquot.api.authentication import TokenAuth
 from aliquot.api.connections import HeldOpen
 from aliquot.service.accounts.trust import Trust
+from aliquot.service.use_cases import Admission, ServiceParts
 from aliquot_schema.errors import Unauthenticated
 from aliquot_schema.identity.accounts import KeyScope, Role
 from aliquot_schema.ids import UserId
@@ -20,6 +21,11 @@ pytestmark = pytest.mark.anyio
 ADMIN = Caller(user=UserId("root"), request_id="req_test", role=Role.ADMIN)
 
 
+def shared(number: int) -> ServiceParts:
+    """Of servers whose users trust each other."""
+    return ServiceParts(admission=Admission(trust=Trust.SHARED, per_minute=None))
+
+
 def door_of(server: OneServer) -> tuple[TokenAuth, HeldOpen]:
     """How a server lets people in."""
     auth = TokenAuth("the-servers-own-token", UserId("root"), people=server.cases.state.people)
@@ -30,10 +36,9 @@ def door_of(server: OneServer) -> tuple[TokenAuth, HeldOpen]:
 
 @pytest.mark.parametrize("told_to", [0, 1], ids=["the leader", "a follower"])
 async def test_a_key_opens_all_servers_and_none_once_it_is_revoked_at_one(database_url: str, told_to: int) -> None:
-    async with servers_on(database_url, [agent("a", devices=1)]) as servers:
+    async with servers_on(database_url, [agent("a", devices=1)], parts=shared) as servers:
         told, other = servers.all[told_to], servers.all[1 - told_to]
         accounts = told.cases.accounts
-        accounts.trust = Trust.SHARED
         await accounts.create_user(ADMIN, NewUser(name="bob", role=Role.USER))
         made = await accounts.create_api_key(ADMIN, NewApiKey(user="bob", name="x", scope=KeyScope.SUBMIT))
         doors = [door_of(server) for server in servers.all]
@@ -55,9 +60,7 @@ async def test_a_key_opens_all_servers_and_none_once_it_is_revoked_at_one(databa
 
 
 async def test_two_admins_who_make_one_user_at_two_servers_make_it_once(database_url: str) -> None:
-    async with servers_on(database_url, [agent("a", devices=1)]) as servers:
-        for server in servers.all:
-            server.cases.accounts.trust = Trust.SHARED
+    async with servers_on(database_url, [agent("a", devices=1)], parts=shared) as servers:
         asked = NewUser(name="bob", role=Role.USER)
         made = await asyncio.gather(
             *(server.cases.accounts.create_user(ADMIN, asked) for server in servers.all), return_exceptions=True

@@ -105,15 +105,15 @@ async def test_whose_jobs_would_run_as_others_do_may_not_submit(scene: Stage) ->
     def gate(trust: Trust) -> SubmissionRateLimit:
         return SubmissionRateLimit(people, trust=trust, rate=None, monotonic=lambda: 0.0)
 
-    scene.sessions.gate = gate(Trust.SEPARATE)
+    scene.limit(gate(Trust.SEPARATE))
     await submit(scene, ANN)
     with pytest.raises(Forbidden, match="aliquot user set bob --unix NAME"):
         await submit(scene, BOB)
     await submit(scene, ADMIN)  # by the server's own token
-    scene.sessions.gate = gate(Trust.ALONE)
+    scene.limit(gate(Trust.ALONE))
     with pytest.raises(Forbidden):
         await submit(scene, ANN)
-    scene.sessions.gate = gate(Trust.SHARED)
+    scene.limit(gate(Trust.SHARED))
     await submit(scene, BOB)
 
 
@@ -129,9 +129,8 @@ async def test_an_order_names_the_unix_account_of_the_owner(scene: Stage) -> Non
 
 async def test_somebody_too_fast_is_told_when_to_come_again(scene: Stage) -> None:
     now = 0.0
-    scene.sessions.gate = SubmissionRateLimit(
-        Identities(), trust=Trust.SHARED, rate=Rate(per_minute=3), monotonic=lambda: now
-    )
+    rate = Rate(per_minute=3)
+    scene.limit(SubmissionRateLimit(Identities(), trust=Trust.SHARED, rate=rate, monotonic=lambda: now))
     for _ in range(3):
         await submit(scene, ANN)
     with pytest.raises(RateLimited) as refused:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from aliquot.service.admin.admin import Administration
-from aliquot.service.agents.doctor import InspectionResult
+from aliquot.service.agents.doctor import Examination, InspectionResult
 from aliquot_schema.cluster.launching import AgentSilent
 from aliquot_schema.errors import Forbidden, InvalidRequest, NotFound, StateConflict, UnknownSlot
 from aliquot_schema.ids import AgentId, LeaseId, SessionId
@@ -40,7 +40,7 @@ async def running(on: Stage, **asked: object) -> SessionId:
 async def test_nothing_new_goes_on_a_drained_agent_and_what_runs_runs_on() -> None:
     async with stage([agent("a", devices=2)]) as on:
         first = await running(on)
-        changed = await office(on).drain_agent(CALLER, "a", note="new fan", evicts=False)
+        changed = await office(on).agents.drain_agent(CALLER, "a", note="new fan", evicts=False)
         assert (changed.agent.draining, changed.agent.drained, changed.agent.note) == (True, False, "new fan")
         second = await on.submit()
         await on.advance()
@@ -50,7 +50,7 @@ async def test_nothing_new_goes_on_a_drained_agent_and_what_runs_runs_on() -> No
         view = on.queries.agent(CALLER, "a")
         assert view is not None
         assert view.drained
-        resumed = await office(on).resume_agent(CALLER, "a")
+        resumed = await office(on).agents.resume_agent(CALLER, "a")
         assert (resumed.agent.draining, resumed.agent.note) == (False, None)
         await on.advance()
         assert on.session(second).state is S.RUNNING
@@ -59,11 +59,11 @@ async def test_nothing_new_goes_on_a_drained_agent_and_what_runs_runs_on() -> No
 async def test_what_operators_said_outlives_a_registration() -> None:
     async with stage([agent("a", devices=2)]) as on:
         admin = office(on)
-        await admin.update_policy(CALLER, {"pools": POOLS}, None)
-        await admin.drain_agent(CALLER, "a", note="moved", evicts=False)
-        await admin.label_agent(CALLER, "a", [("zone", "north")])
-        await admin.assign_agent_pool(CALLER, "a", "big")
-        await admin.set_agent_schedulable(CALLER, "a", schedulable=False, note=None)
+        await admin.policy.update_policy(CALLER, {"pools": POOLS}, None)
+        await admin.agents.drain_agent(CALLER, "a", note="moved", evicts=False)
+        await admin.agents.label_agent(CALLER, "a", [("zone", "north")])
+        await admin.agents.assign_agent_pool(CALLER, "a", "big")
+        await admin.agents.set_agent_schedulable(CALLER, "a", schedulable=False, note=None)
         on.executor.boots(A)
         await on.settle()
         known = on.state.agents[A]
@@ -74,17 +74,17 @@ async def test_what_operators_said_outlives_a_registration() -> None:
 async def test_saying_it_twice_is_one_event() -> None:
     async with stage([agent("a", devices=2)]) as on:
         for _ in range(2):
-            await office(on).drain_agent(CALLER, "a", note=None, evicts=False)
-            await office(on).label_agent(CALLER, "a", [("zone", "north")])
+            await office(on).agents.drain_agent(CALLER, "a", note=None, evicts=False)
+            await office(on).agents.label_agent(CALLER, "a", [("zone", "north")])
         revision = on.state.revision
-        await office(on).label_agent(CALLER, "a", [("zone", "north")])
+        await office(on).agents.label_agent(CALLER, "a", [("zone", "north")])
         assert on.state.revision == revision
 
 
 async def test_a_drain_can_ask_what_runs_to_make_room() -> None:
     async with stage([agent("a", devices=2)]) as on:
         first = await running(on)
-        await office(on).drain_agent(CALLER, "a", note=None, evicts=True)
+        await office(on).agents.drain_agent(CALLER, "a", note=None, evicts=True)
         session = on.session(first)
         assert session.state is S.PREEMPTING
         assert session.preemption is not None
@@ -100,13 +100,13 @@ async def test_a_lost_agent_is_released_on_an_operators_word() -> None:
     async with stage([agent("a", devices=2)]) as on:
         first = await running(on)
         with pytest.raises(StateConflict, match="only a lost agent"):
-            await office(on).release_lost_agent(CALLER, "a")
+            await office(on).agents.release_lost_agent(CALLER, "a")
         on.executor.silent.add(A)
         await on.hear(AgentSilent(agent_id=A, lost=True))
         assert on.state.agents[A].state is AgentState.LOST
         assert on.held() != {}
         kernel_id = on.live()[0]
-        await office(on).release_lost_agent(CALLER, "a")
+        await office(on).agents.release_lost_agent(CALLER, "a")
         assert on.held() == {}
         assert on.state.leases[LeaseId(kernel_id)].evidence is EndEvidence.OPERATOR
         assert on.state.agents[A].state is AgentState.LEFT
@@ -127,8 +127,7 @@ async def test_who_looks_for_differences_hears_of_agents_that_are_silent_and_not
         on.executor.silent.add(A)
         await on.hear(AgentSilent(agent_id=A, gone=True))
         assert on.state.agents[A].state is AgentState.LEFT
-        doctor = office(on)
-        doctor.looker = AsksNobody()
+        doctor = Examination(state=on.state, journal=on.journal, clock=on.clock, inspector=AsksNobody)
         assert (await doctor.examine(CALLER)).silent == ("b",)
 
 
@@ -137,7 +136,7 @@ async def test_a_gang_on_a_lost_agent_is_stopped_elsewhere() -> None:
         await running(on, devices=2, kernels=2)
         on.executor.silent.add(A)
         await on.hear(AgentSilent(agent_id=A, lost=True))
-        await office(on).release_lost_agent(CALLER, "a")
+        await office(on).agents.release_lost_agent(CALLER, "a")
         await on.dispatch.close()
         other = on.executor.agents[AgentId("b")]
         assert len(other.stopped) == 1
@@ -149,15 +148,15 @@ async def test_only_operators_may() -> None:
     async with stage([agent("a", devices=2)]) as on:
         admin, revision = office(on), on.state.revision
         for act in (
-            admin.drain_agent(user, "a", note=None, evicts=True),
-            admin.resume_agent(user, "a"),
-            admin.set_agent_schedulable(user, "a", schedulable=False, note=None),
-            admin.label_agent(user, "a", []),
-            admin.assign_agent_pool(user, "a", "default"),
-            admin.release_lost_agent(user, "a"),
-            admin.update_policy(user, {"order": "fcfs"}, None),
-            admin.set_quota(user, NewQuota(scope=QuotaScope.CLUSTER, max_queued=1), None),
-            admin.remove_quota(user, QuotaScope.CLUSTER, "", None),
+            admin.agents.drain_agent(user, "a", note=None, evicts=True),
+            admin.agents.resume_agent(user, "a"),
+            admin.agents.set_agent_schedulable(user, "a", schedulable=False, note=None),
+            admin.agents.label_agent(user, "a", []),
+            admin.agents.assign_agent_pool(user, "a", "default"),
+            admin.agents.release_lost_agent(user, "a"),
+            admin.policy.update_policy(user, {"order": "fcfs"}, None),
+            admin.quotas.set_quota(user, NewQuota(scope=QuotaScope.CLUSTER, max_queued=1), None),
+            admin.quotas.remove_quota(user, QuotaScope.CLUSTER, "", None),
         ):
             with pytest.raises(Forbidden):
                 await act
@@ -168,31 +167,31 @@ async def test_a_pool_is_named_by_the_policy_and_stays_while_it_is_used() -> Non
     async with stage([agent("a", devices=2)]) as on:
         admin = office(on)
         with pytest.raises(InvalidRequest, match="pools: default"):
-            await admin.assign_agent_pool(CALLER, "a", "big")
-        await admin.update_policy(CALLER, {"pools": POOLS}, None)
-        await admin.assign_agent_pool(CALLER, "a", "big")
+            await admin.agents.assign_agent_pool(CALLER, "a", "big")
+        await admin.policy.update_policy(CALLER, {"pools": POOLS}, None)
+        await admin.agents.assign_agent_pool(CALLER, "a", "big")
         with pytest.raises(StateConflict, match="a are in it"):
-            await admin.update_policy(CALLER, {"pools": {"default": Pool()}}, None)
-        await admin.assign_agent_pool(CALLER, "a", "default")
-        await admin.update_policy(CALLER, {"pools": {"default": Pool()}}, None)
+            await admin.policy.update_policy(CALLER, {"pools": {"default": Pool()}}, None)
+        await admin.agents.assign_agent_pool(CALLER, "a", "default")
+        await admin.policy.update_policy(CALLER, {"pools": {"default": Pool()}}, None)
         assert list(on.state.policy.pools) == ["default"]
 
 
 async def test_a_quota_names_slots_that_there_are() -> None:
     async with stage([agent("a", devices=2)]) as on:
         with pytest.raises(UnknownSlot):
-            await office(on).set_quota(
+            await office(on).quotas.set_quota(
                 CALLER, NewQuota(scope=QuotaScope.USER, name="ann", max_slots=[("tpu.device", "1")]), None
             )
         with pytest.raises(NotFound):
-            await office(on).label_agent(CALLER, "z", [])
+            await office(on).agents.label_agent(CALLER, "z", [])
 
 
 async def test_what_was_used_is_told() -> None:
     async with stage([agent("a", devices=2)]) as on:
         await running(on)
         on.clock.passes(3600)
-        (used,) = office(on).usage(CALLER, user="ann", project=None)
+        (used,) = office(on).quotas.usage(CALLER, user="ann", project=None)
         assert used.gpu_hours == pytest.approx(1, rel=1e-3)
         assert (used.user, used.share) == ("ann", 1.0)
-        assert office(on).usage(CALLER, user="bob", project=None) == ()
+        assert office(on).quotas.usage(CALLER, user="bob", project=None) == ()

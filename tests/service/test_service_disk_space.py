@@ -32,17 +32,15 @@ async def test_nothing_is_launched_while_the_servers_disk_is_nearly_full() -> No
     async with stage([agent("a", devices=2)]) as on:
         before = await on.submit()
         await on.advance()
-        on.state.space.look = lambda: FULL
-        assert await on.state.space.look_around()
-        assert not await on.state.space.look_around()
+        assert on.state.space.note_server(FULL)
+        assert not on.state.space.note_server(FULL)
         waiting = await on.submit()
         await on.advance()
         assert on.session(before).state is SessionState.RUNNING
         assert on.session(waiting).state is SessionState.QUEUED
         assert await message(on, waiting) == f"launches are paused: {FULL}"
         assert on.state.space.shortages() == [f"launches are paused: {FULL}"]
-        on.state.space.look = lambda: None
-        assert await on.state.space.look_around()
+        assert on.state.space.note_server(None)
         await on.advance()
         assert on.session(waiting).state is SessionState.RUNNING
         assert on.state.space.shortages() == []

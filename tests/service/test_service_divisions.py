@@ -39,8 +39,8 @@ def projects(on: Stage) -> dict[str, ProjectView]:
 async def test_a_pool_tells_what_is_in_it_who_waits_for_it_and_what_is_held() -> None:
     agents = [agent("a", devices=2, node="n"), agent("b", devices=2, node="n"), agent("c", devices=1)]
     async with stage(agents) as on:
-        await office(on).update_policy(CALLER, {"pools": POOLS}, None)
-        await office(on).assign_agent_pool(CALLER, "c", "pool2")
+        await office(on).policy.update_policy(CALLER, {"pools": POOLS}, None)
+        await office(on).agents.assign_agent_pool(CALLER, "c", "pool2")
         assert [view.name for view in on.queries.pools(CALLER, name=None)] == ["default", "pool2", "pool10"]
         for asked in ({"slots": [("cuda.shares", "0.25")]}, {"devices": 1}, {"devices": 1}, {"pool": "pool10"}):
             await on.submit(**asked)  # type: ignore[arg-type]  # by name
@@ -60,7 +60,7 @@ async def test_a_pool_tells_what_is_in_it_who_waits_for_it_and_what_is_held() ->
 @pytest.mark.anyio
 async def test_a_pool_without_an_agent_that_takes_work_says_so() -> None:
     async with stage([agent("a", devices=2), agent("b", devices=1)]) as on:
-        await office(on).drain_agent(CALLER, "a", note=None, evicts=False)
+        await office(on).agents.drain_agent(CALLER, "a", note=None, evicts=False)
         assert (pool(on, "default").schedulable, pool(on, "default").available_gpus) == (True, 1.0)
         await on.hear(AgentSilent(agent_id=AgentId("b"), lost=True))
         lost = pool(on, "default")
@@ -70,8 +70,8 @@ async def test_a_pool_without_an_agent_that_takes_work_says_so() -> None:
 @pytest.mark.anyio
 async def test_the_pools_together_have_what_the_cluster_has() -> None:
     async with stage([agent("a", devices=3), agent("b", devices=2)]) as on:
-        await office(on).update_policy(CALLER, {"pools": POOLS}, None)
-        await office(on).assign_agent_pool(CALLER, "b", "pool10")
+        await office(on).policy.update_policy(CALLER, {"pools": POOLS}, None)
+        await office(on).agents.assign_agent_pool(CALLER, "b", "pool10")
         await on.submit(slots=[("cuda.shares", "1.3")], pool="pool10")
         await on.submit(devices=2)
         await on.advance()
@@ -83,7 +83,7 @@ async def test_the_pools_together_have_what_the_cluster_has() -> None:
 @pytest.mark.anyio
 async def test_a_project_tells_who_uses_it_what_it_holds_and_its_quota() -> None:
     async with stage([agent("a", devices=2)]) as on:
-        await office(on).set_quota(CALLER, NewQuota(scope=QuotaScope.PROJECT, name="idle", max_queued=3), None)
+        await office(on).quotas.set_quota(CALLER, NewQuota(scope=QuotaScope.PROJECT, name="idle", max_queued=3), None)
         await on.submit(project="vision", slots=[("cuda.shares", "0.5")])
         await on.advance()
         on.clock.passes(3600)
@@ -103,7 +103,7 @@ async def test_a_project_tells_who_uses_it_what_it_holds_and_its_quota() -> None
         assert idle.quota.max_queued == 3
         assert [one.name for one in on.queries.projects(CALLER, name="vision")] == ["vision"]
         assert on.queries.projects(CALLER, name="none") == ()
-        await office(on).remove_quota(CALLER, QuotaScope.PROJECT, "idle", None)
+        await office(on).quotas.remove_quota(CALLER, QuotaScope.PROJECT, "idle", None)
         await on.cancel(waiting)
         assert list(projects(on)) == ["vision"]
         assert projects(on)["vision"].total_queued == 0

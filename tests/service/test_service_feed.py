@@ -16,7 +16,7 @@ from aliquot.service.state.state import State
 from aliquot.store.open import open_store
 from aliquot.store.tables import EVENTS
 from aliquot_schema.errors import InvalidRequest
-from aliquot_schema.events import Event
+from aliquot_schema.events import Entity, Event
 from aliquot_schema.ids import KernelId
 from core_records import session
 from service_bench import agent
@@ -161,3 +161,18 @@ async def test_a_server_that_missed_what_was_archived_has_to_be_started_again(wr
 def remove_until_four(connection: Connection) -> None:
     with connection.begin():
         connection.execute(delete(EVENTS).where(EVENTS.c.number <= 4))
+
+
+async def test_a_listener_that_names_events_hears_no_others_and_is_called_once_after_their_commit() -> None:
+    async with stage([agent("a", devices=2)]) as on:
+        heard: list[str] = []
+        on.journal.subscribe(
+            lambda event: heard.append(f"{event.kind} {event.number <= on.state.revision}"),
+            to=("session.scheduled", Entity.LEASE),
+            settled=lambda: heard.append(f"settled with {len(on.state.leases)} leases"),
+        )
+        await on.submit(kernels=2)
+        assert heard == []
+        await on.advance()
+        granted = ["session.scheduled True", "lease.granted True", "lease.granted True"]
+        assert (sorted(heard[:3]), heard[3:]) == (sorted(granted), ["settled with 2 leases"])

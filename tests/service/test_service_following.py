@@ -56,11 +56,11 @@ async def test_what_an_operator_says_at_a_follower_holds(database_url: str) -> N
         leader, follower = servers.all
         session_id = await follower.submit()
         await follower.until_state(session_id, SessionState.RUNNING)
-        await follower.cases.administration.drain_agent(OPERATOR, "a", note=None, evicts=True)
+        await follower.cases.administration.agents.drain_agent(OPERATOR, "a", note=None, evicts=True)
         await leader.until(lambda: fake.stopped == [kernel_of(session_id)])
         leader.executors[-1].ends(kernel_of(session_id), code=None, signal=15)
         await leader.until_state(session_id, SessionState.QUEUED)
-        await follower.cases.administration.resume_agent(OPERATOR, "a")
+        await follower.cases.administration.agents.resume_agent(OPERATOR, "a")
         await leader.until_state(session_id, SessionState.RUNNING)
         assert fake.starts == [kernel_of(session_id), kernel_of(session_id, attempt=2)]
 
@@ -169,7 +169,7 @@ async def test_two_servers_are_told_at_once_what_nobody_has_said_before(database
     """There is one row of it, which both of them find missing."""
     async with servers_on(database_url, [agent("a", devices=1)]) as servers:
         leader, follower = servers.all
-        told = (server.cases.administration.stop_orchestrator(OPERATOR, None) for server in (leader, follower))
+        told = (server.cases.administration.pause.stop_orchestrator(OPERATOR, None) for server in (leader, follower))
         await asyncio.gather(*told)
         await leader.until(lambda: leader.cases.state.orchestration.is_stopped)
         await follower.until(lambda: follower.cases.state.orchestration.is_stopped)

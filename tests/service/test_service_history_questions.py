@@ -9,7 +9,9 @@ from sqlalchemy import Connection, insert
 from aliquot.clock import SystemClock
 from aliquot.service.history.history import History
 from aliquot.service.history.ports import HistoryUnavailable
+from aliquot.service.use_cases import ServiceParts
 from aliquot.store.hash_chain import SEALS
+from aliquot.store.store import DatabaseStore
 from aliquot.store.timeseries.held_gpus import DatabaseHoldings
 from aliquot.store.timeseries.history_store import HistoryPlan, KeptHistory, place_of
 from aliquot.store.timeseries.tiers import Kept
@@ -19,15 +21,15 @@ from aliquot_schema.requests import Caller, Role
 from aliquot_schema.resources.devices import DeviceReading
 from aliquot_schema.states import SessionState
 from aliquot_schema.views.statistics import HistoryView, UsageBy
-from service_bench import CALLER, Bench, agent, gpus, service_on
+from service_bench import CALLER, agent, gpus, service_on
 from service_fakes import FakeExecutor
 
 pytestmark = pytest.mark.anyio
 AGENT = AgentId("a")
 
 
-def kept(bench: Bench, folder: Path) -> KeptHistory:
-    now_us = bench.service.clock.now_us
+def kept(folder: Path) -> KeptHistory:
+    now_us = SystemClock().now_us
     place = place_of("", data_folder=folder, now_us=now_us)
     return KeptHistory(HistoryPlan(make_database=place, kept=Kept(), interval_s=0.5, now_us=now_us, wall_us=now_us))
 
@@ -59,15 +61,19 @@ async def until_measured(history: History) -> HistoryView:
 
 async def test_from_a_reading_to_the_answer(tmp_path: Path) -> None:
     executor = FakeExecutor([agent("a", devices=2)])
-    async with service_on(tmp_path, executor) as bench:
-        history = bench.service.history
-        await bench.service.until_reachable(frozenset({AGENT}))
+    store, books = kept(tmp_path), []
+
+    def parts(database: DatabaseStore) -> ServiceParts:
+        books.append(DatabaseHoldings(database))
+        return ServiceParts(measurements=store, holdings=books[0])
+
+    await store.open()
+    async with service_on(tmp_path, executor, parts=parts) as bench:
+        history, service = bench.service.history, bench.service
+        await service.until_reachable(frozenset({AGENT}))
+        without = History(state=service.state, queries=service.queries, clock=service.clock)
         with pytest.raises(HistoryUnavailable, match="keeps no history"):
-            await ask(history)
-        history.book = DatabaseHoldings(bench.service.feed._store)  # type: ignore[arg-type]  # it is the database's
-        store = kept(bench, tmp_path)
-        await store.open()
-        history.keep(store)
+            await ask(without)
         session_id = await bench.submit(devices=1)
         await bench.until_state(session_id, SessionState.RUNNING)
         executor.measures(AGENT, tuple(DeviceReading(device_id=one.id, utilization_pct=80.0) for one in gpus(2)))
@@ -98,8 +104,9 @@ async def test_from_a_reading_to_the_answer(tmp_path: Path) -> None:
         queue = await history.queue_history(CALLER, since=None, until=None, points=10)
         assert "wait_mean" in {one.metric for one in queue.series}
         assert usage.warning is None
-        await archived(history.book)
+        await archived(books[0])
         less = await history.usage_history(CALLER, by=UsageBy.USER, since=None, until=None, step=None)
         assert "was archived or removed" in (less.warning or "")
-        history.keep(None)
-        await store.close()
+    await store.close()
+    with pytest.raises(HistoryUnavailable, match="not open"):
+        await ask(history)

@@ -118,8 +118,8 @@ class SlowBook:
 
 async def test_one_is_answered_at_a_time_and_few_wait() -> None:
     async with stage([agent("a", devices=1)]) as on:
-        history = History(state=on.state, queries=on.queries, clock=on.clock)
-        history.book = book = SlowBook()
+        book = SlowBook()
+        history = History(state=on.state, queries=on.queries, clock=on.clock, book=book)
         until = moment(on.clock.now_us()) + timedelta(days=2)
         since = until - timedelta(days=1)
         asked: dict[str, Any] = {"by": UsageBy.USER, "since": since, "until": until, "step": None}

@@ -102,7 +102,7 @@ class Crowd:
                 return
         if self._chance.random() < 0.5:
             self._on.executor.agents[name].devices = gpus(self._chance.randint(1, 2), agent=name)
-        self._on.state.external.set({self._on.state.node_of(name): {DeviceId(f"{name}-gpu-0"): 1000}})
+        self._on.state.foreign_usage.set({self._on.state.node_of(name): {DeviceId(f"{name}-gpu-0"): 1000}})
         self._on.executor.comes_back(name)
         await self._on.settle()
 
@@ -161,10 +161,12 @@ async def test_processes_of_others_are_news() -> None:
     async with stage([agent("a", devices=1)]) as on:
         board = DeviceBoard(on.state, begun=7)
         await board.refresh()
-        on.state.external.set({on.state.node_of(AgentId("a")): {on.state.agents[AgentId("a")].devices[0].id: 1000}})
+        on.state.foreign_usage.set(
+            {on.state.node_of(AgentId("a")): {on.state.agents[AgentId("a")].devices[0].id: 1000}}
+        )
         await asyncio.wait_for(board.news(), 60)
         await board.refresh()
-        assert [device.external for one in board.since(8).agents for device in one.devices] == [True]
+        assert [device.foreign_usage for one in board.since(8).agents for device in one.devices] == [True]
 
 
 async def test_processes_of_others_that_come_in_the_midst_of_a_look_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,9 +177,11 @@ async def test_processes_of_others_that_come_in_the_midst_of_a_look_are_seen(mon
         looking = asyncio.create_task(board.refresh())
         await asyncio.sleep(0)
         assert 0 < len(board._marked) < 3
-        on.state.external.set({on.state.node_of(AgentId("a")): {on.state.agents[AgentId("a")].devices[0].id: 1000}})
+        on.state.foreign_usage.set(
+            {on.state.node_of(AgentId("a")): {on.state.agents[AgentId("a")].devices[0].id: 1000}}
+        )
         await looking
-        external = {device.id for one in board.since(None).agents for device in one.devices if device.external}
+        external = {device.id for one in board.since(None).agents for device in one.devices if device.foreign_usage}
         assert external == {on.state.agents[AgentId("a")].devices[0].id}
 
 

@@ -10,9 +10,10 @@ from typing import Any, Literal
 import pytest
 
 from aliquot.app.logging import set_up_logs
-from aliquot.service.metrics.cluster_view import SessionNews
+from aliquot.service.leadership.effects import SessionNews
 from aliquot.service.metrics.log_context import log_fields, logging_with
 from aliquot.service.state.state import State
+from aliquot_schema.deprecation import Deprecation
 from aliquot_schema.resources.devices import DeviceId
 from aliquot_schema.resources.leases import EndEvidence
 from aliquot_schema.resources.slots import ResourceSlot
@@ -56,6 +57,15 @@ def lines() -> Iterator[Lines]:
     root.handlers[:] = before
     root.setLevel(level)
     logging.getLogger("chatty").setLevel(logging.NOTSET)
+
+
+def test_a_deprecated_name_is_logged_once(lines: Lines) -> None:
+    lines.begin("json")
+    for _ in range(2):
+        Deprecation(old="colour", new="color", removed_in="0.3").warn()
+    (line,) = lines.objects
+    assert (line["level"], line["logger"]) == ("WARNING", "aliquot.deprecation")
+    assert line["message"] == "colour is deprecated; use color. Release 0.3 may remove colour."
 
 
 def test_a_line_of_json_has_its_fields_beside_its_words(lines: Lines) -> None:

@@ -61,7 +61,7 @@ def test_zeros_are_exported_before_the_first_count_and_no_times_of_creation() ->
     ]
 
 
-def test_work_outside_that_nobody_called_for_again_has_ended_too() -> None:
+def test_an_external_allocation_that_nobody_renewed_has_ended_too() -> None:
     """Else what was submitted and what has ended would differ by more and more."""
     counts = SessionCounts()
     failure = Failure(code="lease_expired", message="its time was over")

@@ -88,7 +88,7 @@ async def test_a_drain_by_an_operator_is_told_once_and_the_end_of_the_attempt_is
     async with notices(OWNERS) as on:
         session = await runs(on)
         office = Administration(state=on.on.state, journal=on.on.journal, clock=on.on.clock)
-        await office.drain_agent(CALLER, "a", note=None, evicts=True)
+        await office.agents.drain_agent(CALLER, "a", note=None, evicts=True)
         await on.tell()
         await on.on.settle()
         on.on.executor.ends(on.on.live()[0], code=None, signal=15)  # type: ignore[arg-type]  # a kernel's id

@@ -4,8 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from aliquot.clock import RandomIds
 from aliquot.service.alerts.api import AlertCommands
-from aliquot.service.alerts.rules import DEFAULTS, Rules
+from aliquot.service.alerts.plan import AlertPlan
+from aliquot.service.alerts.rules import DEFAULTS
 from aliquot_schema.alerts import AlertRule
 from aliquot_schema.errors import VersionConflict
 from aliquot_schema.views.alerts import NoticeRuleChanges
@@ -19,9 +21,9 @@ RULE = AlertRule.QUEUE_BACKLOG
 
 def office(on: Notices, *, threshold: int) -> AlertCommands:
     """Of a server whose settings give the rule another threshold than usual."""
-    made = AlertCommands(state=on.on.state, journal=on.on.journal, clock=on.on.clock)
-    made.notice_rules_set = Rules(on.on.state.noticed, {**DEFAULTS, RULE: replace(DEFAULTS[RULE], threshold=threshold)})
-    return made
+    rules = {**DEFAULTS, RULE: replace(DEFAULTS[RULE], threshold=threshold)}
+    plan = AlertPlan(ids=RandomIds(), rules=rules)
+    return AlertCommands(state=on.on.state, journal=on.on.journal, clock=on.on.clock, plan=plan)
 
 
 async def test_to_mute_a_rule_says_nothing_else_about_it() -> None:

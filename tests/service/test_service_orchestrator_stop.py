@@ -10,7 +10,7 @@ from aliquot.service.state.journal import Feed, Journal
 from aliquot_schema.errors import Forbidden
 from aliquot_schema.ids import SessionId
 from aliquot_schema.orchestration import OrchestratorState
-from aliquot_schema.policies import Preemption, Victims
+from aliquot_schema.policies import Preemption, PreemptScope
 from aliquot_schema.reasons import Reason
 from aliquot_schema.requests import NewSession, Role
 from aliquot_schema.states import KernelState
@@ -37,7 +37,7 @@ async def test_nothing_new_is_placed_and_what_runs_runs_on_and_ends() -> None:
     async with stage([agent("a", devices=2)]) as on:
         first = await on.submit()
         await on.advance()
-        await office(on).stop_orchestrator(CALLER, "new switch")
+        await office(on).pause.stop_orchestrator(CALLER, "new switch")
         second = await on.submit()
         await on.advance()
         assert (on.session(first).state, on.session(second).state) == (S.RUNNING, S.QUEUED)
@@ -46,7 +46,7 @@ async def test_nothing_new_is_placed_and_what_runs_runs_on_and_ends() -> None:
         await on.settle()
         await on.advance()
         assert (on.session(first).state, on.session(second).state) == (S.COMPLETED, S.QUEUED)
-        await office(on).start_orchestrator(CALLER, None)
+        await office(on).pause.start_orchestrator(CALLER, None)
         await on.advance()
         assert on.session(second).state is S.RUNNING
 
@@ -54,12 +54,12 @@ async def test_nothing_new_is_placed_and_what_runs_runs_on_and_ends() -> None:
 async def test_no_pass_is_counted_while_it_is_stopped() -> None:
     async with stage([agent("a", devices=1)]) as on:
         counts, _ = await on.allocator.run_once()
-        await office(on).stop_orchestrator(CALLER, None)
+        await office(on).pause.stop_orchestrator(CALLER, None)
         await on.submit()
         for _ in range(2):
             stopped, wake_at_us = await on.allocator.run_once()
             assert (stopped.number, stopped.placed, stopped.waiting, wake_at_us) == (counts.number, 0, 1, None)
-        await office(on).start_orchestrator(CALLER, None)
+        await office(on).pause.start_orchestrator(CALLER, None)
         started, _ = await on.allocator.run_once()
         assert (started.number, started.placed) == (counts.number + 1, 1)
 
@@ -71,7 +71,7 @@ async def test_a_plan_that_was_made_before_is_not_carried_out_after() -> None:
 
         async def carry_out_late(plan: object) -> object:
             assert plan.placements  # type: ignore[attr-defined]  # a plan
-            await admin.stop_orchestrator(CALLER, None)
+            await admin.pause.stop_orchestrator(CALLER, None)
             return await decided(plan)  # type: ignore[arg-type]  # a plan
 
         on.allocator.carry_out = carry_out_late  # type: ignore[method-assign, assignment]  # between two steps of a pass
@@ -82,15 +82,15 @@ async def test_a_plan_that_was_made_before_is_not_carried_out_after() -> None:
 async def test_nobody_is_preempted_while_it_is_stopped() -> None:
     async with stage([agent("a", devices=1)]) as on:
         on.state.rules = replace(
-            on.state.rules, order="priority", preemption=Preemption(victims=Victims.ANY, run_ms_min=0)
+            on.state.rules, order="priority", preemption=Preemption(preempt=PreemptScope.ANY, run_ms_min=0)
         )
         low = await on.submit(priority="low")
         await on.advance()
-        await office(on).stop_orchestrator(CALLER, None)
+        await office(on).pause.stop_orchestrator(CALLER, None)
         await on.submit(priority="critical")
         await on.advance()
         assert on.session(low).state is S.RUNNING
-        await office(on).start_orchestrator(CALLER, None)
+        await office(on).pause.start_orchestrator(CALLER, None)
         await on.advance()
         assert on.session(low).state is not S.RUNNING
 
@@ -98,14 +98,16 @@ async def test_nobody_is_preempted_while_it_is_stopped() -> None:
 async def test_whose_grace_is_over_is_stopped_all_the_same() -> None:
     async with stage([agent("a", devices=1)]) as on:
         on.state.rules = replace(
-            on.state.rules, order="priority", preemption=Preemption(victims=Victims.ANY, run_ms_min=0, grace_ms=1000)
+            on.state.rules,
+            order="priority",
+            preemption=Preemption(preempt=PreemptScope.ANY, run_ms_min=0, grace_ms=1000),
         )
         low = await on.submit(priority="low", checkpoint_signal="SIGUSR1", preemptible=True)
         await on.advance()
         await on.submit(priority="critical")
         await on.allocator.run_once()
         assert on.session(low).state is S.PREEMPTING
-        await office(on).stop_orchestrator(CALLER, None)
+        await office(on).pause.stop_orchestrator(CALLER, None)
         _, wake_at_us = await on.allocator.run_once()
         assert wake_at_us is not None
         on.clock.passes(2)
@@ -115,7 +117,7 @@ async def test_whose_grace_is_over_is_stopped_all_the_same() -> None:
 
 async def test_a_preview_says_that_it_is_stopped() -> None:
     async with stage([agent("a", devices=1)]) as on:
-        await office(on).stop_orchestrator(CALLER, None)
+        await office(on).pause.stop_orchestrator(CALLER, None)
         request = NewSession(argv=("true",), shell=None, slots=[("cuda.device", "1")])
         shown = await on.queries.preview_session(CALLER, request)
         assert shown.waits is not None
@@ -126,16 +128,16 @@ async def test_what_is_held_back_says_so_rather_than_that_it_is_stopped() -> Non
     async with stage([agent("a", devices=1)]) as on:
         held = await on.submit(held=True)
         await on.advance()
-        await office(on).stop_orchestrator(CALLER, None)
+        await office(on).pause.stop_orchestrator(CALLER, None)
         assert await waits(on, held) is Reason.HELD
 
 
 async def test_it_is_one_event_with_who_and_when_and_a_second_stop_is_none() -> None:
     async with stage([agent("a", devices=1)]) as on:
-        revision = await office(on).stop_orchestrator(CALLER, "new switch")
+        revision = await office(on).pause.stop_orchestrator(CALLER, "new switch")
         known = on.state.orchestration
         assert (known.state, known.changed_by, known.note) == (OrchestratorState.STOPPED, "ann", "new switch")
-        assert await office(on).stop_orchestrator(replace(CALLER, user="bob"), "too") == revision  # type: ignore[arg-type]
+        assert await office(on).pause.stop_orchestrator(replace(CALLER, user="bob"), "too") == revision  # type: ignore[arg-type]
         assert on.state.orchestration == known
 
 
@@ -143,7 +145,7 @@ async def test_it_is_one_event_with_who_and_when_and_a_second_stop_is_none() -> 
 async def test_it_is_for_operators(act: str) -> None:
     async with stage([agent("a", devices=1)]) as on:
         with pytest.raises(Forbidden):
-            await getattr(office(on), act)(replace(CALLER, role=Role.USER), None)
+            await getattr(office(on).pause, act)(replace(CALLER, role=Role.USER), None)
 
 
 async def test_it_outlives_a_restart_and_only_a_new_cluster_begins_stopped_by_setting() -> None:
@@ -152,9 +154,9 @@ async def test_it_outlives_a_restart_and_only_a_new_cluster_begins_stopped_by_se
         async with stage([agent("a", devices=1)], store=store) as on:
             assert await begin_stopped(on.journal, on.clock)
             assert on.state.orchestration.changed_by == "system:settings"
-            await office(on).start_orchestrator(CALLER, None)
+            await office(on).pause.start_orchestrator(CALLER, None)
             assert not await begin_stopped(on.journal, on.clock)
-            await office(on).stop_orchestrator(CALLER, "for the night")
+            await office(on).pause.stop_orchestrator(CALLER, "for the night")
         state, loaded = await load_state(store)
         assert (state.orchestration.is_stopped, state.orchestration.note) == (True, "for the night")
         feed = Feed(store, revision=state.revision)

@@ -7,7 +7,7 @@ import pytest
 
 from aliquot_schema.errors import ImpossibleRequest, QuotaExceeded
 from aliquot_schema.ids import SessionId
-from aliquot_schema.policies import Preemption, Victims
+from aliquot_schema.policies import Preemption, PreemptScope
 from aliquot_schema.quotas import Quota, QuotaScope, quota_id
 from aliquot_schema.reasons import Reason
 from aliquot_schema.requests import NewSession
@@ -70,7 +70,9 @@ async def test_it_says_why_it_would_wait_behind_whom_and_until_when() -> None:
 
 async def test_it_names_those_that_would_make_room_and_leaves_them_alone() -> None:
     async with stage([agent("a", devices=1)]) as on:
-        rules = replace(on.state.policy, order="priority", preemption=Preemption(victims=Victims.ANY, run_ms_min=0))
+        rules = replace(
+            on.state.policy, order="priority", preemption=Preemption(preempt=PreemptScope.ANY, run_ms_min=0)
+        )
         await on.journal.transact(lambda draft: draft.put(rules, "changed"), actor="ann")
         low = await on.submit(priority="low")
         await on.advance()

@@ -141,7 +141,7 @@ async def test_who_makes_room_has_the_time_that_it_was_promised() -> None:
     async with stage([agent("a", devices=2)]) as on:
         session_id, kernel_id = await running(on, preemptible=True)
         admin = Administration(state=on.state, journal=on.journal, clock=on.clock)
-        await admin.drain_agent(CALLER, "a", note=None, evicts=True)
+        await admin.agents.drain_agent(CALLER, "a", note=None, evicts=True)
         await on.settle()
         assert on.session(session_id).state is S.PREEMPTING
         reaper = reaper_of(on)

@@ -118,7 +118,7 @@ async def test_a_device_that_an_agent_had_who_has_left_is_gone() -> None:
         (there,) = {A, AgentId("b")} - {here}
         await on.hear(AgentSilent(agent_id=there, lost=True))
         admin = Administration(state=on.state, journal=on.journal, clock=on.clock)
-        await admin.release_lost_agent(CALLER, there)
+        await admin.agents.release_lost_agent(CALLER, there)
         await breaks(on, DeviceId("n-gpu-0"), "gone", agent_id=here)
         reaper = reaper_of(on)
         for _ in range(2):
@@ -132,7 +132,7 @@ async def test_who_holds_a_broken_device_stays_while_nothing_could_start_elsewhe
         session_id, kernel_id = await running(on)
         (held,) = (device for amounts in on.state.leases[LeaseId(kernel_id)].spec.values() for device in amounts)
         admin = Administration(state=on.state, journal=on.journal, clock=on.clock)
-        await admin.stop_orchestrator(CALLER, None)
+        await admin.pause.stop_orchestrator(CALLER, None)
         await breaks(on, held, "gone")
         reaper = reaper_of(on)
         for _ in range(2):

@@ -22,6 +22,7 @@ from aliquot.service.leadership.readings_relay import (
 )
 from aliquot.service.ports import StoreUnavailable
 from aliquot.service.state.state import State
+from aliquot.service.use_cases import ServiceParts
 from aliquot.store.timeseries.history_store import HistoryPlan, KeptHistory, place_of
 from aliquot.store.timeseries.tiers import Kept
 from aliquot_schema.ids import AgentId, DeviceId, NodeId
@@ -127,9 +128,12 @@ async def test_a_follower_says_that_history_of_the_last_minutes_may_be_with_the_
     database_url: str, tmp_path: Path
 ) -> None:
     fake = agent("a", devices=1)
-    async with servers_on(database_url, [fake]) as servers, AsyncExitStack() as stack:
+    async with AsyncExitStack() as stack:
+        kept = [await stack.enter_async_context(_history(database_url, tmp_path)) for _ in range(2)]
+        servers = await stack.enter_async_context(
+            servers_on(database_url, [fake], parts=lambda number: ServiceParts(measurements=kept[number]))
+        )
         leader, follower = servers.all
-        kept = [await stack.enter_async_context(_history_of(server, database_url, tmp_path)) for server in servers.all]
         await leader.until(lambda: A in leader.cases.state.reachable)
         leader.executors[-1].measures(A, measured(fake, 10.0))
         async with asyncio.timeout(60):
@@ -196,14 +200,14 @@ async def test_what_nobody_confirms_is_known_no_more(known: State, fake: FakeAge
     await relay.put(sheet_in(known, fake, 10.0), epoch=1, number=1)
     await hearing.run_once()
     assert [reading.utilization_pct for reading in known.readings.values()] == [10.0]
-    assert known.external.blocked == {"n": {"gpu-1": 1000}}
+    assert known.foreign_usage.blocked == {"n": {"gpu-1": 1000}}
     assert relay.told is not None
     relay.told = replace(relay.told, age_s=STALE_S + 1)
     await hearing.run_once()
-    assert (known.readings, known.external.blocked) == ({}, {})
+    assert (known.readings, known.foreign_usage.blocked) == ({}, {})
     relay.told = replace(relay.told, age_s=1.0)
     await hearing.run_once()
-    assert len(known.readings) == len(known.external.blocked) == 1
+    assert len(known.readings) == len(known.foreign_usage.blocked) == 1
 
 
 async def test_without_the_database_it_is_known_for_a_while(known: State, fake: FakeAgent) -> None:
@@ -241,7 +245,7 @@ async def test_an_agent_that_is_told_of_no_more_is_forgotten(known: State, fake:
     await hearing.run_once()
     await relay.put(ReadingsSnapshot(lines=(), blocked={}), epoch=1, number=2)
     await hearing.run_once()
-    assert (known.readings, known.external.blocked) == ({}, {})
+    assert (known.readings, known.foreign_usage.blocked) == ({}, {})
 
 
 async def test_who_leads_writes_nothing_that_he_hears_and_what_ends_a_term_is_heard_anew(
@@ -255,9 +259,9 @@ async def test_who_leads_writes_nothing_that_he_hears_and_what_ends_a_term_is_he
     leads = False
     await hearing.run_once()
     known.readings.drop()  # at the end of a term, which may take its time
-    known.external.set({})
+    known.foreign_usage.set({})
     await hearing.run_once()
-    assert len(known.readings) == len(known.external.blocked) == 1
+    assert len(known.readings) == len(known.foreign_usage.blocked) == 1
 
 
 async def test_only_what_is_new_is_told_and_what_is_not_is_confirmed(known: State, fake: FakeAgent) -> None:
@@ -283,16 +287,14 @@ async def test_an_agent_that_left_is_not_told_of(known: State, fake: FakeAgent) 
 
 
 @asynccontextmanager
-async def _history_of(server: OneServer, url: str, folder: Path) -> AsyncIterator[KeptHistory]:
+async def _history(url: str, folder: Path) -> AsyncIterator[KeptHistory]:
     now_us = SystemClock().now_us
     place = place_of(url, data_folder=folder, now_us=now_us)
     store = KeptHistory(HistoryPlan(make_database=place, kept=Kept(), interval_s=0.5, now_us=now_us, wall_us=now_us))
     await store.open()
-    server.cases.history.keep(store)
     try:
         yield store
     finally:
-        server.cases.history.keep(None)
         await store.close()
 
 

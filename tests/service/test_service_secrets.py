@@ -38,9 +38,7 @@ async def scene() -> AsyncIterator[Stage]:
 
 @pytest.fixture
 def vault(drawer: Drawer, scene: Stage) -> Secrets:
-    vault = Secrets(clock=scene.clock, journal=scene.journal)
-    vault.store = drawer
-    return vault
+    return Secrets(clock=scene.clock, journal=scene.journal, store=drawer)
 
 
 def order(*names: str) -> LaunchOrder:

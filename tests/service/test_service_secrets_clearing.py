@@ -26,10 +26,12 @@ async def put_user(on: Stage, user: User, *, disabled: bool) -> None:
 
 async def test_they_are_deleted_when_nobody_let_their_owner_in_for_a_month() -> None:
     async with stage([agent("a", devices=1)]) as on:
-        vault = Secrets(clock=on.clock, journal=on.journal)
-        clearing = SecretCleanup(vault, state=on.state, clock=on.clock, leaps=ClockJumps(on.clock))
-        assert await clearing.run_once() == 0, "this server keeps none"
-        vault.store = drawer = Drawer()
+        bare = Secrets(clock=on.clock, journal=on.journal)
+        leaps = ClockJumps(on.clock)
+        assert await SecretCleanup(bare, state=on.state, clock=on.clock, leaps=leaps).run_once() == 0, "it keeps none"
+        drawer = Drawer()
+        vault = Secrets(clock=on.clock, journal=on.journal, store=drawer)
+        clearing = SecretCleanup(vault, state=on.state, clock=on.clock, leaps=leaps)
         users = [User(id=UserId(name), role=Role.USER, created_us=1) for name in ("ann", "bob", "cat")]
         for user in users:
             await put_user(on, user, disabled=False)

@@ -7,9 +7,8 @@ import pytest
 
 import store_records as make
 from aliquot.service.ports import Batch, StoreUnavailable
-from aliquot.store import group_commit
-from aliquot.store.commit import Outcome
-from aliquot.store.group_commit import GroupCommits
+from aliquot.store import commit
+from aliquot.store.commit import GroupCommits, Outcome
 
 pytestmark = pytest.mark.anyio
 
@@ -51,7 +50,7 @@ async def test_what_comes_in_during_a_write_is_the_next_group() -> None:
 
 
 async def test_a_group_does_not_grow_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(group_commit, "GROUP_WRITES_MAX", 5)
+    monkeypatch.setattr(commit, "GROUP_WRITES_MAX", 5)
     writer = Writer()
     writer.may_go_on.set()
     commits = GroupCommits(writer.write)

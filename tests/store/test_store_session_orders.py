@@ -63,7 +63,7 @@ def _held(session: Session, number: int) -> list[Record]:
         kernel = make.kernel(session, agent_id=agent_id, state=KernelState.EXITED)
         before = make.kernel(replace(session, attempt=1), agent_id=AGENTS[2], state=KernelState.EXITED)
         return [kernel, make.lease(kernel, spec=spec, released_us=5), before, make.lease(before, released_us=4)]
-    outside = Lease(
+    allocation = Lease(
         id=LeaseId(f"{session.id}.out"),
         version=1,
         kind=LeaseKind.MANUAL,
@@ -75,7 +75,7 @@ def _held(session: Session, number: int) -> list[Record]:
         granted_us=1,
         released_us=None if number % 3 == 1 else 2,
     )
-    return [outside]
+    return [allocation]
 
 
 RECORDS = _sessions(36)

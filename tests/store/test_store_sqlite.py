@@ -17,10 +17,9 @@ from sqlalchemy import Connection
 
 import store_records as make
 from aliquot.service.ports import DuplicateKey, SessionQuery, Store, StoreUnavailable
-from aliquot.store.commit import commit_group
+from aliquot.store.commit import GroupCommits, commit_group
 from aliquot.store.engines import sqlite
 from aliquot.store.engines.sqlite import connect_writer
-from aliquot.store.group_commit import GroupCommits
 from aliquot.store.migration import migrate
 from aliquot.store.open import open_store
 from store_places import Place

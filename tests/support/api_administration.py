@@ -2,6 +2,7 @@
 
 from aliquot.clock import RandomIds
 from aliquot.service.accounts.api_keys import Accounts
+from aliquot.service.accounts.secrets import Secrets
 from aliquot.service.accounts.trust import Trust
 from aliquot.service.admin.admin import Administration
 from aliquot.service.state.journal import Feed, Journal
@@ -18,5 +19,11 @@ class Office:
         self.state = State()
         self.journal = Journal(store=store, state=self.state, feed=Feed(store, revision=0), clock=clock, epoch=EPOCH)
         self.administration = Administration(state=self.state, journal=self.journal, clock=clock)
-        self.accounts = Accounts(state=self.state, journal=self.journal, clock=clock, ids=RandomIds())
-        self.accounts.trust = Trust.SHARED
+        self.accounts = Accounts(
+            state=self.state,
+            journal=self.journal,
+            clock=clock,
+            ids=RandomIds(),
+            vault=Secrets(clock=clock, journal=self.journal),
+            trust=Trust.SHARED,
+        )

@@ -20,7 +20,7 @@ SESSION_POLL: Final = f"""query ($ids: [ID!]) {{ sessions(filter: {{ ids: $ids }
   revision edges {{ node {{ {SESSION} kernels {{ {KERNEL} }} }} }} }} }}"""
 SESSION_FOLLOW: Final = f"""subscription ($id: ID!, $after: BigInt) {{ session_updates(id: $id, after: $after) {{
   number: event_number kind is_snapshot session {{ {SESSION} kernels {{ {KERNEL} }} }} kernel {{ {KERNEL} }} }} }}"""
-DEVICE: Final = "id health used free external holders { session_id share until }"
+DEVICE: Final = "id health used free foreign_usage holders { session_id share until }"
 DEVICES_POLL: Final = (
     f"{{ agents(first: 100) {{ revision edges {{ node {{ id gpu_alloc_map devices {{ {DEVICE} }} }} }} }} }}"
 )

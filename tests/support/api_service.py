@@ -7,6 +7,7 @@ from aliquot.api.authentication import TokenAuth
 from aliquot.api.connections import HeldOpen
 from aliquot.clock import RandomIds
 from aliquot.service.accounts.api_keys import Accounts
+from aliquot.service.accounts.secrets import Secrets
 from aliquot.service.accounts.trust import Trust
 from aliquot.service.admin.admin import Administration
 from aliquot.service.ports import Clock
@@ -15,9 +16,9 @@ from service_stage import Stage
 
 def accounts_of(on: Stage, *, clock: Clock | None = None, trust: Trust = Trust.SHARED) -> Accounts:
     """`clock`: the stage's own, unless another one is given. `trust`: of the people among each other."""
-    made = Accounts(state=on.state, journal=on.journal, clock=clock or on.clock, ids=RandomIds())
-    made.trust = trust
-    return made
+    at = clock or on.clock
+    vault = Secrets(clock=at, journal=on.journal)
+    return Accounts(state=on.state, journal=on.journal, clock=at, ids=RandomIds(), vault=vault, trust=trust)
 
 
 def face_of(on: Stage, *, accounts: Accounts, auth: TokenAuth, **more: Any) -> ApiDependencies:
@@ -32,6 +33,6 @@ def face_of(on: Stage, *, accounts: Accounts, auth: TokenAuth, **more: Any) -> A
         accounts=accounts,
         auth=auth,
         held_open=held_open,
-        outside=on.outside,
+        external_allocations=on.external_allocations,
         **more,
     )

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from aliquot.core.model.policy import Policy
 from aliquot.core.placement.strategies import STRATEGIES
 from aliquot.core.scheduler.ordering import ORDERS
-from aliquot_schema.policies import Backfill, Preemption, Victims
+from aliquot_schema.policies import Backfill, Preemption, PreemptScope
 from core_effort import USUAL
 
-RULES: Final = Preemption(victims=Victims.ANY, run_ms_min=5_000, preemptions_max=2, grace_ms=3_000)
+RULES: Final = Preemption(preempt=PreemptScope.ANY, run_ms_min=5_000, preemptions_max=2, grace_ms=3_000)
 BACKFILLS: Final = tuple(Backfill)
 PROMISING: Final = (Backfill.EASY, Backfill.CONSERVATIVE)
 ORDER_NAMES: Final = tuple(sorted(set(ORDERS) - {"gang"}))

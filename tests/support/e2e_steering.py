@@ -34,7 +34,7 @@ query ($states: [SessionState!]!) {
 POLICY: Final = """
 query { policy {
   order backfill user_priority_max pools { name default_limit }
-  preemption { victims run_min preemptions_max grace } retries { tries_min wait_first wait_max jitter_pct }
+  preemption { preempt run_min preemptions_max grace } retries { tries_min wait_first wait_max jitter_pct }
 } }
 """
 AGENTS: Final = "{ agents { edges { node { id pool schedulable draining drained note labels { name value } } } } }"

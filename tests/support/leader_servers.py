@@ -9,7 +9,7 @@ from aliquot.clock import RandomIds, SystemClock
 from aliquot.service.leadership.election import LeaderElection
 from aliquot.service.leadership.leader import LeaderTerm
 from aliquot.service.leadership.ports import ServerRole, TermStart
-from aliquot.service.use_cases import UseCases, state_of
+from aliquot.service.use_cases import ServiceParts, UseCases, state_of
 from aliquot.store.open import ServerDatabase, share
 from aliquot_schema.ids import SessionId, UserId
 from aliquot_schema.requests import Caller, NewSession, Role
@@ -68,10 +68,13 @@ class OneServer:
 class Servers:
     """Starts and stops them."""
 
-    def __init__(self, url: str, agents: list[FakeAgent], stack: AsyncExitStack) -> None:
+    def __init__(
+        self, url: str, agents: list[FakeAgent], stack: AsyncExitStack, *, parts: Callable[[int], ServiceParts]
+    ) -> None:
         self._url = url
         self._agents = agents
         self._stack = stack
+        self._parts = parts
         self.all: list[OneServer] = []
 
     async def start(self) -> OneServer:
@@ -104,6 +107,7 @@ class Servers:
             outputs=FakeExecutor(()),
             state=state,
             is_shared=True,
+            parts=self._parts(len(self.all)),
         )
 
         @asynccontextmanager
@@ -148,10 +152,20 @@ def _watch(server: OneServer) -> None:
 
 
 @asynccontextmanager
-async def servers_on(url: str, agents: list[FakeAgent], *, count: int = 2) -> AsyncIterator[Servers]:
-    """Servers on a database; the first one leads."""
+async def servers_on(
+    url: str,
+    agents: list[FakeAgent],
+    *,
+    count: int = 2,
+    parts: Callable[[int], ServiceParts] = lambda number: ServiceParts(),
+) -> AsyncIterator[Servers]:
+    """Servers on a database; the first one leads.
+
+    Args:
+        parts: of a server, by its number from 0.
+    """
     async with AsyncExitStack() as stack:
-        servers = Servers(url, agents, stack)
+        servers = Servers(url, agents, stack, parts=parts)
         for _ in range(count):
             await servers.start()
             await servers.leader()

@@ -6,14 +6,16 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 
 from aliquot.clock import RandomIds, SystemClock
+from aliquot.service.admin.admin import OperatorSources
 from aliquot.service.retention import RetentionPlan
+from aliquot.service.use_cases import ServiceParts
 from aliquot.store.audit.holdings import follow_all
 from aliquot.store.ledger.ledger import DatabaseLedger
 from aliquot.store.open import open_store
 from aliquot.store.store import DatabaseStore
 from aliquot_schema.errors import AliquotError
 from aliquot_schema.ids import AgentId, KernelId, UserId
-from aliquot_schema.policies import Victims
+from aliquot_schema.policies import PreemptScope
 from aliquot_schema.quotas import QuotaScope
 from aliquot_schema.requests import Caller, NewFallback, NewSession, Role
 from aliquot_schema.views.admin import NewQuota
@@ -123,11 +125,11 @@ class Course:
         admin = self.service.administration
         match self.draw.randrange(6):
             case 0:
-                await admin.drain_agent(OPERATOR, name, note=None, evicts=self.draw.random() < 0.5)
+                await admin.agents.drain_agent(OPERATOR, name, note=None, evicts=self.draw.random() < 0.5)
             case 1 | 2:
-                await admin.resume_agent(OPERATOR, name)
+                await admin.agents.resume_agent(OPERATOR, name)
             case 3:
-                await admin.label_agent(OPERATOR, name, self.draw.choice(((), (("zone", "north"),))))
+                await admin.agents.label_agent(OPERATOR, name, self.draw.choice(((), (("zone", "north"),))))
             case 4:
                 self.executor.falls_silent(AgentId(name))
             case 5:
@@ -138,8 +140,12 @@ class Course:
         match draw.randrange(4):
             case 0:
                 order = draw.choice(("fair_share", "fair_share", "priority", "sjf", "fcfs"))
-                preemption = {"victims": draw.choice((Victims.ANY, Victims.WILLING)), "run_ms_min": 0, "grace_ms": 50}
-                await admin.update_policy(OPERATOR, {"order": order, "preemption": preemption}, None)
+                preemption = {
+                    "preempt": draw.choice((PreemptScope.ANY, PreemptScope.PREEMPTIBLE)),
+                    "run_ms_min": 0,
+                    "grace_ms": 50,
+                }
+                await admin.policy.update_policy(OPERATOR, {"order": order, "preemption": preemption}, None)
             case 1:
                 quota = NewQuota(
                     scope=QuotaScope.USER,
@@ -147,9 +153,9 @@ class Course:
                     max_slots=[("cuda.shares", draw.choice(("2", "6")))],
                     own_slots=[("cuda.shares", "1")],
                 )
-                await admin.set_quota(OPERATOR, quota, None)
+                await admin.quotas.set_quota(OPERATOR, quota, None)
             case 2:
-                await admin.remove_quota(OPERATOR, QuotaScope.USER, draw.choice(USERS), None)
+                await admin.quotas.remove_quota(OPERATOR, QuotaScope.USER, draw.choice(USERS), None)
             case 3:
                 pending = [session.id for session in self.service.state.sessions.values() if not session.is_ended]
                 if pending:
@@ -167,7 +173,15 @@ async def course_on(
     clock.not_before(loaded.last_at_us)
     executor = FakeExecutor([agent(name, devices=4) for name in ("a", "b", "c")])
     plan = None if retention is None else retention(store)
-    ports = Ports(store=store, executor=executor, clock=clock, ids=RandomIds(), ledger=store.ledger, retention=plan)
+    ports = Ports(
+        store=store,
+        executor=executor,
+        clock=clock,
+        ids=RandomIds(),
+        ledger=store.ledger,
+        retention=plan,
+        parts=ServiceParts(operators=OperatorSources(audit=store.book)),
+    )
     service = Orchestrator(ports, state=state, loaded=loaded, grace_ms=100)
     running = asyncio.create_task(service.run())
     try:

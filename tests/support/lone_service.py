@@ -1,6 +1,6 @@
 """A service that leads from its start to its end, without an election: for tests that bring their own store."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from aliquot.service.alerts.plan import AlertPlan
 from aliquot.service.leadership.leader import LeaderTerm
@@ -8,9 +8,8 @@ from aliquot.service.leadership.ports import TermStart
 from aliquot.service.ledger.entries import LedgerStore
 from aliquot.service.ports import Clock, Executor, Ids, Loaded, Store
 from aliquot.service.retention import RetentionPlan
-from aliquot.service.sessions.submission_checks import PENDING_MAX
 from aliquot.service.state.state import ENDED_KEPT, State
-from aliquot.service.use_cases import UseCases, state_of
+from aliquot.service.use_cases import ServiceParts, UseCases, state_of
 from aliquot_schema.ids import AgentId
 
 
@@ -28,6 +27,7 @@ class Ports:
     """None = everything is kept."""
     notices: AlertPlan | None = None
     """None = no notices."""
+    parts: ServiceParts = field(default_factory=ServiceParts)
 
 
 class Orchestrator(UseCases):
@@ -40,16 +40,16 @@ class Orchestrator(UseCases):
         state: State,
         loaded: Loaded,
         grace_ms: int,
-        respect_external: bool = True,
-        pending_max: int = PENDING_MAX,
+        respect_foreign_usage: bool = True,
     ) -> None:
+        operators = replace(ports.parts.operators, inspector=lambda: self.reaper)
         super().__init__(
             store=ports.store,
             clock=ports.clock,
             ids=ports.ids,
             outputs=ports.executor,
             state=state,
-            pending_max=pending_max,
+            parts=replace(ports.parts, operators=operators),
         )
         self.journal.lead(loaded.epoch)
         beginning = TermStart(
@@ -65,7 +65,7 @@ class Orchestrator(UseCases):
             ledger=ports.ledger,
             beginning=beginning,
             grace_ms=grace_ms,
-            respect_external=respect_external,
+            respect_foreign_usage=respect_foreign_usage,
             retention=ports.retention,
             notices=ports.notices,
         )

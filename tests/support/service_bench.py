@@ -8,7 +8,9 @@ from pathlib import Path
 
 from aliquot.clock import RandomIds, SystemClock
 from aliquot.service.state.state import ENDED_KEPT, State
+from aliquot.service.use_cases import ServiceParts
 from aliquot.store.open import open_store
+from aliquot.store.store import DatabaseStore
 from aliquot_schema.events import Event
 from aliquot_schema.ids import AgentId, DeviceId, SessionId, SlotName, UserId
 from aliquot_schema.requests import Caller, NewSession, Role
@@ -61,12 +63,18 @@ database_url = ""
 
 
 @asynccontextmanager
-async def service_on(folder: Path, executor: FakeExecutor, *, ended_kept: int = ENDED_KEPT) -> AsyncIterator[Bench]:
+async def service_on(
+    folder: Path,
+    executor: FakeExecutor,
+    *,
+    ended_kept: int = ENDED_KEPT,
+    parts: Callable[[DatabaseStore], ServiceParts] = lambda store: ServiceParts(),
+) -> AsyncIterator[Bench]:
     """Run the service over the database in a folder. Whatever is wrong with the state at any time fails the test."""
     clock = SystemClock()
     store = open_store(database_url, data_folder=folder, now_us=clock.now_us)
     state, loaded = await load_state(store, ended_kept=ended_kept)
-    ports = Ports(store=store, executor=executor, clock=clock, ids=RandomIds())
+    ports = Ports(store=store, executor=executor, clock=clock, ids=RandomIds(), parts=parts(store))
     service = Orchestrator(ports, state=state, loaded=loaded, grace_ms=1000)
     wrong = _watched(service)
     running = asyncio.create_task(service.run())

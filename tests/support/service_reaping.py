@@ -12,7 +12,7 @@ GPU = DeviceId("a-gpu-0")
 
 
 def reaper_of(on: Stage, *, respects: bool = True) -> Reaper:
-    return Reaper(on, executor=on.executor, dispatch=on.dispatch, grace_ms=100, respect_external=respects)
+    return Reaper(on, executor=on.executor, dispatch=on.dispatch, grace_ms=100, respect_foreign_usage=respects)
 
 
 async def running(on: Stage, **asked: object) -> tuple[SessionId, KernelId]:

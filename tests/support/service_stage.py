@@ -7,6 +7,8 @@ from unittest import mock
 
 from aliquot.clock import RandomIds
 from aliquot.core.invariants import violations
+from aliquot.service.accounts.rate_limit import SubmissionRateLimit
+from aliquot.service.accounts.secrets import Secrets
 from aliquot.service.agents.messages import AgentMessages
 from aliquot.service.leadership.effects import EventEffects
 from aliquot.service.ports import Store
@@ -14,10 +16,12 @@ from aliquot.service.queries.queries import Queries
 from aliquot.service.scheduling import plan_applier
 from aliquot.service.scheduling.allocator import Allocator
 from aliquot.service.scheduling.dispatch import Dispatch
+from aliquot.service.sessions.command_checks import CommandChecks
 from aliquot.service.sessions.external_allocations import ExternalAllocations
 from aliquot.service.sessions.preview import Previews
 from aliquot.service.sessions.sessions import Sessions
 from aliquot.service.sessions.submission import Submission
+from aliquot.service.sessions.submission_checks import SubmissionPolicyCheck
 from aliquot.service.state.journal import Feed, Journal
 from aliquot.service.state.state import State
 from aliquot.service.subscriptions.watching import LiveSources, Watching
@@ -64,7 +68,15 @@ class StepClock:
 class Stage:
     """All parts of the service, over one state."""
 
-    def __init__(self, store: Store, executor: FakeExecutor, *, ended_kept: int, feed_kept: int) -> None:
+    def __init__(
+        self,
+        store: Store,
+        executor: FakeExecutor,
+        *,
+        ended_kept: int,
+        feed_kept: int,
+        commands: CommandChecks | None = None,
+    ) -> None:
         self.store = store
         self.executor = executor
         self.clock = clock = StepClock()
@@ -89,22 +101,39 @@ class Stage:
             clock=clock,
             on_reachable=self.allocator.wake,
         )
-        creation = Submission(state=state, journal=journal, store=store, clock=clock, ids=RandomIds())
-        self.sessions = Sessions(state=state, journal=journal, creation=creation, store=store, clock=clock)
-        self.previews = Previews(state=state, creation=creation, clock=clock)
-        self.outside = ExternalAllocations(
-            state=state,
-            journal=journal,
-            store=store,
-            feed=feed,
-            creation=creation,
-            previews=self.previews,
-            clock=clock,
+        vetting = None
+        if commands is not None:
+            vetting = SubmissionPolicyCheck(Secrets(clock=clock, journal=journal), commands)
+        self._creation = creation = Submission(
+            state=state, journal=journal, store=store, clock=clock, ids=RandomIds(), vetting=vetting
         )
+        self.previews = Previews(state=state, creation=creation, clock=clock)
+        self.limit(None)
         self.queries = Queries(state=state, store=store, feed=feed, previews=self.previews, clock=clock)
-        sources = LiveSources(find=self.queries.session, book=lambda: None, now_us=clock.now_us)
+        sources = LiveSources(find=self.queries.session, book=None, now_us=clock.now_us)
         self.watching = Watching(state=state, feed=feed, outputs=executor, sources=sources)
         journal.listeners.append(self.watching.hear)
+
+    def limit(self, rate_limit: SubmissionRateLimit | None) -> None:
+        """Make the use cases of sessions anew, with this rate limit."""
+        self.sessions = Sessions(
+            state=self.state,
+            journal=self.journal,
+            creation=self._creation,
+            store=self.store,
+            clock=self.clock,
+            rate_limit=rate_limit,
+        )
+        self.external_allocations = ExternalAllocations(
+            state=self.state,
+            journal=self.journal,
+            store=self.store,
+            feed=self.feed,
+            creation=self._creation,
+            previews=self.previews,
+            clock=self.clock,
+            rate_limit=rate_limit,
+        )
 
     async def submit(self, *, devices: int = 1, kernels: int = 1, **more: Any) -> SessionId:
         """Create a session of whole devices."""
@@ -181,6 +210,7 @@ async def stage(
     feed_kept: int = 1000,
     store: Store | None = None,
     wrap: Callable[[Store], Store] = lambda store: store,
+    commands: CommandChecks | None = None,
 ) -> AsyncIterator[Stage]:
     """A stage on which these agents have joined.
 
@@ -189,7 +219,7 @@ async def stage(
     """
     executor = FakeExecutor(agents)
     kept = store or wrap(await new_store())
-    found = Stage(kept, executor, ended_kept=ended_kept, feed_kept=feed_kept)
+    found = Stage(kept, executor, ended_kept=ended_kept, feed_kept=feed_kept, commands=commands)
     try:
         await executor.start()
         await found.settle()

@@ -11,7 +11,7 @@ from aliquot_schema.quotas import QuotaScope
 from aliquot_schema.requests import Caller, NewFallback, NewSession
 from aliquot_schema.sessions import HELD_BY_ARRAY
 from aliquot_schema.views.admin import NewQuota
-from aliquot_schema.views.preview import NewOutside
+from aliquot_schema.views.preview import NewExternalAllocation
 
 Act = Callable[[UseCases, Caller], Awaitable[Any]]
 
@@ -51,7 +51,7 @@ def wish(random: Random, *, session_id: str, machine: str) -> Act:
     quota = NewQuota(scope=QuotaScope.USER, name=random.choice(("ann", "bob")), max_slots=[("cuda.device", limit)])
     evicts = random.random() < 0.5
     job = random.choice(("mine", "yours"))
-    outside = NewOutside(
+    allocation = NewExternalAllocation(
         job_id=job, gpu_count=random.choice(("1", "1", "2", "0.5")), lease=random.choice((20.0, 300.0))
     )
     acts: list[Act] = [
@@ -61,31 +61,31 @@ def wish(random: Random, *, session_id: str, machine: str) -> Act:
         lambda cases, caller: cases.sessions.release_session(caller, session_id, None),
         lambda cases, caller: cases.sessions.retry_session(caller, session_id, None),
         lambda cases, caller: cases.sessions.update_session_priority(caller, session_id, priority, None),
-        lambda cases, caller: cases.administration.update_policy(caller, changes, None),
-        lambda cases, caller: cases.administration.drain_agent(caller, machine, note=None, evicts=evicts),
-        lambda cases, caller: cases.administration.resume_agent(caller, machine),
-        lambda cases, caller: cases.administration.set_quota(caller, quota, None),
-        lambda cases, caller: cases.administration.set_agent_schedulable(
+        lambda cases, caller: cases.administration.policy.update_policy(caller, changes, None),
+        lambda cases, caller: cases.administration.agents.drain_agent(caller, machine, note=None, evicts=evicts),
+        lambda cases, caller: cases.administration.agents.resume_agent(caller, machine),
+        lambda cases, caller: cases.administration.quotas.set_quota(caller, quota, None),
+        lambda cases, caller: cases.administration.agents.set_agent_schedulable(
             caller, machine, schedulable=evicts, note=None
         ),
-        lambda cases, caller: cases.outside.allocate(caller, outside),
-        lambda cases, caller: cases.outside.allocate(caller, outside),
-        lambda cases, caller: cases.outside.release(caller, job),
-        lambda cases, caller: cases.administration.stop_orchestrator(caller, None),
-        lambda cases, caller: cases.administration.start_orchestrator(caller, None),
+        lambda cases, caller: cases.external_allocations.allocate(caller, allocation),
+        lambda cases, caller: cases.external_allocations.allocate(caller, allocation),
+        lambda cases, caller: cases.external_allocations.release(caller, job),
+        lambda cases, caller: cases.administration.pause.stop_orchestrator(caller, None),
+        lambda cases, caller: cases.administration.pause.start_orchestrator(caller, None),
     ]
     return random.choice(acts)
 
 
 async def lift_all(cases: UseCases, caller: Caller) -> None:
     """Take back what would keep sessions waiting for ever: drains, quotas, holds, and a stop of everything."""
-    await cases.administration.start_orchestrator(caller, None)
+    await cases.administration.pause.start_orchestrator(caller, None)
     for name in list(cases.state.agents):
-        await cases.administration.resume_agent(caller, name)
-        await cases.administration.set_agent_schedulable(caller, name, schedulable=True, note=None)
+        await cases.administration.agents.resume_agent(caller, name)
+        await cases.administration.agents.set_agent_schedulable(caller, name, schedulable=True, note=None)
     for quota in list(cases.state.quotas.values()):
         with suppress(NotFound):
-            await cases.administration.remove_quota(caller, quota.scope, quota.name, None)
+            await cases.administration.quotas.remove_quota(caller, quota.scope, quota.name, None)
     for session in list(cases.state.sessions.values()):
         if session.is_pending and session.held_by not in (None, HELD_BY_ARRAY):
             # It ends by itself when what it depends on was canceled just now.

@@ -56,7 +56,7 @@ from aliquot_schema.views.alerts import (
 )
 from aliquot_schema.views.audit import AuditFilter, ChangeView, CursorPage, HoldingView, LedgerPassView, SessionStepView
 from aliquot_schema.views.live import DeviceUpdateView, SessionLogView, SessionUpdateView, StreamPosition
-from aliquot_schema.views.preview import NewOutside, OutsideView, SessionPreview
+from aliquot_schema.views.preview import ExternalAllocationView, NewExternalAllocation, SessionPreview
 from aliquot_schema.views.server import ALONE, DatabaseCopy, ExaminationView, OrchestratorView, RescanView
 from aliquot_schema.views.server import RayView as RayView
 from aliquot_schema.views.sessions import AgentView, LogChunkView, Page, QueueEntryView, QueueUpdateView, SessionView
@@ -150,28 +150,40 @@ class AlertsPort(Protocol):
         """The caller's own."""
 
 
-class AdministrationPort(AuditPort, AlertsPort, Protocol):
-    """Administration, for operators; policy, quotas and usage can be read by all users."""
+class PolicyPort(Protocol):
+    """The policy. All users may read it; operators may change it."""
 
     def policy(self, caller: Caller) -> PolicyView: ...
-
-    def quotas(self, caller: Caller) -> tuple[QuotaView, ...]: ...
-
-    def usage(self, caller: Caller, *, user: str | None, project: str | None) -> tuple[UsageView, ...]: ...
 
     async def update_policy(
         self, caller: Caller, changes: PolicyChanges, expected_version: int | None
     ) -> PolicyChanged: ...
 
+
+class PausePort(Protocol):
+    """Stop and start of scheduling, for operators. Both return the revision."""
+
     async def stop_orchestrator(self, caller: Caller, note: str | None) -> int: ...
 
     async def start_orchestrator(self, caller: Caller, note: str | None) -> int: ...
+
+
+class QuotasPort(Protocol):
+    """Quotas and usage. All users may read them; operators may change quotas."""
+
+    def quotas(self, caller: Caller) -> tuple[QuotaView, ...]: ...
+
+    def usage(self, caller: Caller, *, user: str | None, project: str | None) -> tuple[UsageView, ...]: ...
 
     async def set_quota(self, caller: Caller, asked: NewQuota, expected_version: int | None) -> QuotaChanged: ...
 
     async def remove_quota(
         self, caller: Caller, scope: QuotaScope, name: str, expected_version: int | None
     ) -> QuotaChanged: ...
+
+
+class AgentCommandsPort(Protocol):
+    """Commands on agents, for operators."""
 
     async def drain_agent(self, caller: Caller, agent_id: str, *, note: str | None, evicts: bool) -> AgentChanged: ...
 
@@ -185,14 +197,50 @@ class AdministrationPort(AuditPort, AlertsPort, Protocol):
 
     async def assign_agent_pool(self, caller: Caller, agent_id: str, pool: str) -> AgentChanged: ...
 
-    async def copy_database(self, caller: Caller) -> DatabaseCopy: ...
+    async def release_lost_agent(self, caller: Caller, agent_id: str) -> AgentChanged: ...
+
+
+class DoctorPort(Protocol):
+    """Inspection of agents, for operators."""
 
     async def examine(self, caller: Caller) -> ExaminationView: ...
 
     async def rescan(self, caller: Caller, agent_id: str) -> RescanView:
         """Re-read the resource specs of an agent's kernels from its files. Raises NotFound, Unavailable."""
 
-    async def release_lost_agent(self, caller: Caller, agent_id: str) -> AgentChanged: ...
+
+class BackupsPort(Protocol):
+    """Online copies of the database, for operators."""
+
+    async def copy_database(self, caller: Caller) -> DatabaseCopy: ...
+
+
+class AdministrationPort(Protocol):
+    """Administration, by subject."""
+
+    @property
+    def policy(self) -> PolicyPort: ...
+
+    @property
+    def pause(self) -> PausePort: ...
+
+    @property
+    def quotas(self) -> QuotasPort: ...
+
+    @property
+    def agents(self) -> AgentCommandsPort: ...
+
+    @property
+    def doctor(self) -> DoctorPort: ...
+
+    @property
+    def backups(self) -> BackupsPort: ...
+
+    @property
+    def audit(self) -> AuditPort: ...
+
+    @property
+    def alerts(self) -> AlertsPort: ...
 
 
 class SecretsPort(Protocol):
@@ -351,10 +399,10 @@ class SubscriptionsPort(Protocol):
 class ExternalAllocationsPort(Protocol):
     """External allocations: GPUs for processes that Aliquot does not start."""
 
-    async def allocate(self, caller: Caller, asked: NewOutside) -> OutsideView:
+    async def allocate(self, caller: Caller, asked: NewExternalAllocation) -> ExternalAllocationView:
         """Allocate immediately or fail. Raises NotPlaced, IdempotencyMismatch and the errors of `create_session`."""
 
-    async def release(self, caller: Caller, job_id: str) -> OutsideView:
+    async def release(self, caller: Caller, job_id: str) -> ExternalAllocationView:
         """Raises NotFound."""
 
     def gpu_slots(self, count: str) -> Sequence[tuple[str, str]]:
@@ -375,7 +423,7 @@ class Context:
     """Current state of Ray; None = not used."""
     orchestrator: Callable[[], OrchestratorView] = lambda: ALONE
     """Current state of the servers."""
-    outside: ExternalAllocationsPort | None = None
+    external_allocations: ExternalAllocationsPort | None = None
     """None = external allocations are disabled."""
     historian: HistoryPort | None = None
     """None = no history is stored."""

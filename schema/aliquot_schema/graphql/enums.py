@@ -20,6 +20,7 @@ from aliquot_schema.identity.accounts import KeyScope as KeyScope
 from aliquot_schema.identity.accounts import Role as Role
 from aliquot_schema.orchestration import OrchestratorState as OrchestratorState
 from aliquot_schema.policies import Backfill as Backfill
+from aliquot_schema.policies import PreemptScope as PreemptScope
 from aliquot_schema.policies import Victims as Victims
 from aliquot_schema.quotas import QuotaScope as QuotaScope
 from aliquot_schema.reasons import Reason as Reason
@@ -59,8 +60,9 @@ DESCRIPTIONS: Final[dict[type[Enum], str]] = {
     DependencyCondition: "Condition of a dependency: the other session completed, ended in any state, or failed.",
     AgentOrder: "Sort order of agents, natural: node2 before node10.",
     Backfill: "Which sessions may start before the head of the queue while the head does not fit.",
-    Victims: "Which sessions may be preempted: none (nobody), those submitted as preemptible (willing), or any. Quota "
-    "lent to users without own quota is reclaimed even if their sessions are not preemptible.",
+    PreemptScope: "Which sessions may be preempted: none, those submitted as preemptible, or any. Quota lent to users "
+    "without own quota is reclaimed even if their sessions are not preemptible.",
+    Victims: "Deprecated words of `PreemptScope`: nobody is none, willing is preemptible, any is any.",
     QuotaScope: "What a quota applies to: a user, a project, or the whole cluster.",
     ServerRole: "Role of a server. The leader schedules, launches and receives the agents' reports; followers answer "
     "queries.",

@@ -23,7 +23,7 @@ from aliquot_schema.graphql.inputs import (
     UpdateSessionPriorityInput,
 )
 from aliquot_schema.graphql.scalars import BigInt
-from aliquot_schema.graphql.workloads.external_allocations import OutsideMutations
+from aliquot_schema.graphql.workloads.external_allocations import ExternalAllocationMutations
 from aliquot_schema.graphql.workloads.sessions import Session
 from aliquot_schema.requests import SessionChanged, SessionsCreated
 
@@ -116,7 +116,7 @@ class Mutation(
     DoctorMutations,
     NoticeMutations,
     OrchestratorMutations,
-    OutsideMutations,
+    ExternalAllocationMutations,
     SecretMutations,
 ):
     @root_field(CreateSessionResult, "Submit a session.")

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from aliquot_schema.policies import Backfill, Victims
+from aliquot_schema.policies import Backfill, PreemptScope, Victims
 from aliquot_schema.quotas import QuotaScope
 from aliquot_schema.sessions import Priority
 from aliquot_schema.views.server import SlotCapacityView
@@ -57,7 +57,9 @@ class PoolView:
 class PreemptionView:
     """See `policies.Preemption`."""
 
+    preempt: PreemptScope
     victims: Victims
+    """Deprecated: `preempt` in its old words."""
     run_min: float
     preemptions_max: int
     grace: float

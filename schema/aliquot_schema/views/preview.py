@@ -61,7 +61,7 @@ LEASE_S: Final = 3600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NewOutside:
+class NewExternalAllocation:
     """Request for an external allocation, not validated."""
 
     job_id: str
@@ -87,7 +87,7 @@ class BlockerView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OutsideView:
+class ExternalAllocationView:
     """An external allocation."""
 
     job_id: str

@@ -135,10 +135,15 @@ class DeviceView:
     memory_used_bytes: int | None
     temperature_c: float | None
     power_w: float | None
-    external: bool = False
+    foreign_usage: bool = False
     """Whether it is withheld because processes that Aliquot did not start use it."""
     linked_to: tuple[str, ...] = ()
     link_group: int | None = None
+
+    @property
+    def external(self) -> bool:
+        """Deprecated name of `foreign_usage`."""
+        return self.foreign_usage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -89,7 +89,7 @@ class ApiDependencies:
     """Current state of Ray; None where it is not used."""
     orchestrator: Callable[[], OrchestratorView] = lambda: ALONE
     """Who leads, and whether scheduling is paused."""
-    outside: ExternalAllocations | None = None
+    external_allocations: ExternalAllocations | None = None
     """External allocations; None: there is no REST API."""
     historian: HistoryPort | None = None
     """Measured history; None: it is not kept."""
@@ -119,7 +119,7 @@ def create_app(deps: ApiDependencies) -> Starlette:
         auth=deps.auth,
         ray=deps.ray,
         orchestrator=deps.orchestrator,
-        outside=deps.outside,
+        external_allocations=deps.external_allocations,
         historian=deps.historian,
     )
     documents, rates = Documents(deps.limits), query_rates(deps.limits)

@@ -52,7 +52,7 @@ class Contexts:
     auth: TokenAuth
     ray: Callable[[], RayView | None] = lambda: None
     orchestrator: Callable[[], OrchestratorView] = lambda: ALONE
-    outside: ExternalAllocationsPort | None = None
+    external_allocations: ExternalAllocationsPort | None = None
     historian: HistoryPort | None = None
 
     def of_request(self, request: HTTPConnection) -> Context:
@@ -71,7 +71,7 @@ class Contexts:
             accounts=self.accounts,
             ray=self.ray,
             orchestrator=self.orchestrator,
-            outside=self.outside,
+            external_allocations=self.external_allocations,
             historian=self.historian,
         )
 
@@ -86,7 +86,7 @@ class Contexts:
             accounts=self.accounts,
             ray=self.ray,
             orchestrator=self.orchestrator,
-            outside=self.outside,
+            external_allocations=self.external_allocations,
             historian=self.historian,
             connection=connection,
         )

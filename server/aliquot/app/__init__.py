@@ -17,8 +17,8 @@ from aliquot.api.authentication import TokenAuth
 from aliquot.api.connections import HeldOpen
 from aliquot.api.limits import Limits
 from aliquot.api.metrics.exposition import MetricsSources
-from aliquot.app.agents import AgentPlan, agent_side, agents_of
-from aliquot.app.features import agent_keys_told, history_kept, outfit_of
+from aliquot.app.agents import AgentPlan, agent_side, agents_of, own_disk
+from aliquot.app.features import agent_keys_told, outfit_of
 from aliquot.app.health import conditions_of, metrics_token, watched
 from aliquot.app.identity import TOKEN_FILE, door_of, make_folders, mark_kept, read_token
 from aliquot.app.running import Running
@@ -31,6 +31,7 @@ from aliquot.service.metrics.health import LoopLag
 from aliquot.settings import Settings
 from aliquot.store.cluster_mark import MARK_FILE, MarkFile
 from aliquot.store.open import is_shared
+from aliquot_schema.events import Entity
 from aliquot_schema.ids import UserId
 from aliquot_schema.views.server import RayView
 
@@ -72,11 +73,9 @@ async def serving(settings: Settings, *, is_new: bool = False) -> AsyncIterator[
     async with (
         _running(settings, nodes, token, mark=mark) as running,
         watched(running, settings) as lag,
-        history_kept(running, settings),
         agent_keys_told(running, settings),
         mark_kept(running, mark),
     ):
-        running.cases.admit(trust=settings.trust, per_minute=settings.submissions_per_minute or None)
         people = running.cases.state.people
         owner = UserId(getpass.getuser())
         door = door_of(settings, running.cases, owner=owner)
@@ -96,7 +95,7 @@ def make_app(
 ) -> Starlette:
     """The HTTP application of a server."""
     held_open = HeldOpen(auth)
-    running.cases.journal.listeners.append(held_open.note)
+    running.cases.journal.subscribe(held_open.note, to=(Entity.USER, Entity.KEY))
     return create_app(
         ApiDependencies(
             reader=running.cases.queries,
@@ -107,7 +106,7 @@ def make_app(
             auth=auth,
             held_open=held_open,
             agents=running.agents,
-            outside=running.cases.outside,
+            external_allocations=running.cases.external_allocations,
             historian=running.cases.history,
             outputs=running.outputs,
             ray=lambda: _ray_status(running),
@@ -152,6 +151,7 @@ def _running(
             must_lead=bool(nodes),
             outfit=outfit,
             mark=mark,
+            check_disk=own_disk(settings),
         )
     )
 

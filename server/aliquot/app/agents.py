@@ -214,7 +214,6 @@ def agent_side(plan: AgentPlan, state: State, *, is_shared: bool, epoch: int) ->
         ConfigurationError: settings or agent keys are invalid, or a local agent holds devices of another machine.
     """
     refuse_moved(plan.nodes, state)
-    state.space.look = own_disk(plan.settings)
     settings, own = plan.settings, frozenset(node.agent_id for node in plan.nodes)
     local = LocalExecutor({node.agent_id: agent_factory(settings, node, plan.now_us) for node in plan.nodes})
     expected = agents_expected(plan.keys, state, by_any=is_shared or settings.executor == "ray") - own

@@ -18,18 +18,19 @@ from aliquot.core.policy_changes import amended
 from aliquot.delivery.senders import addresses_of
 from aliquot.errors import ConfigurationError
 from aliquot.execution.remote.agent_keys import KEY_FILE, KeyFile
+from aliquot.service.admin.admin import OperatorSources
 from aliquot.service.admin.policy import BY_SETTING, begin_stopped
+from aliquot.service.agents.doctor import Inspector
 from aliquot.service.alerts.plan import AlertPlan
-from aliquot.service.alerts.rules import Rules
 from aliquot.service.audit.agent_keys import KeyTeller
 from aliquot.service.retention import Periods, RetentionPlan
 from aliquot.service.sessions.command_checks import CommandChecks, CommandRules
 from aliquot.service.state.unit_of_work import UnitOfWork
-from aliquot.service.use_cases import UseCases
+from aliquot.service.use_cases import Admission, ServiceParts, UseCases
 from aliquot.settings import Settings
 from aliquot.store.archive.archiver import DatabaseHistory
 from aliquot.store.archive.folder import INSTALL, ArchiveFolder, has_parquet
-from aliquot.store.open import is_shared
+from aliquot.store.open import ServerDatabase, is_shared
 from aliquot.store.secrets.keys import SecretKeys
 from aliquot.store.secrets.secrets import DatabaseSecrets
 from aliquot.store.store import DatabaseStore
@@ -73,32 +74,17 @@ async def _order(cases: UseCases, order: str) -> bool:
     return await cases.journal.transact(change, actor=BY_SETTING)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SubmissionCheckPlan:
-    """Key file of the secrets store, and the rules that commands of new sessions are checked by."""
-
-    key_file: Path
-    commands: CommandRules
-
-
-def vetting_of(settings: Settings) -> SubmissionCheckPlan:
-    """Secrets and command checks from the settings."""
-    return SubmissionCheckPlan(key_file=settings.secret_keys(settings.data_folder), commands=settings.command_rules)
-
-
-async def open_vetting(cases: UseCases, store: DatabaseStore, plan: SubmissionCheckPlan) -> None:
-    """Open the secrets store, and enable the command checks of new sessions.
+async def open_secrets(store: DatabaseStore, key_file: Path) -> DatabaseSecrets:
+    """Open the secrets store.
 
     Raises:
         ConfigurationError: stored secrets cannot be decrypted with the keys in the file.
     """
-    secrets = DatabaseSecrets(store, keys=SecretKeys(plan.key_file))
+    secrets = DatabaseSecrets(store, keys=SecretKeys(key_file))
     wrong = await secrets.missing_key()
     if wrong is not None:
         raise ConfigurationError(f"secrets-key-file: {wrong}")
-    cases.vault.store = secrets
-    if not plan.commands.is_empty:
-        cases.vetting.commands = CommandChecks(plan.commands)
+    return secrets
 
 
 def notices_of(settings: Settings, *, now_us: Callable[[], int]) -> AlertPlan:
@@ -111,15 +97,6 @@ def notices_of(settings: Settings, *, now_us: Callable[[], int]) -> AlertPlan:
         address=settings.own_address,
         is_shared=is_shared(settings.database or ""),
     )
-
-
-def open_notices(cases: UseCases, plan: AlertPlan, store: DatabaseStore) -> None:
-    """Serve alerts, rules and receivers at this server, leader or follower."""
-    alerts = cases.administration
-    alerts.outbox = store.outbox
-    alerts.notice_rules_set = Rules(cases.state.noticed, plan.rules)
-    alerts.receivers = [address.receiver for address in plan.addresses.values()]
-    alerts.notice_ids = plan.ids
 
 
 retention_log: Final = logging.getLogger("aliquot.retention")
@@ -165,11 +142,16 @@ class Features:
     """Settings of these features."""
 
     grace_ms: int
-    respect_external: bool
+    respect_foreign_usage: bool
     pending_max: int
     first: InitialSettings
+    admission: Admission
     keeping: Keeping
-    vetting: SubmissionCheckPlan
+    history: HistoryPlan | None
+    """None = no measurements are kept."""
+    secret_keys: Path
+    """Key file of the secrets store."""
+    commands: CommandRules
     notices: AlertPlan
 
 
@@ -177,54 +159,77 @@ def outfit_of(settings: Settings, *, now_us: Callable[[], int]) -> Features:
     """Features from the settings."""
     return Features(
         grace_ms=round(settings.grace_s * 1000),
-        respect_external=settings.respect_external,
+        respect_foreign_usage=settings.respect_foreign_usage,
         pending_max=settings.max_queue_size,
         first=InitialSettings(stopped=not settings.orchestration_enabled, order=settings.scheduling_policy),
+        admission=Admission(trust=settings.trust, per_minute=settings.submissions_per_minute or None),
         keeping=keeping_of(settings),
-        vetting=vetting_of(settings),
+        history=history_of(settings),
+        secret_keys=settings.secret_keys(settings.data_folder),
+        commands=settings.command_rules,
         notices=notices_of(settings, now_us=now_us),
     )
 
 
-async def fit_out(cases: UseCases, store: DatabaseStore, outfit: Features) -> None:
-    """Enable audit, archives, usage, secrets and alerts, and apply the initial settings.
+async def parts_of(
+    outfit: Features,
+    database: ServerDatabase,
+    *,
+    measurements: KeptHistory | None,
+    inspector: Callable[[], Inspector | None],
+) -> ServiceParts:
+    """The parts of the service: audit, archives, usage, secrets, command checks and alerts.
 
+    Args:
+        inspector: returns the inspector of agents of the present term; None while this server does not lead.
     Raises:
         ConfigurationError: stored secrets cannot be decrypted with the keys in the file.
-        StoreUnavailable: the database cannot be read or written.
+        StoreUnavailable: the database cannot be read.
     """
-    store.book.archive = outfit.keeping.folder
-    cases.administration.book = store.book
-    cases.history.book = DatabaseHoldings(store)
-    await open_vetting(cases, store, outfit.vetting)
-    open_notices(cases, outfit.notices, store)
-    await begin(cases, outfit.first)
+    store = database.store
+    return ServiceParts(
+        admission=outfit.admission,
+        secrets=await open_secrets(store, outfit.secret_keys),
+        commands=None if outfit.commands.is_empty else CommandChecks(outfit.commands),
+        measurements=measurements,
+        holdings=DatabaseHoldings(store),
+        operators=OperatorSources(
+            file=None if database.is_shared else store,
+            audit=store.book,
+            alerts=outfit.notices,
+            notices=store.outbox,
+            inspector=inspector,
+        ),
+        pending_max=outfit.pending_max,
+    )
+
+
+def history_of(settings: Settings) -> HistoryPlan | None:
+    """History of measurements from the settings; None = none is kept."""
+    if not settings.history:
+        return None
+    # A separate clock: that of the service is monotonic only while a single thread reads it.
+    clock = SystemClock()
+    return HistoryPlan(
+        make_database=place_of(settings.database or "", data_folder=settings.data_folder, now_us=clock.now_us),
+        kept=settings.history_kept,
+        interval_s=settings.readings_interval_s,
+        now_us=clock.now_us,
+        wall_us=clock.wall_us,
+    )
 
 
 @asynccontextmanager
-async def history_kept(running: Running, settings: Settings) -> AsyncIterator[None]:
-    """Record measurements while the context is open; unwritten ones are flushed at its end."""
-    cases = running.cases
-    if not settings.history:
-        yield
+async def history_kept(plan: HistoryPlan | None) -> AsyncIterator[KeptHistory | None]:
+    """Store measurements while the context is open; unwritten ones are flushed at its end."""
+    if plan is None:
+        yield None
         return
-    # A separate clock: that of the service is monotonic only while a single thread reads it.
-    clock = SystemClock()
-    store = KeptHistory(
-        HistoryPlan(
-            make_database=place_of(settings.database or "", data_folder=settings.data_folder, now_us=clock.now_us),
-            kept=settings.history_kept,
-            interval_s=settings.readings_interval_s,
-            now_us=clock.now_us,
-            wall_us=clock.wall_us,
-        )
-    )
+    store = KeptHistory(plan)
     await store.open()
-    cases.history.keep(store)
     try:
-        yield
+        yield store
     finally:
-        cases.history.keep(None)
         await store.close()
 
 

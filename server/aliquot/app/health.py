@@ -16,23 +16,16 @@ from aliquot.settings import Settings
 @asynccontextmanager
 async def watched(running: Running, settings: Settings) -> AsyncIterator[LoopLag]:
     """Measure event-loop lag, database and queue while the context is open."""
-    clock, lag, backlog = SystemClock(), LoopLag(), Backlog(settings.queue_backlog)
-    state, journal = running.cases.state, running.cases.journal
-
-    def check_queue() -> None:
-        if journal.leads:
-            backlog.look(state.tasks_pending)
-
-    journal.settled.append(check_queue)
-    database = running.database
+    clock, lag, database = SystemClock(), LoopLag(), running.database
+    backlog = Backlog(settings.queue_backlog)
     loops = [
         asyncio.create_task(lag.run(clock.sleep), name="event loop lag"),
         asyncio.create_task(watch_database(database.ask, database.measures, clock=clock), name="database watch"),
     ]
     try:
-        yield lag
+        with backlog.watching(running.cases.state, running.cases.journal):
+            yield lag
     finally:
-        journal.settled.remove(check_queue)
         for loop in loops:
             loop.cancel()
             with suppress(asyncio.CancelledError):

@@ -9,7 +9,9 @@ import re
 from typing import Any, Final, Literal
 
 from aliquot.service.metrics.log_context import log_fields
+from aliquot_schema.deprecation import report_deprecated
 
+deprecation_log: Final = logging.getLogger("aliquot.deprecation")
 FORMAT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 _PLAIN: Final = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName", "event"}
 """Attributes that every record has, and the event name, which the message repeats."""
@@ -27,6 +29,7 @@ def set_up_logs(*, level: str, form: Literal["console", "json"], quiet: tuple[st
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
+    report_deprecated(deprecation_log.warning)
     for name in quiet:
         logging.getLogger(name).setLevel(logging.WARNING)
 

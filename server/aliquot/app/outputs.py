@@ -28,7 +28,7 @@ class LeaderOutputs:
 
     def follow_log(self, agent_id: AgentId, kernel_id: KernelId, *, offset: int) -> AsyncIterator[LogChunk]:
         """See `Executor.follow_log`. A change of leader ends it as the loss of the agent does."""
-        if self._own.source is not None:
+        if self._own.is_there:
             return self._own.follow_log(agent_id, kernel_id, offset=offset)
         return self._from_leader(agent_id, kernel_id, offset=offset)
 

@@ -2,13 +2,16 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
 from aliquot.api.agent_socket import AgentDoor
 from aliquot.app.agents import AgentSide
+from aliquot.execution.remote.executor import RemoteExecutor
+from aliquot.service.agents.doctor import Inspector
 from aliquot.service.leadership.ports import LeadershipStatus
 from aliquot.service.metrics.counters import StoreMeasures
 from aliquot.service.ports import Executor
@@ -23,11 +26,53 @@ from aliquot_schema.ids import AgentId, KernelId
 log: Final = logging.getLogger("aliquot.app")
 
 
+class PresentTerm:
+    """What a server has only while it leads: the executors and the inspector of the present term."""
+
+    def __init__(self) -> None:
+        self._side: AgentSide | None = None
+        self._inspector: Inspector | None = None
+
+    @contextmanager
+    def serving(self, side: AgentSide, inspector: Inspector) -> Iterator[None]:
+        """Serve with these while the context is open."""
+        self._side, self._inspector = side, inspector
+        try:
+            yield
+        finally:
+            self._side = self._inspector = None
+
+    def side(self) -> AgentSide | None:
+        """The executors; None while another server leads."""
+        return self._side
+
+    def inspector(self) -> Inspector | None:
+        """The inspector of agents; None while another server leads."""
+        return self._inspector
+
+    def executor(self) -> Executor | None:
+        """Of all agents; None while another server leads."""
+        return None if self._side is None else self._side.executor
+
+    def remote(self) -> RemoteExecutor | None:
+        """Of the agents that connect to this server; None while another server leads."""
+        return None if self._side is None else self._side.remote
+
+
 class OwnOutputs:
     """`aliquot.service.subscriptions.watching.Outputs` of the server's own executor, which only a leader has."""
 
-    def __init__(self) -> None:
-        self.source: Executor | None = None
+    def __init__(self, executor: Callable[[], Executor | None]) -> None:
+        """
+        Args:
+            executor: returns that of the present term; None while this server does not lead.
+        """
+        self._executor = executor
+
+    @property
+    def is_there(self) -> bool:
+        """Whether this server leads."""
+        return self._executor() is not None
 
     def follow_log(self, agent_id: AgentId, kernel_id: KernelId, *, offset: int) -> AsyncIterator[LogChunk]:
         """See `Executor.follow_log`.
@@ -35,9 +80,10 @@ class OwnOutputs:
         Raises:
             Unavailable: this server does not lead.
         """
-        if self.source is None:
+        executor = self._executor()
+        if executor is None:
             raise Unavailable("this server is not the leader; try again in a few seconds")
-        return self.source.follow_log(agent_id, kernel_id, offset=offset)
+        return executor.follow_log(agent_id, kernel_id, offset=offset)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from aliquot.app.agents import AgentSide
-from aliquot.app.features import Features, fit_out, retention_of
-from aliquot.app.running import OwnOutputs, Running, Watched, WatchedDatabase
+from aliquot.app.features import Features, begin, history_kept, parts_of, retention_of
+from aliquot.app.running import OwnOutputs, PresentTerm, Running, Watched, WatchedDatabase
 from aliquot.clock import RandomIds, SystemClock
 from aliquot.execution.remote.agent_keys import AgentKeys
 from aliquot.execution.remote.gateway import RemoteGateway
@@ -23,6 +23,7 @@ from aliquot.service.subscriptions.watching import Outputs
 from aliquot.service.use_cases import UseCases, state_of
 from aliquot.store.cluster_mark import MarkFile
 from aliquot.store.open import ServerDatabase, open_database
+from aliquot.store.timeseries.history_store import KeptHistory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +44,8 @@ class ServerPlan:
     """Whether it has local agents, which no other server can reach."""
     outfit: Features
     mark: MarkFile
+    check_disk: Callable[[], str | None]
+    """Checks the disks of the data folder and the database: returns a message when space is short."""
 
 
 @asynccontextmanager
@@ -61,20 +64,27 @@ async def open_server(plan: ServerPlan) -> AsyncIterator[Running]:
         now_us=plan.clock.now_us,
         address=plan.address,
         mark=plan.mark,
+        archive=plan.outfit.keeping.folder,
     )
     loaded = await database.store.join()
     try:
         state = await state_of(loaded, store=database.store)
         plan.clock.not_before(loaded.last_at_us)
-        async with _taking_part(plan, database, state) as running:
+        async with (
+            history_kept(plan.outfit.history) as measurements,
+            _taking_part(plan, database, state, measurements=measurements) as running,
+        ):
             yield running
     finally:
         await database.store.close()
 
 
 @asynccontextmanager
-async def _taking_part(plan: ServerPlan, database: ServerDatabase, state: State) -> AsyncIterator[Running]:
-    own = OwnOutputs()
+async def _taking_part(
+    plan: ServerPlan, database: ServerDatabase, state: State, *, measurements: KeptHistory | None
+) -> AsyncIterator[Running]:
+    present = PresentTerm()
+    own = OwnOutputs(present.executor)
     cases = UseCases(
         store=database.store,
         clock=plan.clock,
@@ -82,15 +92,12 @@ async def _taking_part(plan: ServerPlan, database: ServerDatabase, state: State)
         outputs=_outputs(plan, own, leader=lambda: election.standing.leader_address) if database.is_shared else own,
         state=state,
         is_shared=database.is_shared,
-        pending_max=plan.outfit.pending_max,
+        parts=await parts_of(plan.outfit, database, measurements=measurements, inspector=present.inspector),
     )
-    # Clocks of servers differ: consequences of an event must not be dated before it.
-    cases.journal.listeners.append(lambda event: plan.clock.not_before(event.at_us))
-    if not database.is_shared:
-        cases.administration.file = database.store
-    await fit_out(cases, database.store, plan.outfit)
-    door = RemoteGateway(plan.keys, leader=lambda: election.standing.leader_address)
-    terms = _Terms(plan, cases, database, own, door)
+    cases.journal.listeners.append(plan.clock.follow)
+    await begin(cases, plan.outfit.first)
+    door = RemoteGateway(plan.keys, executor=present.remote, leader=lambda: election.standing.leader_address)
+    terms = _Terms(plan, cases, database, present)
     election = LeaderElection(
         cases,
         store=database.store,
@@ -113,7 +120,7 @@ async def _taking_part(plan: ServerPlan, database: ServerDatabase, state: State)
             cases=cases,
             agents=door,
             outputs=own if database.is_shared else None,
-            side=lambda: terms.side,
+            side=present.side,
             standing=lambda: election.standing,
             missing=lambda: watched.fault or election.fault,
             failed=watched.failed,
@@ -124,17 +131,13 @@ async def _taking_part(plan: ServerPlan, database: ServerDatabase, state: State)
 class _Terms:
     """Terms of this server: opens and closes the parts that only a leader has."""
 
-    def __init__(
-        self, plan: ServerPlan, cases: UseCases, database: ServerDatabase, outputs: OwnOutputs, door: RemoteGateway
-    ) -> None:
-        self.side: AgentSide | None = None
+    def __init__(self, plan: ServerPlan, cases: UseCases, database: ServerDatabase, present: PresentTerm) -> None:
         self.joined = asyncio.Event()
         """Set once this server has led and its local agents have joined."""
         self._plan = plan
         self._cases = cases
         self._database = database
-        self._outputs = outputs
-        self._door = door
+        self._present = present
 
     @asynccontextmanager
     async def open(self, beginning: TermStart) -> AsyncIterator[LeaderTerm]:
@@ -148,9 +151,10 @@ class _Terms:
             ledger=self._database.store.ledger,
             beginning=beginning,
             grace_ms=plan.outfit.grace_ms,
-            respect_external=plan.outfit.respect_external,
+            respect_foreign_usage=plan.outfit.respect_foreign_usage,
             retention=retention_of(plan.outfit.keeping, self._database.store, now_us=plan.clock.now_us),
             notices=plan.outfit.notices,
+            check_disk=plan.check_disk,
         )
         async with AsyncExitStack() as rest:
             # The executors close first, so that nothing waits for an agent that does not answer.
@@ -159,14 +163,8 @@ class _Terms:
             rest.callback(asyncio.create_task(self._note_joined(term, side)).cancel)
             await side.start()
             await term.forget_agents(side.own | side.expected)
-            rest.callback(self._serve, None)
-            self._serve(side)
+            rest.enter_context(self._present.serving(side, term.reaper))
             yield term
-
-    def _serve(self, side: AgentSide | None) -> None:
-        self.side = side
-        self._door.executor = None if side is None else side.remote
-        self._outputs.source = None if side is None else side.executor
 
     async def _note_joined(self, term: LeaderTerm, side: AgentSide) -> None:
         await term.until_reachable(side.own)

@@ -12,6 +12,8 @@ from typer.core import TyperGroup
 from typer.main import get_command, get_group
 from typing_extensions import override
 
+from aliquot_schema.deprecation import report_deprecated
+
 # httpx imports its own command line, which nothing here uses, with pygments and rich; without it, it works as well.
 sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]
 
@@ -132,11 +134,12 @@ def _print_version(is_asked: bool) -> None:
 
 @main.callback()
 def describe(
-    version: Annotated[
+    version: Annotated[  # noqa: ARG001  # its callback prints it
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
     """Share the GPUs of a cluster among people."""
+    report_deprecated(lambda text: print(f"warning: {text}", file=sys.stderr))
 
 
 def all_commands() -> Any:

@@ -87,6 +87,19 @@ def _print(results: "list[CheckResult]") -> None:
     Console().print(table)
 
 
+def begin_log(settings: "Settings", *, quiet: tuple[str, ...] = ()) -> None:
+    """Set up the log of this process, and report deprecated settings in it.
+
+    Args:
+        quiet: see `set_up_logs`.
+    """
+    from aliquot.app.logging import set_up_logs
+    from aliquot.settings import warn_of_deprecated_settings
+
+    set_up_logs(level=settings.log_level, form=settings.log_format, quiet=quiet)
+    warn_of_deprecated_settings()
+
+
 def agent_options(
     settings: "Settings",
     *,
@@ -185,7 +198,6 @@ def run(
     if context.invoked_subcommand is not None:
         return
     from aliquot.app.agents import settings_files
-    from aliquot.app.logging import set_up_logs
     from aliquot.errors import ConfigurationError
     from aliquot.settings import read_settings
     from aliquot_schema.errors import AliquotError
@@ -195,6 +207,7 @@ def run(
         raise typer.Exit(2)
     try:
         settings = read_settings(
+            warns=False,
             data_folder=data_folder,
             reserved_cpu=reserved_cpu,
             reserved_mem=reserved_mem,
@@ -205,7 +218,7 @@ def run(
             rendezvous_ports=rendezvous_ports,
             log_level=log_level,
         )
-        set_up_logs(level=settings.log_level, form=settings.log_format, quiet=("websockets",))
+        begin_log(settings, quiet=("websockets",))
         options = agent_options(
             settings,
             accelerators=accelerators,

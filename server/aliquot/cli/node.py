@@ -18,6 +18,7 @@ from aliquot.cli.agent import (
     ReservedCpu,
     ReservedMem,
     agent_options,
+    begin_log,
 )
 
 if TYPE_CHECKING:
@@ -66,7 +67,6 @@ def start(
 
     Arguments after -- are passed to `ray start`.
     """
-    from aliquot.app.logging import set_up_logs
     from aliquot.errors import ConfigurationError
     from aliquot.execution.ray.node.raylet import RayNodeOptions
     from aliquot.settings import read_settings
@@ -74,6 +74,7 @@ def start(
 
     try:
         settings = read_settings(
+            warns=False,
             data_folder=data_folder,
             reserved_cpu=reserved_cpu,
             reserved_mem=reserved_mem,
@@ -84,7 +85,7 @@ def start(
             rendezvous_ports=rendezvous_ports,
             log_level=log_level,
         )
-        set_up_logs(level=settings.log_level, form=settings.log_format)
+        begin_log(settings)
         options = agent_options(
             settings,
             accelerators=accelerators and accelerators.absolute(),

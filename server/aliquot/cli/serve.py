@@ -140,7 +140,7 @@ def _code(*, keep: Sequence[str], is_new: bool, **flags: Any) -> int:
     from aliquot_schema.errors import AliquotError
 
     try:
-        return _run(read_settings(**flags, **_kept(keep)), is_new=is_new)
+        return _run(read_settings(warns=False, **flags, **_kept(keep)), is_new=is_new)
     except (ConfigurationError, AliquotError) as error:
         print(f"aliquot cannot start: {error}", file=sys.stderr)
         return 2
@@ -177,10 +177,12 @@ async def _serve(settings: "Settings", *, is_new: bool) -> int:
     from aliquot.app import serving
     from aliquot.app.logging import set_up_logs
     from aliquot.cli.listener import Listener, bound_socket, certificate_of
+    from aliquot.settings import warn_of_deprecated_settings
 
     # httpx logs the URL of each request, and the URL of a receiver can be a secret.
     quiet = ("alembic", "httpcore", "httpx", "uvicorn")
     set_up_logs(level=settings.log_level, form=settings.log_format, quiet=quiet)
+    warn_of_deprecated_settings()
     logging.getLogger("uvicorn.error").addFilter(_is_not_shutdown)
     certificate = certificate_of(settings)
     with bound_socket(settings) as taken:

@@ -26,7 +26,7 @@ query ($after: String) { agents(first: 100, after: $after) { revision
   edges { node {
     id node_id hostname state schedulable draining pool labels { name value } gpu_alloc_map
     capacity { slot amount } occupied { slot amount }
-    devices { id name kind model health external capacity used free
+    devices { id name kind model health foreign_usage external: foreign_usage capacity used free
       holders { lease_id kind user session_id kernel_id agent_id share since until } }
   } }
 } }

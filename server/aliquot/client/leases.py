@@ -1,4 +1,4 @@
-"""External allocations: GPUs for work outside Aliquot, held while a block runs."""
+"""External allocations: GPUs for work that Aliquot does not start, held while a block runs."""
 
 import asyncio
 import time
@@ -18,7 +18,7 @@ RENEWALS_PER_LEASE: Final = 4
 
 
 class Leases(Mutations):
-    """Holds GPUs for work outside Aliquot."""
+    """Holds GPUs for work that Aliquot does not start."""
 
     @asynccontextmanager
     async def lease(

@@ -60,7 +60,7 @@ def violations(
     live = {kernel.id for kernel in kernels if kernel.state is not K.EXITED}
     for lease in held_by.values():
         found += _lease(lease, is_needed=lease.kernel_id in live or lease.session_id not in known)
-        found += _outside(lease, known.get(lease.session_id) if lease.session_id is not None else None)
+        found += _external_allocation(lease, known.get(lease.session_id) if lease.session_id is not None else None)
     return found + list(_devices(agents, held_by.values()))
 
 
@@ -82,13 +82,13 @@ def _kernel(kernel: Kernel, lease: Lease | None) -> Iterator[str]:
 
 
 def _session(session: Session, ranks: list[Kernel]) -> Iterator[str]:
-    wanted = list(range(session.request.cluster_size)) if session.attempt and not session.is_outside else []
+    wanted = list(range(session.request.cluster_size)) if session.attempt and not session.is_external_allocation else []
     if not session.is_pending and sorted(kernel.rank for kernel in ranks) != wanted:
         yield f"{session.id} has ranks {sorted(kernel.rank for kernel in ranks)} in attempt {session.attempt}"
     for kernel in ranks:
         if kernel.state not in KERNELS_OF[session.state]:
             yield f"{session.id} is {session.state}, and its rank {kernel.rank} is {kernel.state}"
-    has_kernels = session.tasks is None and not session.is_outside
+    has_kernels = session.tasks is None and not session.is_external_allocation
     if session.state in ACTIVE and has_kernels and all(kernel.state is K.EXITED for kernel in ranks):
         yield f"{session.id} is {session.state}, and none of its kernels is left"
     if session.state is S.COMPLETED and any(kernel.exit_code != 0 for kernel in ranks):
@@ -110,10 +110,10 @@ def _lease(lease: Lease, *, is_needed: bool) -> Iterator[str]:
         yield f"lease {lease.id} was released before it was granted"
 
 
-def _outside(lease: Lease, session: Session | None) -> Iterator[str]:
+def _external_allocation(lease: Lease, session: Session | None) -> Iterator[str]:
     if lease.kind is not LeaseKind.MANUAL or session is None:
         return
-    if lease.kernel_id is not None or not session.is_outside:
+    if lease.kernel_id is not None or not session.is_external_allocation:
         yield f"lease {lease.id} is manual, and belongs to {lease.kernel_id or session.id}"
     if (lease.released_us is None) != (session.state is S.RUNNING):
         yield f"lease {lease.id} was released at {lease.released_us}, and {session.id} is {session.state}"

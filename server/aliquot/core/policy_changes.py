@@ -9,7 +9,7 @@ from aliquot.core.allocation.options import NumaPolicy, ShareStrategy
 from aliquot.core.placement.strategies import making
 from aliquot.core.scheduler.ordering import order_named
 from aliquot_schema.errors import InvalidRequest
-from aliquot_schema.policies import DAY_MS, Backfill, PolicyDocument, Pool, Victims
+from aliquot_schema.policies import DAY_MS, Backfill, PolicyDocument, Pool, PreemptScope
 from aliquot_schema.resources.units import format_duration
 from aliquot_schema.sessions import DEFAULT_POOL
 
@@ -43,7 +43,7 @@ _WORDS: Final[Mapping[str, type[Enum]]] = {
     "backfill": Backfill,
     "allocation": ShareStrategy,
     "numa": NumaPolicy,
-    "preemption.victims": Victims,
+    "preemption.preempt": PreemptScope,
 }
 
 
@@ -91,7 +91,7 @@ def _amended(part: Part, changes: Mapping[str, Any], *, path: str) -> Part:
         if is_dataclass(current):
             news[name] = _amended(current, value, path=f"{path}{name}.")
         else:
-            words = type(current) if isinstance(current, Backfill | Victims) else None
+            words = type(current) if isinstance(current, Backfill | PreemptScope) else None
             news[name] = _word(words, value, path=path + name) if words is not None else value
     return replace(part, **news)
 

@@ -15,7 +15,7 @@ from aliquot.core.model.policy import Policy
 from aliquot.core.model.snapshot import PendingRow, Request, RunningRow, Snapshot, milli_of
 from aliquot_schema.errors import QuotaExceeded
 from aliquot_schema.ids import ProjectId, QuotaId, SlotName, UserId
-from aliquot_schema.policies import Victims
+from aliquot_schema.policies import PreemptScope
 from aliquot_schema.quotas import Quota, QuotaScope, quota_id
 from aliquot_schema.reasons import Evidence, Reason, Verdict
 from aliquot_schema.resources.slots import MILLI, SlotAmounts, format_amount, format_milli
@@ -103,7 +103,7 @@ class QuotaBook:
 
     def __init__(self, snapshot: Snapshot, *, policy: Policy, now_us: int) -> None:
         self._usage = snapshot.usage
-        self._victims = policy.preemption.victims
+        self._preempt = policy.preemption.preempt
         self._now_us = now_us
         self._lines = {name: _Line(quota) for name, quota in snapshot.quotas.items()}
         self._owned = dict.fromkeys(name for line in self._lines.values() for name in line.own)
@@ -133,7 +133,7 @@ class QuotaBook:
             if self._is_spent(line.quota):
                 until_us = starts_us(month_after(month_of(self._now_us)))
                 return Verdict(reason=Reason.QUOTA, evidence=Evidence(quota=line.quota.id, until_us=until_us))
-        if self._victims is Victims.WILLING and not row.is_preemptible:
+        if self._preempt is PreemptScope.PREEMPTIBLE and not row.is_preemptible:
             return _borrow_refusal(row, lines, need=need)
         return None
 

@@ -44,13 +44,13 @@ def start(session: Session, *, now_us: int) -> Session:
     return replace(_session(session, SessionState.RUNNING), started_us=now_us)
 
 
-def hold_outside(session: Session, *, now_us: int) -> Session:
+def hold_external_allocation(session: Session, *, now_us: int) -> Session:
     """An external allocation holds its devices; nothing is started for it."""
     held = _session(session, SessionState.RUNNING)
     return replace(held, attempt=session.attempt + 1, scheduled_us=now_us, started_us=now_us)
 
 
-def end_outside(session: Session, failure: Failure | None, *, now_us: int) -> Session:
+def end_external_allocation(session: Session, failure: Failure | None, *, now_us: int) -> Session:
     """An external allocation was released, or its time was over (`failure`)."""
     if failure is not None:
         return fail(session, failure, now_us=now_us)

@@ -4,6 +4,7 @@ Numbers and text are stored as they are, enums by value, nested values as JSON t
 base units, and an unlimited amount is a word.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from enum import Enum
@@ -20,11 +21,11 @@ from aliquot.store.tables import ACCOUNTS, AGENTS, FINDINGS, KERNELS, LEASES, PO
 from aliquot_schema.alerts import Alert, Delivery, NoticeMark, NoticeRule, Subscriber
 from aliquot_schema.cluster.agents import Agent, KnownSlot
 from aliquot_schema.cluster.findings import Finding
-from aliquot_schema.events import Entity, Record
+from aliquot_schema.events import KIND_OF, Record, for_every_kind
 from aliquot_schema.identity.accounts import ApiKey, User
 from aliquot_schema.identity.secrets import SecretNames
 from aliquot_schema.orchestration import Action, Orchestration
-from aliquot_schema.policies import PolicyDocument
+from aliquot_schema.policies import PolicyDocument, Preemption
 from aliquot_schema.quotas import Account, Quota
 from aliquot_schema.resources.leases import Kernel, Lease
 from aliquot_schema.resources.slots import UNLIMITED, UNLIMITED_TEXT, SlotAmounts
@@ -36,9 +37,56 @@ def encoder() -> msgspec.json.Encoder:
     return msgspec.json.Encoder(enc_hook=_to_builtins)
 
 
-def decoder(kind: Any) -> msgspec.json.Decoder[Any]:
-    """A JSON decoder for one record or field type. Unknown fields are skipped."""
-    return msgspec.json.Decoder(kind, dec_hook=_from_builtins)
+class RecordDecoder:
+    """A JSON decoder for one record or field type. Unknown fields are skipped.
+
+    Names of fields that earlier versions stored are read as today's, because events and archives are never rewritten.
+    """
+
+    def __init__(self, kind: Any, *, renamed: Sequence["RenamedField"]) -> None:
+        self._decoder = msgspec.json.Decoder(kind, dec_hook=_from_builtins)
+        self._renamed = renamed
+
+    def decode(self, text: str | bytes) -> Any:
+        """The record or the value of the field."""
+        for field in self._renamed:
+            text = field.in_new_words(text)
+        return self._decoder.decode(text)
+
+
+class RenamedField:
+    """A stored field that had another name in earlier versions.
+
+    Args:
+        before, after: the JSON around the old name with its quotes, as regular expressions. A quote within a stored
+            text is escaped, so the name is found as a key only.
+    """
+
+    def __init__(self, old: str, new: str, *, before: str = "", after: str = "") -> None:
+        self._old = f'"{old}":'.encode()
+        self._new = rb"\g<before>" + f'"{new}":'.encode()
+        self._pattern = re.compile(rf'(?<!\\)(?P<before>{before})"{old}":{after}'.encode())
+
+    def in_new_words(self, text: str | bytes) -> str | bytes:
+        """The JSON text with the new name."""
+        data = text.encode() if isinstance(text, str) else text
+        return self._pattern.sub(self._new, data) if self._old in data else text
+
+
+PREEMPT_IN_POLICY: Final = RenamedField("victims", "preempt", before=r'"preemption":\{')
+RENAMED: Final[Mapping[Any, Sequence[RenamedField]]] = {
+    PolicyDocument: [PREEMPT_IN_POLICY],
+    Preemption: [RenamedField("victims", "preempt", before=r"^\{")],
+}
+
+
+def decoder(kind: Any, *, renamed: Sequence[RenamedField] = ()) -> RecordDecoder:
+    """A JSON decoder for one record or field type.
+
+    Args:
+        renamed: fields within `kind` that had other names, besides those of `RENAMED`.
+    """
+    return RecordDecoder(kind, renamed=[*renamed, *RENAMED.get(kind, ())])
 
 
 def _to_builtins(value: object) -> object:
@@ -75,9 +123,9 @@ class RecordMapping(Generic[R]):
     Columns after those of the fields hold derived values to sort by; they are written and never read.
     """
 
-    def __init__(self, record: type[R], *, entity: Entity, table: Table) -> None:
+    def __init__(self, record: type[R], *, table: Table) -> None:
         self.record = record
-        self.entity = entity
+        self.entity = KIND_OF[record].entity
         self.table = table
         self.names = tuple(field.name for field in fields(record))
         columns = tuple(table.c.keys())
@@ -148,35 +196,35 @@ def _to_json(value: object) -> str:
     return ENCODER.encode(value).decode()
 
 
-SESSION: Final = RecordMapping(Session, entity=Entity.SESSION, table=SESSIONS)
-KERNEL: Final = RecordMapping(Kernel, entity=Entity.KERNEL, table=KERNELS)
-LEASE: Final = RecordMapping(Lease, entity=Entity.LEASE, table=LEASES)
-AGENT: Final = RecordMapping(Agent, entity=Entity.AGENT, table=AGENTS)
-SLOT: Final = RecordMapping(KnownSlot, entity=Entity.SLOT, table=SLOTS)
-POLICY: Final = RecordMapping(PolicyDocument, entity=Entity.POLICY, table=POLICIES)
-QUOTA: Final = RecordMapping(Quota, entity=Entity.QUOTA, table=QUOTAS)
-ACCOUNT: Final = RecordMapping(Account, entity=Entity.ACCOUNT, table=ACCOUNTS)
-ORCHESTRATION: Final = RecordMapping(Orchestration, entity=Entity.ORCHESTRATION, table=tables.ORCHESTRATION)
-FINDING: Final = RecordMapping(Finding, entity=Entity.FINDING, table=FINDINGS)
-USER: Final = RecordMapping(User, entity=Entity.USER, table=tables.USERS)
-KEY: Final = RecordMapping(ApiKey, entity=Entity.KEY, table=tables.KEYS)
-SECRETS: Final = RecordMapping(SecretNames, entity=Entity.SECRETS, table=tables.SECRET_NAMES)
-ACTION: Final = RecordMapping(Action, entity=Entity.ACTION, table=tables.ACTIONS)
-RULE: Final = RecordMapping(NoticeRule, entity=Entity.NOTICE_RULE, table=alert_tables.RULES)
-ALERT: Final = RecordMapping(Alert, entity=Entity.ALERT, table=alert_tables.ALERTS)
-DELIVERY: Final = RecordMapping(Delivery, entity=Entity.DELIVERY, table=alert_tables.DELIVERIES)
-SUBSCRIBER: Final = RecordMapping(Subscriber, entity=Entity.SUBSCRIBER, table=alert_tables.SUBSCRIBERS)
-NOTICE_MARK: Final = RecordMapping(NoticeMark, entity=Entity.NOTICE_MARK, table=alert_tables.NOTICE_MARKS)
-NOTICES: Final = (RULE, ALERT, DELIVERY, SUBSCRIBER, NOTICE_MARK)
+SESSION: Final = RecordMapping(Session, table=SESSIONS)
+KERNEL: Final = RecordMapping(Kernel, table=KERNELS)
+LEASE: Final = RecordMapping(Lease, table=LEASES)
+AGENT: Final = RecordMapping(Agent, table=AGENTS)
+SLOT: Final = RecordMapping(KnownSlot, table=SLOTS)
+POLICY: Final = RecordMapping(PolicyDocument, table=POLICIES)
+QUOTA: Final = RecordMapping(Quota, table=QUOTAS)
+ACCOUNT: Final = RecordMapping(Account, table=ACCOUNTS)
+ORCHESTRATION: Final = RecordMapping(Orchestration, table=tables.ORCHESTRATION)
+FINDING: Final = RecordMapping(Finding, table=FINDINGS)
+USER: Final = RecordMapping(User, table=tables.USERS)
+KEY: Final = RecordMapping(ApiKey, table=tables.KEYS)
+SECRETS: Final = RecordMapping(SecretNames, table=tables.SECRET_NAMES)
+ACTION: Final = RecordMapping(Action, table=tables.ACTIONS)
+RULE: Final = RecordMapping(NoticeRule, table=alert_tables.RULES)
+ALERT: Final = RecordMapping(Alert, table=alert_tables.ALERTS)
+DELIVERY: Final = RecordMapping(Delivery, table=alert_tables.DELIVERIES)
+SUBSCRIBER: Final = RecordMapping(Subscriber, table=alert_tables.SUBSCRIBERS)
+NOTICE_MARK: Final = RecordMapping(NoticeMark, table=alert_tables.NOTICE_MARKS)
 
-MAPPINGS: Final[dict[type[Record], RecordMapping[Any]]] = {
-    m.record: m
-    for m in (
-        *(AGENT, SLOT, POLICY, QUOTA, SESSION, KERNEL, LEASE, ACCOUNT, FINDING, ORCHESTRATION, USER, KEY),
-        *NOTICES,
-        SECRETS,
-        ACTION,
-    )
-}
-"""In the order in which tables are written and loaded. One order everywhere keeps writers from deadlocks."""
+MAPPINGS: Final[dict[type[Record], RecordMapping[Any]]] = for_every_kind(
+    {
+        mapping.record: mapping
+        for mapping in (
+            *(AGENT, SLOT, POLICY, QUOTA, SESSION, KERNEL, LEASE, ACCOUNT, FINDING, ORCHESTRATION, USER, KEY),
+            *(RULE, ALERT, DELIVERY, SUBSCRIBER, NOTICE_MARK, SECRETS, ACTION),
+        )
+    },
+    part="a table with a RecordMapping in aliquot.store.mapping",
+)
+"""In the order in which tables are written and loaded."""
 BY_ENTITY: Final[dict[str, RecordMapping[Any]]] = {str(m.entity): m for m in MAPPINGS.values()}

@@ -27,6 +27,7 @@ def open_store(
     now_us: Callable[[], int],
     ended_limit: int = ENDED_SESSIONS_LOADED,
     mark: MarkFile | None = None,
+    archive: Path | None = None,
 ) -> DatabaseStore:
     """Make a store; its `open` connects to the database.
 
@@ -34,11 +35,12 @@ def open_store(
         database_url: `sqlite:///<path>` or `postgresql+asyncpg://...`; empty = a SQLite file in the data folder.
         ended_limit: maximum number of ended sessions in `Loaded`.
         mark: checked against the database when it is opened; None = any database is accepted.
+        archive: the archive folder; None = not configured.
     Raises:
         StoreUnavailable: the URL does not name a supported database.
     """
     database = choose_database(database_url, data_folder=data_folder, now_us=now_us, mark=mark)
-    return DatabaseStore(database, now_us=now_us, ended_limit=ended_limit)
+    return DatabaseStore(database, now_us=now_us, ended_limit=ended_limit, archive=archive)
 
 
 def sqlite_path(database_url: str, *, data_folder: Path) -> Path | None:
@@ -110,7 +112,13 @@ class ServerDatabase:
 
 
 def open_database(
-    database_url: str, *, data_folder: Path, now_us: Callable[[], int], address: str, mark: MarkFile | None = None
+    database_url: str,
+    *,
+    data_folder: Path,
+    now_us: Callable[[], int],
+    address: str,
+    mark: MarkFile | None = None,
+    archive: Path | None = None,
 ) -> ServerDatabase:
     """Make the parts.
 
@@ -118,17 +126,23 @@ def open_database(
         database_url: as for `open_store`.
         address: the URL of this server, shown by the other servers while it leads.
         mark: checked against the database when it is opened; None = any database is accepted.
+        archive: the archive folder; None = not configured.
     Raises:
         StoreUnavailable: the URL names no database that Aliquot can use.
     """
     if is_shared(database_url):
-        return share(database_url, now_us=now_us, address=address, mark=mark)
-    store = open_store(database_url, data_folder=data_folder, now_us=now_us, mark=mark)
+        return share(database_url, now_us=now_us, address=address, mark=mark, archive=archive)
+    store = open_store(database_url, data_folder=data_folder, now_us=now_us, mark=mark, archive=archive)
     return ServerDatabase(store=store, lock=FreeLock(address), notifications=None, relay=None)
 
 
 def share(
-    database_url: str, *, now_us: Callable[[], int], address: str, mark: MarkFile | None = None
+    database_url: str,
+    *,
+    now_us: Callable[[], int],
+    address: str,
+    mark: MarkFile | None = None,
+    archive: Path | None = None,
 ) -> ServerDatabase:
     """The parts for one of several servers; arguments as of `open_database`, with a URL that `is_shared`."""
     # Imported here: a start on SQLite does without the driver of PostgreSQL.
@@ -138,7 +152,7 @@ def share(
 
     url = make_url(database_url)
     database = PostgresDatabase(url, mark=mark)
-    store = DatabaseStore(database, now_us=now_us)
+    store = DatabaseStore(database, now_us=now_us, archive=archive)
     return ServerDatabase(
         store=store,
         lock=PostgresLeadershipLock(url, address=address),

@@ -19,10 +19,9 @@ from aliquot.store.alerts import DatabaseOutbox
 from aliquot.store.archive.search import archived, merged, seals_after
 from aliquot.store.audit import holdings, log
 from aliquot.store.audit.holdings import catch_up
-from aliquot.store.commit import Outcome, commit_group
+from aliquot.store.commit import GroupCommits, Outcome, commit_group
 from aliquot.store.engines.database import Runner, is_nul_error, unavailability
 from aliquot.store.engines.sqlite import SqliteDatabase, back_up
-from aliquot.store.group_commit import GroupCommits
 from aliquot.store.ledger import ledger
 from aliquot.store.ledger.ledger import DatabaseLedger
 from aliquot.store.loading import begin_term, load, present_term, raise_epoch
@@ -37,11 +36,13 @@ from aliquot_schema.views.server import DatabaseCopy
 class DatabaseAudit:
     """Implements `aliquot.service.audit.audit.AuditStore`, which documents the methods."""
 
-    archive: Path | None = None
-    """The archive folder; None = not configured."""
-
-    def __init__(self, database: Runner) -> None:
+    def __init__(self, database: Runner, *, archive: Path | None = None) -> None:
+        """
+        Args:
+            archive: the archive folder; None = not configured.
+        """
         self._database = database
+        self._archive = archive
 
     async def changes(self, query: AuditQuery) -> tuple[Change, ...]:
         return await self._database.read(partial(log.changes, query=query))
@@ -52,11 +53,11 @@ class DatabaseAudit:
         sealed = await self._database.read(partial(seals_after, first_us=at_us))
         if not sealed:
             return kept
-        if self.archive is None:
+        if self._archive is None:
             raise StoreUnavailable(
                 "holdings of that time are archived, and no archive folder is set; name it with archive-folder"
             )
-        search = partial(archived, sealed, folder=self.archive, device_id=device_id, first_us=at_us, last_us=at_us)
+        search = partial(archived, sealed, folder=self._archive, device_id=device_id, first_us=at_us, last_us=at_us)
         return merged(kept, await asyncio.to_thread(search))
 
     async def passes(self, *, before: int | None, limit: int) -> tuple[PassEntry, ...]:
@@ -89,8 +90,18 @@ class DatabaseStore:
     """Implements `aliquot.service.ports.Store`, which documents the methods."""
 
     def __init__(
-        self, database: Database, *, now_us: Callable[[], int], ended_limit: int = ENDED_SESSIONS_LOADED
+        self,
+        database: Database,
+        *,
+        now_us: Callable[[], int],
+        ended_limit: int = ENDED_SESSIONS_LOADED,
+        archive: Path | None = None,
     ) -> None:
+        """
+        Args:
+            ended_limit: maximum number of ended sessions in `Loaded`.
+            archive: the archive folder; None = not configured.
+        """
         self._database = database
         self._now_us = now_us
         self._ended_limit = ended_limit
@@ -98,7 +109,7 @@ class DatabaseStore:
         self._is_open = False
         self.measures: Final = StoreMeasures()
         self.ledger: Final = DatabaseLedger(self)
-        self.book: Final = DatabaseAudit(self)
+        self.book: Final = DatabaseAudit(self, archive=archive)
         self.outbox: Final = DatabaseOutbox(self)
 
     async def open(self) -> Loaded:

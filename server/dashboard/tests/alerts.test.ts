@@ -42,7 +42,7 @@ test("the worst comes first, and what an alert is open for is told once", () => 
 });
 
 test("an alert hides what it is about, and nothing else that is wrong there", () => {
-  const sick = device({ id: "gpu-1", name: "cuda1", health: "unhealthy", external: true });
+  const sick = device({ id: "gpu-1", name: "cuda1", health: "unhealthy", foreign_usage: true });
   const twin = device({ id: "gpu-2", name: "cuda1", health: "unhealthy" });
   const nodes = nodesOf(
     [agent([sick], { state: "suspect" }), agent([twin], { id: "agent-2", node_id: "node-2" })],

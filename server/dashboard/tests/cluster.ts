@@ -23,7 +23,7 @@ export function device(part: Partial<Device> = {}): Device {
     kind: "cuda",
     model: "H100",
     health: "healthy",
-    external: false,
+    foreign_usage: false,
     isolation: "none",
     numa_node: 0,
     link_group: null,

@@ -28,10 +28,10 @@ test("only the rest beside a holder is a fragment", () => {
 });
 
 test("what strangers use is free for nobody", () => {
-  const strange = device({ external: true });
+  const strange = device({ foreign_usage: true });
   expect([isUnwell(strange), ailment(strange), ailment(device()), ailment(device({ health: "gone" }))]).toEqual([
     true,
-    "in use outside Aliquot",
+    "used by foreign processes",
     "",
     "gone",
   ]);
@@ -42,7 +42,7 @@ test("a device that is leaving is no problem, and has nothing free", () => {
   const leaving = device({ ...half, health: "leaving" });
   expect([isUnwell(leaving), ailment(leaving), fragmentOf(leaving)]).toEqual([false, "", 0]);
   expect(totalsOf(nodesOf([agent([leaving])], NOW))).toMatchObject({ wholeFree: 0, fragments: 0, unwell: 0 });
-  expect(ailment(device({ health: "leaving", external: true }))).toBe("in use outside Aliquot");
+  expect(ailment(device({ health: "leaving", foreign_usage: true }))).toBe("used by foreign processes");
 });
 
 test("devices that reach each other are told as a run, or by name", () => {

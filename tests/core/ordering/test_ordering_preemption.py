@@ -8,14 +8,14 @@ import pytest
 from aliquot.core.model.plan import Plan
 from aliquot.core.model.policy import Policy
 from aliquot.core.model.snapshot import RunningRow
-from aliquot_schema.policies import Backfill, Preemption, Victims
+from aliquot_schema.policies import Backfill, Preemption, PreemptScope
 from aliquot_schema.reasons import Reason
 from aliquot_schema.sessions import PreemptionCause, Priority
 from allocation_devices import gpus
 from core_cluster import NOW_US, on, placed, row, waits
 from ordering_scenes import busy, passed, runs
 
-RULES = Preemption(victims=Victims.ANY, run_ms_min=60_000, preemptions_max=2, grace_ms=30_000)
+RULES = Preemption(preempt=PreemptScope.ANY, run_ms_min=60_000, preemptions_max=2, grace_ms=30_000)
 POLICY = Policy(order="priority", backfill=Backfill.EASY, preemption=RULES)
 FOUR = on("x", gpus(4))
 
@@ -66,7 +66,7 @@ def test_who_may_not_be_asked(fields: dict[str, Any]) -> None:
 
 
 def test_the_unwilling_are_left_alone() -> None:
-    willing = replace(POLICY, preemption=replace(RULES, victims=Victims.WILLING))
+    willing = replace(POLICY, preemption=replace(RULES, preempt=PreemptScope.PREEMPTIBLE))
     running = [holding("no", 0, 1), holding("yes", 2, 3, is_preemptible=True, estimate_ms=1)]
     assert evicted(passed(busy([FOUR], running, [urgent("a")]), willing)) == ["yes"]
     assert evicted(passed(busy([FOUR], running, [urgent("a", cuda_device="3")]), willing)) == []

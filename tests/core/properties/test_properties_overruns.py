@@ -11,7 +11,7 @@ from aliquot.core.model.snapshot import PendingRow
 from aliquot.core.scheduler.decide import decide
 from aliquot.core.scheduler.expected_ends import expected_end_us
 from aliquot_schema.ids import SessionId
-from aliquot_schema.policies import Pool, Preemption, Victims
+from aliquot_schema.policies import Pool, Preemption, PreemptScope
 from aliquot_schema.sessions import DEFAULT_POOL
 from core_effort import examples
 from core_policies import every_promise
@@ -30,7 +30,7 @@ Span = tuple[int, int]
 def test_a_head_is_promised_a_time_to_come_and_only_an_overrun_makes_it_later(
     policy: Policy, data: st.DataObject
 ) -> None:
-    rules = replace(policy, preemption=Preemption(victims=Victims.NOBODY), pools=POOLS)
+    rules = replace(policy, preemption=Preemption(preempt=PreemptScope.NONE), pools=POOLS)
     world = data.draw(worlds(rules, overruns=True))
     promised: Reservation | None = None
     relied_on: list[Span] = []

@@ -13,7 +13,7 @@ from aliquot.core.model.snapshot import RunningRow, Snapshot
 from aliquot.core.scheduler.decide import decide
 from aliquot.core.scheduler.expected_ends import expected_end_us
 from aliquot_schema.ids import SessionId
-from aliquot_schema.policies import Backfill, Pool, Preemption, Victims
+from aliquot_schema.policies import Backfill, Pool, Preemption, PreemptScope
 from aliquot_schema.reasons import Reason
 from aliquot_schema.sessions import DEFAULT_POOL
 from core_cluster import NOW_US, after
@@ -25,7 +25,7 @@ from core_world import World
 from core_worlds import worlds
 
 PLAIN = states(with_quotas=False) | crowds()
-PEACE = Preemption(victims=Victims.NOBODY)
+PEACE = Preemption(preempt=PreemptScope.NONE)
 """Who is preempted does not end by himself, and who preempts goes before the head."""
 
 

@@ -8,7 +8,7 @@ from aliquot.core.model.policy import Policy
 from aliquot.core.model.snapshot import PendingRow
 from aliquot.core.scheduler.decide import NOT_PLACED
 from aliquot_schema.ids import UserId
-from aliquot_schema.policies import Backfill, Preemption, Victims
+from aliquot_schema.policies import Backfill, Preemption, PreemptScope
 from aliquot_schema.quotas import Quota, QuotaScope, quota_id
 from aliquot_schema.reasons import Reason
 from aliquot_schema.sessions import Priority
@@ -63,7 +63,7 @@ def test_what_the_promised_leave_is_given_to_it(backfill: Backfill) -> None:
 def test_nobody_makes_room_for_it_and_it_is_promised_nothing(backfill: Backfill) -> None:
     low = replace(runs("r", TWO, {"cuda.device": {"cuda0": 1, "cuda1": 1}}, ends_in_s=50), priority=Priority.LOW)
     policy = Policy(
-        order="priority", backfill=backfill, preemption=Preemption(victims=Victims.ANY, run_ms_min=0, grace_ms=0)
+        order="priority", backfill=backfill, preemption=Preemption(preempt=PreemptScope.ANY, run_ms_min=0, grace_ms=0)
     )
     urgent = replace(hurried("a"), priority=Priority.CRITICAL)
     plan = passed(busy([TWO], [replace(low, started_us=0)], [urgent]), policy)

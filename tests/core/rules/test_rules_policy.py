@@ -24,8 +24,8 @@ from aliquot_schema.policies import (
     PolicyDocument,
     Pool,
     Preemption,
+    PreemptScope,
     Retries,
-    Victims,
     Weights,
 )
 from aliquot_schema.resources.units import format_duration
@@ -45,7 +45,7 @@ STRANGE = PolicyDocument(
     half_life_ms=99_000,
     charges=Charges(cpu_milli=9),
     pools={DEFAULT_POOL: Pool(default_limit_ms=4_000)},
-    preemption=Preemption(victims=Victims.ANY),
+    preemption=Preemption(preempt=PreemptScope.ANY),
 )
 
 
@@ -62,12 +62,12 @@ def test_every_field_of_the_document_reaches_the_policy() -> None:
 
 
 def test_a_change_is_merged_field_by_field() -> None:
-    found = amended(PLAIN, {"weights": {"age": 3}, "backfill": "none", "preemption": {"victims": "any"}})
+    found = amended(PLAIN, {"weights": {"age": 3}, "backfill": "none", "preemption": {"preempt": "any"}})
     assert found == replace(
         PLAIN,
         weights=replace(PLAIN.weights, age=3),
         backfill=Backfill.NONE,
-        preemption=replace(PLAIN.preemption, victims=Victims.ANY),
+        preemption=replace(PLAIN.preemption, preempt=PreemptScope.ANY),
     )
     assert amended(STRANGE, {}) == STRANGE
     assert amended(PLAIN, {"backfill": "conservative"}).backfill is Backfill.CONSERVATIVE
@@ -118,9 +118,9 @@ LONG = "p" * 65
         ({"allocation": "odd"}, "allocation", "allocation: 'odd' is unknown; use one of evenly, fill"),
         ({"numa": "odd"}, "numa", "numa: 'odd' is unknown; use one of interleave, prefer"),
         (
-            {"preemption": {"victims": "all"}},
-            "preemption.victims",
-            "preemption.victims: 'all' is unknown; use one of any, nobody, willing",
+            {"preemption": {"preempt": "all"}},
+            "preemption.preempt",
+            "preemption.preempt: 'all' is unknown; use one of any, none, preemptible",
         ),
         (
             {"charges": {"accelerator_milli": {"T4": -1}}},

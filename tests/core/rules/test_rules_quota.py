@@ -8,7 +8,7 @@ from aliquot.core.model.policy import Policy
 from aliquot.core.model.snapshot import RunningRow
 from aliquot.core.quota import QuotaBook, impossible_under, too_many_queued
 from aliquot_schema.ids import AgentId, DeviceId, NodeId, ProjectId, SessionId, SlotName, UserId
-from aliquot_schema.policies import Backfill, Preemption, Victims
+from aliquot_schema.policies import Backfill, Preemption, PreemptScope
 from aliquot_schema.quotas import Quota, QuotaScope, quota_id
 from aliquot_schema.reasons import Reason
 from aliquot_schema.resources.slots import ResourceSlot, SlotAmounts
@@ -39,7 +39,7 @@ def holds(name: str, milli: int) -> RunningRow:
 
 def book(*quotas: Quota, running: list[RunningRow]) -> QuotaBook:
     state = snapshot([], [], quotas={one.id: one for one in quotas}, running=tuple(running))
-    return QuotaBook(state, policy=Policy(preemption=Preemption(victims=Victims.ANY)), now_us=0)
+    return QuotaBook(state, policy=Policy(preemption=Preemption(preempt=PreemptScope.ANY)), now_us=0)
 
 
 def test_one_milli_beyond_ones_own_is_borrowed_by_who_holds_no_more_than_that() -> None:

@@ -10,7 +10,7 @@ from aliquot.core.model.policy import Policy
 from aliquot.core.model.snapshot import RunningRow
 from aliquot.core.scheduler.preemption import TRIES_MAX
 from aliquot_schema.ids import ProjectId, UserId
-from aliquot_schema.policies import Backfill, Preemption, Victims
+from aliquot_schema.policies import Backfill, Preemption, PreemptScope
 from aliquot_schema.quotas import Quota, QuotaScope, quota_id
 from aliquot_schema.reasons import Reason
 from aliquot_schema.resources.slots import ResourceSlot
@@ -19,7 +19,7 @@ from allocation_devices import gpus
 from core_cluster import NOW_US, on, placed, row, waits
 from ordering_scenes import SECOND_US, busy, passed, runs
 
-RULES = Preemption(victims=Victims.ANY, run_ms_min=60_000, preemptions_max=2, grace_ms=30_000)
+RULES = Preemption(preempt=PreemptScope.ANY, run_ms_min=60_000, preemptions_max=2, grace_ms=30_000)
 POLICY = Policy(order="priority", backfill=Backfill.EASY, preemption=RULES)
 TWO = on("x", gpus(2))
 FOUR = on("x", gpus(4))

@@ -10,7 +10,7 @@ from aliquot.core.model.snapshot import RunningRow
 from aliquot.core.scheduler.decide import decide
 from aliquot_schema.ids import DeviceId, NodeId, SessionId
 from aliquot_schema.intervals import Intervals
-from aliquot_schema.policies import Backfill, Preemption, Victims
+from aliquot_schema.policies import Backfill, Preemption, PreemptScope
 from aliquot_schema.reasons import Reason
 from aliquot_schema.sessions import Priority
 from allocation_devices import ask, gpus
@@ -64,7 +64,7 @@ def test_who_waits_is_told_which_tasks_hold_what_it_needs(backfill: Backfill) ->
 def test_who_starts_in_a_pass_is_not_asked_to_make_room_in_it_and_each_victim_once() -> None:
     """All that run and start are alike, so that only their names tell them apart."""
     low = [replace(whole(f"r{index}", index), started_us=NOW_US, priority=Priority.LOW) for index in range(3)]
-    rules = Preemption(victims=Victims.ANY, run_ms_min=0, grace_ms=0)
+    rules = Preemption(preempt=PreemptScope.ANY, run_ms_min=0, grace_ms=0)
     queue = [row(name, at=at, priority=Priority.CRITICAL) for at, name in enumerate(["s", "t", "u", "v"])]
     plan = passed(busy([FOUR], low, queue), Policy(order="priority", backfill=Backfill.EASY, preemption=rules))
     assert placed(plan) == ["s"]

@@ -14,7 +14,7 @@ from aliquot.core.simulation.cluster import SimulationSettings, pool
 from aliquot.core.simulation.report import Outcome, Times, report
 from aliquot.core.simulation.trace import SECOND_US, Job, gpu_request, numbered
 from aliquot_schema.ids import ProjectId, SessionId, UserId
-from aliquot_schema.policies import Backfill, Preemption, Victims
+from aliquot_schema.policies import Backfill, Preemption, PreemptScope
 from aliquot_schema.sessions import PreemptionCause, Priority
 
 Evict = Callable[[Mapping[int, tuple[int, int]]], None]
@@ -108,7 +108,7 @@ def test_lost_time_is_reported_and_is_no_wait(evict: Evict) -> None:
 
 
 def test_under_priority_an_urgent_job_takes_the_place_of_a_willing_one() -> None:
-    rules = Preemption(victims=Victims.WILLING, run_ms_min=0, grace_ms=7000)
+    rules = Preemption(preempt=PreemptScope.PREEMPTIBLE, run_ms_min=0, grace_ms=7000)
     policy = Policy(order="priority", backfill=Backfill.EASY, preemption=rules)
     jobs = numbered([job(0, 1000, 2), replace(job(100, 50, 1), priority=Priority.HIGH)])
     outcome = run.simulate(jobs, pool(2), SimulationSettings(policy=policy, checkpoint_ms=30_000))
@@ -119,7 +119,7 @@ def test_under_priority_an_urgent_job_takes_the_place_of_a_willing_one() -> None
 
 
 def test_a_job_is_left_alone_until_it_has_run_for_a_while() -> None:
-    rules = Preemption(victims=Victims.WILLING, run_ms_min=600_000, grace_ms=0)
+    rules = Preemption(preempt=PreemptScope.PREEMPTIBLE, run_ms_min=600_000, grace_ms=0)
     policy = Policy(order="priority", backfill=Backfill.EASY, preemption=rules)
     urgent = replace(job(100, 50, 1), priority=Priority.HIGH)
     jobs = numbered([job(0, 1000, 2), urgent, job(400, 1, 2), job(650, 1, 2)])

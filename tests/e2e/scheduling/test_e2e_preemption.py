@@ -20,7 +20,7 @@ trap 'trap "" USR1; while [ ! -e %(go)s ]; do sleep 0.05; done; exit 0' USR1
 echo ready > %(ready)s
 while :; do sleep 0.05; done
 """
-WILLING = {"victims": "willing", "run_min": 0}
+WILLING = {"preempt": "preemptible", "run_min": 0}
 LENT = {"priority": "low", "preemptible": True}
 
 

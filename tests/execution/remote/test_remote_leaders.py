@@ -59,7 +59,7 @@ def test_a_welcome_ends_the_round() -> None:
 @pytest.mark.anyio
 @pytest.mark.parametrize("leader", [None, B])
 async def test_a_server_that_follows_names_the_one_that_leads(leader: str | None) -> None:
-    door = RemoteGateway(OneKey(), leader=lambda: leader)
+    door = RemoteGateway(OneKey(), executor=lambda: None, leader=lambda: leader)
     server, agent = wires()
     meeting = asyncio.create_task(door.meet(server, agent_id=AGENT, key=KEY))
     with pytest.raises(NotLeading) as refused:
@@ -72,10 +72,10 @@ async def test_a_server_that_follows_names_the_one_that_leads(leader: str | None
 
 @pytest.mark.anyio
 async def test_a_door_is_open_while_there_is_an_executor_and_keys_count_at_both_times() -> None:
-    door = RemoteGateway(OneKey(), leader=lambda: None)
+    executor = RemoteExecutor(keys=OneKey(), timing=QUICK, now_us=lambda: 1, epoch=7)
+    door = RemoteGateway(OneKey(), executor=lambda: executor, leader=lambda: None)
     assert door.refusal(AGENT, "another key") is not None
     assert door.refusal(AGENT, KEY) is None
-    door.executor = RemoteExecutor(keys=OneKey(), timing=QUICK, now_us=lambda: 1, epoch=7)
     server, agent = wires()
     meeting = asyncio.create_task(door.meet(server, agent_id=AGENT, key=KEY))
     welcome = await introduce(Channel(agent), hello(probe=True))

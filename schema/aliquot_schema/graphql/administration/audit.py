@@ -124,7 +124,7 @@ class AuditQueries:
     ) -> UncountedConnection[ChangeView]:
         context = info.context
         where = filter.to_filter() if filter else AuditFilter()
-        return uncounted(await context.admin.audit(context.caller, where, page_of(first, after)))
+        return uncounted(await context.admin.audit.audit(context.caller, where, page_of(first, after)))
 
     @root_field(list[DeviceHolding], "Holders of a device at a given time, in order of their grants. For operators.")
     async def held_by(
@@ -134,7 +134,7 @@ class AuditQueries:
         at: Annotated[datetime, strawberry.argument(description="The time.")],
     ) -> tuple[HoldingView, ...]:
         context = info.context
-        return await context.admin.held_by(context.caller, device_id, at)
+        return await context.admin.audit.held_by(context.caller, device_id, at)
 
     @root_field(
         UncountedConnection[LedgerPass],
@@ -144,4 +144,4 @@ class AuditQueries:
         self, info: Info[Context, None], first: First = PAGE_DEFAULT, after: After = None
     ) -> UncountedConnection[LedgerPassView]:
         context = info.context
-        return uncounted(await context.admin.ledger_passes(context.caller, page_of(first, after)))
+        return uncounted(await context.admin.audit.ledger_passes(context.caller, page_of(first, after)))

@@ -72,7 +72,7 @@ class OrchestratorMutations:
     ) -> OrchestratorChanged | errors.Error:
         async def stop() -> OrchestratorChanged:
             context = info.context
-            revision = await context.admin.stop_orchestrator(context.caller, note)
+            revision = await context.admin.pause.stop_orchestrator(context.caller, note)
             return OrchestratorChanged(orchestrator=context.orchestrator(), revision=revision)
 
         return await answer(stop(), ALWAYS)
@@ -83,7 +83,7 @@ class OrchestratorMutations:
     ) -> OrchestratorChanged | errors.Error:
         async def start() -> OrchestratorChanged:
             context = info.context
-            revision = await context.admin.start_orchestrator(context.caller, note)
+            revision = await context.admin.pause.start_orchestrator(context.caller, note)
             return OrchestratorChanged(orchestrator=context.orchestrator(), revision=revision)
 
         return await answer(start(), ALWAYS)
@@ -109,7 +109,7 @@ class CopyMutations:
         "Copy the server's SQLite database in its current state to a new file in the same directory. For operators.",
     )
     async def copy_database(self, info: Info[Context, None]) -> DatabaseCopy | errors.Error:
-        return await answer(info.context.admin.copy_database(info.context.caller), ALWAYS)
+        return await answer(info.context.admin.backups.copy_database(info.context.caller), ALWAYS)
 
 
 @strawberry.type(description="A discrepancy between the server's records, an agent and its devices.")
@@ -162,11 +162,11 @@ class DoctorMutations:
     async def rescan_gpu_alloc_maps(
         self, info: Info[Context, None], agent_id: Annotated[str, strawberry.argument(description="The agent.")]
     ) -> RescanView | errors.Error:
-        return await answer(info.context.admin.rescan(info.context.caller, agent_id), _ON_RESCAN)
+        return await answer(info.context.admin.doctor.rescan(info.context.caller, agent_id), _ON_RESCAN)
 
 
 @strawberry.type
 class DoctorQueries:
     @root_field(Examination, "Inspect all agents now and report discrepancies. For operators.")
     async def doctor(self, info: Info[Context, None]) -> ExaminationView:
-        return await info.context.admin.examine(info.context.caller)
+        return await info.context.admin.doctor.examine(info.context.caller)

@@ -1,9 +1,11 @@
 """GraphQL types of agents, devices, holders and kernels."""
 
 from datetime import datetime
+from typing import Final
 
 import strawberry
 
+from aliquot_schema.deprecation import Deprecation
 from aliquot_schema.graphql.enums import (
     AgentState,
     AllocationMode,
@@ -14,6 +16,8 @@ from aliquot_schema.graphql.enums import (
     LeaseKind,
 )
 from aliquot_schema.graphql.scalars import BigInt, NameValue, SlotAmount, SlotGrant
+
+_WAS_EXTERNAL: Final = Deprecation(old="Device.external", new="foreign_usage", removed_in="0.3")
 
 
 @strawberry.type(description="One rank of one attempt of a session: a process tree on one agent.")
@@ -76,8 +80,11 @@ class Device:
     memory_used_bytes: BigInt | None = strawberry.field(description="Memory in use at the last sample, in bytes.")
     temperature_c: float | None = strawberry.field(description="Degrees Celsius at the last sample.")
     power_w: float | None = strawberry.field(description="Watts at the last sample.")
-    external: bool = strawberry.field(
+    foreign_usage: bool = strawberry.field(
         description="Whether it is withheld because processes that Aliquot did not start use it."
+    )
+    external: bool = strawberry.field(
+        description="The old name of `foreign_usage`.", deprecation_reason=_WAS_EXTERNAL.reason
     )
 
 

@@ -18,11 +18,11 @@ from aliquot_schema.graphql.cluster.policy_inputs import (
     UpdatePolicyInput,
 )
 from aliquot_schema.graphql.context import Context
-from aliquot_schema.graphql.enums import Backfill, QuotaScope, Victims
+from aliquot_schema.graphql.enums import Backfill, PreemptScope, QuotaScope, Victims
 from aliquot_schema.graphql.errors import ALWAYS, answer, union
 from aliquot_schema.graphql.fields import root_field
 from aliquot_schema.graphql.scalars import AnyPriority, BigInt, SlotAmount
-from aliquot_schema.policies import AGE_UNIT_DEPRECATION
+from aliquot_schema.policies import AGE_UNIT_DEPRECATION, WAS_VICTIMS
 from aliquot_schema.views.admin import AgentChanged, PolicyChanged, PolicyView, QuotaChanged, QuotaView, UsageView
 
 
@@ -68,7 +68,10 @@ class Pool:
 
 @strawberry.type(description="Preemption rules.")
 class PreemptionRules:
-    victims: Victims = strawberry.field(description="Which sessions may be preempted.")
+    preempt: PreemptScope = strawberry.field(description="Which sessions may be preempted.")
+    victims: Victims = strawberry.field(
+        description="`preempt` in its old words.", deprecation_reason=WAS_VICTIMS.reason
+    )
     run_min: float = strawberry.field(description="Minimum run time before a preemption, in seconds.")
     preemptions_max: int = strawberry.field(description="Maximum number of preemptions of one session.")
     grace: float = strawberry.field(
@@ -195,11 +198,11 @@ class AdministrationQueries:
 
     @root_field(Policy, "The scheduling policy.")
     async def policy(self, info: Info[Context, None]) -> PolicyView:
-        return info.context.admin.policy(info.context.caller)
+        return info.context.admin.policy.policy(info.context.caller)
 
     @root_field(list[Quota], "All quotas.")
     async def quotas(self, info: Info[Context, None]) -> tuple[QuotaView, ...]:
-        return info.context.admin.quotas(info.context.caller)
+        return info.context.admin.quotas.quotas(info.context.caller)
 
     @root_field(list[Usage], "Usage by project and user.")
     async def usage(
@@ -208,7 +211,7 @@ class AdministrationQueries:
         user: Annotated[str | None, _input("Only usage of this user.")] = None,
         project: Annotated[str | None, _input("Only usage in this project.")] = None,
     ) -> tuple[UsageView, ...]:
-        return info.context.admin.usage(info.context.caller, user=user, project=project)
+        return info.context.admin.quotas.usage(info.context.caller, user=user, project=project)
 
 
 @strawberry.type
@@ -221,7 +224,7 @@ class AdministrationMutations:
     ) -> PolicyChanged | errors.Error:
         async def change() -> PolicyChanged:
             context = info.context
-            return await context.admin.update_policy(context.caller, input.to_changes(), input.expected_version)
+            return await context.admin.policy.update_policy(context.caller, input.to_changes(), input.expected_version)
 
         return await answer(change(), _ON_POLICY)
 
@@ -231,7 +234,7 @@ class AdministrationMutations:
     ) -> QuotaChanged | errors.Error:
         context = info.context
         return await answer(
-            context.admin.set_quota(context.caller, input.to_request(), input.expected_version), _ON_QUOTA
+            context.admin.quotas.set_quota(context.caller, input.to_request(), input.expected_version), _ON_QUOTA
         )
 
     @root_field(QuotaChangeResult, "Remove a quota. For operators.")
@@ -240,7 +243,8 @@ class AdministrationMutations:
     ) -> QuotaChanged | errors.Error:
         context = info.context
         return await answer(
-            context.admin.remove_quota(context.caller, input.scope, input.name, input.expected_version), _ON_QUOTA
+            context.admin.quotas.remove_quota(context.caller, input.scope, input.name, input.expected_version),
+            _ON_QUOTA,
         )
 
     @root_field(AgentChangeResult, "Drain an agent: nothing new is placed on it. For operators.")
@@ -249,12 +253,12 @@ class AdministrationMutations:
     ) -> AgentChanged | errors.Error:
         context = info.context
         return await answer(
-            context.admin.drain_agent(context.caller, input.id, note=input.note, evicts=input.evict), _ON_AGENT
+            context.admin.agents.drain_agent(context.caller, input.id, note=input.note, evicts=input.evict), _ON_AGENT
         )
 
     @root_field(AgentChangeResult, "End the drain of an agent. For operators.")
     async def resume_agent(self, info: Info[Context, None], id: AgentId) -> AgentChanged | errors.Error:
-        return await answer(info.context.admin.resume_agent(info.context.caller, id), _ON_AGENT)
+        return await answer(info.context.admin.agents.resume_agent(info.context.caller, id), _ON_AGENT)
 
     @root_field(AgentChangeResult, "Set whether an agent accepts new work. For operators.")
     async def set_agent_schedulable(
@@ -264,7 +268,7 @@ class AdministrationMutations:
     ) -> AgentChanged | errors.Error:
         context = info.context
         return await answer(
-            context.admin.set_agent_schedulable(
+            context.admin.agents.set_agent_schedulable(
                 context.caller, input.id, schedulable=input.schedulable, note=input.note
             ),
             _ON_AGENT,
@@ -275,18 +279,18 @@ class AdministrationMutations:
         self, info: Info[Context, None], input: Annotated[LabelAgentInput, _input("The agent and its labels.")]
     ) -> AgentChanged | errors.Error:
         context = info.context
-        return await answer(context.admin.label_agent(context.caller, input.id, input.pairs()), _ON_AGENT)
+        return await answer(context.admin.agents.label_agent(context.caller, input.id, input.pairs()), _ON_AGENT)
 
     @root_field(AgentChangeResult, "Move an agent to another pool. Its running sessions continue. For operators.")
     async def assign_agent_pool(
         self, info: Info[Context, None], id: AgentId, pool: Annotated[str, _input("Name of a pool in the policy.")]
     ) -> AgentChanged | errors.Error:
         context = info.context
-        return await answer(context.admin.assign_agent_pool(context.caller, id, pool), _ON_AGENT)
+        return await answer(context.admin.agents.assign_agent_pool(context.caller, id, pool), _ON_AGENT)
 
     @root_field(
         AgentChangeResult,
         "Confirm that the processes of a lost agent are gone, which frees its devices. For operators.",
     )
     async def release_lost_agent(self, info: Info[Context, None], id: AgentId) -> AgentChanged | errors.Error:
-        return await answer(info.context.admin.release_lost_agent(info.context.caller, id), _ON_AGENT)
+        return await answer(info.context.admin.agents.release_lost_agent(info.context.caller, id), _ON_AGENT)

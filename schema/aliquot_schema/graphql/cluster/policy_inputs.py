@@ -10,7 +10,7 @@ from aliquot_schema.graphql.fields import optional
 from aliquot_schema.graphql.inputs import NameValueInput, SlotAmountInput
 from aliquot_schema.graphql.scalars import AnyPriority
 from aliquot_schema.ids import PoolId
-from aliquot_schema.policies import AGE_UNIT_DEPRECATION, Pool
+from aliquot_schema.policies import AGE_UNIT_DEPRECATION, WAS_VICTIMS, Pool, preempt_word
 from aliquot_schema.sessions import DURATION_S_MAX
 from aliquot_schema.views.admin import NewQuota
 
@@ -76,15 +76,22 @@ class PoolInput:
 
 @strawberry.input(description="Changes of `PreemptionRules`. Null fields are unchanged.")
 class PreemptionRulesInput:
-    victims: str | None = optional("nobody, willing or any.")
+    preempt: str | None = optional("none, preemptible or any.")
+    victims: str | None = strawberry.field(
+        default=None, description="The old name of `preempt`.", deprecation_reason=WAS_VICTIMS.reason
+    )
     run_min: float | None = optional("Minimum run time before a preemption, in seconds.")
     preemptions_max: int | None = optional("Maximum number of preemptions of one session.")
     grace: float | None = optional("Seconds from the checkpoint signal to the stop.")
 
     def to_changes(self) -> dict[str, Any]:
-        """Changed fields, named as in `PolicyDocument`."""
+        """Changed fields, named as in `PolicyDocument`.
+
+        Raises:
+            InvalidRequest: `preempt` and `victims` contradict each other, or a duration is out of range.
+        """
         return _without_none(
-            victims=self.victims,
+            preempt=preempt_word(self.preempt, self.victims),
             run_ms_min=_ms(self.run_min, "preemption.run_min"),
             preemptions_max=self.preemptions_max,
             grace_ms=_ms(self.grace, "preemption.grace"),

@@ -15,7 +15,7 @@ from aliquot_schema.graphql.fields import root_field
 from aliquot_schema.graphql.scalars import BigInt
 from aliquot_schema.graphql.workloads.sessions import AllocatedGpu
 from aliquot_schema.resources.units import decimal_text
-from aliquot_schema.views.preview import NewOutside, OutsideView
+from aliquot_schema.views.preview import ExternalAllocationView, NewExternalAllocation
 
 _ON_ALLOCATE: Final = (*ON_CREATE, errors.NotPlaced)
 _ON_RELEASE: Final = (errors.NotFound, errors.Forbidden, errors.Unauthenticated, errors.Unavailable)
@@ -35,9 +35,9 @@ class AllocateGpusInput:
     project: str | None = strawberry.field(default=None, description="Project to charge; null = the default project.")
     pool: str | None = strawberry.field(default=None, description="Pool of agents; null = the default pool.")
 
-    def to_request(self) -> NewOutside:
+    def to_request(self) -> NewExternalAllocation:
         """The input as a request."""
-        return NewOutside(
+        return NewExternalAllocation(
             job_id=self.job_id,
             gpu_count=decimal_text(self.gpu_count),
             memory_gb=None if self.memory_gb is None else decimal_text(self.memory_gb),
@@ -61,7 +61,7 @@ class GpusAllocated:
 
     @classmethod
     def is_type_of(cls, value: object, _info: GraphQLResolveInfo[Context]) -> bool:
-        return isinstance(value, OutsideView)
+        return isinstance(value, ExternalAllocationView)
 
 
 AllocateGpusResult: Final = union("AllocateGpusResult", GpusAllocated, *_ON_ALLOCATE)
@@ -69,7 +69,7 @@ ReleaseGpusResult: Final = union("ReleaseGpusResult", GpusAllocated, *_ON_RELEAS
 
 
 @strawberry.type
-class OutsideMutations:
+class ExternalAllocationMutations:
     @root_field(
         AllocateGpusResult,
         "Allocate GPUs for processes that Aliquot does not start: immediately, all or nothing, until they are "
@@ -79,7 +79,7 @@ class OutsideMutations:
         self,
         info: Info[Context, None],
         input: Annotated[AllocateGpusInput, strawberry.argument(description="The allocation.")],
-    ) -> OutsideView | errors.Error:
+    ) -> ExternalAllocationView | errors.Error:
         context = info.context
         return await answer(_port(context).allocate(context.caller, input.to_request()), _ON_ALLOCATE)
 
@@ -88,12 +88,12 @@ class OutsideMutations:
         self,
         info: Info[Context, None],
         job_id: Annotated[str, strawberry.argument(description="The caller's id of the allocation.")],
-    ) -> OutsideView | errors.Error:
+    ) -> ExternalAllocationView | errors.Error:
         context = info.context
         return await answer(_port(context).release(context.caller, job_id), _ON_RELEASE)
 
 
 def _port(context: Context) -> ExternalAllocationsPort:
-    if context.outside is None:
+    if context.external_allocations is None:
         raise Unavailable("external allocations are disabled on this server")
-    return context.outside
+    return context.external_allocations

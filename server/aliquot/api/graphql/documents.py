@@ -4,14 +4,30 @@ Strawberry's ParserCache lets a syntax error escape over WebSockets, and neither
 length of cached texts or weighs them before validation. This cache does all of it.
 """
 
+import logging
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
-from graphql import DocumentNode, GraphQLError, GraphQLSchema, OperationDefinitionNode, OperationType, parse
-from graphql.validation import NoSchemaIntrospectionCustomRule, recommended_rules, specified_rules, validate
+from graphql import (
+    DefinitionNode,
+    DocumentNode,
+    FragmentDefinitionNode,
+    GraphQLError,
+    GraphQLSchema,
+    OperationDefinitionNode,
+    OperationType,
+    parse,
+)
+from graphql.validation import (
+    NoDeprecatedCustomRule,
+    NoSchemaIntrospectionCustomRule,
+    recommended_rules,
+    specified_rules,
+    validate,
+)
 from strawberry.extensions import SchemaExtension
 from strawberry.schema.validation_rules.maybe_null import MaybeNullValidationRule
 from strawberry.schema.validation_rules.one_of import OneOfInputValidationRule
@@ -40,6 +56,7 @@ ITEMS_MAX: Final = BATCH_SESSIONS_MAX
 VALUES_EACH: Final = 20
 """Values in the variables that cost as much as one field."""
 
+deprecation_log: Final = logging.getLogger("aliquot.deprecation")
 _UNREADABLE: Final = parse("{__typename}")
 """Placeholder for a text that could not be parsed. Its document has errors, so it is never executed."""
 
@@ -67,6 +84,8 @@ class Documents:
         self._limits = limits
         self._rules = RULES if limits.introspection else (*RULES, NoSchemaIntrospectionCustomRule)
         self._kept: OrderedDict[str, Document] = OrderedDict()
+        self._reported: set[str] = set()
+        """Uses of deprecated names that are in the log."""
 
     def prepare(self, text: str, schema: GraphQLSchema) -> Document:
         """Parse, weigh and validate a text, or return the cached result."""
@@ -102,11 +121,31 @@ class Documents:
         errors = [error for operation, weight in weights for error in excess(operation, weight, self._limits)]
         # Over the budget nothing is validated: the cost of validation is quadratic in the number of fields.
         errors = errors or merging_excess(tree, self._limits)
+        errors = errors or validate(schema, tree, self._rules, max_errors=ERRORS_MAX)
+        if not errors:
+            self._report_deprecated(tree, schema)
         return Document(
             tree=tree,
-            errors=errors or validate(schema, tree, self._rules, max_errors=ERRORS_MAX),
+            errors=errors,
             costs={_name(operation): weight.cost for operation, weight in weights},
         )
+
+    def _report_deprecated(self, tree: DocumentNode, schema: GraphQLSchema) -> None:
+        """Log each deprecated field, argument, input field and value that a valid document names, once per start."""
+        written = tuple(part for part in tree.definitions if not _is_of_own_client(part))
+        if not written:
+            return
+        for use in validate(schema, DocumentNode(definitions=written), [NoDeprecatedCustomRule], max_errors=ERRORS_MAX):
+            if use.message not in self._reported:
+                self._reported.add(use.message)
+                deprecation_log.warning("a GraphQL request uses a deprecated name: %s", use.message)
+
+
+def _is_of_own_client(definition: DefinitionNode) -> bool:
+    """Whether it is a fragment of Aliquot's Python client: it is named like its type, and has all its fields."""
+    return isinstance(definition, FragmentDefinitionNode) and (
+        definition.name.value == definition.type_condition.name.value
+    )
 
 
 def _rate_refusal(rates: QueryRates, context: object, cost: int) -> list[GraphQLError]:

@@ -43,7 +43,7 @@ class Part:
     held: float
     """Share that is held, 0 to 1."""
     is_blocked: bool
-    """Whether processes outside Aliquot use it, so that it is not allocated."""
+    """Whether processes that Aliquot did not start use it, so that it is not allocated."""
 
     @property
     def is_offered(self) -> bool:
@@ -203,7 +203,7 @@ _MEASURED: Final[tuple[tuple[str, str, Callable[[Part], float | None]], ...]] = 
     ),
     (
         "blocked",
-        "1 when processes outside Aliquot use the device, so that it is not allocated.",
+        "1 when processes that Aliquot did not start use the device, so that it is not allocated.",
         lambda part: part.is_blocked,
     ),
 )

@@ -7,7 +7,7 @@ from msgspec import Struct
 from aliquot.api.rest.framework import Ask, Operation
 from aliquot.api.rest.requests import AllocateGpus, ReleaseGpus
 from aliquot_schema.resources.units import decimal_text, duration_seconds
-from aliquot_schema.views.preview import NewOutside, OutsideView
+from aliquot_schema.views.preview import ExternalAllocationView, NewExternalAllocation
 from aliquot_schema.views.server import RayView
 from aliquot_schema.views.statistics import GpuView, NodeView
 
@@ -38,10 +38,10 @@ async def gpu_status(ask: Ask) -> ClusterStatus:
     )
 
 
-async def gpu_allocate(ask: Ask) -> OutsideView:
+async def gpu_allocate(ask: Ask) -> ExternalAllocationView:
     """See `ExternalAllocations.allocate`."""
     body: AllocateGpus = ask.body
-    asked = NewOutside(
+    asked = NewExternalAllocation(
         job_id=body.job_id,
         gpu_count=decimal_text(body.gpu_count),
         memory_gb=None if body.memory_gb is None else decimal_text(body.memory_gb),
@@ -49,13 +49,13 @@ async def gpu_allocate(ask: Ask) -> OutsideView:
         project=body.project,
         pool=body.pool,
     )
-    return await ask.outside.allocate(ask.context.caller, asked)
+    return await ask.external_allocations.allocate(ask.context.caller, asked)
 
 
-async def gpu_release(ask: Ask) -> OutsideView:
+async def gpu_release(ask: Ask) -> ExternalAllocationView:
     """See `ExternalAllocations.release`."""
     body: ReleaseGpus = ask.body
-    return await ask.outside.release(ask.context.caller, body.job_id)
+    return await ask.external_allocations.release(ask.context.caller, body.job_id)
 
 
 OPERATIONS: Final = (
@@ -75,7 +75,7 @@ OPERATIONS: Final = (
         summary="Allocate GPUs for work that you start yourself: immediately, all or nothing, until they are released "
         "or not renewed in time. 409 names the holders and, where known, until when they hold them.",
         handler=gpu_allocate,
-        answer=OutsideView,
+        answer=ExternalAllocationView,
         body=AllocateGpus,
         problems=(409,),
     ),
@@ -85,7 +85,7 @@ OPERATIONS: Final = (
         name="gpu_release",
         summary="Release the GPUs of a job.",
         handler=gpu_release,
-        answer=OutsideView,
+        answer=ExternalAllocationView,
         body=ReleaseGpus,
         problems=(404,),
     ),

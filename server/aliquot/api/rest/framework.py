@@ -66,10 +66,10 @@ class Ask:
     idempotency_key: str | None = None
 
     @property
-    def outside(self) -> ExternalAllocationsPort:
+    def external_allocations(self) -> ExternalAllocationsPort:
         """Always present: without it there are no REST routes, see `rest_routes`."""
-        assert self.context.outside is not None
-        return self.context.outside
+        assert self.context.external_allocations is not None
+        return self.context.external_allocations
 
 
 Handler = Callable[[Ask], Awaitable[object]]

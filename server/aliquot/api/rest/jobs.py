@@ -106,7 +106,7 @@ async def submit(ask: Ask) -> Job:
     request = NewSession(
         argv=None if is_text else tuple(body.command),
         shell=body.command if isinstance(body.command, str) else None,
-        slots=ask.outside.gpu_slots(decimal_text(body.gpu_count)),
+        slots=ask.external_allocations.gpu_slots(decimal_text(body.gpu_count)),
         gpu_memory_gb=None if body.memory_gb is None else decimal_text(body.memory_gb),
         priority=str(body.priority),
         estimated_duration=duration_seconds(body.estimated_duration, field="estimated_duration"),

@@ -75,25 +75,25 @@ async def status(ask: Ask) -> OrchestratorView:
 
 async def start(ask: Ask) -> OrchestratorView:
     """See `Administrator.start_orchestrator`."""
-    await ask.context.admin.start_orchestrator(ask.context.caller, _note(ask))
+    await ask.context.admin.pause.start_orchestrator(ask.context.caller, _note(ask))
     return ask.context.orchestrator()
 
 
 async def stop(ask: Ask) -> OrchestratorView:
     """See `Administrator.stop_orchestrator`."""
-    await ask.context.admin.stop_orchestrator(ask.context.caller, _note(ask))
+    await ask.context.admin.pause.stop_orchestrator(ask.context.caller, _note(ask))
     return ask.context.orchestrator()
 
 
 async def policies(ask: Ask) -> PolicyView:
     """The scheduling policy."""
-    return ask.context.admin.policy(ask.context.caller)
+    return ask.context.admin.policy.policy(ask.context.caller)
 
 
 async def update_policies(ask: Ask) -> PolicyView:
     """See `Administrator.update_policy`."""
     changes, version = changes_of(ask.body)
-    return (await ask.context.admin.update_policy(ask.context.caller, changes, version)).policy
+    return (await ask.context.admin.policy.update_policy(ask.context.caller, changes, version)).policy
 
 
 def _note(ask: Ask) -> str | None:

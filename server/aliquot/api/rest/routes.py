@@ -24,9 +24,9 @@ API_VERSION: Final = "1"
 def rest_routes(contexts: Contexts, *, rates: QueryRates, limits: Limits, page: Answer) -> list[Route]:
     """One route per operation. Where a path is also a page of the dashboard, browsers get `page`.
 
-    Empty without `Contexts.outside`, which the operations need.
+    Empty without `Contexts.external_allocations`, which the operations need.
     """
-    if contexts.outside is None:
+    if contexts.external_allocations is None:
         return []
     routes = [Route(DOCUMENT_PATH, _described, methods=["GET"])]
     for operation in OPERATIONS:

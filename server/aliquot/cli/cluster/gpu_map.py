@@ -79,7 +79,7 @@ def _memory(gpu: "Device") -> str:
 
 def _trouble(gpu: "Device") -> Text:
     words = [] if gpu.health == "healthy" else [str(gpu.health)]
-    words += ["in use outside Aliquot"] if gpu.external else []
+    words += ["used by foreign processes"] if gpu.foreign_usage else []
     return Text(", ".join(words), style="yellow" if words == ["leaving"] else "red")
 
 

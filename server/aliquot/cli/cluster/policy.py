@@ -110,11 +110,26 @@ def _wanted(document: dict[str, Any]) -> "UpdatePolicyInput":
         usage("give a change, like order=priority, or a --file")
     try:
         # Values on a command line are text: not strict, so that "2" is read as a number.
-        return msgspec.convert(with_seconds(document), UpdatePolicyInput, strict=False)
+        return msgspec.convert(_in_new_words(with_seconds(document)), UpdatePolicyInput, strict=False)
     except InvalidRequest as error:
         usage(error.message)
     except msgspec.ValidationError as error:
         usage(f"{error}; `aliquot policy show` lists the valid names")
+
+
+def _in_new_words(document: dict[str, Any]) -> dict[str, Any]:
+    """The document without deprecated names and words, which are reported."""
+    from aliquot_schema.policies import preempt_word
+
+    rules = document.get("preemption")
+    if not isinstance(rules, dict):
+        return document
+    given = [rules.get(name) for name in ("preempt", "victims")]
+    if not all(word is None or isinstance(word, str) for word in given):
+        return document
+    word = preempt_word(*given)
+    others = {name: value for name, value in rules.items() if name not in ("preempt", "victims")}
+    return {**document, "preemption": others if word is None else {"preempt": word, **others}}
 
 
 def _print(policy: "Policy", *, as_json: bool) -> None:
@@ -123,7 +138,10 @@ def _print(policy: "Policy", *, as_json: bool) -> None:
     if as_json:
         print_json(policy)
         return
-    for name, value in msgspec.to_builtins(policy).items():
+    fields = msgspec.to_builtins(policy)
+    del fields["preemption"]["victims"]  # the deprecated name of `preempt`
+    del fields["weights"]["age_unit"]  # without effect
+    for name, value in fields.items():
         for path, leaf in _leaves(name, value):
             print(f"{path}={printable(leaf)}")
 

@@ -85,8 +85,10 @@ class Device(Struct, frozen=True, kw_only=True):
     """Degrees Celsius at the last sample."""
     power_w: float | None
     """Watts at the last sample."""
-    external: bool
+    foreign_usage: bool
     """Whether it is withheld because processes that Aliquot did not start use it."""
+    external: bool
+    """The old name of `foreign_usage`."""
 
 
 class Kernel(Struct, frozen=True, kw_only=True):

@@ -170,6 +170,17 @@ class OrchestratorState(StrEnum):
     STOPPED = "stopped"
 
 
+class PreemptScope(StrEnum):
+    """
+    Which sessions may be preempted: none, those submitted as preemptible, or any. Quota lent to users without own quota
+    is reclaimed even if their sessions are not preemptible.
+    """
+
+    NONE = "none"
+    PREEMPTIBLE = "preemptible"
+    ANY = "any"
+
+
 class PreemptionCause(StrEnum):
     """Cause of a preemption: a session of higher priority, reclaimed quota, a drained agent, or a lost device."""
 
@@ -287,10 +298,7 @@ class UsageBy(StrEnum):
 
 
 class Victims(StrEnum):
-    """
-    Which sessions may be preempted: none (nobody), those submitted as preemptible (willing), or any. Quota lent to
-    users without own quota is reclaimed even if their sessions are not preemptible.
-    """
+    """Deprecated words of `PreemptScope`: nobody is none, willing is preemptible, any is any."""
 
     NOBODY = "nobody"
     WILLING = "willing"

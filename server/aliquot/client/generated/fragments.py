@@ -136,7 +136,7 @@ made_at next_try_at ended_at""",
     "Device": """
 id name kind model health isolation numa_node parent_id linked_to link_group memory_bytes
 capacity used free holders { ...Holder } utilization_pct memory_used_bytes temperature_c
-power_w external""",
+power_w foreign_usage external""",
     "DeviceAmount": """device_id amount""",
     "DeviceHolding": """
 device_id slot amount kind lease_id agent_id session_id user since until evidence
@@ -229,7 +229,7 @@ code message }""",
     "PolicyChangeSuccess": """policy { ...Policy } revision""",
     "Pool": """name default_limit""",
     "Preemption": """cause by_session by_user at until lost_gpu_seconds""",
-    "PreemptionRules": """victims run_min preemptions_max grace""",
+    "PreemptionRules": """preempt victims run_min preemptions_max grace""",
     "PreviewSessionResult": """
 __typename ... on SessionPreview { revision starts_now kernels { ...PlannedKernel }
 tasks_starting queue_position waits { ...Verdict } expected_start failure { ...Failure }

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from aliquot.client.generated.enums import Backfill, QuotaScope, Victims
+from aliquot.client.generated.enums import Backfill, PreemptScope, QuotaScope, Victims
 from aliquot.client.generated.scalars import SlotAmount
 
 
@@ -64,8 +64,10 @@ class Pool(Struct, frozen=True, kw_only=True):
 class PreemptionRules(Struct, frozen=True, kw_only=True):
     """Preemption rules."""
 
-    victims: Victims
+    preempt: PreemptScope
     """Which sessions may be preempted."""
+    victims: Victims
+    """`preempt` in its old words."""
     run_min: float
     """Minimum run time before a preemption, in seconds."""
     preemptions_max: int

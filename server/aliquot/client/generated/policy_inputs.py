@@ -63,8 +63,10 @@ class PoolInput(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_un
 class PreemptionRulesInput(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """Changes of `PreemptionRules`. Null fields are unchanged."""
 
+    preempt: str | None = None
+    """none, preemptible or any."""
     victims: str | None = None
-    """nobody, willing or any."""
+    """The old name of `preempt`."""
     run_min: float | None = None
     """Minimum run time before a preemption, in seconds."""
     preemptions_max: int | None = None

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from aliquot.core.allocation.options import AllocationOptions, NumaPolicy, ShareStrategy
 from aliquot_schema.ids import PoolId
-from aliquot_schema.policies import DAY_MS, Backfill, Charges, PolicyDocument, Pool, Preemption, Victims, Weights
+from aliquot_schema.policies import DAY_MS, Backfill, Charges, PolicyDocument, Pool, Preemption, PreemptScope, Weights
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +23,7 @@ class Policy:
     backfill_depth: int = 100
     pools: Mapping[PoolId, Pool] = field(default_factory=dict)
     """A missing pool has no default limit."""
-    preemption: Preemption = field(default_factory=lambda: Preemption(victims=Victims.NOBODY))
+    preemption: Preemption = field(default_factory=lambda: Preemption(preempt=PreemptScope.NONE))
     placement: str = "least_waste"
     """Name of a placement strategy, see `placement.strategies`."""
     allocation: AllocationOptions = field(default_factory=AllocationOptions)

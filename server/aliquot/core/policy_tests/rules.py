@@ -11,7 +11,7 @@ from aliquot.core.policy_tests.scenario import START_US
 from aliquot.core.policy_tests.sessions import slots
 from aliquot.core.policy_tests.tables import Entry
 from aliquot_schema.ids import PoolId, ProjectId, QuotaId, UserId
-from aliquot_schema.policies import PolicyDocument, Pool
+from aliquot_schema.policies import PolicyDocument, Pool, preempt_word
 from aliquot_schema.quotas import Account, Quota, QuotaScope, account_id, quota_id
 from aliquot_schema.resources.slots import ResourceSlot, SlotAmounts
 from aliquot_schema.sessions import DEFAULT_PROJECT
@@ -114,6 +114,13 @@ def _read(keys: Mapping[str, tuple[str, Read]]) -> Read:
     return read
 
 
+def _preemption(entry: Entry) -> dict[str, Any]:
+    changes = _read(_PREEMPTION)(entry)
+    preempt, victims = changes.pop("preempt", None), changes.pop("victims", None)
+    word = entry.checked(lambda: preempt_word(preempt, victims, place=entry.place))
+    return changes if word is None else {**changes, "preempt": word}
+
+
 def _pools(entry: Entry) -> dict[PoolId, Pool]:
     found = {PoolId(name): _pool(pool) for name, pool in entry.pairs()}
     return dict(PolicyDocument().pools) | found
@@ -146,6 +153,7 @@ _CHARGES: Final[Mapping[str, tuple[str, Read]]] = {
     "mem_gib_milli": ("mem_gib_milli", _whole),
 }
 _PREEMPTION: Final[Mapping[str, tuple[str, Read]]] = {
+    "preempt": ("preempt", _text),
     "victims": ("victims", _text),
     "run_min": ("run_ms_min", _duration),
     "preemptions_max": ("preemptions_max", _whole),
@@ -163,5 +171,5 @@ _FIELDS: Final[Mapping[str, tuple[str, Read]]] = {
     "half_life": ("half_life_ms", _duration),
     "charges": ("charges", _read(_CHARGES)),
     "pools": ("pools", _pools),
-    "preemption": ("preemption", _read(_PREEMPTION)),
+    "preemption": ("preemption", _preemption),
 }

@@ -42,6 +42,11 @@ class Entry:
         return self._node.start_mark.line + 1
 
     @property
+    def place(self) -> str:
+        """`file:line`, for messages."""
+        return f"{self._file}:{self.line}"
+
+    @property
     def is_table(self) -> bool:
         """Whether the node is a mapping."""
         return isinstance(self._node, yaml.MappingNode)
@@ -53,7 +58,7 @@ class Entry:
             InvalidRequest: `file:line: key: message`.
         """
         where = f"{self._path}: " if self._path else ""
-        raise InvalidRequest(f"{self._file}:{self.line}: {where}{message}", field=self._path or None)
+        raise InvalidRequest(f"{self.place}: {where}{message}", field=self._path or None)
 
     def text(self) -> str:
         """A word or a number, as written."""

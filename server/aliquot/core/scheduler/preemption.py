@@ -15,7 +15,7 @@ from aliquot.core.scheduler.backfill import PassContext, used_without
 from aliquot.core.scheduler.expected_ends import ESTIMATE_MS_UNKNOWN, expected_end_us
 from aliquot.core.scheduler.free_capacity import FreeCapacity
 from aliquot_schema.ids import SessionId
-from aliquot_schema.policies import Victims
+from aliquot_schema.policies import PreemptScope
 from aliquot_schema.sessions import PreemptionCause
 
 TRIES_MAX: Final = 16
@@ -73,7 +73,7 @@ class PreemptionClaims:
 
     def _allowed_causes(self, row: PendingRow, quotas: QuotaBook) -> tuple[PreemptionCause, ...]:
         """The causes for which this row may preempt others."""
-        if self._rules.victims is Victims.NOBODY:
+        if self._rules.preempt is PreemptScope.NONE:
             return ()
         by_priority = (PreemptionCause.PRIORITY,) if self._context.policy.order == "priority" else ()
         return (*by_priority, PreemptionCause.QUOTA) if quotas.may_reclaim(row) else by_priority
@@ -137,7 +137,7 @@ class PreemptionClaims:
 
     def _is_preemptible(self, held: RunningRow) -> bool:
         """By a higher priority. Borrowed devices are reclaimed from any session."""
-        return held.is_preemptible or self._rules.victims is Victims.ANY
+        return held.is_preemptible or self._rules.preempt is PreemptScope.ANY
 
     def _work_left(self, held: RunningRow) -> tuple[int, SessionId]:
         """Sort key: the most work left first, then the lower id."""

@@ -70,7 +70,7 @@ def spec_of(request: NewSession) -> SessionSpec:
         preferred_labels=named_values(request.preferred_labels, field="preferred_labels"),
         models=models_of(request.models, field="models"),
         preferred_models=models_of(request.preferred_models, field="preferred_models"),
-        outside_ms=milliseconds(request.outside, field="lease"),
+        outside_ms=milliseconds(request.external_lease, field="lease"),
         limits=limits_of(request),
         sandbox=sandbox,
         secrets=secrets_of(request.secrets, variables=tuple(environment)),

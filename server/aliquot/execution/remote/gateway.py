@@ -10,16 +10,19 @@ from aliquot_schema.cluster.agent_protocol import NOT_LEADER, Refusal
 
 
 class RemoteGateway:
-    """Accepts agents while `executor` is set."""
+    """Accepts agents while this server leads."""
 
-    def __init__(self, keys: AgentKeys, *, leader: Callable[[], str | None]) -> None:
+    def __init__(
+        self, keys: AgentKeys, *, executor: Callable[[], RemoteExecutor | None], leader: Callable[[], str | None]
+    ) -> None:
         """
         Args:
+            executor: returns that of the present term; None while this server does not lead.
             leader: returns the address of the leading server; None = unknown.
         """
         self._keys = keys
         self._leader = leader
-        self.executor: RemoteExecutor | None = None
+        self._executor = executor
 
     def refusal(self, agent_id: str, key: str) -> str | None:
         """Why this key is refused for this agent; None = it is valid."""
@@ -27,8 +30,9 @@ class RemoteGateway:
 
     async def meet(self, wire: Wire, *, agent_id: str, key: str | None) -> None:
         """Serve one connection until its end; refuse it if another server leads."""
-        if self.executor is not None:
-            await self.executor.meet(wire, agent_id=agent_id, key=key)
+        executor = self._executor()
+        if executor is not None:
+            await executor.meet(wire, agent_id=agent_id, key=key)
             return
         leader = self._leader() or ""
         message = f"{leader} is leading; connect there" if leader else "no server is leading yet; try again"

@@ -7,6 +7,7 @@ from typing import Final
 from aliquot.core.validation.fields import label, milliseconds
 from aliquot.service.access import check_role
 from aliquot.service.accounts.secrets import Secrets
+from aliquot.service.accounts.trust import Trust
 from aliquot.service.accounts.users import NAME_SHOWN_MAX, Users, key_view
 from aliquot.service.ports import Clock, Ids
 from aliquot.service.state.identities import digest_of, new_secret, shown
@@ -33,24 +34,26 @@ class Accounts(Users):
         journal: Journal,
         clock: Clock,
         ids: Ids,
+        vault: Secrets,
+        trust: Trust = Trust.ALONE,
         secret: Callable[[], str] = new_secret,
     ) -> None:
-        super().__init__(state=state, journal=journal, clock=clock)
-        self.vault = Secrets(clock=clock, journal=journal)
+        super().__init__(state=state, journal=journal, clock=clock, trust=trust)
+        self._vault = vault
         self._ids = ids
         self._new_secret = secret
 
     async def secrets(self, caller: Caller) -> tuple[SecretView, ...]:
         """See `Secrets`."""
-        return await self.vault.secrets(caller)
+        return await self._vault.secrets(caller)
 
     async def set_secret(self, caller: Caller, name: str, value: str) -> SecretChanged:
         """See `Secrets`."""
-        return await self.vault.set_secret(caller, name, value)
+        return await self._vault.set_secret(caller, name, value)
 
     async def delete_secret(self, caller: Caller, name: str) -> SecretDeleted:
         """See `Secrets`."""
-        return await self.vault.delete_secret(caller, name)
+        return await self._vault.delete_secret(caller, name)
 
     def me(self, caller: Caller) -> MeView:
         """The caller's own account."""

@@ -74,12 +74,19 @@ ACTOR: Final = "system:secrets"
 class Secrets:
     """Use cases of secrets. Users can access only their own, whatever their role; values are write-only."""
 
-    store: SecretStore | None = None
-    """None = this server has no secret store."""
-
-    def __init__(self, *, clock: Clock, journal: Journal) -> None:
+    def __init__(self, *, clock: Clock, journal: Journal, store: SecretStore | None = None) -> None:
+        """
+        Args:
+            store: None = this server has no secret store.
+        """
         self._clock = clock
         self._journal = journal
+        self._store = store
+
+    @property
+    def has_store(self) -> bool:
+        """Whether this server stores secrets."""
+        return self._store is not None
 
     async def secrets(self, caller: Caller) -> tuple[SecretView, ...]:
         """The caller's secrets, without values, sorted by name."""
@@ -197,9 +204,9 @@ class Secrets:
             return None, error.message
 
     def _open_store(self) -> SecretStore:
-        if self.store is None:
+        if self._store is None:
             raise Unavailable("this server has no secret store")
-        return self.store
+        return self._store
 
 
 def _check_value(value: str) -> None:
@@ -252,7 +259,7 @@ class SecretCleanup:
         Raises:
             Unavailable: the database is unavailable.
         """
-        if self._vault.store is None:
+        if not self._vault.has_store:
             return 0
         before_us = self._clock.wall_us() - KEPT_US
         users = list(self._state.people.users.values())

@@ -9,7 +9,10 @@ from aliquot.core.validation.fields import check_limit
 from aliquot.service.access import check_role
 from aliquot.service.accounts.trust import NOBODY, Trust, check_may_join
 from aliquot.service.operators import OperatorCommands, check_version
+from aliquot.service.ports import Clock
 from aliquot.service.state.identities import Identities, holds
+from aliquot.service.state.journal import Journal
+from aliquot.service.state.state import State
 from aliquot.service.state.unit_of_work import UnitOfWork
 from aliquot.service.views.terms import moment, moment_or_none
 from aliquot_schema.errors import InvalidRequest, NotFound, StateConflict
@@ -100,7 +103,13 @@ class Users(OperatorCommands):
     Disabling takes effect immediately on all servers.
     """
 
-    trust: Trust = Trust.ALONE
+    def __init__(self, *, state: State, journal: Journal, clock: Clock, trust: Trust = Trust.ALONE) -> None:
+        """
+        Args:
+            trust: how far the users trust each other.
+        """
+        super().__init__(state=state, journal=journal, clock=clock)
+        self._trust = trust
 
     def users(self, caller: Caller) -> tuple[UserView, ...]:
         """All users, disabled ones included.
@@ -178,8 +187,8 @@ class Users(OperatorCommands):
         """
         if user.disabled:
             return replace(user, account=user.account if user.account == user.unix_name else None)
-        check_may_join(self.trust, user)
-        if user.unix_name is None or self.trust is Trust.SHARED:
+        check_may_join(self._trust, user)
+        if user.unix_name is None or self._trust is Trust.SHARED:
             return replace(user, account=None)
         if user.unix_name == NOBODY:
             raise InvalidRequest(

@@ -1,14 +1,21 @@
-"""Administration: all operator commands as one class for the API, and online copies of a SQLite database."""
+"""Administration: the parts of the service that operators use, and online copies of a SQLite database."""
 
-from typing import Protocol
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Protocol
 
 from aliquot.service.admin.policy import Policies, SchedulingPause
 from aliquot.service.agents.administration import AgentAdministration
-from aliquot.service.agents.doctor import Examination
+from aliquot.service.agents.doctor import Examination, Inspector
 from aliquot.service.alerts.api import AlertCommands
-from aliquot.service.audit.audit import Auditing
+from aliquot.service.alerts.context import NoticeRecords
+from aliquot.service.alerts.plan import AlertPlan
+from aliquot.service.audit.audit import Auditing, AuditStore
 from aliquot.service.operators import OperatorCommands
+from aliquot.service.ports import Clock
 from aliquot.service.quotas import Quotas
+from aliquot.service.state.journal import Journal
+from aliquot.service.state.state import State
 from aliquot.service.state.unit_of_work import UnitOfWork
 from aliquot_schema.errors import Forbidden, InvalidRequest
 from aliquot_schema.orchestration import Action
@@ -29,8 +36,13 @@ class DatabaseFile(Protocol):
 class Backups(OperatorCommands):
     """Online copies, for servers with a SQLite database."""
 
-    file: DatabaseFile | None = None
-    """None = the database is PostgreSQL."""
+    def __init__(self, *, state: State, journal: Journal, clock: Clock, file: DatabaseFile | None = None) -> None:
+        """
+        Args:
+            file: None = the database is PostgreSQL.
+        """
+        super().__init__(state=state, journal=journal, clock=clock)
+        self._file = file
 
     async def copy_database(self, caller: Caller) -> DatabaseCopy:
         """Copy the database to a new file beside it. The event is committed first, so the copy contains it.
@@ -42,20 +54,46 @@ class Backups(OperatorCommands):
         """
         if caller.role < Role.OPERATOR:
             raise Forbidden("copying the database needs the role operator; ask an operator")
-        if self.file is None:
+        if self._file is None:
             raise InvalidRequest(
                 "the database is PostgreSQL: offline commands can read it while servers run, without a copy", field=None
             )
-        path = self.file.copy_path()
+        path = self._file.copy_path()
 
         def record(draft: UnitOfWork) -> None:
             draft.put(Action(id="database_copied", facts={"path": path}), "database_copied")
 
         await self._act(caller, record)
-        return await self.file.copy(path)
+        return await self._file.copy(path)
 
 
-class Administration(
-    Policies, SchedulingPause, Quotas, AgentAdministration, Examination, Backups, Auditing, AlertCommands
-):
-    """Commands and queries of operators: policy, pause, quotas, agents, doctor, backups, audit and alerts."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorSources:
+    """What operators can use beyond the state. A server lacks what is None."""
+
+    file: DatabaseFile | None = None
+    """None = the database is PostgreSQL."""
+    audit: AuditStore | None = None
+    alerts: AlertPlan | None = None
+    notices: NoticeRecords | None = None
+    """Alerts and deliveries."""
+    inspector: Callable[[], Inspector | None] = lambda: None
+    """Returns the inspector of agents of the present term; None while this server does not lead."""
+
+
+class Administration:
+    """Commands and queries of operators, by subject."""
+
+    def __init__(
+        self, *, state: State, journal: Journal, clock: Clock, sources: OperatorSources = OperatorSources()
+    ) -> None:
+        self.policy: Final = Policies(state=state, journal=journal, clock=clock)
+        self.pause: Final = SchedulingPause(state=state, journal=journal, clock=clock)
+        self.quotas: Final = Quotas(state=state, journal=journal, clock=clock)
+        self.agents: Final = AgentAdministration(state=state, journal=journal, clock=clock)
+        self.doctor: Final = Examination(state=state, journal=journal, clock=clock, inspector=sources.inspector)
+        self.backups: Final = Backups(state=state, journal=journal, clock=clock, file=sources.file)
+        self.audit: Final = Auditing(state=state, journal=journal, clock=clock, store=sources.audit)
+        self.alerts: Final = AlertCommands(
+            state=state, journal=journal, clock=clock, plan=sources.alerts, records=sources.notices
+        )

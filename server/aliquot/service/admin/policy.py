@@ -17,7 +17,7 @@ from aliquot.service.views.terms import moment
 from aliquot_schema.errors import StateConflict
 from aliquot_schema.ids import UserId, natural_key
 from aliquot_schema.orchestration import OrchestratorState
-from aliquot_schema.policies import AGE_UNIT_DEPRECATION, Charges, PolicyDocument, Weights
+from aliquot_schema.policies import AGE_UNIT_DEPRECATION, VICTIMS, Charges, PolicyDocument, Weights
 from aliquot_schema.requests import Caller
 from aliquot_schema.states import AgentState
 from aliquot_schema.views.admin import (
@@ -112,7 +112,8 @@ def policy_view(policy: PolicyDocument) -> PolicyView:
             for name in sorted(policy.pools, key=natural_key)
         ),
         preemption=PreemptionView(
-            victims=preemption.victims,
+            preempt=preemption.preempt,
+            victims=VICTIMS[preemption.preempt],
             run_min=preemption.run_ms_min / 1000,
             preemptions_max=preemption.preemptions_max,
             grace=preemption.grace_ms / 1000,

@@ -124,7 +124,7 @@ class AgentAdministration(OperatorCommands):
                     f"{agent.id} is {agent.state}; only a lost agent can be released", id=agent.id, state=agent.state
                 )
             self._end_kernels(draft, agent.id)
-            end_on(draft, agent.id, self._state.outside.sessions(), now_us=self._clock.now_us())
+            end_on(draft, agent.id, self._state.external_allocations.sessions(), now_us=self._clock.now_us())
             leave(draft, agent.id, to=AgentState.LEFT, now_us=self._clock.now_us())
             return _found(draft, agent_id)
 

@@ -1,4 +1,4 @@
-"""Differences between the stored state and one agent's inventory, and processes outside Aliquot on free accelerators.
+"""Differences between the stored state and one agent's inventory, and foreign processes on free accelerators.
 
 Detection only: nothing is changed here. One observation proves nothing, because messages may be on their way.
 """
@@ -173,7 +173,7 @@ def _normalized(spec: ResourceSpec) -> ResourceSpec:
 
 
 def foreign_uses(state: State) -> Iterator[Difference]:
-    """Processes outside Aliquot, by the last reading of each accelerator.
+    """Foreign processes, by the last reading of each accelerator.
 
     Accelerators whose processes cannot be attributed are skipped, and partly held ones, whose processes include those
     of the holder.

@@ -1,6 +1,6 @@
 """Inspection of agents for operators: reports differences now and repairs nothing."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, Protocol
@@ -10,6 +10,9 @@ from aliquot.service.access import check_role
 from aliquot.service.agents.differences import Difference
 from aliquot.service.agents.repairs import REPAIRS
 from aliquot.service.operators import OperatorCommands
+from aliquot.service.ports import Clock
+from aliquot.service.state.journal import Journal
+from aliquot.service.state.state import State
 from aliquot.service.state.unit_of_work import UnitOfWork
 from aliquot.service.views.terms import moment
 from aliquot_schema.cluster.findings import Discrepancy, Finding
@@ -53,8 +56,20 @@ class Inspector(Protocol):
 class Examination(OperatorCommands):
     """Use cases of inspection. Only the leader can query agents."""
 
-    looker: Inspector | None = None
-    """None = this server cannot query agents."""
+    def __init__(
+        self,
+        *,
+        state: State,
+        journal: Journal,
+        clock: Clock,
+        inspector: Callable[[], Inspector | None] = lambda: None,
+    ) -> None:
+        """
+        Args:
+            inspector: returns the inspector of the present term; None while this server does not lead.
+        """
+        super().__init__(state=state, journal=journal, clock=clock)
+        self._inspector = inspector
 
     async def examine(self, caller: Caller) -> ExaminationView:
         """Inspect every reachable agent.
@@ -104,9 +119,10 @@ class Examination(OperatorCommands):
 
     def _inspector_for(self, caller: Caller) -> Inspector:
         check_role(caller, Role.OPERATOR)
-        if self.looker is None:
+        inspector = self._inspector()
+        if inspector is None:
             raise Unavailable("this server follows; send the request to the leader")
-        return self.looker
+        return inspector
 
     def _views(self, differences: Iterable[Difference]) -> tuple[DifferenceView, ...]:
         known = self._state.findings.values()

@@ -53,12 +53,12 @@ class Reaper:
         executor: Executor,
         dispatch: Dispatch,
         grace_ms: int,
-        respect_external: bool = True,
+        respect_foreign_usage: bool = True,
         on_moved: Callable[[], None] = lambda: None,
     ) -> None:
         """
         Args:
-            respect_external: whether devices used by processes outside Aliquot are blocked.
+            respect_foreign_usage: whether devices used by foreign processes are blocked.
             on_moved: called when the set of blocked devices has changed.
         """
         self._state = context.state
@@ -68,7 +68,7 @@ class Reaper:
         self._dispatch = dispatch
         self._on_moved = on_moved
         self._grace_ms = grace_ms
-        self._respects = respect_external
+        self._respects = respect_foreign_usage
         self._seen: dict[AgentId, frozenset[tuple[Key, int | None]]] = {}
         self._woken = asyncio.Event()
         self._lock = asyncio.Lock()
@@ -129,7 +129,7 @@ class Reaper:
             await self._act(inventory, confirmed)
         if with_left_devices(self._state):
             await self._journal.persist(lambda draft: drop_left_devices(draft, self._state), actor=ACTOR)
-        if self._state.external.set(blocked_by(self._state, confirmed_foreign) if self._respects else {}):
+        if self._state.foreign_usage.set(blocked_by(self._state, confirmed_foreign) if self._respects else {}):
             self._on_moved()
         return unconfirmed
 

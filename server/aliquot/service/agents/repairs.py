@@ -74,7 +74,7 @@ def _preempt_holders(draft: UnitOfWork, difference: Difference, *, now_us: int) 
     and start nowhere."""
     for session_id in () if draft.orchestration().is_stopped else difference.holders:
         session = draft.session(session_id)
-        if session is not None and session.state is SessionState.RUNNING and not session.is_outside:
+        if session is not None and session.state is SessionState.RUNNING and not session.is_external_allocation:
             cause, by_user = PreemptionCause.DEVICE, UserId(ACTOR)
             evict(draft, session, cause=cause, by_session=None, by_user=by_user, now_us=now_us)
 

@@ -1,6 +1,6 @@
 """Use cases of alerting: list alerts, deliveries and receivers, change and mute rules, set a user's own preferences."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, TypeVar
 
@@ -8,10 +8,13 @@ from aliquot.service.access import check_role
 from aliquot.service.alerts.alert_views import alert_view, delivery_view, preferences_view, receiver_view, rule_view
 from aliquot.service.alerts.context import AlertQuery, DeliveryQuery, NoticeRecords
 from aliquot.service.alerts.message_texts import SECOND_US
+from aliquot.service.alerts.plan import AlertPlan
 from aliquot.service.alerts.routing import Receiver, checked_address
-from aliquot.service.alerts.rules import Rules, mute_id
+from aliquot.service.alerts.rules import DEFAULTS, Rules, mute_id
 from aliquot.service.operators import OperatorCommands, check_version
-from aliquot.service.ports import Ids
+from aliquot.service.ports import Clock
+from aliquot.service.state.journal import Journal
+from aliquot.service.state.state import State
 from aliquot.service.state.unit_of_work import UnitOfWork
 from aliquot.service.views.pagination import cursor_of, key_of
 from aliquot_schema.alerts import (
@@ -55,8 +58,15 @@ V = TypeVar("V")
 class RuleChanges(OperatorCommands):
     """Commands on notice rules. Changed rules are stored and apply to all servers."""
 
-    notice_rules_set: Rules | None = None
-    """The rules with this server's settings; None = with the defaults."""
+    def __init__(
+        self, *, state: State, journal: Journal, clock: Clock, rules: Mapping[AlertRule, NoticeRule] = DEFAULTS
+    ) -> None:
+        """
+        Args:
+            rules: the rules of this server's settings.
+        """
+        super().__init__(state=state, journal=journal, clock=clock)
+        self._rules = Rules(state.noticed, rules)
 
     def notice_rules(self, caller: Caller) -> tuple[NoticeRuleView, ...]:
         """All rules, in the order of `AlertRule`.
@@ -96,10 +106,6 @@ class RuleChanges(OperatorCommands):
         await self._act(caller, lambda draft: draft.put(mute, "muted" if seconds else "unmuted"))
         return self._changed(rule)
 
-    @property
-    def _rules(self) -> Rules:
-        return self.notice_rules_set or Rules(self._state.noticed)
-
     async def _change(
         self, caller: Caller, rule: AlertRule, given: dict[str, Any], *, expected: int | None
     ) -> NoticeRuleChanged:
@@ -132,10 +138,23 @@ def _given_rule(changes: NoticeRuleChanges) -> dict[str, Any]:
 class AlertCommands(RuleChanges):
     """Use cases of alerting. Every server answers them; receivers are those of its own settings."""
 
-    outbox: NoticeRecords | None = None
-    """None = this server keeps no record of alerts and deliveries."""
-    receivers: Sequence[Receiver] = ()
-    notice_ids: Ids | None = None
+    def __init__(
+        self,
+        *,
+        state: State,
+        journal: Journal,
+        clock: Clock,
+        plan: AlertPlan | None = None,
+        records: NoticeRecords | None = None,
+    ) -> None:
+        """
+        Args:
+            plan: the settings of this server; None = default rules and no receivers.
+            records: None = this server keeps no record of alerts and deliveries.
+        """
+        super().__init__(state=state, journal=journal, clock=clock, rules=DEFAULTS if plan is None else plan.rules)
+        self._plan = plan
+        self._stored = records
 
     async def alerts(self, caller: Caller, state: AlertState | None, page: PageRequest) -> CursorPage[AlertView]:
         """Alerts, newest first.
@@ -156,7 +175,7 @@ class AlertCommands(RuleChanges):
         """
         check_role(caller, Role.ADMIN)
         now_us = self._clock.now_us()
-        return tuple(receiver_view(receiver, now_us=now_us) for receiver in self.receivers)
+        return tuple(receiver_view(receiver, now_us=now_us) for receiver in self._receivers())
 
     async def deliveries(self, caller: Caller, notice_id: str | None, page: PageRequest) -> CursorPage[DeliveryView]:
         """Deliveries to receivers, newest first.
@@ -177,15 +196,15 @@ class AlertCommands(RuleChanges):
             NotFound: the settings name no such receiver.
         """
         check_role(caller, Role.ADMIN)
-        known = next((one for one in self.receivers if one.name == receiver), None)
-        if known is None or self.notice_ids is None:
-            names = ", ".join(one.name for one in self.receivers) or "none"
+        known = next((one for one in self._receivers() if one.name == receiver), None)
+        if known is None or self._plan is None:
+            names = ", ".join(one.name for one in self._receivers()) or "none"
             raise NotFound(
                 f"the settings name no receiver {receiver[:80]}; configured receivers: {names}",
                 kind="receiver",
                 id=receiver[:80],
             )
-        name, now_us = self.notice_ids.new(DELIVERY_PREFIX), self._clock.now_us()
+        name, now_us = self._plan.ids.new(DELIVERY_PREFIX), self._clock.now_us()
         trial = Delivery(
             id=name,
             receiver=known.name,
@@ -227,9 +246,12 @@ class AlertCommands(RuleChanges):
         return NoticePreferencesChanged(preferences=preferences_view(changed), revision=self._state.revision)
 
     def _records(self) -> NoticeRecords:
-        if self.outbox is None:
+        if self._stored is None:
             raise Unavailable("this server keeps no record of alerts and deliveries")
-        return self.outbox
+        return self._stored
+
+    def _receivers(self) -> list[Receiver]:
+        return [] if self._plan is None else [address.receiver for address in self._plan.addresses.values()]
 
 
 def _given(changes: NoticePreferencesChanges) -> dict[str, Any]:

@@ -34,7 +34,7 @@ def failure_rate(state: State, *, now_us: int) -> tuple[int, int]:
     for session in state.sessions.values():
         if session.ended_us is None or session.ended_us < since_us or session.tasks is not None:
             continue
-        if session.started_us is None or session.is_outside or session.state is SessionState.CANCELED:
+        if session.started_us is None or session.is_external_allocation or session.state is SessionState.CANCELED:
             continue
         ended += 1
         failed += session.state is SessionState.FAILED
@@ -116,10 +116,12 @@ def device_unhealthy(state: State, _rule: NoticeRule, _now_us: int) -> Iterator[
 
 
 def external_process(state: State, _rule: NoticeRule, _now_us: int) -> Iterator[AlertCondition]:
-    """Processes outside Aliquot on free devices, as the reaper confirmed them."""
+    """Processes that Aliquot did not start on free devices, as the reaper confirmed them."""
     for finding in state.findings.values():
         if finding.kind is Discrepancy.EXTERNAL_PROCESS:
-            words = f"{finding.evidence} outside Aliquot on device {finding.subject} of agent {finding.agent_id}"
+            words = (
+                f"{finding.evidence} that Aliquot did not start on device {finding.subject} of agent {finding.agent_id}"
+            )
             yield AlertCondition(subject=f"{finding.agent_id}/{finding.subject}", words=words)
 
 

@@ -89,7 +89,7 @@ def facts_of(event: Event, rules: Rules) -> Iterator[Fact]:
         case ("alert.opened" | "alert.reminded" | "alert.closed") as kind, Alert() as alert:
             yield from _alert_facts(alert, rules, at_us=event.at_us, is_reminder=kind == "alert.reminded")
         case (("session.failed" | "session.completed" | "session.preempting"), Session() as session):
-            if session.array_id is None and not session.is_outside:
+            if session.array_id is None and not session.is_external_allocation:
                 yield _session_fact(session, notice_id=f"event:{event.number}")
 
 

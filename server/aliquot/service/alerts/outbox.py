@@ -20,7 +20,7 @@ from aliquot.service.alerts.routing import Receiver
 from aliquot.service.state.unit_of_work import UnitOfWork
 from aliquot.service.subscriptions.watching import Outputs
 from aliquot_schema.alerts import Delivery, DeliveryState
-from aliquot_schema.events import Event
+from aliquot_schema.events import Entity, Event
 from aliquot_schema.ids import UserId
 
 BACKOFF_S_MIN: Final = 10
@@ -136,7 +136,7 @@ class Outbox:
         self._woken = {name: asyncio.Event() for name in addresses}
         self._urgent = set[str]()
         """Receivers for which an urgent delivery was queued during a round."""
-        context.journal.listeners.append(self._on_event)
+        context.journal.subscribe(self._on_event, to=(Entity.DELIVERY,))
 
     async def run(self) -> None:
         """Deliver until canceled."""

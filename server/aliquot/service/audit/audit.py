@@ -11,6 +11,9 @@ from typing import Any, Final, Protocol
 from aliquot.service.access import check_role
 from aliquot.service.ledger.entries import PassEntry
 from aliquot.service.operators import OperatorCommands
+from aliquot.service.ports import Clock
+from aliquot.service.state.journal import Journal
+from aliquot.service.state.state import State
 from aliquot.service.views.pagination import number_before, reel_of
 from aliquot.service.views.terms import microseconds, microseconds_or_none, moment, moment_or_none
 from aliquot_schema.errors import Unavailable
@@ -186,8 +189,13 @@ def _text(value: Any) -> str:
 class Auditing(OperatorCommands):
     """Audit queries. Every server answers them."""
 
-    book: AuditStore | None = None
-    """None = this server keeps no record."""
+    def __init__(self, *, state: State, journal: Journal, clock: Clock, store: AuditStore | None = None) -> None:
+        """
+        Args:
+            store: None = this server keeps no record.
+        """
+        super().__init__(state=state, journal=journal, clock=clock)
+        self._store = store
 
     async def audit(self, caller: Caller, where: AuditFilter, page: PageRequest) -> CursorPage[ChangeView]:
         """Changes, newest first. Only admins see command lines; environment values are never shown.
@@ -233,6 +241,6 @@ class Auditing(OperatorCommands):
         return reel_of(found, page, number=attrgetter("number"), show=pass_view)
 
     def _record(self) -> AuditStore:
-        if self.book is None:
+        if self._store is None:
             raise Unavailable("this server keeps no audit record")
-        return self.book
+        return self._store

@@ -147,33 +147,32 @@ class History:
     """Series come from the time-series store, which may be missing; usage from the record of holdings."""
 
     def __init__(
-        self, *, state: State, queries: Queries, clock: Clock, leads: Callable[[], bool] = lambda: True
+        self,
+        *,
+        state: State,
+        queries: Queries,
+        clock: Clock,
+        leads: Callable[[], bool] = lambda: True,
+        store: HistoryStore | None = None,
+        book: HeldBook | None = None,
     ) -> None:
+        """
+        Args:
+            store: of the measurements; None = they are not kept.
+            book: the record of holdings; None = there is none.
+        """
         self._leads = leads
         self._state = state
         self._queries = queries
         self._clock = clock
-        self._store: HistoryStore | None = None
-        self._is_kept = asyncio.Event()
-        self._usage_limiter = QueryLimiter(present_max=USAGE_QUERIES_MAX)
-        self.book: HeldBook | None = None
-
-    def keep(self, store: HistoryStore | None) -> None:
-        """Set the store of measurements; None = there is none."""
         self._store = store
-        if store is None:
-            self._is_kept.clear()
-        else:
-            self._is_kept.set()
+        self._book = book
+        self._usage_limiter = QueryLimiter(present_max=USAGE_QUERIES_MAX)
 
     @property
     def is_kept(self) -> bool:
         """Whether there is a store."""
         return self._store is not None
-
-    async def until_kept(self) -> None:
-        """Wait until there is a store."""
-        await self._is_kept.wait()
 
     @property
     def fault(self) -> str | None:
@@ -295,9 +294,9 @@ class History:
         return self._store
 
     def _record(self) -> HeldBook:
-        if self.book is None:
+        if self._book is None:
             raise HistoryUnavailable("this server keeps no record of held devices")
-        return self.book
+        return self._book
 
 
 def _series_list(agent_id: str, curves: Mapping[str, Curves]) -> list[HistorySeriesView]:

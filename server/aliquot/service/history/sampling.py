@@ -106,7 +106,7 @@ class QueueSampling:
     def on_event(self, event: Event) -> None:
         """Count an event that was applied to the state."""
         session = event.record
-        if not isinstance(session, Session) or session.is_outside:
+        if not isinstance(session, Session) or session.is_external_allocation:
             return
         if session.version == 1 and session.array_id is None:
             self._submitted += 1 if session.tasks is None else len(session.tasks.waiting)
@@ -140,7 +140,7 @@ class QueueSampling:
 
 
 def _is_running(session: Session) -> bool:
-    return session.state in RUNNING and session.tasks is None and not session.is_outside
+    return session.state in RUNNING and session.tasks is None and not session.is_external_allocation
 
 
 class HistoryRecording:
@@ -164,7 +164,8 @@ class HistoryRecording:
 
     async def run(self) -> None:
         """Sample the queue and roll up windows until canceled."""
-        await self._history.until_kept()
+        if not self._history.is_kept:
+            return
         async with asyncio.TaskGroup() as loops:
             loops.create_task(self._sample(), name="history samples")
             loops.create_task(self._tend(), name="history tending")

@@ -1,12 +1,19 @@
-"""Effects of events on agents: stops and signals that the leader sends, whichever server committed the event."""
+"""Effects of events on a leader, whichever server committed them: stops and signals to agents, and log lines.
+
+Log lines contain ids, amounts and codes only, never commands, environments or output.
+"""
+
+import logging
+from typing import Final
 
 from aliquot.core.transitions import unstopped
 from aliquot.service.scheduling.dispatch import Dispatch
 from aliquot.service.state.journal import Journal
 from aliquot.service.state.state import State
+from aliquot.service.views.terms import allocated_gpus
 from aliquot_schema.events import Event
 from aliquot_schema.ids import KernelId, SessionId
-from aliquot_schema.resources.leases import Kernel
+from aliquot_schema.resources.leases import EndEvidence, Kernel, Lease
 from aliquot_schema.sessions import Session
 from aliquot_schema.states import KernelState, SessionState
 
@@ -23,8 +30,8 @@ class EventEffects:
 
     def begin(self) -> None:
         """Subscribe to the journal."""
-        self._journal.listeners.append(self._collect)
-        self._journal.settled.append(self._send)
+        kinds = ("kernel.stopping", "session.canceled", "session.preempting")
+        self._journal.subscribe(self._collect, to=kinds, settled=self._send)
 
     def _collect(self, event: Event) -> None:
         match event.kind, event.record:
@@ -59,3 +66,63 @@ class EventEffects:
         if session.spec.checkpoint_signal is not None or session.preemption is None:
             return None
         return (session.preemption.until_us - session.preemption.at_us) // 1000
+
+
+log: Final = logging.getLogger("aliquot.sessions")
+
+
+class SessionNews:
+    """Logs allocations and failed allocations, once the state contains the whole commit."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._allocated: list[SessionId] = []
+
+    def begin(self, journal: Journal) -> None:
+        """Subscribe to the journal."""
+        kinds = ("session.scheduled", "session.running", "session.failed", "lease.released")
+        journal.subscribe(self.take, to=kinds, settled=self.settle)
+
+    def take(self, event: Event) -> None:
+        """Handle an event while this server leads."""
+        record = event.record
+        if isinstance(record, Session):
+            if event.kind == "session.scheduled" or (event.kind == "session.running" and record.is_external_allocation):
+                self._allocated.append(record.id)
+            elif event.kind == "session.failed" and record.started_us is None and record.tasks is None:
+                self._log_failed(record)
+        elif isinstance(record, Lease) and record.evidence is EndEvidence.REFUSED and event.kind == "lease.released":
+            self._log_refused(record)
+
+    def settle(self) -> None:
+        """The state contains all events of a commit."""
+        allocated, self._allocated = self._allocated, []
+        if log.isEnabledFor(logging.INFO):
+            for session_id in allocated:
+                session = self._state.sessions.get(session_id)
+                if session is not None:
+                    self._log_allocated(session)
+
+    def _log_allocated(self, session: Session) -> None:
+        gpus = allocated_gpus(self._state, session)
+        wait_s = max(0, (session.scheduled_us or 0) - session.queued_us) / 1e6
+        fields = {
+            "event": "session_allocated_devices",
+            "session_id": session.id,
+            "user": session.owner,
+            "attempt": session.attempt,
+            "devices": [gpu.gpu_id for gpu in gpus],
+            "shares": [gpu.share for gpu in gpus],
+            "agents": sorted({kernel.agent_id for kernel in self._state.kernels_in(session)}),
+            "wait_s": round(wait_s, 3),
+        }
+        log.info("session allocated devices", extra=fields)
+
+    def _log_failed(self, session: Session) -> None:
+        reason = "unknown" if session.failure is None else session.failure.code
+        fields = {"event": "allocation_failed", "session_id": session.id, "user": session.owner, "reason": reason}
+        log.warning("allocation failed", extra={**fields, "attempt": session.attempt})
+
+    def _log_refused(self, lease: Lease) -> None:
+        fields = {"event": "allocation_failed", "session_id": lease.session_id, "user": lease.owner}
+        log.warning("allocation failed", extra={**fields, "reason": "launch_refused", "agent_id": lease.agent_id})

@@ -8,10 +8,10 @@ from typing import Final
 from aliquot.core.model.plan import Plan
 from aliquot.core.scheduler.cache import PassCache
 from aliquot.core.scheduler.decide import decide
-from aliquot.service.async_tasks import raise_if_canceled
 from aliquot.service.scheduling.allocator import SEED, WAKING
 from aliquot.service.state.snapshots import take
 from aliquot.service.use_cases import UseCases
+from aliquot_schema.async_tasks import raise_if_canceled
 from aliquot_schema.errors import InvalidRequest
 from aliquot_schema.events import Entity, Event
 from aliquot_schema.states import AgentState
@@ -31,10 +31,16 @@ class FollowerVerdicts:
         self._woken = asyncio.Event()
         self._woken.set()
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="judge")
-        cases.journal.listeners.append(self._wake_on)
 
     async def run(self) -> None:
         """Run a pass after each event that may change verdicts, while this server does not lead, until cancelled."""
+        self._cases.journal.listeners.append(self._wake_on)
+        try:
+            await self._run()
+        finally:
+            self._cases.journal.listeners.remove(self._wake_on)
+
+    async def _run(self) -> None:
         while True:
             await self._woken.wait()
             self._woken.clear()

@@ -9,13 +9,12 @@ from aliquot.service.agents.messages import AgentMessages
 from aliquot.service.agents.reaper import Reaper
 from aliquot.service.alerts.plan import AlertPlan
 from aliquot.service.history.sampling import HistoryRecording
-from aliquot.service.leadership.effects import EventEffects
+from aliquot.service.leadership.effects import EventEffects, SessionNews
 from aliquot.service.leadership.ports import TermStart
 from aliquot.service.ledger.entries import LedgerStore
 from aliquot.service.ledger.recorder import PassRecorder, recording_of
 from aliquot.service.lifecycle.agent_registration import leave
 from aliquot.service.lifecycle.launch_orders import Orders
-from aliquot.service.metrics.cluster_view import SessionNews
 from aliquot.service.ports import Executor
 from aliquot.service.retention import ClockJumps, RetentionPlan
 from aliquot.service.scheduling.allocator import Allocator
@@ -41,16 +40,18 @@ class LeaderTerm:
         ledger: LedgerStore | None,
         beginning: TermStart,
         grace_ms: int,
-        respect_external: bool = True,
+        respect_foreign_usage: bool = True,
         retention: RetentionPlan | None = None,
         notices: AlertPlan | None = None,
+        check_disk: Callable[[], str | None] = lambda: None,
     ) -> None:
         """
         Args:
             executor: made for this term, and used only in its epoch.
             ledger, retention, notices: None = decisions are not recorded; all records are kept; no alerts are sent.
             grace_ms: milliseconds between SIGTERM and SIGKILL.
-            respect_external: whether devices used by foreign processes are withheld from sessions.
+            respect_foreign_usage: whether devices used by foreign processes are withheld from sessions.
+            check_disk: checks the disks of this server: returns a message when space is short. May block.
         """
         state, journal, clock = cases.state, cases.journal, cases.clock
         self._state, self._journal, self._clock = state, journal, clock
@@ -79,14 +80,13 @@ class LeaderTerm:
             executor=executor,
             dispatch=self._dispatch,
             grace_ms=grace_ms,
-            respect_external=respect_external,
+            respect_foreign_usage=respect_foreign_usage,
             on_moved=self.allocator.wake,
         )
         self.retaining = (
             None if retention is None else retention.begin(beginning.epoch, memory=state, clock=clock, leaps=leaps)
         )
-        self._administration, self._measures = cases.administration, cases.measures
-        self._administration.looker = self.reaper
+        self._measures, self._check_disk = cases.measures, check_disk
         self.noticing = None if notices is None else notices.begin(cases, outputs=executor, beginning=beginning)
         self._listeners, self._settled = journal.listeners[listening:], journal.settled[waiting:]
 
@@ -104,8 +104,9 @@ class LeaderTerm:
                 loops.create_task(self.retaining.run(), name="retention")
             if self.noticing is not None:
                 loops.create_task(self.noticing.run(), name="notices")
-            watching = watch(self._state.space, clock=self._clock, on_moved=self.allocator.wake)
-            loops.create_task(watching, name="disk space")
+            space, wake = self._state.space, self.allocator.wake
+            disk = watch(space, check=self._check_disk, clock=self._clock, on_moved=wake)
+            loops.create_task(disk, name="disk space")
             loops.create_task(self._messages.listen(), name="agent messages in")
             loops.create_task(self._messages.run(), name="agent messages")
             loops.create_task(self.reaper.run(), name="reaper")
@@ -135,7 +136,6 @@ class LeaderTerm:
         for call in self._settled:
             self._journal.settled.remove(call)
         _clear_readings(self._state)
-        self._administration.looker = None
         self._measures.end_term()
         await self._dispatch.close()
         self.allocator.close()
@@ -161,7 +161,7 @@ def _clear_readings(state: State) -> None:
     state.reachable.clear()
     state.readings.drop()
     state.idle_devices.clear()
-    state.external.set({})
+    state.foreign_usage.set({})
     state.space.agents.clear()
 
 
@@ -186,9 +186,8 @@ def _allocator(
 
 def _subscribe(cases: UseCases, recording: PassRecorder | None, dispatch: Dispatch) -> None:
     """Subscribe the recorder, the effects on agents and the metrics to the journal."""
-    news = SessionNews(cases.state)
     if recording is not None:
         cases.journal.listeners.append(recording.watch.hear)
     EventEffects(state=cases.state, journal=cases.journal, dispatch=dispatch).begin()
-    cases.journal.listeners += [cases.measures.take, news.take]
-    cases.journal.settled.append(news.settle)
+    SessionNews(cases.state).begin(cases.journal)
+    cases.journal.listeners.append(cases.measures.take)

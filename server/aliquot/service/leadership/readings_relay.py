@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Final, Protocol
 
-from aliquot.service.async_tasks import raise_if_canceled
 from aliquot.service.ports import Clock, StoreUnavailable
 from aliquot.service.state.agents import Blocked
 from aliquot.service.state.state import State
 from aliquot.service.use_cases import UseCases
+from aliquot_schema.async_tasks import raise_if_canceled
 from aliquot_schema.cluster.agents import Agent
 from aliquot_schema.ids import AgentId, DeviceId
 from aliquot_schema.resources.devices import DeviceReading
@@ -171,7 +171,7 @@ class ReadingsReceiver:
         if newest.sheet is not None:
             self._known = newest.epoch, newest.number
             self._lines = {line.agent_id: line for line in newest.sheet.lines}
-            self._state.external.set(newest.sheet.blocked)
+            self._state.foreign_usage.set(newest.sheet.blocked)
 
     async def _apply(self) -> None:
         """Apply changed lines. One for another version of its agent is applied once both versions agree."""
@@ -192,7 +192,7 @@ class ReadingsReceiver:
     def _forget(self) -> None:
         if self._known is not None and not self._leads():
             self._state.readings.drop()
-            self._state.external.set({})
+            self._state.foreign_usage.set({})
 
     def _reset(self, agent_id: AgentId | None) -> None:
         """Start over when a term begins or ends, which clears all readings of the state (`agent_id` is None then)."""
@@ -222,7 +222,7 @@ class ReadingsPublisher:
         """Publish the present readings, if changed or due for confirmation. Raises StoreUnavailable."""
         agents, readings = tuple(self._state.agents.values()), dict(self._state.readings)
         # In a thread: thousands of devices would block the event loop.
-        sheet = await asyncio.to_thread(sheet_of, agents, readings, blocked=self._state.external.blocked)
+        sheet = await asyncio.to_thread(sheet_of, agents, readings, blocked=self._state.foreign_usage.blocked)
         now_s = self._clock.monotonic()
         if (epoch, sheet) != (self._epoch, self._published):
             self._number += 1

@@ -53,7 +53,7 @@ class Pass:
     workloads: Mapping[SessionId, Workload]
     """Workloads of waiting sessions changed since the previous pass; of all if there is a checkpoint."""
     records: CheckpointRecords | None
-    external: Blocked
+    foreign_usage: Blocked
     plan: Plan
 
 
@@ -108,7 +108,7 @@ class EntryBuilder:
         self._length = 0
         """Entries since the last checkpoint."""
         self._open_agents: tuple[AgentId, ...] | None = None
-        self._external: Blocked | None = None
+        self._foreign_usage: Blocked | None = None
         self._asked: Mapping[Request, int] = {}
         self._dependencies: Mapping[SessionId, SessionState] = {}
         self._verdicts = NO_VERDICTS
@@ -170,7 +170,7 @@ class EntryBuilder:
 
     def _reset(self) -> None:
         self._length = 0
-        self._open_agents, self._external, self._asked, self._dependencies = None, None, {}, {}
+        self._open_agents, self._foreign_usage, self._asked, self._dependencies = None, None, {}, {}
         self._verdicts, self._estimates, self._workloads = NO_VERDICTS, {}, {}
         self._run_times, self._numbers = {}, {}
 
@@ -179,12 +179,12 @@ class EntryBuilder:
         agents = tuple(agent.id for agent in snapshot.agents if agent.is_open)
         changed = None if agents == self._open_agents else agents
         self._open_agents = agents
-        external = None if pass_.external == self._external else _listed(pass_.external)
-        self._external = pass_.external
+        foreign_usage = None if pass_.foreign_usage == self._foreign_usage else _listed(pass_.foreign_usage)
+        self._foreign_usage = pass_.foreign_usage
         asked = changes(snapshot.asked, before=self._asked)
         return Inputs(
             open_agents=changed,
-            external=external,
+            foreign_usage=foreign_usage,
             estimates=tuple((name, found.mean_ms) for name, found in self._estimates.items()),
             medians=tuple((name, found.median_ms) for name, found in self._estimates.items()),
             workloads=tuple((name, self._number(workload)) for name, workload in self._workloads.items()),

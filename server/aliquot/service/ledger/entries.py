@@ -54,7 +54,7 @@ class Inputs:
     """Sessions per request; 0 = none any more."""
     dependencies: tuple[tuple[SessionId, SessionState | None], ...] = ()
     """States of dependencies; None = no longer a dependency, or unknown."""
-    external: tuple[tuple[NodeId, tuple[tuple[DeviceId, int], ...]], ...] | None = None
+    foreign_usage: tuple[tuple[NodeId, tuple[tuple[DeviceId, int], ...]], ...] | None = None
     """Devices used by foreign processes, with the budget units counted as held; None = unchanged."""
     order: str | None = None
     """Replacement for the policy's order, which the server did not know; None = the policy's own."""

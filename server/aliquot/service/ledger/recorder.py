@@ -27,6 +27,7 @@ from aliquot.service.ledger.entries import LedgerStore, PassEntry, code_version
 from aliquot.service.ports import Clock, NotLeader, StoreUnavailable
 from aliquot.service.state.agents import Blocked
 from aliquot.service.state.state import State
+from aliquot_schema.async_tasks import run_shielded
 from aliquot_schema.events import Event
 from aliquot_schema.ids import PoolId, SessionId
 from aliquot_schema.policies import PolicyDocument
@@ -43,7 +44,7 @@ class _Begun:
     estimates: dict[SessionId, RunTimes]
     workloads: dict[SessionId, Workload]
     records: CheckpointRecords | None
-    external: Blocked
+    foreign_usage: Blocked
 
 
 class PassObserver:
@@ -84,7 +85,7 @@ class PassObserver:
             estimates=estimates,
             workloads=workloads,
             records=records,
-            external=self._state.external.blocked,
+            foreign_usage=self._state.foreign_usage.blocked,
         )
 
     def ends(self, plan: Plan, *, number: int, now_us: int, seed: int) -> None:
@@ -108,7 +109,7 @@ class PassObserver:
                 estimates=begun.estimates,
                 workloads=begun.workloads,
                 records=begun.records,
-                external=begun.external,
+                foreign_usage=begun.foreign_usage,
                 plan=plan,
             )
         )
@@ -234,7 +235,8 @@ class PassRecorder:
     async def _collect(self) -> None:
         """Collect the entries being built, also those of a call that was canceled."""
         if self._building is not None:
-            self._unwritten += await asyncio.shield(self._building)
+            built = await run_shielded(self._building)
+            self._unwritten += built
             self._building = None
             if self._builder.is_long:
                 self.watch.want_checkpoint()

@@ -181,8 +181,8 @@ class SnapshotFold:
     def _apply_inputs(self, inputs: Inputs) -> None:
         if inputs.open_agents is not None:
             self._state.reachable = set(inputs.open_agents)
-        if inputs.external is not None:
-            self._state.external.set({node_id: dict(budgets) for node_id, budgets in inputs.external})
+        if inputs.foreign_usage is not None:
+            self._state.foreign_usage.set({node_id: dict(budgets) for node_id, budgets in inputs.foreign_usage})
         self._state.backlogs = dict(inputs.backlogs)
         _merge(self._asked, {request: count or None for request, count in inputs.asked})
         _merge(self._dependencies, dict(inputs.dependencies))

@@ -16,27 +16,27 @@ WAITED_US_MAX: Final = 30_000_000
 
 def is_left(session: Session, *, now_us: int) -> bool:
     """Whether the session is an abandoned request, which would hold devices without a user."""
-    return session.is_outside and now_us - session.queued_us > WAITED_US_MAX
+    return session.is_external_allocation and now_us - session.queued_us > WAITED_US_MAX
 
 
 def end(draft: UnitOfWork, session: Session, evidence: EndEvidence, *, now_us: int) -> Session:
     """Release all leases of an external allocation and end its session; returns it."""
     what, failure = _ENDS[evidence]
-    ended = draft.put(transitions.end_outside(session, failure, now_us=now_us), what)
+    ended = draft.put(transitions.end_external_allocation(session, failure, now_us=now_us), what)
     release(draft, ended, evidence, now_us=now_us)
     return ended
 
 
 def release(draft: UnitOfWork, session: Session, evidence: EndEvidence, *, now_us: int) -> None:
     """Release the leases that a session holds without kernels."""
-    for lease in draft.leases_outside(session.id):
+    for lease in draft.external_leases(session.id):
         draft.release(lease, evidence, now_us=now_us)
 
 
 def end_overdue(draft: UnitOfWork, session_id: SessionId, *, now_us: int) -> None:
     """End an external allocation whose leases have expired; one renewed meanwhile is left alone."""
     session = draft.session(session_id)
-    leases = draft.leases_outside(session_id)
+    leases = draft.external_leases(session_id)
     is_overdue = leases and all(lease.until_us is not None and lease.until_us <= now_us for lease in leases)
     if session is not None and session.state is SessionState.RUNNING and is_overdue:
         end(draft, session, EndEvidence.EXPIRED, now_us=now_us)
@@ -46,7 +46,7 @@ def end_on(draft: UnitOfWork, agent_id: AgentId, sessions: Iterable[SessionId], 
     """End the external allocations with leases on a lost agent that an operator has released."""
     for session_id in sessions:
         session = draft.session(session_id)
-        is_there = any(lease.agent_id == agent_id for lease in draft.leases_outside(session_id))
+        is_there = any(lease.agent_id == agent_id for lease in draft.external_leases(session_id))
         if session is not None and session.state is SessionState.RUNNING and is_there:
             end(draft, session, EndEvidence.OPERATOR, now_us=now_us)
 

@@ -38,7 +38,7 @@ class Grants:
 
     def write(self, draft: UnitOfWork, placements: Iterable[Placement]) -> Granted:
         """Write the placements that are still valid; the others are skipped."""
-        used = self.state.external.over(self.state.used)
+        used = self.state.foreign_usage.over(self.state.used)
         granted: list[SessionId] = []
         arrays: dict[SessionId, int] = {}
         for placement in placements:
@@ -97,7 +97,7 @@ class Grants:
     def _grant(self, draft: UnitOfWork, session: Session, placement: Placement) -> None:
         """Write session, leases and kernels, the session first: it names the account charged for its leases."""
         if session.spec.outside_ms is not None:
-            self._grant_outside(draft, session, placement, lasts_ms=session.spec.outside_ms)
+            self._grant_external_allocation(draft, session, placement, lasts_ms=session.spec.outside_ms)
             return
         scheduled = draft.put(transitions.schedule(session, now_us=self.now_us), "scheduled")
         for kernel in placement.kernels:
@@ -117,9 +117,11 @@ class Grants:
             draft.put(lease, "granted")
             draft.put(self._kernel(name, scheduled, kernel.rank, kernel.agent_id), "granted")
 
-    def _grant_outside(self, draft: UnitOfWork, session: Session, placement: Placement, *, lasts_ms: int) -> None:
+    def _grant_external_allocation(
+        self, draft: UnitOfWork, session: Session, placement: Placement, *, lasts_ms: int
+    ) -> None:
         """Write an external allocation, which runs from now on without kernels."""
-        draft.put(transitions.hold_outside(session, now_us=self.now_us), "running")
+        draft.put(transitions.hold_external_allocation(session, now_us=self.now_us), "running")
         for kernel in placement.kernels:
             lease = Lease(
                 id=LeaseId(f"{LEASE_PREFIX}{session.id.removeprefix(SESSION_PREFIX)}.{kernel.rank}"),

@@ -4,12 +4,15 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final, Protocol
 
 from aliquot.service.metrics.counters import SHORT_S, StoreMeasures, histogram
 from aliquot.service.ports import Clock, StoreUnavailable
+from aliquot.service.state.journal import Journal
+from aliquot.service.state.state import State
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +40,20 @@ class Backlog:
         """
         self._waiting_max = waiting_max
         self.is_over = False
+
+    @contextmanager
+    def watching(self, state: State, journal: Journal) -> Iterator[None]:
+        """Check the queue after each commit while the context is open and this server leads."""
+
+        def check() -> None:
+            if journal.leads:
+                self.look(state.tasks_pending)
+
+        journal.settled.append(check)
+        try:
+            yield
+        finally:
+            journal.settled.remove(check)
 
     def look(self, waiting: int) -> None:
         """Check the current number of waiting tasks."""

@@ -17,7 +17,9 @@ def queue_statistics(state: State, *, now_us: int) -> QueueStatisticsView:
 
     When ended sessions were evicted, the window is shortened to the time that memory covers.
     """
-    own = [session for session in state.sessions.values() if session.tasks is None and not session.is_outside]
+    own = [
+        session for session in state.sessions.values() if session.tasks is None and not session.is_external_allocation
+    ]
     since_us = max(now_us - WINDOW_US, 0 if state.ended_complete else _oldest_end_us(own, now_us=now_us))
     waits = [_wait_s(session) for session in own if (session.scheduled_us or 0) > since_us]
     finished = sum(session.started_us is not None and (session.ended_us or 0) > since_us for session in own)

@@ -220,7 +220,9 @@ class Allocator:
             for session_id in overdue:
                 end_overdue(draft, session_id, now_us=self._now_us)
 
-        overdue = [name for name, until_us in self._state.outside.ends().items() if until_us <= self._now_us]
+        overdue = [
+            name for name, until_us in self._state.external_allocations.ends().items() if until_us <= self._now_us
+        ]
         if overdue:
             await self._journal.persist(change, actor=ACTOR)
 
@@ -237,7 +239,7 @@ class Allocator:
         ]
 
     def _wake_at_us(self, plan: Plan) -> int | None:
-        times = [until_us for _, until_us in self._graces()] + list(self._state.outside.ends().values())
+        times = [until_us for _, until_us in self._graces()] + list(self._state.external_allocations.ends().values())
         return min(times if plan.wake_at_us is None else [*times, plan.wake_at_us], default=None)
 
     def _rules(self) -> Policy:

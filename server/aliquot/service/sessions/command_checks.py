@@ -187,7 +187,7 @@ class CommandChecks:
             InvalidRequest: a session is rejected; the message says why.
             Unavailable: the rules cannot be checked now.
         """
-        inside = [session for session in sessions if not session.is_outside]
+        inside = [session for session in sessions if not session.is_external_allocation]
         if inside and (self._rules.allow or self._rules.deny):
             await self._match(inside, wrap)
         if self._program is not None:

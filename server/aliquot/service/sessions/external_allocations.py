@@ -41,17 +41,17 @@ from aliquot_schema.resources.leases import EndEvidence
 from aliquot_schema.resources.slots import ResourceSlot, Unlimited, is_accelerator, scale_of
 from aliquot_schema.sessions import Session
 from aliquot_schema.states import ENDED, SessionState
-from aliquot_schema.views.preview import LEASE_S, BlockerView, NewOutside, OutsideView
+from aliquot_schema.views.preview import LEASE_S, BlockerView, ExternalAllocationView, NewExternalAllocation
 
 LEASE_S_MAX: Final = 7 * 86_400
 JOB_ID_CHARS_MAX: Final = 128
 COMMAND: Final = "gpu-allocate"
 PASS_WAIT_S: Final = 10.0
 """Wait for the scheduling pass. While a server leads, passes are more frequent than this; a request that was not
-withdrawn in time is rejected by its age, see `outside_leases.is_left`."""
+withdrawn in time is rejected by its age, see `external_leases.is_left`."""
 STEPS_MAX: Final = 100
 """Ended sessions of one `job_id` that are read to find the newest."""
-ACTOR: Final = "system:outside"
+ACTOR: Final = "system:external-allocations"
 
 
 def gpu_slots(state: State, count: str) -> tuple[tuple[str, str], ...]:
@@ -77,7 +77,7 @@ def gpu_slots(state: State, count: str) -> tuple[tuple[str, str], ...]:
     return ((f"{kind}.shares", str(amount)),)
 
 
-def lease_ms_of(asked: NewOutside) -> int:
+def lease_ms_of(asked: NewExternalAllocation) -> int:
     """Lease of an allocation, at most `LEASE_S_MAX`; it expires then unless it is renewed.
 
     Raises:
@@ -88,7 +88,7 @@ def lease_ms_of(asked: NewOutside) -> int:
     return lease_ms
 
 
-def request_of(state: State, asked: NewOutside) -> NewSession:
+def request_of(state: State, asked: NewExternalAllocation) -> NewSession:
     """The request as a new session.
 
     Raises:
@@ -107,7 +107,7 @@ def request_of(state: State, asked: NewOutside) -> NewSession:
         run_id=job_id,
         project=asked.project,
         pool=asked.pool,
-        outside=lease_ms_of(asked) / 1000,
+        external_lease=lease_ms_of(asked) / 1000,
     )
 
 
@@ -146,9 +146,6 @@ def _gpus(slots: ResourceSlot) -> Fraction:
 class ExternalAllocations:
     """Use cases of external allocations. Every method returns after the commit."""
 
-    gate: SubmissionRateLimit | None = None
-    """Rate limit of new allocations; renewals are not limited. None = no limit."""
-
     def __init__(
         self,
         *,
@@ -159,7 +156,12 @@ class ExternalAllocations:
         creation: Submission,
         previews: Previews,
         clock: Clock,
+        rate_limit: SubmissionRateLimit | None = None,
     ) -> None:
+        """
+        Args:
+            rate_limit: of new allocations; renewals are not limited. None = no limit.
+        """
         self._state = state
         self._journal = journal
         self._store = store
@@ -167,8 +169,9 @@ class ExternalAllocations:
         self._creation = creation
         self._previews = previews
         self._clock = clock
+        self._rate_limit = rate_limit
 
-    async def allocate(self, caller: Caller, asked: NewOutside) -> OutsideView:
+    async def allocate(self, caller: Caller, asked: NewExternalAllocation) -> ExternalAllocationView:
         """Allocate GPUs to a job, or renew the lease of what it holds.
 
         A renewal comes first, so a full queue, a lowered quota or the rate limit never end a running job.
@@ -189,7 +192,7 @@ class ExternalAllocations:
                 return self._view(held, renewed=True)
         return await self._place(caller, request)
 
-    async def release(self, caller: Caller, job_id: str) -> OutsideView:
+    async def release(self, caller: Caller, job_id: str) -> ExternalAllocationView:
         """Release what a job holds.
 
         Raises:
@@ -217,9 +220,9 @@ class ExternalAllocations:
         """See `gpu_slots`."""
         return gpu_slots(self._state, count)
 
-    async def _place(self, caller: Caller, request: NewSession) -> OutsideView:
-        if self.gate is not None:
-            self.gate.check_rate(caller, sessions=1)
+    async def _place(self, caller: Caller, request: NewSession) -> ExternalAllocationView:
+        if self._rate_limit is not None:
+            self._rate_limit.check_rate(caller, sessions=1)
         request = await self._possible(caller, request)
         if self._state.orchestration.is_stopped:
             raise NotPlaced("the orchestrator is stopped, so nothing new is placed", reason=Reason.STOPPED)
@@ -250,7 +253,7 @@ class ExternalAllocations:
         return held
 
     def _held_here(self, caller: Caller, job_id: str) -> Session | None:
-        sessions = (self._state.sessions.get(session_id) for session_id in self._state.outside.sessions())
+        sessions = (self._state.sessions.get(session_id) for session_id in self._state.external_allocations.sessions())
         mine = (session for session in sessions if session is not None and session.owner == caller.user)
         return next((session for session in mine if session.run_id == job_id), None)
 
@@ -259,7 +262,7 @@ class ExternalAllocations:
 
         def change(draft: UnitOfWork) -> bool:
             until_us = self._clock.now_us() + 1000 * lease_ms
-            leases = draft.leases_outside(held.id)
+            leases = draft.external_leases(held.id)
             for lease in leases:
                 if lease.until_us is None or lease.until_us < until_us:
                     draft.put(replace(lease, until_us=until_us), "renewed")
@@ -293,7 +296,9 @@ class ExternalAllocations:
         """Id of the newest ended session of a job, part of the next idempotency key; `0` if there is none."""
         ended = SessionFilter(owners=(caller.user,), run_id=job_id, states=tuple(ENDED))
         query = SessionQuery(where=ended, limit=STEPS_MAX)
-        return next((session.id for session in await self._store.sessions(query) if session.is_outside), "0")
+        return next(
+            (session.id for session in await self._store.sessions(query) if session.is_external_allocation), "0"
+        )
 
     async def _after_pass(self, session_id: SessionId) -> Session:
         """The session after the pass that placed or rejected it.
@@ -320,7 +325,7 @@ class ExternalAllocations:
 
     async def _refusal(self, caller: Caller, request: NewSession) -> AliquotError:
         """Why nothing could be allocated: the verdict on a session with the same request that may wait."""
-        preview = await self._previews.preview(caller, replace(request, outside=None), with_vetting=False)
+        preview = await self._previews.preview(caller, replace(request, external_lease=None), with_vetting=False)
         if preview.waits is None:
             return NotPlaced("the free GPUs are reserved for waiting sessions", reason=Reason.RESERVED)
         return NotPlaced(
@@ -337,11 +342,11 @@ class ExternalAllocations:
         until = reserve_until(self._state, session)
         return BlockerView(session_id=session.id, user=session.owner, name=session.name, until=until)
 
-    def _view(self, session: Session, *, renewed: bool) -> OutsideView:
-        leases = self._state.outside.of(session.id)
+    def _view(self, session: Session, *, renewed: bool) -> ExternalAllocationView:
+        leases = self._state.external_allocations.of(session.id)
         gpus = of_leases(self._state, leases)
         ends = [lease.until_us for lease in leases if lease.until_us is not None]
-        return OutsideView(
+        return ExternalAllocationView(
             job_id=session.run_id or "",
             session_id=session.id,
             gpu_ids=tuple(gpu.gpu_id for gpu in gpus),

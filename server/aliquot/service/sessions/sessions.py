@@ -28,15 +28,26 @@ ID_CHARS_MAX: Final = 80
 class Sessions:
     """Use cases of sessions. Every method returns after the commit."""
 
-    gate: SubmissionRateLimit | None = None
-    """Rate limit of submissions; None = no limit."""
-
-    def __init__(self, *, state: State, journal: Journal, store: Store, creation: Submission, clock: Clock) -> None:
+    def __init__(
+        self,
+        *,
+        state: State,
+        journal: Journal,
+        store: Store,
+        creation: Submission,
+        clock: Clock,
+        rate_limit: SubmissionRateLimit | None = None,
+    ) -> None:
+        """
+        Args:
+            rate_limit: of submissions; None = no limit.
+        """
         self._state = state
         self._journal = journal
         self._store = store
         self._creation = creation
         self._clock = clock
+        self._rate_limit = rate_limit
 
     async def create_session(self, caller: Caller, request: NewSession) -> SessionChanged:
         """Submit a session; for errors see `Submission.create` and `SubmissionRateLimit.check`."""
@@ -124,7 +135,7 @@ class Sessions:
 
         def change(draft: UnitOfWork, session: Session, index: int | None) -> Session:
             now_us = self._clock.now_us()
-            if session.is_outside:
+            if session.is_external_allocation:
                 raise _conflict(session, "an external allocation cannot be retried; allocate its GPUs again")
             if index is not None:
                 return arrays.run_index_again(draft, session, index, now_us=now_us)
@@ -162,8 +173,8 @@ class Sessions:
 
     def _check_rate(self, caller: Caller, *, sessions: int) -> None:
         check_may_submit(caller)
-        if self.gate is not None:
-            self.gate.check(caller, sessions=sessions)
+        if self._rate_limit is not None:
+            self._rate_limit.check(caller, sessions=sessions)
 
     async def _change(
         self,

@@ -40,9 +40,6 @@ TRIES_MAX: Final = 8
 class Submission:
     """Checks and commits new sessions."""
 
-    vetting: SubmissionPolicyCheck | None = None
-    """Checks outside the cluster state, such as secrets and commands; None = no such checks."""
-
     def __init__(
         self,
         *,
@@ -51,13 +48,20 @@ class Submission:
         store: Store,
         clock: Clock,
         ids: Ids,
+        vetting: SubmissionPolicyCheck | None = None,
         pending_max: int = PENDING_MAX,
     ) -> None:
+        """
+        Args:
+            vetting: checks outside the cluster state, such as secrets and commands; None = no such checks.
+            pending_max: limit of waiting tasks, over all users.
+        """
         self._state = state
         self._journal = journal
         self._store = store
         self._clock = clock
         self._ids = ids
+        self._vetting = vetting
         self._pending_max = pending_max
 
     async def create(self, caller: Caller, request: NewSession) -> tuple[Session, bool]:
@@ -77,11 +81,11 @@ class Submission:
         """Dry run: the session that `create` would commit now; raises the same errors.
 
         Args:
-            with_vetting: False skips the checks of `vetting`, for a session that is never submitted.
+            with_vetting: False skips the checks of secrets and commands, for a session that is never submitted.
         """
         check_may_submit(caller)
         session = self._session(caller, replace(request, local_name=None, idempotency_key=None))
-        await self._check([session], unchanged, vetting=self.vetting if with_vetting else None)
+        await self._check([session], unchanged, vetting=self._vetting if with_vetting else None)
         check_queue(self._state, [session], pending_max=self._pending_max)
         return session
 
@@ -113,7 +117,7 @@ class Submission:
         for _ in range(TRIES_MAX):
             before = [self._known(session) for session in sessions]
             fresh = [session for session, known in zip(sessions, before, strict=True) if known is None]
-            await self._check(fresh, wrap, vetting=self.vetting)
+            await self._check(fresh, wrap, vetting=self._vetting)
             try:
                 made = await self._insert(caller, fresh)
             except DuplicateKey:

@@ -125,11 +125,13 @@ def _check_slots(state: State, slots: ResourceSlot, *, field: str) -> None:
 class SubmissionPolicyCheck:
     """Checks outside the cluster state: the session's secrets must exist, and the command check must accept it."""
 
-    commands: CommandChecks | None = None
-    """None = every command is accepted."""
-
-    def __init__(self, vault: Secrets) -> None:
+    def __init__(self, vault: Secrets, commands: CommandChecks | None = None) -> None:
+        """
+        Args:
+            commands: None = every command is accepted.
+        """
         self._vault = vault
+        self._commands = commands
 
     async def check(self, sessions: Sequence[Session], *, wrap: ErrorWrapper) -> None:
         """Reject sessions without their secrets, or with a command that the operator forbids.
@@ -144,5 +146,5 @@ class SubmissionPolicyCheck:
         for (owner, uses), session in asked.items():
             with wrapping_errors(wrap, session):
                 await self._vault.check(owner, uses)
-        if self.commands is not None:
-            await self.commands.check(*sessions, wrap=wrap)
+        if self._commands is not None:
+            await self._commands.check(*sessions, wrap=wrap)

@@ -1,9 +1,10 @@
-"""Agents: registered agents with their devices, latest measurements, foreign GPU usage and disk shortages.
+"""Agents: registered agents with devices, latest measurements, foreign GPU usage, disk shortages, feasible requests.
 
 Agents are durable. Everything measured is kept in memory only: the leader gets it from the agents, a follower from
 the leader.
 
 - A device used by a process that Aliquot did not start counts as fully held.
+- Which kinds of requests the agents could run if they were empty is cached.
 - On an agent whose disk is nearly full nothing new is launched, which leaves the space to running jobs.
 """
 
@@ -14,13 +15,18 @@ from dataclasses import replace
 from typing import Final
 
 from aliquot.core.allocation.layout import DeviceLayout
+from aliquot.core.allocation.options import AllocationOptions
 from aliquot.core.model.snapshot import AgentRow
+from aliquot.core.scheduler.feasibility import impossible
 from aliquot.service.ports import Clock
 from aliquot.service.state.rows import AgentRows
 from aliquot_schema.cluster.agents import TIME_US_MAX, Agent, Capabilities, agent_fault
-from aliquot_schema.ids import AgentId, DeviceId, NodeId
+from aliquot_schema.errors import AliquotError
+from aliquot_schema.ids import AgentId, DeviceId, NodeId, PoolId
 from aliquot_schema.reasons import Reason
 from aliquot_schema.resources.devices import Device, DeviceReading
+from aliquot_schema.sessions import SessionSpec
+from aliquot_schema.states import AgentState
 
 
 class Readings(dict[tuple[AgentId, DeviceId], DeviceReading]):
@@ -197,9 +203,8 @@ class DiskSpace:
     """Disk shortages of the server and of agents, as text for people."""
 
     def __init__(self) -> None:
-        self.look: Callable[[], str | None] = lambda: None
-        """Checks the server's own disk; None without a shortage. May block."""
         self.server: str | None = None
+        """The server's own disk; None without a shortage."""
         self.agents: dict[AgentId, str] = {}
 
     def allows(self, agent_id: AgentId) -> bool:
@@ -216,12 +221,12 @@ class DiskSpace:
         disk_log.warning("agent %s: %s", agent_id, _launch_status(shortage))
         return True
 
-    async def look_around(self) -> bool:
-        """Check the server's own disk; returns whether a shortage began or ended."""
-        before, self.server = self.server, await asyncio.to_thread(self.look)
-        if (before is None) == (self.server is None):
+    def note_server(self, shortage: str | None) -> bool:
+        """Record a check of the server's own disk; returns whether a shortage began or ended."""
+        before, self.server = self.server, shortage
+        if (before is None) == (shortage is None):
             return False
-        disk_log.warning("%s", _launch_status(self.server))
+        disk_log.warning("%s", _launch_status(shortage))
         return True
 
     def shortages(self) -> list[str]:
@@ -238,13 +243,73 @@ class DiskSpace:
         return "; ".join([message, *self.shortages()])
 
 
-async def watch(space: DiskSpace, *, clock: Clock, on_moved: Callable[[], None]) -> None:
-    """Check the server's own disk every `LOOK_S`."""
+async def watch(
+    space: DiskSpace, *, check: Callable[[], str | None], clock: Clock, on_moved: Callable[[], None]
+) -> None:
+    """Check the server's own disk every `LOOK_S`.
+
+    Args:
+        check: returns a message when space is short, otherwise None. Called in a thread, as it may block.
+    """
     while True:
-        if await space.look_around():
+        if space.note_server(await asyncio.to_thread(check)):
             on_moved()
         await clock.sleep(LOOK_S)
 
 
 def _launch_status(shortage: str | None) -> str:
     return "launches resume, disk space is available again" if shortage is None else f"launches are paused: {shortage}"
+
+
+KINDS_MAX: Final = 10_000
+"""Cached kinds, at most; then the cache is cleared."""
+
+
+class FeasibleRequests:
+    """Cleared when an agent or the allocation options change. Caches feasible kinds only: refusals are rare, and their
+    messages are long."""
+
+    def __init__(self, registry: AgentRegistry) -> None:
+        self._registry = registry
+        self._version = -1
+        self._options: AllocationOptions | None = None
+        self._agents: Mapping[PoolId, list[AgentRow]] = {}
+        self._kinds: set[object] = set()
+
+    @property
+    def has_agents(self) -> bool:
+        """Whether any agent is registered."""
+        self._refresh()
+        return bool(self._agents)
+
+    def refusal(self, spec: SessionSpec, *, pool: PoolId, options: AllocationOptions) -> AliquotError | None:
+        """Why the agents of a pool could never run this; None when they could, or the pool has no agents."""
+        self._refresh()
+        if self._options != options or len(self._kinds) >= KINDS_MAX:
+            self._options, self._kinds = options, set()
+        agents = self._agents.get(pool)
+        kind = (
+            pool,
+            tuple(spec.slots.items()),
+            spec.cluster_size,
+            spec.gpu_memory_bytes,
+            spec.models,
+            tuple(sorted(spec.labels.items())),
+        )
+        if agents is None or kind in self._kinds:
+            return None
+        refusal = impossible(spec, agents, options)
+        if refusal is None:
+            self._kinds.add(kind)
+        return refusal
+
+    def _refresh(self) -> None:
+        if self._version != self._registry.version:
+            self._version, self._agents, self._kinds = self._registry.version, self._registered(), set()
+
+    def _registered(self) -> Mapping[PoolId, list[AgentRow]]:
+        found: dict[PoolId, list[AgentRow]] = {}
+        for agent in self._registry.agents.values():
+            if agent.state is not AgentState.LEFT:
+                found.setdefault(agent.pool, []).append(self._registry.row(agent, is_open=True))
+        return found

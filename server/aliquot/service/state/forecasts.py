@@ -83,7 +83,7 @@ def workload_of(session: Session) -> Workload:
 def ran_ms(session: Session) -> int | None:
     """Run time of a session that ended by itself; None for all others. The end may be reported before the start."""
     began_us = session.started_us if session.started_us is not None else session.scheduled_us
-    if session.tasks is not None or session.is_outside or began_us is None or session.ended_us is None:
+    if session.tasks is not None or session.is_external_allocation or began_us is None or session.ended_us is None:
         return None
     is_own = session.state is SessionState.COMPLETED or (
         session.state is SessionState.FAILED and session.failure is not None and session.failure.code in OWN_ENDS

@@ -8,7 +8,11 @@ from dataclasses import replace
 from typing import Final, NamedTuple, TypeVar
 
 from aliquot.core.model.plan import KernelPlacement
+from aliquot.core.model.policy import Policy
 from aliquot.core.model.snapshot import AgentRow, Request, RunningRow, request_of
+from aliquot.service.state.agents import AgentRegistry
+from aliquot.service.state.forecasts import Forecasts
+from aliquot.service.state.rows import running_row
 from aliquot_schema.ids import AgentId, KernelId, LeaseId, PoolId, ProjectId, SessionId, UserId, kernel_id, natural_key
 from aliquot_schema.reasons import Verdict
 from aliquot_schema.resources.leases import Kernel, Lease
@@ -283,3 +287,46 @@ class Retention:
             del self._ended[oldest]
             found.append(oldest)
         return found
+
+
+class RunningSessions:
+    """Builds the snapshot rows of running sessions from the indexes of the state; holds no data of its own."""
+
+    def __init__(
+        self,
+        *,
+        sessions: Mapping[SessionId, Session],
+        kernels_of: Mapping[SessionId, Mapping[KernelId, Kernel]],
+        leases: Mapping[LeaseId, Lease],
+        external_allocations: ExternalAllocationIndex,
+        registry: AgentRegistry,
+        forecasts: Forecasts,
+    ) -> None:
+        self._sessions = sessions
+        self._kernels_of = kernels_of
+        self._leases = leases
+        self._external_allocations = external_allocations
+        self._registry = registry
+        self._forecasts = forecasts
+
+    def row(self, session_id: SessionId, *, policy: Policy) -> RunningRow | None:
+        """The row of a session; None when it holds no devices."""
+        session = self._sessions.get(session_id)
+        if session is not None and session.is_external_allocation:
+            return external_allocation_row(session, self._external_allocations.of(session_id), rows_of=self._rows_of)
+        kernels = [
+            kernel for kernel in self._kernels_of.get(session_id, {}).values() if kernel.state is not KernelState.EXITED
+        ]
+        held = [(kernel, self._leases[LeaseId(kernel.id)]) for kernel in kernels if LeaseId(kernel.id) in self._leases]
+        if session is None or not held:
+            return None
+        return running_row(
+            session,
+            held,
+            agents=self._rows_of(kernel.agent_id for kernel, _ in held),
+            policy=policy,
+            predicted=self._forecasts.of(session_id),
+        )
+
+    def _rows_of(self, agents: Iterable[AgentId]) -> list[AgentRow]:
+        return [self._registry.row(self._registry.agents[name], is_open=True) for name in dict.fromkeys(agents)]

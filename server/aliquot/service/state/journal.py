@@ -6,15 +6,16 @@ Events reach the state and the feed strictly in the order of their numbers, what
 import asyncio
 import logging
 from collections import deque
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from aliquot.service.ports import Batch, Clock, DuplicateKey, NotLeader, StaleVersion, Store, StoreUnavailable
 from aliquot.service.state.evicted_sessions import born_in, dependencies_in, in_memory, recalled
 from aliquot.service.state.state import State
 from aliquot.service.state.unit_of_work import UnitOfWork
+from aliquot_schema.async_tasks import run_shielded
 from aliquot_schema.errors import AliquotError, InvalidRequest, Unavailable
 from aliquot_schema.events import Event
 from aliquot_schema.ids import RequestId, SessionId
@@ -153,7 +154,7 @@ class Journal:
         self._is_shared = is_shared
         self._may_have_unconfirmed = False
         """Whether the store may hold a commit that it did not confirm."""
-        self._granting: set[asyncio.Future[None]] = set()
+        self._granting: set[asyncio.Future[Any]] = set()
         """Commits in progress that grant leases."""
         self.epoch = epoch or 0
         self.leads = epoch is not None and not is_shared
@@ -161,6 +162,27 @@ class Journal:
         """Called for every event once it is in the state."""
         self.settled: list[Callable[[], None]] = []
         """Called when all events of a commit, or of a page read from the log, are in the state."""
+        self._settling: dict[Callable[[], None], None] = {}
+        """Calls due when all events of the present commit are in the state; see `subscribe`."""
+
+    def subscribe(
+        self, listener: Callable[[Event], None], *, to: Iterable[str], settled: Callable[[], None] | None = None
+    ) -> None:
+        """Add a listener for some events only.
+
+        Args:
+            to: kinds of events, such as `session.canceled`, or entities, such as `user`.
+            settled: called once after each commit with such an event, when all its events are in the state.
+        """
+        wanted = frozenset(to)
+
+        def hear(event: Event) -> None:
+            if event.kind in wanted or event.entity in wanted:
+                listener(event)
+                if settled is not None:
+                    self._settling[settled] = None
+
+        self.listeners.append(hear)
 
     def lead(self, epoch: int) -> None:
         """Commit as the leader of this epoch; the store rejects commits once a later epoch has begun."""
@@ -267,12 +289,8 @@ class Journal:
             await self._newer_than(seen)
             raise StaleVersion("devices are being granted")
         try:
-            finishing = asyncio.ensure_future(self._finish(batch))
-            if any(isinstance(write.record, Lease) and write.record.released_us is None for write in batch.writes):
-                self._granting.add(finishing)
-                finishing.add_done_callback(self._granting.discard)
-            finishing.add_done_callback(_retrieve_exception)  # the caller may be canceled before it is read
-            await asyncio.shield(finishing)
+            grants = any(isinstance(write.record, Lease) and write.record.released_us is None for write in batch.writes)
+            await run_shielded(self._finish(batch), tasks=self._granting if grants else None)
         except StaleVersion:
             await self._newer_than(seen)
             raise
@@ -301,7 +319,8 @@ class Journal:
             self._feed.publish(event)
             for listener in self.listeners:
                 listener(event)
-        for call in self.settled:
+        due, self._settling = self._settling, {}
+        for call in (*self.settled, *due):
             call()
 
     async def _newer_than(self, seen: int) -> None:
@@ -311,8 +330,3 @@ class Journal:
                 await self._feed.reached(seen + 1)
         except TimeoutError:
             await self.catch_up()
-
-
-def _retrieve_exception(task: asyncio.Task[None]) -> None:
-    if not task.cancelled():
-        task.exception()

@@ -16,7 +16,7 @@ def take(state: State) -> Snapshot:
             for agent in state.agents.values()
             if is_present(agent) and agent.id not in state.faults.unusable
         ),
-        used=state.external.over(state.used),
+        used=state.foreign_usage.over(state.used),
         queue=state.queue_rows.queue(),
         dependencies=_dependencies(state),
         holders=dict(state.holders),

@@ -2,17 +2,16 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeVar
 
 from aliquot.core.fairshare import Usage
 from aliquot.core.model.plan import BacklogPeak
 from aliquot.core.model.policy import Policy
 from aliquot.core.model.snapshot import AgentRow, HoldersOn, PendingRow, Request
 from aliquot.core.prediction import Prediction, RunTimes, Workload
-from aliquot.service.state.agents import AgentRegistry, DiskSpace, ForeignUsage
-from aliquot.service.state.alerts import KINDS, AlertIndex
-from aliquot.service.state.feasible_requests import FeasibleRequests
+from aliquot.service.state.agents import AgentRegistry, DiskSpace, FeasibleRequests, ForeignUsage
+from aliquot.service.state.alerts import KINDS, AlertIndex, Notice
 from aliquot.service.state.forecasts import Forecasts
 from aliquot.service.state.identities import Identities
 from aliquot.service.state.idle_devices import IdleDevices
@@ -23,14 +22,14 @@ from aliquot.service.state.indexes import (
     RendezvousPortIndex,
     RequestCounts,
     Retention,
+    RunningSessions,
     leader_of,
 )
 from aliquot.service.state.rows import QueueRows, RunningRows, pending_row
-from aliquot.service.state.running_sessions import RunningSessions
 from aliquot.service.state.usage_accounts import Charging, Holdings, UsageAccounts
 from aliquot_schema.cluster.agents import Agent, KnownSlot
 from aliquot_schema.cluster.findings import Finding
-from aliquot_schema.events import Event, Record
+from aliquot_schema.events import RECORD_KINDS, Event, Record, for_every_kind
 from aliquot_schema.identity.accounts import ApiKey, User
 from aliquot_schema.identity.secrets import SecretNames
 from aliquot_schema.ids import (
@@ -53,29 +52,15 @@ from aliquot_schema.resources.leases import Kernel, Lease
 from aliquot_schema.sessions import Session
 from aliquot_schema.states import KernelState, SessionState
 
-_LOADED: Final = (
-    User,
-    ApiKey,
-    SecretNames,
-    Action,
-    Orchestration,
-    PolicyDocument,
-    Quota,
-    Account,
-    Agent,
-    KnownSlot,
-    Lease,
-    Kernel,
-    Session,
-    Finding,
-    *KINDS,
-)
+R = TypeVar("R", bound=Record)
+
+_ORDER: Final = {kind.record: index for index, kind in enumerate(RECORD_KINDS)}
 
 
 def load_order(record: Record) -> tuple[int, int, str]:
     """Sort key for loading: agents before their leases, ended sessions by end time."""
     ended_us = record.ended_us if isinstance(record, Session) else None
-    return _LOADED.index(type(record)), 0 if ended_us is None else ended_us, record.id
+    return _ORDER[type(record)], 0 if ended_us is None else ended_us, record.id
 
 
 def end_of(session: Session) -> tuple[int, SessionId]:
@@ -121,9 +106,9 @@ class State:
         """Open findings."""
         self.backlogs: Mapping[PoolId, BacklogPeak] = {}
         """Peaks of the pools' backlogs, from passes of this server and from the ledger."""
-        self.external = ForeignUsage()
+        self.foreign_usage = ForeignUsage()
         self.space = DiskSpace()
-        self.outside = ExternalAllocationIndex()
+        self.external_allocations = ExternalAllocationIndex()
         self.pending: dict[SessionId, PendingRow] = {}
         self.kernels_of: dict[SessionId, dict[KernelId, Kernel]] = {}
         self.population = PendingCounts()
@@ -138,7 +123,7 @@ class State:
             sessions=self.sessions,
             kernels_of=self.kernels_of,
             leases=self.leases,
-            outside=self.outside,
+            external_allocations=self.external_allocations,
             registry=self._registry,
             forecasts=self._forecasts,
         )
@@ -298,7 +283,9 @@ class State:
     def holds_devices(self, session_id: SessionId) -> bool:
         """Whether any kernel of any attempt still holds its devices."""
         kernels = self.kernels_of.get(session_id, {}).values()
-        return any(kernel.state is not KernelState.EXITED for kernel in kernels) or bool(self.outside.of(session_id))
+        return any(kernel.state is not KernelState.EXITED for kernel in kernels) or bool(
+            self.external_allocations.of(session_id)
+        )
 
     def is_held(self, agent_id: AgentId) -> bool:
         """Whether any lease on an agent is open."""
@@ -313,13 +300,17 @@ class State:
         """Leases on a node that are not released."""
         return self._holdings.leases_on(node_id)
 
+    def find(self, kind: type[R], id_: str) -> R | None:
+        """The record of a kind, as far as it is in memory; None for a document that was never written."""
+        found = _IN_MEMORY[kind].find(self, id_)
+        return found if isinstance(found, kind) else None
+
     def _put_all(self, records: Iterable[Record]) -> None:
         for record in sorted(records, key=load_order):
             self._put(record)
 
     def _put(self, record: Record) -> None:
-        writer: Callable[..., None] = _WRITERS[type(record)]
-        writer(self, record)
+        _IN_MEMORY[type(record)].put(self, record)
 
     def _put_session(self, session: Session) -> None:
         before = self.sessions.get(session.id)
@@ -384,7 +375,7 @@ class State:
 
     def _put_lease(self, lease: Lease) -> None:
         self.leases[lease.id] = lease
-        if self.outside.put(lease):
+        if self.external_allocations.put(lease):
             del self.leases[lease.id]
         self._holdings.put(lease, self.node_of(lease.agent_id))
         if lease.session_id is not None:
@@ -415,26 +406,54 @@ class State:
     def _put_account(self, account: Account) -> None:
         self.accounts[account.id] = account
 
+    def _put_orchestration(self, orchestration: Orchestration) -> None:
+        self.orchestration = orchestration
+
+    def _put_secret_names(self, names: SecretNames) -> None:
+        self.secret_names[names.id] = names
+
+    def _put_action(self, action: Action) -> None:
+        self.actions[action.id] = action
+
     def _put_finding(self, finding: Finding) -> None:
         self.findings.pop(finding.id, None)
         if finding.closed_us is None:
             self.findings[finding.id] = finding
 
 
-_WRITERS: Final[dict[type, Callable[..., None]]] = {
-    Session: State._put_session,
-    Kernel: State._put_kernel,
-    Lease: State._put_lease,
-    Agent: State._put_agent,
-    KnownSlot: State._put_slot,
-    PolicyDocument: State._put_policy,
-    Orchestration: lambda state, orchestration: setattr(state, "orchestration", orchestration),
-    Quota: State._put_quota,
-    Account: State._put_account,
-    Finding: State._put_finding,
-    User: lambda state, user: state.people.put_user(user),
-    ApiKey: lambda state, key: state.people.put_key(key),
-    SecretNames: lambda state, names: state.secret_names.update({names.id: names}),
-    Action: lambda state, action: state.actions.update({action.id: action}),
-    **dict.fromkeys(KINDS, lambda state, record: state.noticed.put(record)),
-}
+@dataclass(frozen=True, slots=True)
+class _InMemory:
+    """How the state keeps one kind of record."""
+
+    put: Callable[[State, Any], None]
+    find: Callable[[State, Any], Record | None]
+
+
+def _notices(kind: type[Notice]) -> _InMemory:
+    return _InMemory(lambda state, record: state.noticed.put(record), lambda state, id_: state.noticed.find(kind, id_))
+
+
+_IN_MEMORY: Final = for_every_kind(
+    {
+        Session: _InMemory(State._put_session, lambda state, id_: state.sessions.get(id_)),
+        Kernel: _InMemory(State._put_kernel, lambda state, id_: state.kernels.get(id_)),
+        Lease: _InMemory(State._put_lease, lambda state, id_: state.leases.get(id_)),
+        Agent: _InMemory(State._put_agent, lambda state, id_: state.agents.get(id_)),
+        KnownSlot: _InMemory(State._put_slot, lambda state, id_: state.slots.get(id_)),
+        PolicyDocument: _InMemory(State._put_policy, lambda state, _: state.policy if state.policy.version else None),
+        Orchestration: _InMemory(
+            State._put_orchestration, lambda state, _: state.orchestration if state.orchestration.version else None
+        ),
+        Quota: _InMemory(State._put_quota, lambda state, id_: state.quotas.get(id_)),
+        Account: _InMemory(State._put_account, lambda state, id_: state.accounts.get(id_)),
+        Finding: _InMemory(State._put_finding, lambda state, id_: state.findings.get(id_)),
+        User: _InMemory(
+            lambda state, user: state.people.put_user(user), lambda state, id_: state.people.users.get(id_)
+        ),
+        ApiKey: _InMemory(lambda state, key: state.people.put_key(key), lambda state, id_: state.people.keys.get(id_)),
+        SecretNames: _InMemory(State._put_secret_names, lambda state, id_: state.secret_names.get(id_)),
+        Action: _InMemory(State._put_action, lambda state, id_: state.actions.get(id_)),
+        **{kind: _notices(kind) for kind in KINDS},
+    },
+    part="a place in memory, in _IN_MEMORY of aliquot.service.state.state",
+)

@@ -73,13 +73,13 @@ class DeviceBoard:
         self._entries: dict[AgentId, _AgentEntry] = {}
         self._gone: dict[AgentId, int] = {}
         self._marked: dict[AgentId, None] = dict.fromkeys(state.agents)
-        self._blocked = state.external.blocked
+        self._blocked = state.foreign_usage.blocked
         self._has_moved = False
         """Whether an unfinished refresh has found changes."""
         self._news = asyncio.Event()
         self._refreshing = asyncio.Lock()
         state.readings.listeners.append(self.measured)
-        state.external.listeners.append(self._news.set)
+        state.foreign_usage.listeners.append(self._news.set)
 
     def hear(self, event: Event) -> None:
         """Mark the agents on nodes that an event concerns."""
@@ -136,7 +136,7 @@ class DeviceBoard:
 
     def _mark_blocked(self) -> None:
         """Mark nodes whose foreign GPU usage changed; it is measured, so there is no event."""
-        before, blocked = self._blocked, self._state.external.blocked
+        before, blocked = self._blocked, self._state.foreign_usage.blocked
         if blocked is before:
             return
         self._blocked = blocked

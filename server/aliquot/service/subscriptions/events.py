@@ -1,6 +1,6 @@
 """Event subscription: the event log as it grows, in the form of audit entries."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Final
 
 from aliquot.service.access import check_role
@@ -20,10 +20,10 @@ class Record:
     """Subscriptions to committed events.
 
     Args:
-        book: returns the audit store; None on a server without an audit log.
+        book: the audit store; None = this server keeps no audit log.
     """
 
-    def __init__(self, *, feed: Feed, book: Callable[[], AuditStore | None]) -> None:
+    def __init__(self, *, feed: Feed, book: AuditStore | None) -> None:
         self._feed = feed
         self._book = book
 
@@ -37,7 +37,7 @@ class Record:
         """
         check_role(caller, Role.OPERATOR)
         wanted = _checked(kinds)
-        book = self._book()
+        book = self._book
         if book is None:
             raise Unavailable("this server keeps no audit log")
         position = after

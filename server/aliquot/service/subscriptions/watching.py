@@ -39,7 +39,7 @@ class LiveSources:
 
     find: Find
     """See `SessionMoves`."""
-    book: Callable[[], AuditStore | None]
+    book: AuditStore | None
     """See `Record`."""
     now_us: Callable[[], int]
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep

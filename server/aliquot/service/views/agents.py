@@ -62,14 +62,14 @@ def device_views(state: State, agent: Agent) -> tuple[DeviceView, ...]:
     leases = sorted(state.leases_on(agent.node_id), key=lambda lease: lease.id)
     holders = _holders(state, leases, {device.id: device for device in agent.devices})
     groups = _link_groups(agent)
-    used, blocked = state.used.get(agent.node_id, {}), state.external.blocked.get(agent.node_id, {})
+    used, blocked = state.used.get(agent.node_id, {}), state.foreign_usage.blocked.get(agent.node_id, {})
     return tuple(
         device_view(
             device,
             used.get(device.id, 0),
             holders[device.id],
             state.readings.get((agent.id, device.id)),
-            external=device.id in blocked,
+            foreign_usage=device.id in blocked,
             link_group=groups.get(device.id),
         )
         for device in agent.devices
@@ -88,7 +88,7 @@ def device_view(
     holders: Iterable[HolderView],
     reading: DeviceReading | None,
     *,
-    external: bool,
+    foreign_usage: bool,
     link_group: int | None,
 ) -> DeviceView:
     """One device. Amounts are shares for accelerators, cores or bytes for `cpu` and `mem`."""
@@ -111,7 +111,7 @@ def device_view(
         memory_used_bytes=reading.memory_used_bytes if reading else None,
         temperature_c=reading.temperature_c if reading else None,
         power_w=reading.power_w if reading else None,
-        external=external,
+        foreign_usage=foreign_usage,
         linked_to=device.linked_to,
         link_group=link_group,
     )

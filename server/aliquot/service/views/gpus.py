@@ -92,7 +92,7 @@ def gpu_places(state: State, agents: Iterable[Agent]) -> Mapping[GpuKey, GpuPlac
     for agent in agents:
         if agent.state not in COUNTED:
             continue
-        takes_work, blocked = is_open(state, agent), state.external.blocked.get(agent.node_id, {})
+        takes_work, blocked = is_open(state, agent), state.foreign_usage.blocked.get(agent.node_id, {})
         for device in agent.devices:
             key = (agent.node_id, device.id)
             if device.kind in HOST_SLOTS or device.health is DeviceHealth.GONE:

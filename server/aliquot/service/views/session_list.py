@@ -229,7 +229,7 @@ def _is_within(name: str, since_us: int | None, until_us: int | None) -> Test:
 
 def _leases(state: State, session: Session) -> Iterator[Lease]:
     """Leases of the newest attempt, open or released; of an external allocation, the open ones."""
-    yield from state.outside.of(session.id)
+    yield from state.external_allocations.of(session.id)
     for kernel in state.kernels_in(session):
         lease = state.leases.get(LeaseId(kernel.id))
         if lease is not None:

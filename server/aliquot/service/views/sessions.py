@@ -161,7 +161,7 @@ def session_view(state: State, session: Session, *, position: int | None = None)
 
 def reserve_until(state: State, session: Session) -> datetime | None:
     """Until when a pass plans with its devices being held, see `expected_ends`; None when it holds none."""
-    ends_us = state.outside.end_of(session.id) if session.is_outside else None
+    ends_us = state.external_allocations.end_of(session.id) if session.is_external_allocation else None
     if ends_us is not None:
         return moment(ends_us)
     began_us = session.started_us if session.started_us is not None else session.scheduled_us

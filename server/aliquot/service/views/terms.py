@@ -121,7 +121,9 @@ def _task_set(indices: Intervals) -> TaskSetView:
 def allocated_gpus(state: State, session: Session) -> tuple[AllocatedGpuView, ...]:
     """GPUs of the newest attempt by rank, held or released; of an external allocation, those it holds now."""
     found = (state.leases.get(LeaseId(kernel.id)) for kernel in state.kernels_in(session))
-    return of_leases(state, [*(lease for lease in found if lease is not None), *state.outside.of(session.id)])
+    return of_leases(
+        state, [*(lease for lease in found if lease is not None), *state.external_allocations.of(session.id)]
+    )
 
 
 def of_leases(state: State, leases: Iterable[Lease]) -> tuple[AllocatedGpuView, ...]:

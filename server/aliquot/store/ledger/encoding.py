@@ -19,7 +19,7 @@ from aliquot.core.model.plan import Plan
 from aliquot.service.ledger.entries import LEDGER_FORMAT, Checkpoint, Inputs, PassEntry, VerdictChange
 from aliquot.store.hash_chain import ChainBroken
 from aliquot.store.ledger.tables import CHAINS, CHECKPOINTS, PASSES
-from aliquot.store.mapping import ENCODER, decoder
+from aliquot.store.mapping import ENCODER, PREEMPT_IN_POLICY, RenamedField, decoder
 
 _FAST: Final = 1
 """zlib level: compresses to a quarter of the size in a tenth of the default level's time."""
@@ -96,8 +96,9 @@ def _compressed(value: object) -> bytes:
     return zlib.compress(ENCODER.encode(value), _FAST)
 
 
-_BODY: Final = decoder(Body)
-_CHECKPOINT: Final = decoder(Checkpoint)
+FOREIGN_USAGE_IN_PASS: Final = RenamedField("external", "foreign_usage", after=r"(?=null|\[)")
+_BODY: Final = decoder(Body, renamed=[FOREIGN_USAGE_IN_PASS])
+_CHECKPOINT: Final = decoder(Checkpoint, renamed=[PREEMPT_IN_POLICY])
 
 
 LEDGER: Final = "ledger"

@@ -45,12 +45,12 @@ def events_after(connection: Connection, number: int, limit: int) -> tuple[Event
 
 def events_of(connection: Connection, session_id: SessionId, *, after: int, limit: int) -> tuple[Event, ...]:
     """Events above `after` of a session, its kernels, and its leases without kernels, in order."""
-    outside = select(LEASES.c.id).where(LEASES.c.kernel_id.is_(None), LEASES.c.session_id == session_id)
+    allocations = select(LEASES.c.id).where(LEASES.c.kernel_id.is_(None), LEASES.c.session_id == session_id)
     kernels = select(KERNELS.c.id).where(KERNELS.c.session_id == session_id)
     column = EVENTS.c
-    mine = column.entity_id.in_(union_all(select(literal(session_id)), kernels, outside))
+    mine = column.entity_id.in_(union_all(select(literal(session_id)), kernels, allocations))
     held = or_(
-        column.entity != Entity.LEASE.value, column.entity_id.in_(outside)
+        column.entity != Entity.LEASE.value, column.entity_id.in_(allocations)
     )  # a kernel and its lease have the same id
     # Adding 0 keeps the planner from scanning the log from `after` on instead of using the index on ids.
     number = column.number + 0

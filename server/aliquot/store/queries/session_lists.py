@@ -78,12 +78,12 @@ def _is_placed_on(query: SessionQuery) -> Condition:
     if query.where.devices:
         on_devices.append(or_(*(_has_device(device_id) for device_id in query.where.devices)))
     newest = and_(KERNELS.c.session_id == SESSIONS.c.id, KERNELS.c.attempt == SESSIONS.c.attempt)
-    outside = select(LEASES.c.session_id).where(
+    allocations = select(LEASES.c.session_id).where(
         LEASES.c.kernel_id.is_(None), LEASES.c.released_us.is_(None), *on_devices
     )
     return or_(
         exists().where(newest, LEASES.c.id == KERNELS.c.id, *on_devices),
-        SESSIONS.c.id.in_(outside.where(LEASES.c.session_id.is_not(None))),
+        SESSIONS.c.id.in_(allocations.where(LEASES.c.session_id.is_not(None))),
     )
 
 

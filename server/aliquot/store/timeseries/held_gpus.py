@@ -75,8 +75,8 @@ def _sealed(connection: Connection) -> int:
 
 def _of_session(connection: Connection, *, session_id: SessionId, until_us: int) -> tuple[Held, ...]:
     """Holdings of a session, found by the start of their lease ids, which is the session's id."""
-    outside = f"{LEASE_PREFIX}{session_id.removeprefix(SESSION_PREFIX)}"
-    own = or_(_has_prefix(f"{session_id}."), _has_prefix(f"{outside}."))
+    allocation = f"{LEASE_PREFIX}{session_id.removeprefix(SESSION_PREFIX)}"
+    own = or_(_has_prefix(f"{session_id}."), _has_prefix(f"{allocation}."))
     stmt = _holdings_stmt(until_us).where(own, HOLDINGS.c.session_id == session_id)
     return _fetch(connection, stmt.order_by(HOLDINGS.c.granted_event, HOLDINGS.c.slot, HOLDINGS.c.device_id))
 

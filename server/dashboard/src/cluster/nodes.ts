@@ -110,17 +110,17 @@ export function isIdle(device: Pick<Device, "holders" | "utilization_pct">, now:
 }
 
 /**
- * Whether a device is not schedulable: it is unhealthy, or processes outside Aliquot use it. A device that is leaving is
+ * Whether a device is not schedulable: it is unhealthy, or foreign processes use it. A device that is leaving is
  * no problem: it was removed from the configuration, and its holders keep it until they end.
  */
-export function isUnwell(device: Pick<Device, "health" | "external">): boolean {
-  return (device.health !== "healthy" && device.health !== "leaving") || device.external;
+export function isUnwell(device: Pick<Device, "health" | "foreign_usage">): boolean {
+  return (device.health !== "healthy" && device.health !== "leaving") || device.foreign_usage;
 }
 
 /** The problem of a device, in a word or two; empty if it has none. */
-export function ailment(device: Pick<Device, "health" | "external">): string {
+export function ailment(device: Pick<Device, "health" | "foreign_usage">): string {
   if (device.health !== "healthy" && device.health !== "leaving") return device.health;
-  return device.external ? "in use outside Aliquot" : "";
+  return device.foreign_usage ? "used by foreign processes" : "";
 }
 
 /**

@@ -5,7 +5,7 @@ import { CLUSTER } from "./examples/cluster";
 import { HISTORY } from "./examples/history";
 import { LIVE } from "./examples/live";
 import { NOTICES } from "./examples/notices";
-import { OUTSIDE } from "./examples/outside";
+import { EXTERNAL_ALLOCATIONS } from "./examples/externalAllocations";
 import { PEOPLE } from "./examples/people";
 import { RULES } from "./examples/rules";
 import { SERVER } from "./examples/server";
@@ -16,7 +16,7 @@ export const GROUPS: readonly Group[] = [
   CLUSTER,
   SESSIONS,
   CHANGES,
-  OUTSIDE,
+  EXTERNAL_ALLOCATIONS,
   LIVE,
   HISTORY,
   AGENTS,

@@ -10,7 +10,7 @@ from pydantic import AliasChoices
 from pydantic.fields import FieldInfo
 
 from aliquot.cli import all_commands
-from aliquot.settings import Settings, kebab
+from aliquot.settings import DEPRECATED, Settings, kebab
 from aliquot_docs.markdown import code, table, text
 
 HEADS: Final = ("in `aliquot.toml`", "flag of `aliquot serve`", "environment variable", "default", "meaning")
@@ -74,7 +74,8 @@ def _heading(kind: type) -> str:
 
 def _variables(name: str, info: FieldInfo) -> list[str]:
     if isinstance(info.validation_alias, AliasChoices):
-        return [str(choice) for choice in info.validation_alias.choices if str(choice).isupper()]
+        old = {f"ALIQUOT_{one.old.replace('-', '_').upper()}" for one in DEPRECATED}
+        return [str(choice) for choice in info.validation_alias.choices if str(choice).isupper() and choice not in old]
     return [f"ALIQUOT_{name.upper()}"]
 
 

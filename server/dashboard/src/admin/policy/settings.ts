@@ -97,10 +97,10 @@ export const GROUPS: readonly Group[] = [
     title: "Preemption",
     settings: [
       {
-        path: "preemption.victims",
+        path: "preemption.preempt",
         label: "Preemptible sessions",
         hint: "Sessions that may be preempted.",
-        options: ["nobody", "willing", "any"],
+        options: ["none", "preemptible", "any"],
       },
       { path: "preemption.run_min", label: "Minimum run time", hint: "Before a preemption.", isDuration: true },
       { path: "preemption.preemptions_max", label: "Preemptions, at most", hint: "Per session." },

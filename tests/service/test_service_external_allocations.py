@@ -1,4 +1,4 @@
-"""Work that is run outside: GPUs at once or not at all, by the same decision, charged, told of, and given back."""
+"""External allocations: GPUs at once or not at all, by the same decision, charged, told of, and given back."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable
@@ -8,12 +8,10 @@ from typing import TypeVar
 
 import pytest
 
-from aliquot.service.accounts.secrets import Secrets
 from aliquot.service.admin.admin import Administration
 from aliquot.service.agents.differences import differences, foreign_uses
 from aliquot.service.alerts.conditions import failure_rate
 from aliquot.service.sessions.command_checks import CommandChecks, CommandRules
-from aliquot.service.sessions.submission_checks import SubmissionPolicyCheck
 from aliquot.service.state.journal import Feed, Journal
 from aliquot.service.use_cases import state_of
 from aliquot_schema.cluster.launching import AgentSilent
@@ -28,12 +26,12 @@ from aliquot_schema.errors import (
     StateConflict,
 )
 from aliquot_schema.ids import AgentId, DeviceId, SessionId, UserId
-from aliquot_schema.policies import Preemption, Victims
+from aliquot_schema.policies import Preemption, PreemptScope
 from aliquot_schema.requests import Role
 from aliquot_schema.resources.devices import DeviceProcess, DeviceReading
 from aliquot_schema.resources.leases import EndEvidence, LeaseKind
 from aliquot_schema.states import SessionState as S
-from aliquot_schema.views.preview import BlockerView, NewOutside, OutsideView
+from aliquot_schema.views.preview import BlockerView, ExternalAllocationView, NewExternalAllocation
 from leader_stage_stores import new_memory_store
 from service_bench import agent
 from service_stage import CALLER, Stage, stage
@@ -64,14 +62,14 @@ async def called(on: Stage, call: Awaitable[T]) -> T:
         return await call
 
 
-async def allocate(on: Stage, job: str = "job", count: str = "1", **more: object) -> OutsideView:
-    asked = NewOutside(job_id=job, gpu_count=count, **more)  # type: ignore[arg-type]  # by name
-    view = await called(on, on.outside.allocate(CALLER, asked))
+async def allocate(on: Stage, job: str = "job", count: str = "1", **more: object) -> ExternalAllocationView:
+    asked = NewExternalAllocation(job_id=job, gpu_count=count, **more)  # type: ignore[arg-type]  # by name
+    view = await called(on, on.external_allocations.allocate(CALLER, asked))
     on.check()
     return view
 
 
-def session_of(view: OutsideView) -> SessionId:
+def session_of(view: ExternalAllocationView) -> SessionId:
     return SessionId(view.session_id)
 
 
@@ -82,7 +80,7 @@ async def test_it_is_given_devices_at_once_and_nothing_is_started() -> None:
         assert (view.renewed, [gpu.memory_gb for gpu in view.gpus]) == (False, [80.0, 80.0])
         session = on.session(session_of(view))
         assert (session.state, session.run_id, on.live()) == (S.RUNNING, "job", [])
-        assert {lease.kind for lease in on.state.outside.of(session.id)} == {LeaseKind.MANUAL}
+        assert {lease.kind for lease in on.state.external_allocations.of(session.id)} == {LeaseKind.MANUAL}
         assert on.held() == {"a-gpu-0": 1000, "a-gpu-1": 1000}
         assert on.executor.agents[AgentId("a")].orders == {}
         seen = await on.queries.session(CALLER, session.id)
@@ -101,7 +99,7 @@ async def test_more_gpus_than_any_agent_has_are_given_on_several() -> None:
         view = await allocate(on, count="3")
         assert (len(set(view.gpu_ids)), {gpu.share for gpu in view.gpus}) == (3, {1.0})
         assert (await allocate(on, count="3")).renewed
-        await on.outside.release(CALLER, "job")
+        await on.external_allocations.release(CALLER, "job")
         on.check()
         assert on.held() == {}
         with pytest.raises(ImpossibleRequest):
@@ -140,8 +138,8 @@ async def test_the_same_job_holds_what_it_has_and_for_longer() -> None:
 
 async def test_calls_at_once_for_one_job_make_one() -> None:
     async with stage([agent("a", devices=4)]) as on:
-        asked = NewOutside(job_id="job", gpu_count="1")
-        views = await called(on, asyncio.gather(*(on.outside.allocate(CALLER, asked) for _ in range(4))))
+        asked = NewExternalAllocation(job_id="job", gpu_count="1")
+        views = await called(on, asyncio.gather(*(on.external_allocations.allocate(CALLER, asked) for _ in range(4))))
         assert len({view.session_id for view in views}) == 1
         assert len(on.held()) == 1
 
@@ -149,14 +147,14 @@ async def test_calls_at_once_for_one_job_make_one() -> None:
 async def test_it_is_given_back_and_can_be_called_for_again() -> None:
     async with stage([agent("a", devices=1)]) as on:
         first = await allocate(on)
-        done = await on.outside.release(CALLER, "job")
+        done = await on.external_allocations.release(CALLER, "job")
         assert (done.gpu_ids, done.expires_at) == (first.gpu_ids, None)
         assert (on.held(), on.session(session_of(first)).state) == ({}, S.COMPLETED)
         with pytest.raises(NotFound):
-            await on.outside.release(CALLER, "job")
+            await on.external_allocations.release(CALLER, "job")
         second = await allocate(on)
         assert second.session_id != first.session_id
-        third = await on.outside.release(CALLER, "job")
+        third = await on.external_allocations.release(CALLER, "job")
         assert third.session_id == second.session_id
 
 
@@ -164,7 +162,7 @@ async def test_it_expires_with_an_event_and_wakes_the_allocator_for_it() -> None
     async with stage([agent("a", devices=1)]) as on:
         view = await allocate(on, lease=60.0)
         _, wake_at_us = await on.allocator.run_once()
-        lease = on.state.outside.of(session_of(view))[0]
+        lease = on.state.external_allocations.of(session_of(view))[0]
         assert wake_at_us == lease.until_us
         kinds: list[str] = []
         on.journal.listeners.append(lambda event: kinds.append(f"{event.kind} {event.actor}"))
@@ -179,10 +177,8 @@ async def test_it_expires_with_an_event_and_wakes_the_allocator_for_it() -> None
 
 async def test_who_gets_nothing_hears_why_where_commands_are_checked_too() -> None:
     """It has no command of its own that an operator could want or not."""
-    async with stage([agent("a", devices=1)]) as on:
-        vetting = SubmissionPolicyCheck(Secrets(clock=on.clock, journal=on.journal))
-        vetting.commands = CommandChecks(CommandRules(allow=("^python ",)))
-        on.outside._creation.vetting = vetting
+    commands = CommandChecks(CommandRules(allow=("^python ",)))
+    async with stage([agent("a", devices=1)], commands=commands) as on:
         first = await allocate(on, lease=60.0)
         with pytest.raises(NotPlaced) as refused:
             await allocate(on, job="other")
@@ -203,7 +199,7 @@ async def test_it_expires_while_the_orchestrator_is_stopped_and_nothing_new_is_g
     async with stage([agent("a", devices=1)]) as on:
         await allocate(on, lease=60.0)
         office = Administration(state=on.state, journal=on.journal, clock=on.clock)
-        await office.stop_orchestrator(CALLER, None)
+        await office.pause.stop_orchestrator(CALLER, None)
         assert (await allocate(on, lease=120.0)).renewed
         with pytest.raises(NotPlaced) as refused:
             await allocate(on, job="other")
@@ -235,7 +231,7 @@ async def test_it_takes_nothing_that_the_head_of_the_queue_was_promised() -> Non
 async def test_it_makes_nobody_leave_and_is_asked_by_nobody_to_leave() -> None:
     async with stage([agent("a", devices=1)]) as on:
         on.state.rules = replace(
-            on.state.rules, order="priority", preemption=Preemption(victims=Victims.ANY, run_ms_min=0)
+            on.state.rules, order="priority", preemption=Preemption(preempt=PreemptScope.ANY, run_ms_min=0)
         )
         low = await on.submit(priority="low")
         await on.advance()
@@ -254,7 +250,7 @@ async def test_it_is_charged_and_counts_in_quotas() -> None:
     async with stage([agent("a", devices=1)]) as on:
         view = await allocate(on)
         on.clock.passes(3600)
-        await on.outside.release(CALLER, "job")
+        await on.external_allocations.release(CALLER, "job")
         session = on.session(session_of(view))
         (account,) = [known for known in on.state.accounts.values() if known.user == "ann"]
         assert session.owner == account.user
@@ -275,10 +271,14 @@ async def test_it_is_of_its_owner_alone() -> None:
     async with stage([agent("a", devices=2)]) as on:
         view = await allocate(on)
         with pytest.raises(NotFound):
-            await on.outside.release(BOB, "job")
+            await on.external_allocations.release(BOB, "job")
         with pytest.raises(Forbidden):
-            await on.outside.allocate(replace(BOB, role=Role.VIEWER), NewOutside(job_id="job", gpu_count="1"))
-        own = await called(on, on.outside.allocate(BOB, NewOutside(job_id="job", gpu_count="1")))
+            await on.external_allocations.allocate(
+                replace(BOB, role=Role.VIEWER), NewExternalAllocation(job_id="job", gpu_count="1")
+            )
+        own = await called(
+            on, on.external_allocations.allocate(BOB, NewExternalAllocation(job_id="job", gpu_count="1"))
+        )
         assert own.session_id != view.session_id
 
 
@@ -294,10 +294,10 @@ async def test_it_outlives_a_restart_with_its_time() -> None:
     try:
         async with stage([agent("a", devices=1)], store=store) as on:
             view = await allocate(on, lease=60.0)
-            ends = on.state.outside.ends()
+            ends = on.state.external_allocations.ends()
             again = await state_of(await store.open(), store=store)
-            assert again.outside.ends() == ends
-            assert again.sessions[session_of(view)].is_outside
+            assert again.external_allocations.ends() == ends
+            assert again.sessions[session_of(view)].is_external_allocation
             assert again.holds_devices(session_of(view))
     finally:
         await store.close()
@@ -310,7 +310,7 @@ async def test_what_shows_its_end_is_written_down() -> None:
         on.journal.listeners.append(
             lambda event: evidence.append(event.record.evidence) if event.kind == "lease.released" else None  # type: ignore[union-attr]
         )
-        await on.outside.release(CALLER, "job")
+        await on.external_allocations.release(CALLER, "job")
         assert evidence == [EndEvidence.GIVEN_BACK]
 
 
@@ -324,7 +324,7 @@ async def test_the_reaper_finds_nothing_wrong_with_it() -> None:
         inventory = await on.executor.inventory(AgentId("a"))
         found = differences(on.state, inventory, before={}, now_us=on.clock.now_us(), grace_ms=100)
         assert list(found) == []
-        await on.outside.release(CALLER, "job")
+        await on.external_allocations.release(CALLER, "job")
         assert [difference.subject for difference in foreign_uses(on.state)] == [device]
 
 
@@ -337,9 +337,9 @@ async def test_a_stop_and_a_lease_of_another_server_hold_here() -> None:
             journal = Journal(store=store, state=state, feed=feed, clock=on.clock, epoch=0, is_shared=True)
             view = await allocate(on)
             await journal.catch_up()
-            assert state.outside.ends() == on.state.outside.ends()
+            assert state.external_allocations.ends() == on.state.external_allocations.ends()
             assert state.used == on.state.used
-            await Administration(state=state, journal=journal, clock=on.clock).stop_orchestrator(CALLER, None)
+            await Administration(state=state, journal=journal, clock=on.clock).pause.stop_orchestrator(CALLER, None)
             await on.journal.catch_up()
             waiting = await on.submit()
             await on.advance()
@@ -355,7 +355,7 @@ async def test_an_operator_who_gives_up_a_lost_agent_ends_what_was_held_there() 
         await on.hear(AgentSilent(agent_id=AgentId("a"), lost=True))
         assert on.session(session_of(view)).state is S.RUNNING
         office = Administration(state=on.state, journal=on.journal, clock=on.clock)
-        await office.release_lost_agent(CALLER, "a")
+        await office.agents.release_lost_agent(CALLER, "a")
         on.check()
         session = on.session(session_of(view))
         assert (on.held(), session.state) == ({}, S.FAILED)

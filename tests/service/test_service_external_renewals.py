@@ -1,4 +1,4 @@
-"""Work that is run outside, called for again and again: what runs keeps what it holds, who has left holds nothing."""
+"""External allocations, called for again and again: what runs keeps what it holds, who has left holds nothing."""
 
 import asyncio
 from dataclasses import replace
@@ -18,7 +18,7 @@ from aliquot_schema.requests import Caller, NewSession, Role
 from aliquot_schema.sessions import Session
 from aliquot_schema.states import SessionState as S
 from aliquot_schema.views.admin import NewQuota
-from aliquot_schema.views.preview import NewOutside, OutsideView
+from aliquot_schema.views.preview import ExternalAllocationView, NewExternalAllocation
 from leader_servers import servers_on
 from service_bench import agent
 from service_stage import CALLER, Stage, stage
@@ -30,12 +30,14 @@ BOB = replace(CALLER, user=UserId("bob"), role=Role.USER)
 
 async def allocated(
     on: Stage, job: str = "job", count: str = "1", *, caller: Caller = CALLER, **more: Any
-) -> OutsideView:
+) -> ExternalAllocationView:
     """Call for GPUs while passes go on by themselves, as they do in a server."""
     passes = asyncio.create_task(on.allocator.run())
     try:
         async with asyncio.timeout(60):
-            return await on.outside.allocate(caller, NewOutside(job_id=job, gpu_count=count, **more))
+            return await on.external_allocations.allocate(
+                caller, NewExternalAllocation(job_id=job, gpu_count=count, **more)
+            )
     finally:
         passes.cancel()
         await asyncio.gather(passes, return_exceptions=True)
@@ -48,9 +50,8 @@ async def test_a_full_queue_and_a_lowered_quota_take_nothing_from_what_runs() ->
         quotas = Quotas(state=on.state, journal=on.journal, clock=on.clock)
         limits = NewQuota(scope=QuotaScope.USER, name="ann", max_slots=[("cuda.device", "1")], max_queued=0)
         await quotas.set_quota(CALLER, limits, None)
-        on.outside.gate = SubmissionRateLimit(
-            on.state.people, trust=Trust.SHARED, rate=Rate(per_minute=1), monotonic=lambda: 0.0
-        )
+        rate = Rate(per_minute=1)
+        on.limit(SubmissionRateLimit(on.state.people, trust=Trust.SHARED, rate=rate, monotonic=lambda: 0.0))
         for _ in range(3):
             second = await allocated(on, count="2", lease=7200.0)
             assert (second.session_id, second.renewed) == (first.session_id, True)
@@ -70,37 +71,36 @@ async def test_a_cluster_of_another_shape_takes_nothing_from_what_runs() -> None
 
 async def test_what_is_called_for_anew_counts_as_a_submission() -> None:
     async with stage([agent("a", devices=4)]) as on:
-        on.outside.gate = SubmissionRateLimit(
-            on.state.people, trust=Trust.ALONE, rate=Rate(per_minute=2), monotonic=lambda: 0.0
-        )
+        rate = Rate(per_minute=2)
+        on.limit(SubmissionRateLimit(on.state.people, trust=Trust.ALONE, rate=rate, monotonic=lambda: 0.0))
         for job in ("one", "two"):
             await allocated(on, job, caller=BOB)
         with pytest.raises(RateLimited):
-            await on.outside.allocate(BOB, NewOutside(job_id="three", gpu_count="1"))
-        assert (await on.outside.allocate(BOB, NewOutside(job_id="one", gpu_count="1"))).renewed
+            await on.external_allocations.allocate(BOB, NewExternalAllocation(job_id="three", gpu_count="1"))
+        assert (await on.external_allocations.allocate(BOB, NewExternalAllocation(job_id="one", gpu_count="1"))).renewed
 
 
 async def test_a_job_called_for_and_ended_often_is_made_in_one_step() -> None:
     async with stage([agent("a", devices=1)]) as on:
         for _ in range(12):
             await allocated(on)
-            await on.outside.release(CALLER, "job")
+            await on.external_allocations.release(CALLER, "job")
         keys: list[str] = []
-        create = on.outside._creation.create
+        create = on.external_allocations._creation.create
 
         async def counted(caller: Caller, request: NewSession) -> tuple[Session, bool]:
             keys.append(request.idempotency_key or "")
             return await create(caller, request)
 
-        on.outside._creation.create = counted  # type: ignore[method-assign]  # told of every call
+        on.external_allocations._creation.create = counted  # type: ignore[method-assign]  # told of every call
         await allocated(on)
         assert len(keys) == 1
 
 
 async def test_it_is_turned_away_when_nobody_decided_while_its_caller_was_there() -> None:
     async with stage([agent("a", devices=1)]) as on:
-        request = request_of(on.state, NewOutside(job_id="job", gpu_count="1"))
-        session, _ = await on.outside._creation.create(CALLER, request)
+        request = request_of(on.state, NewExternalAllocation(job_id="job", gpu_count="1"))
+        session, _ = await on.external_allocations._creation.create(CALLER, request)
         on.clock.passes(WAITED_US_MAX / 1e6 + 1)
         await on.advance()
         assert (on.session(session.id).state, on.held()) == (S.FAILED, {})
@@ -114,7 +114,7 @@ async def test_it_is_made_anew_when_it_ended_while_it_was_renewed() -> None:
 
         async def after_its_end(*args: Any, **more: Any) -> Any:
             on.journal.transact = transact  # type: ignore[method-assign]
-            await on.outside.release(CALLER, "job")
+            await on.external_allocations.release(CALLER, "job")
             return await transact(*args, **more)
 
         on.journal.transact = after_its_end  # type: ignore[method-assign]  # somebody is quicker
@@ -129,9 +129,15 @@ async def test_a_server_that_has_not_heard_yet_of_what_another_gave_looks(databa
         await leader.until(lambda: bool(leader.cases.state.agents))
         await other.until(lambda: bool(other.cases.state.agents))
         await other.stop()  # it hears of nothing any more by itself
-        given = await leader.cases.outside.allocate(CALLER, NewOutside(job_id="job", gpu_count="1"))
-        again = await other.cases.outside.allocate(CALLER, NewOutside(job_id="job", gpu_count="1"))
+        given = await leader.cases.external_allocations.allocate(
+            CALLER, NewExternalAllocation(job_id="job", gpu_count="1")
+        )
+        again = await other.cases.external_allocations.allocate(
+            CALLER, NewExternalAllocation(job_id="job", gpu_count="1")
+        )
         assert (again.session_id, again.renewed) == (given.session_id, True)
-        await leader.cases.outside.release(CALLER, "job")
-        given = await leader.cases.outside.allocate(CALLER, NewOutside(job_id="next", gpu_count="1"))
-        assert (await other.cases.outside.release(CALLER, "next")).session_id == given.session_id
+        await leader.cases.external_allocations.release(CALLER, "job")
+        given = await leader.cases.external_allocations.allocate(
+            CALLER, NewExternalAllocation(job_id="next", gpu_count="1")
+        )
+        assert (await other.cases.external_allocations.release(CALLER, "next")).session_id == given.session_id

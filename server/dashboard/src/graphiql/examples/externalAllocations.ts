@@ -1,11 +1,11 @@
 import type { Group } from "../example";
 
-export const OUTSIDE: Group = {
-  name: "GPUs without a session",
+export const EXTERNAL_ALLOCATIONS: Group = {
+  name: "External allocations",
   examples: [
     {
       title: "allocate_gpus",
-      query: `# Allocates half a GPU to a job outside Aliquot. The lease ends after a minute unless it is renewed.
+      query: `# Allocates half a GPU to a job that Aliquot does not start. The lease ends after a minute unless it is renewed.
 mutation AllocateGpus {
   allocate_gpus(input: { job_id: "from-graphiql", gpu_count: 0.5, lease: 60 }) {
     __typename

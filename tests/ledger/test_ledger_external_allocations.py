@@ -1,4 +1,4 @@
-"""Work that is run outside, and an orchestrator that is stopped now and then: all of it is decided again."""
+"""External allocations, and an orchestrator that is stopped now and then: all of it is decided again."""
 
 from itertools import count, takewhile
 
@@ -9,7 +9,7 @@ from aliquot.store.ledger.encoding import verify
 from aliquot_schema.errors import AliquotError
 from aliquot_schema.ids import UserId
 from aliquot_schema.requests import Caller, Role
-from aliquot_schema.views.preview import NewOutside
+from aliquot_schema.views.preview import NewExternalAllocation
 from ledger_course import OPERATOR, Course, course_on
 from store_places import Place
 
@@ -25,43 +25,45 @@ ANSWERS = {"given", "renewed", "released", "not_placed", "not_found"}
 
 
 async def act(course: Course) -> str:
-    """One thing that somebody does outside; what became of it, in a word."""
-    outside, draw = course.service.outside, course.draw
+    """One call for an external allocation; what became of it, in a word."""
+    allocations, draw = course.service.external_allocations, course.draw
     number = draw.randrange(len(COUNTS))
     job = f"job {number}"
     try:
         if draw.random() < 0.3:
-            await outside.release(ANN, job)
+            await allocations.release(ANN, job)
             return "released"
-        asked = NewOutside(job_id=job, gpu_count=COUNTS[number], lease=draw.choice((60.0, 3600.0)))
-        held = await outside.allocate(ANN, asked)
+        asked = NewExternalAllocation(job_id=job, gpu_count=COUNTS[number], lease=draw.choice((60.0, 3600.0)))
+        held = await allocations.allocate(ANN, asked)
         return "renewed" if held.renewed else "given"
     except AliquotError as error:
         return error.code
 
 
 @pytest.mark.timeout(900)
-async def test_passes_with_work_outside_replay_without_a_difference(place: Place) -> None:
+async def test_passes_with_external_allocations_replay_without_a_difference(place: Place) -> None:
     seen: set[str] = set()
     kinds: set[str] = set()
     async with course_on(place) as (course, running):
         course.service.journal.listeners.append(lambda event: kinds.add(event.kind))
         admin = course.service.administration
-        await admin.update_policy(OPERATOR, {"order": "fair_share"}, None)
+        await admin.policy.update_policy(OPERATOR, {"order": "fair_share"}, None)
         for lease in (60.0, 3600.0):  # later on there may be nothing left to give, and so nothing to hold on to
-            await course.service.outside.allocate(ANN, NewOutside(job_id="job 1", gpu_count="0.5", lease=lease))
+            await course.service.external_allocations.allocate(
+                ANN, NewExternalAllocation(job_id="job 1", gpu_count="0.5", lease=lease)
+            )
         for number in takewhile(lambda number: number < ROUNDS or not (kinds >= EVENTS and seen >= ANSWERS), count()):
             seen.add(await act(course))
             for _ in range(4):
                 await course.step()
             if number % 20 == 10:
-                await admin.stop_orchestrator(OPERATOR, None)
+                await admin.pause.stop_orchestrator(OPERATOR, None)
             if number % 20 == 13:
-                await admin.start_orchestrator(OPERATOR, None)
-        await admin.start_orchestrator(OPERATOR, None)
+                await admin.pause.start_orchestrator(OPERATOR, None)
+        await admin.pause.start_orchestrator(OPERATOR, None)
         course.clock.passes(10_000)
         course.service.allocator.wake()
-        while course.service.state.outside.ends():
+        while course.service.state.external_allocations.ends():
             await course.step()
         await course.until_written(running.ledger, 20)
     store = place.store()
