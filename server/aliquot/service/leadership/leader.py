@@ -144,7 +144,7 @@ class LeaderTerm:
 
     async def _allocate(self, awaited: frozenset[AgentId]) -> None:
         if self.recording is not None:
-            self._state.raise_backlogs(await self.recording.backlogs())
+            self._state.backlogs.update(await self.recording.backlogs())
         await self.until_reachable(awaited)
         self.allocator.wake()
         await self.allocator.run()

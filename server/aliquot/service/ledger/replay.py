@@ -183,7 +183,7 @@ class SnapshotFold:
             self._state.reachable = set(inputs.open_agents)
         if inputs.foreign_usage is not None:
             self._state.foreign_usage.set({node_id: dict(budgets) for node_id, budgets in inputs.foreign_usage})
-        self._state.backlogs = dict(inputs.backlogs)
+        self._state.backlogs.set(dict(inputs.backlogs))
         _merge(self._asked, {request: count or None for request, count in inputs.asked})
         _merge(self._dependencies, dict(inputs.dependencies))
 

@@ -166,7 +166,7 @@ class Allocator:
         )
         if self._watcher is not None:
             self._watcher.ends(plan, number=self._pass_number, now_us=self._now_us, seed=SEED)
-        self._state.raise_backlogs(plan.backlogs)
+        self._state.backlogs.update(plan.backlogs)
         placed, overtaken = await self.carry_out(plan)
         promised_us = plan.promised_us()
         self._state.judge(plan.verdicts, promised_us=promised_us)

@@ -25,7 +25,7 @@ def take(state: State) -> Snapshot:
         usage=state.usage,
         quotas=state.quotas,
         run_times=state.run_times(),
-        backlogs=state.backlogs,
+        backlogs=state.backlogs.peaks,
     )
 
 

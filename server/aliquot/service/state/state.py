@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
 from aliquot.core.fairshare import Usage
-from aliquot.core.model.plan import BacklogPeak
 from aliquot.core.model.policy import Policy
 from aliquot.core.model.snapshot import AgentRow, HoldersOn, PendingRow, Request
 from aliquot.core.prediction import Prediction, RunTimes, Workload
@@ -16,6 +15,7 @@ from aliquot.service.state.forecasts import Forecasts
 from aliquot.service.state.identities import Identities
 from aliquot.service.state.idle_devices import IdleDevices
 from aliquot.service.state.indexes import (
+    BacklogPeaks,
     ExternalAllocationIndex,
     LastVerdicts,
     PendingCounts,
@@ -32,18 +32,7 @@ from aliquot_schema.cluster.findings import Finding
 from aliquot_schema.events import RECORD_KINDS, Event, Record, for_every_kind
 from aliquot_schema.identity.accounts import ApiKey, User
 from aliquot_schema.identity.secrets import SecretNames
-from aliquot_schema.ids import (
-    AgentId,
-    DeviceId,
-    KernelId,
-    LeaseId,
-    NodeId,
-    PoolId,
-    QuotaId,
-    SessionId,
-    SlotName,
-    UserId,
-)
+from aliquot_schema.ids import AgentId, DeviceId, KernelId, LeaseId, NodeId, QuotaId, SessionId, SlotName, UserId
 from aliquot_schema.orchestration import Action, Orchestration
 from aliquot_schema.policies import PolicyDocument
 from aliquot_schema.quotas import Account, Quota
@@ -104,8 +93,7 @@ class State:
         self.noticed = AlertIndex()
         self.findings: dict[str, Finding] = {}
         """Open findings."""
-        self.backlogs: Mapping[PoolId, BacklogPeak] = {}
-        """Peaks of the pools' backlogs, from passes of this server and from the ledger."""
+        self.backlogs = BacklogPeaks()
         self.foreign_usage = ForeignUsage()
         self.space = DiskSpace()
         self.external_allocations = ExternalAllocationIndex()
@@ -232,11 +220,6 @@ class State:
     def run_times(self) -> Mapping[Workload, RunTimes]:
         """Expected run times of waiting workloads; the same object until one of them changes."""
         return self._forecasts.run_times()
-
-    def raise_backlogs(self, peaks: Mapping[PoolId, BacklogPeak]) -> None:
-        """Store new peaks of the backlogs, found by a pass."""
-        if peaks:
-            self.backlogs = {**self.backlogs, **peaks}
 
     @property
     def tasks_pending(self) -> int:
