@@ -41,8 +41,11 @@ from aliquot_schema.deprecation import Deprecation
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 ANYWHERE = frozenset({"0.0.0.0", "::"})
 FILE_VARIABLE = "ALIQUOT_CONFIG"
-DEPRECATED: Final = (Deprecation(old="respect-external", new="respect-foreign-usage", removed_in="0.3"),)
+DEPRECATED: Final = (Deprecation(old="respect-external", new="foreign-usage", removed_in="0.3"),)
 """Settings whose old names are aliases of the new ones."""
+_RESPECTED: Final = dict.fromkeys(("true", "1", "yes", "on"), "avoid") | dict.fromkeys(
+    ("false", "0", "no", "off"), "ignore"
+)
 
 
 def kebab(name: str) -> str:
@@ -95,17 +98,18 @@ class Settings(
     demo: bool = Field(False, description="Run the demo cluster even where there are real GPUs.")
     reserved_cpu: int = Field(0, ge=0, description="CPUs of this host that jobs never get.")
     reserved_mem: str = Field("512m", description="Memory of this host that jobs never get, like 512m or 2g.")
-    respect_foreign_usage: bool = Field(
-        True,
+    foreign_usage: Literal["avoid", "ignore"] = Field(
+        "avoid",
         validation_alias=AliasChoices(
-            "respect-foreign-usage",
-            "respect_foreign_usage",
-            "ALIQUOT_RESPECT_FOREIGN_USAGE",
+            "foreign-usage",
+            "foreign_usage",
+            "ALIQUOT_FOREIGN_USAGE",
             "respect-external",
             "respect_external",
             "ALIQUOT_RESPECT_EXTERNAL",
         ),
-        description="Whether accelerators in use by processes that Aliquot did not start are withheld from jobs.",
+        description="Accelerators in use by processes that Aliquot did not start: `avoid` gives them to no new job, "
+        "`ignore` does.",
     )
     local_agents: bool = Field(True, description="Whether this server runs the agents of its own host.")
     executor: Literal["local", "ray"] = Field(
@@ -278,6 +282,12 @@ class Settings(
                 "--single-trust-domain that all users trust each other, or listen on 127.0.0.1"
             )
             yield wrong(words)
+
+    @field_validator("foreign_usage", mode="before")
+    @classmethod
+    def _foreign_usage(cls, value: object) -> object:
+        """The values of the old name `respect-external`: true and false."""
+        return _RESPECTED.get(str(value).casefold(), value)
 
     @field_validator("scheduling_policy")
     @classmethod

@@ -145,21 +145,21 @@ def test_an_old_name_in_the_file_works_and_is_reported(
     name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     write(monkeypatch, tmp_path, f"{name} = false\n")
-    with pytest.warns(DeprecatedName, match=r"aliquot.toml: respect-external is deprecated; use respect-foreign-usage"):
-        assert not read_settings().respect_foreign_usage
-    assert not read_settings(warns=False).respect_foreign_usage
+    with pytest.warns(DeprecatedName, match=r"aliquot.toml: respect-external is deprecated; use foreign-usage"):
+        assert read_settings().foreign_usage == "ignore"
+    assert read_settings(warns=False).foreign_usage == "ignore"
 
 
 def test_an_old_name_in_the_environment_works_and_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    write(monkeypatch, tmp_path, "respect-foreign-usage = true\n")
+    write(monkeypatch, tmp_path, 'foreign-usage = "avoid"\n')
     monkeypatch.setenv("ALIQUOT_RESPECT_EXTERNAL", "false")
-    with pytest.warns(DeprecatedName, match="RESPECT_EXTERNAL is deprecated; use ALIQUOT_RESPECT_FOREIGN_USAGE"):
-        assert not read_settings().respect_foreign_usage
+    with pytest.warns(DeprecatedName, match="RESPECT_EXTERNAL is deprecated; use ALIQUOT_FOREIGN_USAGE"):
+        assert read_settings().foreign_usage == "ignore"
 
 
 def test_the_new_name_is_not_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ALIQUOT_RESPECT_FOREIGN_USAGE", "false")
-    assert not read_settings().respect_foreign_usage
+    monkeypatch.setenv("ALIQUOT_FOREIGN_USAGE", "ignore")
+    assert read_settings().foreign_usage == "ignore"
 
 
 def _variable(setting: str) -> str:

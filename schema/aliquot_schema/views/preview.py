@@ -71,6 +71,8 @@ class NewExternalAllocation:
     """Minimum memory per GPU."""
     lease: float | None = None
     """Lease time in seconds; None = `LEASE_S`."""
+    time_limit: float | None = None
+    """Seconds after the grant at which it ends, however often it is renewed; None = no limit."""
     project: str | None = None
     pool: str | None = None
 

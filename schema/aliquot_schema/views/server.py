@@ -120,7 +120,7 @@ class RescanView:
     differences: tuple[DifferenceView, ...]
     """Differences between the files and the grants."""
     gpu_alloc_map: str
-    """According to the files; format as in `AgentView`."""
+    """According to the files, of this agent's kernels alone; format as in `AgentView`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -140,7 +140,7 @@ class RescanSuccess:
     )
     differences: list[Difference] = strawberry.field(description="Differences between the files and the grants.")
     gpu_alloc_map: str = strawberry.field(
-        description="As in `Agent`, but according to the files instead of the grants."
+        description="As in `Agent`, but according to the files, and of this agent's kernels alone."
     )
 
     @classmethod

@@ -46,6 +46,7 @@ async def gpu_allocate(ask: Ask) -> ExternalAllocationView:
         gpu_count=decimal_text(body.gpu_count),
         memory_gb=None if body.memory_gb is None else decimal_text(body.memory_gb),
         lease=duration_seconds(body.lease, field="lease"),
+        time_limit=duration_seconds(body.time_limit, field="time_limit"),
         project=body.project,
         pool=body.pool,
     )

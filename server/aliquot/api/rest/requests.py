@@ -53,6 +53,13 @@ class AllocateGpus(Struct, kw_only=True, forbid_unknown_fields=True):
         Annotated[float, Meta(gt=0, le=604_800, description="Seconds until it must be renewed, or text like 10m.")]
         | str
     ) = LEASE_S
+    time_limit: (
+        Annotated[
+            float, Meta(gt=0, description="Seconds after the grant at which it ends, however often it is renewed.")
+        ]
+        | str
+        | None
+    ) = None
     project: Text | None = None
     pool: Text | None = None
 

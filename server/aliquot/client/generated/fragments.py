@@ -136,7 +136,7 @@ made_at next_try_at ended_at""",
     "Device": """
 id name kind model health isolation numa_node parent_id linked_to link_group memory_bytes
 capacity used free holders { ...Holder } utilization_pct memory_used_bytes temperature_c
-power_w foreign_usage external""",
+power_w foreign_usage foreign_users external""",
     "DeviceAmount": """device_id amount""",
     "DeviceHolding": """
 device_id slot amount kind lease_id agent_id session_id user since until evidence

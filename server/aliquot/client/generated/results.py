@@ -154,7 +154,7 @@ class RescanSuccess(Struct, frozen=True, kw_only=True):
     differences: tuple[Difference, ...]
     """Differences between the files and the grants."""
     gpu_alloc_map: str
-    """As in `Agent`, but according to the files instead of the grants."""
+    """As in `Agent`, but according to the files, and of this agent's kernels alone."""
 
 
 class RetrySessionSuccess(Struct, frozen=True, kw_only=True):

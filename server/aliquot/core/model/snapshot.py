@@ -1,7 +1,7 @@
 """Snapshot: everything that `decide` reads, frozen at one event number."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Final
 
@@ -33,7 +33,7 @@ NO_DEVICES: Final = DeviceLayout.of(())
 NO_USER: Final = UserId("")
 """Owner of a row without a user."""
 EXTERNAL_LIMIT_MS: Final = 1000 * DURATION_S_MAX
-"""External allocations can be extended without end, so they never use devices of a reservation."""
+"""External allocations without a time limit can be renewed without end, so they never use devices of a reservation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +123,7 @@ class PendingRow:
             project=session.project,
             estimate_ms=spec.estimated_duration_ms,
             workload=workload,
-            limit_ms=EXTERNAL_LIMIT_MS if session.is_external_allocation else spec.time_limit_ms,
+            limit_ms=spec.time_limit_ms or (EXTERNAL_LIMIT_MS if session.is_external_allocation else None),
             where=where_of(session),
             is_preemptible=spec.preemptible,
             fallback_level=session.fallback_level,
@@ -133,6 +133,12 @@ class PendingRow:
             tasks=None if tasks is None else tasks.waiting,
             tasks_startable=int(session.held_by != HELD_BY_ARRAY) if tasks is None else startable(tasks),
         )
+
+
+def asks_the_same(row: PendingRow, other: PendingRow) -> bool:
+    """Whether two rows of one job array differ at most in what its tasks did: which wait, and what they taught."""
+    apart = {"version": 0, "tasks": None, "tasks_startable": 0, "estimate_ms": None}
+    return replace(row, **apart) == replace(other, **apart)  # type: ignore[arg-type]  # of several types, by name
 
 
 def request_of(session: Session) -> Request:

@@ -9,7 +9,14 @@ from typing import Annotated, Final
 from pydantic import Field, StringConstraints, field_validator
 from pydantic_core import PydanticCustomError
 
-from aliquot.execution.devices.plugin import DeviceFileError, DeviceUse, device_order, family_of, held, visible_devices
+from aliquot.execution.devices.plugin import (
+    DeviceFileError,
+    DeviceUse,
+    device_order,
+    family_of,
+    granted,
+    visible_devices,
+)
 from aliquot.execution.devices.tables import Size, Table
 from aliquot_schema.cluster.agents import ATTRIBUTES_MAX
 from aliquot_schema.ids import DeviceId, SlotName
@@ -69,7 +76,7 @@ class MockDescription(Table):
     slot_name: str
     """Prefix of slot names and device names: `cuda`."""
     device_plugin_name: Annotated[str, StringConstraints(min_length=1, max_length=100)]
-    """Imitated plugin; if the name contains `cuda` or `rocm`, jobs get that runtime's environment variables."""
+    """Imitated plugin; if the name contains one of `FAMILIES`, jobs get that runtime's environment variables."""
     devices: Annotated[list[MockDevice], Field(min_length=1, max_length=DEVICES_MAX)]
     attributes: dict[_Label, str | int | float | bool] = Field(default_factory=dict, max_length=ATTRIBUTES_MAX // 2)
     formats: dict[str, SlotFormat] = Field(default_factory=dict)
@@ -163,7 +170,7 @@ class MockPlugin:
     def environment(self, spec: ResourceSpec) -> Mapping[str, str]:
         """The same environment variables as for real devices of this family."""
         family = family_of(self._description.device_plugin_name, self.kind)
-        return visible_devices(family, tuple(held(spec, self._devices)))
+        return visible_devices(family, granted(spec, self._devices))
 
     def close(self) -> None:
         """Nothing to release."""

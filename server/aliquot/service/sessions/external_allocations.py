@@ -22,6 +22,7 @@ from aliquot.service.sessions.submission import Submission
 from aliquot.service.state.journal import Feed, Journal
 from aliquot.service.state.state import State
 from aliquot.service.state.unit_of_work import UnitOfWork
+from aliquot.service.views.gpus import gpu_places, gpu_sums
 from aliquot.service.views.sessions import reserve_until
 from aliquot.service.views.terms import moment, of_leases
 from aliquot_schema.errors import (
@@ -39,7 +40,8 @@ from aliquot_schema.reasons import Reason
 from aliquot_schema.requests import Caller, NewSession, SessionFilter
 from aliquot_schema.resources.leases import EndEvidence
 from aliquot_schema.resources.slots import ResourceSlot, Unlimited, is_accelerator, scale_of
-from aliquot_schema.sessions import Session
+from aliquot_schema.resources.units import format_duration
+from aliquot_schema.sessions import DEFAULT_POOL, DURATION_S_MAX, Session
 from aliquot_schema.states import ENDED, SessionState
 from aliquot_schema.views.preview import LEASE_S, BlockerView, ExternalAllocationView, NewExternalAllocation
 
@@ -108,6 +110,7 @@ def request_of(state: State, asked: NewExternalAllocation) -> NewSession:
         project=asked.project,
         pool=asked.pool,
         external_lease=lease_ms_of(asked) / 1000,
+        time_limit=asked.time_limit,
     )
 
 
@@ -258,12 +261,14 @@ class ExternalAllocations:
         return next((session for session in mine if session.run_id == job_id), None)
 
     async def _renew(self, caller: Caller, held: Session, *, lease_ms: int) -> bool:
-        """Renew the lease; False when it was released or expired meanwhile."""
+        """Renew the lease, up to the time limit; False when it was released or expired meanwhile."""
 
         def change(draft: UnitOfWork) -> bool:
-            until_us = self._clock.now_us() + 1000 * lease_ms
-            leases = draft.external_leases(held.id)
+            leases, limit_ms = draft.external_leases(held.id), held.spec.time_limit_ms
             for lease in leases:
+                until_us = self._clock.now_us() + 1000 * lease_ms
+                if limit_ms is not None:
+                    until_us = min(until_us, lease.granted_us + 1000 * limit_ms)
                 if lease.until_us is None or lease.until_us < until_us:
                     draft.put(replace(lease, until_us=until_us), "renewed")
             return bool(leases)
@@ -325,14 +330,38 @@ class ExternalAllocations:
 
     async def _refusal(self, caller: Caller, request: NewSession) -> AliquotError:
         """Why nothing could be allocated: the verdict on a session with the same request that may wait."""
-        preview = await self._previews.preview(caller, replace(request, external_lease=None), with_vetting=False)
-        if preview.waits is None:
-            return NotPlaced("the free GPUs are reserved for waiting sessions", reason=Reason.RESERVED)
+        waiting = replace(request, external_lease=None, time_limit=request.time_limit or DURATION_S_MAX)
+        preview = await self._previews.preview(caller, waiting, with_vetting=False)
+        if preview.waits is None or preview.waits.reason is Reason.RESERVED:
+            ahead = () if preview.waits is None else preview.waits.blocked_by
+            return self._reserved(request, next(iter(ahead or self._state.promised_us), None))
         return NotPlaced(
             preview.waits.message,
             reason=preview.waits.reason,
             holders=tuple(filter(None, (self._blocker(SessionId(name)) for name in preview.waits.blocked_by))),
             until=preview.expected_start or preview.waits.until,
+        )
+
+    def _reserved(self, request: NewSession, next_id: str | None) -> NotPlaced:
+        """The refusal of a request that fits now, but would delay the session that is next in the queue."""
+        pool = request.pool or DEFAULT_POOL
+        agents = [agent for agent in self._state.agents.values() if agent.pool == pool]
+        free = gpu_sums(self._state, gpu_places(self._state, agents)).available
+        holder = None if next_id is None else self._blocker(SessionId(next_id))
+        at_us = None if next_id is None else self._state.promised_us.get(SessionId(next_id))
+        who = "a session that waits" if holder is None else f"{holder.session_id} of {holder.user}"
+        start = f" and starts by {moment(at_us):%Y-%m-%d %H:%M:%S} UTC" if at_us is not None else ""
+        if request.time_limit is None:
+            advice = "this allocation has no time limit and could delay it. Give it a time limit that ends before that"
+        else:
+            limit = format_duration(request.time_limit)
+            advice = f"an allocation of {limit} would delay it. Give it a shorter time limit"
+        return NotPlaced(
+            f"{free:g} {'GPU is' if free == 1 else 'GPUs are'} free, but {who} is next{start}; {advice}, or try again "
+            "later.",
+            reason=Reason.RESERVED,
+            holders=() if holder is None else (holder,),
+            until=None if at_us is None else moment(at_us),
         )
 
     def _blocker(self, session_id: SessionId) -> BlockerView | None:

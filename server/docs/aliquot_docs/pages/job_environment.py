@@ -39,6 +39,8 @@ MEANINGS: Final = {
     "CUDA_DEVICE_ORDER": "GPUs are numbered in the order of their PCI bus ids.",
     "CUDA_VISIBLE_DEVICES": "UUIDs of the allocated GPUs, in the order of their names; empty without a GPU.",
     "NVIDIA_VISIBLE_DEVICES": "The same for the container toolkit; `void` without a GPU.",
+    "ALIQUOT_DEVICE_IDS": "Ids of the allocated accelerators of any kind, in the order of their names.",
+    "ALIQUOT_DEVICE_NAMES": "Their names on the node, in the same order.",
     "ALIQUOT_GPU_SHARES": "A JSON object: the allocated part of each GPU; 1 is a whole GPU.",
     "ALIQUOT_GPU_MEMORY_BYTES": "A JSON object: the same part of each GPU's memory, in bytes.",
     "ALIQUOT_CPUS": "The numbers of the allocated CPUs.",
