@@ -130,7 +130,6 @@ def test_every_error_of_a_file_is_told_at_once_and_names_the_file(tmp_path: Path
     assert all(line.startswith(f"{path}: ") for line in lines)
     assert [line.split(": ")[1] for line in lines] == [
         "slot_name",
-        "device_plugin_name",
         "devices[0].model_name",
         "devices[0].memory_size",
     ]

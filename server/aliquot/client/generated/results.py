@@ -143,10 +143,14 @@ class ReleaseSessionSuccess(Struct, frozen=True, kw_only=True):
 
 
 class RescanSuccess(Struct, frozen=True, kw_only=True):
-    """The resource specs of one agent according to its files. Nothing was changed."""
+    """Resource specs according to the files of one agent or all. Nothing was changed."""
 
-    agent_id: str
-    """The agent."""
+    agent_id: str | None
+    """The agent; null if all were asked."""
+    agents: tuple[str, ...]
+    """Agents whose files were read."""
+    silent: tuple[str, ...]
+    """Agents that did not answer."""
     scanned: int
     """Number of files of kernels that have not ended."""
     unreadable: tuple[str, ...]

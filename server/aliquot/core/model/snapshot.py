@@ -180,6 +180,12 @@ def milli_of(slot: SlotName) -> int:
     return MILLI // scale_of(slot) if is_accelerator(slot) and not is_size(slot) else 0
 
 
+@lru_cache(maxsize=4096)
+def accelerators_first(request: Request) -> Request:
+    """A request in the order in which shortages are told: CPUs and memory may only come with the accelerators."""
+    return tuple(sorted(request, key=lambda asked: not is_accelerator(asked[0])))
+
+
 def held_milli(kernels: Iterable[KernelPlacement], *, agents: Mapping[AgentId, AgentRow]) -> int:
     """Total accelerator budget that kernels hold, in milli. Devices of unknown agents count with capacity 1."""
     milli = 0

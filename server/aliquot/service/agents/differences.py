@@ -17,7 +17,7 @@ from aliquot_schema.cluster.launching import Inventory, KernelPhase, KernelRepor
 from aliquot_schema.ids import AgentId, DeviceId, KernelId, LeaseId, NodeId, SessionId
 from aliquot_schema.resources.devices import Device, DeviceHealth, DeviceProcess, ResourceSpec
 from aliquot_schema.resources.leases import Kernel
-from aliquot_schema.resources.slots import is_accelerator
+from aliquot_schema.resources.slots import format_amount, is_accelerator
 from aliquot_schema.sessions import Session
 from aliquot_schema.states import KernelState, SessionState
 
@@ -137,8 +137,18 @@ def _spec_differences(
     elif spec.kernel_id in before and spec.spec is None:
         yield _difference(D.SPEC_DIFFERS, agent_id, spec.kernel_id, "the agent's file cannot be read")
     elif spec.kernel_id in before and _normalized(spec.spec or {}) != _normalized(lease.spec):
-        words = f"the agent's file says {_normalized(spec.spec or {})}, the lease {_normalized(lease.spec)}"
+        words = f"the agent's file says {_spec_text(spec.spec or {})}, the lease {_spec_text(lease.spec)}"
         yield _difference(D.SPEC_DIFFERS, agent_id, spec.kernel_id, words)
+
+
+def _spec_text(spec: ResourceSpec) -> str:
+    """Amounts as people read them: `0.30 cuda.shares of cuda0`."""
+    parts = [
+        f"{format_amount(slot, amount)} {slot} of {device_id}"
+        for slot, amounts in _normalized(spec).items()
+        for device_id, amount in amounts.items()
+    ]
+    return ", ".join(parts) or "nothing"
 
 
 def _device_differences(state: State, inventory: Inventory) -> Iterator[Difference]:

@@ -12,6 +12,7 @@ from typing import Final
 
 from aliquot.core.transitions import cancel
 from aliquot.core.validation.fields import check_limit, label, milliseconds
+from aliquot.core.validation.gpu_requests import accelerator_kinds, with_full_names
 from aliquot.core.validation.session import gb_of, slots_of
 from aliquot.service.access import check_may_change, check_may_submit
 from aliquot.service.accounts.rate_limit import SubmissionRateLimit
@@ -39,7 +40,7 @@ from aliquot_schema.ids import RequestId, SessionId
 from aliquot_schema.reasons import Reason
 from aliquot_schema.requests import Caller, NewSession, SessionFilter
 from aliquot_schema.resources.leases import EndEvidence
-from aliquot_schema.resources.slots import ResourceSlot, Unlimited, is_accelerator, scale_of
+from aliquot_schema.resources.slots import ResourceSlot, Unlimited, scale_of
 from aliquot_schema.resources.units import format_duration
 from aliquot_schema.sessions import DEFAULT_POOL, DURATION_S_MAX, Session
 from aliquot_schema.states import ENDED, SessionState
@@ -54,6 +55,8 @@ withdrawn in time is rejected by its age, see `external_leases.is_left`."""
 STEPS_MAX: Final = 100
 """Ended sessions of one `job_id` that are read to find the newest."""
 ACTOR: Final = "system:external-allocations"
+DEFAULT_KIND: Final = "cuda"
+"""Kind of the GPUs of `gpu_count` in a cluster with several kinds, or none."""
 
 
 def gpu_slots(state: State, count: str) -> tuple[tuple[str, str], ...]:
@@ -72,11 +75,13 @@ def gpu_slots(state: State, count: str) -> tuple[tuple[str, str], ...]:
         raise InvalidAmount(f"gpu_count: {count[:32]} is not a number of GPUs", slot="gpu_count", amount=count[:32])
     if amount == 0:
         return (("cpu", "1"),)
-    kinds = sorted({name.partition(".")[0] for name in state.slots if is_accelerator(name)})
-    kind = "cuda" if "cuda" in kinds or not kinds else kinds[0]
-    if amount == amount.to_integral_value():
-        return ((f"{kind}.device", str(int(amount))),)
-    return ((f"{kind}.shares", str(amount)),)
+    known = state.slots_in_use()
+    kinds = accelerator_kinds(known)
+    short = DEFAULT_KIND if DEFAULT_KIND in kinds else kinds[0] if kinds else None
+    text = str(int(amount)) if amount == amount.to_integral_value() else str(amount)
+    if short is None:
+        return ((f"{DEFAULT_KIND}.{'shares' if '.' in text else 'device'}", text),)
+    return with_full_names(((short, text),), known=known, field="gpu_count")
 
 
 def lease_ms_of(asked: NewExternalAllocation) -> int:
@@ -208,7 +213,7 @@ class ExternalAllocations:
             raise NotFound(
                 f"you hold no allocation named {job_id[:JOB_ID_CHARS_MAX]}", kind="job", id=job_id[:JOB_ID_CHARS_MAX]
             )
-        before = self._view(held, renewed=True)
+        before = self._view(held, renewed=False)
 
         def change(draft: UnitOfWork) -> None:
             session = draft.session(held.id)

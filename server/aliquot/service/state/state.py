@@ -195,6 +195,10 @@ class State:
         found = self._by_key.get((owner, key))
         return self.sessions[found] if found is not None else None
 
+    def slots_in_use(self) -> tuple[str, ...]:
+        """Names of the slots that agents ever reported, without retired ones, in alphabetical order."""
+        return tuple(sorted(slot.id for slot in self.slots.values() if not slot.retired))
+
     @property
     def books(self) -> UsageAccounts:
         """Usage of all users, and the charges of open leases."""

@@ -25,6 +25,7 @@ GANG_VARIABLES: Final = {
     "LOCAL_RANK": "0",
     "LOCAL_WORLD_SIZE": "1",
     "NODE_RANK": "0",
+    "ALIQUOT_NODES": "2",
     "MASTER_ADDR": "gpu01",
     "MASTER_PORT": "29500",
 }
@@ -62,6 +63,7 @@ MEANINGS: Final = {
     "LOCAL_RANK": "The rank among the gang's kernels on the same agent.",
     "LOCAL_WORLD_SIZE": "Number of the gang's kernels on the same agent.",
     "NODE_RANK": "The number of the agent in the gang.",
+    "ALIQUOT_NODES": "Number of agents that the gang runs on.",
     "MASTER_ADDR": "The address of rank 0.",
     "MASTER_PORT": "A port there, reserved for this gang while any rank runs.",
 }
