@@ -14,6 +14,9 @@ from aliquot_schema.sessions import DEFAULT_POOL, Priority
 DAY_MS: Final = 86_400_000
 POLICY_ID: Final = PolicyId("policy")
 """Id of the single document."""
+AGE_UNIT_DEPRECATION: Final = (
+    "Without effect: the unit of age is an hour and the backlog of the pool. Release 0.3 may remove it."
+)
 DURATION_NAMES: Final = frozenset(
     {"age_unit", "short_half", "level", "half_life", "default_limit", "run_min", "grace", "wait_first", "wait_max"}
 )
@@ -94,16 +97,17 @@ def preempt_word(preempt: str | None, victims: str | None, *, place: str = "") -
 class Weights:
     """Weights of the order policies. Whole numbers; only their ratios matter."""
 
-    age: int = 1
-    """`fair_share`: per `age_unit_ms` waited, without an upper limit."""
+    age: int = 4
+    """`fair_share`, `relative_age`: per unit of age waited, an hour and the pool's backlog, without an upper limit."""
     age_unit_ms: int = 7 * DAY_MS
+    """Without effect: the unit of age follows the backlog. Kept so that older policies can be read."""
     fair: int = 1
     """`fair_share`: for an owner and a project without usage; half of it when usage equals their share."""
-    short: int = 2
-    """`fair_share`: for a session of zero length; half of it at `short_half_ms`."""
+    short: int = 8
+    """`fair_share`, `relative_age`: for a session of zero length; half of it at `short_half_ms`."""
     short_half_ms: int = 4 * 3_600_000
-    priority: int = 1
-    """`fair_share`: per priority level above the lowest."""
+    priority: int = 4
+    """`fair_share`, `relative_age`: per priority level above the lowest."""
     level_ms: int = DAY_MS
     """`priority`: the wait that is worth one level. After three of these the lowest precedes all later sessions."""
     sjf_age_pct: int = 10

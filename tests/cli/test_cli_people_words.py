@@ -9,7 +9,7 @@ import typer
 
 from aliquot.cli import main
 from aliquot.cli.alerts import _threshold
-from aliquot.cli.cluster.policy import _nested, _wanted
+from aliquot.cli.cluster.policy import _nested, _wanted, _warn
 from aliquot.cli.cluster.quota import QuotaTerms, scope_of, terms
 from aliquot.cli.connection.output import cells, duration, printable
 from aliquot.cli.connection.server import after_failure, after_refusal
@@ -111,6 +111,14 @@ def test_a_wrong_duration_of_the_policy_names_its_field(capsys: pytest.CaptureFi
     with pytest.raises(typer.Exit):
         _wanted(_nested(["weights.age_unit=soon"]))
     assert "weights.age_unit: 'soon' is not a duration; write it like" in capsys.readouterr().err
+
+
+def test_a_weight_without_effect_is_taken_with_a_warning(capsys: pytest.CaptureFixture[str]) -> None:
+    for changes, is_warned in ((["weights.age_unit=1d"], True), (["weights.age=2", "order=sjf"], False)):
+        _warn(_nested(changes))
+        said = capsys.readouterr().err
+        assert said.startswith("warning: weights.age_unit: Without effect: ") is is_warned
+        assert bool(said) is is_warned
 
 
 def test_how_long_ago_is_a_duration() -> None:

@@ -126,7 +126,9 @@ async def test_a_waiting_session_is_explained_held_released_and_canceled(person:
         late = person.run("session", "create", "-r", "cuda.shares=0.5", "--name", "late", "--", "true").out.strip()
         assert late in person.run("queue").out
         assert person.run("session", "why", late, "--json").json["blocked_by"] == [first]
-        assert first in person.run("session", "why", late).out
+        explained = person.run("session", "why", late).out
+        assert first in explained
+        assert "order: waited " in explained
         assert "held" in person.run("session", "hold", late).out
         assert [one["name"] for one in person.run("session", "list", "--state", "held", "--json").json] == ["late"]
         assert person.run("session", "release", late, "--json").json["state"] == "queued"

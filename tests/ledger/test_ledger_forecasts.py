@@ -4,12 +4,14 @@ from dataclasses import replace
 
 import pytest
 
+from aliquot.core.prediction import RunTimes
+from aliquot.service.ledger.entries import Inputs
 from aliquot.service.ledger.replay import PublishedForecasts
 from aliquot_schema.sessions import Session
 from aliquot_schema.states import SessionState
 from store_records import session
 
-ESTIMATE_MS = 5000
+ESTIMATE_MS, MEDIAN_MS = 5000, 4000
 
 
 @pytest.fixture
@@ -19,17 +21,30 @@ def waiting() -> Session:
 
 def test_what_ended_and_waits_again_by_the_next_pass_is_expected_as_it_was_told(waiting: Session) -> None:
     forecasts = PublishedForecasts()
-    forecasts.estimates_ms[waiting.id] = ESTIMATE_MS
-    assert forecasts.predict(waiting) is not None
+    forecasts.publish(Inputs(estimates=((waiting.id, ESTIMATE_MS),), medians=((waiting.id, MEDIAN_MS),)))
+    forecasts.start(waiting)
     forecasts.learn(replace(waiting, state=SessionState.FAILED, ended_us=2))
     assert forecasts.of(waiting.id) is None
-    forecasts.predict(waiting)
+    forecasts.start(waiting)
     again = forecasts.of(waiting.id)
     assert again is not None
-    assert again.estimate_ms == ESTIMATE_MS
+    assert again.run_times == (ESTIMATE_MS, MEDIAN_MS)
 
 
 def test_nothing_is_expected_of_what_nothing_was_told_of(waiting: Session) -> None:
     forecasts = PublishedForecasts()
-    assert forecasts.predict(waiting) is None
+    forecasts.start(waiting)
+    assert forecasts.wait(waiting) is None
     assert forecasts.of(waiting.id) is None
+
+
+def test_a_workload_is_predicted_as_it_was_told_until_it_is_told_otherwise(waiting: Session) -> None:
+    forecasts = PublishedForecasts()
+    forecasts.publish(Inputs(workloads=((waiting.id, 4),), run_times=((4, RunTimes(7, 5)), (9, RunTimes(1, 1)))))
+    workload = forecasts.wait(waiting)
+    assert workload is not None
+    first = forecasts.run_times()
+    assert first[workload] == (7, 5)
+    forecasts.publish(Inputs(run_times=((4, RunTimes(8, 5)), (9, None))))
+    assert forecasts.run_times() == {workload: (8, 5)}
+    assert first[workload] == (7, 5)

@@ -64,6 +64,14 @@ async def test_a_restart_begins_with_a_checkpoint_and_goes_on_counting(place: Pl
         assert [one.entry.epoch for one in found if one.entry.checkpoint is not None] == [1, 2]
         assert [one.differences for one in found if one.differences][:3] == []
         assert await store.read(verify) == len(found)
+        entries = [one.entry for one in found]
+        before, after = (
+            next(one for one in entries[::step] if one.epoch == epoch) for step, epoch in ((-1, 1), (1, 2))
+        )
+        peaks = {**dict(before.inputs.backlogs), **before.plan.backlogs}
+        assert dict(after.inputs.backlogs) == peaks != {}
+        assert any(one.inputs.run_times for one in entries)
+        assert any(one.inputs.workloads for one in entries)
     finally:
         await store.close()
 

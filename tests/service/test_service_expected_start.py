@@ -41,3 +41,23 @@ async def test_the_head_is_promised_a_time_and_under_conservative_all_are(backfi
             assert second.expected_start == head.expected_start + timedelta(seconds=600)
         else:
             assert second.expected_start is None
+
+
+async def test_the_place_in_the_queue_is_explained_to_who_asks_for_one_session() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        runs = await on.submit(time_limit=3600)
+        await on.advance()
+        waits = await on.submit(estimated_duration=600)
+        await on.advance()
+        on.clock.passes(1800)
+        found = (await view(on, waits)).order_explanation
+        assert found is not None
+        assert found.startswith("waited 30 min of 2 h")
+        assert "10 min long by its owner's estimate: +1.92" in found
+        assert "priority normal: +1.00" in found
+        assert "use of its share counts" in found
+        assert (await view(on, runs)).order_explanation is None
+        await Policies(state=on.state, journal=on.journal, clock=on.clock).update_policy(
+            CALLER, {"order": "fcfs"}, None
+        )
+        assert (await view(on, waits)).order_explanation is None

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from aliquot.core.model.queue import Queue
+from aliquot.core.model.queue import ESTIMATE_MS, WORKLOAD, Queue
 from aliquot.service.scheduling.allocator import backoff_s
 from aliquot.service.state.snapshots import take
 from aliquot.service.state.state import State
@@ -123,7 +123,10 @@ async def test_the_queue_in_columns_follows_what_waits() -> None:
             queue = take(on.state).queue
             assert isinstance(queue, Queue)
             assert queue.rows == Queue.of(tuple(on.state.pending.values())).rows
-            assert queue.column(2).tolist() == [row.estimate_ms for row in queue.rows]
+            assert queue.column(ESTIMATE_MS).tolist() == [row.estimate_ms for row in queue.rows]
+            assert [queue.workloads()[number] for number in queue.column(WORKLOAD).tolist()] == [
+                row.workload for row in queue.rows
+            ]
         assert take(on.state).queue is take(on.state).queue
 
 
@@ -134,14 +137,37 @@ async def test_what_ended_predicts_what_comes_and_a_restart_predicts_alike() -> 
         waits = await on.submit(argv=("python", "train.py"))
         said = await on.submit(argv=("python", "train.py"), estimated_duration=7)
         rows = {row.session_id: row for row in take(on.state).queue}
-        assert rows[waits].estimate_ms == 200_000
-        assert rows[said].estimate_ms == 7_000
+        workload = rows[waits].workload
+        assert workload is not None
+        assert (rows[waits].estimate_ms, rows[said].estimate_ms) == (None, 7_000)
+        assert on.state.run_times() == {workload: (200_000, 200_000)}
         forecast = on.state.forecast_of(waits)
         assert forecast is not None
-        assert forecast.sentence() == "median of your last 3 runs of train.py on 1 GPU: 3 min 20 s"
+        assert forecast.sentence() == "mean of your last 3 runs of train.py on 1 GPU: 3 min 20 s"
         again = await loaded(on)
         assert again.forecast_of(waits) == forecast
+        assert again.run_times() == on.state.run_times()
         assert take(again).queue.rows == take(on.state).queue.rows  # type: ignore[attr-defined]  # both are queues
+
+
+async def test_who_waits_already_is_expected_anew_when_a_similar_run_ends() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        for seconds in (100, 100):
+            await ran(on, seconds, argv=("python", "train.py"))
+        waits = await on.submit(argv=("python", "train.py"), name="first")
+        await on.submit(argv=("python", "train.py"))
+        assert on.state.forecast_of(waits) is None
+        await on.advance()
+        runs = next(name for name, one in on.state.sessions.items() if one.state is S.RUNNING)
+        rest = next(iter(on.state.pending))
+        assert on.state.forecast_of(rest) is None
+        on.clock.passes(400)
+        ends(on, runs)
+        await on.settle()
+        found = on.state.forecast_of(rest)
+        assert found is not None
+        assert found.estimate_ms == 200_000
+        assert take(on.state).run_times == on.state.run_times() != {}
 
 
 async def test_what_was_canceled_predicts_nothing() -> None:

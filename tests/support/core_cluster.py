@@ -5,14 +5,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from aliquot.core.allocation.device_map import DeviceMap
 from aliquot.core.allocation.layout import DeviceLayout
 from aliquot.core.allocation.occupancy import added, occupancy_of
 from aliquot.core.model.plan import Plan
 from aliquot.core.model.policy import Policy
+from aliquot.core.model.queue import Queue
 from aliquot.core.model.snapshot import AgentRow, PendingRow, Snapshot
-from aliquot.core.scheduler.decide import decide
+from aliquot.core.scheduler.cache import PassCache
+from aliquot.core.scheduler.decide import decide, order_inputs
+from aliquot.core.scheduler.ordering import OrderInputs
 from aliquot_schema.ids import AgentId, DeviceId, NodeId, SessionId
+from aliquot_schema.policies import Weights
 from aliquot_schema.reasons import Verdict
 from aliquot_schema.resources.devices import Device
 from aliquot_schema.sessions import Dependency, DependencyCondition, Priority
@@ -58,6 +64,16 @@ def row(name: str, *, at: int = 0, kernels: int = 1, after: Sequence[tuple[str, 
 def snapshot(agents: Iterable[AgentRow], queue: Iterable[PendingRow], **more: Any) -> Snapshot:
     """Nothing is held except by `used` and `holders`."""
     return Snapshot(revision=1, agents=tuple(agents), queue=tuple(queue), **({"used": {}} | more))
+
+
+def standing(
+    state: Snapshot, *, weights: Weights | None = None, now_us: int = NOW_US, is_ready: bool = True
+) -> OrderInputs:
+    """What the order of a state's queue is computed from; rows that are not ready add nothing to the backlog."""
+    queue = Queue.of(state.queue)
+    ready = np.full(len(queue), int(is_ready), dtype=np.int64)
+    policy = Policy(weights=weights or Weights())
+    return order_inputs(state, policy, queue=queue, ready=ready, now_us=now_us, cache=PassCache())[0]
 
 
 def decided(agents: Iterable[AgentRow], queue: Iterable[PendingRow], *, now_us: int = NOW_US, **more: Any) -> Plan:

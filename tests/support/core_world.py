@@ -5,16 +5,18 @@ from dataclasses import dataclass, field, replace
 
 from aliquot.core.allocation.occupancy import added, occupancy_on
 from aliquot.core.fairshare import Usage
-from aliquot.core.model.plan import Eviction, KernelPlacement, Placement, Plan
+from aliquot.core.model.plan import BacklogPeak, Eviction, KernelPlacement, Placement, Plan
 from aliquot.core.model.policy import Policy
 from aliquot.core.model.queue import Queue
 from aliquot.core.model.snapshot import AgentRow, PendingRow, Request, RunningRow, Snapshot
 from aliquot.core.scheduler.cache import PassCache
 from aliquot.core.scheduler.decide import decide
 from aliquot.core.scheduler.expected_ends import planned_duration_ms
-from aliquot_schema.ids import DeviceId, NodeId, QuotaId, SessionId, task_id
+from aliquot.core.scheduler.ordering import in_order, order_named
+from aliquot_schema.ids import DeviceId, NodeId, PoolId, QuotaId, SessionId, task_id
 from aliquot_schema.quotas import Quota
 from aliquot_schema.states import SessionState
+from core_cluster import standing
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,6 +64,7 @@ class World:
         self._preemptions: dict[SessionId, int] = {}
         self._states: dict[SessionId, SessionState] = {}
         self._memo = PassCache()
+        self.backlogs: dict[PoolId, BacklogPeak] = {}
         self._arrive()
 
     def snapshot(self) -> Snapshot:
@@ -77,6 +80,7 @@ class World:
             dependencies=self._states,
             quotas=self.quotas,
             usage=self.usage,
+            backlogs=self.backlogs,
         )
 
     def decide(self) -> Plan:
@@ -85,6 +89,7 @@ class World:
 
     def carry_out(self, plan: Plan) -> None:
         """Do what a plan says."""
+        self.backlogs |= plan.backlogs
         for placement in plan.placements:
             self._start(placement)
         for eviction in plan.evictions:
@@ -116,6 +121,12 @@ class World:
             self.carry_out(plan)
             if not self.advance(plan):
                 return
+
+    def line(self, plan: Plan) -> list[PendingRow]:
+        """All that wait, the next one first, as a plan saw them that is not carried out yet."""
+        judged = replace(self.snapshot(), backlogs={**self.backlogs, **plan.backlogs})
+        inputs = standing(judged, weights=self.policy.weights, now_us=self.now_us, is_ready=False)
+        return [self.queue[position] for position in in_order(order_named(self.policy.order), inputs).tolist()]
 
     def row(self, session_id: SessionId) -> PendingRow | None:
         """A row of the queue."""

@@ -193,8 +193,8 @@ _UNRESTRICTED: Final[Mapping[str, str]] = {
     "max_retries retry_count preemptible depends_on priority state attempt queue_position waits kernels holds_devices "
     "queued_at scheduled_at started_at ended_at retries_own_failures checkpoint_signal grace labels preferred_labels "
     "models preferred_models fallbacks fallback_level preemptions preemption held_by array_id array_index tasks "
-    "order_estimate reserve_until expected_start hidden requested_gpus requested_memory_gb allocated_gpus "
-    "allocation_time estimated_start_time estimated_wait_time scheduling_policy",
+    "order_estimate order_explanation reserve_until expected_start hidden requested_gpus requested_memory_gb "
+    "allocated_gpus allocation_time estimated_start_time estimated_wait_time scheduling_policy",
     "Kernel": "id session_id attempt rank agent_id state resource_spec holds_devices granted_at started_at ended_at",
 }
 

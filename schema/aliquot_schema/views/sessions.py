@@ -355,6 +355,8 @@ class SessionView:
     array_index: int | None = None
     tasks: ArrayTasksView | None = None
     order_estimate: OrderEstimateView | None = None
+    order_explanation: str | None = None
+    """Terms of its place in the queue; only for a single session."""
     reserve_until: datetime | None = None
     """Expected release of its devices; None = it holds none."""
     expected_start: datetime | None = None

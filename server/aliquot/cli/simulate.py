@@ -25,7 +25,10 @@ Server = Annotated[
 TokenFile = Annotated[Path | None, Option(help="The server's token.", show_default="that of a server on this host")]
 Save = Annotated[Path | None, Option(metavar="FILE", help="Write the jobs to this .csv or .parquet.")]
 Gpus = Annotated[int | None, Option(min=1, help="A cluster of N interchangeable GPUs.")]
-GpusEach = Annotated[int | None, Option(min=1, help="With --gpus: on nodes with N GPUs each.")]
+GpusEach = Annotated[
+    int | None,
+    Option(min=1, help="With --gpus: on nodes with N GPUs each. A wider job becomes a gang of equal kernels."),
+]
 Nodes = Annotated[
     Path | None, Option(metavar="FILE", help="A cluster as CSV or Parquet with node, gpus, cpu_milli, ...")
 ]

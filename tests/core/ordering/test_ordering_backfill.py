@@ -1,7 +1,10 @@
 """EASY backfill: what the head is promised, and who may pass it."""
 
+from dataclasses import replace
+
 from aliquot.core.model.policy import Policy
-from aliquot_schema.ids import DeviceId, NodeId
+from aliquot.core.prediction import RunTimes, Workload
+from aliquot_schema.ids import DeviceId, NodeId, UserId
 from aliquot_schema.policies import Backfill, Pool
 from aliquot_schema.reasons import Reason
 from aliquot_schema.sessions import DEFAULT_POOL
@@ -82,11 +85,22 @@ def test_the_head_gets_devices_that_become_free_before_those_of_a_session_long_o
     assert (verdict.reason, verdict.evidence.until_us) == (Reason.RESERVED, NOW_US + 50 * SECOND_US)
 
 
-def test_without_a_limit_the_guard_is_ten_estimates_and_an_hour_at_least() -> None:
+def test_without_a_limit_the_estimate_reserves_or_else_an_hour() -> None:
+    for ends_in_s, passing in ((3600, (1000, HOUR_MS, None)), (3599, (1000,)), (59, ())):
+        running = [runs("a", TWO, holds(0), ends_in_s=ends_in_s)]
+        for estimate_ms in (1000, HOUR_MS, HOUR_MS + 1, None):
+            queue = [row("head", cuda_device="2"), row("next", at=1, estimate_ms=estimate_ms)]
+            assert placed(passed(busy([TWO], running, queue))) == (["next"] if estimate_ms in passing else [])
+
+
+def test_without_a_limit_the_median_of_similar_runs_reserves() -> None:
+    kind = Workload(user=UserId("ann"), program="train.py", milli=1000, limit_ms=None)
     running = [runs("a", TWO, holds(0), ends_in_s=3600)]
-    for estimate_ms, passes in ((1000, True), (360_000, True), (360_001, False), (None, False)):
-        queue = [row("head", cuda_device="2"), row("next", at=1, estimate_ms=estimate_ms)]
-        assert placed(passed(busy([TWO], running, queue))) == (["next"] if passes else [])
+    for median_ms, passes in ((HOUR_MS, True), (HOUR_MS + 1, False)):
+        queue = [row("head", cuda_device="2"), row("next", at=1, workload=kind)]
+        known = {kind: RunTimes(20 * HOUR_MS, median_ms)}
+        state = replace(busy([TWO], running, queue), run_times=known)
+        assert placed(passed(state)) == (["next"] if passes else [])
 
 
 def test_a_default_limit_stands_for_the_users() -> None:

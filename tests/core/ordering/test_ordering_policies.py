@@ -1,33 +1,39 @@
 """Who is next under each order policy, and for how long it can be overtaken."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from aliquot.core.fairshare import Usage
+from aliquot.core.model.plan import BacklogPeak
 from aliquot.core.model.policy import Policy
 from aliquot.core.model.queue import Queue
 from aliquot.core.model.snapshot import PendingRow
-from aliquot.core.scheduler.ordering import ORDERS, OrderInputs, in_order, order_named
+from aliquot.core.prediction import RunTimes, Workload
+from aliquot.core.scheduler.ordering import ORDERS, in_order, order_named
 from aliquot_schema.errors import InvalidRequest
 from aliquot_schema.ids import ProjectId, UserId
 from aliquot_schema.policies import DAY_MS, Weights
-from aliquot_schema.sessions import Priority
+from aliquot_schema.sessions import DEFAULT_POOL, Priority
 from allocation_devices import gpus
-from core_cluster import on, placed, row
+from core_cluster import on, placed, row, snapshot, standing
 from ordering_scenes import busy, passed
 
 DAY_US = DAY_MS * 1000
+HOUR_MS = 3_600_000
 NOW_US = 100 * DAY_US
 ANN, BOB = UserId("ann"), UserId("bob")
 LAB, SHOP = ProjectId("lab"), ProjectId("shop")
 
 
-def ordered(name: str, rows: list[PendingRow], *, usage: Usage | None = None, weights: Weights | None = None) -> str:
-    """Names in order, joined."""
-    queue = Queue.of(rows)
-    standing = OrderInputs(queue=queue, usage=usage or Usage(), weights=weights or Weights(), now_us=NOW_US)
-    return "".join(queue[position].session_id for position in in_order(order_named(name), standing).tolist())
+def ordered(
+    name: str, rows: list[PendingRow], *, usage: Usage | None = None, weights: Weights | None = None, **more: Any
+) -> str:
+    """Names in order, joined. Without a backlog, the unit of age is an hour."""
+    state = snapshot([on("x", gpus(8))], rows, usage=usage or Usage(), **more)
+    found = in_order(order_named(name), standing(state, weights=weights, now_us=NOW_US, is_ready=False))
+    return "".join(Queue.of(rows)[position].session_id for position in found.tolist())
 
 
 @pytest.mark.parametrize("name", sorted(ORDERS))
@@ -38,7 +44,7 @@ def test_equals_go_by_submission_then_by_name(name: str) -> None:
 
 
 def test_a_wrong_name_lists_the_right_ones() -> None:
-    with pytest.raises(InvalidRequest, match="fair_share, fcfs, gang, priority, sjf"):
+    with pytest.raises(InvalidRequest, match="fair_share, fcfs, gang, priority, relative_age, sjf"):
         passed(busy([on("x", gpus(1))], [], [row("a")]), Policy(order="lottery"))
 
 
@@ -91,14 +97,63 @@ def test_fair_share_prefers_who_has_used_little_a_short_session_and_a_high_level
     assert ordered("fair_share", [row("a"), row("b", at=1, priority=Priority.HIGH)]) == "ba"
 
 
-def test_fair_share_keeps_its_starvation_bound() -> None:
-    weights = Weights()
-    bound_us = weights.age_unit_ms * 1000 * (weights.fair + weights.short + 3 * weights.priority) // weights.age
+@pytest.mark.parametrize(("peak_ms", "unit_ms"), [(0, HOUR_MS), (17 * HOUR_MS, 18 * HOUR_MS)])
+def test_fair_share_keeps_its_starvation_bound(peak_ms: int, unit_ms: int) -> None:
+    weights, peaks = Weights(), {DEFAULT_POOL: BacklogPeak(peak_ms, NOW_US)}
+    bound_us = unit_ms * 1000 * (weights.fair + weights.short + 3 * weights.priority) // weights.age
     usage = Usage().held(10**6, user=ANN, project=LAB, now_us=0)
-    worst = row("a", at=0, owner=ANN, project=LAB, estimate_ms=10**12, priority=Priority.LOW)
+    came_us = NOW_US - 2 * bound_us
+    worst = row("a", at=came_us, owner=ANN, project=LAB, estimate_ms=10**12, priority=Priority.LOW)
     best = row("b", owner=BOB, project=SHOP, estimate_ms=0, priority=Priority.CRITICAL)
-    assert ordered("fair_share", [worst, replace(best, queued_us=bound_us)], usage=usage) == "ab"
-    assert ordered("fair_share", [worst, replace(best, queued_us=NOW_US // 100)], usage=usage) == "ba"
+    later = replace(best, queued_us=came_us + bound_us)
+    assert ordered("fair_share", [worst, later], usage=usage, backlogs=peaks) == "ab"
+    sooner = replace(best, queued_us=came_us + bound_us * 9 // 10)
+    assert ordered("fair_share", [worst, sooner], usage=usage, backlogs=peaks) == "ba"
+
+
+@pytest.mark.parametrize(("peak_ms", "unit_ms"), [(0, HOUR_MS), (8 * HOUR_MS, 9 * HOUR_MS)])
+def test_relative_age_lets_a_shorter_one_pass_only_if_it_comes_less_than_two_units_later(
+    peak_ms: int, unit_ms: int
+) -> None:
+    peaks, came_us = {DEFAULT_POOL: BacklogPeak(peak_ms, NOW_US)}, NOW_US - 10 * unit_ms * 1000
+    long, short = row("a", at=came_us, request=(), estimate_ms=10**12), row("b", request=(), estimate_ms=0)
+    later = replace(short, queued_us=came_us + 2 * unit_ms * 1000)
+    assert ordered("relative_age", [long, later], backlogs=peaks) == "ab"
+    sooner = replace(short, queued_us=came_us + 2 * unit_ms * 1000 - 60_000_000)
+    assert ordered("relative_age", [long, sooner], backlogs=peaks) == "ba"
+    wide = replace(long, request=row("one").request)
+    assert ordered("relative_age", [wide, later], backlogs=peaks) == "ab"
+
+
+def test_the_wait_of_a_wide_session_counts_up_to_half_more() -> None:
+    """Eight of eight GPUs count for one and a half of the wait, four for one and a quarter."""
+    came_us = NOW_US - 12 * HOUR_MS * 1000
+    for asked, hours in (("8", 18), ("4", 15), ("1", 12.75)):
+        wide = row("wide", at=came_us, cuda_device=asked, estimate_ms=HOUR_MS)
+        for more_s, order in ((-60, "wide other"), (60, "other wide")):
+            other = row(
+                "other", at=NOW_US - int(hours * 3_600_000_000) - more_s * 1_000_000, request=(), estimate_ms=HOUR_MS
+            )
+            assert ordered("relative_age", [wide, other]) == order.replace(" ", ""), (asked, more_s)
+
+
+def test_relative_age_knows_no_users() -> None:
+    usage = Usage().held(4000, user=ANN, project=LAB, now_us=NOW_US - DAY_US)
+    rows = [row("a", at=NOW_US, owner=ANN, project=LAB), row("b", at=NOW_US, owner=BOB, project=SHOP)]
+    assert ordered("relative_age", rows, usage=usage) == "ab"
+    assert ordered("fair_share", rows, usage=usage) == "ba"
+
+
+def test_a_predicted_run_time_orders_and_a_limit_does_where_nothing_is_predicted() -> None:
+    short, long = (Workload(user=ANN, program=name, milli=1000, limit_ms=None) for name in ("short", "long"))
+    known = {short: RunTimes(60_000, 60_000), long: RunTimes(DAY_MS, 60_000)}
+    rows = [
+        row("l", at=NOW_US, workload=long),
+        row("s", at=NOW_US, workload=short),
+        row("u", at=NOW_US, limit_ms=2 * DAY_MS),
+        row("v", at=NOW_US),
+    ]
+    assert ordered("relative_age", rows, run_times=known) == "svlu"
 
 
 def test_the_order_decides_who_starts() -> None:

@@ -10,7 +10,6 @@ from aliquot.core.model.policy import Policy
 from aliquot.core.model.snapshot import PendingRow
 from aliquot.core.scheduler.decide import decide
 from aliquot.core.scheduler.expected_ends import expected_end_us
-from aliquot.core.scheduler.ordering import OrderInputs, in_order, order_named
 from aliquot_schema.ids import SessionId
 from aliquot_schema.policies import Pool, Preemption, PreemptScope
 from aliquot_schema.sessions import DEFAULT_POOL
@@ -36,7 +35,8 @@ def test_a_head_is_promised_a_time_to_come_and_only_an_overrun_makes_it_later(
     promised: Reservation | None = None
     relied_on: list[Span] = []
     for _ in range(PASSES_MAX):
-        plan, line = world.decide(), _line(world)
+        plan = world.decide()
+        line = world.line(plan)
         starts = {placement.session_id for placement in plan.placements}
         head = next((one for one in line if one.session_id not in starts and _fits_alone(one, world)), None)
         now = plan.promises[0] if plan.promises else plan.reservation
@@ -52,13 +52,6 @@ def test_a_head_is_promised_a_time_to_come_and_only_an_overrun_makes_it_later(
         promised, relied_on = now, [] if now is None else _gone_by(_at(now), world)
         if not world.advance(plan):
             return
-
-
-def _line(world: World) -> list[PendingRow]:
-    """All that wait, the next one first."""
-    queue = world.queue
-    standing = OrderInputs(queue=queue, usage=world.usage, weights=world.policy.weights, now_us=world.now_us)
-    return [queue[position] for position in in_order(order_named(world.policy.order), standing).tolist()]
 
 
 def _fits_alone(row: PendingRow, world: World) -> bool:

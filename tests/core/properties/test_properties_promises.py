@@ -12,7 +12,6 @@ from aliquot.core.model.policy import Policy
 from aliquot.core.model.snapshot import RunningRow, Snapshot
 from aliquot.core.scheduler.decide import decide
 from aliquot.core.scheduler.expected_ends import expected_end_us
-from aliquot.core.scheduler.ordering import OrderInputs, in_order, order_named
 from aliquot_schema.ids import SessionId
 from aliquot_schema.policies import Backfill, Pool, Preemption, PreemptScope
 from aliquot_schema.reasons import Reason
@@ -56,9 +55,7 @@ def test_a_head_never_starts_later_than_it_was_promised(policy: Policy, data: st
 
 def _is_overtaken(session_id: SessionId, world: World, plan: Plan) -> bool:
     """Whether somebody who may start stands before it now; all that did when it was promised its time have started."""
-    queue = world.queue
-    standing = OrderInputs(queue=queue, usage=world.usage, weights=world.policy.weights, now_us=world.now_us)
-    names = [queue[position].session_id for position in in_order(order_named(world.policy.order), standing).tolist()]
+    names = [row.session_id for row in world.line(plan)]
     before = names[: names.index(session_id)]
     return any(name not in plan.verdicts or plan.verdicts[name].reason is not Reason.NO_AGENT for name in before)
 

@@ -7,26 +7,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aliquot.core.fairshare import Usage
+from aliquot.core.model.plan import BacklogPeak
 from aliquot.core.model.policy import Policy
-from aliquot.core.model.queue import Queue
 from aliquot.core.model.snapshot import PendingRow
 from aliquot.core.scheduler.expected_ends import ESTIMATE_MS_UNKNOWN
-from aliquot.core.scheduler.ordering import OrderInputs, in_order, order_named
+from aliquot.core.scheduler.ordering import in_order, order_named
 from aliquot.core.scheduler.shares import PARTS_PER_ONE
 from aliquot_schema.ids import ProjectId, SessionId, UserId
-from aliquot_schema.policies import Backfill, Weights
-from aliquot_schema.sessions import Priority
+from aliquot_schema.policies import DAY_MS, Backfill, Weights
+from aliquot_schema.sessions import DEFAULT_POOL, Priority
 from allocation_devices import gpus
-from core_cluster import on, row
+from core_cluster import on, row, snapshot, standing
 from core_effort import examples
 from core_policies import BACKFILLS, every_order
 from core_world import Work, World
 
 SECOND_US = 1_000_000
+HOUR_MS = 3_600_000
 START_US = 1_793_500_000_000_000
 
 
-def bound_ms(order: str, one: PendingRow, weights: Weights) -> int:
+def bound_ms(order: str, one: PendingRow, weights: Weights, *, unit_ms: int) -> int:
     """Nobody who comes so much later stands before it: what the docstrings of the policies say."""
     estimate_ms = ESTIMATE_MS_UNKNOWN if one.estimate_ms is None else one.estimate_ms
     all_but_age = weights.fair + weights.short + 3 * weights.priority
@@ -34,7 +35,8 @@ def bound_ms(order: str, one: PendingRow, weights: Weights) -> int:
         "fcfs": 0,
         "priority": (Priority.CRITICAL - one.priority) * weights.level_ms,
         "sjf": estimate_ms * 100 // weights.sjf_age_pct,
-        "fair_share": weights.age_unit_ms * all_but_age // weights.age,
+        "fair_share": unit_ms * all_but_age // weights.age,
+        "relative_age": unit_ms * (all_but_age - weights.fair) // weights.age,
     }[order]
 
 
@@ -50,7 +52,6 @@ def somebody(draw: st.DrawFn, name: str) -> PendingRow:
 weighings = st.builds(
     Weights,
     age=st.integers(1, 5),
-    age_unit_ms=st.sampled_from([1000, 3_600_000, 604_800_000]),
     fair=st.integers(0, 5),
     short=st.integers(0, 5),
     short_half_ms=st.sampled_from([1000, 14_400_000]),
@@ -69,20 +70,31 @@ weighings = st.builds(
     used=st.integers(0, 10**6),
     wait_ms=st.integers(0, 10**10),
     beyond_ms=st.integers(0, 10**9),
+    peak_ms=st.sampled_from([0, 5, 32_400_000, 30 * DAY_MS]),
 )
 def test_nobody_is_overtaken_by_who_comes_later_than_the_bound(
-    order: str, first: PendingRow, later: PendingRow, weights: Weights, used: int, wait_ms: int, beyond_ms: int
+    order: str,
+    first: PendingRow,
+    later: PendingRow,
+    weights: Weights,
+    used: int,
+    wait_ms: int,
+    beyond_ms: int,
+    peak_ms: int,
 ) -> None:
     # Scores are whole numbers of a part of the unit, so that the last part of it may be rounded away.
-    after_ms = bound_ms(order, first, weights) + beyond_ms + 2 * weights.age_unit_ms // PARTS_PER_ONE + 2
+    unit_ms = HOUR_MS + peak_ms
+    after_ms = bound_ms(order, first, weights, unit_ms=unit_ms) + beyond_ms + 2 * unit_ms // PARTS_PER_ONE + 2
     came_us = START_US + after_ms * 1000
-    queue = Queue.of([replace(first, queued_us=START_US), replace(later, queued_us=came_us)])
+    now_us = came_us + wait_ms * 1000
+    rows = [replace(first, queued_us=START_US), replace(later, queued_us=came_us)]
     usage = Usage().held(used, user=first.owner, project=first.project, now_us=START_US - SECOND_US)
-    standing = OrderInputs(queue=queue, usage=usage, weights=weights, now_us=came_us + wait_ms * 1000)
-    assert in_order(order_named(order), standing).tolist() == [0, 1]
+    state = snapshot([on("x", gpus(2))], rows, usage=usage, backlogs={DEFAULT_POOL: BacklogPeak(peak_ms, now_us)})
+    inputs = standing(state, weights=weights, now_us=now_us, is_ready=False)
+    assert in_order(order_named(order), inputs).tolist() == [0, 1]
 
 
-WEIGHTS = Weights(age_unit_ms=40_000, level_ms=60_000, sjf_age_pct=20)
+WEIGHTS = Weights(age=1000, fair=11, short=22, priority=11, level_ms=60_000, sjf_age_pct=20)
 
 
 @every_order
@@ -106,4 +118,5 @@ def test_the_widest_starts_soon_after_its_bound_however_many_favoured_ones_come(
     world.run(lambda _: None, passes=400)
     at_ms = (world.started_us[SessionId("wide")] - START_US) // 1000
     # Those before it when the bound is over are served first, and the last of them runs for its limit.
-    assert at_ms <= bound_ms(order, works[0].row, WEIGHTS) + 3 * 20_000
+    unit_ms = HOUR_MS + max((peak.peak_ms for peak in world.backlogs.values()), default=0)
+    assert at_ms <= bound_ms(order, works[0].row, WEIGHTS, unit_ms=unit_ms) + 3 * 20_000

@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import replace
+from math import log
 
 import numpy as np
 import pytest
@@ -13,21 +14,23 @@ from aliquot.core.fairshare import HALF_LIFE_MS, Balance, Usage, decay, month_of
 from aliquot.core.model.policy import Policy
 from aliquot.core.model.queue import Queue
 from aliquot.core.model.snapshot import ANYWHERE
+from aliquot.core.prediction import RunTimes, Workload
 from aliquot.core.quota import HOUR, counted, text_of
+from aliquot.core.scheduler.backlog import AGE_UNIT_MS_MIN, BACKLOG_MS_MAX, PEAK_HALF_LIFE_MS
 from aliquot.core.scheduler.expected_ends import (
     ESTIMATE_MS_UNKNOWN,
-    PLANNED_FACTOR,
     PLANNED_MS_MIN,
     planned_duration_ms,
     planned_durations_ms,
 )
-from aliquot.core.scheduler.ordering import ORDERS, OrderInputs
+from aliquot.core.scheduler.ordering import ORDERS
 from aliquot.core.scheduler.shares import Shares
 from aliquot_schema.ids import PoolId, ProjectId, SlotName, UserId
-from aliquot_schema.policies import Pool, Weights
+from aliquot_schema.policies import DAY_MS, Pool, Weights
 from aliquot_schema.quotas import Account
 from aliquot_schema.sessions import Priority
-from core_cluster import row
+from allocation_devices import gpus
+from core_cluster import on, row, snapshot, standing
 from core_effort import examples
 
 ANN, BOB, LAB = UserId("ann"), UserId("bob"), ProjectId("lab")
@@ -35,7 +38,8 @@ WEEK_US = HALF_LIFE_MS * 1000
 
 
 def test_the_constants_are_what_the_documentation_says() -> None:
-    assert (ESTIMATE_MS_UNKNOWN, PLANNED_FACTOR, PLANNED_MS_MIN) == (3_600_000, 10, 3_600_000)
+    assert (ESTIMATE_MS_UNKNOWN, PLANNED_MS_MIN) == (3_600_000, 60_000)
+    assert (3_600_000, 30 * DAY_MS, round(30 * DAY_MS * log(2))) == (AGE_UNIT_MS_MIN, BACKLOG_MS_MAX, PEAK_HALF_LIFE_MS)
     assert HALF_LIFE_MS == 7 * 24 * 3_600_000
     assert HOUR == 1000 * 3_600_000
 
@@ -101,20 +105,21 @@ def test_fairness_is_a_whole_number() -> None:
 @pytest.mark.parametrize("order", sorted(ORDERS))
 def test_scores_are_whole_numbers(order: str) -> None:
     queue = Queue.of([row("a"), row("b", at=7, estimate_ms=3)])
-    scores = ORDERS[order](OrderInputs(queue=queue, usage=Usage(), weights=Weights(), now_us=9))
+    scores = ORDERS[order](standing(snapshot([on("x")], queue), now_us=9))
     assert scores.dtype == np.int64
 
 
 def test_the_score_of_fair_share_is_the_weighted_sum_of_its_terms() -> None:
-    weights = Weights(age=3, age_unit_ms=1_000_000, fair=5, short=7, short_half_ms=1_000, priority=11)
+    weights = Weights(age=3, fair=5, short=7, short_half_ms=1_000, priority=11)
     queue = Queue.of(
-        [row("a", at=0, estimate_ms=1_000, priority=Priority.HIGH), row("b", at=1, estimate_ms=3_000, owner=BOB)]
+        [row("a", at=0, estimate_ms=1_000, priority=Priority.HIGH), row("b", at=1000, estimate_ms=3_000, owner=BOB)]
     )
-    standing = OrderInputs(queue=queue, usage=Usage(), weights=weights, now_us=5_000_000_000)
+    inputs = standing(snapshot([on("x", gpus(2))], queue), weights=weights, now_us=18_000_000_000, is_ready=False)
     levels = int(Priority.HIGH - Priority.LOW), int(Priority.NORMAL - Priority.LOW)
-    first = 3 * 5_000_000 + 5 * 1_000_000 + 7 * 500_000 + 11 * levels[0] * 1_000_000
-    second = 3 * 4_999_999 + 5 * 1_000_000 + 7 * 250_000 + 11 * levels[1] * 1_000_000
-    assert ORDERS["fair_share"](standing).tolist() == [first, second]
+    # Five hours of waiting for one of two GPUs count as six and a quarter.
+    first = 3 * 6_250_000 + 5 * 1_000_000 + 7 * 500_000 + 11 * levels[0] * 1_000_000
+    second = 3 * 6_249_998 + 5 * 1_000_000 + 7 * 250_000 + 11 * levels[1] * 1_000_000
+    assert ORDERS["fair_share"](inputs).tolist() == [first, second]
 
 
 @examples(60)
@@ -122,19 +127,24 @@ def test_the_score_of_fair_share_is_the_weighted_sum_of_its_terms() -> None:
     estimate_ms=st.sampled_from([None, 0, 1, 360_000, 360_001, 10**7]),
     limit_ms=st.sampled_from([None, 0, 5]),
     default_ms=st.sampled_from([None, 8]),
+    median_ms=st.sampled_from([None, 60_000, 10**7]),
 )
 def test_the_guard_of_one_is_the_guard_of_many(
-    estimate_ms: int | None, limit_ms: int | None, default_ms: int | None
+    estimate_ms: int | None, limit_ms: int | None, default_ms: int | None, median_ms: int | None
 ) -> None:
     fast = PoolId("fast")
     policy = Policy(pools={fast: Pool(default_limit_ms=default_ms)})
     one = row("a", estimate_ms=estimate_ms, limit_ms=limit_ms, where=replace(ANYWHERE, pool=fast))
-    found = planned_duration_ms(estimate_ms=estimate_ms, limit_ms=limit_ms, policy=policy, pool=fast)
-    assert planned_durations_ms(Queue.of([row("z", at=-1, limit_ms=77), one]), policy).tolist() == [77, found]
-    expected = limit_ms if limit_ms is not None else default_ms
-    assert found == (
-        max(10 * (3_600_000 if estimate_ms is None else estimate_ms), 3_600_000) if expected is None else expected
+    kind = Workload(user=ANN, program=None, milli=1000, limit_ms=limit_ms)
+    found = planned_duration_ms(
+        estimate_ms=estimate_ms, median_ms=median_ms, limit_ms=limit_ms, policy=policy, pool=fast
     )
+    queue = Queue.of([row("z", at=-1, limit_ms=77), replace(one, workload=kind)])
+    run_times = {} if median_ms is None else {kind: RunTimes(5, median_ms)}
+    assert planned_durations_ms(queue, run_times, policy).tolist() == [77, found]
+    known = [value for value in (limit_ms, default_ms) if value is not None]
+    expected = [value for value in (median_ms, estimate_ms, 3_600_000) if value is not None]
+    assert found == (known[0] if known else max(expected[0], 60_000))
 
 
 def test_slots_of_one_kind_are_counted_together() -> None:

@@ -139,6 +139,7 @@ WORDS = [
         "3 of its kernels fit now, and all must start together; held by a.",
     ),
 ]
+MINUTE_MS = 60_000
 HOUR_MS = 3_600_000
 TRAIN = Workload(user=UserId("ann"), program="train.py", milli=4000, limit_ms=None)
 
@@ -182,12 +183,11 @@ def sentence(*runs: tuple[Workload, int], of: Workload = TRAIN) -> str:
     return found.sentence()
 
 
-def test_one_run_and_two_runs() -> None:
+def test_whose_runs_it_goes_by() -> None:
     bob = replace(TRAIN, user=UserId("bob"))
-    assert sentence((TRAIN, HOUR_MS)) == "your last run of train.py on 4 GPUs: 1 h"
-    assert sentence((TRAIN, HOUR_MS), (TRAIN, 3 * HOUR_MS)) == "median of your last 2 runs of train.py on 4 GPUs: 2 h"
-    assert sentence((bob, HOUR_MS)) == "the last run of all users on 4 GPUs: 1 h"
-    assert sentence((bob, HOUR_MS), (bob, HOUR_MS)) == "median of the last 2 runs of all users on 4 GPUs: 1 h"
+    mine = [(TRAIN, hours * HOUR_MS) for hours in (1, 3, 5)]
+    assert sentence(*mine) == "mean of your last 3 runs of train.py on 4 GPUs: 3 h"
+    assert sentence(*[(bob, HOUR_MS)] * 4) == "mean of the last 4 runs of all users on 4 GPUs: 1 h"
 
 
 @pytest.mark.parametrize(
@@ -195,34 +195,37 @@ def test_one_run_and_two_runs() -> None:
 )
 def test_sizes(milli: int, words: str) -> None:
     of = replace(TRAIN, milli=milli)
-    assert sentence((of, HOUR_MS), of=of) == f"your last run of train.py on {words}: 1 h"
+    assert sentence(*[(of, HOUR_MS)] * 3, of=of) == f"mean of your last 3 runs of train.py on {words}: 1 h"
 
 
 @pytest.mark.parametrize(
-    ("runs_ms", "estimate_ms"), [((5,), 5), ((1, 4), 2), ((9, 1, 4), 4), ((9, 1, 4, 6), 5), ((0, 0, 7), 0)]
+    ("runs_min", "mean_min", "median_min"), [((9, 1, 5), 5, 5), ((9, 1, 4, 6), 5, 5), ((2, 2, 8), 4, 2)]
 )
-def test_the_median(runs_ms: tuple[int, ...], estimate_ms: int) -> None:
+def test_mean_and_median(runs_min: tuple[int, ...], mean_min: int, median_min: int) -> None:
     predictor = Predictor()
-    for duration_ms in runs_ms:
-        predictor.learn(TRAIN, duration_ms=duration_ms)
+    for minutes in runs_min:
+        predictor.learn(TRAIN, duration_ms=minutes * MINUTE_MS)
     found = predictor.predict(TRAIN)
     assert found is not None
-    assert (found.estimate_ms, found.runs, found.is_limited) == (estimate_ms, len(runs_ms), False)
+    assert (found.estimate_ms, found.median_ms) == (mean_min * MINUTE_MS, median_min * MINUTE_MS)
+    assert (found.runs, found.is_limited) == (len(runs_min), False)
 
 
-@pytest.mark.parametrize(("limit_ms", "estimate_ms", "is_limited"), [(9, 9, True), (10, 10, False), (11, 10, False)])
-def test_a_limit_counts_where_it_is_below_the_median(limit_ms: int, estimate_ms: int, is_limited: bool) -> None:
+@pytest.mark.parametrize(("limit_min", "estimate_min", "is_limited"), [(9, 9, True), (10, 10, False), (11, 10, False)])
+def test_a_limit_counts_where_it_is_below_the_mean(limit_min: int, estimate_min: int, is_limited: bool) -> None:
     predictor = Predictor()
-    predictor.learn(TRAIN, duration_ms=10)
-    found = predictor.predict(replace(TRAIN, limit_ms=limit_ms))
+    for _ in range(3):
+        predictor.learn(TRAIN, duration_ms=10 * MINUTE_MS)
+    found = predictor.predict(replace(TRAIN, limit_ms=limit_min * MINUTE_MS))
     assert found is not None
-    assert (found.estimate_ms, found.is_limited) == (estimate_ms, is_limited)
+    assert (found.estimate_ms, found.is_limited) == (estimate_min * MINUTE_MS, is_limited)
 
 
 def test_the_likeness_that_saw_no_run_for_the_longest_time_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     """A workload has six likenesses at most; those of size, user and all are shared."""
     assert KEYS_MAX == 100_000
     monkeypatch.setattr(prediction, "KEYS_MAX", 6)
+    monkeypatch.setattr(prediction, "RUNS_MIN", 1)
     other = replace(TRAIN, program="eval.py", milli=1000, user=UserId("bob"))
     assert "train.py" in sentence((other, 1), (TRAIN, 2))
     assert "eval.py" not in sentence((other, 1), (TRAIN, 2), of=other)

@@ -80,10 +80,17 @@ def test_a_window_and_nodes_can_be_chosen(trace: Path) -> None:
     assert figures["fair_share"]["jobs"] == 1
 
 
+def test_a_job_wider_than_a_node_runs_as_a_gang(trace: Path) -> None:
+    options = ["simulate", str(trace), "--gpus", "2", "--gpus-each", "1", "--json"]
+    outcome = CliRunner().invoke(main, options)
+    assert outcome.exit_code == 0, outcome.output
+    assert json.loads(outcome.stdout)["fair_share"]["jobs"] == 3
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--gpus", "2", "--policy", "lottery"], "fair_share, fcfs, gang, priority, sjf"),
+        (["--gpus", "2", "--policy", "lottery"], "fair_share, fcfs, gang, priority, relative_age, sjf"),
         (["--gpus", "2", "--backfill", "greedy"], "none, easy"),
         (["--gpus", "2", "--estimates", "gut"], "predicted, exact, none"),
         (["--gpus", "1"], "asks for 2 cuda.device"),

@@ -2,9 +2,10 @@
 
 import pytest
 
+from aliquot.core.model.agent_index import capacity_milli
 from aliquot.core.model.policy import Policy
 from aliquot.core.model.snapshot import Request
-from aliquot.core.simulation.cluster import Estimates, Machine, SimulationSettings, capacity_milli, machines, pool
+from aliquot.core.simulation.cluster import Estimates, Machine, SimulationSettings, machines, pool
 from aliquot.core.simulation.run import simulate
 from aliquot.core.simulation.trace import SECOND_US, Job, fitting, gpu_request, numbered, on_gpus_alone
 from aliquot_schema.errors import InvalidRequest

@@ -4,7 +4,15 @@ from dataclasses import replace
 
 import pytest
 
-from aliquot.core.prediction import RUNS_MAX, Predictor, Workload, duration_text
+from aliquot.core.prediction import (
+    RUNS_MAX,
+    RUNS_MIN,
+    Predictor,
+    RunTimes,
+    WaitingWorkloads,
+    Workload,
+    duration_text,
+)
 from aliquot_schema.ids import UserId
 
 HOUR_MS = 3_600_000
@@ -18,44 +26,95 @@ def learned(*runs: tuple[Workload, int]) -> Predictor:
     return predictor
 
 
-def test_nothing_is_known_before_anything_ran() -> None:
+def times(run: Workload, *, runs: int = RUNS_MIN, hours: float = 2) -> list[tuple[Workload, int]]:
+    return [(run, int(hours * HOUR_MS))] * runs
+
+
+def test_nothing_is_known_before_three_similar_runs_have_ended() -> None:
+    assert RUNS_MIN == 3
     assert Predictor().predict(TRAIN) is None
+    assert learned(*times(TRAIN, runs=2)).predict(TRAIN) is None
+    assert learned(*times(TRAIN, runs=3)).predict(TRAIN) is not None
 
 
 @pytest.mark.parametrize(
     ("run", "sentence"),
     [
-        (TRAIN, "your last run of train.py on 4 GPUs: 2 h"),
-        (replace(TRAIN, program="eval.py"), "your last run on 4 GPUs with a limit of 8 h: 2 h"),
-        (replace(TRAIN, program=None, limit_ms=None), "your last run on 4 GPUs: 2 h"),
-        (replace(TRAIN, milli=1000), "your last run: 2 h"),
-        (replace(TRAIN, user=UserId("bob")), "the last run of all users on 4 GPUs: 2 h"),
-        (replace(TRAIN, user=UserId("bob"), milli=500), "the last run of all users: 2 h"),
+        (TRAIN, "mean of your last 3 runs of train.py on 4 GPUs: 2 h"),
+        (replace(TRAIN, program="eval.py"), "mean of your last 3 runs on 4 GPUs with a limit of 8 h: 2 h"),
+        (replace(TRAIN, program=None, limit_ms=None), "mean of your last 3 runs on 4 GPUs: 2 h"),
+        (replace(TRAIN, milli=1000), "mean of your last 3 runs on GPUs: 2 h"),
+        (replace(TRAIN, user=UserId("bob")), "mean of the last 3 runs of all users on 4 GPUs: 2 h"),
+        (replace(TRAIN, user=UserId("bob"), milli=500), "mean of the last 3 runs of all users on GPUs: 2 h"),
     ],
 )
-def test_it_goes_by_the_run_that_is_most_alike(run: Workload, sentence: str) -> None:
-    others = [(replace(run, user=UserId("cy"), program=None, milli=9000, limit_ms=None), 5)] * 2
-    predictor = learned(*([] if "all users: 2" in sentence else others), (run, 2 * HOUR_MS))
+def test_it_goes_by_the_runs_that_are_most_alike(run: Workload, sentence: str) -> None:
+    others = times(replace(run, user=UserId("cy"), program=None, milli=9000, limit_ms=None), hours=0.1)
+    predictor = learned(*([] if "all users on GPUs" in sentence else others), *times(run))
     prediction = predictor.predict(TRAIN)
     assert prediction is not None
     assert prediction.sentence() == sentence
-    assert prediction.estimate_ms == 2 * HOUR_MS
+    assert prediction.run_times == (2 * HOUR_MS, 2 * HOUR_MS)
 
 
-def test_it_is_the_median_of_the_last_twenty() -> None:
+@pytest.mark.parametrize(("ran", "asked"), [(0, 4000), (4000, 0), (0, 200), (200, 0)])
+def test_runs_without_a_gpu_and_runs_with_one_never_predict_each_other(ran: int, asked: int) -> None:
+    runs = times(replace(TRAIN, milli=ran), runs=20, hours=0.01)
+    assert learned(*runs).predict(replace(TRAIN, milli=asked)) is None
+    assert learned(*runs).predict(replace(TRAIN, milli=asked, user=UserId("bob"))) is None
+
+
+def test_it_is_the_mean_of_the_last_twenty_and_the_median_reserves() -> None:
     old = [(TRAIN, 100 * HOUR_MS)] * 30
-    new = [(TRAIN, (index + 1) * 60_000) for index in range(RUNS_MAX)]
-    prediction = learned(*old, *new).predict(TRAIN)
+    new = [(TRAIN, (index + 1) * 60_000) for index in range(RUNS_MAX - 1)]
+    prediction = learned(*old, *new, (TRAIN, 7 * HOUR_MS)).predict(TRAIN)
     assert prediction is not None
-    assert prediction.estimate_ms == 630_000
-    assert prediction.sentence() == "median of your last 20 runs of train.py on 4 GPUs: 10 min 30 s"
+    assert prediction.estimate_ms == (190 * 60_000 + 7 * HOUR_MS) // 20
+    assert prediction.median_ms == 630_000
+    assert prediction.sentence() == "mean of your last 20 runs of train.py on 4 GPUs: 30 min 30 s"
+
+
+def test_it_is_never_below_a_minute() -> None:
+    prediction = learned(*[(TRAIN, 20)] * 4).predict(TRAIN)
+    assert prediction is not None
+    assert prediction.run_times == (60_000, 60_000)
+    short = replace(TRAIN, limit_ms=30_000)
+    limited = learned(*[(short, 20)] * 4).predict(short)
+    assert limited is not None
+    assert limited.run_times == (30_000, 30_000)
 
 
 def test_it_never_exceeds_the_limit_and_says_so() -> None:
-    prediction = learned((replace(TRAIN, limit_ms=None), 9 * HOUR_MS)).predict(TRAIN)
+    prediction = learned(*times(replace(TRAIN, limit_ms=None), hours=9)).predict(TRAIN)
     assert prediction is not None
-    assert (prediction.estimate_ms, prediction.is_limited) == (8 * HOUR_MS, True)
+    assert (prediction.estimate_ms, prediction.median_ms, prediction.is_limited) == (8 * HOUR_MS, 8 * HOUR_MS, True)
     assert prediction.sentence().endswith("8 h, the time limit")
+
+
+def test_waiting_workloads_are_predicted_again_when_a_similar_run_ends() -> None:
+    waiting = WaitingWorkloads(Predictor())
+    other = replace(TRAIN, program="eval.py")
+    waiting.join(TRAIN)
+    waiting.join(TRAIN)
+    waiting.join(other)
+    assert waiting.run_times() == {}
+    for _ in range(3):
+        waiting.learn(replace(TRAIN, program="prep.py"), duration_ms=HOUR_MS)
+    by_limit = RunTimes(HOUR_MS, HOUR_MS)
+    first = waiting.run_times()
+    assert first == {TRAIN: by_limit, other: by_limit}
+    for _ in range(3):
+        waiting.learn(TRAIN, duration_ms=2 * HOUR_MS)
+    assert waiting.run_times()[TRAIN] == (2 * HOUR_MS, 2 * HOUR_MS)
+    assert waiting.run_times()[other] == (3 * HOUR_MS // 2, 3 * HOUR_MS // 2)
+    assert first == {TRAIN: by_limit, other: by_limit}
+    same = waiting.run_times()
+    waiting.learn(replace(TRAIN, user=UserId("bob"), milli=0), duration_ms=5)
+    assert waiting.run_times() is same
+    waiting.leave(TRAIN)
+    assert TRAIN in waiting.run_times()
+    waiting.leave(TRAIN)
+    assert waiting.run_times() == {other: (3 * HOUR_MS // 2, 3 * HOUR_MS // 2)}
 
 
 @pytest.mark.parametrize(

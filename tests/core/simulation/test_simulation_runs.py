@@ -12,7 +12,7 @@ from aliquot.core.scheduler.ordering import ORDERS
 from aliquot.core.simulation.cluster import Estimates, SimulationSettings, nodes, pool
 from aliquot.core.simulation.report import Outcome, report
 from aliquot.core.simulation.run import simulate
-from aliquot.core.simulation.trace import SECOND_US, Job, gpu_request, load, numbered, window
+from aliquot.core.simulation.trace import SECOND_US, Job, gpu_request, in_gangs, load, numbered, window
 from aliquot_schema.errors import InvalidRequest
 from aliquot_schema.ids import ProjectId, SessionId, UserId
 from aliquot_schema.policies import Backfill
@@ -71,6 +71,24 @@ def test_a_job_needs_a_node_and_a_pool_has_none() -> None:
 def test_a_job_that_can_never_run_is_refused() -> None:
     with pytest.raises(InvalidRequest, match=r"asks for 3 cuda\.device"):
         simulate(numbered([job(0, 1, 3)]), nodes(2, gpus_each=2), SimulationSettings(policy=Policy()))
+
+
+@pytest.mark.parametrize(
+    ("gpus", "kernels", "each"), [(1, 1, 1), (8, 1, 8), (9, 3, 3), (16, 2, 8), (20, 4, 5), (17, 17, 1), (128, 16, 8)]
+)
+def test_a_job_wider_than_a_node_is_a_gang_of_the_fewest_equal_kernels(gpus: int, kernels: int, each: int) -> None:
+    (found,) = in_gangs([job(0, 10, gpus)], gpus_each=8)
+    assert (found.cluster_size, found.request) == (kernels, gpu_request(each * MILLI))
+    assert found.milli == gpus * MILLI
+    (twice,) = in_gangs([replace(job(0, 10, gpus), cluster_size=2)], gpus_each=8)
+    assert (twice.cluster_size, twice.request) == (2 * kernels, found.request)
+
+
+def test_gangs_run_on_several_nodes_and_shares_stay_as_they_are() -> None:
+    share = replace(job(0, 5, 1), request=gpu_request(250))
+    jobs = numbered(in_gangs([job(0, 10, 4), share], gpus_each=2))
+    assert jobs[1].request == gpu_request(250)
+    assert starts_s(simulate(jobs, nodes(2, gpus_each=2), SimulationSettings(policy=Policy()))) == [0, 10]
 
 
 def test_the_report_of_a_run_that_can_be_added_up_by_hand() -> None:

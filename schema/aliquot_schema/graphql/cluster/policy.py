@@ -22,20 +22,24 @@ from aliquot_schema.graphql.enums import Backfill, PreemptScope, QuotaScope, Vic
 from aliquot_schema.graphql.errors import ALWAYS, answer, union
 from aliquot_schema.graphql.fields import root_field
 from aliquot_schema.graphql.scalars import AnyPriority, BigInt, SlotAmount
-from aliquot_schema.policies import WAS_VICTIMS
+from aliquot_schema.policies import AGE_UNIT_DEPRECATION, WAS_VICTIMS
 from aliquot_schema.views.admin import AgentChanged, PolicyChanged, PolicyView, QuotaChanged, QuotaView, UsageView
 
 
 @strawberry.type(description="Weights of the order policies; only their ratios matter.")
 class Weights:
-    age: int = strawberry.field(description="fair_share: weight per `age_unit` waited.")
-    age_unit: float = strawberry.field(description="fair_share: unit of waiting time, in seconds.")
-    fair: int = strawberry.field(description="fair_share: weight for an owner and a project without usage.")
-    short: int = strawberry.field(description="fair_share: weight for a session of zero length.")
-    short_half: float = strawberry.field(
-        description="fair_share: length of a session that gets half of `short`, in seconds."
+    age: int = strawberry.field(
+        description="fair_share, relative_age: weight per unit of age waited, which is an hour and the pool's backlog."
     )
-    priority: int = strawberry.field(description="fair_share: weight per priority level above the lowest.")
+    age_unit: float = strawberry.field(description="Stored, without effect.", deprecation_reason=AGE_UNIT_DEPRECATION)
+    fair: int = strawberry.field(description="fair_share: weight for an owner and a project without usage.")
+    short: int = strawberry.field(description="fair_share, relative_age: weight for a session of zero length.")
+    short_half: float = strawberry.field(
+        description="fair_share, relative_age: length of a session that gets half of `short`, in seconds."
+    )
+    priority: int = strawberry.field(
+        description="fair_share, relative_age: weight per priority level above the lowest."
+    )
     level: float = strawberry.field(description="priority: waiting time worth one priority level, in seconds.")
     sjf_age_pct: int = strawberry.field(description="sjf: percentage of its wait subtracted from a session's estimate.")
 
@@ -97,7 +101,7 @@ class Retries:
 @strawberry.type(description="The scheduling policy.")
 class Policy:
     version: int = strawberry.field(description="Incremented by every change; 0 = never changed.")
-    order: str = strawberry.field(description="Order policy: fair_share, priority, fcfs, sjf or gang.")
+    order: str = strawberry.field(description="Order policy: fair_share, relative_age, priority, fcfs, sjf or gang.")
     backfill: Backfill = strawberry.field(description="Which sessions may overtake the head of the queue.")
     backfill_depth: int = strawberry.field(description="conservative: maximum number of sessions with a reservation.")
     placement: str = strawberry.field(description="Placement strategy.")

@@ -10,7 +10,7 @@ from aliquot_schema.graphql.fields import optional
 from aliquot_schema.graphql.inputs import NameValueInput, SlotAmountInput
 from aliquot_schema.graphql.scalars import AnyPriority
 from aliquot_schema.ids import PoolId
-from aliquot_schema.policies import WAS_VICTIMS, Pool, preempt_word
+from aliquot_schema.policies import AGE_UNIT_DEPRECATION, WAS_VICTIMS, Pool, preempt_word
 from aliquot_schema.resources.units import parse_size
 from aliquot_schema.sessions import DURATION_S_MAX
 from aliquot_schema.views.admin import NewQuota
@@ -21,7 +21,9 @@ _VERSION = "Expected current version; fails with VersionConflict otherwise."
 @strawberry.input(description="Changes of `Weights`. Null fields are unchanged.")
 class WeightsInput:
     age: int | None = optional("1 to 1000. Not 0, because then sessions could starve.")
-    age_unit: float | None = optional("Unit of waiting time, in seconds.")
+    age_unit: float | None = strawberry.field(
+        default=None, description="Stored, without effect.", deprecation_reason=AGE_UNIT_DEPRECATION
+    )
     fair: int | None = optional("0 to 1000.")
     short: int | None = optional("0 to 1000.")
     short_half: float | None = optional("Length of a session that gets half of `short`, in seconds.")
@@ -123,7 +125,7 @@ class RetriesInput:
 
 @strawberry.input(description="Changes of the policy, applied all or none. Null fields are unchanged.")
 class UpdatePolicyInput:
-    order: str | None = optional("fair_share, priority, fcfs, sjf or gang.")
+    order: str | None = optional("fair_share, relative_age, priority, fcfs, sjf or gang.")
     backfill: str | None = optional("none, easy or conservative.")
     backfill_depth: int | None = optional("conservative: maximum number of sessions with a reservation.")
     placement: str | None = optional("Name of a placement strategy.")

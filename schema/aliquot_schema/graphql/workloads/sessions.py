@@ -166,6 +166,10 @@ class Session:
     array_index: int | None = strawberry.field(description="Index in the job array.")
     tasks: ArrayTasks | None = strawberry.field(description="Tasks by state; null if it is not a job array.")
     order_estimate: OrderEstimate | None = strawberry.field(description="Expected run time.")
+    order_explanation: str | None = strawberry.field(
+        description="What its place in the queue is made of, as one sentence, under fair_share and relative_age. Null "
+        "if it does not wait; only the query `session` computes it."
+    )
     reserve_until: datetime | None = strawberry.field(
         description="Latest expected release of its devices; null if it holds none."
     )

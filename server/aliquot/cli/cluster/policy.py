@@ -46,13 +46,24 @@ def change(
 
     A document is refused when the policy was changed after the document was printed.
     """
-    wanted = _wanted(_document(file) | _nested(changes or ()))
+    given = _nested(changes or ())
+    _warn(given)
+    wanted = _wanted(_document(file) | given)
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
         changed = client.update_policy(wanted).policy
     _print(changed, as_json=as_json)
     note = preemption_note(changed)
     if note is not None and not as_json:
         print(f"aliquot: {note}", file=sys.stderr)
+
+
+def _warn(given: dict[str, Any]) -> None:
+    """Warn of names that were given and have no effect."""
+    weights = given.get("weights")
+    if isinstance(weights, dict) and "age_unit" in weights:
+        from aliquot_schema.policies import AGE_UNIT_DEPRECATION
+
+        print(f"warning: weights.age_unit: {AGE_UNIT_DEPRECATION}", file=sys.stderr)
 
 
 def _document(file: Path | None) -> dict[str, Any]:
@@ -134,6 +145,7 @@ def _print(policy: "Policy", *, as_json: bool) -> None:
         return
     fields = msgspec.to_builtins(policy)
     del fields["preemption"]["victims"]  # the deprecated name of `preempt`
+    del fields["weights"]["age_unit"]  # without effect
     for name, value in fields.items():
         for path, leaf in _leaves(name, value):
             print(f"{path}={printable(leaf)}")

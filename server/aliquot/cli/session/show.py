@@ -73,6 +73,8 @@ def why(
             print(f"  {note}")
         if session.queue_position is not None:
             print(f"position {session.queue_position} in the queue")
+        if session.order_explanation is not None:
+            print(f"order: {printable(session.order_explanation)}")
         if session.expected_start is not None:
             print(f"latest start {moment(session.expected_start)}, if running sessions keep to their limits")
 
@@ -93,6 +95,7 @@ def _facts(session: "Session") -> list[tuple[str, str | None]]:
         ("attempt", str(session.attempt) if session.attempt > 1 else None),
         ("tasks", _tasks(session)),
         ("estimate", None if session.order_estimate is None else session.order_estimate.explanation),
+        ("order", session.order_explanation),
         ("latest start", moment(session.expected_start)),
     ]
 

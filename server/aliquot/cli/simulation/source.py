@@ -18,7 +18,7 @@ from aliquot.core.allocation.options import DEFAULT_OPTIONS
 from aliquot.core.model.snapshot import AgentRow
 from aliquot.core.prediction import program_of
 from aliquot.core.simulation.cluster import Machine, machines, nodes, pool
-from aliquot.core.simulation.trace import SECOND_US, Job, fitting, numbered, on_gpus_alone, window
+from aliquot.core.simulation.trace import SECOND_US, Job, fitting, in_gangs, numbered, on_gpus_alone, window
 from aliquot.settings import default_data_folder
 from aliquot.store.archive.folder import SUFFIX, rows_of
 from aliquot.store.mapping import decoder
@@ -114,6 +114,8 @@ class Source:
         if self.gpus is not None:
             agents = pool(self.gpus) if self.gpus_each is None else self._even_nodes(self.gpus, self.gpus_each)
             jobs = on_gpus_alone(jobs)
+            if self.gpus_each is not None:
+                jobs = in_gangs(jobs, gpus_each=self.gpus_each)
         elif self.nodes is not None:
             agents = read_nodes(self.nodes)
         return self._fitting(self._window(jobs), agents), agents

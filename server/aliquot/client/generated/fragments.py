@@ -331,9 +331,9 @@ estimated_duration time_limit max_retries retry_count preemptible depends_on {
 failure { ...Failure } retries_own_failures checkpoint_signal grace labels { ...NameValue
 } preferred_labels { ...NameValue } models preferred_models fallbacks { ...Fallback }
 fallback_level preemptions preemption { ...Preemption } held_by array_id array_index tasks
-{ ...ArrayTasks } order_estimate { ...OrderEstimate } reserve_until expected_start hidden
-requested_gpus requested_memory_gb allocated_gpus { ...AllocatedGpu } allocation_time
-estimated_start_time estimated_wait_time scheduling_policy""",
+{ ...ArrayTasks } order_estimate { ...OrderEstimate } order_explanation reserve_until
+expected_start hidden requested_gpus requested_memory_gb allocated_gpus { ...AllocatedGpu
+} allocation_time estimated_start_time estimated_wait_time scheduling_policy""",
     "SessionConnection": """edges { ...SessionEdge } pageInfo { ...PageInfo } total_count revision""",
     "SessionEdge": """node { ...Session } cursor""",
     "SessionLog": """session_id kernel_id rank attempt offset next_offset length left_out has_more text at_end""",

@@ -35,17 +35,17 @@ class Weights(Struct, frozen=True, kw_only=True):
     """Weights of the order policies; only their ratios matter."""
 
     age: int
-    """fair_share: weight per `age_unit` waited."""
+    """fair_share, relative_age: weight per unit of age waited, which is an hour and the pool's backlog."""
     age_unit: float
-    """fair_share: unit of waiting time, in seconds."""
+    """Stored, without effect."""
     fair: int
     """fair_share: weight for an owner and a project without usage."""
     short: int
-    """fair_share: weight for a session of zero length."""
+    """fair_share, relative_age: weight for a session of zero length."""
     short_half: float
-    """fair_share: length of a session that gets half of `short`, in seconds."""
+    """fair_share, relative_age: length of a session that gets half of `short`, in seconds."""
     priority: int
-    """fair_share: weight per priority level above the lowest."""
+    """fair_share, relative_age: weight per priority level above the lowest."""
     level: float
     """priority: waiting time worth one priority level, in seconds."""
     sjf_age_pct: int
@@ -99,7 +99,7 @@ class Policy(Struct, frozen=True, kw_only=True):
     version: int
     """Incremented by every change; 0 = never changed."""
     order: str
-    """Order policy: fair_share, priority, fcfs, sjf or gang."""
+    """Order policy: fair_share, relative_age, priority, fcfs, sjf or gang."""
     backfill: Backfill
     """Which sessions may overtake the head of the queue."""
     backfill_depth: int

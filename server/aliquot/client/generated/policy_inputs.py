@@ -144,7 +144,7 @@ class WeightsInput(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid
     age: int | None = None
     """1 to 1000. Not 0, because then sessions could starve."""
     age_unit: float | None = None
-    """Unit of waiting time, in seconds."""
+    """Stored, without effect."""
     fair: int | None = None
     """0 to 1000."""
     short: int | None = None
@@ -163,7 +163,7 @@ class UpdatePolicyInput(Struct, frozen=True, kw_only=True, omit_defaults=True, f
     """Changes of the policy, applied all or none. Null fields are unchanged."""
 
     order: str | None = None
-    """fair_share, priority, fcfs, sjf or gang."""
+    """fair_share, relative_age, priority, fcfs, sjf or gang."""
     backfill: str | None = None
     """none, easy or conservative."""
     backfill_depth: int | None = None

@@ -247,6 +247,11 @@ class Session(Struct, frozen=True, kw_only=True):
     """Tasks by state; null if it is not a job array."""
     order_estimate: OrderEstimate | None
     """Expected run time."""
+    order_explanation: str | None
+    """
+    What its place in the queue is made of, as one sentence, under fair_share and relative_age. Null if it does not
+    wait; only the query `session` computes it.
+    """
     reserve_until: datetime | None
     """Latest expected release of its devices; null if it holds none."""
     expected_start: datetime | None

@@ -3,10 +3,11 @@
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Final
+from typing import Final, NamedTuple
 
+from aliquot.core.fairshare import CPU
 from aliquot.core.model.snapshot import AgentRow, PendingRow, Where, milli_of
-from aliquot_schema.ids import AgentId, DeviceId, NodeId, natural_key
+from aliquot_schema.ids import AgentId, DeviceId, NodeId, PoolId, natural_key
 from aliquot_schema.resources.slots import is_accelerator
 
 Scope = tuple[tuple[AgentId, ...], Where]
@@ -24,6 +25,14 @@ SCOPES_MAX: Final = 1000
 def scope_of(row: PendingRow) -> Scope:
     """The scope of a row; rows of one scope may be placed on the same agents."""
     return row.excluded_agents, row.where
+
+
+class PoolSize(NamedTuple):
+    """The devices of a pool, reachable or not."""
+
+    milli: int
+    """Accelerators, in milli of a device."""
+    cores: int
 
 
 class AgentIndex:
@@ -55,6 +64,16 @@ class AgentIndex:
         return found
 
     @cached_property
+    def sizes(self) -> Mapping[PoolId, PoolSize]:
+        """Size of each pool, by name; a pool without agents is missing."""
+        members: dict[PoolId, list[AgentRow]] = defaultdict(list)
+        for agent in self.agents:
+            members[agent.pool].append(agent)
+        return {
+            pool: PoolSize(milli=capacity_milli(members[pool]), cores=_cores(members[pool])) for pool in sorted(members)
+        }
+
+    @cached_property
     def open_on(self) -> Mapping[NodeId, Sequence[AgentRow]]:
         """Open agents by node."""
         found: dict[NodeId, list[AgentRow]] = defaultdict(list)
@@ -72,6 +91,30 @@ class AgentIndex:
     def accelerators_on(self) -> Mapping[NodeId, Mapping[DeviceId, Accelerator]]:
         """Healthy accelerators of open agents by node; a device shared by agents of a node is listed once."""
         return {node_id: _accelerators(agents) for node_id, agents in self.open_on.items()}
+
+
+def capacity_milli(agents: Iterable[AgentRow]) -> int:
+    """Milli of all accelerators; one that agents share, or that is cut into slices, counts once."""
+    found: dict[tuple[NodeId, DeviceId], int] = {}
+    for agent in agents:
+        devices = agent.layout.devices
+        for slot, columns in agent.layout.slots.items():
+            if is_accelerator(slot):
+                for device_id in columns.ids:
+                    whole = devices[device_id].parent
+                    is_part = whole is not None and whole in devices
+                    found[agent.node_id, device_id] = 0 if is_part else devices[device_id].budget
+    return sum(found.values())
+
+
+def _cores(agents: Iterable[AgentRow]) -> int:
+    columns = [(agent.node_id, agent.layout.slots[CPU]) for agent in agents if CPU in agent.layout.slots]
+    found = {
+        (node_id, device_id): budget // cost
+        for node_id, slot in columns
+        for device_id, budget, cost in zip(slot.ids, slot.budgets, slot.costs, strict=True)
+    }
+    return sum(found.values())
 
 
 def are_same(before: Sequence[AgentRow], agents: Sequence[AgentRow]) -> bool:

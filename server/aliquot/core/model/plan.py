@@ -5,11 +5,12 @@ A plan changes nothing by itself. Its field names are stored in the ledger.
 
 from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from aliquot.core.allocation.device_map import DeviceMap
 from aliquot.core.allocation.layout import DeviceLayout
 from aliquot_schema.errors import AllocationRefused, InvalidRequest
-from aliquot_schema.ids import AgentId, DeviceId, NodeId, SessionId, UserId
+from aliquot_schema.ids import AgentId, DeviceId, NodeId, PoolId, SessionId, UserId
 from aliquot_schema.reasons import Verdict
 from aliquot_schema.resources.devices import ResourceSpec
 from aliquot_schema.sessions import Failure, PreemptionCause
@@ -61,6 +62,14 @@ class Eviction:
     grace_ms: int
 
 
+class BacklogPeak(NamedTuple):
+    """A peak of a pool's backlog: its predicted work not yet done, divided by its size."""
+
+    peak_ms: int
+    at_us: int
+    """Since when it decays, microseconds UTC."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """Decisions of one pass. Every pending session is in exactly one of `placements`, `failures` and `verdicts`; a job
@@ -82,6 +91,8 @@ class Plan:
     """Sessions to preempt, in the order of decision."""
     fallbacks: Mapping[SessionId, int] = field(default_factory=dict)
     """New `fallback_level` of sessions whose fallback is due."""
+    backlogs: Mapping[PoolId, BacklogPeak] = field(default_factory=dict)
+    """New peaks; pools whose backlog is below their last peak are missing."""
 
     def promised_us(self) -> dict[SessionId, int]:
         """Latest start of every session with a reservation, microseconds UTC."""

@@ -9,7 +9,9 @@ from typing import Final, Generic, NamedTuple, TypeVar, overload
 import numpy as np
 import numpy.typing as npt
 
+from aliquot.core.fairshare import CPU
 from aliquot.core.model.snapshot import PendingRow, Request, Where, milli_of
+from aliquot.core.prediction import Workload
 from aliquot_schema.ids import AgentId, PoolId, ProjectId, SessionId, UserId
 from aliquot_schema.states import SessionState
 
@@ -18,6 +20,7 @@ IntArray = npt.NDArray[np.int64]
 UNKNOWN: Final = -1
 """An unknown duration in a column."""
 QUEUED_US, PRIORITY, ESTIMATE_MS, LIMIT_MS, KIND, OWNER, PROJECT, POOL, IS_PLAIN, LEAST_MILLI = range(10)
+TASKS, CORES, WORKLOAD = range(10, 13)
 
 
 Kind = tuple[Request, int, int | None, tuple[AgentId, ...], Where]
@@ -52,6 +55,7 @@ class _AllCodes(NamedTuple):
     owners: Codes[UserId]
     projects: Codes[ProjectId]
     pools: Codes[PoolId]
+    workloads: Codes[Workload | None]
 
 
 class Queue(Sequence[PendingRow]):
@@ -74,7 +78,7 @@ class Queue(Sequence[PendingRow]):
         if isinstance(rows, Queue):
             return rows
         ordered = tuple(sorted(rows, key=_place))
-        codes = _AllCodes(Codes(), Codes(), Codes(), Codes())
+        codes = _AllCodes(Codes(), Codes(), Codes(), Codes(), Codes())
         return cls(ordered, _table(ordered, codes), codes)
 
     def changed(self, *, left: Iterable[PendingRow] = (), joined: Iterable[PendingRow] = ()) -> "Queue":
@@ -97,7 +101,9 @@ class Queue(Sequence[PendingRow]):
         """[rows] one of the columns above; times in microseconds, durations in milliseconds. Read only.
 
         `KIND` numbers the kinds of rows. `IS_PLAIN` is 1 for rows without dependency, hold, pause or other condition of
-        their own. `LEAST_MILLI` is the minimum of accelerators that all kernels of a row take.
+        their own. `LEAST_MILLI` is the minimum of accelerators that all kernels of a row take, `CORES` the cores of a
+        row without accelerators, 0 for other rows. `TASKS` is the number of waiting tasks, 1 for a row without tasks.
+        `WORKLOAD` numbers what similar runs are looked up by.
         """
         column: IntArray = self._table[number]
         return column
@@ -113,6 +119,10 @@ class Queue(Sequence[PendingRow]):
     def pools(self) -> Sequence[PoolId]:
         """Pools by the numbers in `POOL`."""
         return self._codes.pools.keys
+
+    def workloads(self) -> Sequence[Workload | None]:
+        """Workloads by the numbers in `WORKLOAD`; None = run times are not predicted."""
+        return self._codes.workloads.keys
 
     @overload
     def __getitem__(self, index: int) -> PendingRow: ...
@@ -150,6 +160,9 @@ def _table(rows: Sequence[PendingRow], codes: _AllCodes) -> IntArray:
         [codes.pools.of(row.where.pool) for row in rows],
         [_is_plain(row) for row in rows],
         [_least_milli(row.request) * row.cluster_size for row in rows],
+        [1 if row.tasks is None else len(row.tasks) for row in rows],
+        [_cores(row.request) * row.cluster_size for row in rows],
+        [codes.workloads.of(row.workload) for row in rows],
     )
     return np.array(columns, dtype=np.int64)
 
@@ -158,6 +171,12 @@ def _table(rows: Sequence[PendingRow], codes: _AllCodes) -> IntArray:
 def _least_milli(request: Request) -> int:
     """Accelerators that one kernel takes, in milli."""
     return sum(amount * milli_of(slot) for slot, amount in request)
+
+
+@lru_cache(maxsize=4096)
+def _cores(request: Request) -> int:
+    """Cores that one kernel without accelerators takes."""
+    return 0 if _least_milli(request) else dict(request).get(CPU, 0)
 
 
 def _is_plain(row: PendingRow) -> bool:

@@ -7,7 +7,8 @@ from typing import Final
 
 from aliquot.core.allocation.layout import DeviceLayout
 from aliquot.core.fairshare import Usage
-from aliquot.core.model.plan import KernelPlacement
+from aliquot.core.model.plan import BacklogPeak, KernelPlacement
+from aliquot.core.prediction import RunTimes, Workload
 from aliquot_schema.ids import AgentId, DeviceId, NodeId, PoolId, ProjectId, QuotaId, SessionId, SlotName, UserId
 from aliquot_schema.intervals import Intervals
 from aliquot_schema.quotas import Quota
@@ -83,7 +84,9 @@ class PendingRow:
     owner: UserId = NO_USER
     project: ProjectId = DEFAULT_PROJECT
     estimate_ms: int | None = None
-    """Expected run time. Used to order the queue; reservations use the planned duration."""
+    """Run time that its owner expects; None = by `workload`."""
+    workload: Workload | None = None
+    """What the run times of similar sessions are looked up by, in the snapshot's `run_times`; None = they are not."""
     limit_ms: int | None = None
     """Time limit set by its owner."""
     where: Where = ANYWHERE
@@ -101,12 +104,8 @@ class PendingRow:
     """How many of `tasks` may start now beside the active ones; 0 for a task that its array holds back."""
 
     @classmethod
-    def of(cls, session: Session, *, estimate_ms: int | None = None) -> "PendingRow":
-        """The row of a session.
-
-        Args:
-            estimate_ms: predicted run time; None = the owner's estimate.
-        """
+    def of(cls, session: Session, *, workload: Workload | None = None) -> "PendingRow":
+        """The row of a session."""
         request, spec, tasks = session.request, session.spec, session.tasks
         return cls(
             session_id=session.id,
@@ -122,7 +121,8 @@ class PendingRow:
             depends_on=spec.depends_on,
             owner=session.owner,
             project=session.project,
-            estimate_ms=spec.estimated_duration_ms if estimate_ms is None else estimate_ms,
+            estimate_ms=spec.estimated_duration_ms,
+            workload=workload,
             limit_ms=spec.time_limit_ms or (EXTERNAL_LIMIT_MS if session.is_external_allocation else None),
             where=where_of(session),
             is_preemptible=spec.preemptible,
@@ -257,3 +257,7 @@ class Snapshot:
     usage: Usage = field(default_factory=Usage)
     """Decayed usage of users and projects."""
     quotas: Mapping[QuotaId, Quota] = field(default_factory=dict)
+    run_times: Mapping[Workload, RunTimes] = field(default_factory=dict)
+    """Expected run times of waiting workloads; a missing one is unknown."""
+    backlogs: Mapping[PoolId, BacklogPeak] = field(default_factory=dict)
+    """The highest backlog of each pool so far; a missing pool had none."""

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Final
 
 from aliquot.core.allocation.occupancy import added, occupancy_on
-from aliquot.core.model.plan import Eviction, KernelPlacement, Placement, Plan, Reservation
+from aliquot.core.model.plan import BacklogPeak, Eviction, KernelPlacement, Placement, Plan, Reservation
 from aliquot.core.model.policy import Policy
 from aliquot.core.model.snapshot import AgentRow, HoldersOn, PendingRow, RunningRow, Snapshot, Where
 from aliquot.core.policy_tests.scenario import (
@@ -52,6 +52,7 @@ class ScenarioRun:
         self._ends_us: dict[SessionId, int] = {}
         self._ended = dict(given.ended)
         self._usage = given.usage
+        self._backlogs: dict[PoolId, BacklogPeak] = {}
         for runs in given.running:
             self._place_running(runs)
         self.order = self._order()
@@ -86,11 +87,13 @@ class ScenarioRun:
             }
             for node_id in dict.fromkeys(agent.node_id for agent in self._given.agents)
         }
-        snapshot = replace(self._snapshot(), used=full, running=(), holders={}, quotas={})
+        backlogs = decide(self._snapshot(), self._given.policy, now_us=self._now_us, seed=0).backlogs
+        snapshot = replace(self._snapshot(), backlogs=backlogs, used=full, running=(), holders={}, quotas={})
         return tuple(decide(snapshot, self._given.policy, now_us=self._now_us, seed=0).verdicts)
 
     def _pass(self) -> None:
         self.plan = decide(self._snapshot(), self._given.policy, now_us=self._now_us, seed=0)
+        self._backlogs |= self.plan.backlogs
         for session_id, failure in self.plan.failures.items():
             self.failed[session_id] = failure
             self._ended[session_id] = SessionState.FAILED
@@ -220,6 +223,7 @@ class ScenarioRun:
             running=rows,
             usage=self._usage,
             quotas=self._given.quotas,
+            backlogs=self._backlogs,
         )
 
     def _states(self) -> Mapping[SessionId, SessionState]:

@@ -16,6 +16,7 @@ from aliquot.core.allocation.occupancy import Occupancy
 from aliquot.core.model.agent_index import PLAIN, Accelerator, AgentIndex
 from aliquot.core.model.snapshot import AgentRow, HoldersOn, RunningRow
 from aliquot.core.placement.placement_state import PlacementState
+from aliquot.core.scheduler.backlog import RunningWork
 from aliquot.core.scheduler.expected_ends import PlannedEnds
 from aliquot.core.scheduler.feasibility import FeasibilityCache
 from aliquot.core.scheduler.holders import HolderIndex, Pair
@@ -113,6 +114,7 @@ class PassCache:
         self._agent_index: AgentIndex | None = None
         self._totals: dict[tuple[SlotName, tuple[str, ...]], Totals] = {}
         self._free_milli: FreeMilli | None = None
+        self._work: tuple[Sequence[RunningRow], AgentIndex, RunningWork] | None = None
         self._ends: tuple[Sequence[RunningRow], PlannedEnds] | None = None
         self._holders: HolderIndex | None = None
 
@@ -143,6 +145,12 @@ class PassCache:
         if self._free_milli is None:
             self._free_milli = FreeMilli(self._agent_index)
         return self._free_milli
+
+    def work(self, running: Sequence[RunningRow], *, index: AgentIndex) -> RunningWork:
+        """Running sessions in columns; kept while `running` is the same tuple, and the agents stay."""
+        if self._work is None or self._work[0] is not running or self._work[1] is not index:
+            self._work = running, index, RunningWork(running, index=index)
+        return self._work[2]
 
     def ends(self, running: tuple[RunningRow, ...]) -> PlannedEnds:
         """Planned ends of running sessions; kept while `running` is the same tuple."""

@@ -12,16 +12,18 @@ from typing import Final, TypeVar
 
 import numpy as np
 
-from aliquot.core.model.plan import Placement, Plan
+from aliquot.core.model.plan import BacklogPeak, Placement, Plan
 from aliquot.core.model.policy import Policy
 from aliquot.core.model.queue import IntArray, Queue
 from aliquot.core.model.snapshot import Snapshot
 from aliquot.core.scheduler.backfill import PassContext
+from aliquot.core.scheduler.backlog import age_scale
 from aliquot.core.scheduler.cache import PassCache
 from aliquot.core.scheduler.eligibility import EligibleQueue, filter_eligible
+from aliquot.core.scheduler.expected_ends import estimates_ms
 from aliquot.core.scheduler.ordering import OrderInputs, in_order, order_named
 from aliquot.core.scheduler.scheduling_pass import SchedulingPass
-from aliquot_schema.ids import SessionId
+from aliquot_schema.ids import PoolId, SessionId
 from aliquot_schema.reasons import Reason, Verdict
 from aliquot_schema.sessions import Failure
 
@@ -56,9 +58,7 @@ def decide(
     queue = Queue.of(snapshot.queue)
     cache = PassCache() if known is None else known
     eligible = filter_eligible(snapshot, policy, queue=queue, now_us=now_us, cache=cache.feasibility)
-    inputs = OrderInputs(
-        queue=queue, usage=snapshot.usage, weights=policy.weights, now_us=now_us, quotas=snapshot.quotas
-    )
+    inputs, backlogs = order_inputs(snapshot, policy, queue=queue, ready=eligible.ready, now_us=now_us, cache=cache)
     order = in_order(order_named(policy.order), inputs)
     line = behind_preemptors(order[eligible.ready[order] == 1], eligible.preempted_for, queue=queue)
     line = _immediate_last(line, eligible.immediate)
@@ -75,9 +75,41 @@ def decide(
         promises=tuple(run.reservations),
         evictions=run.evictions,
         fallbacks=_due_fallbacks(eligible, run),
+        backlogs=backlogs,
     )
     run.keep_cache()
     return plan
+
+
+def order_inputs(
+    snapshot: Snapshot, policy: Policy, *, queue: Queue, ready: IntArray, now_us: int, cache: PassCache
+) -> tuple[OrderInputs, dict[PoolId, BacklogPeak]]:
+    """What the order is computed from, and the new peaks of the backlogs.
+
+    Args:
+        ready: [rows] 1 = eligible in this pass.
+    """
+    index = cache.agent_index(snapshot.agents)
+    expected = estimates_ms(queue, snapshot.run_times)
+    scale, backlogs = age_scale(
+        snapshot,
+        queue,
+        estimates_ms=expected,
+        ready=ready,
+        running=cache.work(snapshot.running, index=index),
+        index=index,
+        now_us=now_us,
+    )
+    inputs = OrderInputs(
+        queue=queue,
+        usage=snapshot.usage,
+        weights=policy.weights,
+        now_us=now_us,
+        quotas=snapshot.quotas,
+        estimates_ms=expected,
+        scale=scale,
+    )
+    return inputs, backlogs
 
 
 def behind_preemptors(line: IntArray, preempted_for: Mapping[int, SessionId], *, queue: Queue) -> IntArray:

@@ -1,10 +1,9 @@
 """Expected ends: when running sessions are expected to release their devices.
 
-Backfill reserves by these times, so they are upper bounds where a user gave a time limit, and deliberately
-pessimistic estimates elsewhere: a reservation is a promise. Two rules matter:
+Backfill reserves by these times: upper bounds where a user gave a time limit, estimates elsewhere. Two rules matter:
 
-- A session without a limit is planned with ten times its estimate, at least an hour. Reserving by raw predictions
-  doubled the mean completion time of the Philly log; the queue order may use them.
+- A session without a limit is planned with the median of similar runs. A longer bound, such as ten times the median,
+  would keep sessions from backfilling that end in time.
 - A session that has outlived its planned duration is *overdue*. It is expected to run for as long again as it has
   overrun, at least a minute. Expecting it to end now would reserve devices that it still holds, and leave every device
   that really becomes free to others.
@@ -12,7 +11,7 @@ pessimistic estimates elsewhere: a reservation is a promise. Two rules matter:
 Times are microseconds UTC, durations milliseconds, amounts thousandths of a device.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,48 +19,75 @@ import numpy as np
 import numpy.typing as npt
 
 from aliquot.core.model.policy import Policy
-from aliquot.core.model.queue import ESTIMATE_MS, LIMIT_MS, POOL, UNKNOWN, IntArray, Queue
+from aliquot.core.model.queue import ESTIMATE_MS, LIMIT_MS, POOL, UNKNOWN, WORKLOAD, IntArray, Queue
 from aliquot.core.model.snapshot import RunningRow
+from aliquot.core.prediction import RunTimes, Workload
 from aliquot_schema.ids import PoolId
 from aliquot_schema.sessions import DEFAULT_POOL
 
 ESTIMATE_MS_UNKNOWN: Final = 3_600_000
 """Estimate of a session without any history."""
-PLANNED_FACTOR: Final = 10
-"""Planned duration per estimate."""
-PLANNED_MS_MIN: Final = 3_600_000
+PLANNED_MS_MIN: Final = 60_000
 OVERRUN_US_MIN: Final = 60_000_000
 
 
-def estimates_ms(queue: Queue) -> IntArray:
-    """Expected run time of each pending row; [rows], >= 0. Order policies rank by it."""
-    estimates = queue.column(ESTIMATE_MS)
-    return np.where(estimates < 0, ESTIMATE_MS_UNKNOWN, estimates)
+def estimates_ms(queue: Queue, run_times: Mapping[Workload, RunTimes]) -> IntArray:
+    """Expected run time of each pending row; [rows], >= 0. Order policies rank by it.
 
-
-def planned_durations_ms(queue: Queue, policy: Policy) -> IntArray:
-    """Run time that backfill plans with; [rows]: the user's limit, else the pool's default, else by the estimate.
-
-    Only a user's limit ends a session. The other two shape reservations and never kill.
+    The owner's estimate, else the mean of similar runs, else the time limit, else an hour.
     """
+    predicted, _ = _predicted_ms(queue, run_times)
     limits = queue.column(LIMIT_MS)
+    unknown = np.where(limits < 0, ESTIMATE_MS_UNKNOWN, limits)
+    own = queue.column(ESTIMATE_MS)
+    return np.where(own >= 0, own, np.where(predicted < 0, unknown, predicted))
+
+
+def planned_durations_ms(queue: Queue, run_times: Mapping[Workload, RunTimes], policy: Policy) -> IntArray:
+    """Run time that backfill plans with; [rows], see `planned_duration_ms`."""
+    limits, own = queue.column(LIMIT_MS), queue.column(ESTIMATE_MS)
     defaults = [policy.default_limit_ms(pool) for pool in queue.pools()]
     of_pool = np.array([UNKNOWN if limit is None else limit for limit in defaults], dtype=np.int64)[queue.column(POOL)]
-    by_estimate = np.maximum(estimates_ms(queue) * PLANNED_FACTOR, PLANNED_MS_MIN)
+    _, predicted = _predicted_ms(queue, run_times)
+    expected = np.where(predicted >= 0, predicted, np.where(own < 0, ESTIMATE_MS_UNKNOWN, own))
+    by_estimate = np.maximum(expected, PLANNED_MS_MIN)
     return np.where(limits < 0, np.where(of_pool < 0, by_estimate, of_pool), limits)
 
 
 def planned_duration_ms(
-    *, estimate_ms: int | None, limit_ms: int | None, policy: Policy, pool: PoolId = DEFAULT_POOL
+    *,
+    estimate_ms: int | None,
+    median_ms: int | None = None,
+    limit_ms: int | None,
+    policy: Policy,
+    pool: PoolId = DEFAULT_POOL,
 ) -> int:
-    """`planned_durations_ms` of one session."""
+    """Run time that backfill plans with, for one session.
+
+    The user's limit, else the pool's default, else the median of similar runs, else the owner's estimate, else an hour.
+    Only a user's limit ends a session. The others shape reservations and never kill.
+    """
     if limit_ms is not None:
         return limit_ms
     default_ms = policy.default_limit_ms(pool)
     if default_ms is not None:
         return default_ms
-    estimate = ESTIMATE_MS_UNKNOWN if estimate_ms is None else estimate_ms
-    return max(estimate * PLANNED_FACTOR, PLANNED_MS_MIN)
+    expected_ms = estimate_ms if median_ms is None else median_ms
+    return max(ESTIMATE_MS_UNKNOWN if expected_ms is None else expected_ms, PLANNED_MS_MIN)
+
+
+def _predicted_ms(queue: Queue, run_times: Mapping[Workload, RunTimes]) -> tuple[IntArray, IntArray]:
+    """[rows] mean and median of similar runs; `UNKNOWN` without any."""
+    known = np.full((len(queue.workloads()), 2), UNKNOWN, dtype=np.int64)
+    column = queue.column(WORKLOAD)
+    if run_times:
+        workloads = queue.workloads()
+        for number in np.unique(column).tolist():
+            workload = workloads[number]
+            found = None if workload is None else run_times.get(workload)
+            if found is not None:
+                known[number] = found
+    return known[column, 0], known[column, 1]
 
 
 def expected_end_us(row: RunningRow, *, now_us: int) -> int:

@@ -1,8 +1,13 @@
 """Order policies: a score per pending row; the highest score is next, ties go to the earlier submission.
 
+Relative age, which `fair_share` and `relative_age` go by, counts waiting in units of T = 1 h + the pool's backlog, see
+`backlog`; the wait of a session that takes the whole pool counts half as much again.
+
 Starvation bounds, with times in milliseconds: a session is never overtaken by one submitted later than
 
-- fair_share: `age_unit_ms` x (fair + short + 3 x priority) / age after it, the most by which the other terms differ.
+- relative_age: T x (short + 3 x priority) / age after it, if that one asks for no larger part of the pool: 2 T with the
+  default weights, among sessions of one priority.
+- fair_share: T x (fair + short + 3 x priority) / age after it, under the same condition.
 - priority: (4 - p) x `level_ms` after it, where p is its level.
 - sjf: its estimate / (`sjf_age_pct` / 100) after it.
 - fcfs, gang: its own submission.
@@ -16,7 +21,7 @@ import numpy as np
 
 from aliquot.core.fairshare import Usage
 from aliquot.core.model.queue import OWNER, PRIORITY, PROJECT, QUEUED_US, IntArray, Queue
-from aliquot.core.scheduler.expected_ends import estimates_ms
+from aliquot.core.scheduler.backlog import PARTS_OF_POOL, AgeScale
 from aliquot.core.scheduler.shares import PARTS_PER_ONE, Shares
 from aliquot_schema.errors import InvalidRequest
 from aliquot_schema.ids import QuotaId
@@ -36,6 +41,9 @@ class OrderInputs:
     usage: Usage
     weights: Weights
     now_us: int
+    estimates_ms: IntArray
+    """[rows] expected run times."""
+    scale: AgeScale
     quotas: Mapping[QuotaId, Quota] = field(default_factory=dict)
     """Source of the weights of shares."""
 
@@ -44,23 +52,34 @@ Score = Callable[[OrderInputs], IntArray]
 """[rows of the queue] integers; the largest is next, among equals the row submitted first."""
 
 
-def fair_share_score(inputs: OrderInputs) -> IntArray:
-    """Fair share among projects and their users, with bonuses for short sessions, priority and age.
+def relative_age_score(inputs: OrderInputs) -> IntArray:
+    """Relative age, with bonuses for short sessions and priority; in millionths.
 
-    The weighted sum of the terms, each in millionths.
+    score = age x (wait / T) x (1 + part of the pool / 2) + short x h / (h + estimate) + priority x levels, where h is
+    `short_half_ms`.
     """
-    queue, weights = inputs.queue, inputs.weights
-    waited_us = np.maximum(inputs.now_us - queue.column(QUEUED_US), 0)
-    age = np.minimum(waited_us // 1000, DURATION_MAX_MS) * PARTS_PER_ONE // weights.age_unit_ms
+    age, short, priority = relative_age_terms(inputs)
+    return age + short + priority
+
+
+def relative_age_terms(inputs: OrderInputs) -> tuple[IntArray, IntArray, IntArray]:
+    """[rows] the terms of waiting, shortness and priority, each weighted and in millionths."""
+    queue, weights, scale = inputs.queue, inputs.weights, inputs.scale
+    waited_ms = np.maximum(inputs.now_us - queue.column(QUEUED_US), 0) // 1000
+    age = np.minimum(waited_ms, DURATION_MAX_MS) * PARTS_PER_ONE // scale.units_ms
+    age += age * (scale.parts // 2) // PARTS_OF_POOL
     half_ms = weights.short_half_ms
-    short = half_ms * PARTS_PER_ONE // (half_ms + np.minimum(estimates_ms(queue), DURATION_MAX_MS))
+    short = half_ms * PARTS_PER_ONE // (half_ms + np.minimum(inputs.estimates_ms, DURATION_MAX_MS))
     levels = (queue.column(PRIORITY) - Priority.LOW) * PARTS_PER_ONE
-    terms: IntArray = weights.age * age + weights.short * short + weights.priority * levels
-    terms += weights.fair * _fair(inputs)
-    return terms
+    return weights.age * age, weights.short * short, weights.priority * levels
 
 
-def _fair(inputs: OrderInputs) -> IntArray:
+def fair_share_score(inputs: OrderInputs) -> IntArray:
+    """Relative age, and fair share among projects and their users; in millionths."""
+    return relative_age_score(inputs) + inputs.weights.fair * fairness_term(inputs)
+
+
+def fairness_term(inputs: OrderInputs) -> IntArray:
     """[rows] fairness term: higher, the less the user and the project have used of their shares."""
     queue = inputs.queue
     owners, projects = queue.owners(), queue.projects()
@@ -87,7 +106,7 @@ def sjf_score(inputs: OrderInputs) -> IntArray:
     """Shortest job first with aging: wait x `sjf_age_pct` - estimate x 100. Waiting sessions keep their order."""
     queue = inputs.queue
     waited_ms = (inputs.now_us - queue.column(QUEUED_US)) // 1000
-    scores: IntArray = waited_ms * inputs.weights.sjf_age_pct - np.minimum(estimates_ms(queue), DURATION_MAX_MS) * 100
+    scores: IntArray = waited_ms * inputs.weights.sjf_age_pct - np.minimum(inputs.estimates_ms, DURATION_MAX_MS) * 100
     return scores
 
 
@@ -96,6 +115,7 @@ ORDERS: Final[Mapping[str, Score]] = {
     "fcfs": fcfs_score,
     "gang": fcfs_score,
     "priority": priority_score,
+    "relative_age": relative_age_score,
     "sjf": sjf_score,
 }
 """Every policy starts a gang whole or not at all; `gang` is another name of `fcfs`."""

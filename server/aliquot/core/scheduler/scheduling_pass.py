@@ -84,7 +84,7 @@ class SchedulingPass:
         self._queue = queue
         self._context = context
         self._kinds = queue.column(KIND)
-        self._planned_us = planned_durations_ms(queue, context.policy) * 1000
+        self._planned_us = planned_durations_ms(queue, context.snapshot.run_times, context.policy) * 1000
         self._capacity = FreeCapacity(context.snapshot, context.policy, cache=context.cache)
         self._free_milli = self._capacity.free_milli()
         self._least_milli = queue.column(LEAST_MILLI)

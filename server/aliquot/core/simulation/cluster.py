@@ -10,7 +10,7 @@ from aliquot.core.model.policy import Policy
 from aliquot.core.model.snapshot import AgentRow
 from aliquot_schema.ids import AgentId, DeviceId, NodeId, SlotName
 from aliquot_schema.resources.devices import Device
-from aliquot_schema.resources.slots import MILLI, is_accelerator
+from aliquot_schema.resources.slots import MILLI
 
 WHOLE: Final = SlotName("cuda.device")
 SHARES: Final = SlotName("cuda.shares")
@@ -43,20 +43,6 @@ def nodes(count: int, *, gpus_each: int) -> tuple[AgentRow, ...]:
 def machines(found: Iterable[Machine]) -> tuple[AgentRow, ...]:
     """Nodes with one agent each."""
     return tuple(_agent(machine.name, list(_devices(machine))) for machine in found)
-
-
-def capacity_milli(agents: Iterable[AgentRow]) -> int:
-    """Milli of all accelerators; one that agents share, or that is cut into slices, counts once."""
-    found: dict[tuple[NodeId, DeviceId], int] = {}
-    for agent in agents:
-        devices = agent.layout.devices
-        for slot, columns in agent.layout.slots.items():
-            if is_accelerator(slot):
-                for device_id in columns.ids:
-                    whole = devices[device_id].parent
-                    is_part = whole is not None and whole in devices
-                    found[agent.node_id, device_id] = 0 if is_part else devices[device_id].budget
-    return sum(found.values())
 
 
 def _devices(machine: Machine) -> Iterable[Device]:
@@ -95,7 +81,7 @@ class Estimates(StrEnum):
     """Source of the expected run times."""
 
     PREDICTED = "predicted"
-    """The built-in predictor, at submission."""
+    """The built-in predictor, as runs end."""
     EXACT = "exact"
     """An oracle: the true run time, also used as the limit. No real scheduler knows it."""
     NONE = "none"
@@ -109,7 +95,8 @@ class SimulationSettings:
     policy: Policy
     estimates: Estimates = Estimates.PREDICTED
     jitter_permille: int = 0
-    """Random error of estimates, up to this much either way; makes runs with different seeds differ."""
+    """Random error of the run times that the predictor learns, up to this much either way; makes runs with different
+    seeds differ."""
     seed: int = 0
     checkpoint_ms: int | None = None
     """A preempted job resumes from the last multiple of this run time; None = from the start."""

@@ -1,24 +1,25 @@
 """Simulation run: an event loop over a trace; every time with arrivals or ends is one pass of `decide`."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 
 from aliquot.core import fairshare
 from aliquot.core.allocation.occupancy import Occupancy, added, occupancy_on, removed
 from aliquot.core.fairshare import Usage
-from aliquot.core.model.plan import Eviction, Placement
+from aliquot.core.model.agent_index import capacity_milli
+from aliquot.core.model.plan import BacklogPeak, Eviction, Placement
 from aliquot.core.model.queue import Queue
 from aliquot.core.model.snapshot import ANYWHERE, AgentRow, PendingRow, Request, RunningRow, Snapshot, Where
 from aliquot.core.placement.scoreboard import split_mix_64
-from aliquot.core.prediction import Predictor, Workload
+from aliquot.core.prediction import Predictor, WaitingWorkloads, Workload
 from aliquot.core.scheduler.cache import PassCache
 from aliquot.core.scheduler.decide import decide
 from aliquot.core.scheduler.expected_ends import planned_duration_ms
-from aliquot.core.simulation.cluster import Estimates, SimulationSettings, capacity_milli
+from aliquot.core.simulation.cluster import Estimates, SimulationSettings
 from aliquot.core.simulation.report import Outcome, Timeline
 from aliquot.core.simulation.trace import Job, refuse_unfitting
-from aliquot_schema.ids import DeviceId, NodeId, SessionId
+from aliquot_schema.ids import DeviceId, NodeId, PoolId, SessionId
 from aliquot_schema.states import SessionState
 
 
@@ -118,7 +119,8 @@ class _Run:
         self._agents = agents
         self._settings = settings
         self._layouts = {agent.id: agent.layout for agent in agents}
-        self._predictor = Predictor()
+        self._workloads = WaitingWorkloads(Predictor())
+        self._backlogs: Mapping[PoolId, BacklogPeak] = {}
         self._known = PassCache()
         self._has_choice = sum(len(agent.layout.devices) for agent in agents) > 1
         """With a single device, the mix of requests does not matter."""
@@ -154,6 +156,8 @@ class _Run:
         plan = decide(
             self._snapshot(), settings.policy, now_us=now_us, seed=settings.seed, known=self._known, explains=False
         )
+        if plan.backlogs:
+            self._backlogs = {**self._backlogs, **plan.backlogs}
         if plan.placements:
             self._queue = self._queue.changed(left=[self._start(placement) for placement in plan.placements])
         for eviction in plan.evictions:
@@ -181,10 +185,11 @@ class _Run:
             if attempt.ends_us < attempt.done_us:
                 attempt.stop(checkpoint_ms=self._settings.checkpoint_ms)
                 waiting.append(progress.row)
+                self._join(progress.row)
             else:
                 progress.ended_us = at_us
                 self.ended += 1
-                self._predictor.learn(_workload(progress.job), duration_ms=progress.job.duration_ms)
+                self._workloads.learn(_workload(progress.job), duration_ms=self._ran_ms(progress.job))
         return waiting
 
     def _snapshot(self) -> Snapshot:
@@ -196,12 +201,15 @@ class _Run:
             asked=self._asked,
             running=[attempt.row for attempt in self._running.values()],
             usage=self._usage,
+            run_times=self._workloads.run_times(),
+            backlogs=self._backlogs,
         )
 
     def _submit(self, job: Job) -> PendingRow:
         if self._has_choice:
             # A new mapping each time: caches go by its identity.
             self._asked = {**self._asked, job.request: self._asked.get(job.request, 0) + 1}
+        is_exact = self._settings.estimates is Estimates.EXACT
         row = PendingRow(
             session_id=job.id,
             version=1,
@@ -216,25 +224,25 @@ class _Run:
             depends_on=(),
             owner=job.user,
             project=job.project,
-            estimate_ms=self._estimate_ms(job),
-            limit_ms=job.duration_ms if self._settings.estimates is Estimates.EXACT else job.limit_ms,
+            estimate_ms=job.duration_ms if is_exact else None,
+            workload=_workload(job) if self._settings.estimates is Estimates.PREDICTED else None,
+            limit_ms=job.duration_ms if is_exact else job.limit_ms,
             where=Where(models=job.models) if job.models else ANYWHERE,
             is_preemptible=job.preemptible,
         )
         self.progress[job.id] = JobProgress(job=job, row=row)
+        self._join(row)
         return row
 
-    def _estimate_ms(self, job: Job) -> int | None:
-        if self._settings.estimates is Estimates.EXACT:
-            return job.duration_ms
-        if self._settings.estimates is Estimates.NONE:
-            return None
-        prediction = self._predictor.predict(_workload(job))
-        if prediction is None:
-            return job.limit_ms
+    def _join(self, row: PendingRow) -> None:
+        if row.workload is not None:
+            self._workloads.join(row.workload)
+
+    def _ran_ms(self, job: Job) -> int:
+        """The run time that the predictor learns."""
         jitter = self._settings.jitter_permille
         jitter_drawn = split_mix_64(self._settings.seed, int(job.id)) % (2 * jitter * 1000 + 1) - jitter * 1000
-        return max(prediction.estimate_ms * (1_000_000 + jitter_drawn) // 1_000_000, 1)
+        return max(job.duration_ms * (1_000_000 + jitter_drawn) // 1_000_000, 1)
 
     def _start(self, placement: Placement) -> PendingRow:
         del self._waiting[placement.session_id]
@@ -248,14 +256,21 @@ class _Run:
         heappush(self._ends, (done_us, job.id))
         if progress.started_us is None:
             progress.started_us = self._now_us
+        if row.workload is not None:
+            self._workloads.leave(row.workload)
         self._hold(job, running, change=added, sign=1)
         return row
 
     def _running_row(self, progress: JobProgress, placement: Placement) -> RunningRow:
         row = progress.row
+        found = None if row.workload is None else self._workloads.prediction(row.workload)
         planned_ms = planned_duration_ms(
-            estimate_ms=row.estimate_ms, limit_ms=row.limit_ms, policy=self._settings.policy
+            estimate_ms=row.estimate_ms,
+            median_ms=None if found is None else found.median_ms,
+            limit_ms=row.limit_ms,
+            policy=self._settings.policy,
         )
+        estimate_ms = row.estimate_ms if found is None else found.estimate_ms
         ends_us = self._now_us + planned_ms * 1000
         return replace(
             RunningRow.of(row.session_id, placement.kernels, ends_us=ends_us, agents=self._agents),
@@ -264,7 +279,7 @@ class _Run:
             project=row.project,
             priority=row.priority,
             started_us=self._now_us,
-            estimate_ms=row.estimate_ms,
+            estimate_ms=row.limit_ms if estimate_ms is None else estimate_ms,
             is_preemptible=progress.job.preemptible,
             preemptions=progress.preemptions,
         )

@@ -76,6 +76,23 @@ def on_gpus_alone(jobs: Iterable[Job]) -> tuple[Job, ...]:
     return tuple(replace(job, request=_gpus_of(job), gpu_memory_bytes=None, models=()) for job in jobs if job.milli)
 
 
+def in_gangs(jobs: Iterable[Job], *, gpus_each: int) -> tuple[Job, ...]:
+    """The jobs with kernels that are wider than a node as gangs: the fewest equal kernels that fit a node.
+
+    20 GPUs on nodes with 8 become 4 kernels with 5.
+
+    Args:
+        jobs: with GPUs alone, see `on_gpus_alone`.
+    """
+    return tuple(_in_gang(job, gpus_each) if job.milli > gpus_each * MILLI * job.cluster_size else job for job in jobs)
+
+
+def _in_gang(job: Job, gpus_each: int) -> Job:
+    gpus = job.milli // job.cluster_size // MILLI
+    kernels = next(count for count in range(-(-gpus // gpus_each), gpus + 1) if gpus % count == 0)
+    return replace(job, request=gpu_request(gpus // kernels * MILLI), cluster_size=job.cluster_size * kernels)
+
+
 def load(jobs: Iterable[Job], *, gpus: int) -> float:
     """Work / capacity, over the time from the first submission to the last."""
     jobs = tuple(jobs)

@@ -3,6 +3,7 @@
 Views of the policy give durations in seconds; the stored document has milliseconds.
 """
 
+import logging
 from dataclasses import replace
 from typing import Final
 
@@ -16,7 +17,7 @@ from aliquot.service.views.terms import moment
 from aliquot_schema.errors import StateConflict
 from aliquot_schema.ids import PoolId, UserId, natural_key
 from aliquot_schema.orchestration import OrchestratorState
-from aliquot_schema.policies import VICTIMS, Charges, PolicyDocument, Pool, Weights
+from aliquot_schema.policies import AGE_UNIT_DEPRECATION, VICTIMS, Charges, PolicyDocument, Pool, Weights
 from aliquot_schema.requests import Caller
 from aliquot_schema.resources.units import format_size
 from aliquot_schema.states import AgentState
@@ -31,6 +32,8 @@ from aliquot_schema.views.admin import (
     RetriesView,
     WeightsView,
 )
+
+log: Final = logging.getLogger("aliquot.policy")
 
 BY_SETTING: Final = UserId("system:settings")
 """Actor of changes that come from the initial settings."""
@@ -189,6 +192,8 @@ class Policies(OperatorCommands):
             news = amended(known, changes)
             if news == known:
                 return known
+            if news.weights.age_unit_ms != known.weights.age_unit_ms:
+                log.warning("weights.age_unit: %s", AGE_UNIT_DEPRECATION)
             self._refuse_to_drop_pools(known, news)
             return draft.put(replace(news, changed_us=self._clock.now_us()), "changed")
 

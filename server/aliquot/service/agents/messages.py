@@ -127,7 +127,7 @@ class AgentMessages:
         agent = self._state.agents.get(agent_id)
         if agent is not None:
             now_us = int(self._clock.monotonic() * SECOND_US)
-            self._state.idle_devices.take(agent, readings, self._state.leases_on(agent.node_id), now_us=now_us)
+            self._state.readings.idle_devices.take(agent, readings, self._state.leases_on(agent.node_id), now_us=now_us)
 
     async def _join(self, inventory: Inventory) -> None:
         repairs = await self._journal.persist(lambda draft: self._reconcile(draft, inventory), actor=ACTOR)

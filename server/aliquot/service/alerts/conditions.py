@@ -169,7 +169,7 @@ def gpus_idle_behind_quotas(state: State, rule: NoticeRule, _now_us: int) -> Ite
 def gpu_idle(state: State, rule: NoticeRule, _now_us: int) -> Iterator[AlertCondition]:
     """Sessions that hold GPUs without use for longer than the threshold, each with its owner."""
     idle: dict[SessionId, list[HeldDevice]] = defaultdict(list)
-    for held in state.idle_devices.idle(rule.threshold * SECOND_US):
+    for held in state.readings.idle_devices.idle(rule.threshold * SECOND_US):
         for session_id in held.sessions & state.sessions.keys():
             idle[session_id].append(held)
     for session_id, devices in sorted(idle.items()):

@@ -65,6 +65,7 @@ class FollowerVerdicts:
             log.error("the policy cannot be applied: %s", error)
             return
         if not self._cases.journal.leads:
+            state.backlogs.update(plan.backlogs)
             state.judge(plan.verdicts, promised_us=plan.promised_us())
 
     def close(self) -> None:

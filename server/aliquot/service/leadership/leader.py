@@ -56,13 +56,13 @@ class LeaderTerm:
             respect_foreign_usage: whether devices used by foreign processes are withheld from sessions.
             check_disk: checks the disks of this server: returns a message when space is short. May block.
         """
-        state, journal, clock = cases.state, cases.journal, cases.clock
+        state, journal, clock, epoch = cases.state, cases.journal, cases.clock, beginning.epoch
         self._state, self._journal, self._clock = state, journal, clock
         self._reached = asyncio.Event()
         listening, waiting = len(journal.listeners), len(journal.settled)
         _clear_readings(state)
-        self._dispatch = Dispatch(executor, epoch=beginning.epoch, grace_ms=grace_ms, filled=cases.vault.filled)
-        self.recording = None if ledger is None else recording_of(state, beginning.epoch, ledger, clock)
+        self._dispatch = Dispatch(executor, epoch=epoch, grace_ms=grace_ms, filled=cases.vault.filled)
+        self.recording = None if ledger is None else recording_of(state, epoch, ledger, clock)
         self.allocator = _allocator(cases, beginning, self.recording, launch=self._dispatch.launch)
         _subscribe(cases, self.recording, self._dispatch)
         self.keeper = ClockKeeper(state=state, journal=journal, clock=clock)
@@ -87,9 +87,7 @@ class LeaderTerm:
             respect_foreign_usage=respect_foreign_usage,
             on_moved=self.allocator.wake,
         )
-        self.retaining = (
-            None if retention is None else retention.begin(beginning.epoch, memory=state, clock=clock, leaps=leaps)
-        )
+        self.retaining = None if retention is None else retention.begin(epoch, memory=state, clock=clock, leaps=leaps)
         self._measures, self._check_disk = cases.measures, check_disk
         self.noticing = (
             None if notices is None else notices.begin(cases, outputs=executor, beginning=beginning, ray=ray)
@@ -151,6 +149,8 @@ class LeaderTerm:
             await self.recording.close()
 
     async def _allocate(self, awaited: frozenset[AgentId]) -> None:
+        if self.recording is not None:
+            self._state.backlogs.update(await self.recording.backlogs())
         await self.until_reachable(awaited)
         self.allocator.wake()
         await self.allocator.run()
@@ -166,7 +166,6 @@ def _clear_readings(state: State) -> None:
     """Clear what is known only from connected agents; done at the start and the end of a term."""
     state.reachable.clear()
     state.readings.drop()
-    state.idle_devices.clear()
     state.foreign_usage.set({})
     state.space.agents.clear()
 

@@ -11,6 +11,7 @@ from typing import Final, TypeVar
 from aliquot.core.model.plan import Plan
 from aliquot.core.model.policy import Policy
 from aliquot.core.model.snapshot import Request, Snapshot
+from aliquot.core.prediction import RunTimes, Workload
 from aliquot.service.ledger.entries import Checkpoint, Inputs, PassEntry, VerdictChange
 from aliquot.service.state.agents import Blocked
 from aliquot.service.state.state import State
@@ -47,8 +48,10 @@ class Pass:
     snapshot: Snapshot
     rules: Policy
     policy: PolicyDocument
-    estimates: Mapping[SessionId, int]
-    """Estimates changed since the previous pass, in milliseconds; of all sessions if there is a checkpoint."""
+    estimates: Mapping[SessionId, RunTimes]
+    """Predictions of started sessions changed since the previous pass; of all if there is a checkpoint."""
+    workloads: Mapping[SessionId, Workload]
+    """Workloads of waiting sessions changed since the previous pass; of all if there is a checkpoint."""
     records: CheckpointRecords | None
     foreign_usage: Blocked
     plan: Plan
@@ -67,10 +70,16 @@ def checkpoint_records(state: State) -> CheckpointRecords:
     )
 
 
-def estimates_of(state: State) -> dict[SessionId, int]:
-    """Predicted run times of all sessions that have not ended, in milliseconds."""
-    found = {name: state.forecast_of(name) for name, session in state.sessions.items() if not session.is_ended}
-    return {name: forecast.estimate_ms for name, forecast in found.items() if forecast is not None}
+def estimates_of(state: State) -> dict[SessionId, RunTimes]:
+    """Predictions of all sessions that hold devices."""
+    started = [name for name, session in state.sessions.items() if not (session.is_ended or session.is_pending)]
+    found = {name: state.forecast_of(name) for name in started}
+    return {name: forecast.run_times for name, forecast in found.items() if forecast is not None}
+
+
+def workloads_of(state: State) -> dict[SessionId, Workload]:
+    """Workloads of all waiting sessions."""
+    return {name: row.workload for name, row in state.pending.items() if row.workload is not None}
 
 
 def _sessions(state: State) -> Iterator[Session]:
@@ -103,8 +112,13 @@ class EntryBuilder:
         self._asked: Mapping[Request, int] = {}
         self._dependencies: Mapping[SessionId, SessionState] = {}
         self._verdicts = NO_VERDICTS
-        self._estimates: dict[SessionId, int] = {}
+        self._estimates: dict[SessionId, RunTimes] = {}
         """Changes that no entry contains yet."""
+        self._workloads: dict[SessionId, Workload] = {}
+        """Changes that no entry contains yet."""
+        self._run_times: Mapping[Workload, RunTimes] = {}
+        self._numbers: dict[Workload, int] = {}
+        """Numbers of the workloads since the last checkpoint. Entries hold no names of programs."""
 
     @property
     def is_long(self) -> bool:
@@ -126,6 +140,7 @@ class EntryBuilder:
         if pass_.records is not None:
             self._reset()
         self._estimates.update(pass_.estimates)
+        self._workloads.update(pass_.workloads)
         verdicts = verdict_changes(pass_.snapshot, pass_.plan.verdicts, before=self._verdicts)
         if pass_.records is None and not (verdicts or decides(pass_.plan) or lost):
             return None
@@ -145,7 +160,8 @@ class EntryBuilder:
         self._length += 1
         self._verdicts = pass_.plan.verdicts
         self._asked, self._dependencies = pass_.snapshot.asked, pass_.snapshot.dependencies
-        self._estimates = {}
+        self._estimates, self._workloads = {}, {}
+        self._run_times = pass_.snapshot.run_times
         return entry
 
     @cached_property
@@ -155,7 +171,8 @@ class EntryBuilder:
     def _reset(self) -> None:
         self._length = 0
         self._open_agents, self._foreign_usage, self._asked, self._dependencies = None, None, {}, {}
-        self._verdicts, self._estimates = NO_VERDICTS, {}
+        self._verdicts, self._estimates, self._workloads = NO_VERDICTS, {}, {}
+        self._run_times, self._numbers = {}, {}
 
     def _inputs(self, pass_: Pass) -> Inputs:
         snapshot = pass_.snapshot
@@ -168,12 +185,24 @@ class EntryBuilder:
         return Inputs(
             open_agents=changed,
             foreign_usage=foreign_usage,
-            estimates=tuple(self._estimates.items()),
+            estimates=tuple((name, found.mean_ms) for name, found in self._estimates.items()),
+            medians=tuple((name, found.median_ms) for name, found in self._estimates.items()),
+            workloads=tuple((name, self._number(workload)) for name, workload in self._workloads.items()),
+            run_times=tuple((self._number(workload), found) for workload, found in self._new_run_times(snapshot)),
+            backlogs=tuple(snapshot.backlogs.items()),
             asked=tuple((request, count or 0) for request, count in asked.items()),
             dependencies=tuple(changes(snapshot.dependencies, before=self._dependencies).items()),
             order=pass_.rules.order if pass_.rules.order != pass_.policy.order else None,
             placement=pass_.rules.placement if pass_.rules.placement != pass_.policy.placement else None,
         )
+
+    def _new_run_times(self, snapshot: Snapshot) -> Iterable[tuple[Workload, RunTimes | None]]:
+        return (
+            () if snapshot.run_times is self._run_times else changes(snapshot.run_times, before=self._run_times).items()
+        )
+
+    def _number(self, workload: Workload) -> int:
+        return self._numbers.setdefault(workload, len(self._numbers))
 
 
 def decides(plan: Plan) -> bool:

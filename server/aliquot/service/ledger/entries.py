@@ -15,12 +15,13 @@ from typing import Final, Protocol
 import aliquot
 import aliquot_schema
 from aliquot.core.fairshare import Balance
-from aliquot.core.model.plan import Plan
+from aliquot.core.model.plan import BacklogPeak, Plan
 from aliquot.core.model.policy import Policy
 from aliquot.core.model.snapshot import Request, Snapshot
+from aliquot.core.prediction import RunTimes
 from aliquot_schema.cluster.agents import Agent, KnownSlot
 from aliquot_schema.events import Event
-from aliquot_schema.ids import AgentId, DeviceId, LeaseId, NodeId, ProjectId, SessionId, UserId
+from aliquot_schema.ids import AgentId, DeviceId, LeaseId, NodeId, PoolId, ProjectId, SessionId, UserId
 from aliquot_schema.intervals import Intervals
 from aliquot_schema.policies import PolicyDocument
 from aliquot_schema.quotas import Quota
@@ -40,7 +41,15 @@ class Inputs:
     open_agents: tuple[AgentId, ...] | None = None
     """Agents open for new work; None = unchanged."""
     estimates: tuple[tuple[SessionId, int], ...] = ()
-    """Predicted run times, in milliseconds."""
+    """Mean run times predicted for sessions at their start, in milliseconds."""
+    medians: tuple[tuple[SessionId, int], ...] = ()
+    """As `estimates`, medians."""
+    workloads: tuple[tuple[SessionId, int], ...] = ()
+    """Number of the workload that each waiting session is predicted by."""
+    run_times: tuple[tuple[int, RunTimes | None], ...] = ()
+    """Predictions by number of the workload; None = too few similar runs, or no session of it waits."""
+    backlogs: tuple[tuple[PoolId, BacklogPeak], ...] = ()
+    """Peaks of the backlogs before the pass; always complete."""
     asked: tuple[tuple[Request, int], ...] = ()
     """Sessions per request; 0 = none any more."""
     dependencies: tuple[tuple[SessionId, SessionState | None], ...] = ()
@@ -121,6 +130,9 @@ class LedgerStore(Protocol):
         Raises:
             NotLeader: a later epoch has begun; none was written.
         """
+
+    async def backlogs(self) -> Mapping[PoolId, BacklogPeak]:
+        """Peaks of the backlogs after the last entry; empty without one."""
 
     async def missing(self) -> int:
         """Number of passes of earlier epochs that have events and come after the last entry."""

@@ -6,21 +6,30 @@ many.
 
 import asyncio
 import logging
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
 
-from aliquot.core.model.plan import Plan
+from aliquot.core.model.plan import BacklogPeak, Plan
 from aliquot.core.model.policy import Policy
 from aliquot.core.model.snapshot import Snapshot
-from aliquot.service.ledger.changes import CheckpointRecords, EntryBuilder, Pass, checkpoint_records, estimates_of
+from aliquot.core.prediction import RunTimes, Workload
+from aliquot.service.ledger.changes import (
+    CheckpointRecords,
+    EntryBuilder,
+    Pass,
+    checkpoint_records,
+    estimates_of,
+    workloads_of,
+)
 from aliquot.service.ledger.entries import LedgerStore, PassEntry, code_version
 from aliquot.service.ports import Clock, NotLeader, StoreUnavailable
 from aliquot.service.state.agents import Blocked
 from aliquot.service.state.state import State
 from aliquot_schema.async_tasks import run_shielded
 from aliquot_schema.events import Event
-from aliquot_schema.ids import SessionId
+from aliquot_schema.ids import PoolId, SessionId
 from aliquot_schema.policies import PolicyDocument
 from aliquot_schema.sessions import Session
 
@@ -32,7 +41,8 @@ class _Begun:
     snapshot: Snapshot
     rules: Policy
     policy: PolicyDocument
-    estimates: dict[SessionId, int]
+    estimates: dict[SessionId, RunTimes]
+    workloads: dict[SessionId, Workload]
     records: CheckpointRecords | None
     foreign_usage: Blocked
 
@@ -43,7 +53,7 @@ class PassObserver:
     def __init__(self, state: State) -> None:
         self._state = state
         self._touched: dict[SessionId, None] = {}
-        self._recorded_ms: dict[SessionId, int] = {}
+        self._recorded: dict[SessionId, RunTimes | Workload] = {}
         self._begun: _Begun | None = None
         self._ended: list[Pass] = []
         self._is_due = True
@@ -55,7 +65,7 @@ class PassObserver:
         self.news = asyncio.Event()
 
     def hear(self, event: Event) -> None:
-        """Note an event; the estimate of its session may change with it."""
+        """Note an event; the prediction of its session may change with it."""
         if isinstance(event.record, Session):
             self._touched[event.record.id] = None
 
@@ -63,16 +73,17 @@ class PassObserver:
         """See `PassWatcher`."""
         records = checkpoint_records(self._state) if self._is_due else None
         if records is None:
-            estimates = self._new_estimates()
+            estimates, workloads = self._changed()
         else:
-            estimates = estimates_of(self._state)
-            self._recorded_ms = dict(estimates)
+            estimates, workloads = estimates_of(self._state), workloads_of(self._state)
+            self._recorded = {**estimates, **workloads}
         self._touched.clear()
         self._begun = _Begun(
             snapshot=snapshot,
             rules=rules,
             policy=self._state.policy,
             estimates=estimates,
+            workloads=workloads,
             records=records,
             foreign_usage=self._state.foreign_usage.blocked,
         )
@@ -96,6 +107,7 @@ class PassObserver:
                 rules=begun.rules,
                 policy=begun.policy,
                 estimates=begun.estimates,
+                workloads=begun.workloads,
                 records=begun.records,
                 foreign_usage=begun.foreign_usage,
                 plan=plan,
@@ -126,15 +138,20 @@ class PassObserver:
         self._is_stopped = True
         self._ended = []
 
-    def _new_estimates(self) -> dict[SessionId, int]:
-        found = {}
+    def _changed(self) -> tuple[dict[SessionId, RunTimes], dict[SessionId, Workload]]:
+        """Predictions of started sessions, and workloads of waiting ones, that differ from those recorded last."""
+        estimates: dict[SessionId, RunTimes] = {}
+        workloads: dict[SessionId, Workload] = {}
         for session_id in self._touched:
-            forecast = self._state.forecast_of(session_id)
-            if forecast is None:
-                self._recorded_ms.pop(session_id, None)
-            elif self._recorded_ms.get(session_id) != forecast.estimate_ms:
-                self._recorded_ms[session_id] = found[session_id] = forecast.estimate_ms
-        return found
+            row, forecast = self._state.pending.get(session_id), self._state.forecast_of(session_id)
+            if row is not None:
+                if row.workload is not None and self._recorded.get(session_id) != row.workload:
+                    self._recorded[session_id] = workloads[session_id] = row.workload
+            elif forecast is None:
+                self._recorded.pop(session_id, None)
+            elif self._recorded.get(session_id) != forecast.run_times:
+                self._recorded[session_id] = estimates[session_id] = forecast.run_times
+        return estimates, workloads
 
 
 FLUSH_S: Final = 0.5
@@ -223,6 +240,13 @@ class PassRecorder:
             self._building = None
             if self._builder.is_long:
                 self.watch.want_checkpoint()
+
+    async def backlogs(self) -> Mapping[PoolId, BacklogPeak]:
+        """Peaks of the backlogs in the ledger; empty when it cannot be read."""
+        try:
+            return await self._ledger.backlogs()
+        except StoreUnavailable:
+            return {}
 
     async def _missing(self) -> int:
         """Number of passes of earlier leaders with events but no entry: those servers ended before writing it."""

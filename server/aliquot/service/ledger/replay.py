@@ -11,8 +11,8 @@ from typing import Any, Final, TypeVar
 from aliquot.core.fairshare import Usage
 from aliquot.core.model.plan import Plan
 from aliquot.core.model.policy import Policy
-from aliquot.core.model.snapshot import Request, Snapshot
-from aliquot.core.prediction import Prediction
+from aliquot.core.model.snapshot import NO_USER, Request, Snapshot
+from aliquot.core.prediction import Prediction, RunTimes, Workload
 from aliquot.core.scheduler.cache import PassCache
 from aliquot.core.scheduler.decide import decide
 from aliquot.service.ledger.entries import Checkpoint, Inputs, LedgerReader, PassEntry
@@ -85,27 +85,48 @@ V = TypeVar("V")
 
 
 class PublishedForecasts(Forecasts):
-    """Forecasts that return the recorded estimates instead of learning."""
+    """Forecasts that return the recorded predictions instead of learning."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.estimates_ms: dict[SessionId, int] = {}
+        self._recorded: dict[SessionId, RunTimes] = {}
+        self._numbers: dict[SessionId, int] = {}
+        self._known: dict[Workload, RunTimes] = {}
         self._predicted: dict[SessionId, Prediction] = {}
 
+    def publish(self, inputs: Inputs) -> None:
+        """Take the predictions of an entry."""
+        medians = dict(inputs.medians)
+        self._recorded.update((name, RunTimes(mean_ms, medians[name])) for name, mean_ms in inputs.estimates)
+        self._numbers.update(inputs.workloads)
+        _merge(self._known, {_numbered(number): found for number, found in inputs.run_times})
+
     def learn(self, session: Session) -> None:
-        """Keep the recorded estimate: if the session is retried before the next pass, it may not be recorded again."""
+        """Keep what is recorded: if the session is retried before the next pass, it may not be recorded again."""
         self._predicted.pop(session.id, None)
 
-    def predict(self, session: Session) -> Prediction | None:
-        estimate_ms = self.estimates_ms.get(session.id)
-        if estimate_ms is None:
-            return None
-        found = Prediction(estimate_ms=estimate_ms, runs=0, likeness="", is_limited=False)
-        self._predicted[session.id] = found
-        return found
+    def wait(self, session: Session) -> Workload | None:
+        self._predicted.pop(session.id, None)
+        number = self._numbers.get(session.id)
+        return None if number is None else _numbered(number)
+
+    def start(self, session: Session) -> None:
+        found = self._recorded.get(session.id)
+        if found is not None:
+            self._predicted[session.id] = Prediction(
+                estimate_ms=found.mean_ms, median_ms=found.median_ms, runs=0, likeness="", is_limited=False
+            )
 
     def of(self, session_id: SessionId) -> Prediction | None:
         return self._predicted.get(session_id)
+
+    def run_times(self) -> Mapping[Workload, RunTimes]:
+        return dict(self._known)
+
+
+def _numbered(number: int) -> Workload:
+    """A workload that differs from those of other numbers; decisions read nothing else of it."""
+    return Workload(user=NO_USER, program=str(number), milli=0, limit_ms=None)
 
 
 class SnapshotFold:
@@ -118,7 +139,7 @@ class SnapshotFold:
         self._asked: dict[Request, int] = {}
         self._dependencies: dict[SessionId, SessionState] = {}
         self._verdicts: dict[SessionId, Verdict] = {}
-        self._forecasts.estimates_ms.update(entry.inputs.estimates)
+        self._forecasts.publish(entry.inputs)
         _load(self._state, entry.checkpoint, revision=entry.revision)
         self._apply_inputs(entry.inputs)
 
@@ -129,7 +150,7 @@ class SnapshotFold:
 
     def follow(self, entry: PassEntry, events: Iterable[Event]) -> None:
         """Advance to the next entry; `events` are all events since the previous one, up to the entry's revision."""
-        self._forecasts.estimates_ms.update(entry.inputs.estimates)
+        self._forecasts.publish(entry.inputs)
         for event in events:
             self._state.apply(event)
         assert self._state.revision == entry.revision, f"pass {entry.number}: events are missing"
@@ -162,6 +183,7 @@ class SnapshotFold:
             self._state.reachable = set(inputs.open_agents)
         if inputs.foreign_usage is not None:
             self._state.foreign_usage.set({node_id: dict(budgets) for node_id, budgets in inputs.foreign_usage})
+        self._state.backlogs.set(dict(inputs.backlogs))
         _merge(self._asked, {request: count or None for request, count in inputs.asked})
         _merge(self._dependencies, dict(inputs.dependencies))
 

@@ -5,12 +5,15 @@ from dataclasses import replace
 from functools import cache
 from typing import Final
 
+from aliquot.core.scheduler.cache import PassCache
+from aliquot.core.scheduler.score_text import explain_score
 from aliquot.service.access import agent_seen, members_only, session_seen
 from aliquot.service.ports import Clock, SessionQuery, Store
 from aliquot.service.queries.pools_and_projects import pool_views, project_views
 from aliquot.service.queries.statistics import queue_statistics
 from aliquot.service.sessions.preview import Previews
 from aliquot.service.state.journal import Feed
+from aliquot.service.state.snapshots import take
 from aliquot.service.state.state import State
 from aliquot.service.views.agents import agent_view
 from aliquot.service.views.gpus import capacity_of, gpus_view
@@ -60,6 +63,7 @@ class Queries:
         self._state = state
         self._store = store
         self._feed = feed
+        self._cache = PassCache()
 
     async def at_revision(self, min_revision: int | None) -> int:
         """Wait until the state contains an event number; returns the state's revision.
@@ -131,8 +135,18 @@ class Queries:
     async def session(self, caller: Caller, session_id: str) -> SessionView | None:
         """One session, in memory or stored."""
         known = self._state.sessions.get(SessionId(session_id))
-        view = session_view(self._state, known) if known is not None else await self._old_view(SessionId(session_id))
+        if known is None:
+            view = await self._old_view(SessionId(session_id))
+        else:
+            view = replace(session_view(self._state, known), order_explanation=self._order_explanation(known))
         return None if view is None else session_seen(caller, view)
+
+    def _order_explanation(self, session: Session) -> str | None:
+        if session.id not in self._state.pending:
+            return None
+        snapshot = take(self._state)
+        index = self._cache.agent_index(snapshot.agents)
+        return explain_score(snapshot, self._state.rules, session.id, now_us=self._clock.now_us(), index=index)
 
     async def session_steps(self, caller: Caller, session_id: str, page: PageRequest) -> CursorPage[SessionStepView]:
         """State changes of a session, newest first."""

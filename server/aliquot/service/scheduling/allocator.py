@@ -170,6 +170,7 @@ class Allocator:
         )
         if self._watcher is not None:
             self._watcher.ends(plan, number=self._pass_number, now_us=self._now_us, seed=SEED)
+        self._state.backlogs.update(plan.backlogs)
         if self._corrections == _corrections(self._state):
             placed, overtaken = await self.carry_out(plan, arrays=_arrays(plan, snapshot.queue))
         else:

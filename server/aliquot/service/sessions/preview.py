@@ -14,6 +14,7 @@ from aliquot.core.scheduler.cache import PassCache
 from aliquot.core.scheduler.decide import decide
 from aliquot.service.ports import Clock
 from aliquot.service.sessions.submission import Submission
+from aliquot.service.state.forecasts import workload_of
 from aliquot.service.state.rows import pending_row
 from aliquot.service.state.snapshots import take
 from aliquot.service.state.state import State
@@ -53,13 +54,16 @@ class Previews:
         """
         session = await self._creation.dry_run(caller, request, with_vetting=with_vetting)
         forecast = self._state.forecast_like(session)
-        row = pending_row(session, estimate_ms=None if forecast is None else forecast.estimate_ms)
+        workload = workload_of(session)
+        row = pending_row(session, workload=workload)
         snapshot, rules, now_us = take(self._state), self._state.rules, self._clock.now_us()
 
         def plan() -> tuple[Plan, int | None]:
             waiting = Queue.of((*snapshot.queue, row))
-            found = decide(replace(snapshot, queue=waiting), rules, now_us=now_us, seed=SEED, known=self._cache)
-            return found, _estimated_us(found, row, snapshot, rules, now_us=now_us)
+            known = snapshot.run_times if forecast is None else {**snapshot.run_times, workload: forecast.run_times}
+            with_it = replace(snapshot, queue=waiting, run_times=known)
+            found = decide(with_it, rules, now_us=now_us, seed=SEED, known=self._cache)
+            return found, _estimated_us(found, row, with_it, rules, now_us=now_us)
 
         decided, estimated_us = await asyncio.get_running_loop().run_in_executor(self._worker, plan)
         preview = _rendered(decided, row, snapshot, slots=session.spec.slots, now_us=now_us)

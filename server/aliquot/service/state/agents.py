@@ -20,6 +20,7 @@ from aliquot.core.model.snapshot import AgentRow
 from aliquot.core.scheduler.feasibility import impossible
 from aliquot.core.validation.gpu_requests import PerGpu, least_per_gpu
 from aliquot.service.ports import Clock
+from aliquot.service.state.idle_devices import IdleDevices
 from aliquot.service.state.rows import AgentRows
 from aliquot_schema.cluster.agents import TIME_US_MAX, Agent, Capabilities, agent_fault
 from aliquot_schema.errors import AliquotError
@@ -37,6 +38,7 @@ class Readings(dict[tuple[AgentId, DeviceId], DeviceReading]):
         super().__init__()
         self.listeners: list[Callable[[AgentId | None], None]] = []
         """Called with the agent whose readings changed; with None when all were dropped."""
+        self.idle_devices = IdleDevices()
 
     def take(self, agent_id: AgentId, readings: Iterable[DeviceReading]) -> None:
         """Store an agent's measurements."""
@@ -53,6 +55,7 @@ class Readings(dict[tuple[AgentId, DeviceId], DeviceReading]):
     def drop(self) -> None:
         """Remove all readings."""
         self.clear()
+        self.idle_devices.clear()
         self._notify(None)
 
     def _notify(self, agent_id: AgentId | None) -> None:

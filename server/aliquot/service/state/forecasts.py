@@ -1,9 +1,14 @@
-"""Forecasts: predicted run times of sessions, learned from sessions that have ended."""
+"""Forecasts: predicted run times of sessions, learned from sessions that have ended.
 
+The prediction of a waiting session follows every end of a similar run. That of a running session is fixed at its start,
+because reservations rely on it.
+"""
+
+from collections.abc import Mapping
 from typing import Final
 
 from aliquot.core.model.snapshot import milli_of, request_of
-from aliquot.core.prediction import Prediction, Predictor, Workload, program_of
+from aliquot.core.prediction import Prediction, Predictor, RunTimes, WaitingWorkloads, Workload, program_of
 from aliquot_schema.ids import SessionId
 from aliquot_schema.sessions import Session
 from aliquot_schema.states import SessionState
@@ -17,35 +22,54 @@ class Forecasts:
 
     def __init__(self) -> None:
         self._predictor = Predictor()
-        self._alike: dict[Workload, Prediction | None] = {}
-        """Predictions since the last end was learned."""
-        self._of: dict[SessionId, Prediction] = {}
+        self._workloads = WaitingWorkloads(self._predictor)
+        self._waiting: dict[SessionId, Workload] = {}
+        self._started: dict[SessionId, Prediction] = {}
 
     def learn(self, session: Session) -> None:
         """Learn from a session that has ended."""
-        self._of.pop(session.id, None)
+        self._started.pop(session.id, None)
         duration_ms = ran_ms(session)
         if duration_ms is not None:
-            self._predictor.learn(workload_of(session), duration_ms=duration_ms)
-            self._alike.clear()
+            self._workloads.learn(workload_of(session), duration_ms=duration_ms)
 
-    def predict(self, session: Session) -> Prediction | None:
-        """Predict a session's run time again, and store the prediction."""
-        found = self.like(session)
-        if found is not None:
-            self._of[session.id] = found
-        return found
+    def wait(self, session: Session) -> Workload | None:
+        """Predict a session while it waits; returns what its row is predicted by. Its request may have changed."""
+        workload = workload_of(session)
+        known = self._waiting.get(session.id)
+        if known != workload:
+            self._waiting[session.id] = workload
+            self._workloads.join(workload)
+            if known is not None:
+                self._workloads.leave(known)
+        self._started.pop(session.id, None)
+        return workload
+
+    def leave(self, session: Session) -> None:
+        """A session waits no longer."""
+        workload = self._waiting.pop(session.id, None)
+        if workload is not None:
+            self._workloads.leave(workload)
+
+    def start(self, session: Session) -> None:
+        """Fix the prediction of a session that holds devices; no effect when that was done before."""
+        if session.id not in self._started:
+            found = self.like(session)
+            if found is not None:
+                self._started[session.id] = found
 
     def like(self, session: Session) -> Prediction | None:
-        """Prediction for a session like this one; None when nothing similar has ended yet."""
-        workload = workload_of(session)
-        if workload not in self._alike:
-            self._alike[workload] = self._predictor.predict(workload)
-        return self._alike[workload]
+        """Prediction for a session like this one; None when too few similar ones have ended."""
+        return self._predictor.predict(workload_of(session))
 
     def of(self, session_id: SessionId) -> Prediction | None:
-        """The stored prediction; None when nothing similar had ended at that time, or the session has ended."""
-        return self._of.get(session_id)
+        """The present prediction of a waiting session, or that of a running one at its start; None without one."""
+        workload = self._waiting.get(session_id)
+        return self._started.get(session_id) if workload is None else self._workloads.prediction(workload)
+
+    def run_times(self) -> Mapping[Workload, RunTimes]:
+        """Of all waiting workloads with a prediction; the same object until one of them changes."""
+        return self._workloads.run_times()
 
 
 def workload_of(session: Session) -> Workload:

@@ -1,5 +1,5 @@
 """Indexes of the in-memory state, updated with every record: counts, dependencies, ports, verdicts and retention.
-All except `LastVerdicts` are functions of the event log; the verdicts of the last pass are not durable.
+All except `LastVerdicts` and `BacklogPeaks` are functions of the event log.
 """
 
 from collections import Counter, defaultdict
@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import replace
 from typing import Final, NamedTuple, TypeVar
 
-from aliquot.core.model.plan import KernelPlacement
+from aliquot.core.model.plan import BacklogPeak, KernelPlacement
 from aliquot.core.model.policy import Policy
 from aliquot.core.model.snapshot import AgentRow, Request, RunningRow, request_of
 from aliquot.service.state.agents import AgentRegistry
@@ -23,6 +23,23 @@ from aliquot_schema.states import ACTIVE, KernelState
 def tasks_waiting(session: Session) -> int:
     """Waiting tasks of a pending session: 1, or those of a job array. A task held by its array counts there."""
     return int(session.held_by != HELD_BY_ARRAY) if session.tasks is None else len(session.tasks.waiting)
+
+
+class BacklogPeaks:
+    """Peaks of the pools' backlogs, from passes of this server and from the ledger. Not durable by itself."""
+
+    def __init__(self) -> None:
+        self.peaks: Mapping[PoolId, BacklogPeak] = {}
+        """By pool; replaced, never changed in place."""
+
+    def update(self, peaks: Mapping[PoolId, BacklogPeak]) -> None:
+        """Store new peaks, which a pass has found."""
+        if peaks:
+            self.peaks = {**self.peaks, **peaks}
+
+    def set(self, peaks: Mapping[PoolId, BacklogPeak]) -> None:
+        """Store all peaks."""
+        self.peaks = peaks
 
 
 class RequestCounts:
@@ -329,13 +346,12 @@ class RunningSessions:
         held = [(kernel, self._leases[LeaseId(kernel.id)]) for kernel in kernels if LeaseId(kernel.id) in self._leases]
         if session is None or not held:
             return None
-        prediction = self._forecasts.of(session_id)
         return running_row(
             session,
             held,
             agents=self._rows_of(kernel.agent_id for kernel, _ in held),
             policy=policy,
-            predicted_ms=None if prediction is None else prediction.estimate_ms,
+            predicted=self._forecasts.of(session_id),
         )
 
     def _rows_of(self, agents: Iterable[AgentId]) -> list[AgentRow]:

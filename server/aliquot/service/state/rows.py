@@ -9,6 +9,7 @@ from aliquot.core.model.plan import KernelPlacement
 from aliquot.core.model.policy import Policy
 from aliquot.core.model.queue import Queue
 from aliquot.core.model.snapshot import AgentRow, PendingRow, RunningRow
+from aliquot.core.prediction import Prediction, Workload
 from aliquot.core.scheduler.expected_ends import planned_duration_ms
 from aliquot_schema.cluster.agents import Agent
 from aliquot_schema.ids import AgentId, SessionId
@@ -123,9 +124,9 @@ def _labels(agent: Agent) -> Mapping[str, str]:
     return {**agent.labels, SANDBOX_LABEL: profile} if profile in tuple(SandboxProfile) else agent.labels
 
 
-def pending_row(session: Session, *, estimate_ms: int | None = None) -> PendingRow:
+def pending_row(session: Session, *, workload: Workload | None) -> PendingRow:
     """The row of a waiting session. Dependencies apply to the first attempt only, so retries have none."""
-    row = PendingRow.of(session, estimate_ms=estimate_ms)
+    row = PendingRow.of(session, workload=workload)
     return replace(row, depends_on=()) if session.attempt and row.depends_on else row
 
 
@@ -135,7 +136,7 @@ def running_row(
     *,
     agents: Iterable[AgentRow],
     policy: Policy,
-    predicted_ms: int | None,
+    predicted: Prediction | None,
 ) -> RunningRow:
     """The row of a session that holds devices.
 
@@ -151,12 +152,8 @@ def running_row(
     ]
     is_leaving = session.state not in HOLDING or any(kernel.state is KernelState.STOPPING for kernel, _ in held)
     since_us = session.started_us if session.started_us is not None else held[0][0].granted_us
-    estimate_ms = session.spec.estimated_duration_ms
-    estimate_ms = predicted_ms if estimate_ms is None else estimate_ms
-    guard_us = 1000 * planned_duration_ms(
-        estimate_ms=estimate_ms, limit_ms=session.spec.time_limit_ms, policy=policy, pool=session.pool
-    )
-    ends_us = _leaves_us(session, since_us=since_us) if is_leaving else since_us + guard_us
+    planned_us = 1000 * planned_ms(session, predicted, policy=policy)
+    ends_us = _leaves_us(session, since_us=since_us) if is_leaving else since_us + planned_us
     return replace(
         RunningRow.of(session.id, kernels, ends_us=ends_us, agents=agents),
         version=session.version,
@@ -164,13 +161,32 @@ def running_row(
         project=session.project,
         priority=session.priority,
         started_us=session.started_us,
-        estimate_ms=estimate_ms,
+        estimate_ms=_expected_ms(session, predicted),
         is_preemptible=session.spec.preemptible,
         preemptions=session.preemptions,
         grace_ms=session.spec.grace_ms,
         is_leaving=is_leaving,
         array_id=session.array_id,
     )
+
+
+def planned_ms(session: Session, predicted: Prediction | None, *, policy: Policy) -> int:
+    """Run time that backfill plans with, see `planned_duration_ms`."""
+    return planned_duration_ms(
+        estimate_ms=session.spec.estimated_duration_ms,
+        median_ms=None if predicted is None else predicted.median_ms,
+        limit_ms=session.spec.time_limit_ms,
+        policy=policy,
+        pool=session.pool,
+    )
+
+
+def _expected_ms(session: Session, predicted: Prediction | None) -> int | None:
+    """Expected run time, as the order of waiting sessions has it: the owner's estimate, the mean, else the limit."""
+    spec = session.spec
+    if spec.estimated_duration_ms is not None:
+        return spec.estimated_duration_ms
+    return spec.time_limit_ms if predicted is None else predicted.estimate_ms
 
 
 def _leaves_us(session: Session, *, since_us: int) -> int:

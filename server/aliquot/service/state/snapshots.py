@@ -24,6 +24,8 @@ def take(state: State) -> Snapshot:
         running=state.running_rows.rows(),
         usage=state.usage,
         quotas=state.quotas,
+        run_times=state.run_times(),
+        backlogs=state.backlogs.peaks,
     )
 
 

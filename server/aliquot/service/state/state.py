@@ -9,13 +9,13 @@ from aliquot.core.clock_correction import ClockCorrection
 from aliquot.core.fairshare import Usage
 from aliquot.core.model.policy import Policy
 from aliquot.core.model.snapshot import AgentRow, HoldersOn, PendingRow, Request
-from aliquot.core.prediction import Prediction
+from aliquot.core.prediction import Prediction, RunTimes, Workload
 from aliquot.service.state.agents import AgentRegistry, DiskSpace, FeasibleRequests, ForeignUsage
 from aliquot.service.state.alerts import KINDS, AlertIndex, Notice
 from aliquot.service.state.forecasts import Forecasts
 from aliquot.service.state.identities import Identities
-from aliquot.service.state.idle_devices import IdleDevices
 from aliquot.service.state.indexes import (
+    BacklogPeaks,
     ExternalAllocationIndex,
     LastVerdicts,
     PendingCounts,
@@ -52,18 +52,13 @@ def load_order(record: Record) -> tuple[int, int, str]:
     return _ORDER[type(record)], 0 if ended_us is None else ended_us, record.id
 
 
-def end_of(session: Session) -> tuple[int, SessionId]:
-    """Sort key: end time, then id."""
-    return session.ended_us or 0, session.id
-
-
 ENDED_KEPT: Final = 10_000
 """Ended sessions kept in memory; older ones are read from the store."""
 
 
 class State:
-    """The state at event number `revision`. Changed only by `apply`, except for what is not durable: readings,
-    reachability of agents, foreign usage, disk space, and the verdicts of the last pass."""
+    """The state at event number `revision`. Only `apply` changes it, except for what is not durable: readings and the
+    like of agents, disk space, the backlogs, and the verdicts of the last pass."""
 
     def __init__(self, *, ended_kept: int = ENDED_KEPT, forecasts: Forecasts | None = None) -> None:
         self.revision = 0
@@ -80,7 +75,6 @@ class State:
         self.reachable = self._registry.reachable
         self.faults = self._registry.faults
         self.readings = self._registry.readings
-        self.idle_devices = IdleDevices()
         self.slots: dict[SlotName, KnownSlot] = {}
         self.policy = PolicyDocument()
         """Version 0 until it is changed for the first time."""
@@ -93,8 +87,8 @@ class State:
         self.secret_names: dict[UserId, SecretNames] = {}
         self.actions: dict[str, Action] = {}
         self.noticed = AlertIndex()
-        self.findings: dict[str, Finding] = {}
-        """Open findings."""
+        self.findings: dict[str, Finding] = {}  # open ones
+        self.backlogs = BacklogPeaks()
         self.foreign_usage = ForeignUsage()
         self.space = DiskSpace()
         self.external_allocations = ExternalAllocationIndex()
@@ -129,11 +123,10 @@ class State:
         records = tuple(records)
         self._put_all(records)
         ended = [record for record in records if isinstance(record, Session) and record.is_ended]
-        for session in sorted(ended, key=end_of):
+        for session in sorted(ended, key=lambda one: (one.ended_us or 0, one.id)):
             self._forecasts.learn(session)
         for session in self.sessions.values():
-            if not session.is_ended:
-                self._expect(session)
+            self._expect(session)
         self._charging.open(self.accounts.values(), policy=self.rules)
         self.revision, self.newest_us = revision, newest_us
         self.ended_complete = ended_complete and self.ended_complete
@@ -151,7 +144,7 @@ class State:
         if isinstance(record, Session):
             self._learn(record)
         self._put(record)
-        if isinstance(record, Session) and not record.is_ended:
+        if isinstance(record, Session):
             self._expect(record)
         if isinstance(record, Lease):
             self._charging.charge(record, policy=self.rules)
@@ -232,6 +225,10 @@ class State:
     def forecast_like(self, session: Session) -> Prediction | None:
         """Predicted run time of a session that is not in memory."""
         return self._forecasts.like(session)
+
+    def run_times(self) -> Mapping[Workload, RunTimes]:
+        """Expected run times of waiting workloads; the same object until one of them changes."""
+        return self._forecasts.run_times()
 
     @property
     def tasks_pending(self) -> int:
@@ -317,10 +314,11 @@ class State:
         if session.is_pending:
             if session.id not in self.pending:
                 self._request_counts.add_dependencies(session)
-            self.pending[session.id] = pending_row(session)
+            self.pending[session.id] = pending_row(session, workload=self._forecasts.wait(session))
             self.queue_rows.note(session.id)
         elif self.pending.pop(session.id, None) is not None:
             self._request_counts.remove_dependencies(session)
+            self._forecasts.leave(session)
             self.queue_rows.note(session.id)
         if session.id in self.kernels_of:
             self.running_rows.note(session.id)
@@ -339,12 +337,9 @@ class State:
             self._forecasts.learn(session)
 
     def _expect(self, session: Session) -> None:
-        """Predict a waiting session, whose request may change, or an array task, which starts without having waited."""
-        if not session.is_pending and self._forecasts.of(session.id) is not None:
-            return
-        prediction = self._forecasts.predict(session)
-        if session.is_pending and prediction is not None and session.spec.estimated_duration_ms is None:
-            self.pending[session.id] = pending_row(session, estimate_ms=prediction.estimate_ms)
+        """Fix the prediction of a session that neither waits nor has ended."""
+        if not session.is_pending and not session.is_ended:
+            self._forecasts.start(session)
 
     def _evict(self) -> None:
         for session_id in self._retention.surplus(self._is_needed):
@@ -406,12 +401,6 @@ class State:
     def _put_orchestration(self, orchestration: Orchestration) -> None:
         self.orchestration = orchestration
 
-    def _put_secret_names(self, names: SecretNames) -> None:
-        self.secret_names[names.id] = names
-
-    def _put_action(self, action: Action) -> None:
-        self.actions[action.id] = action
-
     def _put_finding(self, finding: Finding) -> None:
         self.findings.pop(finding.id, None)
         if finding.closed_us is None:
@@ -448,8 +437,13 @@ _IN_MEMORY: Final = for_every_kind(
             lambda state, user: state.people.put_user(user), lambda state, id_: state.people.users.get(id_)
         ),
         ApiKey: _InMemory(lambda state, key: state.people.put_key(key), lambda state, id_: state.people.keys.get(id_)),
-        SecretNames: _InMemory(State._put_secret_names, lambda state, id_: state.secret_names.get(id_)),
-        Action: _InMemory(State._put_action, lambda state, id_: state.actions.get(id_)),
+        SecretNames: _InMemory(
+            lambda state, names: state.secret_names.update({names.id: names}),
+            lambda state, id_: state.secret_names.get(id_),
+        ),
+        Action: _InMemory(
+            lambda state, action: state.actions.update({action.id: action}), lambda state, id_: state.actions.get(id_)
+        ),
         **{kind: _notices(kind) for kind in KINDS},
     },
     part="a place in memory, in _IN_MEMORY of aliquot.service.state.state",

@@ -5,9 +5,9 @@ from datetime import datetime
 from operator import attrgetter
 from typing import Final
 
-from aliquot.core.scheduler.expected_ends import planned_duration_ms
 from aliquot.core.scheduler.reason_text import explain
 from aliquot.service.ports import Store
+from aliquot.service.state.rows import planned_ms
 from aliquot.service.state.state import State
 from aliquot.service.views.pagination import number_before, reel_of
 from aliquot.service.views.terms import (
@@ -173,12 +173,7 @@ def reserve_until(state: State, session: Session) -> datetime | None:
         return None
     if session.state is SessionState.PREEMPTING and session.preemption is not None:
         return moment(session.preemption.until_us)
-    forecast = state.forecast_of(session.id)
-    estimate_ms = session.spec.estimated_duration_ms
-    if estimate_ms is None and forecast is not None:
-        estimate_ms = forecast.estimate_ms
-    limit_ms = session.spec.time_limit_ms
-    held_ms = planned_duration_ms(estimate_ms=estimate_ms, limit_ms=limit_ms, policy=state.rules, pool=session.pool)
+    held_ms = planned_ms(session, state.forecast_of(session.id), policy=state.rules)
     return moment(began_us + held_ms * 1000)
 
 

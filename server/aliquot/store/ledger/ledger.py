@@ -1,12 +1,13 @@
 """Ledger store: appends entries of scheduling passes and reads them back."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from sqlalchemy import Connection, Row, func, insert, null, select, update
 
+from aliquot.core.model.plan import BacklogPeak
 from aliquot.service.ledger.entries import PassEntry, PassKey
 from aliquot.service.ports import NotLeader
 from aliquot.store.audit.holdings import follow
@@ -18,6 +19,7 @@ from aliquot.store.queries.queries import events_after
 from aliquot.store.statements import insert_rows
 from aliquot.store.tables import COUNTER, EVENTS
 from aliquot_schema.events import Event
+from aliquot_schema.ids import PoolId
 
 
 class DatabaseLedger:
@@ -29,6 +31,9 @@ class DatabaseLedger:
     async def append(self, entries: Sequence[PassEntry]) -> None:
         packed = await asyncio.to_thread(lambda: [pack(entry) for entry in entries])
         await self._database.write(partial(append, packed=packed, epoch=entries[-1].epoch))
+
+    async def backlogs(self) -> Mapping[PoolId, BacklogPeak]:
+        return await self._database.read(backlogs)
 
     async def missing(self) -> int:
         return await self._database.read(missing)
@@ -80,6 +85,15 @@ def newest(connection: Connection, *, before: int | None, limit: int) -> tuple[P
         stmt = stmt.where(PASSES.c.number < before)
     rows = connection.execute(stmt.order_by(PASSES.c.number.desc()).limit(limit)).all()
     return tuple(_entry(row) for row in reversed(rows))
+
+
+def backlogs(connection: Connection) -> dict[PoolId, BacklogPeak]:
+    """Peaks of the backlogs after the newest entry; empty without one, or if another release wrote it."""
+    try:
+        found = newest(connection, before=None, limit=1)
+    except ValueError:
+        return {}
+    return {pool: peak for entry in found for pool, peak in (*entry.inputs.backlogs, *entry.plan.backlogs.items())}
 
 
 def _key(row: Row[Any]) -> PassKey:

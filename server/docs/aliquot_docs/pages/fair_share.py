@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from aliquot.core.fairshare import NOTHING, Usage
+from aliquot.core.scheduler.backlog import AGE_UNIT_MS_MIN
 from aliquot.core.scheduler.shares import PARTS_PER_ONE, Shares
 from aliquot_docs.markdown import table
 from aliquot_schema.ids import ProjectId, UserId
@@ -14,6 +15,9 @@ HOUR_US: Final = 3_600_000_000
 DAY_US: Final = DAY_MS * 1000
 NOW_US: Final = 30 * DAY_US
 GPU: Final = 1000
+POOL_GPUS: Final = 16
+BACKLOG_H: Final = 8
+UNIT_H: Final = BACKLOG_H + AGE_UNIT_MS_MIN / 3_600_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,14 +29,16 @@ class Person:
     gpus: int
     hours: int
     ended_days_ago: int
+    wants: int
+    """GPUs of the session."""
     waits_h: int
     estimate_h: float
 
 
 PEOPLE: Final = (
-    Person(name="anna", project="vision", gpus=4, hours=24, ended_days_ago=0, waits_h=30, estimate_h=8),
-    Person(name="ben", project="vision", gpus=1, hours=12, ended_days_ago=7, waits_h=6, estimate_h=0.5),
-    Person(name="clara", project="speech", gpus=2, hours=24, ended_days_ago=0, waits_h=2, estimate_h=4),
+    Person(name="anna", project="vision", gpus=4, hours=24, ended_days_ago=0, wants=4, waits_h=12, estimate_h=8),
+    Person(name="ben", project="vision", gpus=1, hours=12, ended_days_ago=7, wants=1, waits_h=3, estimate_h=0.5),
+    Person(name="clara", project="speech", gpus=2, hours=24, ended_days_ago=0, wants=8, waits_h=6, estimate_h=4),
 )
 
 
@@ -64,7 +70,7 @@ def terms(one: Person) -> tuple[float, float, float, float]:
     """Weighted terms for age, fair share, short jobs and priority; every priority is `normal`."""
     weights = Weights()
     half_h = weights.short_half_ms / 3_600_000
-    age = weights.age * one.waits_h * 3_600_000 / weights.age_unit_ms
+    age = weights.age * one.waits_h / UNIT_H * (1 + one.wants / POOL_GPUS / 2)
     return age, weights.fair * fairness(one), weights.short * half_h / (half_h + one.estimate_h), weights.priority * 1.0
 
 
