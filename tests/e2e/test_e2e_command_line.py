@@ -116,7 +116,7 @@ async def test_the_map_shows_who_holds_what(person: Person) -> None:
         (agent,) = person.run("gpus", "--json").json
         assert sorted(gpu["used"] for gpu in agent["gpus"]) == ["0.00", "0.30"]
         drawn = person.run("gpus").out
-        assert "0.30 of 2 GPUs held" in drawn
+        assert "0.3 of 2 GPUs held" in drawn
         assert drawn.count("\N{FULL BLOCK}") == 6
         person.run("session", "cancel", person.run("session", "list", "--json").json[0]["id"])
         assert person.run("usage", "--json").json[0]["gpu_hours"] > 0
