@@ -170,7 +170,7 @@ async def test_operators_change_agents_quotas_and_the_policy(person: Person) -> 
         person.run("quota", "remove", "user:anna", code=3)
         document = person.run("policy", "show", "--json")
         (person.home / "policy.json").write_text(document.out)
-        assert "order=priority\n" in person.run("policy", "set", "order=priority", "weights.age=2").out
+        assert "order: fair_share -> priority\n" in person.run("policy", "set", "order=priority", "weights.age=2").out
         old = person.run("policy", "set", "preemption.victims=nobody")
         assert old.err == (
             "warning: preemption.victims=nobody is deprecated; use preemption.preempt=none. "
