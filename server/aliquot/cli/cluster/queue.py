@@ -10,7 +10,7 @@ from aliquot.cli.cluster.quota import terms
 from aliquot.cli.connection.output import json_text, print_json, request_text
 from aliquot.cli.connection.screen import Interval, Watch, interval_of, show
 from aliquot.cli.connection.server import AsJson, AtServer, InCluster, TokenFile, connected, nodes
-from aliquot.cli.connection.tables import Brief, Column, FullIds, Table, age, present, short_id, with_names
+from aliquot.cli.connection.tables import Brief, Cell, Column, FullIds, Table, age, present, short_id, with_names
 
 if TYPE_CHECKING:
     from aliquot.client import BlockingClient
@@ -100,7 +100,7 @@ def pools(
     rows = Table(Column("pool"), *numbers, Column("GPU type", importance=30, width_min=12), Column("state"))
     for one in found:
         gpus = (_number(number) for number in (one.total_gpus, one.available_gpus, one.allocated_gpus))
-        counts = (len(one.agents), len(one.nodes), *gpus, one.running, one.total_queued)
+        counts: tuple[Cell, ...] = (len(one.agents), len(one.nodes), *gpus, one.running, one.total_queued)
         rows.add(one.name, *counts, one.gpu_type, "" if one.schedulable else "not schedulable")
     rows.show()
 
@@ -136,7 +136,13 @@ def projects_table(projects: "Sequence[Project]") -> Table:
     )
     for one in projects:
         hours = (_number(number) for number in (one.gpu_hours, one.gpu_hours_month))
-        counts = (one.running, one.total_queued, _number(one.allocated_gpus), *hours, f"{one.share:.1%}")
+        counts: tuple[Cell, ...] = (
+            one.running,
+            one.total_queued,
+            _number(one.allocated_gpus),
+            *hours,
+            f"{one.share:.1%}",
+        )
         users, limits = ", ".join(one.users), "" if one.quota is None else terms(one.quota)
         note = "; ".join(filter(None, (limits and f"limits: {limits}", users and f"users: {users}")))
         rows.add(one.name, users, len(one.users), *counts, limits, note=note)

@@ -10,7 +10,7 @@ from typer import Option
 from aliquot.cli.connection.output import choice, print_json, request_text
 from aliquot.cli.connection.server import PAGE, AsJson, AtServer, InCluster, TokenFile, connected, nodes, usage
 from aliquot.cli.connection.tables import SESSION_ID_CHARS, Column, FullIds, Table, age, present, short_id, with_names
-from aliquot.cli.session.completion import pool_names, project_names
+from aliquot.cli.session.completion import order_names, pool_names, project_names, state_names
 from aliquot_schema.errors import InvalidRequest
 from aliquot_schema.resources.units import parse_duration
 
@@ -25,7 +25,10 @@ _WHERE: Final = "Place"
 _WHEN: Final = "Time: like 2026-03-01T12:00 (UTC), or a duration before now, like 90m or 7d"
 _HOW: Final = "Outcome"
 
-States = Annotated[list[str] | None, Option("--state", help="In this state; may be repeated.", rich_help_panel=_WHOSE)]
+States = Annotated[
+    list[str] | None,
+    Option("--state", help="In this state; may be repeated.", rich_help_panel=_WHOSE, autocompletion=state_names),
+]
 Owners = Annotated[list[str] | None, Option("--owner", help="Submitted by this user.", rich_help_panel=_WHOSE)]
 Mine = Annotated[bool, Option("--mine", help="Submitted by you.", rich_help_panel=_WHOSE)]
 Projects = Annotated[
@@ -61,7 +64,13 @@ Failures = Annotated[
     Option("--failure", metavar="CODE", help="Failed for this reason, like time_limit, signal or exit_code.",
            rich_help_panel=_HOW),
 ]  # fmt: skip
-Order = Annotated[str, Option(help="newest, oldest; or priority, started, ended, gpus, name, each with _desc or _asc.")]
+Order = Annotated[
+    str,
+    Option(
+        help="newest, oldest; or priority, started, ended, gpus, name, each with _desc or _asc.",
+        autocompletion=order_names,
+    ),
+]
 All = Annotated[bool, Option("--all", help="Include ended sessions.")]
 Last = Annotated[int, Option("--last", "-n", min=1, help="How many: the first ones in that order.")]
 
