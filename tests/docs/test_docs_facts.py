@@ -15,6 +15,7 @@ from aliquot_docs.pages.rest_reference import rest_page
 from aliquot.cli.acceptance.processes import OwnServer
 from aliquot.cli.session import slurm as slurm_variables
 from aliquot.errors import ConfigurationError
+from aliquot.execution.devices.plugin import FAMILIES
 from aliquot.settings import DEPRECATED, Settings, kebab, read_settings
 from aliquot_schema.cluster.agents import AllocationMode
 from aliquot_schema.identity.access import ROOTS
@@ -47,6 +48,13 @@ def test_every_failure_names_the_test_that_proves_it() -> None:
     sections = (DOCS / "operating" / "failures.md").read_text(encoding="utf-8").split("\n### ")[1:]
     assert len(sections) >= 20
     assert [section.partition("\n")[0] for section in sections if "Proved by `test_" not in section] == []
+
+
+def test_every_kind_of_device_is_there_with_its_variable() -> None:
+    text = (DOCS / "concepts" / "devices.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\w+)` \| [^|]+ \| `(\w+)`[^|]* \| (\w+)", text, re.MULTILINE)
+    known = {kind: (one.variable, "numbers" if one.by_number else "ids") for kind, one in FAMILIES.items()}
+    assert {kind: (variable, lists) for kind, variable, lists in rows} == known
 
 
 def test_every_setting_is_there_with_its_variable() -> None:
@@ -186,7 +194,10 @@ async def test_a_real_job_has_the_variables_that_are_shown(demo: OwnServer) -> N
         session = await client.submit(["env"], slots={"cuda.shares": 0.5, "cpu": 2, "mem": "1g"}, array="7")
         await client.wait(session.id)
         printed = [chunk.text async for chunk in client.logs(f"{session.id}_7")]
-    real = {line.partition("=")[0] for line in "".join(printed).splitlines()}
+    pairs = dict(line.partition("=")[::2] for line in "".join(printed).splitlines())
+    real, shown = set(pairs), job_environment.example_environment()
+    (real_file, shown_file) = (Path(one["ALIQUOT_RESOURCE_FILE"]) for one in (pairs, shown))
+    assert real_file.parent.parent.name == shown_file.parent.parent.name == "kernels"
     of_others = {"MASTER_ADDR", "MASTER_PORT", "ALIQUOT_SECRETS_DIR"}
     assert real ^ job_environment.example_environment().keys() <= of_others
 

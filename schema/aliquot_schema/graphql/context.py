@@ -60,7 +60,14 @@ from aliquot_schema.views.preview import ExternalAllocationView, NewExternalAllo
 from aliquot_schema.views.server import ALONE, DatabaseCopy, ExaminationView, OrchestratorView, RescanView
 from aliquot_schema.views.server import RayView as RayView
 from aliquot_schema.views.sessions import AgentView, LogChunkView, Page, QueueEntryView, QueueUpdateView, SessionView
-from aliquot_schema.views.statistics import ClusterView, HistoryView, QueueStatisticsView, UsageBy, UsageHistoryView
+from aliquot_schema.views.statistics import (
+    ClusterView,
+    HistoryView,
+    IdleBehindQuotasView,
+    QueueStatisticsView,
+    UsageBy,
+    UsageHistoryView,
+)
 
 
 class AuditPort(Protocol):
@@ -205,7 +212,7 @@ class DoctorPort(Protocol):
 
     async def examine(self, caller: Caller) -> ExaminationView: ...
 
-    async def rescan(self, caller: Caller, agent_id: str) -> RescanView:
+    async def rescan(self, caller: Caller, agent_id: str | None) -> RescanView:
         """Re-read the resource specs of an agent's kernels from its files. Raises NotFound, Unavailable."""
 
 
@@ -303,6 +310,9 @@ class QueriesPort(Protocol):
 
     def queue_statistics(self, caller: Caller) -> QueueStatisticsView:
         """The queue now, and its throughput in the last hour."""
+
+    def idle_behind_quotas(self, caller: Caller) -> IdleBehindQuotasView | None:
+        """None if no GPUs are idle behind quotas."""
 
     async def sessions(self, caller: Caller, where: SessionFilter, order: str, page: PageRequest) -> Page[SessionView]:
         """`order` is one of `SessionOrder`. Raises InvalidRequest for a bad cursor."""

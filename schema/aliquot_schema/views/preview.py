@@ -9,7 +9,14 @@ from datetime import datetime
 from typing import Final
 
 from aliquot_schema.sessions import PreemptionCause
-from aliquot_schema.views.sessions import AllocatedGpuView, FailureView, OrderEstimateView, SlotGrantView, VerdictView
+from aliquot_schema.views.sessions import (
+    AllocatedGpuView,
+    FailureView,
+    OrderEstimateView,
+    SlotAmountView,
+    SlotGrantView,
+    VerdictView,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +46,8 @@ class SessionPreview:
 
     revision: int
     """Number of the last event of the snapshot."""
+    slots: tuple[SlotAmountView, ...]
+    """Request per kernel, with the CPUs and memory that the pool gives with each GPU."""
     starts_now: bool
     kernels: tuple[PlannedKernelView, ...]
     """Placement now, or at `expected_start`; empty if unknown. For a job array, of its first task."""
@@ -54,6 +63,9 @@ class SessionPreview:
     """Why it would fail immediately: a dependency can no longer be met."""
     displaces: tuple[DisplacedView, ...]
     order_estimate: OrderEstimateView | None
+    estimated_start: datetime | None = None
+    """Without `expected_start`: when it would start if all sessions keep to their limits and estimates; no promise.
+    None = unknown."""
 
 
 LEASE_S: Final = 3600.0
@@ -71,6 +83,8 @@ class NewExternalAllocation:
     """Minimum memory per GPU."""
     lease: float | None = None
     """Lease time in seconds; None = `LEASE_S`."""
+    time_limit: float | None = None
+    """Seconds after the grant at which it ends, however often it is renewed; None = no limit."""
     project: str | None = None
     pool: str | None = None
 

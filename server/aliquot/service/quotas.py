@@ -5,10 +5,11 @@ from dataclasses import replace
 from typing import Final
 
 from aliquot.core.fairshare import Usage
+from aliquot.core.validation.gpu_requests import unknown_slot, with_full_names
 from aliquot.service.operators import OperatorCommands, check_version
 from aliquot.service.state.unit_of_work import UnitOfWork
 from aliquot.service.views.terms import moment
-from aliquot_schema.errors import InvalidRequest, NotFound, UnknownSlot
+from aliquot_schema.errors import InvalidRequest, NotFound
 from aliquot_schema.ids import natural_key
 from aliquot_schema.quotas import Quota, QuotaScope, quota_id
 from aliquot_schema.requests import Caller
@@ -61,17 +62,25 @@ class Quotas(OperatorCommands):
         return usage_views(self._state.usage, user=user, project=project, now_us=self._clock.now_us())
 
     async def set_quota(self, caller: Caller, asked: NewQuota, expected_version: int | None) -> QuotaChanged:
-        """Set a quota, replacing the existing one.
+        """Set a quota, replacing the existing one. One of a project without limits creates the project.
 
         Raises:
             Forbidden, VersionConflict, InvalidRequest, UnknownSlot.
         """
-        quota = _checked(asked)
+        known = self._state.slots_in_use()
+        quota = _checked(
+            replace(
+                asked,
+                max_slots=with_full_names(asked.max_slots, known=known, field="max_slots"),
+                own_slots=with_full_names(asked.own_slots, known=known, field="own_slots"),
+            )
+        )
         self._check_slots(quota)
 
         def change(draft: UnitOfWork) -> Quota:
             known = draft.quota(quota.id)
-            check_version(quota.id, expected=expected_version, actual=0 if known is None else known.version)
+            actual = 0 if known is None or is_void(known) else known.version
+            check_version(quota.id, expected=expected_version, actual=actual)
             if known is not None and replace(quota, version=known.version, changed_us=known.changed_us) == known:
                 return known
             return draft.put(replace(quota, changed_us=self._clock.now_us()), "changed")
@@ -99,10 +108,11 @@ class Quotas(OperatorCommands):
         return self._answer(await self._act(caller, change))
 
     def _check_slots(self, quota: Quota) -> None:
-        known = tuple(sorted(slot.id for slot in self._state.slots.values() if not slot.retired))
-        for slot in (*quota.max_slots, *quota.own_slots):
-            if known and slot not in known:
-                raise UnknownSlot(f"no agent has slot {slot}; known slots: {', '.join(known)}", slot=slot, known=known)
+        known = self._state.slots_in_use()
+        for field, slots in (("max_slots", quota.max_slots), ("own_slots", quota.own_slots)):
+            for slot in slots:
+                if known and slot not in known:
+                    raise unknown_slot(slot, known=known, field=field)
 
     def _answer(self, quota: Quota) -> QuotaChanged:
         return QuotaChanged(quota=quota_view(quota), revision=self._state.revision)
@@ -132,6 +142,8 @@ def is_void(quota: Quota) -> bool:
 def _checked(asked: NewQuota) -> Quota:
     if (asked.scope is QuotaScope.CLUSTER) is bool(asked.name):
         raise InvalidRequest("name: required for a user or project, not allowed for the cluster", field="name")
+    if asked.scope is QuotaScope.PROJECT and "/" in asked.name:
+        raise InvalidRequest("name: a project's name must not contain a slash", field="name")
     if len(asked.name) > NAME_CHARS_MAX or not asked.name.isprintable():
         raise InvalidRequest(f"name: at most {NAME_CHARS_MAX} printable characters", field="name")
     for field in ("max_queued", "gpu_hours_per_month", "weight"):
@@ -155,7 +167,7 @@ def _checked(asked: NewQuota) -> Quota:
         gpu_hours_per_month=asked.gpu_hours_per_month,
         weight=asked.weight,
     )
-    if is_void(quota):
+    if is_void(quota) and quota.scope is not QuotaScope.PROJECT:
         raise InvalidRequest("the quota has no limits; set one, or use remove_quota", field=None)
     return quota
 

@@ -8,9 +8,10 @@ from msgspec import Struct
 
 from aliquot.api.rest.framework import Ask, Operation
 from aliquot.api.rest.requests import NewPriority, Piece, SessionsAsked, SubmitJob
+from aliquot_schema.errors import InvalidRequest
 from aliquot_schema.requests import NewSession, PageRequest, SessionFilter, TimeRange
 from aliquot_schema.resources.units import decimal_text, duration_seconds
-from aliquot_schema.sessions import Priority
+from aliquot_schema.sessions import PRIORITIES
 from aliquot_schema.states import SessionState
 from aliquot_schema.views.sessions import AllocatedGpuView, FailureView, SessionView, SlotAmountView, VerdictView
 from aliquot_schema.views.statistics import QueueStatisticsView
@@ -107,6 +108,7 @@ async def submit(ask: Ask) -> Job:
         argv=None if is_text else tuple(body.command),
         shell=body.command if isinstance(body.command, str) else None,
         slots=ask.external_allocations.gpu_slots(decimal_text(body.gpu_count)),
+        cluster_size=body.cluster_size,
         gpu_memory_gb=None if body.memory_gb is None else decimal_text(body.memory_gb),
         priority=str(body.priority),
         estimated_duration=duration_seconds(body.estimated_duration, field="estimated_duration"),
@@ -208,11 +210,11 @@ async def list_sessions(ask: Ask) -> Sessions:
 
 def _filter(asked: SessionsAsked) -> SessionFilter:
     return SessionFilter(
-        states=_one(asked.state),
+        states=tuple(dict.fromkeys((*_one(asked.state), *_states(asked.states)))),
         owners=_one(asked.owner),
         projects=_one(asked.project),
         pools=_one(asked.pool),
-        priorities=() if asked.priority is None else (Priority[asked.priority.upper()],),
+        priorities=() if asked.priority is None else (PRIORITIES[asked.priority],),
         run_id=asked.run_id,
         name=asked.name,
         search=asked.search,
@@ -226,6 +228,17 @@ def _filter(asked: SessionsAsked) -> SessionFilter:
         nodes=_one(asked.node_id),
         devices=_one(asked.device_id),
     )
+
+
+def _states(text: str | None) -> tuple[SessionState, ...]:
+    names = [] if text is None else [name.strip() for name in text.split(",")]
+    unknown = [name for name in names if name not in list(SessionState)]
+    if unknown:
+        raise InvalidRequest(
+            f"states: {unknown[0]!r} is not a state; write states=queued,running with any of {', '.join(SessionState)}",
+            field="states",
+        )
+    return tuple(map(SessionState, names))
 
 
 def _one(value: T | None) -> tuple[T, ...]:

@@ -10,6 +10,7 @@ from typer import Argument, Option
 
 from aliquot.cli.connection.output import print_json, printable
 from aliquot.cli.connection.server import AsJson, AtServer, InCluster, TokenFile, connected, usage
+from aliquot.cli.session.show import preemption_note
 
 if TYPE_CHECKING:
     from aliquot.client.generated.policy import Policy
@@ -57,6 +58,9 @@ def change(
         print_json(after)
     else:
         print("\n".join(differences(before, after)) or "nothing changed: the policy was like this already")
+    note = preemption_note(after)
+    if note is not None and not as_json:
+        print(f"aliquot: {note}", file=sys.stderr)
 
 
 def differences(before: "Policy", after: "Policy") -> list[str]:

@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
-from typer import Option
+import typer
+from typer import Argument, Option
 
 from aliquot.cli.cluster.quota import terms
 from aliquot.cli.connection.output import json_text, print_json, request_text
@@ -54,7 +55,9 @@ def _drawn(client: "BlockingClient", first: int, *, full_ids: bool) -> list[str]
     names = waiting_names(client, [entry.session for entry in found])
     lines = queue_table(found, names=names, now=present(), full_ids=full_ids).shown()
     total = client.queue(first=1).total_count
-    return [*lines, f"and {total - len(found)} more; -n shows more"] if total > len(found) else lines
+    more = [f"and {total - len(found)} more; -n shows more"] if total > len(found) else []
+    idle = client.idle_behind_quotas()
+    return [*lines, *more, *([] if idle is None else [idle.message])]
 
 
 def queue_table(entries: "Sequence[QueueEntry]", *, names: Mapping[str, str], now: datetime, full_ids: bool) -> Table:
@@ -152,6 +155,33 @@ def projects_table(projects: "Sequence[Project]") -> Table:
 def _number(number: float) -> Brief:
     """`2` or `0.25`; with two decimals in a pipe."""
     return Brief(f"{number:.2f}".rstrip("0").rstrip("."), f"{number:.2f}")
+
+
+project: Final = typer.Typer(no_args_is_help=True, help="Create projects; `aliquot projects` shows them.")
+
+
+@project.command("create")
+def create_project(
+    name: Annotated[str, Argument(metavar="NAME", help="The name of the new project.")],
+    cluster: InCluster = None,
+    server: AtServer = None,
+    token_file: TokenFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Create a project. Its first member or its first quota creates it too."""
+    from aliquot.client.generated.enums import QuotaScope
+    from aliquot.client.generated.policy_inputs import SetQuotaInput
+
+    with connected(cluster=cluster, server=server, token_file=token_file) as client:
+        is_new = not any(one.name == name for one in client.projects())
+        if is_new:
+            client.set_quota(SetQuotaInput(scope=QuotaScope.PROJECT, name=name, expected_version=0))
+    if as_json:
+        print_json({"name": name, "created": is_new})
+    elif not is_new:
+        print(f"project {name} exists already")
+    else:
+        print(f"created project {name}; `aliquot user set USER --project {name}` makes a user its member")
 
 
 def usage(

@@ -12,8 +12,9 @@ Exit codes of commands that use a server:
 The module also has the options of these commands, and reads lists page by page.
 """
 
+import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
@@ -57,6 +58,20 @@ _LIST_COMMANDS: Final = {
 """By the kind of a thing that was not found, the command that lists those that exist."""
 
 
+_OPTIONS: Final = {
+    "cluster_size": "--cluster-size",
+    "gpu_memory_gb": "--gpu-memory",
+    "time_limit": "--time-limit",
+    "estimated_duration": "--estimate",
+    "max_parallel": "--max-parallel",
+    "max_retries": "--retries",
+    "checkpoint_signal": "--checkpoint-signal",
+    "idempotency_key": "--idempotency-key",
+    "run_id": "--run-id",
+}
+"""Options of `aliquot session create` by the field of `create_session` that they fill."""
+
+
 def after_refusal(kind: str, answer: Mapping[str, Any]) -> str | None:
     """Advice about an expected error, by its GraphQL type; None where its message is sufficient."""
     if kind == "NotFound":
@@ -65,6 +80,14 @@ def after_refusal(kind: str, answer: Mapping[str, Any]) -> str | None:
     if kind == "NotMultipleOfQuantum" and (slot := str(answer.get("slot"))).endswith(".device"):
         return f"devices are allocated whole; request a share of one like {slot.removesuffix('device')}shares=0.5"
     return _REFUSALS.get(kind)
+
+
+def in_options(message: str) -> str:
+    """A refusal with the names of options instead of fields: `cluster_size` becomes `--cluster-size`."""
+    import re
+
+    message = message.removeprefix("slots: ")
+    return re.sub(rf"\b({'|'.join(_OPTIONS)})\b", lambda found: _OPTIONS[found[0]], message)
 
 
 def after_failure(error: Exception) -> str | None:
@@ -82,6 +105,28 @@ def after_failure(error: Exception) -> str | None:
     if isinstance(error, UnexpectedAnswer):
         return "is this the address of an Aliquot server, and of the same version?"
     return None
+
+
+_VALUE: Final = re.compile(r"Variable '\$\w+' has invalid value(?: at \.?(?P<field>[^:]+))?: (?P<why>.*)", re.DOTALL)
+_WHOLE_NUMBER: Final = re.compile(r"Int cannot represent non .*value: (?P<given>.*)", re.DOTALL)
+_OTHER_VERSION: Final = re.compile(r"Cannot query field|Unknown (argument|type|field)|is not defined by type")
+
+
+def fault_text(errors: Sequence[Mapping[str, Any]]) -> str:
+    """Errors of a request in words of the command line, without those of GraphQL."""
+    return "; ".join(_fault_text(str(error.get("message", error))) for error in errors)
+
+
+def _fault_text(message: str) -> str:
+    if _OTHER_VERSION.search(message):
+        return "this command and the server are of different versions, and the server does not know this request"
+    found = _VALUE.fullmatch(message)
+    if found is None:
+        return message
+    number = _WHOLE_NUMBER.fullmatch(found["why"])
+    why = found["why"] if number is None else f"{number['given']} is not a whole number from -2^31 to 2^31 - 1"
+    field = re.sub(r"\[\d+\]", "", found["field"] or "").rpartition(".")[2]
+    return f"{field}: {why}" if field else why
 
 
 FAILED: Final = 1
@@ -107,12 +152,18 @@ def connected(*, cluster: str | None, server: str | None, token_file: Path | Non
     except KeyboardInterrupt:
         raise typer.Exit(INTERRUPTED) from None
     except Refused as error:
-        fail(str(error.answer.get("message", error)), advice=after_refusal(error.kind, error.answer), code=REFUSED)
+        fail(
+            in_options(str(error.answer.get("message", error))),
+            advice=after_refusal(error.kind, error.answer),
+            code=REFUSED,
+        )
     except NotFound as error:
         fail(error.message, advice=after_refusal("NotFound", {"kind": error.kind}), code=REFUSED)
     except Unauthenticated as error:
         fail(str(error), advice=after_failure(error), code=UNREACHABLE)
-    except (GraphQLFault, AliquotError) as error:
+    except GraphQLFault as error:
+        fail(fault_text(error.errors), code=REFUSED)
+    except AliquotError as error:
         fail(str(error), code=REFUSED)
     except NoPlace as error:
         usage(str(error))

@@ -11,6 +11,8 @@ from aliquot.cli.connection.output import choice, print_json, request_text
 from aliquot.cli.connection.server import PAGE, AsJson, AtServer, InCluster, TokenFile, connected, nodes, usage
 from aliquot.cli.connection.tables import SESSION_ID_CHARS, Column, FullIds, Table, age, present, short_id, with_names
 from aliquot.cli.session.completion import order_names, pool_names, project_names, state_names
+from aliquot.cli.session.names import find_session
+from aliquot.cli.session.options import priority_of
 from aliquot_schema.errors import InvalidRequest
 from aliquot_schema.resources.units import parse_duration
 
@@ -36,7 +38,7 @@ Projects = Annotated[
     Option("--project", help="Charged to this project.", rich_help_panel=_WHOSE, autocompletion=project_names),
 ]
 Priorities = Annotated[
-    list[str] | None, Option("--priority", help="low, normal, high or critical.", rich_help_panel=_WHOSE)
+    list[str] | None, Option("--priority", help="low, normal, high, critical, or 1 to 4.", rich_help_panel=_WHOSE)
 ]
 Name = Annotated[str | None, Option(help="With exactly this name.", rich_help_panel=_WHOSE)]
 Search = Annotated[str | None, Option(metavar="TEXT", help="With this in name or id.", rich_help_panel=_WHOSE)]
@@ -164,10 +166,10 @@ def list_sessions(
             states=states_of(state, all_states=bool(all_states or name or ended_at or exit_code or failure)),
             owners=[*(owner or ()), *([client.me().name] if mine else [])],
             projects=project,
-            priorities=priority,
+            priorities=None if priority is None else [priority_of(one) for one in priority],
             name=name,
             search=search,
-            array_id=array,
+            array_id=None if array is None else find_session(client, array),
             pools=pool,
             agents=agent,
             nodes=node,
@@ -180,11 +182,14 @@ def list_sessions(
         )
         ask = partial(client.sessions, filter=wanted, order=by)
         found = list(nodes(lambda first, after: ask(first=first, after=after), first=last))
-        names = {} if as_json else waiting_names(client, found)
+        _print(client, found, full_ids=full_ids, as_json=as_json)
+
+
+def _print(client: "BlockingClient", found: "Sequence[Session]", *, full_ids: bool, as_json: bool) -> None:
     if as_json:
         print_json(found)
     elif found:
-        sessions_table(found, names=names, now=present(), full_ids=full_ids).show()
+        sessions_table(found, names=waiting_names(client, found), now=present(), full_ids=full_ids).show()
     else:
         print("no sessions; `aliquot session list --all` includes ended ones")
 

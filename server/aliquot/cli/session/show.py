@@ -5,15 +5,19 @@ from typing import TYPE_CHECKING, Final
 
 from aliquot.cli.connection.output import amount_text, duration, moment, print_json, printable, request_text
 from aliquot.cli.connection.server import AsJson, AtServer, InCluster, TokenFile, connected
+from aliquot.cli.session.names import find_session
 from aliquot.cli.session.options import SessionId
 
 if TYPE_CHECKING:
+    from aliquot.client.generated.policy import Policy
     from aliquot.client.generated.previews import SessionPreview
     from aliquot.client.generated.scalars import SlotGrant
     from aliquot.client.generated.sessions import Session, Verdict
 
 
 COMMAND_CHARS_MAX: Final = 300
+_FULL: Final = frozenset({"insufficient", "fragmented", "gang_incomplete", "reserved"})
+"""Reasons of sessions that preemption could help."""
 
 
 def show(
@@ -27,7 +31,7 @@ def show(
     from aliquot.client.sessions import ENDED
 
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
-        session = client.look(session_id)
+        session = client.look(find_session(client, session_id))
     if as_json:
         print_json(session)
         return
@@ -47,9 +51,15 @@ def why(
     as_json: AsJson = False,
 ) -> None:
     """Show why a session waits, with the figures behind the decision."""
+    from aliquot.client.generated.enums import Reason
 
+    idle = note = None
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
-        session = client.look(session_id)
+        session = client.look(find_session(client, session_id))
+        if session.waits is not None and session.waits.reason is Reason.QUOTA and not as_json:
+            idle = client.idle_behind_quotas()
+        if session.waits is not None and session.waits.reason in _FULL and not as_json:
+            note = preemption_note(client.policy())
     if as_json:
         print_json(session.waits)
     elif session.waits is None:
@@ -57,6 +67,10 @@ def why(
         print("not considered by the scheduler yet" if is_pending else f"not waiting: {progress_text(session)}")
     else:
         print("\n".join(verdict_lines(session.waits)))
+        if idle is not None:
+            print(f"  {idle.message}")
+        if note is not None:
+            print(f"  {note}")
         if session.queue_position is not None:
             print(f"position {session.queue_position} in the queue")
         if session.expected_start is not None:
@@ -132,8 +146,10 @@ def outcome_text(session: "Session") -> str:
 def verdict_lines(verdict: "Verdict") -> list[str]:
     """The reason a session waits and the figures behind it, line by line."""
     lines = [f"{verdict.reason}: {printable(verdict.message)}"]
-    if verdict.slot is not None:
-        lines.append(f"  {verdict.slot}: {verdict.requested} requested, {verdict.available} available")
+    if verdict.quota is not None:
+        lines += _quota_lines(verdict)
+    elif verdict.slot is not None:
+        lines.append(_shortage_line(verdict))
     if verdict.fits_kernels is not None:
         lines.append(f"  {verdict.fits_kernels} of its kernels would fit now")
     for name, ids in (("behind", verdict.blocked_by), ("agents", verdict.agents), ("devices", verdict.devices)):
@@ -144,10 +160,59 @@ def verdict_lines(verdict: "Verdict") -> list[str]:
     return lines
 
 
+def _shortage_line(verdict: "Verdict") -> str:
+    from aliquot_schema.resources.slots import amount_text as in_words
+    from aliquot_schema.resources.slots import number_text
+
+    free = number_text(verdict.slot, verdict.available)
+    return f"  each kernel needs {in_words(verdict.slot, verdict.requested)}; the agent with most has {free} free"
+
+
+def _quota_lines(verdict: "Verdict") -> list[str]:
+    from aliquot_schema.resources.slots import amount_text as in_words
+    from aliquot_schema.resources.slots import number_text
+
+    lines = []
+    if verdict.slot is not None and verdict.limit is not None:
+        held, left = (number_text(verdict.slot, text) for text in (verdict.held, verdict.available))
+        limit = in_words(verdict.slot, verdict.limit)
+        lines.append(f"  quota {printable(verdict.quota).rstrip(':')}: {limit}, {held} held, {left} left")
+    if verdict.may_borrow:
+        lines.append("  submit with --preemptible to borrow idle GPUs")
+    return lines
+
+
 def grant_text(spec: "Iterable[SlotGrant]") -> str:
     """The devices of a kernel: `2 CPUs of cpu0, 0.6 GPU of GPU-...`."""
-    parts = [(grant.slot, one) for grant in spec for one in grant.devices]
-    return ", ".join(f"{amount_text(slot, one.amount)} of {one.device_id}" for slot, one in parts)
+    return ", ".join(part for grant in spec for part in _parts(grant))
+
+
+def _parts(grant: "SlotGrant") -> list[str]:
+    """The devices of a slot; cores are counted, and their numbers given as ranges."""
+    from aliquot_schema.intervals import Intervals
+
+    numbers = [one.device_id.removeprefix("cpu") for one in grant.devices]
+    if grant.slot == "cpu" and len(numbers) > 1 and all(number.isdecimal() for number in numbers):
+        cores = Intervals.of(map(int, numbers))
+        return [f"{amount_text('cpu', str(len(numbers)))} (cpu {cores})"]
+    return [f"{amount_text(grant.slot, one.amount)} of {one.device_id}" for one in grant.devices]
+
+
+def preemption_note(policy: "Policy") -> str | None:
+    """Which sessions may be preempted under the order `priority`, and how to change it; None under other orders."""
+    from aliquot.client.generated.enums import PreemptScope
+
+    if policy.order != "priority":
+        return None
+    change = "`aliquot policy set preemption.preempt={}` changes this to {}"
+    if policy.preemption.preempt == PreemptScope.NONE:
+        way = change.format("preemptible", "sessions submitted with --preemptible")
+        return f"order=priority: no session is preempted for one of higher priority. {way}"
+    if policy.preemption.preempt == PreemptScope.ANY:
+        way = change.format("preemptible", "those submitted with --preemptible")
+        return f"order=priority: any session of lower priority may be preempted. {way}"
+    way = change.format("any", "all sessions of lower priority")
+    return f"order=priority: only sessions submitted with --preemptible are preempted for one of higher priority. {way}"
 
 
 def preview_text(preview: "SessionPreview") -> str:
@@ -155,10 +220,13 @@ def preview_text(preview: "SessionPreview") -> str:
     lines = ["it would start now" if preview.starts_now else "it would wait"]
     if preview.failure is not None:
         lines = [f"it would fail: {printable(preview.failure.message)}"]
+    lines.append(f"  request: {request_text(preview.slots)}")
     if preview.waits is not None:
         lines += [f"  {line}" for line in verdict_lines(preview.waits)]
     if preview.expected_start is not None:
         lines.append(f"latest start {moment(preview.expected_start)}")
+    if preview.estimated_start is not None:
+        lines.append(f"estimated start {moment(preview.estimated_start)}, if all sessions keep to their limits")
     for kernel in preview.kernels:
         lines.append(f"  rank {kernel.rank} on {kernel.agent_id}: {grant_text(kernel.resource_spec)}")
     for one in preview.displaces:

@@ -1,6 +1,6 @@
 """Alert conditions: one check per rule that reads the state and yields what holds now.
 
-Leadership is not part of the state, so `leader_checks` makes the checks of those rules for one leader term.
+Leadership and Ray are not part of the state, so `leader_checks` makes the checks of those rules for one leader term.
 """
 
 from collections import defaultdict
@@ -11,12 +11,14 @@ from typing import Final
 from aliquot.service.alerts.message_texts import SECOND_US, duration, session_label
 from aliquot.service.state.idle_devices import HeldDevice
 from aliquot.service.state.state import State
+from aliquot.service.views.idle_gpus import idle_behind_quotas
 from aliquot_schema.alerts import AlertRule, NoticeRule
 from aliquot_schema.cluster.findings import Discrepancy
-from aliquot_schema.ids import AgentId, SessionId, UserId
+from aliquot_schema.ids import AgentId, DeviceId, SessionId, UserId
 from aliquot_schema.resources.devices import DeviceHealth
 from aliquot_schema.sessions import Session
 from aliquot_schema.states import ACTIVE, AgentState, KernelState, SessionState
+from aliquot_schema.views.server import RayView
 
 WINDOW_US: Final = 3_600_000_000
 
@@ -98,8 +100,8 @@ def agent_lost(state: State, _rule: NoticeRule, _now_us: int) -> Iterator[AlertC
 
 
 def device_unhealthy(state: State, _rule: NoticeRule, _now_us: int) -> Iterator[AlertCondition]:
-    """Devices that agents report as unhealthy, and held devices that are gone. A device that is leaving was taken
-    out of the configuration on purpose."""
+    """Devices that agents report as unhealthy, held devices that are gone, and devices that agents of two nodes report.
+    A device that is leaving was taken out of the configuration on purpose."""
     found: dict[str, str] = {}
     for agent in state.agents.values():
         for device in agent.devices if agent.state is not AgentState.LEFT else ():
@@ -111,18 +113,27 @@ def device_unhealthy(state: State, _rule: NoticeRule, _now_us: int) -> Iterator[
                 f"{finding.agent_id}/{finding.subject}",
                 f"device {finding.subject} of agent {finding.agent_id}: {finding.evidence}",
             )
+    found |= {f"{agent_id}/claims": "; ".join(words[:NAMED_MAX]) for agent_id, words in state.faults.claims.items()}
     for subject, words in sorted(found.items()):
         yield AlertCondition(subject=subject, words=words)
 
 
 def external_process(state: State, _rule: NoticeRule, _now_us: int) -> Iterator[AlertCondition]:
-    """Processes that Aliquot did not start on free devices, as the reaper confirmed them."""
+    """Processes that Aliquot did not start, as the reaper confirmed them, and the users of their Unix accounts."""
     for finding in state.findings.values():
-        if finding.kind is Discrepancy.EXTERNAL_PROCESS:
-            words = (
-                f"{finding.evidence} that Aliquot did not start on device {finding.subject} of agent {finding.agent_id}"
-            )
-            yield AlertCondition(subject=f"{finding.agent_id}/{finding.subject}", words=words)
+        agent = state.agents.get(finding.agent_id)
+        if finding.kind is not Discrepancy.EXTERNAL_PROCESS or agent is None:
+            continue
+        device_id = DeviceId(finding.subject)
+        accounts = state.foreign_usage.users.get(agent.node_id, {}).get(device_id, ())
+        owners = {owner for account in accounts for owner in state.people.owners_of(account)}
+        is_blocked = device_id in state.foreign_usage.blocked.get(agent.node_id, {})
+        effect = "The device takes nothing new meanwhile. " if is_blocked else ""
+        words = (
+            f"{finding.evidence} that Aliquot did not start on device {finding.subject} of agent {finding.agent_id}. "
+            f"{effect}Submit such work as a session, or hold the device by an external allocation"
+        )
+        yield AlertCondition(subject=f"{finding.agent_id}/{finding.subject}", words=words, owners=tuple(sorted(owners)))
 
 
 def high_failure_rate(state: State, rule: NoticeRule, now_us: int) -> Iterator[AlertCondition]:
@@ -139,6 +150,20 @@ def disk_low(state: State, _rule: NoticeRule, _now_us: int) -> Iterator[AlertCon
         yield AlertCondition(subject="server", words=f"the server's disk: {state.space.server}")
     for agent_id, shortage in sorted(state.space.agents.items()):
         yield AlertCondition(subject=agent_id, words=f"the disk of agent {agent_id}: {shortage}")
+
+
+def clock_corrected(state: State, rule: NoticeRule, now_us: int) -> Iterator[AlertCondition]:
+    """A correction of the clock within the last seconds of the threshold."""
+    correction = state.clock_correction
+    if correction is not None and 0 <= now_us - correction.to_us < rule.threshold * SECOND_US:
+        yield AlertCondition(subject=f"correction {correction.version}", words=correction.words())
+
+
+def gpus_idle_behind_quotas(state: State, rule: NoticeRule, _now_us: int) -> Iterator[AlertCondition]:
+    """More GPUs than the threshold are free, and waiting sessions would fit on them without their quotas."""
+    idle = idle_behind_quotas(state)
+    if idle is not None and idle.gpus_free > rule.threshold:
+        yield AlertCondition(subject="quotas", words=idle.message)
 
 
 def gpu_idle(state: State, rule: NoticeRule, _now_us: int) -> Iterator[AlertCondition]:
@@ -169,6 +194,8 @@ CHECKS: Final[Mapping[AlertRule, Check]] = {
     AlertRule.EXTERNAL_PROCESS: external_process,
     AlertRule.FAILURE_RATE: high_failure_rate,
     AlertRule.DISK_LOW: disk_low,
+    AlertRule.CLOCK_CORRECTED: clock_corrected,
+    AlertRule.IDLE_BEHIND_QUOTAS: gpus_idle_behind_quotas,
     AlertRule.GPU_IDLE: gpu_idle,
 }
 """Rules that are checked on the state; see `leader_checks` for the others."""
@@ -186,8 +213,14 @@ def _running(state: State) -> dict[AgentId, dict[SessionId, Session]]:
     return found
 
 
-def leader_checks(epoch: int, *, began_us: int, address: str, is_shared: bool) -> Mapping[AlertRule, Check]:
-    """Checks of a leader term. `NO_LEADER` never holds, so alerts that followers opened are closed."""
+def leader_checks(
+    epoch: int, *, began_us: int, address: str, is_shared: bool, ray: Callable[[], RayView] | None = None
+) -> Mapping[AlertRule, Check]:
+    """Checks of a leader term. `NO_LEADER` never holds, so alerts that followers opened are closed.
+
+    Args:
+        ray: the state of Ray; None without Ray.
+    """
 
     def changed(_state: State, rule: NoticeRule, now_us: int) -> Iterator[AlertCondition]:
         since_us = now_us - began_us
@@ -198,4 +231,11 @@ def leader_checks(epoch: int, *, began_us: int, address: str, is_shared: bool) -
     def never(_state: State, _rule: NoticeRule, _now_us: int) -> Iterator[AlertCondition]:
         yield from ()
 
-    return {AlertRule.LEADER_CHANGED: changed, AlertRule.NO_LEADER: never}
+    def apart(_state: State, _rule: NoticeRule, _now_us: int) -> Iterator[AlertCondition]:
+        status = None if ray is None else ray()
+        if status is not None and not status.connected:
+            why = f": {status.reason}" if status.reason else ""
+            words = f"Ray at {status.head_node} is not connected{why}; sessions that run continue, new ones wait"
+            yield AlertCondition(subject=status.head_node, words=words)
+
+    return {AlertRule.LEADER_CHANGED: changed, AlertRule.NO_LEADER: never, AlertRule.RAY_DISCONNECTED: apart}

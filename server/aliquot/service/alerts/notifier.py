@@ -34,7 +34,7 @@ from aliquot_schema.sessions import PreemptionCause, Session
 SEARCH_EVENTS_MAX: Final = 10_000
 """Search intervals of at most this many events are read one after another."""
 
-_WITHOUT_END: Final = frozenset({AlertRule.LEADER_CHANGED})
+_WITHOUT_END: Final = frozenset({AlertRule.LEADER_CHANGED, AlertRule.CLOCK_CORRECTED})
 """Rules whose end is not reported."""
 _CAUSES: Final = {
     PreemptionCause.PRIORITY: "for a session of a higher priority",
@@ -107,7 +107,8 @@ def _alert_facts(alert: Alert, rules: Rules, *, at_us: int, is_reminder: bool) -
     elif is_reminder:
         words = f"still open after {held}: {words}"
     kind = NoticeKind(rule.value)
-    for user in (None, *(alert.owners if kind in OWNERS_HEAR else ())):
+    is_told_once = rule is AlertRule.EXTERNAL_PROCESS and (is_over or is_reminder)
+    for user in (None, *(alert.owners if kind in OWNERS_HEAR and not is_told_once else ())):
         yield Fact(
             kind=kind,
             severity=alert.severity,

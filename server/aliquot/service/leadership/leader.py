@@ -9,6 +9,7 @@ from aliquot.service.agents.messages import AgentMessages
 from aliquot.service.agents.reaper import Reaper
 from aliquot.service.alerts.plan import AlertPlan
 from aliquot.service.history.sampling import HistoryRecording
+from aliquot.service.leadership.clock_keeper import ClockKeeper
 from aliquot.service.leadership.effects import EventEffects, SessionNews
 from aliquot.service.leadership.ports import TermStart
 from aliquot.service.ledger.entries import LedgerStore
@@ -25,6 +26,7 @@ from aliquot.service.state.unit_of_work import UnitOfWork
 from aliquot.service.use_cases import UseCases
 from aliquot_schema.ids import AgentId
 from aliquot_schema.states import AgentState
+from aliquot_schema.views.server import RayView
 
 ACTOR: Final = "system:start"
 
@@ -43,6 +45,7 @@ class LeaderTerm:
         respect_foreign_usage: bool = True,
         retention: RetentionPlan | None = None,
         notices: AlertPlan | None = None,
+        ray: Callable[[], RayView] | None = None,
         check_disk: Callable[[], str | None] = lambda: None,
     ) -> None:
         """
@@ -62,6 +65,7 @@ class LeaderTerm:
         self.recording = None if ledger is None else recording_of(state, beginning.epoch, ledger, clock)
         self.allocator = _allocator(cases, beginning, self.recording, launch=self._dispatch.launch)
         _subscribe(cases, self.recording, self._dispatch)
+        self.keeper = ClockKeeper(state=state, journal=journal, clock=clock)
         leaps = ClockJumps(clock, known_us=beginning.last_at_us)
         self._history = HistoryRecording(cases.history, state=state, journal=journal, clock=clock, leaps=leaps)
         self._clearing = SecretCleanup(cases.vault, state=state, clock=clock, leaps=leaps)
@@ -87,7 +91,9 @@ class LeaderTerm:
             None if retention is None else retention.begin(beginning.epoch, memory=state, clock=clock, leaps=leaps)
         )
         self._measures, self._check_disk = cases.measures, check_disk
-        self.noticing = None if notices is None else notices.begin(cases, outputs=executor, beginning=beginning)
+        self.noticing = (
+            None if notices is None else notices.begin(cases, outputs=executor, beginning=beginning, ray=ray)
+        )
         self._listeners, self._settled = journal.listeners[listening:], journal.settled[waiting:]
 
     async def run(self, *, awaited: frozenset[AgentId] = frozenset()) -> None:
@@ -96,7 +102,9 @@ class LeaderTerm:
         Args:
             awaited: agents that are about to join. The first pass waits for them, as without them no session fits.
         """
+        await self.keeper.run_once()  # first: a log that is ahead of the clock would date everything else
         async with asyncio.TaskGroup() as loops:
+            loops.create_task(self.keeper.run(), name="clock")
             loops.create_task(self._allocate(awaited), name="allocator")
             if self.recording is not None:
                 loops.create_task(self.recording.run(), name="ledger")

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -10,6 +10,7 @@ from typing import Final
 
 from aliquot.core.model.plan import Plan
 from aliquot.core.model.policy import Policy
+from aliquot.core.model.snapshot import PendingRow
 from aliquot.core.placement.strategies import making
 from aliquot.core.scheduler.cache import PassCache
 from aliquot.core.scheduler.decide import decide
@@ -30,6 +31,7 @@ from aliquot.service.state.unit_of_work import UnitOfWork
 from aliquot_schema.errors import InvalidRequest
 from aliquot_schema.events import Entity, Event
 from aliquot_schema.ids import SessionId
+from aliquot_schema.orchestration import CLOCK_CORRECTED
 from aliquot_schema.policies import PolicyDocument
 
 log: Final = logging.getLogger("aliquot.allocator")
@@ -58,6 +60,7 @@ WAKING: Final = frozenset(
         "lease.released",
         "lease.renewed",
         "policy.changed",
+        CLOCK_CORRECTED,
         "orchestration.started",
         "quota.set",
         "quota.changed",
@@ -117,6 +120,7 @@ class Allocator:
         self._memo = PassCache()
         self._pass_number = last_pass
         self._now_us = last_at_us
+        self._corrections = _corrections(state)
         self._launch = launch
         self._watcher = watcher
         self._measures = measures or Measures()
@@ -166,7 +170,10 @@ class Allocator:
         )
         if self._watcher is not None:
             self._watcher.ends(plan, number=self._pass_number, now_us=self._now_us, seed=SEED)
-        placed, overtaken = await self.carry_out(plan)
+        if self._corrections == _corrections(self._state):
+            placed, overtaken = await self.carry_out(plan, arrays=_arrays(plan, snapshot.queue))
+        else:
+            placed, overtaken = (), max(1, len(plan.placements))  # its times are from before a correction of the clock
         promised_us = plan.promised_us()
         self._state.judge(plan.verdicts, promised_us=promised_us)
         self._measures.promises.note(promised_us)
@@ -185,18 +192,29 @@ class Allocator:
         """Stop the worker thread."""
         self._worker.shutdown(wait=False, cancel_futures=True)
 
-    async def carry_out(self, plan: Plan) -> tuple[tuple[SessionId, ...], int]:
-        """Commit the steps that are still valid; returns the sessions placed, and the number of outdated placements."""
+    async def carry_out(
+        self, plan: Plan, *, arrays: Mapping[SessionId, PendingRow] | None = None
+    ) -> tuple[tuple[SessionId, ...], int]:
+        """Commit the steps that are still valid; returns the sessions placed, and the number of outdated placements.
+
+        Args:
+            arrays: the job arrays as the pass saw them, so that their tasks may end meanwhile; None = none are known.
+        """
         work = PlanApplier(
             state=self._state,
             journal=self._journal,
             now_us=self._now_us,
             pass_number=self._pass_number,
             launch=self._launch,
+            arrays=arrays or {},
         )
         return await work.run(plan)
 
     def _advance_clock(self) -> None:
+        """The time of a pass never goes back, except at a correction of the clock, which the log holds."""
+        correction = self._state.clock_correction
+        if correction is not None and correction.version != self._corrections:
+            self._corrections, self._now_us = correction.version, correction.to_us
         self._now_us = max(self._now_us, self._clock.now_us())
 
     async def _stop_overdue(self) -> None:
@@ -283,3 +301,14 @@ class Allocator:
             self.wake()
             if event.kind != SUBMITTED:
                 self._changed.set()
+
+
+def _arrays(plan: Plan, queue: Iterable[PendingRow]) -> Mapping[SessionId, PendingRow]:
+    """The rows of the job arrays that a plan starts tasks of."""
+    started = {placement.session_id for placement in plan.placements if placement.index is not None}
+    return {row.session_id: row for row in queue if row.session_id in started} if started else {}
+
+
+def _corrections(state: State) -> int:
+    """How often the clock was corrected."""
+    return 0 if state.clock_correction is None else state.clock_correction.version

@@ -2,26 +2,149 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from typing import Final
 
 from aliquot.core.quota import impossible_under, too_many_queued
+from aliquot.core.validation.gpu_requests import (
+    PerGpu,
+    accelerator_kinds,
+    is_short,
+    unknown_slot,
+    with_full_names,
+    with_host_amounts,
+)
 from aliquot.service.accounts.secrets import Secrets
 from aliquot.service.sessions.batches import ErrorWrapper, wrapping_errors
 from aliquot.service.sessions.command_checks import CommandChecks
 from aliquot.service.state.indexes import tasks_waiting
+from aliquot.service.state.projects import known_projects
 from aliquot.service.state.state import State
-from aliquot_schema.errors import AliquotError, InvalidRequest, QueueFull, UnknownSlot
+from aliquot_schema.errors import AliquotError, InvalidAmount, InvalidRequest, QueueFull
 from aliquot_schema.identity.secrets import SecretUse
-from aliquot_schema.ids import PoolId, ProjectId, UserId
-from aliquot_schema.quotas import Quota, QuotaScope
-from aliquot_schema.resources.slots import ResourceSlot
-from aliquot_schema.sessions import Session, SessionSpec
+from aliquot_schema.ids import PoolId, ProjectId, SlotName, UserId
+from aliquot_schema.policies import Pool
+from aliquot_schema.quotas import Quota, QuotaScope, quota_id
+from aliquot_schema.requests import NewSession
+from aliquot_schema.resources.slots import SLOT_NAME, parse_amount
+from aliquot_schema.sessions import DEFAULT_PROJECT, Session, SessionSpec
+from aliquot_schema.states import AgentState
 
-OTHER_FIELDS: Final = ("labels:", "cluster_size:")
+OTHER_FIELDS: Final = ("labels:", "cluster_size:", "gpu_memory_gb:")
 PENDING_MAX: Final = 100_000
 """Default limit of waiting tasks, over all users."""
 RETRY_AFTER_S: Final = 60.0
+USER_SHARE_PCT: Final = 50
+"""Default share of the limit that one user may fill while others have sessions waiting."""
+OPERATOR_SHARE: Final = 10
+"""One part in so many of the limit is room for each operator on top of it, while others fill the queue."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueLimit:
+    """Limits of waiting tasks, over all users and of one user."""
+
+    tasks_max: int = PENDING_MAX
+    user_share_pct: int = USER_SHARE_PCT
+
+    @property
+    def per_user(self) -> int:
+        """Waiting tasks of one user while other users have some. A user alone may have `tasks_max`."""
+        return max(1, self.tasks_max * self.user_share_pct // 100)
+
+    def check(self, state: State, user: UserId, new_tasks: int, *, is_operator: bool) -> None:
+        """Reject new tasks of a user.
+
+        Tasks of another user beyond their share do not count against this user: they came while that user was alone.
+
+        Raises:
+            QueueFull: the user's share or the whole queue is full.
+        """
+        waiting = state.population.waiting_by_owner()
+        own = waiting.pop(user, 0)
+        others = sum(min(tasks, self.per_user) for tasks in waiting.values())
+        if others and is_operator and own + new_tasks <= max(1, self.tasks_max // OPERATOR_SHARE):
+            return
+        if others and own + new_tasks > self.per_user:
+            raise QueueFull(
+                f"{user} has {own} waiting tasks, and this adds {new_tasks}. While other users wait too, one user may "
+                f"have {self.per_user} of the queue's {self.tasks_max}; try again when some have started",
+                limit=self.per_user,
+                queued=own,
+                retry_after=RETRY_AFTER_S,
+            )
+        if others + own + new_tasks > self.tasks_max:
+            raise QueueFull(
+                f"the queue holds {state.tasks_pending} of at most {self.tasks_max} waiting tasks, this adds "
+                f"{new_tasks}; try again when some have started",
+                limit=self.tasks_max,
+                queued=state.tasks_pending,
+                retry_after=RETRY_AFTER_S,
+            )
+
+
+DEFAULT_QUEUE_LIMIT: Final = QueueLimit()
+
+
+def complete(state: State, request: NewSession, *, pool: PoolId) -> NewSession:
+    """The request with full names of slots, and with the CPUs and memory that its pool gives with each GPU.
+
+    A fallback gets only those of them that the request itself was given. An external allocation gets neither.
+
+    Raises:
+        UnknownSlot, InvalidAmount, NotMultipleOfQuantum: see `core.validation.gpu_requests`.
+    """
+    slots = full_names(state, request.slots, pool=pool, field="slots")
+    fallbacks = [
+        replace(fallback, slots=full_names(state, fallback.slots, pool=pool, field="fallbacks"))
+        for fallback in request.fallbacks
+    ]
+    if request.external_lease is not None:
+        return replace(request, slots=slots, fallbacks=fallbacks)
+    if state.possible.has_agents:
+        for slot, text in slots:
+            _check_amount(state, slot, text)
+    per_gpu = _per_gpu(state, pool)
+    completed = with_host_amounts(slots, per_gpu)
+    added = {slot for slot, _ in completed[len(slots) :]}
+    return replace(
+        request,
+        slots=completed,
+        fallbacks=[
+            replace(fallback, slots=with_host_amounts(fallback.slots, per_gpu, only=added)) for fallback in fallbacks
+        ],
+    )
+
+
+def _check_amount(state: State, slot: str, text: str) -> None:
+    """An amount that is none, of a slot that does not exist: the slot is what is wrong (`memory=3g`)."""
+    try:
+        parse_amount(slot, text)
+    except InvalidAmount:
+        check_slot(state, slot, field="slots")
+        raise
+
+
+def full_names(
+    state: State, pairs: Sequence[tuple[str, str]], *, pool: PoolId, field: str
+) -> tuple[tuple[str, str], ...]:
+    """The amounts with `gpu` and other short names replaced: by slots of the pool, or of the cluster if it has none."""
+    known = state.slots_in_use()
+    if not any(is_short(slot, known=known) for slot, _ in pairs):
+        return tuple(pairs)
+    members = (agent for agent in state.agents.values() if agent.pool == pool and agent.state is not AgentState.LEFT)
+    in_pool = {slot for agent in members for slot in agent.slot_types} & set(known)
+    return with_full_names(pairs, known=in_pool if accelerator_kinds(in_pool) else known, field=field)
+
+
+def _per_gpu(state: State, pool: PoolId) -> PerGpu:
+    """The pool's settings; what is not set is the least ratio among its agents."""
+    settings, least = state.policy.pools.get(pool, Pool()), state.possible.per_gpu(pool)
+    return PerGpu(
+        cpus=least.cpus if settings.cpu_per_gpu is None else settings.cpu_per_gpu,
+        mem_bytes=least.mem_bytes if settings.mem_bytes_per_gpu is None else settings.mem_bytes_per_gpu,
+    )
 
 
 def check_session(state: State, session: Session) -> None:
@@ -37,21 +160,36 @@ def check_session(state: State, session: Session) -> None:
         raise refusal
 
 
-def check_queue(state: State, sessions: Sequence[Session], *, pending_max: int = PENDING_MAX) -> None:
-    """Reject sessions that would exceed the limit of waiting tasks, of the server or of a quota.
+def check_project_exists(state: State, project: ProjectId) -> None:
+    """Reject a project that does not exist, which is mostly a misspelt name.
 
+    Raises:
+        InvalidRequest: the message names a similar project, if there is one.
+    """
+    if project == DEFAULT_PROJECT or quota_id(QuotaScope.PROJECT, project) in state.quotas:
+        return
+    known = known_projects(state)
+    if project not in known:
+        similar = get_close_matches(project, sorted(known), n=1)
+        hint = f"; did you mean {similar[0]}?" if similar else "."
+        raise InvalidRequest(
+            f"project: there is no project {project[:80]}{hint} An operator creates projects with "
+            "`aliquot project create NAME`",
+            field="project",
+        )
+
+
+def check_queue(state: State, sessions: Sequence[Session], *, limit: QueueLimit, is_operator: bool) -> None:
+    """Reject sessions of one user that would exceed the limit of waiting tasks, of the server or of a quota.
+
+    Args:
+        is_operator: whether the caller is an operator, who has room on top of the limit.
     Raises:
         QueueFull, QuotaExceeded.
     """
     new_tasks = sum(map(tasks_waiting, sessions))
-    if state.tasks_pending + new_tasks > pending_max:
-        raise QueueFull(
-            f"the queue holds {state.tasks_pending} of at most {pending_max} waiting tasks, this adds {new_tasks}; "
-            "try again when some have started",
-            limit=pending_max,
-            queued=state.tasks_pending,
-            retry_after=RETRY_AFTER_S,
-        )
+    if sessions and state.tasks_pending + new_tasks > limit.per_user:
+        limit.check(state, sessions[0].owner, new_tasks, is_operator=is_operator)
     if any(quota.max_queued is not None for quota in state.quotas.values()):
         new = Counter[tuple[UserId, ProjectId]]()
         for session in sessions:
@@ -84,7 +222,8 @@ def _check_pool(state: State, pool: PoolId) -> None:
 def _check_feasible(state: State, session: Session) -> None:
     for field, spec in _requests(session.spec):
         if state.possible.has_agents:
-            _check_slots(state, spec.slots, field=field)
+            for slot in spec.slots:
+                check_slot(state, slot, field=field)
         refusal = state.possible.refusal(spec, pool=session.pool, options=state.rules.allocation)
         if refusal is not None:
             raise _with_field(refusal, field)
@@ -113,13 +252,15 @@ def _with_field(refusal: AliquotError, field: str) -> AliquotError:
     return refusal
 
 
-def _check_slots(state: State, slots: ResourceSlot, *, field: str) -> None:
-    known = tuple(sorted(slot.id for slot in state.slots.values() if not slot.retired))
-    for slot in slots:
-        if slot not in known:
-            raise UnknownSlot(
-                f"{field}: no agent has slot {slot}; known slots: {', '.join(known)}", slot=slot, known=known
-            )
+def check_slot(state: State, slot: str, *, field: str) -> None:
+    """Refuse a slot that no agent ever had; text that is no name of a slot is refused by the validation.
+
+    Raises:
+        UnknownSlot: the message names the slot that is probably meant.
+    """
+    known = state.slots.get(SlotName(slot))
+    if (known is None or known.retired) and SLOT_NAME.fullmatch(slot):
+        raise unknown_slot(slot, known=state.slots_in_use(), field=field)
 
 
 class SubmissionPolicyCheck:

@@ -66,6 +66,12 @@ class Identities:
         self.keys: dict[KeyId, ApiKey] = {}
         self.subjects: dict[str, UserId] = {}
         """Users by their subject at the identity provider."""
+        self.is_account_shared = False
+        """Whether all users' jobs run as the agents' job user, see `share_account`."""
+
+    def share_account(self) -> None:
+        """Let the jobs of all users run as the agents' job user, as in `Trust.SHARED`."""
+        self.is_account_shared = True
 
     def put_user(self, user: User) -> None:
         """Add or replace a user."""
@@ -80,6 +86,10 @@ class Identities:
         """The user with this subject at the identity provider."""
         name = self.subjects.get(subject)
         return None if name is None else self.users.get(name)
+
+    def owners_of(self, account: str) -> list[UserId]:
+        """Users whose jobs run as this Unix account; without accounts of their own, users of the same name."""
+        return sorted(user.id for user in self.users.values() if account == (user.unix_name or user.id))
 
     def is_shut_out(self, name: UserId) -> bool:
         """Whether the user exists and is disabled."""

@@ -90,6 +90,10 @@ def verdict_view(verdict: Verdict) -> VerdictView:
         slot=evidence.slot,
         requested=evidence.requested,
         available=evidence.available,
+        quota=evidence.quota,
+        limit=evidence.limit,
+        held=evidence.held,
+        may_borrow=evidence.may_borrow,
         fits_kernels=evidence.fits_kernels,
         blocked_by=tuple(evidence.blocked_by),
         agents=tuple(evidence.agents),
@@ -185,7 +189,8 @@ def _waits(state: State, session: Session) -> VerdictView | None:
     if verdict is None:
         return None
     view = verdict_view(verdict)
-    return replace(view, message=state.space.explained(view.message, reason=view.reason))
+    message = state.foreign_usage.explained(view.message, reason=view.reason)
+    return replace(view, message=state.space.explained(message, reason=view.reason))
 
 
 def _expected_start(state: State, session: Session) -> datetime | None:

@@ -26,6 +26,7 @@ from aliquot.store.store import Database
 from aliquot.store.timeseries.rows import make_tables
 from aliquot.store.timeseries.tiers import SECOND_US, STEP_US, Kept
 from aliquot.store.timeseries.writer import HistoryWriter
+from aliquot_schema.async_tasks import run_shielded
 
 T = TypeVar("T")
 
@@ -49,9 +50,7 @@ class LoopThread:
     async def run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Run a coroutine in the thread and await it. Cancelling the caller does not cancel it."""
         assert self._loop is not None, "the thread was not started"
-        running = asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work(), self._loop))
-        running.add_done_callback(_retrieve_exception)
-        return await asyncio.shield(running)
+        return await run_shielded(asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work(), self._loop)))
 
     async def stop(self) -> None:
         """Stop the thread and cancel what still runs in it."""
@@ -75,11 +74,6 @@ class LoopThread:
             loop.close()
 
 
-def _retrieve_exception(done: asyncio.Future[Any]) -> None:
-    if not done.cancelled():
-        done.exception()  # mark as retrieved: the caller, if not cancelled, has it
-
-
 WAITING_MAX: Final = 20_000
 """Unprocessed samples; older ones are dropped above this. 1,000 agents send as many in 40 seconds."""
 
@@ -95,6 +89,8 @@ class HistoryPlan:
     """Time between two readings of a device."""
     now_us: Callable[[], int]
     wall_us: Callable[[], int]
+    correct_clock: Callable[[int], None] = lambda _at_us: None
+    """Continues `now_us` from another time."""
     """Wall clock for retention, microseconds UTC."""
 
 

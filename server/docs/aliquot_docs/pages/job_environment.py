@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from aliquot.execution.agent.agent_folder import AgentFolder
 from aliquot.execution.agent.job_user import JobUser
+from aliquot.execution.agent.kernel_folder import KernelFolder
 from aliquot.execution.agent.preparation import job_environment
 from aliquot.execution.devices.device_set import DeviceSet
 from aliquot.execution.devices.host import HostPlugin
@@ -25,6 +27,7 @@ GANG_VARIABLES: Final = {
     "LOCAL_RANK": "0",
     "LOCAL_WORLD_SIZE": "1",
     "NODE_RANK": "0",
+    "ALIQUOT_NODES": "2",
     "MASTER_ADDR": "gpu01",
     "MASTER_PORT": "29500",
 }
@@ -39,6 +42,8 @@ MEANINGS: Final = {
     "CUDA_DEVICE_ORDER": "GPUs are numbered in the order of their PCI bus ids.",
     "CUDA_VISIBLE_DEVICES": "UUIDs of the allocated GPUs, in the order of their names; empty without a GPU.",
     "NVIDIA_VISIBLE_DEVICES": "The same for the container toolkit; `void` without a GPU.",
+    "ALIQUOT_DEVICE_IDS": "Ids of the allocated accelerators of any kind, in the order of their names.",
+    "ALIQUOT_DEVICE_NAMES": "Their names on the node, in the same order.",
     "ALIQUOT_GPU_SHARES": "A JSON object: the allocated part of each GPU; 1 is a whole GPU.",
     "ALIQUOT_GPU_MEMORY_BYTES": "A JSON object: the same part of each GPU's memory, in bytes.",
     "ALIQUOT_CPUS": "The numbers of the allocated CPUs.",
@@ -60,6 +65,7 @@ MEANINGS: Final = {
     "LOCAL_RANK": "The rank among the gang's kernels on the same agent.",
     "LOCAL_WORLD_SIZE": "Number of the gang's kernels on the same agent.",
     "NODE_RANK": "The number of the agent in the gang.",
+    "ALIQUOT_NODES": "Number of agents that the gang runs on.",
     "MASTER_ADDR": "The address of rank 0.",
     "MASTER_PORT": "A port there, reserved for this gang while any rank runs.",
 }
@@ -97,15 +103,17 @@ def example_environment() -> Mapping[str, str]:
         secrets=(SecretGrant(owner=UserId("anna"), use=SecretUse(name="hub", as_file="hub"), value="..."),),
     )
     user = JobUser(name="anna", uid=1000, gid=1000, groups=(), home="/home/anna", shell="/bin/bash", switches=False)
-    folder = Path("/var/lib/aliquot/agents/gpu01/sessions/ses_0190")
+    agent = AgentFolder(Path("/var/lib/aliquot/agents/gpu01"))
+    kernel = KernelFolder(agent.kernels / order.kernel_id)
+    folder = agent.sessions / "ses_0190"
     made = job_environment(
         order,
         user=user,
         devices=_devices().environment(spec),
         agent_id=AgentId("gpu01"),
-        work=folder / "work",
+        work=kernel.work,
         session=folder,
-        resource_file=folder / "resource.json",
+        resource_file=kernel.resource,
         secrets=folder / "secrets",
     )
     # The account may have no home on the machine that builds this.
