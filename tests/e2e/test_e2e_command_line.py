@@ -211,7 +211,7 @@ async def test_operators_change_agents_quotas_and_the_policy(person: Person) -> 
             "warning: preemption.victims=nobody is deprecated; use preemption.preempt=none. "
             "Release 0.3 may remove preemption.victims=nobody.\n"
         )
-        assert old.out == "nothing changed: the policy was like this already\n"
+        assert old.out == "preemption.preempt: preemptible -> none\n"
         assert "victims" not in old.out
         stale = person.run("policy", "set", "--file", "policy.json", code=3)
         assert "someone else" in stale.err
